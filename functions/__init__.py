@@ -1,0 +1,3 @@
+"""The Lambda functions: each a thin handler that parses its trigger, calls one core function and
+answers.
+"""

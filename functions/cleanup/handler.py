@@ -1,0 +1,34 @@
+"""Every few minutes: export cold windows, prove the archives whole, drop the tables."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from typing import Any
+
+from aws_lambda_powertools import Logger
+
+from functions.telemetry import add_rolled, metrics_of
+from tallyroll import wiring
+from tallyroll.cleanup import Cleanup
+from tallyroll.settings import Settings
+from tallyroll.triggers import LambdaContext
+
+logger = Logger(service="cleanup")
+metrics = metrics_of("cleanup")
+
+
+@cache
+def use_case() -> Cleanup:
+    """This sandbox's cleanup."""
+    return wiring.cleanup(Settings.from_env(os.environ))
+
+
+@metrics.log_metrics
+def handler(_event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """Run cleanup once; answer what was done and what went wrong."""
+    rolled = use_case().run(context.get_remaining_time_in_millis())
+    add_rolled(metrics, rolled)
+    for problem in rolled.problems:
+        logger.error(problem)
+    return {"steps": dict(rolled.steps), "problems": rolled.problems}

@@ -1,0 +1,34 @@
+"""Every minute: make windows ahead of time, open them, close and seal those that are over."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from typing import Any
+
+from aws_lambda_powertools import Logger
+
+from functions.telemetry import add_rolled, metrics_of
+from tallyroll import wiring
+from tallyroll.roller import Roller
+from tallyroll.settings import Settings
+from tallyroll.triggers import LambdaContext
+
+logger = Logger(service="roller")
+metrics = metrics_of("roller")
+
+
+@cache
+def use_case() -> Roller:
+    """This sandbox's roller."""
+    return wiring.roller(Settings.from_env(os.environ))
+
+
+@metrics.log_metrics
+def handler(_event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """Run roller once; answer what was done and what went wrong."""
+    rolled = use_case().run(context.get_remaining_time_in_millis())
+    add_rolled(metrics, rolled)
+    for problem in rolled.problems:
+        logger.error(problem)
+    return {"steps": dict(rolled.steps), "problems": rolled.problems}

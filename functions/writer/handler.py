@@ -1,0 +1,39 @@
+"""SQS in, exact counts out: what is not counted, a duplicate or rejected is reported as a failure
+of the batch.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from functools import cache
+from typing import Any
+
+from aws_lambda_powertools import Logger
+
+from functions.telemetry import add_report, metrics_of
+from tallyroll import wiring
+from tallyroll.settings import Settings
+from tallyroll.triggers import LambdaContext, batch_failures, sqs_messages
+from tallyroll.writer import Writer
+
+logger = Logger(service="writer")
+metrics = metrics_of("writer")
+
+
+@cache
+def use_case() -> Writer:
+    """This sandbox's writer."""
+    return wiring.writer(Settings.from_env(os.environ))
+
+
+@metrics.log_metrics
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, list[dict[str, str]]]:
+    """Count the events of an SQS batch; answer which messages must be delivered again."""
+    began = time.monotonic()
+    writer = use_case()
+    report = writer.write(sqs_messages(event), context.get_remaining_time_in_millis())
+    add_report(metrics, report, (time.monotonic() - began) * 1000)
+    if report.rejected:
+        logger.warning("messages rejected", extra={"reasons": dict(report.rejected)})
+    return batch_failures(report.failures)

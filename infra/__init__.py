@@ -1,0 +1,1 @@
+"""The CDK app: one stack that wires constructs, one module per concern."""

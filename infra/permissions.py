@@ -1,0 +1,125 @@
+"""What each function may do: the calls that it makes, on this pipeline's resources, and no others.
+
+DynamoDB has no action for transactions: TransactWriteItems needs those of its parts
+(ConditionCheckItem, PutItem, UpdateItem). Source: DynamoDB Developer Guide, "Using IAM with
+DynamoDB transactions".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_sqs as sqs
+
+from infra.storage import Storage
+from tallyroll.resources import TAG_PIPELINE, TAG_PROVEN
+from tallyroll.sqs import REJECTED_PREFIX
+
+
+def of_writer(
+    storage: Storage, queue: sqs.Queue, dead_letters: sqs.Queue
+) -> Sequence[iam.PolicyStatement]:
+    """Commit to window tables, read the catalog and note stragglers there, take messages from the
+    queue (Lambda does, in the writer's name) and delay them, reject.
+    """
+    rejected = storage.bucket.arn_for_objects(f"{REJECTED_PREFIX}/*")
+    return [
+        _tables(
+            storage.window_tables_arn, "ConditionCheckItem", "GetItem", "PutItem", "UpdateItem"
+        ),
+        _tables(storage.catalog.table_arn, "BatchGetItem", "GetItem", "UpdateItem"),
+        _allow(
+            queue.queue_arn,
+            "sqs:ChangeMessageVisibility",
+            "sqs:DeleteMessage",
+            "sqs:GetQueueAttributes",
+            "sqs:ReceiveMessage",
+        ),
+        _allow(dead_letters.queue_arn, "sqs:SendMessage"),
+        _allow(rejected, "s3:PutObject"),
+    ]
+
+
+def of_aggregator(storage: Storage) -> Sequence[iam.PolicyStatement]:
+    """Read window tables, catalog and totals."""
+    return [
+        _tables(storage.window_tables_arn, "BatchGetItem"),
+        _tables(storage.catalog.table_arn, "BatchGetItem", "GetItem", "Query"),
+        _tables(storage.totals.table_arn, "BatchGetItem", "Query"),
+    ]
+
+
+def of_roller(storage: Storage, queue: sqs.Queue) -> Sequence[iam.PolicyStatement]:
+    """Make window tables, open and shut their gates, list their tallies, put totals, keep the
+    catalog, see how far the queue is drained.
+    """
+    return [
+        _tables(
+            storage.window_tables_arn,
+            "CreateTable",
+            "DescribeTable",
+            "ListTagsOfResource",
+            "PutItem",
+            "Query",
+            "UpdateItem",
+        ),
+        _tag(storage.window_tables_arn, TAG_PIPELINE),
+        _tables(
+            storage.catalog.table_arn,
+            "BatchGetItem",
+            "ConditionCheckItem",  # gates are opened only while the state is `creating`
+            "GetItem",
+            "PutItem",
+            "Query",
+            "UpdateItem",
+        ),
+        _tables(storage.totals.table_arn, "PutItem"),
+        _allow(queue.queue_arn, "sqs:GetQueueAttributes"),
+        _allow("*", "cloudwatch:GetMetricStatistics"),  # metrics have no ARN
+    ]
+
+
+def of_cleanup(storage: Storage, pipeline: str) -> Sequence[iam.PolicyStatement]:
+    """Scan window tables, write and read archives, tag a table as proven, and drop one that is.
+
+    An account without attribute-based access control for DynamoDB sees no tags: there nothing is
+    dropped. Source: DynamoDB Developer Guide, "Using attribute-based access control".
+    """
+    archives = storage.bucket.arn_for_objects(f"archive/{pipeline}/*")
+    return [
+        _tables(storage.window_tables_arn, "DescribeTable", "ListTagsOfResource", "Scan"),
+        _tag(storage.window_tables_arn, TAG_PROVEN),
+        _tables(
+            storage.window_tables_arn,
+            "DeleteTable",
+            "UpdateTable",  # lifts the deletion protection
+            conditions={"Null": {f"aws:ResourceTag/{TAG_PROVEN}": "false"}},
+        ),
+        _tables(storage.catalog.table_arn, "BatchGetItem", "GetItem", "PutItem", "Query"),
+        _tables(storage.totals.table_arn, "BatchGetItem"),
+        _allow(archives, "s3:GetObject", "s3:PutObject"),
+        # Without a condition on the prefix: only to who may list does S3 say that an object is
+        # missing, which the proof must know from an object that it may not read.
+        _allow(storage.bucket.bucket_arn, "s3:ListBucket"),
+    ]
+
+
+def _tables(
+    arn: str, *operations: str, conditions: dict[str, Any] | None = None
+) -> iam.PolicyStatement:
+    return _allow(arn, *(f"dynamodb:{name}" for name in operations), conditions=conditions)
+
+
+def _tag(arn: str, key: str) -> iam.PolicyStatement:
+    """Tag tables, with this key alone; also what CreateTable needs for the tags that it sets."""
+    return _tables(
+        arn, "TagResource", conditions={"ForAllValues:StringEquals": {"aws:TagKeys": [key]}}
+    )
+
+
+def _allow(
+    arn: str, *actions: str, conditions: dict[str, Any] | None = None
+) -> iam.PolicyStatement:
+    return iam.PolicyStatement(actions=list(actions), resources=[arn], conditions=conditions)

@@ -1,0 +1,293 @@
+"""An AWS on this machine: moto, DynamoDB Local, and the resources of one pipeline in them.
+
+    python -m local.embedded [--name tallyroll] [--window-seconds 60] [--engine dynamodb-local]
+
+runs a whole pipeline with its functions, prints the environment that the `tallyroll` command and
+your own producers need, and ends with Ctrl-C. Everything it starts ends with it, however it ends.
+Nothing is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import select
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, Any, Self
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from local import dynamodb_local
+from local.guard import spawn_guarded
+from tallyroll.resources import Resources, declare, queue_attributes, table_request
+from tallyroll.settings import Settings
+
+ENGINES = ("dynamodb-local", "moto")
+START_TIMEOUT_S = 30.0
+REGION = "us-east-1"
+_ROOT = Path(__file__).parent.parent
+# DynamoDB Local takes letters and digits only.
+_CREDENTIALS = {
+    "AWS_ACCESS_KEY_ID": "local",
+    "AWS_SECRET_ACCESS_KEY": "local",
+    "AWS_REGION": REGION,
+    "AWS_DEFAULT_REGION": REGION,
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
+
+
+class Embedded:
+    """The emulators and a pipeline's queues, permanent tables and bucket, inside the `with` block.
+
+    Args:
+        settings: The pipeline's; queue addresses and bucket are filled in.
+        engine: What keeps the tables: `dynamodb-local`, or `moto` (for small tables only, but
+            starts at once).
+        dynamodb_endpoint: The address of a DynamoDB Local that runs already, to be used instead and
+            left running.
+
+    Attributes:
+        settings: The settings with queue addresses and bucket, once entered.
+        environment: What a process needs to use the pipeline: AWS's variables and the settings'.
+        pids: The process ids by name, `moto` and, if it was started here, `dynamodb-local`.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        engine: str = ENGINES[0],
+        dynamodb_endpoint: str | None = None,
+    ) -> None:
+        if engine not in ENGINES:
+            raise ValueError(f"engine {engine!r}: must be one of {', '.join(ENGINES)}")
+        self.settings = settings
+        self.environment: dict[str, str] = {}
+        self.pids: dict[str, int] = {}
+        self._engine = engine
+        self._dynamodb_endpoint = dynamodb_endpoint
+        self._stack = ExitStack()
+        self._moto: _Moto | None = None
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            moto = stack.enter_context(_Moto())
+            dynamodb = self._dynamodb_endpoint
+            if dynamodb is None and self._engine == "dynamodb-local":
+                local = stack.enter_context(dynamodb_local.start())
+                dynamodb = local.endpoint
+                self.pids["dynamodb-local"] = local.pid
+            endpoint = moto.await_endpoint()
+            self._moto = moto
+            self.pids["moto"] = moto.pid
+            self.environment = {
+                **_CREDENTIALS,
+                "AWS_ENDPOINT_URL": endpoint,
+                "AWS_ENDPOINT_URL_DYNAMODB": dynamodb or endpoint,
+            }
+            self.settings = self._create(declare(_with_bucket(self.settings)))
+            self.environment |= self.settings.to_env()
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._moto = None
+        self._stack.close()
+
+    def client(self, service: str) -> Any:
+        """A boto3 client of a service of this AWS, such as `sqs`; threads may share it."""
+        own = f"AWS_ENDPOINT_URL_{service.upper()}"
+        session: Any = boto3.session.Session(
+            aws_access_key_id=_CREDENTIALS["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=_CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
+            region_name=REGION,
+        )
+        return session.client(
+            service,
+            endpoint_url=self.environment.get(own, self.environment["AWS_ENDPOINT_URL"]),
+            config=Config(
+                parameter_validation=False,
+                retries={"mode": "standard", "total_max_attempts": 2},
+                max_pool_connections=32,
+            ),
+        )
+
+    def memory(self) -> dict[str, int | None]:
+        """The resident memory of each process in bytes; None where the system does not tell."""
+        return {name: resident_bytes(pid) for name, pid in self.pids.items()}
+
+    def complaints(self) -> str:
+        """What moto wrote to stderr so far: the tracebacks of requests that it could not answer."""
+        return self._moto.complaints() if self._moto else ""
+
+    def _create(self, resources: Resources) -> Settings:
+        """Create what the pipeline keeps; the settings that name it."""
+        sqs, s3, dynamodb = (self.client(service) for service in ("sqs", "s3", "dynamodb"))
+        dead = sqs.create_queue(
+            QueueName=resources.dead_letters.name,
+            Attributes=queue_attributes(resources.dead_letters),
+            tags=dict(resources.dead_letters.tags),
+        )["QueueUrl"]
+        asked = sqs.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])
+        events = sqs.create_queue(
+            QueueName=resources.queue.name,
+            Attributes=queue_attributes(resources.queue, asked["Attributes"]["QueueArn"]),
+            tags=dict(resources.queue.tags),
+        )["QueueUrl"]
+        bucket = resources.bucket.name
+        s3.create_bucket(Bucket=bucket)
+        if resources.bucket.versioned:
+            s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+        for table in (resources.catalog, resources.totals):
+            # A DynamoDB that runs already may hold the tables of an earlier run.
+            with suppress(dynamodb.exceptions.ResourceInUseException):
+                dynamodb.create_table(**table_request(table))
+            dynamodb.get_waiter("table_exists").wait(
+                TableName=table.name, WaiterConfig={"Delay": 1}
+            )
+        return replace(self.settings, queue_url=events, dead_letters_url=dead, bucket=bucket)
+
+
+def _with_bucket(settings: Settings) -> Settings:
+    return settings if settings.bucket else replace(settings, bucket=f"{settings.name}-archive")
+
+
+class _Moto:
+    """The process of `local.moto_server`."""
+
+    def __init__(self) -> None:
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  (closed in __exit__)
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}
+        self._process = spawn_guarded(
+            [sys.executable, "-m", "local.moto_server"],
+            cwd=_ROOT,
+            env=environment | _CREDENTIALS,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+        )
+        self.pid = self._process.child_pid
+
+    def await_endpoint(self) -> str:
+        """Its address, once it listens. Raises RuntimeError with its output if it does not."""
+        assert self._process.stdout
+        ready, _, _ = select.select([self._process.stdout], [], [], START_TIMEOUT_S)
+        port = self._process.stdout.readline().strip() if ready else b""
+        if not port.isdigit():
+            status = self._process.stop()
+            said = self.complaints()
+            raise RuntimeError(f"the moto server did not start (status {status}):\n{said}")
+        return f"http://127.0.0.1:{int(port)}"
+
+    def complaints(self) -> str:
+        """What it wrote to stderr so far."""
+        # Not by seeking: the process writes where the shared position stands.
+        size = os.fstat(self._errors.fileno()).st_size
+        return os.pread(self._errors.fileno(), size, 0).decode(errors="replace")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.stop()
+        if self._process.stdout:
+            self._process.stdout.close()
+        self._errors.close()
+
+
+def resident_bytes(pid: int) -> int | None:
+    """A process's resident memory; None on systems without /proc, or if the process is gone."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
+    except (OSError, IndexError):
+        return None
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def scaled_settings(name: str, window_seconds: int) -> Settings:
+    """The default settings in their proportions to the hour, for windows of another length.
+
+    What has a least sensible length on a laptop, such as the roller's period, is not made shorter
+    than that.
+    """
+    hour = Settings(name=name)
+    part = window_seconds / hour.window_seconds
+
+    def scaled(ms: int, least: int) -> int:
+        return max(least, min(ms, int(ms * part)))
+
+    return replace(
+        hour,
+        window_seconds=window_seconds,
+        accept_for_ms=int(hour.accept_for_ms * part),
+        retention_ms=int(hour.retention_ms * part),
+        skew_ms=scaled(hour.skew_ms, 1_000),
+        roller_period_ms=scaled(hour.roller_period_ms, 1_000),
+        drain_period_ms=scaled(hour.drain_period_ms, 1_000),
+        drain_margin_ms=scaled(hour.drain_margin_ms, 1_000),
+        visibility_ms=scaled(hour.visibility_ms, 30_000),
+    )
+
+
+def main() -> int:
+    """Run a whole pipeline until Ctrl-C; print the environment that its users need."""
+    parser = argparse.ArgumentParser(prog="python -m local.embedded", description=main.__doc__)
+    parser.add_argument("--name", default="tallyroll", help="the pipeline's name")
+    parser.add_argument("--window-seconds", type=int, default=60, help="length of a window")
+    parser.add_argument(
+        "--engine", choices=ENGINES, default=ENGINES[0], help="what keeps the tables"
+    )
+    parser.add_argument("--dynamodb-endpoint", help="use a DynamoDB Local that runs already")
+    parser.add_argument("--writers", type=int, default=2, help="writers that run at once")
+    parser.add_argument("--verbose", action="store_true", help="print all that the functions log")
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        settings = scaled_settings(options.name, options.window_seconds)
+        with (
+            suppress(KeyboardInterrupt),
+            Embedded(
+                settings, engine=options.engine, dynamodb_endpoint=options.dynamodb_endpoint
+            ) as aws,
+        ):
+            _run(aws, options.writers, verbose=options.verbose)
+    except (dynamodb_local.EngineError, RuntimeError, ClientError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def _run(aws: Embedded, writers: int, *, verbose: bool) -> None:
+    from local.pipeline import Pipeline, worth_reading  # noqa: PLC0415  (pipeline imports this module)
+
+    def log(function: str, line: str) -> None:
+        if verbose or worth_reading(line):
+            print(f"{function}: {line}", file=sys.stderr, flush=True)
+
+    with Pipeline(aws, writers=writers, on_log=log, on_error=lambda text: log("error", text)):
+        for name, value in aws.environment.items():
+            print(f"export {name}={shlex.quote(value)}")
+        print("# Ctrl-C ends it", flush=True)
+        try:
+            while True:
+                signal.pause()
+        finally:
+            print(aws.complaints(), end="", file=sys.stderr, flush=True)
+
+
+def _interrupt(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

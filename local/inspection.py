@@ -1,0 +1,127 @@
+"""What the demo reads of a running pipeline: counts as a user would, states and archives as an
+operator would.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from local.embedded import Embedded
+from local.functions import Function
+from local.report import Sum
+from tallyroll.amounts import read_amount
+from tallyroll.errors import ProofMismatch
+from tallyroll.ports import Status, Window
+from tallyroll.proof import compare, recount
+from tallyroll.wiring import Adapters
+
+HORIZON_MS = 10**15  # beyond every window that a pipeline makes
+RECEIVE_MAX = 10
+OPEN_TIMEOUT_S = 30.0
+POLL_S = 0.1
+
+
+class Inspection:
+    """Looks at the pipeline of an entered `Embedded`; `aggregator` answers the counts."""
+
+    def __init__(self, aws: Embedded, adapters: Adapters, aggregator: Function) -> None:
+        self._settings = aws.settings
+        self._sqs = aws.client("sqs")
+        self._adapters = adapters
+        self._aggregator = aggregator
+
+    def count(self, keys: Iterable[str], *, consistent: bool = False) -> dict[str, Sum]:
+        """Each key's events and sum over all time, asked of the aggregator by HTTP API events.
+
+        Raises RuntimeError if an answer is an error or not complete.
+        """
+        counts = {}
+        for key in keys:
+            response = self._aggregator.invoke(_request(key, consistent=consistent))
+            answer = json.loads(response["body"])
+            if response["statusCode"] != 200 or not answer["complete"]:
+                raise RuntimeError(f"count of {key!r}: {answer}")
+            counts[key] = Sum(answer["events"], read_amount(answer["sum"]))
+        return counts
+
+    def windows(self) -> list[Window]:
+        """All windows, ascending."""
+        return self._adapters.catalog.windows(0, HORIZON_MS)
+
+    def await_open(self, wanted: Sequence[str] = ()) -> None:
+        """Wait until these windows, or the current one if none is named, are open. Raises
+        RuntimeError.
+        """
+        until = time.monotonic() + OPEN_TIMEOUT_S
+        while time.monotonic() < until:
+            now = self._adapters.effects.now()
+            windows = self.windows()
+            opened = {window.id for window in windows if window.status is Status.OPEN}
+            current = {window.id for window in windows if window.start <= now < window.end}
+            if opened and opened >= (set(wanted) or current) and opened & current:
+                return
+            time.sleep(POLL_S)
+        raise RuntimeError(f"no window was opened within {OPEN_TIMEOUT_S:g} s")
+
+    def dead_letters(self) -> Counter[str]:
+        """The dead letters by reason, each message once; takes them from the queue."""
+        reasons: dict[str, str] = {}
+        while True:
+            reply = self._sqs.receive_message(
+                QueueUrl=self._settings.dead_letters_url,
+                MaxNumberOfMessages=RECEIVE_MAX,
+                MessageAttributeNames=["All"],
+            )
+            messages = reply.get("Messages", [])
+            for message in messages:
+                attributes = message.get("MessageAttributes", {})
+                named = {name: value["StringValue"] for name, value in attributes.items()}
+                original = named.get("tallyroll-message-id", message["MessageId"])
+                reasons[original] = named.get("tallyroll-reason", "undelivered")
+            if not messages:
+                return Counter(reasons.values())
+            self._sqs.delete_message_batch(
+                QueueUrl=self._settings.dead_letters_url,
+                Entries=[
+                    {"Id": str(number), "ReceiptHandle": message["ReceiptHandle"]}
+                    for number, message in enumerate(messages)
+                ],
+            )
+
+    def verify(self, windows: Iterable[Window]) -> dict[str, bool]:
+        """Whether each window's archive, read again from the bucket, agrees with its totals; by
+        window.
+        """
+        verified = {}
+        for window in windows:
+            if window.archive and window.status in (Status.DROPPING, Status.DROPPED):
+                spec = self._adapters.catalog.specs([window.id])[window.id]
+                try:
+                    counted = recount(self._adapters.bucket, window.archive)
+                    findings = compare(window, spec, counted, self._adapters.totals)
+                except ProofMismatch as mismatch:
+                    findings = mismatch.findings
+                verified[window.id] = not findings
+        return verified
+
+
+def _request(key: str, *, consistent: bool) -> dict[str, Any]:
+    """An HTTP API event, payload format 2.0, of GET /v1/counters."""
+    parameters = {"key": key, "consistent": "true" if consistent else "false"}
+    return {
+        "version": "2.0",
+        "routeKey": "GET /v1/counters",
+        "rawPath": "/v1/counters",
+        "rawQueryString": "",
+        "headers": {},
+        "queryStringParameters": parameters,
+        "requestContext": {
+            "http": {"method": "GET", "path": "/v1/counters", "protocol": "HTTP/1.1"},
+            "stage": "$default",
+        },
+        "isBase64Encoded": False,
+    }

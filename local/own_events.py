@@ -1,0 +1,252 @@
+"""The demo on a user's own events: each counts in the window in which it happened, however long
+ago.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Sequence
+from itertools import islice
+
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn
+from rich.table import Table
+
+from local.input_events import BadLines, InputEvents
+from local.report import (
+    Sum,
+    Traffic,
+    Verdict,
+    cost_table,
+    judge_keys,
+    key_table,
+    print_verdict,
+    traffic_table,
+)
+from local.running import Run, Start, now_ms
+from local.view import Snapshot, View, view_on
+from tallyroll.history import open_past
+from tallyroll.ports import Status, Window
+from tallyroll.sealing import add_up
+from tallyroll.settings import Settings
+
+ACCEPT_FOR_MS = (
+    86_400_000  # windows of the past are open for the run, and longer than any run takes
+)
+BATCH = 100
+ASKED_KEYS = 12
+POLL_S = 0.3
+STALLED_S = 60.0
+OPENING_S = 120.0
+EMPTY_LOOKS = 3
+EXACT, NOT_EXACT, BAD_LINES = 0, 1, 2
+
+
+def settings_for(window_seconds: int) -> Settings:
+    """The demo's settings for windows of this length: few keys' tallies and short schedules."""
+    return Settings(
+        name="own-events",
+        window_seconds=window_seconds,
+        shards=8,
+        stripes_min=32,
+        buckets=16,
+        gates=16,
+        roller_period_ms=1_000,
+        visibility_ms=12_000,
+        drain_period_ms=1_000,
+        transactions_at_once=4,
+        cache_live_ms=0,
+        cache_calendar_ms=1_000,
+    )
+
+
+def own_events(console: Console, start: Start, path: str) -> int:
+    """Count the events of a file (or `-`), print the result beside the file's own, and give the
+    exit status: 0 exact, 1 not exact, 2 exact but for bad lines, which are listed. Raises
+    UsageError.
+    """
+    events = InputEvents()
+    try:
+        now = now_ms()
+        window_seconds = _read(console, events, path, now)
+        settings = settings_for(window_seconds)
+        repeats = events.settle(window_seconds, now)
+        _print_bad(console, events.bad)
+        if not events.lines:
+            console.print("no good line: nothing to count")
+            return BAD_LINES if events.bad.reasons else EXACT
+        console.print(
+            f"{events.lines:,} events, {repeats:,} of them exact repeats; windows of"
+            f" {_length(window_seconds)}"
+        )
+        with start(settings) as run:
+            return _count(console, run, events)
+    finally:
+        events.close()
+
+
+def _read(console: Console, events: InputEvents, path: str, now: int) -> int:
+    columns = (SpinnerColumn(), TextColumn("reading {task.fields[lines]:,} events"))
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("reading", total=None, lines=0)
+        for lines in events.read(path, now, Settings().skew_ms):
+            progress.update(task, lines=lines)
+    return events.window_seconds(now)
+
+
+def _print_bad(console: Console, bad: BadLines) -> None:
+    if not bad.reasons:
+        return
+    table = Table(title="Bad lines, left out", title_justify="left")
+    for name in ("line", "value", "reason", "what is wrong"):
+        table.add_column(name, overflow="fold")
+    for line in bad.first:
+        table.add_row(str(line.number), line.shown, line.reason, line.detail)
+    total = bad.reasons.total()
+    if total > len(bad.first):
+        table.caption = f"and {total - len(bad.first):,} more: " + ", ".join(
+            f"{number:,} {reason}" for reason, number in bad.reasons.items()
+        )
+    console.print(table)
+
+
+def _count(console: Console, run: Run, events: InputEvents) -> int:
+    truth = {key: Sum(part.events, part.amount) for key, part in events.truth().items()}
+    with view_on(console) as view:
+        _open_past(run, events, view)
+        messages = _send(run, events, view)
+    windows = [window for window in run.inspection.windows() if window.shards]
+    counted = _list_tallies(run, windows)
+    hottest = sorted(truth, key=lambda key: -truth[key].events)[:ASKED_KEYS]
+    verdict = Verdict()
+    judge_keys(truth, counted, verdict)
+    answers = run.inspection.count(hottest, consistent=True)
+    judge_keys({key: truth[key] for key in hottest}, answers, verdict)
+    rejected = run.inspection.dead_letters()
+    verdict.check(not rejected, f"rejected {dict(rejected)}, expected none")
+    polled = run.pipeline.poller.polled
+    traffic = Traffic(
+        sent=events.lines,
+        messages=messages,
+        deliveries=polled.received,
+        counted=sum(part.events for part in counted.values()),
+        duplicates=round(run.ledger.sum("Duplicates")),
+        kills=polled.killed,
+        rejected=rejected,
+    )
+    console.print(traffic_table(traffic))
+    console.print(key_table("Counted beside the file's own", truth, counted))
+    console.print(cost_table(run.ledger, run.aws.settings))
+    console.print(run.memory.line())
+    print_verdict(
+        console,
+        verdict,
+        f"{traffic.counted:,} events of {len(truth):,} keys in {len(windows)} windows:"
+        " every event counted once, when it happened",
+        run.problems(),
+    )
+    if verdict.failures:
+        return NOT_EXACT
+    return BAD_LINES if events.bad.reasons else EXACT
+
+
+def _open_past(run: Run, events: InputEvents, view: View) -> None:
+    """Open the windows before the pipeline's first in which events happened, and wait for them."""
+    run.inspection.await_open()
+    calendar = run.adapters.catalog.calendar()
+    assert calendar
+    past = [span for span in events.spans(calendar.grid) if span.start < calendar.genesis]
+    if not past:
+        return
+    opened = open_past(
+        run.adapters.catalog,
+        calendar,
+        run.aws.settings.name,
+        past[0].start,
+        past[-1].end,
+        now_ms(),
+        ACCEPT_FOR_MS,
+    )
+    until = time.monotonic() + OPENING_S
+    while True:
+        windows = run.inspection.windows()
+        waiting = sum(window.status is Status.CREATING for window in windows)
+        ready = len(opened.windows) - min(waiting, len(opened.windows))
+        view.show(
+            Snapshot(f"opening {ready} of {len(opened.windows)} windows", events.lines, 0, 0, 0, 0)
+        )
+        if not any(w.status is Status.CREATING for w in windows if w.end <= past[-1].end):
+            return
+        if time.monotonic() > until:
+            raise RuntimeError(f"{waiting} windows were not opened: {run.problems()}")
+        time.sleep(POLL_S)
+
+
+def _send(run: Run, events: InputEvents, view: View) -> int:
+    """Send all events and wait until the queue is empty; the number of messages sent.
+
+    Raises RuntimeError if nothing has moved for a minute.
+    """
+    progress = Progressing(run, events.lines)
+    messages = 0
+    bodies = events.bodies(now_ms, lambda: str(uuid.uuid4()))
+    while batch := list(islice(bodies, BATCH)):
+        run.sender.send(batch)
+        messages += len(batch)
+        progress.show(view, "sending", messages)
+    empty = 0
+    while empty < EMPTY_LOOKS:
+        empty = empty + 1 if progress.show(view, "counting", messages) == 0 else 0
+        time.sleep(POLL_S)
+    return messages
+
+
+class Progressing:
+    """Shows how far the writers are, by their own metrics, and notices when they are stuck."""
+
+    def __init__(self, run: Run, planned: int) -> None:
+        self._run = run
+        self._planned = planned
+        self._moved = (-1, time.monotonic())
+        self._began = time.monotonic()
+
+    def show(self, view: View, phase: str, messages: int) -> int:
+        """Show this moment; give the messages queued. Raises RuntimeError if all is stuck."""
+        now = time.monotonic()
+        polled = self._run.pipeline.poller.polled
+        if polled.deleted != self._moved[0]:
+            self._moved = (polled.deleted, now)
+        queued = self._run.queued()
+        if queued and now - self._moved[1] > STALLED_S:
+            raise RuntimeError(f"{queued} messages are stuck: {self._run.problems()}")
+        counted = round(self._run.ledger.sum("EventsCounted"))
+        view.show(
+            Snapshot(
+                phase=phase,
+                planned=self._planned,
+                sent=min(messages, self._planned),
+                counted=counted,
+                per_second=counted / max(0.1, now - self._began),
+                queued=queued,
+                faults=f"{polled.redelivered} delivered again, {polled.killed} writers killed",
+            )
+        )
+        return queued
+
+
+def _list_tallies(run: Run, windows: Sequence[Window]) -> dict[str, Sum]:
+    """Every key's count and sum over these windows, from the list of all their tallies."""
+    sums: dict[str, Sum] = {}
+    specs = run.adapters.catalog.specs([window.id for window in windows])
+    for spec in specs.values():
+        for number in range(1, spec.buckets + 1):
+            for tally in add_up(run.adapters.store.bucket(spec, number)).values():
+                before = sums.get(tally.key, Sum())
+                sums[tally.key] = Sum(before.events + tally.n, before.amount + tally.amount)
+    return sums
+
+
+def _length(seconds: int) -> str:
+    unit, name = (86_400, "days") if seconds % 86_400 == 0 else (3_600, "hours")
+    return f"{seconds // unit} {name}"

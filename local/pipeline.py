@@ -1,0 +1,153 @@
+"""A whole pipeline on an embedded AWS: the real handlers as Lambda runs them, and their drivers."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Self
+
+from local.embedded import Embedded
+from local.functions import Function
+from local.poller import Faults, Poller
+from local.schedule import Schedule, scheduled_event
+
+GRACE_S = 2.0
+CLEANUP_PERIODS = 5  # cleanup runs every so many periods of the roller
+_VISIBILITY_TO_TIMEOUT = (
+    6  # a queue's visibility timeout is at least 6 times the function's [Lambda guide]
+)
+_WRITER_TIMEOUT_LEAST_S = 5.0
+
+
+class Pipeline:
+    """A pipeline's functions, the poller of its queue, and its schedules, inside the `with` block.
+
+    Args:
+        aws: An entered `Embedded`.
+        writers: The most writers at once.
+        batch_size: The most messages of a batch.
+        window_s: How long a batch is gathered.
+        cleanup_period_s: How often cleanup runs; by default every five periods of the roller.
+        faults: What goes wrong on purpose at the queue.
+        on_log: Gets the function's name and a line of its log.
+        on_error: Told of failed batches and runs.
+        on_run: Gets the schedule's name (`roller`, `cleanup`) and the response of each run.
+
+    Attributes:
+        writer, aggregator, roller, cleanup: The functions.
+        poller: The queue's poller; `poller.polled` tells what it has done.
+        schedules: The schedules of roller and cleanup, by name.
+    """
+
+    def __init__(
+        self,
+        aws: Embedded,
+        *,
+        writers: int = 2,
+        batch_size: int = 100,
+        window_s: float = 0.1,
+        cleanup_period_s: float | None = None,
+        faults: Faults | None = None,
+        on_log: Callable[[str, str], None] | None = None,
+        on_error: Callable[[str], None] | None = None,
+        on_run: Callable[[str, Any], None] | None = None,
+    ) -> None:
+        log = on_log or (lambda _function, _line: None)
+        self._closing = threading.Event()
+        self._on_run = on_run or (lambda _schedule, _response: None)
+
+        def failed(text: str) -> None:
+            if on_error and not self._closing.is_set():
+                on_error(text)
+
+        settings = aws.settings
+        timeout_s = max(
+            _WRITER_TIMEOUT_LEAST_S, settings.visibility_ms / 1000 / _VISIBILITY_TO_TIMEOUT
+        )
+
+        def function(name: str, **options: Any) -> Function:
+            path = f"functions.{name}.handler.handler"
+            return Function(path, aws.environment, name=name, on_log=partial(log, name), **options)
+
+        self.writer = function("writer", concurrency=writers, timeout_s=timeout_s)
+        self.aggregator = function("aggregator")
+        self.roller = function("roller", timeout_s=60.0)
+        self.cleanup = function("cleanup", timeout_s=900.0)
+        self.poller = Poller(
+            aws.client("sqs"),
+            settings.queue_url,
+            self.writer,
+            batch_size=batch_size,
+            window_s=window_s,
+            concurrency=writers,
+            faults=faults,
+            on_error=failed,
+        )
+        period_s = settings.roller_period_ms / 1000
+        periods = {
+            "roller": (self.roller, period_s),
+            "cleanup": (self.cleanup, cleanup_period_s or CLEANUP_PERIODS * period_s),
+        }
+        self.schedules = {
+            name: Schedule(
+                name, target, every, on_result=partial(self._on_run, name), on_error=failed
+            )
+            for name, (target, every) in periods.items()
+        }
+        self._drivers: list[Schedule | Poller] = [*self.schedules.values(), self.poller]
+
+    @property
+    def functions(self) -> dict[str, Function]:
+        """All functions by name."""
+        return {
+            "writer": self.writer,
+            "aggregator": self.aggregator,
+            "roller": self.roller,
+            "cleanup": self.cleanup,
+        }
+
+    def __enter__(self) -> Self:
+        """Run the roller once, then start all. Raises FunctionError if that run fails."""
+        try:
+            # Before anything can be sent: the first run founds the calendar, and events that
+            # happened before the window of that moment are too late.
+            first = self.roller.invoke(scheduled_event("roller", datetime.now(UTC)))
+            self._on_run("roller", first)
+            for driver in self._drivers:
+                driver.start()
+        except BaseException:
+            self.stop(0)
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self, grace_s: float = GRACE_S) -> None:
+        """Stop polling and the schedules; kill what still runs after a grace, as a crash might.
+
+        Nothing is lost by that: the queue and the next run repair what was left half done.
+        """
+        for driver in self._drivers:
+            driver.stop(0)
+        until = time.monotonic() + grace_s
+        for driver in self._drivers:
+            driver.stop(max(0.0, until - time.monotonic()))
+        self._closing.set()
+        for function in self.functions.values():
+            function.close()
+        for driver in self._drivers:
+            driver.stop()
+
+
+def worth_reading(line: str) -> bool:
+    """Whether a line of a function's log is a warning, an error, or not structured; not metrics."""
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return True
+    return not isinstance(entry, dict) or entry.get("level") in {"WARNING", "ERROR", "CRITICAL"}

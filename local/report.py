@@ -1,0 +1,227 @@
+"""The tables at the end of a demo run, and the verdict on which its exit status rests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.table import Table
+
+from local.ledger import Ledger
+from tallyroll.amounts import format_amount
+from tallyroll.commits import plan
+from tallyroll.cost import Cost, commit_cost
+from tallyroll.lifecycle import freeze
+from tallyroll.ports import Status, Window
+from tallyroll.records import Record
+from tallyroll.settings import Settings
+from tallyroll.specs import Spec
+from tallyroll.windows import iso
+
+KEYS_SHOWN = 12
+HOT_KEY_EVENTS = 9_800
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """Events, and the sum of their values in millionths."""
+
+    events: int = 0
+    amount: int = 0
+
+
+@dataclass(slots=True)
+class Verdict:
+    """Every way in which a run may have failed, in words; a run is good if there is none."""
+
+    failures: list[str] = field(default_factory=list)
+
+    def check(self, good: bool, otherwise: str) -> bool:  # noqa: FBT001
+        """Note `otherwise` unless `good`; give `good`."""
+        if not good:
+            self.failures.append(otherwise)
+        return good
+
+
+def judge_keys(truth: Mapping[str, Sum], counted: Mapping[str, Sum], verdict: Verdict) -> None:
+    """Compare every key's count and sum with the truth."""
+    for key in sorted({*truth, *counted}):
+        wanted, found = truth.get(key, Sum()), counted.get(key, Sum())
+        verdict.check(
+            wanted == found,
+            f"{key}: counted {found.events} (sum {format_amount(found.amount)}),"
+            f" in truth {wanted.events} (sum {format_amount(wanted.amount)})",
+        )
+
+
+def judge_windows(windows: Sequence[Window], proofs: Mapping[str, bool], verdict: Verdict) -> None:
+    """No table may be dropped before its archive was proven; `proofs` says by window whether its
+    archive, read again now, agrees with its totals.
+    """
+    for window in windows:
+        if window.status in (Status.DROPPING, Status.DROPPED):
+            proven = window.times.get(Status.PROVEN)
+            verdict.check(
+                proven is not None and proven <= window.times[Status.DROPPING],
+                f"window {window.id} was dropped before it was proven",
+            )
+        if window.id in proofs:
+            verdict.check(proofs[window.id], f"window {window.id}: its archive does not verify")
+
+
+def key_table(
+    title: str, truth: Mapping[str, Sum], counted: Mapping[str, Sum], most: int = KEYS_SHOWN
+) -> Table:
+    """Keys, the largest first, what was counted of them, and the truth beside it."""
+    table = Table(title=title, title_justify="left")
+    table.add_column("key")
+    for name in ("counted", "truth", "sum counted", "sum in truth"):
+        table.add_column(name, justify="right")
+    table.add_column("exact")
+    ranked = sorted(truth, key=lambda key: (-truth[key].events, key))
+    for key in ranked[:most]:
+        found, wanted = counted.get(key, Sum()), truth[key]
+        table.add_row(key, *_row(found, wanted), _mark(good=found == wanted))
+    if len(ranked) > most:
+        rest = ranked[most:]
+        found = _add_up(counted.get(key, Sum()) for key in rest)
+        wanted = _add_up(truth[key] for key in rest)
+        exact = all(counted.get(key) == truth[key] for key in rest)
+        table.add_row(f"{len(rest)} more keys", *_row(found, wanted), _mark(good=exact))
+    found, wanted = _add_up(counted.values()), _add_up(truth.values())
+    table.add_section()
+    table.add_row("all", *_row(found, wanted), _mark(good=found == wanted))
+    return table
+
+
+def _add_up(sums: Iterable[Sum]) -> Sum:
+    events = amount = 0
+    for part in sums:
+        events += part.events
+        amount += part.amount
+    return Sum(events, amount)
+
+
+def _mark(*, good: bool) -> str:
+    return "[green]✓[/]" if good else "[bold red]✗[/]"
+
+
+def _row(found: Sum, wanted: Sum) -> tuple[str, str, str, str]:
+    return (
+        f"{found.events:,}",
+        f"{wanted.events:,}",
+        format_amount(found.amount),
+        format_amount(wanted.amount),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What went in and what became of it; all but `sent` and `counted` are messages."""
+
+    sent: int
+    messages: int
+    deliveries: int
+    counted: int
+    duplicates: int
+    kills: int
+    rejected: Mapping[str, int]
+
+
+def traffic_table(traffic: Traffic) -> Table:
+    """Sent, delivered, counted, absorbed, rejected."""
+    table = Table(title="What became of it", title_justify="left", show_header=False)
+    table.add_column("")
+    table.add_column("", justify="right")
+    table.add_row("events sent", f"{traffic.sent:,}")
+    table.add_row("  in messages", f"{traffic.messages:,}")
+    table.add_row("  delivered, redeliveries included", f"{traffic.deliveries:,}")
+    table.add_row("writers killed at work", f"{traffic.kills:,}")
+    table.add_section()
+    table.add_row("events counted", f"{traffic.counted:,}")
+    table.add_row("duplicate messages absorbed", f"{traffic.duplicates:,}")
+    table.add_row("messages rejected, with a reason", f"{sum(traffic.rejected.values()):,}")
+    for reason, number in sorted(traffic.rejected.items()):
+        table.add_row(f"  {reason}", f"{number:,}")
+    return table
+
+
+def window_table(
+    windows: Sequence[Window], specs: Mapping[str, Spec], proofs: Mapping[str, bool]
+) -> Table:
+    """Windows with their shards, contents, archived items, times (UTC) and proof."""
+    table = Table(title="Windows", title_justify="left")
+    table.add_column("window", no_wrap=True)
+    table.add_column("state")
+    for name in ("shards", "keys", "events", "archived"):
+        table.add_column(name, justify="right")
+    for name in ("proven", "dropped", "read again"):
+        table.add_column(name, no_wrap=True)
+    for window in windows:
+        times = (window.times.get(Status.PROVEN), window.times.get(Status.DROPPED))
+        reads_back, spec = proofs.get(window.id), specs[window.id]
+        table.add_row(
+            window.id,
+            window.status,
+            "; ".join([str(spec.shards), *(f"{key} {n}" for key, n in spec.hot.items())]),
+            *("" if n is None else f"{n:,}" for n in (window.keys, window.events, window.items)),
+            *("" if at is None else iso(at)[11:19] for at in times),
+            "" if reads_back is None else _mark(good=reads_back),
+        )
+    return table
+
+
+def cost_table(ledger: Ledger, settings: Settings) -> Table:
+    """Write units and store requests per event, as the writers reported them, and a hot key's by
+    the rule.
+    """
+    table = Table(title="What an event cost", title_justify="left")
+    table.add_column("events")
+    for name in ("counted", "write units each", "DynamoDB requests each"):
+        table.add_column(name, justify="right")
+    for label, kind in (("single, with ids of their own", "Single"), ("packed", "Packed")):
+        events = ledger.sum(f"{kind}EventsCounted")
+        if events:
+            table.add_row(
+                label,
+                f"{events:,.0f}",
+                f"{ledger.sum(f'WriteUnits{kind}') / events:.3f}",
+                f"{ledger.sum(f'StoreRequests{kind}') / events:.4f}",
+            )
+    table.add_section()
+    cost = hot_key_cost(settings, HOT_KEY_EVENTS)
+    table.add_row(
+        "one hot key, full batches",
+        "(computed)",
+        f"{cost.units / HOT_KEY_EVENTS:.3f}",
+        f"{cost.requests / HOT_KEY_EVENTS:.4f}",
+    )
+    table.caption = "by AWS's rule, from the requests; of killed writers nothing is reported"
+    return table
+
+
+def hot_key_cost(settings: Settings, events: int) -> Cost:
+    """What this many single events of one key cost in full batches, by AWS's rule."""
+    window = Window("20260101T000000Z", "", 0, settings.window_seconds * 1000)
+    spec = freeze(window, settings)
+    records = [
+        Record("Ada", voter, spec.shard("Ada", voter), 0, 1, 1_000_000, bytes(17), ((0, 1),))
+        for voter in (f"voter-{number:06d}" for number in range(events))
+    ]
+    cost = Cost()
+    for commit in plan(spec, records):
+        cost += commit_cost(commit.records, commit.increments)
+    return cost
+
+
+def print_verdict(console: Console, verdict: Verdict, good: str, problems: Sequence[str]) -> None:
+    """The last line: what was shown; or each failure, and what the functions complained of."""
+    if not verdict.failures:
+        console.print(f"[bold green]EXACT[/]  {good}", soft_wrap=True)
+        return
+    console.print(f"[bold red]NOT EXACT[/]  {len(verdict.failures)} findings:")
+    for failure in verdict.failures[:20]:
+        console.print(f"  {failure}", highlight=False, markup=False)
+    for problem in problems:
+        console.print(f"  log: {problem}", highlight=False, markup=False)

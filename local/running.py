@@ -1,0 +1,152 @@
+"""A demo run: the embedded AWS, the pipeline on it, and what the demo reads and writes of both."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Self
+
+from local.backpressure import BoundedSender, queue_depth
+from local.embedded import Embedded, resident_bytes
+from local.inspection import Inspection
+from local.ledger import Ledger
+from local.pipeline import Pipeline
+from local.poller import Faults
+from local.report import Sum
+from tallyroll.settings import Settings
+from tallyroll.sqs import Producer
+from tallyroll.wiring import Adapters, adapters
+
+COUNT_EVERY_S = 1.0
+MEMORY_EVERY_S = 1.0
+PROBLEMS_SHOWN = 10
+
+
+class Memory:
+    """The resident memory of the emulators and of this process, looked at once a second."""
+
+    def __init__(self, aws: Embedded) -> None:
+        self._aws = aws
+        self._seen: dict[str, list[int]] = {}
+        self._stopping = threading.Event()
+
+    @contextmanager
+    def watched(self) -> Iterator[Self]:
+        """Look on while the block lasts."""
+        thread = threading.Thread(target=self._watch, daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            self._stopping.set()
+            thread.join()
+
+    def _watch(self) -> None:
+        while not self._stopping.wait(MEMORY_EVERY_S):
+            for name, size in {**self._aws.memory(), "demo": resident_bytes(os.getpid())}.items():
+                if size:
+                    first, most, _ = self._seen.get(name, [size, 0, 0])
+                    self._seen[name] = [first, max(most, size), size]
+
+    def line(self) -> str:
+        """What each process took at first, at the most and at last, for people."""
+        parts = (
+            f"{name} {first >> 20} / {most >> 20} / {last >> 20}"
+            for name, (first, most, last) in self._seen.items()
+        )
+        return "memory in MiB, first / most / last: " + ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A running pipeline; `sender` takes message bodies and waits while the queue, which holds
+    `queued()` messages, is long.
+    """
+
+    aws: Embedded
+    pipeline: Pipeline
+    adapters: Adapters
+    inspection: Inspection
+    ledger: Ledger
+    sender: BoundedSender[str]
+    queued: Callable[[], int]
+    memory: Memory
+
+    def problems(self) -> list[str]:
+        """The latest complaints in the functions' logs."""
+        return list(self.ledger.problems)[-PROBLEMS_SHOWN:]
+
+
+Start = Callable[[Settings], AbstractContextManager[Run]]
+"""Starts a run with these settings."""
+
+
+@contextmanager
+def running(
+    settings: Settings,
+    *,
+    engine: str,
+    dynamodb_endpoint: str | None,
+    faults: Faults,
+    writers: int,
+    batch_size: int,
+    window_s: float,
+) -> Iterator[Run]:
+    """Start everything, and end it with the block. Raises RuntimeError if a part does not start."""
+    ledger = Ledger()
+    with Embedded(settings, engine=engine, dynamodb_endpoint=dynamodb_endpoint) as aws:
+        os.environ.update(aws.environment)  # for the adapters' clients
+        made = adapters(aws.settings)
+        pipeline = Pipeline(
+            aws,
+            writers=writers,
+            batch_size=batch_size,
+            window_s=window_s,
+            cleanup_period_s=settings.roller_period_ms / 1000,
+            faults=faults,
+            on_log=lambda _function, line: ledger.log(line),
+            on_error=ledger.problems.append,
+        )
+        with pipeline:
+            depth = partial(queue_depth, aws.client("sqs"), aws.settings.queue_url)
+            sender = BoundedSender[str](partial(_send, made.producer), depth)
+            inspection = Inspection(aws, made, pipeline.aggregator)
+            with Memory(aws).watched() as memory:
+                yield Run(aws, pipeline, made, inspection, ledger, sender, depth, memory)
+
+
+def _send(producer: Producer, bodies: Sequence[str]) -> None:
+    if failures := producer.send(bodies):
+        raise RuntimeError(f"{len(failures)} messages were not sent: {failures[0]}")
+
+
+class Counts:
+    """The live counts of some keys, asked for about once a second, and how fast they grow."""
+
+    def __init__(self, run: Run, keys: Sequence[str]) -> None:
+        self._run = run
+        self._keys = keys
+        self._at = 0.0
+        self._counted: dict[str, Sum] = {}
+        self._per_second = 0.0
+
+    def read(self) -> tuple[dict[str, Sum], float]:
+        """The latest counts, and the events counted per second since those before."""
+        now = time.monotonic()
+        if now - self._at >= COUNT_EVERY_S:
+            before = sum(part.events for part in self._counted.values())
+            self._counted = self._run.inspection.count(self._keys)
+            counted = sum(part.events for part in self._counted.values())
+            self._per_second = (counted - before) / (now - self._at)
+            self._at = now
+        return self._counted, self._per_second
+
+
+def now_ms() -> int:
+    """The wall clock in ms since the epoch."""
+    return time.time_ns() // 1_000_000

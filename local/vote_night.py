@@ -1,0 +1,177 @@
+"""The vote night: votes are cast for some windows' time, while writers crash and messages come
+twice.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from rich.console import Console
+
+from local.report import (
+    Sum,
+    Traffic,
+    Verdict,
+    cost_table,
+    judge_keys,
+    judge_windows,
+    key_table,
+    print_verdict,
+    traffic_table,
+    window_table,
+)
+from local.running import Counts, Run, Start, now_ms
+from local.view import Snapshot, View, view_on
+from local.votes import CANDIDATES, VoteNight
+from tallyroll.amounts import MICROS
+from tallyroll.ports import Status, Window
+from tallyroll.settings import Settings
+from tallyroll.windows import WindowId
+
+WINDOW_SECONDS = 5
+TICK_S = 0.2
+MISHAPS_AT_SHARE = 0.3
+CAST_WITHIN_MS = 1_000  # a machine that stalls shall not date votes back
+END_TIMEOUT_S = 60.0
+SETTINGS = Settings(
+    name="vote-night",
+    window_seconds=WINDOW_SECONDS,
+    shards=16,
+    hot_shards={CANDIDATES[0]: 64},
+    stripes_min=64,
+    buckets=16,
+    gates=64,
+    accept_for_ms=6_000,
+    skew_ms=1_000,
+    roller_period_ms=1_000,
+    retention_ms=3_000,
+    visibility_ms=4_000,
+    drain_period_ms=1_000,
+    drain_margin_ms=500,
+    export_lease_ms=20_000,
+    export_segments=4,
+    transactions_at_once=4,
+    cache_live_ms=0,
+    cache_calendar_ms=1_000,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How many votes are cast in how many seconds, and how many of them by voters with ids of their
+    own.
+    """
+
+    votes: int
+    singles: int
+    seconds: float
+    seed: int
+
+
+class Night:
+    """One vote night on a running pipeline; `truth` is what was truly cast."""
+
+    def __init__(self, run: Run, plan: Plan) -> None:
+        self._run = run
+        self._plan = plan
+        self._votes = VoteNight(plan.seed, plan.votes, plan.singles, WINDOW_SECONDS * 1000)
+        self._counts = Counts(run, CANDIDATES)
+        self.truth = self._votes.truth
+
+    def hold(self, view: View) -> set[WindowId]:
+        """Cast the votes, then wait until every window that holds some is dropped; give those
+        windows.
+        """
+        self._run.inspection.await_open()
+        self._show(view, "opening")
+        began = cast_until = now_ms()
+        mishaps_due = True
+        while not self._votes.over:
+            time.sleep(TICK_S)
+            now = now_ms()
+            share = min(1.0, (now - began) / 1000 / self._plan.seconds)
+            if due := round(self._plan.votes * share) - self._votes.cast_so_far:
+                bodies = self._votes.cast(due, max(cast_until, now - CAST_WITHIN_MS), now)
+                cast_until = now
+                self._run.sender.send(bodies)
+            if mishaps_due and share > MISHAPS_AT_SHARE:
+                self._run.sender.send(list(self._votes.mishaps(now_ms())))
+                mishaps_due = False
+            self._show(view, "voting")
+        return self._await_dropped(view, began, now_ms())
+
+    def _await_dropped(self, view: View, began: int, ended: int) -> set[WindowId]:
+        until = time.monotonic() + END_TIMEOUT_S
+        while True:
+            windows = self._show(view, "closing, proving, dropping")
+            held = [window for window in windows if window.start <= ended and window.end > began]
+            done = all(window.status is Status.DROPPED for window in held)
+            if done or time.monotonic() > until:
+                return {window.id for window in held}
+            time.sleep(TICK_S)
+
+    def _show(self, view: View, phase: str) -> list[Window]:
+        counted, per_second = self._counts.read()
+        windows = self._run.inspection.windows()
+        polled = self._run.pipeline.poller.polled
+        view.show(
+            Snapshot(
+                phase=phase,
+                planned=self._plan.votes,
+                sent=self._votes.cast_so_far,
+                counted=sum(part.events for part in counted.values()),
+                per_second=per_second,
+                queued=self._run.queued(),
+                faults=f"{polled.redelivered} delivered again, {polled.killed} writers killed",
+                windows=windows,
+                keys={key: part.events for key, part in counted.items()},
+            )
+        )
+        return windows
+
+
+def vote_night(console: Console, start: Start, plan: Plan) -> int:
+    """Hold a vote night, print what came of it, and give the exit status: 0 if all is exact."""
+    with start(SETTINGS) as run:
+        night = Night(run, plan)
+        with view_on(console) as view:
+            held = night.hold(view)
+        counted = run.inspection.count(CANDIDATES, consistent=True)
+        windows = [window for window in run.inspection.windows() if window.id in held]
+        proofs = run.inspection.verify(windows)
+        specs = run.adapters.catalog.specs([window.id for window in windows])
+        rejected = run.inspection.dead_letters()
+        polled = run.pipeline.poller.polled
+    truth = {key: Sum(count, count * MICROS) for key, count in night.truth.votes.items()}
+    verdict = Verdict()
+    judge_keys(truth, counted, verdict)
+    judge_windows(windows, proofs, verdict)
+    for window in windows:
+        dropped = window.status is Status.DROPPED
+        verdict.check(dropped, f"window {window.id} is still {window.status}: {window.problem}")
+    expected = {str(reason): number for reason, number in night.truth.rejections.items()}
+    verdict.check(dict(rejected) == expected, f"rejected {dict(rejected)}, expected {expected}")
+    traffic = Traffic(
+        sent=sum(night.truth.votes.values()),
+        messages=night.truth.messages,
+        deliveries=polled.received,
+        counted=sum(part.events for part in counted.values()),
+        duplicates=round(run.ledger.sum("Duplicates")),
+        kills=polled.killed,
+        rejected=rejected,
+    )
+    console.print(traffic_table(traffic))
+    console.print(key_table("The vote", truth, counted))
+    console.print(window_table(windows, specs, proofs))
+    console.print(cost_table(run.ledger, SETTINGS))
+    console.print(run.memory.line())
+    print_verdict(
+        console,
+        verdict,
+        f"{traffic.sent:,} votes, {traffic.deliveries:,} deliveries of {traffic.messages:,}"
+        f" messages, {traffic.kills} writers killed: every vote counted once, and"
+        f" {len(windows)} tables dropped after their archives were proven",
+        run.problems(),
+    )
+    return 1 if verdict.failures else 0

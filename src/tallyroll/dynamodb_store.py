@@ -1,0 +1,389 @@
+"""Window tables in DynamoDB: a commit is one transaction of a gate, records and tally stripes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from tallyroll.amounts import format_amount
+from tallyroll.aws import Caller, attempts, response_of
+from tallyroll.dynamodb import (
+    CANCELLED,
+    CONFLICTS,
+    REASON_CONDITION,
+    REASON_CONFLICT,
+    REASON_NONE,
+    REASONS_INVALID,
+    Action,
+    batch_get,
+    cancellation_reasons,
+    query,
+    transact,
+)
+from tallyroll.dynamodb_catalog import creating_check
+from tallyroll.errors import Missing, Refused, StateConflict, StoreError, Throttled
+from tallyroll.items import (
+    gate_item,
+    gate_key,
+    jsonable,
+    parse_item,
+    record_item,
+    record_key,
+    shown_key,
+    slot_name,
+    tally_key,
+)
+from tallyroll.limits import TRANSACTION_ACTIONS_MAX
+from tallyroll.ports import (
+    Answer,
+    Effects,
+    Element,
+    Item,
+    Outcome,
+    TableFacts,
+    TableStatus,
+    Tally,
+    Verdict,
+)
+from tallyroll.records import Increment, Record
+from tallyroll.resources import TableDeclaration, table_request
+from tallyroll.specs import Spec
+from tallyroll.suffixes import Chance, random_suffix
+
+GATES_AT_ONCE = 16
+GATES_PER_TRANSACTION = TRANSACTION_ACTIONS_MAX - 1  # the first action checks the state
+GATE_TRIES = 100
+GATE_BACKOFF_MS = 5
+HTTP_TOO_LARGE = 413
+
+# Refusals of a request's content without reasons per action: some record can never be stored.
+_INVALID = frozenset({"ValidationException", "SerializationException", "RequestEntityTooLarge"})
+_IN_USE = "ResourceInUseException"
+_NO_TAGS = "UnknownOperationException"  # DynamoDB Local has no tagging
+_STATUSES = {
+    "CREATING": TableStatus.CREATING,
+    "ACTIVE": TableStatus.ACTIVE,
+    "UPDATING": TableStatus.UPDATING,
+    "DELETING": TableStatus.DELETING,
+}
+
+
+class DynamoStore:
+    """The store port on DynamoDB; `declaration` is the pattern by which window tables are made,
+    `catalog` the name of the table that holds the windows' states.
+    """
+
+    def __init__(
+        self, caller: Caller, effects: Effects, declaration: TableDeclaration, catalog: str
+    ) -> None:
+        self._caller = caller
+        self._effects = effects
+        self._declaration = declaration
+        self._catalog = catalog
+
+    def commit(
+        self, spec: Spec, records: Sequence[Record], increments: Sequence[Increment]
+    ) -> Outcome:
+        """One TransactWriteItems: a random gate is open, no record there, add to random stripes."""
+        chance = self._effects.chance
+        actions = [
+            _gate_check(spec, chance),
+            *(_put(spec.table, record) for record in records),
+            *(_add(spec, increment, chance) for increment in increments),
+        ]
+        try:
+            self._caller.call("TransactWriteItems", TransactItems=actions)
+        except StoreError as error:
+            return _outcome(error, len(records), len(increments))
+        return Outcome(Verdict.COMMITTED)
+
+    def record(self, spec: Spec, key: str, record_id: str) -> Record | None:
+        """The stored record by one consistent GetItem on its calculated suffix."""
+        place = record_key(key, spec.shard(key, record_id), record_id)
+        reply = self._caller.read("GetItem", TableName=spec.table, Key=place, ConsistentRead=True)
+        if "Item" not in reply:
+            return None
+        found = parse_item(reply["Item"])
+        return found if isinstance(found, Record) else None
+
+    def tallies(self, spec: Spec, keys: Sequence[str]) -> dict[str, Tally]:
+        """The tallies of the keys: all their stripes by BatchGetItem, side by side."""
+        places = [
+            tally_key(spec, key, stripe)
+            for key in dict.fromkeys(keys)
+            for stripe in range(1, spec.stripes_of(key) + 1)
+        ]
+        stripes: dict[str, list[Tally]] = {key: [] for key in keys}
+        for item in batch_get(self._caller, self._effects, spec.table, places):
+            stripe = _stripe(item)
+            stripes[stripe.key].append(stripe)
+        return {key: _gathered(key, found) for key, found in stripes.items()}
+
+    def bucket(self, spec: Spec, number: int) -> list[Tally]:
+        """The stripes of one bucket by a consistent Query."""
+        values = {":pk": {"S": f"~t.{number}"}}
+        pages = query(self._caller, spec.table, "pk = :pk", values)
+        return [_stripe(item) for page in pages for item in page]
+
+    def open_gates(self, spec: Spec) -> None:
+        """Put the gates, if absent and the window is still being created, by transactions of 99.
+
+        Raises StateConflict, Throttled, Unknown and Missing.
+        """
+        numbers = range(1, spec.gates + 1)
+        jobs = [
+            partial(self._open_gates, spec, numbers[at : at + GATES_PER_TRANSACTION])
+            for at in range(0, spec.gates, GATES_PER_TRANSACTION)
+        ]
+        self._effects.together(jobs, GATES_AT_ONCE)
+
+    def _open_gates(self, spec: Spec, numbers: Sequence[int]) -> None:
+        check = creating_check(self._catalog, spec.window)
+        while numbers:
+            # Never a blind write: a roller that was stalled would reopen what has been shut since.
+            puts = [_put_if_absent(spec.table, gate_item(number)) for number in numbers]
+            reasons = transact(self._caller, self._effects, [check, *puts])
+            if reasons is None:
+                return
+            failed = [reason.get("Code") == REASON_CONDITION for reason in reasons]
+            if failed[0]:
+                raise StateConflict(f"window {spec.window} is not being created any more")
+            numbers = [
+                number for number, is_there in zip(numbers, failed[1:], strict=True) if not is_there
+            ]
+
+    def shut_gates(self, spec: Spec) -> None:
+        """Set every gate shut, one update each. Raises Throttled, Unknown, Missing."""
+        jobs = [partial(self._shut_gate, spec.table, number) for number in range(1, spec.gates + 1)]
+        self._effects.together(jobs, GATES_AT_ONCE)
+
+    def _shut_gate(self, table: str, number: int) -> None:
+        last = ""
+        for _ in attempts(self._effects, GATE_TRIES, GATE_BACKOFF_MS):
+            try:
+                self._caller.read(
+                    "UpdateItem",
+                    TableName=table,
+                    Key=gate_key(number),
+                    UpdateExpression="SET #open = :shut",
+                    ExpressionAttributeNames={"#open": "open"},
+                    ExpressionAttributeValues={":shut": {"BOOL": False}},
+                )
+            except Refused as error:
+                if error.code not in CONFLICTS:
+                    raise
+                last = error.code
+            else:
+                return
+        raise Throttled(f"gate {number} of {table} stays in conflict", last)
+
+    def scan(self, table: str, segment: int, segments: int) -> Iterator[list[Item]]:
+        """The items of a segment by consistent Scans, as an export has them (binaries base64)."""
+        more: dict[str, Any] = {}
+        while True:
+            reply = self._caller.read(
+                "Scan",
+                TableName=table,
+                ConsistentRead=True,
+                Segment=segment,
+                TotalSegments=segments,
+                **more,
+            )
+            if reply["Items"]:
+                yield [jsonable(item) for item in reply["Items"]]
+            if not reply.get("LastEvaluatedKey"):
+                return
+            more["ExclusiveStartKey"] = reply["LastEvaluatedKey"]
+
+    def make_table(self, table: str, tags: Mapping[str, str]) -> None:
+        """CreateTable as declared, with these tags too.
+
+        Raises Throttled while 500 tables change at once, the service's limit.
+        """
+        declared = replace(self._declaration, name=table, tags={**self._declaration.tags, **tags})
+        try:
+            self._caller.read("CreateTable", **table_request(declared))
+        except Refused as error:
+            if error.code != _IN_USE:
+                raise
+
+    def describe_table(self, table: str) -> TableFacts | None:
+        """The table's status, tags and protection; None if it is not there.
+
+        Raises Refused for a status to which no pipeline leads (archived, key inaccessible).
+        """
+        try:
+            facts = self._describe(table)
+            tags = self._tags(facts["TableArn"])
+        except Missing:
+            return None
+        status = _STATUSES.get(facts["TableStatus"])
+        if status is None:
+            code = facts["TableStatus"]
+            raise Refused(f"table {table} is in the status {code}", code)
+        return TableFacts(status, tags, bool(facts.get("DeletionProtectionEnabled")))
+
+    def _describe(self, table: str) -> dict[str, Any]:
+        facts: dict[str, Any] = self._caller.read("DescribeTable", TableName=table)["Table"]
+        return facts
+
+    def _tags(self, arn: str) -> dict[str, str]:
+        tags: dict[str, str] = {}
+        more: dict[str, str] = {}
+        while True:
+            try:
+                reply = self._caller.read("ListTagsOfResource", ResourceArn=arn, **more)
+            except Refused as error:
+                if error.code != _NO_TAGS:
+                    raise
+                return {}
+            tags |= {tag["Key"]: tag["Value"] for tag in reply["Tags"]}
+            if not reply.get("NextToken"):
+                return tags
+            more = {"NextToken": reply["NextToken"]}
+
+    def tag_table(self, table: str, tags: Mapping[str, str]) -> None:
+        """TagResource; without effect where the engine knows no tags. Raises Missing."""
+        arn = self._describe(table)["TableArn"]
+        listed = [{"Key": key, "Value": value} for key, value in tags.items()]
+        try:
+            self._caller.read("TagResource", ResourceArn=arn, Tags=listed)
+        except Refused as error:
+            if error.code == _IN_USE:
+                raise Throttled(str(error), error.code) from error
+            if error.code != _NO_TAGS:
+                raise
+
+    def drop_table(self, table: str) -> None:
+        """Lift the protection, then DeleteTable. Raises Throttled while the table still changes."""
+        try:
+            facts = self._describe(table)
+            if facts["TableStatus"] == "DELETING":
+                return
+            if facts.get("DeletionProtectionEnabled"):
+                self._caller.read("UpdateTable", TableName=table, DeletionProtectionEnabled=False)
+            self._caller.read("DeleteTable", TableName=table)
+        except Missing:
+            return
+        except Refused as error:
+            if error.code == _IN_USE:
+                raise Throttled(str(error), error.code) from error
+            raise
+
+
+def _gate_check(spec: Spec, chance: Chance) -> Action:
+    return {
+        "ConditionCheck": {
+            "TableName": spec.table,
+            "Key": gate_key(random_suffix(spec.gates, chance)),
+            "ConditionExpression": "#open = :true",
+            "ExpressionAttributeNames": {"#open": "open"},
+            "ExpressionAttributeValues": {":true": {"BOOL": True}},
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
+    }
+
+
+def _put(table: str, record: Record) -> Action:
+    action = _put_if_absent(table, record_item(record))
+    action["Put"]["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
+    return action
+
+
+def _put_if_absent(table: str, item: Item) -> Action:
+    return {
+        "Put": {
+            "TableName": table,
+            "Item": item,
+            "ConditionExpression": "attribute_not_exists(pk)",
+        }
+    }
+
+
+def _add(spec: Spec, increment: Increment, chance: Chance) -> Action:
+    stripe = random_suffix(spec.stripes_of(increment.key), chance)
+    added = {"n": str(increment.n), "v": format_amount(increment.amount)}
+    added |= {slot_name(slot): str(count) for slot, count in increment.series}
+    return {
+        "Update": {
+            "TableName": spec.table,
+            "Key": tally_key(spec, increment.key, stripe),
+            "UpdateExpression": "ADD " + ", ".join(f"{name} :{name}" for name in added),
+            "ExpressionAttributeValues": {f":{name}": {"N": text} for name, text in added.items()},
+        }
+    }
+
+
+def _outcome(error: StoreError, records: int, increments: int) -> Outcome:
+    """What a failed TransactWriteItems means for the commit."""
+    if error.code == CANCELLED:
+        return _cancelled(error, records, increments)
+    if error.code in CONFLICTS:
+        return _all_contended(records, increments, str(error))
+    status = response_of(error).get("ResponseMetadata", {}).get("HTTPStatusCode")
+    if error.code in _INVALID or status == HTTP_TOO_LARGE:
+        verdict = Verdict.INVALID
+    elif isinstance(error, Missing):
+        verdict = Verdict.GATE_MISSING
+    elif isinstance(error, Throttled):
+        verdict = Verdict.THROTTLED
+    else:
+        # Also for refusals that are no record's fault (expired credentials, denied access): such
+        # messages are to be handed back, not rejected.
+        verdict = Verdict.UNKNOWN
+    return Outcome(verdict, detail=str(error))
+
+
+def _cancelled(error: StoreError, records: int, increments: int) -> Outcome:
+    reasons = cancellation_reasons(error)
+    if len(reasons) != 1 + records + increments:
+        return _all_contended(records, increments, str(error))
+    gate, elements = reasons[0], [_element(reason) for reason in reasons[1:]]
+    if gate.get("Code") == REASON_CONDITION:
+        verdict = Verdict.GATE_SHUT if gate.get("Item") else Verdict.GATE_MISSING
+        return Outcome(verdict, detail=str(error))
+    answers = tuple(elements[:records]), tuple(elements[records:])
+    return Outcome(Verdict.CANCELLED, *answers, detail=str(error))
+
+
+def _all_contended(records: int, increments: int, detail: str) -> Outcome:
+    contended = Element(Answer.CONTENDED, detail=detail)
+    return Outcome(
+        Verdict.CANCELLED, (contended,) * records, (contended,) * increments, detail=detail
+    )
+
+
+def _element(reason: Mapping[str, Any]) -> Element:
+    code = reason.get("Code") or REASON_NONE
+    detail = f"{code}: {reason.get('Message', '')}"
+    if code == REASON_NONE:
+        return Element(Answer.FINE)
+    if code == REASON_CONDITION:
+        return Element(Answer.DUPLICATE, reason.get("Item", {}).get("h", {}).get("B"), detail)
+    if code == REASON_CONFLICT:
+        return Element(Answer.CONTENDED, detail=detail)
+    if code in REASONS_INVALID:
+        return Element(Answer.INVALID, detail=detail)
+    return Element(Answer.THROTTLED, detail=detail)  # throttled, or a reason that may pass too
+
+
+def _stripe(item: Item) -> Tally:
+    found = parse_item(item)
+    if not isinstance(found, Tally):
+        raise Refused(f"item {shown_key(item)} stands where a tally should", "NotATally")
+    return found
+
+
+def _gathered(key: str, stripes: Sequence[Tally]) -> Tally:
+    series: dict[int, int] = {}
+    for stripe in stripes:
+        for slot, count in stripe.series:
+            series[slot] = series.get(slot, 0) + count
+    return Tally(
+        key=key,
+        n=sum(stripe.n for stripe in stripes),
+        amount=sum(stripe.amount for stripe in stripes),
+        series=tuple(sorted(series.items())),
+    )

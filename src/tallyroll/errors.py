@@ -1,0 +1,112 @@
+"""Every error of the core, and the two answers there are to a message that fails.
+
+TallyrollError
+├── Rejected        the message can never count: it goes to the dead-letter queue with its reason
+├── UsageError      a caller's argument is wrong: named with the bad value and the remedy
+│   └── SettingsError   so is a setting
+├── StoreError      a call to a store, queue, catalog or bucket did not do its work
+│   ├── Throttled   refused for load: nothing was written, try again later
+│   ├── Unknown     no answer came: it may or may not have been done
+│   ├── Missing     the table, queue or object is not there
+│   └── Refused     refused for good; `code` says why
+├── StateConflict   another run changed the window's state first
+├── OutOfTime       the deadline passed before the answer was whole
+└── ProofMismatch   an archive does not agree with its window; it must not be dropped
+
+Whatever is not `Rejected` is retried by the queue's redelivery or by the next scheduled run.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Why a message was rejected: the dead-letter queue's attribute `tallyroll-reason`."""
+
+    EMPTY_BODY = "empty-body"
+    NOT_JSON = "not-json"
+    NOT_AN_OBJECT = "not-an-object"
+    UNKNOWN_VERSION = "unknown-version"
+    BAD_KEY = "bad-key"
+    BAD_ID = "bad-id"
+    BAD_TS = "bad-ts"
+    TS_IN_SECONDS = "ts-in-seconds"
+    TS_REQUIRED = "ts-required"
+    BAD_VALUE = "bad-value"
+    BAD_PAYLOAD = "bad-payload"
+    BAD_PACKET = "bad-packet"
+    PACKET_EMPTY = "packet-empty"
+    PACKET_MIXED_KEYS = "packet-mixed-keys"
+    PACKET_MIXED_WINDOWS = "packet-mixed-windows"
+    PACKET_OWN_IDS = "packet-own-ids"
+    PACKET_TOO_LARGE = "packet-too-large"
+    ITEM_TOO_LARGE = "item-too-large"
+    TOO_FAR_AHEAD = "too-far-ahead"
+    TOO_LATE = "too-late"
+    NOT_OPEN_WHEN_SENT = "not-open-when-sent"
+    WINDOW_SEALED = "window-sealed"
+    ID_CONFLICT = "id-conflict"
+    REFUSED_BY_STORE = "refused-by-store"
+    CRASHES_WRITER = "crashes-writer"
+
+
+class TallyrollError(Exception):
+    """The base of all errors that this package raises on purpose."""
+
+
+class Rejected(TallyrollError):
+    """A message that can never count; `reason` is for machines, `detail` for people."""
+
+    def __init__(self, reason: Reason, detail: str) -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason = reason
+        self.detail = detail
+
+
+class UsageError(TallyrollError):
+    """A wrong argument; the message names the value and what would be right."""
+
+
+class SettingsError(UsageError):
+    """A wrong or missing setting; the message names the environment variable."""
+
+
+class StoreError(TallyrollError):
+    """A call at a port failed; `code` is the service's own word for it."""
+
+    def __init__(self, message: str, code: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Throttled(StoreError):
+    """Refused for load; nothing was written."""
+
+
+class Unknown(StoreError):
+    """No answer, or a server's error: the call may or may not have been carried out."""
+
+
+class Missing(StoreError):
+    """What the call names does not exist."""
+
+
+class Refused(StoreError):
+    """The service will not do it, however often it is asked."""
+
+
+class StateConflict(TallyrollError):
+    """A window's state is not at the version that this run had read."""
+
+
+class OutOfTime(TallyrollError):
+    """The deadline passed; what is missing is named, nothing smaller is passed off as whole."""
+
+
+class ProofMismatch(TallyrollError):
+    """The archive and the window disagree; `findings` lists each difference."""
+
+    def __init__(self, findings: list[str]) -> None:
+        super().__init__("; ".join(findings[:5]) + (" ..." if len(findings) > 5 else ""))
+        self.findings = findings

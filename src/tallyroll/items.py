@@ -1,0 +1,177 @@
+"""The items of a window table as DynamoDB JSON: the format that archives share with the native
+export.
+
+record  pk {key}.{shard}  sk e#{record id}      ts, n, v, h, data, fmt tally   pk ~t.{bucket}    sk
+t#{key}.{stripe}   n, v, m0..m59 gate    pk ~g.{number}    sk g#                 open
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from tallyroll.amounts import format_amount, read_amount
+from tallyroll.limits import SERIES_SLOTS, UNIT_BYTES
+from tallyroll.ports import Item, Tally
+from tallyroll.records import Record
+from tallyroll.specs import Spec
+
+Key = dict[str, dict[str, str]]
+NUMBER_BYTES_MAX = 21
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """One gate of a window."""
+
+    number: int
+    open: bool
+
+
+def record_key(key: str, shard: int, record_id: str) -> Key:
+    """The primary key of a record."""
+    return {"pk": {"S": f"{key}.{shard}"}, "sk": {"S": f"e#{record_id}"}}
+
+
+def tally_key(spec: Spec, key: str, stripe: int) -> Key:
+    """The primary key of one stripe, 1..spec.stripes_of(key), of a key's tally."""
+    return {"pk": {"S": f"~t.{spec.bucket(key, stripe)}"}, "sk": {"S": f"t#{key}.{stripe}"}}
+
+
+def gate_key(number: int) -> Key:
+    """The primary key of a gate, 1..spec.gates."""
+    return {"pk": {"S": f"~g.{number}"}, "sk": {"S": "g#"}}
+
+
+def record_item(record: Record) -> Item:
+    """The item that stores a record; binary attributes hold `bytes`, as boto3 takes them."""
+    item: Item = {
+        **record_key(record.key, record.shard, record.id),
+        "ts": {"N": str(record.ts)},
+        "n": {"N": str(record.n)},
+        "v": {"N": format_amount(record.amount)},
+        "h": {"B": record.digest},
+    }
+    if record.data is not None:
+        item["data"] = {"B": record.data}
+    if record.format is not None:
+        item["fmt"] = {"S": record.format}
+    return item
+
+
+def gate_item(number: int) -> Item:
+    """An open gate."""
+    return {**gate_key(number), "open": {"BOOL": True}}
+
+
+def slot_name(slot: int) -> str:
+    """The attribute of a tally that counts the events of one sixtieth, 0..59."""
+    return f"m{slot}"
+
+
+def parse_item(item: Any) -> Record | Tally | Gate:
+    """What an item of a window table holds. Raises ValueError for one that is none of ours.
+
+    A tally is one stripe's; a record comes without its series. Binaries may be bytes or base64
+    text.
+    """
+    if not isinstance(item, Mapping):
+        raise ValueError(f"{item!r} is no item")  # noqa: TRY004  (read from an archive)
+    try:
+        pk, sk = item["pk"]["S"], item["sk"]["S"]
+        if pk.startswith("~g."):
+            return Gate(int(pk[3:]), item["open"]["BOOL"])
+        if pk.startswith("~t.") and sk.startswith("t#"):
+            return _tally(sk[2:].rpartition(".")[0], item)
+        key, dot, shard = pk.rpartition(".")
+        if dot and sk.startswith("e#"):
+            return _record(key, sk[2:], int(shard), item)
+    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+        raise ValueError(f"item {shown_key(item)} is malformed: {error!r}") from None
+    raise ValueError(f"item {shown_key(item)} is neither a record, a tally nor a gate")
+
+
+def _record(key: str, record_id: str, shard: int, item: Mapping[str, Mapping[str, Any]]) -> Record:
+    data, form = item.get("data"), item.get("fmt")
+    return Record(
+        key=key,
+        id=record_id,
+        shard=shard,
+        ts=int(item["ts"]["N"]),
+        n=int(item["n"]["N"]),
+        amount=read_amount(item["v"]["N"]),
+        digest=_binary(item["h"]["B"]),
+        data=None if data is None else _binary(data["B"]),
+        format=None if form is None else form["S"],
+    )
+
+
+def _tally(key: str, item: Mapping[str, Mapping[str, Any]]) -> Tally:
+    names = ((slot, slot_name(slot)) for slot in range(SERIES_SLOTS))
+    return Tally(
+        key=key,
+        n=int(item["n"]["N"]),
+        amount=read_amount(item["v"]["N"]),
+        series=tuple((slot, int(item[name]["N"])) for slot, name in names if name in item),
+    )
+
+
+def _binary(value: bytes | str) -> bytes:
+    return base64.b64decode(value, validate=True) if isinstance(value, str) else bytes(value)
+
+
+def shown_key(item: Mapping[str, Mapping[str, Any]]) -> str:
+    """An item's primary key for messages."""
+    return f"{item.get('pk')}/{item.get('sk')}"
+
+
+def jsonable(item: Item) -> dict[str, dict[str, Any]]:
+    """The item with its binaries as base64 text, as it stands in an export."""
+    return {
+        name: {"B": base64.b64encode(value["B"]).decode()} if "B" in value else value
+        for name, value in item.items()
+    }
+
+
+def item_bytes(item: Mapping[str, Mapping[str, Any]]) -> int:
+    """The size that DynamoDB meters: names plus values, in bytes.
+
+    Source: DynamoDB Developer Guide, "DynamoDB item sizes and formats": strings are their UTF-8
+    bytes, numbers about one byte per two significant digits and one more, binaries raw, null and
+    boolean one byte.
+    """
+    return sum(len(name.encode()) + _value_bytes(value) for name, value in item.items())
+
+
+def _value_bytes(value: Mapping[str, Any]) -> int:
+    ((kind, content),) = value.items()
+    if kind == "S":
+        return len(content.encode())
+    if kind == "B":
+        return len(content)
+    if kind == "N":
+        return _number_bytes(content)
+    return 1
+
+
+def _number_bytes(text: str) -> int:
+    """One byte and one for each pair of digits, counted from the decimal point, zeros at the ends
+    left out; one more for a sign; at most 21. Measured on DynamoDB Local.
+    """
+    sign, digits, exponent = Decimal(text).as_tuple()
+    assert isinstance(exponent, int)  # a store's numbers are finite
+    significant = "".join(map(str, digits)).rstrip("0")
+    lowest = exponent + len(digits) - len(significant)
+    significant = significant.lstrip("0")
+    if not significant:
+        return 1
+    pairs = (lowest + len(significant) + 1) // 2 - lowest // 2
+    return min(NUMBER_BYTES_MAX, 1 + pairs + sign)
+
+
+def write_units(size: int) -> int:
+    """The write units of an item of `size` bytes written alone; a transaction takes twice that."""
+    return max(1, -(-size // UNIT_BYTES))

@@ -1,0 +1,51 @@
+"""Every limit in one place, with its unit in its name, its reason and its source.
+
+Sources: [ddb] Amazon DynamoDB Developer Guide, "Quotas"; [txn] the same, "Amazon DynamoDB
+Transactions: How it works"; [sqs] Amazon SQS Developer Guide, "Message quotas"; [lambda] AWS Lambda
+Developer Guide, "Using Lambda with Amazon SQS".
+"""
+
+from __future__ import annotations
+
+# DynamoDB
+TRANSACTION_ACTIONS_MAX = 100  # [txn]
+TRANSACTION_BYTES_MAX = 4 * 1024 * 1024  # [txn]
+TRANSACTION_BYTES_PLANNED = TRANSACTION_BYTES_MAX - 256 * 1024  # room for expressions and encoding
+ITEM_BYTES_MAX = 400 * 1024  # [ddb], attribute names included
+BATCH_GET_KEYS_MAX = 100  # [ddb]
+UNIT_BYTES = 1024  # one write unit writes up to 1 KB [ddb]; a transactional write takes two
+
+# Events
+KEY_BYTES_MAX = 512
+ID_BYTES_MAX = 512
+KEY_RESERVED_PREFIX = "~"  # our own items: tallies and gates
+VALUE_DECIMALS_MAX = 6
+VALUE_DIGITS_MAX = 18
+VALUE_BOUND = (
+    10**VALUE_DIGITS_MAX
+)  # |value| must be below: 38 digits [ddb] then hold 10^14 of the largest values
+PACKET_BYTES_MAX = 256 * 1024
+TS_MS_MIN = 10**11  # 1973 in ms; anything below is taken for seconds
+TS_MS_MAX = 253_402_300_799_999  # the year 9999, the last that a window id can name
+
+# Windows
+WINDOW_SECONDS_MIN = 1
+WINDOW_SECONDS_MAX = 366 * 86_400
+SERIES_SLOTS = 60  # a tally keeps its count per sixtieth of the window
+SHARDS_MAX = 10_000
+
+# Queue
+QUEUE_MESSAGE_BYTES_MAX = 1024 * 1024  # attributes included [sqs]
+QUEUE_BATCH_MAX = 10  # entries of one send, receive, delete or visibility call [sqs]
+RECEIVES_ALONE = 900  # from here a message runs alone: it may be what crashes the writer
+RECEIVES_GIVEN_UP = 950  # from here it is rejected unless it is stored already
+RECEIVES_FUSE = 1_000  # the queue's own maxReceiveCount, a fuse for crashes only
+VISIBILITY_SECONDS_MAX = 300  # the longest that a handed-back message waits
+WAITING_VISIBILITY_SECONDS = 20  # while its window has been awaited for under ten minutes
+WAITING_SOON_MS = 10 * 60 * 1000
+
+# Caches
+SPECS_CACHED_MAX = 1_000
+SPEC_ABSENT_CACHED_MS = 5_000
+WINDOWS_PER_BATCH_MAX = 100  # one BatchGetItem of specs; the rest of the batch is handed back
+STRAGGLER_NOTE_EVERY_MS = 10_000

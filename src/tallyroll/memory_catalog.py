@@ -1,0 +1,130 @@
+"""The permanent tables in memory: the catalog of windows, and the totals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tallyroll.errors import ProofMismatch, StateConflict
+from tallyroll.ports import Calendar, LivePointer, Total, Window
+from tallyroll.specs import Spec
+from tallyroll.windows import WindowId
+
+
+class MemoryCatalog:
+    """Specs, states, the calendar, the live pointer and straggler notes."""
+
+    def __init__(self) -> None:
+        self._calendar: Calendar | None = None
+        self._specs: dict[WindowId, Spec] = {}
+        self._windows: dict[WindowId, Window] = {}
+        self._live: LivePointer | None = None
+        self._stragglers: dict[WindowId, int] = {}
+
+    def calendar(self) -> Calendar | None:
+        """The calendar, or None before the pipeline's first roll."""
+        return self._calendar
+
+    def found(self, calendar: Calendar) -> Calendar:
+        """Put the calendar if there is none; give the one that stands."""
+        if self._calendar is None:
+            self._calendar = calendar
+        return self._calendar
+
+    def specs(self, windows: Sequence[WindowId]) -> dict[WindowId, Spec]:
+        """The specs, of at most 100 windows, that exist."""
+        if len(windows) > 100:
+            raise AssertionError(f"{len(windows)} specs asked for at once")
+        return {window: self._specs[window] for window in windows if window in self._specs}
+
+    def put_spec(self, spec: Spec) -> Spec:
+        """Put the spec if the window has none; give the one that stands."""
+        return self._specs.setdefault(spec.window, spec)
+
+    def window(self, window: WindowId) -> Window | None:
+        """A window's state."""
+        return self._windows.get(window)
+
+    def windows(self, since: int, until: int) -> list[Window]:
+        """The states of the windows that start in [since, until), ascending."""
+        found = [window for window in self._windows.values() if since <= window.start < until]
+        return sorted(found, key=lambda window: window.start)
+
+    def create(self, window: Window) -> bool:
+        """Put a first state if the window has none; False if it has.
+
+        The live pointer moves back before it. Its version grows even where it stands far enough
+        back, so that nobody who read it before this window was there can move it past.
+        """
+        if window.id in self._windows:
+            return False
+        self._windows[window.id] = window
+        live = self._live or LivePointer(window.start, 0)
+        self._live = LivePointer(min(live.since, window.start), live.version + 1)
+        return True
+
+    def advance(self, window: Window) -> Window:
+        """Write a changed state if the stored version is still `window.version`; give the new one.
+
+        Raises StateConflict otherwise.
+        """
+        stored = self._windows.get(window.id)
+        if stored is None or stored.version != window.version:
+            version = stored.version if stored else "none"
+            raise StateConflict(f"window {window.id}: version {window.version}, stored {version}")
+        changed = replace(window, version=window.version + 1)
+        self._windows[window.id] = changed
+        return changed
+
+    def live(self) -> LivePointer | None:
+        """The pointer to the oldest window that is not dropped."""
+        return self._live
+
+    def move_live(self, read: LivePointer, since: int) -> None:
+        """Move the pointer if it is still as it was read; else do nothing."""
+        if self._live == read:
+            self._live = LivePointer(since, read.version + 1)
+
+    def note_straggler(self, window: WindowId, now: int) -> None:
+        """Note that messages of the window were handed back at `now`."""
+        self._stragglers[window] = max(now, self._stragglers.get(window, now))
+
+    def stragglers(self, windows: Sequence[WindowId]) -> dict[WindowId, int]:
+        """The newest note, in ms, of each of these windows that has one."""
+        noted = self._stragglers
+        return {window: noted[window] for window in windows if window in noted}
+
+
+class MemoryTotals:
+    """Sealed sums by key and window."""
+
+    def __init__(self) -> None:
+        self._totals: dict[tuple[str, WindowId], Total] = {}
+
+    def put(self, totals: Sequence[Total]) -> None:
+        """Put each total if absent. Raises ProofMismatch if another value stands for one."""
+        findings = []
+        for total in totals:
+            stands = self._totals.setdefault((total.key, total.window), total)
+            if stands != total:
+                findings.append(f"total {total} differs from {stands}, which stands")
+        if findings:
+            raise ProofMismatch(findings)
+
+    def of_key(self, key: str, since: WindowId, until: WindowId) -> list[Total]:
+        """The totals of a key in the windows [since, until), ascending, strongly consistent."""
+        found = [
+            total
+            for total in self._totals.values()
+            if total.key == key and since <= total.window < until
+        ]
+        return sorted(found, key=lambda total: total.window)
+
+    def of_window(self, window: WindowId, keys: Sequence[str]) -> dict[str, Total]:
+        """The totals of these keys in one window that exist, strongly consistent."""
+        found = ((key, self._totals.get((key, window))) for key in keys)
+        return {key: total for key, total in found if total}
+
+    def listed(self) -> list[Total]:
+        """Every total, in the order in which they were put."""
+        return list(self._totals.values())

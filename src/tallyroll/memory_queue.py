@@ -1,0 +1,194 @@
+"""A queue with dead letters, and a bucket, in memory.
+
+The queue keeps SQS's rules: a visibility timeout by the injected clock, a sent time that
+redeliveries keep, receive counts, a fuse that moves what was received too often, and an age
+metric that leaves out what was received three times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from tallyroll.errors import Missing, Reason
+from tallyroll.limits import RECEIVES_FUSE
+from tallyroll.ports import Backlog, Effects, Rejection
+from tallyroll.records import Message
+from tallyroll.windows import WindowId
+
+AGE_RECEIVES_LEFT_OUT = (
+    3  # SQS Developer Guide, ApproximateAgeOfOldestMessage: poison pills are left out
+)
+AGES_KEPT = 1_000
+CHUNK_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A message in the dead-letter queue; `reason` is None if the queue's own fuse moved it."""
+
+    message: Message
+    reason: Reason | None = None
+    detail: str = ""
+    window: WindowId | None = None
+
+
+@dataclass(slots=True)
+class Held:
+    """A message in the queue; it can be received from `visible_at` (ms) on."""
+
+    id: str
+    body: str
+    sent: int
+    visible_at: float
+    receives: int = 0
+    receipt: str = ""
+
+
+class MemoryQueue:
+    """A standard queue and its dead letters; `age_lag_ms` is how late the age metric shows."""
+
+    def __init__(
+        self,
+        effects: Effects,
+        *,
+        visibility_ms: float = 360_000,
+        max_receives: int = RECEIVES_FUSE,
+        age_period_ms: int = 60_000,
+        age_lag_ms: int = 0,
+    ) -> None:
+        self._effects = effects
+        self._visibility_ms = visibility_ms
+        self._max_receives = max_receives
+        self._age_period_ms = age_period_ms
+        self._age_lag_ms = age_lag_ms
+        self._ages: list[tuple[int, int]] = []
+        self._next_age_at: int | None = None
+        self._used = False
+        self._held: dict[str, Held] = {}
+        self.dead_letters: list[DeadLetter] = []
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def send(self, body: str, delay_ms: float = 0) -> str:
+        """Send a message; give its id."""
+        now = self._observed()
+        message_id = str(UUID(int=self._effects.chance.getrandbits(128), version=4))
+        self._held[message_id] = Held(message_id, body, now, now + delay_ms)
+        return message_id
+
+    def receive(self, most: int = 10) -> list[Message]:
+        """Up to `most` visible messages, oldest first, now hidden for the visibility timeout."""
+        now = self._observed()
+        received: list[Message] = []
+        for held in [held for held in self._held.values() if held.visible_at <= now]:
+            if len(received) == most:
+                break
+            if message := self.deliver(held):
+                received.append(message)
+        return received
+
+    def deliver(self, held: Held) -> Message | None:
+        """Deliver one message, visible or not; None if the fuse moved it to the dead letters."""
+        if held.receives >= self._max_receives:
+            del self._held[held.id]
+            self.dead_letters.append(DeadLetter(_message(held)))
+            return None
+        held.receives += 1
+        held.receipt = f"{held.id}#{held.receives}"
+        held.visible_at = self._effects.now() + self._visibility_ms
+        return _message(held)
+
+    def held(self) -> list[Held]:
+        """Every message that is not deleted, in the order in which they were sent."""
+        return list(self._held.values())
+
+    def delete(self, receipt: str) -> None:
+        """Delete a message; nothing happens if it was received again since."""
+        self._observed()
+        held = self._held.get(receipt.partition("#")[0])
+        if held and held.receipt == receipt:
+            del self._held[held.id]
+
+    def delay(self, receipts: Sequence[tuple[str, int]]) -> None:
+        """Change when handed-back messages become visible again, by (receipt, seconds) pairs."""
+        now = self._observed()
+        for receipt, seconds in receipts:
+            held = self._held.get(receipt.partition("#")[0])
+            if held and held.receipt == receipt and held.visible_at > now:
+                held.visible_at = now + seconds * 1000
+
+    def reject(self, rejections: Sequence[Rejection]) -> list[bool]:
+        """Send each to the dead-letter queue with its reason; all of them are there for certain."""
+        self._observed()
+        self.dead_letters += [
+            DeadLetter(rejection.message, rejection.reason, rejection.detail, rejection.window)
+            for rejection in rejections
+        ]
+        return [True] * len(rejections)
+
+    def backlog(self, since: int) -> Backlog:
+        """The queue's counts now, and its ages since `since`."""
+        now = self._observed(use=False)
+        visible = delayed = in_flight = 0
+        for held in self._held.values():
+            visible += held.visible_at <= now
+            delayed += held.visible_at > now and not held.receives
+            in_flight += held.visible_at > now and held.receives > 0
+        shown = [(at, age) for at, age in self._ages if since <= at <= now - self._age_lag_ms]
+        return Backlog(visible, in_flight, delayed, tuple(shown))
+
+    def _observed(self, *, use: bool = True) -> int:
+        """Note the ages due before this moment, while nothing had changed yet; give the time."""
+        now, period = self._effects.now(), self._age_period_ms
+        if self._next_age_at is None:
+            self._next_age_at = now // period * period + period
+        while self._next_age_at <= now:
+            if self._held or self._used:
+                self._ages.append((self._next_age_at, self._oldest_age(self._next_age_at)))
+                del self._ages[:-AGES_KEPT]
+            self._used = False
+            self._next_age_at += period
+        self._used |= use
+        return now
+
+    def _oldest_age(self, at: int) -> int:
+        for held in self._held.values():
+            if held.receives < AGE_RECEIVES_LEFT_OUT:
+                return max(0, at - held.sent)
+        return 0
+
+
+def _message(held: Held) -> Message:
+    return Message(held.id, held.body, held.sent, held.receives, held.receipt)
+
+
+class MemoryBucket:
+    """Objects by key."""
+
+    def __init__(self, name: str = "memory") -> None:
+        self.name = name
+        self._objects: dict[str, bytes] = {}
+
+    def put(self, key: str, body: bytes) -> None:
+        """Write an object whole."""
+        self._objects[key] = body
+
+    def get(self, key: str) -> bytes:
+        """An object whole. Raises Missing."""
+        try:
+            return self._objects[key]
+        except KeyError:
+            raise Missing(f"there is no object {key}", "NoSuchKey") from None
+
+    def stream(self, key: str) -> Iterator[bytes]:
+        """An object in chunks. Raises Missing."""
+        body = self.get(key)
+        for first in range(0, len(body), CHUNK_BYTES):
+            yield body[first : first + CHUNK_BYTES]
+
+    def list(self, prefix: str) -> Iterable[str]:
+        """The keys under a prefix, ascending."""
+        return sorted(key for key in self._objects if key.startswith(prefix))

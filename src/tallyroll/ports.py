@@ -1,0 +1,396 @@
+"""The seams: what the core asks of a store, a catalog, totals, queues, a bucket, time and chance.
+
+Production, the emulators and the in-memory doubles all satisfy these protocols; every one of their
+methods may raise StoreError (Throttled, Unknown, Missing, Refused). Times are ms since the epoch,
+amounts millionths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol, TypeVar
+
+from tallyroll.errors import Reason
+from tallyroll.records import Increment, Message, Record
+from tallyroll.specs import Spec
+from tallyroll.suffixes import Chance
+from tallyroll.windows import Grid, WindowId
+
+T = TypeVar("T")
+Item = dict[str, dict[str, Any]]
+"""One item as DynamoDB JSON, the archive's format: {"pk": {"S": ...}, "n": {"N": "1"}, ...}."""
+
+
+class Effects(Protocol):
+    """Time, chance and concurrency, injected so that a simulation can own them."""
+
+    chance: Chance
+
+    def now(self) -> int:
+        """The wall clock in ms since the epoch."""
+        ...
+
+    def sleep(self, ms: float) -> None:
+        """Wait."""
+        ...
+
+    def together(self, jobs: Sequence[Callable[[], T]], at_once: int) -> list[T]:
+        """Run the jobs, at most `at_once` side by side; give their results in order after the last
+        has ended.
+
+        If jobs raised, the first one's exception is raised, also after the last has ended.
+        """
+        ...
+
+
+class Answer(StrEnum):
+    """What a store says of one record or increment of a commit that it did not carry out."""
+
+    FINE = "fine"
+    DUPLICATE = "duplicate"
+    CONTENDED = "contended"
+    THROTTLED = "throttled"
+    INVALID = "invalid"
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """The answer for one element; `digest` is that of the stored record if it is a duplicate."""
+
+    answer: Answer
+    digest: bytes | None = None
+    detail: str = ""
+
+
+class Verdict(StrEnum):
+    """What became of a commit as a whole."""
+
+    COMMITTED = "committed"
+    UNKNOWN = "unknown"
+    CANCELLED = "cancelled"
+    THROTTLED = "throttled"
+    INVALID = "invalid"
+    GATE_SHUT = "gate-shut"
+    GATE_MISSING = "gate-missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A commit's verdict; if it is CANCELLED, `records` and `increments` answer one by one, in
+    request order.
+    """
+
+    verdict: Verdict
+    records: tuple[Element, ...] = ()
+    increments: tuple[Element, ...] = ()
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many events a key has taken in, their sum, and the events per sixtieth of the window."""
+
+    key: str
+    n: int
+    amount: int
+    series: tuple[tuple[int, int], ...] = ()
+
+
+class TableStatus(StrEnum):
+    """The state of a window table as its store reports it."""
+
+    CREATING = "creating"
+    ACTIVE = "active"
+    UPDATING = "updating"
+    DELETING = "deleting"
+
+
+@dataclass(frozen=True, slots=True)
+class TableFacts:
+    """What a store knows about a window table."""
+
+    status: TableStatus
+    tags: Mapping[str, str]
+    protected: bool
+
+
+class Store(Protocol):
+    """Window tables. `commit` is the only verb that writes events."""
+
+    def commit(
+        self, spec: Spec, records: Sequence[Record], increments: Sequence[Increment]
+    ) -> Outcome:
+        """All or nothing, if a gate of the window stands open and no record is there: put the
+        records, add the increments, each to a random stripe. Never raises StoreError: the outcome
+        says it.
+        """
+        ...
+
+    def record(self, spec: Spec, key: str, record_id: str) -> Record | None:
+        """The stored record, strongly consistent. Raises Missing if the table is gone."""
+        ...
+
+    def tallies(self, spec: Spec, keys: Sequence[str]) -> dict[str, Tally]:
+        """The tallies of these keys, stripes gathered, strongly consistent; zero for a key without
+        events.
+        """
+        ...
+
+    def bucket(self, spec: Spec, number: int) -> list[Tally]:
+        """All stripes listed under one bucket, 1..spec.buckets, strongly consistent."""
+        ...
+
+    def open_gates(self, spec: Spec) -> None:
+        """Put the window's gates, open, where they are absent; one that is shut stays shut.
+
+        Raises StateConflict, with no gate put, if the window's state is not `creating`: a roller
+        that slept through a window's life must not open a table that was made again.
+        """
+        ...
+
+    def shut_gates(self, spec: Spec) -> None:
+        """Shut every gate, also an absent one; on return no commit of this window can succeed any
+        more.
+        """
+        ...
+
+    def scan(self, table: str, segment: int, segments: int) -> Iterator[list[Item]]:
+        """All items of one segment (0..segments-1) of a table, in pages, strongly consistent."""
+        ...
+
+    def make_table(self, table: str, tags: Mapping[str, str]) -> None:
+        """Begin to make a window table, with deletion protection; fine if it is there already."""
+        ...
+
+    def describe_table(self, table: str) -> TableFacts | None:
+        """What the store knows about a table, or None if there is none."""
+        ...
+
+    def tag_table(self, table: str, tags: Mapping[str, str]) -> None:
+        """Add tags to a table."""
+        ...
+
+    def drop_table(self, table: str) -> None:
+        """Lift the deletion protection and begin to delete the table; fine if it is gone."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Calendar:
+    """The grid of window lengths, and the start of the pipeline's first window."""
+
+    grid: Grid
+    genesis: int
+
+
+class Status(StrEnum):
+    """The states of a window, in their order."""
+
+    CREATING = "creating"
+    OPEN = "open"
+    CLOSING = "closing"
+    SEALED = "sealed"
+    EXPORTING = "exporting"
+    PROVEN = "proven"
+    DROPPING = "dropping"
+    DROPPED = "dropped"
+
+    @property
+    def sealed(self) -> bool:
+        """Whether the window's totals stand."""
+        return self not in (Status.CREATING, Status.OPEN, Status.CLOSING)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A window's state item: `version` guards every change, `times` holds the ms at which each
+    state began.
+
+    `accept_from` and `accept_until` stand from opening on, and from the start for a past window
+    that was opened on purpose. `shards` is the spec's N. `keys`, `events` and `amount` stand from
+    sealing on. `attempt` is the current export attempt, `archive` its prefix in the bucket, `items`
+    what the proof counted there, `problem` why the last attempt was not proven.
+    """
+
+    id: WindowId
+    table: str
+    start: int
+    end: int
+    status: Status = Status.CREATING
+    version: int = 1
+    times: Mapping[str, int] = field(default_factory=dict)
+    accept_from: int | None = None
+    accept_until: int | None = None
+    shards: int | None = None
+    keys: int | None = None
+    events: int | None = None
+    amount: int | None = None
+    attempt: str | None = None
+    archive: str | None = None
+    items: int | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LivePointer:
+    """Every window before `since` is dropped; `version` guards the pointer."""
+
+    since: int
+    version: int
+
+
+class Catalog(Protocol):
+    """The permanent table of windows. Reads are strongly consistent."""
+
+    def calendar(self) -> Calendar | None:
+        """The calendar, or None before the pipeline's first roll."""
+        ...
+
+    def found(self, calendar: Calendar) -> Calendar:
+        """Put the calendar if there is none; give the one that stands."""
+        ...
+
+    def specs(self, windows: Sequence[WindowId]) -> dict[WindowId, Spec]:
+        """The specs, of at most 100 windows, that exist."""
+        ...
+
+    def put_spec(self, spec: Spec) -> Spec:
+        """Put the spec if the window has none; give the one that stands."""
+        ...
+
+    def window(self, window: WindowId) -> Window | None:
+        """A window's state."""
+        ...
+
+    def windows(self, since: int, until: int) -> list[Window]:
+        """The states of the windows that start in [since, until), ascending."""
+        ...
+
+    def create(self, window: Window) -> bool:
+        """Put a first state if the window has none, moving the live pointer back before it; False
+        if it has.
+        """
+        ...
+
+    def advance(self, window: Window) -> Window:
+        """Write a changed state if the stored version is still `window.version`; give it with its
+        new version.
+
+        Raises StateConflict otherwise.
+        """
+        ...
+
+    def live(self) -> LivePointer | None:
+        """The pointer to the oldest window that is not dropped."""
+        ...
+
+    def move_live(self, read: LivePointer, since: int) -> None:
+        """Move the pointer if it is still as it was read; else do nothing."""
+        ...
+
+    def note_straggler(self, window: WindowId, now: int) -> None:
+        """Note that messages of the window were handed back at `now`."""
+        ...
+
+    def stragglers(self, windows: Sequence[WindowId]) -> dict[WindowId, int]:
+        """The newest note, in ms, of each of these windows that has one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """The sealed sum of one key in one window."""
+
+    key: str
+    window: WindowId
+    n: int
+    amount: int
+
+
+class Totals(Protocol):
+    """The permanent table of totals."""
+
+    def put(self, totals: Sequence[Total]) -> None:
+        """Put each total if absent. Raises ProofMismatch if one stands with another value."""
+        ...
+
+    def of_key(self, key: str, since: WindowId, until: WindowId) -> list[Total]:
+        """The totals of a key in the windows [since, until), ascending, strongly consistent."""
+        ...
+
+    def of_window(self, window: WindowId, keys: Sequence[str]) -> dict[str, Total]:
+        """The totals of these keys in one window that exist, strongly consistent."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A message that can never count, and why; `window` if it was known."""
+
+    message: Message
+    reason: Reason
+    detail: str
+    window: WindowId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What a queue says of itself: counts, and its oldest message's age at some times ((at ms, age
+    ms) pairs).
+
+    The ages leave out messages received three times or more, lag, and are absent for an idle queue.
+    """
+
+    visible: int
+    in_flight: int
+    delayed: int
+    ages: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def empty(self) -> bool:
+        """Whether no message was counted."""
+        return self.visible + self.in_flight + self.delayed == 0
+
+
+class Queue(Protocol):
+    """The queue as the writer and the roller see it."""
+
+    def delay(self, receipts: Sequence[tuple[str, int]]) -> None:
+        """Change when handed-back messages become visible again: (receipt, seconds) pairs. Best
+        effort.
+        """
+        ...
+
+    def reject(self, rejections: Sequence[Rejection]) -> list[bool]:
+        """Send each to the dead-letter queue with its reason; say for each whether it is there for
+        certain.
+        """
+        ...
+
+    def backlog(self, since: int) -> Backlog:
+        """The queue's counts now, and its ages since `since`."""
+        ...
+
+
+class Bucket(Protocol):
+    """The bucket of archives and of rejected bodies too large for a queue."""
+
+    name: str
+
+    def put(self, key: str, body: bytes) -> None:
+        """Write an object whole."""
+        ...
+
+    def get(self, key: str) -> bytes:
+        """An object whole; for small ones. Raises Missing."""
+        ...
+
+    def stream(self, key: str) -> Iterator[bytes]:
+        """An object in chunks. Raises Missing."""
+        ...
+
+    def list(self, prefix: str) -> Iterable[str]:
+        """The keys under a prefix, ascending."""
+        ...

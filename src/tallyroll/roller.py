@@ -1,0 +1,187 @@
+"""The roller: makes windows ahead of time, opens them, closes and seals them when they are over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from tallyroll.lifecycle import ROLLER_STEPS, Facts, Step, drained, freeze, to_make
+from tallyroll.ports import (
+    Backlog,
+    Calendar,
+    Catalog,
+    Effects,
+    Queue,
+    Status,
+    Store,
+    Totals,
+    Window,
+)
+from tallyroll.sealing import seal
+from tallyroll.settings import Settings
+from tallyroll.steps import DEADLINE_RESERVE_MS, Rolled, carry_out
+from tallyroll.windows import Grid, WindowId, table_name
+
+AGES_LOOKED_BACK = 10  # periods of the age metric
+AHEAD_LISTED_MS = 2 * 366 * 86_400_000  # more than any window that is made ahead starts ahead
+
+
+class Roller:
+    """One per process: it remembers over its runs how often the queue was found empty."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        catalog: Catalog,
+        totals: Totals,
+        queue: Queue,
+        effects: Effects,
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._catalog = catalog
+        self._totals = totals
+        self._queue = queue
+        self._effects = effects
+        self._empty_counts = 0
+
+    def run(self, time_left_ms: int) -> Rolled:
+        """Do what is due, creation first, within `time_left_ms`. Raises StoreError if nothing
+        can be read.
+        """
+        rolled = Rolled()
+        deadline = self._effects.now() + time_left_ms - DEADLINE_RESERVE_MS
+        now = self._effects.now()
+        calendar = self._founded(now, rolled)
+        pointer = self._catalog.live()
+        since = pointer.since if pointer else calendar.genesis
+        windows = self._catalog.windows(since, now + AHEAD_LISTED_MS)
+        windows += self._make_missing(calendar, windows, since, now)
+        windows.sort(key=lambda window: (window.status is not Status.CREATING, window.start))
+        closable = [window for window in windows if self._over(window, now)]
+        facts = self._drain_facts(closable, now)
+        lived = [
+            carry_out(
+                window,
+                ROLLER_STEPS,
+                partial(self._facts, facts),
+                partial(self._perform, deadline),
+                self._effects,
+                self._settings,
+                deadline,
+                rolled,
+            )
+            for window in windows
+        ]
+        if pointer:
+            alive = (window.start for window in lived if window.status is not Status.DROPPED)
+            self._catalog.move_live(pointer, min(alive, default=pointer.since))
+        current = calendar.grid.at(self._effects.now()).id
+        rolled.states.update(window.status for window in lived)
+        rolled.next_missing = not any(
+            window.id == current and window.status is Status.OPEN for window in lived
+        )
+        return rolled
+
+    def _founded(self, now: int, rolled: Rolled) -> Calendar:
+        """The calendar; the first run founds it, with the current window as genesis."""
+        calendar = self._catalog.calendar()
+        if calendar is None:
+            grid = Grid.of(self._settings.window_seconds)
+            calendar = self._catalog.found(Calendar(grid, grid.at(now).start))
+        length_ms = calendar.grid.lengths[-1][1]
+        if length_ms != self._settings.window_seconds * 1000:
+            rolled.problems.append(
+                f"TALLYROLL_WINDOW_SECONDS {self._settings.window_seconds}: the pipeline began"
+                f" with {length_ms // 1000}, which stays"
+            )
+        return calendar
+
+    def _make_missing(
+        self, calendar: Calendar, windows: Sequence[Window], since: int, now: int
+    ) -> list[Window]:
+        spans = to_make(calendar, [window.id for window in windows], since, now, self._settings)
+        made = []
+        for span in spans:
+            window = Window(
+                id=span.id,
+                table=table_name(self._settings.name, span.id),
+                start=span.start,
+                end=span.end,
+                times={Status.CREATING: self._effects.now()},
+            )
+            if self._catalog.create(window):
+                made.append(window)
+        return made
+
+    def _over(self, window: Window, now: int) -> bool:
+        return window.status is Status.OPEN and now > (window.accept_until or window.end)
+
+    def _drain_facts(self, closable: Sequence[Window], now: int) -> Mapping[WindowId, bool]:
+        """Whether the queue is drained of each of these windows; asks the queue only if there is
+        one.
+        """
+        if not closable:
+            self._empty_counts = 0
+            return {}
+        backlog: Backlog = self._queue.backlog(
+            now - AGES_LOOKED_BACK * self._settings.drain_period_ms
+        )
+        self._empty_counts = self._empty_counts + 1 if backlog.empty else 0
+        stragglers = self._catalog.stragglers([window.id for window in closable])
+        return {
+            window.id: drained(
+                window.accept_until or window.end,
+                backlog,
+                self._empty_counts,
+                stragglers.get(window.id),
+                now,
+                self._settings,
+            )
+            for window in closable
+        }
+
+    def _facts(self, drain: Mapping[WindowId, bool], window: Window) -> Facts:
+        if window.status is Status.CREATING:
+            table = self._store.describe_table(window.table)
+            return Facts(table=table.status if table else None)
+        return Facts(drained=drain.get(window.id, False))
+
+    def _perform(self, deadline: int, step: Step, window: Window) -> Window | None:
+        match step:
+            case Step.MAKE_TABLE:
+                self._store.make_table(window.table, {"tallyroll": self._settings.name})
+                return window
+            case Step.OPEN:
+                return self._open(window)
+            case Step.CLOSE:
+                return self._advance(window, Status.CLOSING)
+            case _:
+                spec = self._catalog.specs([window.id])[window.id]
+                sealed = seal(spec, self._store, self._totals, self._effects, deadline)
+                return self._advance(
+                    window,
+                    Status.SEALED,
+                    keys=sealed.keys,
+                    events=sealed.events,
+                    amount=sealed.amount,
+                )
+
+    def _open(self, window: Window) -> Window:
+        """Freeze the spec, open the gates, and only then say that the window is open."""
+        spec = self._catalog.put_spec(freeze(window, self._settings))
+        self._store.open_gates(spec)
+        return self._advance(
+            window,
+            Status.OPEN,
+            accept_from=spec.accept_from,
+            accept_until=spec.accept_until,
+            shards=spec.shards,
+        )
+
+    def _advance(self, window: Window, status: Status, **changes: Any) -> Window:
+        times = {**window.times, status: self._effects.now()}
+        return self._catalog.advance(replace(window, status=status, times=times, **changes))

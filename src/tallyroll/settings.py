@@ -1,0 +1,177 @@
+"""Every setting, once: `infra` and `local` write them with `to_env`, handlers read them with
+`from_env`.
+
+Placement (shards, stripes, buckets, gates, accept times) is frozen from here into the specs of
+future windows; no existing window ever changes with a setting.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any
+
+from tallyroll.errors import SettingsError, UsageError
+from tallyroll.limits import SHARDS_MAX
+from tallyroll.suffixes import strategy
+from tallyroll.windows import check_length
+
+PREFIX = "TALLYROLL_"
+_NAME = re.compile(r"[a-z][a-z0-9-]{1,46}[a-z0-9]")
+
+
+def _described(default: Any, doc: str) -> Any:
+    if isinstance(default, dict):
+        return field(default_factory=lambda: dict(default), metadata={"doc": doc})
+    return field(default=default, metadata={"doc": doc})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """A pipeline's settings; each is read from the environment variable TALLYROLL_ and its name in
+    capitals.
+
+    Raises SettingsError, naming the variable, for a value out of its range.
+    """
+
+    name: str = _described("tallyroll", "the pipeline's name; its tables and queues begin with it")
+    queue_url: str = _described("", "URL of the event queue")
+    dead_letters_url: str = _described("", "URL of the dead-letter queue")
+    bucket: str = _described("", "name of the archive bucket")
+    window_seconds: int = _described(
+        3600, "length of a window, 1 s to 366 days; over a minute in whole minutes"
+    )
+    suffix: str = _described("calculated", "record suffix strategy: calculated or product")
+    shards: int = _described(16, "N, the shards of a key, frozen into each window's spec")
+    hot_shards: Mapping[str, int] = _described({}, 'N of hot keys, as JSON: `{"key": N}`')
+    stripes_min: int = _described(
+        64, "least stripes of a key's tally: four times the commits that run at once"
+    )
+    buckets: int = _described(64, "buckets under which a window's tallies are listed")
+    gates: int = _described(256, "gates of a window")
+    accept_for_ms: int = _described(
+        3_600_000, "how long after its end a window accepts late events, ms"
+    )
+    skew_ms: int = _described(300_000, "how far ahead of its sending an event may lie, ms")
+    require_ts: bool = _described(
+        default=False, doc="refuse events that have an id of their own but no time"
+    )
+    ahead_windows: int = _described(2, "how many windows ahead tables are made")
+    roller_period_ms: int = _described(60_000, "how often the roller runs, ms")
+    retention_ms: int = _described(259_200_000, "how long a window is kept after it was sealed, ms")
+    visibility_ms: int = _described(360_000, "the event queue's visibility timeout, ms")
+    drain_period_ms: int = _described(60_000, "period of the queue's age metric, ms")
+    drain_margin_ms: int = _described(
+        60_000, "by how much all that is queued must be newer than accept_until, ms"
+    )
+    export_lease_ms: int = _described(
+        960_000, "after how long an export attempt without a manifest is given up, ms"
+    )
+    export_segments: int = _described(8, "parallel segments of the scan exporter")
+    transactions_at_once: int = _described(8, "transactions that one writer runs side by side")
+    cache_live_ms: int = _described(
+        1_000, "how long the aggregator keeps a live window's counts, ms; 0: not at all"
+    )
+    cache_calendar_ms: int = _described(60_000, "how long writers keep the calendar, ms")
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise SettingsError(
+                f"{PREFIX}NAME {self.name!r}: 3 to 48 lower-case letters, digits and hyphens,"
+                " a letter first"
+            )
+        for variable, check in (
+            ("WINDOW_SECONDS", lambda: check_length(self.window_seconds)),
+            ("SUFFIX", lambda: strategy(self.suffix)),
+        ):
+            try:
+                check()
+            except UsageError as error:
+                raise SettingsError(f"{PREFIX}{variable}: {error}") from None
+        for name, least, most in _RANGES:
+            value = getattr(self, name)
+            if not least <= value <= most:
+                raise SettingsError(
+                    f"{PREFIX}{name.upper()} {value}: must be from {least} to {most}"
+                )
+        if not all(1 <= shards <= SHARDS_MAX for shards in self.hot_shards.values()):
+            hot = _text(self.hot_shards)
+            raise SettingsError(f"{PREFIX}HOT_SHARDS {hot}: each N must be from 1 to {SHARDS_MAX}")
+
+    @property
+    def freeze_lead_ms(self) -> int:
+        """How long before its start a window's spec is frozen: the allowed skew and two runs of the
+        roller.
+        """
+        return self.skew_ms + 2 * self.roller_period_ms
+
+    @classmethod
+    def from_env(cls, environment: Mapping[str, str]) -> Settings:
+        """The settings in an environment; a variable that is absent or empty leaves its default."""
+        given: dict[str, Any] = {}
+        for setting in fields(cls):
+            text = environment.get(PREFIX + setting.name.upper(), "")
+            if text:
+                given[setting.name] = _parse(setting.name, text, str(setting.type))
+        return cls(**given)
+
+    def to_env(self) -> dict[str, str]:
+        """The environment variables that differ from the defaults, and always the name."""
+        environment = {}
+        for setting in fields(self):
+            value = getattr(self, setting.name)
+            default = setting.default if setting.default is not MISSING else {}
+            if value != default or setting.name == "name":
+                environment[PREFIX + setting.name.upper()] = _text(value)
+        return environment
+
+
+_RANGES = (
+    ("shards", 1, SHARDS_MAX),
+    ("stripes_min", 8, SHARDS_MAX),
+    ("buckets", 1, 1_024),
+    ("gates", 1, 4_096),
+    ("accept_for_ms", 0, 366 * 86_400_000),
+    ("skew_ms", 0, 86_400_000),
+    ("ahead_windows", 1, 48),
+    ("roller_period_ms", 100, 3_600_000),
+    ("retention_ms", 0, 10 * 366 * 86_400_000),
+    ("visibility_ms", 1_000, 43_200_000),
+    ("drain_period_ms", 1_000, 3_600_000),
+    ("drain_margin_ms", 0, 3_600_000),
+    ("export_lease_ms", 1_000, 86_400_000),
+    ("export_segments", 1, 1_000),
+    ("transactions_at_once", 1, 256),
+    ("cache_live_ms", 0, 60_000),
+    ("cache_calendar_ms", 0, 3_600_000),
+)
+
+
+def _parse(name: str, text: str, kind: str) -> Any:
+    variable = PREFIX + name.upper()
+    try:
+        if kind == "bool":
+            return {"true": True, "false": False, "1": True, "0": False}[text.lower()]
+        if kind == "int":
+            return int(text)
+        if kind == "str":
+            return text
+        return _hot_shards(text)
+    except (KeyError, ValueError):
+        wanted = {"bool": "true or false", "int": "a whole number"}.get(kind, 'JSON, {"key": N}')
+        raise SettingsError(f"{variable} {text!r}: must be {wanted}") from None
+
+
+def _hot_shards(text: str) -> dict[str, int]:
+    shards = json.loads(text)
+    if not isinstance(shards, dict) or not all(type(n) is int for n in shards.values()):
+        raise ValueError(text)
+    return shards
+
+
+def _text(value: object) -> str:
+    if isinstance(value, Mapping):
+        return json.dumps(dict(value), separators=(",", ":"))
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,62 @@
+"""Carrying out a window's due steps: what roller and cleanup share."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+from tallyroll.errors import OutOfTime, ProofMismatch, StateConflict, StoreError
+from tallyroll.lifecycle import Facts, Step, next_step
+from tallyroll.ports import Effects, Window
+from tallyroll.settings import Settings
+
+DEADLINE_RESERVE_MS = 5_000  # for the step that is under way when time is nearly up
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Rolled:
+    """What a run did: its steps, the windows by state after it, and what went wrong, for people."""
+
+    steps: Counter[str] = field(default_factory=Counter)
+    states: Counter[str] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
+    mismatches: int = 0
+    next_missing: bool = False
+
+
+def carry_out(
+    window: Window,
+    mine: AbstractSet[Step],
+    facts_of: Callable[[Window], Facts],
+    perform: Callable[[Step, Window], Window | None],
+    effects: Effects,
+    settings: Settings,
+    deadline: int,
+    rolled: Rolled,
+) -> Window:
+    """Do what is due for a window, of the steps in `mine`, until nothing is or `deadline` (ms);
+    give its last state.
+
+    `perform` gives the window's new state, or None if the step has to go on in a later run. An
+    error ends this window's turn only: the next run takes it up where its state says.
+    """
+    try:
+        while effects.now() < deadline:
+            step = next_step(window, facts_of(window), effects.now(), settings)
+            if step is None or step not in mine:
+                return window
+            changed = perform(step, window)
+            rolled.steps[step] += 1
+            if changed is None:
+                return window
+            window = changed
+    except StateConflict:
+        _log.info("window %s: another run was faster", window.id)
+    except (StoreError, OutOfTime, ProofMismatch) as error:
+        rolled.mismatches += isinstance(error, ProofMismatch)
+        rolled.problems.append(f"window {window.id} ({window.status}): {error}")
+    return window

@@ -1,0 +1,162 @@
+"""Windows partition time: every instant lies in exactly one, and its id is its start in UTC.
+
+Lengths come from a grid, an append-only list of (effective_from, length): windows are floors from
+the epoch, and a change of length starts at a boundary that both lengths share. Times are Unix
+epochs in ms.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from tallyroll.errors import UsageError
+from tallyroll.limits import TS_MS_MAX, WINDOW_SECONDS_MAX, WINDOW_SECONDS_MIN
+
+WindowId = str
+"""A window's start in UTC, to the second: `20261120T080000Z`."""
+
+_ID = re.compile(r"\d{8}T\d{6}Z")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """A window's half-open span of time, [start, end), in ms."""
+
+    start: int
+    end: int
+
+    @property
+    def id(self) -> WindowId:
+        """The window id of this span."""
+        return window_id(self.start)
+
+    def __contains__(self, ts: int) -> bool:
+        return self.start <= ts < self.end
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Which windows there are: (effective_from ms, length ms) pairs, ascending; the first holds for
+    all the past.
+    """
+
+    lengths: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, window_seconds: int) -> Grid:
+        """A grid of one length. Raises UsageError for a length that no window may have."""
+        check_length(window_seconds)
+        return cls(((0, window_seconds * 1000),))
+
+    def at(self, ts: int) -> Span:
+        """The window that contains `ts` (ms since the epoch, not negative)."""
+        length = max((entry for entry in self.lengths if entry[0] <= ts), default=self.lengths[0])[
+            1
+        ]
+        start = ts // length * length
+        return Span(start, start + length)
+
+    def after(self, span: Span) -> Span:
+        """The window that follows."""
+        return self.at(span.end)
+
+    def over(self, since: int, until: int) -> Iterator[Span]:
+        """The windows, in order, that start in [since, until)."""
+        span = self.at(since)
+        if span.start < since:
+            span = self.after(span)
+        while span.start < until:
+            yield span
+            span = self.after(span)
+
+    def check_range(self, since: int | None, until: int | None) -> None:
+        """Raise UsageError unless [since, until) lies on bounds of windows; None leaves a side
+        open.
+        """
+        for name, instant in (("since", since), ("until", until)):
+            if instant is None:
+                continue
+            span = self.at(instant)
+            if span.start != instant:
+                nearest = span.start if instant - span.start <= span.end - instant else span.end
+                raise UsageError(
+                    f"{name} {iso(instant)} lies inside a window: the nearest bound is"
+                    f" {iso(nearest)}"
+                )
+        if since is not None and until is not None and since >= until:
+            raise UsageError(f"since {iso(since)} is not before until {iso(until)}")
+
+
+def check_length(window_seconds: int) -> None:
+    """Raise UsageError unless a window may be that long: 1 s to 366 days, over a minute in whole
+    minutes.
+    """
+    if not WINDOW_SECONDS_MIN <= window_seconds <= WINDOW_SECONDS_MAX:
+        raise UsageError(f"window length {window_seconds} s: must be 1 s to 366 days")
+    if window_seconds > 60 and window_seconds % 60:
+        raise UsageError(f"window length {window_seconds} s: over a minute, use whole minutes")
+
+
+def window_id(start_ms: int) -> WindowId:
+    """The id of the window that starts at `start_ms` (a whole second)."""
+    return datetime.fromtimestamp(start_ms // 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
+
+
+def window_start(window: WindowId) -> int:
+    """The start, in ms, that a window id names. Raises UsageError for a malformed id."""
+    try:
+        if not _ID.fullmatch(window):
+            raise ValueError
+        instant = datetime.strptime(window, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+    except ValueError:
+        raise UsageError(f"window {window!r}: an id looks like 20261120T080000Z") from None
+    return int(instant.timestamp()) * 1000
+
+
+def table_name(pipeline: str, window: WindowId) -> str:
+    """The name of a window's table."""
+    return f"{pipeline}-{window}"
+
+
+def parse_instant(text: str) -> int:
+    """Milliseconds since the epoch of a window id, an ISO 8601 instant (UTC unless it says
+    otherwise) or a whole number of ms. Raises UsageError for anything else.
+    """
+    try:
+        if _ID.fullmatch(text):
+            return window_start(text)
+        if text.isascii() and text.isdigit():
+            instant_ms = int(text)
+        else:
+            instant = datetime.fromisoformat(text)
+            if instant.tzinfo is None:
+                instant = instant.replace(tzinfo=UTC)
+            instant_ms = round(instant.timestamp() * 1000)
+    except (ValueError, OverflowError):
+        instant_ms = -1
+    if not 0 <= instant_ms <= TS_MS_MAX:
+        raise UsageError(
+            f"time {text!r}: give 2026-11-20T08:00:00Z, 20261120T080000Z or ms since the epoch"
+        )
+    return instant_ms
+
+
+def iso(ms: int) -> str:
+    """An instant for people and JSON: `2026-11-20T08:00:00.000Z`."""
+    return (
+        datetime.fromtimestamp(ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{ms % 1000:03d}Z"
+    )
+
+
+_UUID7 = re.compile(
+    r"([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.IGNORECASE
+)
+
+
+def uuid7_time(record_id: str) -> int | None:
+    """The time, in ms, inside a UUIDv7 (RFC 9562: its first 48 bits), or None for any other id."""
+    match = _UUID7.fullmatch(record_id)
+    return int(match[1] + match[2], 16) if match else None

@@ -1,0 +1,114 @@
+"""Builds the use cases from settings: the one place where ports meet their AWS adapters."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from tallyroll.aws import Caller, LateClient, Observe, make_client
+from tallyroll.cleanup import Cleanup
+from tallyroll.counting import Aggregator
+from tallyroll.dynamodb_catalog import DynamoCatalog
+from tallyroll.dynamodb_store import DynamoStore
+from tallyroll.dynamodb_totals import DynamoTotals
+from tallyroll.effects import SystemEffects
+from tallyroll.ports import Effects
+from tallyroll.resources import declare
+from tallyroll.roller import Roller
+from tallyroll.s3 import S3Bucket
+from tallyroll.settings import Settings
+from tallyroll.sqs import Producer, SqsQueue
+from tallyroll.writer import Writer
+
+
+class Adapters:
+    """A pipeline's adapters, each made when it is first asked for; all share one boto3 session."""
+
+    def __init__(
+        self, settings: Settings, effects: Effects | None = None, observe: Observe | None = None
+    ) -> None:
+        self.settings = settings
+        self.effects: Effects = effects or SystemEffects()
+        self._observe = observe
+        self._resources = declare(settings)
+
+    @cached_property
+    def store(self) -> DynamoStore:
+        """The window tables."""
+        declared = self._resources
+        return DynamoStore(self._dynamodb, self.effects, declared.windows, declared.catalog.name)
+
+    @cached_property
+    def catalog(self) -> DynamoCatalog:
+        """The catalog of windows."""
+        return DynamoCatalog(self._dynamodb, self.effects, self._resources.catalog.name)
+
+    @cached_property
+    def totals(self) -> DynamoTotals:
+        """The sealed totals."""
+        return DynamoTotals(self._dynamodb, self.effects, self._resources.totals.name)
+
+    @cached_property
+    def queue(self) -> SqsQueue:
+        """The event queue and its dead letters."""
+        return SqsQueue(
+            self._sqs,
+            self.effects,
+            queue_url=self.settings.queue_url,
+            dead_letters_url=self.settings.dead_letters_url,
+            bucket=self.bucket,
+            metrics=self._late("cloudwatch"),
+            age_period_ms=self.settings.drain_period_ms,
+        )
+
+    @cached_property
+    def producer(self) -> Producer:
+        """The producers' side of the event queue."""
+        return Producer(self._sqs, self.effects, self.settings.queue_url)
+
+    @cached_property
+    def bucket(self) -> S3Bucket:
+        """The bucket of archives and rejected bodies."""
+        return S3Bucket(self._late("s3"), self.effects, self.settings.bucket)
+
+    @cached_property
+    def _dynamodb(self) -> Caller:
+        return Caller(make_client("dynamodb"), self.effects, self._observe)
+
+    @cached_property
+    def _sqs(self) -> Caller:
+        return self._late("sqs")
+
+    def _late(self, service: str) -> Caller:
+        # A writer seldom rejects and never asks for metrics: clients it does not call cost nothing.
+        return Caller(LateClient(service), self.effects, self._observe)
+
+
+def adapters(
+    settings: Settings, effects: Effects | None = None, observe: Observe | None = None
+) -> Adapters:
+    """The adapters of the pipeline of `settings`; `observe` is told of every AWS call."""
+    return Adapters(settings, effects, observe)
+
+
+def writer(settings: Settings, observe: Observe | None = None) -> Writer:
+    """The writer, as the queue's function runs it."""
+    made = adapters(settings, observe=observe)
+    return Writer(settings, made.store, made.catalog, made.queue, made.effects)
+
+
+def aggregator(settings: Settings, observe: Observe | None = None) -> Aggregator:
+    """The aggregator, as the HTTP API's function runs it."""
+    made = adapters(settings, observe=observe)
+    return Aggregator(settings, made.store, made.catalog, made.totals, made.effects)
+
+
+def roller(settings: Settings, observe: Observe | None = None) -> Roller:
+    """The roller, as its schedule runs it."""
+    made = adapters(settings, observe=observe)
+    return Roller(settings, made.store, made.catalog, made.totals, made.queue, made.effects)
+
+
+def cleanup(settings: Settings, observe: Observe | None = None) -> Cleanup:
+    """Cleanup, as its schedule runs it."""
+    made = adapters(settings, observe=observe)
+    return Cleanup(settings, made.store, made.catalog, made.totals, made.bucket, made.effects)

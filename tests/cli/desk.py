@@ -1,0 +1,128 @@
+"""The command at a desk: a pipeline on memory ports behind it, its streams held."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tallyroll import cli, wiring
+from tallyroll.errors import StoreError
+from tallyroll.settings import Settings
+from tallyroll.sqs import SendFailure
+from tests.unit.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    import pytest
+
+QUEUE_URL = "https://sqs.us-east-1.amazonaws.com/1/tallyroll-events"
+
+
+@dataclass
+class Answer:
+    """What a run of the command gave."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> list[dict[str, Any]]:
+        """The JSON Lines on stdout."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    def row(self, *cells: str) -> bool:
+        """Whether a row of a table on stdout has these cells, alone."""
+        return list(cells) in [line.split() for line in self.out.splitlines()]
+
+
+@dataclass
+class FakeProducer:
+    """Puts bodies into a memory queue; `refuses` says why one is not taken, or nothing."""
+
+    pipeline: Pipeline
+    refuses: Callable[[str], str | None] = lambda body: None
+    bodies: list[str] = field(default_factory=list)
+    tried: list[str] = field(default_factory=list)
+
+    def send(self, bodies: Iterable[str]) -> list[SendFailure]:
+        failures = []
+        for index, body in enumerate(bodies):
+            self.tried.append(body)
+            if detail := self.refuses(body):
+                failures.append(SendFailure(index, body, detail))
+            else:
+                self.bodies.append(body)
+                self.pipeline.queue.send(body)
+        return failures
+
+
+class Desk:
+    """Runs the command in this process against `pipeline`."""
+
+    def __init__(
+        self, pipeline: Pipeline, patch: pytest.MonkeyPatch, streams: pytest.CaptureFixture[str]
+    ) -> None:
+        self.pipeline = pipeline
+        self.producer = FakeProducer(pipeline)
+        self.settings: Settings | None = None
+        self._patch = patch
+        self._streams = streams
+        patch.setenv("TALLYROLL_QUEUE_URL", QUEUE_URL)
+        patch.setattr(wiring, "adapters", self._adapters)
+
+    def run(self, *argv: str, stdin: bytes = b"") -> Answer:
+        return run(self._patch, self._streams, *argv, stdin=stdin)
+
+    def drain(self) -> None:
+        """Let a writer count all that was sent."""
+        while messages := self.pipeline.queue.receive():
+            report = self.pipeline.writer().write(messages, 60_000)
+            assert not report.failures
+            for message in messages:
+                self.pipeline.queue.delete(message.receipt)
+
+    def cut_off(self) -> None:
+        """Let no read of the catalog be answered."""
+
+        def refuse(*arguments: object) -> None:
+            raise StoreError("GetItem: AccessDeniedException", "AccessDeniedException")
+
+        for name in ("calendar", "windows", "live"):
+            self._patch.setattr(self.pipeline.catalog, name, refuse)
+
+    def _adapters(self, settings: Settings) -> object:
+        self.settings = settings
+
+        class Made:
+            store = self.pipeline.store
+            catalog = self.pipeline.catalog
+            totals = self.pipeline.totals
+            effects = self.pipeline.effects
+            producer = self.producer
+
+        return Made()
+
+
+def run(
+    patch: pytest.MonkeyPatch,
+    streams: pytest.CaptureFixture[str],
+    *argv: str,
+    stdin: bytes = b"",
+) -> Answer:
+    """Run the command with these bytes on stdin."""
+    streams.readouterr()
+    with patch.context() as held:
+        held.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        status = cli.main(argv)
+    out, err = streams.readouterr()
+    return Answer(status, out, err)
+
+
+def lines(*events: dict[str, Any] | str) -> bytes:
+    """JSON Lines; a text stands as it is."""
+    texts = (event if isinstance(event, str) else json.dumps(event) for event in events)
+    return "".join(f"{text}\n" for text in texts).encode()

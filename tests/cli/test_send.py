@@ -1,0 +1,305 @@
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tallyroll.cli_delivery import uuid7
+from tallyroll.effects import SystemEffects
+from tallyroll.settings import Settings
+from tallyroll.windows import uuid7_time
+from tests.cli.desk import Desk, lines
+from tests.unit.pipeline import MINUTE, NOW, opened
+
+
+def test_events_with_ids_go_singly_and_the_others_packed(desk: Desk) -> None:
+    own: list[dict[str, Any]] = [
+        {"key": "k", "id": f"e{n}", "ts": NOW, "value": 2} for n in range(12)
+    ]
+    loose: list[dict[str, Any]] = [
+        {"key": "k", "value": 0.5},
+        {"key": "l"},
+        {"key": "k", "ts": NOW - MINUTE},
+    ]
+
+    answer = desk.run("send", stdin=lines(*own, *loose))
+
+    assert (answer.status, answer.err) == (0, "")
+    assert answer.row("lines", "15")
+    assert answer.row("events", "sent", "15")
+    assert answer.row("messages", "15")  # 12 and a packet per key and minute
+    assert [json.loads(body).get("id") for body in desk.producer.bodies[:12]] == [
+        event["id"] for event in own
+    ]
+    assert all("events" in json.loads(body) for body in desk.producer.bodies[12:])
+    desk.drain()
+    counted = desk.run("--json", "count", "k", "l").json
+    assert [(count["events"], count["sum"]) for count in counted] == [(14, "25.5"), (1, "1")]
+
+
+def test_hundreds_of_events_make_one_message(desk: Desk) -> None:
+    answer = desk.run("--json", "send", "-", stdin=lines(*[{"key": "k"}] * 700))
+    assert answer.json == [
+        {
+            "lines": 700,
+            "events": 700,
+            "messages": 1,
+            "rejected": {},
+            "unsent": {"events": 0, "messages": 0},
+        }
+    ]
+
+
+def test_without_packing_every_event_has_an_id_made_here(desk: Desk) -> None:
+    answer = desk.run("send", "--no-pack", stdin=lines({"key": "k"}, {"key": "k"}))
+    assert answer.status == 0
+    events = [json.loads(body) for body in desk.producer.bodies]
+    assert [uuid7_time(event["id"]) for event in events] == [NOW, NOW]
+    assert events[0]["id"] != events[1]["id"]
+    assert [event["ts"] for event in events] == [NOW, NOW]
+
+
+def test_ids_made_here_are_uuids_of_version_7() -> None:
+    assert uuid7_time(uuid7(NOW, SystemEffects().chance)) == NOW
+
+
+def test_bad_lines_are_listed_and_good_ones_go(desk: Desk) -> None:
+    bad = (
+        lines(
+            {"key": "k", "id": "good"},
+            {"key": "k", "ts": 1_795_163_400},
+            "",
+            '{"key": "~gate"}',
+            "nonsense",
+            "[1]",
+        )
+        + b'{"key": "\xff"}\n'
+    )
+    answer = desk.run("send", stdin=bad)
+
+    assert answer.status == 1
+    assert [json.loads(body)["id"] for body in desk.producer.bodies] == ["good"]
+    told = answer.err.splitlines()
+    assert [line.split(":")[0] for line in told] == [
+        "line 2",
+        "line 4",
+        "line 5",
+        "line 6",
+        "line 7",
+    ]
+    assert "ts-in-seconds: ts 1795163400 looks like seconds" in told[0]
+    assert '{"key": "k", "ts": 1795163400}' in told[0]
+    assert "not UTF-8" in told[4]
+    assert answer.row("lines", "6")
+    assert answer.row("rejected:", "not-json", "2")
+    assert answer.row("rejected:", "bad-key", "1")
+
+
+def test_only_the_first_bad_lines_are_listed(desk: Desk) -> None:
+    answer = desk.run("--json", "send", stdin=b"?\n" * 50)
+    assert answer.status == 1
+    assert len(answer.err.splitlines()) == 21
+    assert answer.err.endswith("... and 30 more bad lines\n")
+    assert answer.json[0]["rejected"] == {"not-json": 50}
+
+
+def test_a_line_too_long_is_left_out_whole(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tallyroll.jsonlines.LINE_BYTES_MAX", 100)
+    stdin = lines({"key": "k" * 90}, {"key": "k" * 350}, {"key": "last"})
+    answer = desk.run("send", stdin=stdin)
+    assert answer.err.splitlines() == [
+        "line 1: item-too-large: over 100 bytes",
+        "line 2: item-too-large: over 100 bytes",
+    ]
+    assert [json.loads(body)["key"] for body in desk.producer.bodies] == ["last"]
+
+
+def test_what_no_record_can_hold_is_not_sent(desk: Desk) -> None:
+    answer = desk.run("--json", "send", stdin=lines({"key": "k", "payload": "x" * 420_000}))
+    assert answer.json[0]["rejected"] == {"item-too-large": 1}
+    assert desk.producer.bodies == []
+
+
+@pytest.mark.parametrize("piped", [True, False])
+def test_gzip_is_recognized(desk: Desk, tmp_path: Path, piped: bool) -> None:
+    data = gzip.compress(lines({"key": "k"})) + gzip.compress(lines({"key": "k"}))
+    file = tmp_path / "events"
+    file.write_bytes(data)
+    answer = desk.run("send", stdin=data) if piped else desk.run("send", str(file))
+    assert answer.status == 0
+    assert answer.row("events", "sent", "2")
+
+
+def test_what_stands_before_a_break_is_sent(desk: Desk) -> None:
+    whole = gzip.compress(lines(*({"key": "k", "id": f"{n * 7919:x}"} for n in range(5_000))))
+    answer = desk.run("--json", "send", stdin=whole[: len(whole) // 2])
+    assert answer.status == 1
+    assert "the input is broken: stdin, after line" in answer.err
+    assert answer.json[0]["lines"] == len(desk.producer.bodies) > 1_000
+
+
+def test_packets_are_lines_too(desk: Desk) -> None:
+    packet = {"v": 1, "id": "p", "key": "k", "t0": NOW, "events": [[0], [5, 3]]}
+    answer = desk.run("send", stdin=lines(packet, {**packet, "events": []}))
+    assert answer.status == 1
+    assert answer.row("events", "sent", "2")
+    assert answer.row("rejected:", "packet-empty", "1")
+    desk.drain()
+    assert desk.run("--json", "count", "k").json[0]["sum"] == "4"
+
+
+def test_characters_that_sqs_does_not_take_are_escaped(desk: Desk) -> None:
+    desk.run("send", stdin=lines({"key": "k", "id": "a\uffff"}, {"key": "k\ufffe"}))
+    assert not any(char in body for body in desk.producer.bodies for char in "\ufffe\uffff")
+    assert {json.loads(body)["key"] for body in desk.producer.bodies} == {"k", "k\ufffe"}
+
+
+def test_one_event_by_options(desk: Desk) -> None:
+    options = ("--id", "e", "--ts", "2026-11-20T08:15Z", "--value", "1.5", "--payload", '{"a": 1}')
+    answer = desk.run("send", "--key", "k", *options)
+    assert answer.status == 0
+    assert [json.loads(body) for body in desk.producer.bodies] == [
+        {"id": "e", "key": "k", "ts": NOW - 15 * MINUTE, "value": 1.5, "payload": {"a": 1}}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (("--key", "~k"), "reserved"),
+        (("--key", "k", "--value", "many"), "not-json"),
+        (("--key", "k", "--value", "1e40"), "bad-value"),
+        (("--key", "k", "--ts", "yesterday"), "yesterday"),
+        (("--value", "2"), "--key"),
+        (("--key", "k", "events.jsonl"), "leave out the file"),
+        (("no/such/file",), "No such file"),
+        (("--unsent", "no/such/folder/file"), "--unsent"),
+        (("--limit-rate", "0"), "events a second"),
+    ],
+)
+def test_wrong_use(desk: Desk, argv: tuple[str, ...], said: str) -> None:
+    answer = desk.run("send", *argv)
+    assert (answer.status, answer.out) == (2, "")
+    assert said in answer.err
+    assert desk.producer.tried == []
+
+
+def test_what_is_sent_cannot_be_overwritten_by_what_is_not(desk: Desk, tmp_path: Path) -> None:
+    file = tmp_path / "events.jsonl"
+    file.write_bytes(lines({"key": "k"}))
+    assert desk.run("send", str(file), "--unsent", str(file)).status == 2
+    assert file.read_bytes() == lines({"key": "k"})
+
+
+def test_failed_entries_are_sent_again_under_the_same_ids(desk: Desk) -> None:
+    fails = iter([True, True, False])
+    desk.producer.refuses = lambda body: "busy" if "e1" in body and next(fails) else None
+    answer = desk.run(
+        "send", stdin=lines(*({"key": "k", "id": f"e{n}", "ts": NOW} for n in (0, 1)))
+    )
+    assert (answer.status, answer.err) == (0, "")
+    assert len(desk.producer.tried) == 4
+    assert len(set(desk.producer.tried)) == 2
+    assert len(desk.pipeline.effects.slept) >= 2
+
+
+def test_what_stays_unsent_is_listed_kept_and_counts_once(desk: Desk, tmp_path: Path) -> None:
+    unsent = tmp_path / "unsent.jsonl"
+    # Its reply was lost: the queue has it all the same.
+    desk.producer.refuses = lambda body: (
+        (desk.pipeline.queue.send(body), "no reply")[1] if '"k"' in body else None
+    )
+    stdin = lines({"key": "k"}, {"key": "k"}, {"key": "l", "id": "e"})
+    answer = desk.run("send", "--unsent", str(unsent), stdin=stdin)
+    assert answer.status == 1
+    assert "not sent: 2 packed events of key 'k': no reply" in answer.err
+    assert answer.row("events", "not", "sent", "2")
+
+    desk.producer.refuses = lambda body: None
+    assert desk.run("send", str(unsent)).status == 0
+    desk.drain()
+    assert desk.run("--json", "count", "k").json[0]["events"] == 2
+
+
+def test_an_event_whose_window_may_pass_is_not_sent_again(desk: Desk) -> None:
+    desk.producer.refuses = lambda body: "no reply" if "undated" in body else None
+    answer = desk.run("send", stdin=lines({"key": "k", "id": "undated"}, {"key": "k", "id": "e"}))
+    assert answer.status == 1
+    assert "not sent: line 1: no reply (it may have been taken)" in answer.err
+    assert len(desk.producer.tried) == 2
+
+
+def test_a_queue_that_takes_nothing_ends_the_run(desk: Desk) -> None:
+    desk.producer.refuses = lambda body: "SendMessageBatch: AccessDenied: no"
+    events = [{"key": "k", "id": f"e{n}", "ts": NOW} for n in range(500)]
+    answer = desk.run("send", stdin=lines(*events))
+    assert answer.status == 3
+    assert "nothing was sent: SendMessageBatch: AccessDenied" in answer.err
+    assert len(set(desk.producer.tried)) == 80
+    assert answer.row("events", "not", "sent", "500")
+
+
+def test_ctrl_c_says_what_was_sent(desk: Desk, tmp_path: Path) -> None:
+    unsent = tmp_path / "unsent.jsonl"
+
+    def refuses(body: str) -> None:
+        if "e85" in body:
+            raise KeyboardInterrupt
+
+    desk.producer.refuses = refuses
+    events = [{"key": "k", "id": f"e{n}", "ts": NOW} for n in range(100)]
+    answer = desk.run("send", "--unsent", str(unsent), stdin=lines(*events))
+    assert answer.status == 130
+    assert "interrupted: sent so far: 80 events, 80 messages" in answer.err
+    assert "no line after 100 was read" in answer.err
+    assert len(unsent.read_bytes().splitlines()) == 20
+
+
+def test_a_rate_is_kept(desk: Desk) -> None:
+    events = [{"key": "k", "id": f"e{n}", "ts": NOW} for n in range(100)]
+    assert desk.run("send", "--limit-rate", "20", stdin=lines(*events)).status == 0
+    assert 4_000 <= desk.pipeline.effects.now() - NOW <= 5_000
+
+
+def test_packets_fit_windows_that_no_minute_fits(desk: Desk) -> None:
+    desk.pipeline = opened(Settings(window_seconds=45))
+    desk.producer.pipeline = desk.pipeline
+    events = [{"key": "k", "ts": NOW + at * 1_000} for at in range(60)]
+    assert desk.run("send", stdin=lines(*events)).status == 0
+    assert len(desk.producer.bodies) == 4  # of 15 s each
+
+
+def test_a_producer_need_not_read_the_catalog(desk: Desk) -> None:
+    desk.cut_off()
+    answer = desk.run("send", stdin=lines({"key": "k"}))
+    assert answer.status == 0
+    assert answer.err == "packing by 60 s: the catalog could not be read (AccessDeniedException)\n"
+
+
+def test_a_queue_of_another_name_is_mentioned(desk: Desk) -> None:
+    answer = desk.run("--name", "votes", "send", stdin=lines({"key": "k"}))
+    assert answer.status == 0
+    assert "not to votes-events" in answer.err
+    assert desk.settings
+    assert desk.settings.name == "votes"
+
+
+def test_progress_is_shown_to_who_watches(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    file = tmp_path / "events.jsonl"
+    file.write_bytes(lines({"key": "k"}, "nonsense"))
+    answer = desk.run("send", "--json", str(file))
+    assert "1 events" in answer.err
+    assert "line 2: not-json" in answer.err
+    assert answer.json[0]["events"] == 1
+
+
+def test_a_live_pipe_is_not_waited_for(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tallyroll.cli_send.CHUNK_SECONDS", 0)
+    assert desk.run("send", stdin=lines(*[{"key": "k"}] * 3)).status == 0
+    assert len(desk.producer.bodies) == 3

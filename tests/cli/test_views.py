@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+from tallyroll.cli_views import length
+from tallyroll.errors import Throttled
+from tallyroll.ports import Status
+from tests.cli.desk import Desk
+from tests.unit.pipeline import HOUR, MINUTE, NOW, hour
+
+
+def test_counts_as_a_table(desk: Desk) -> None:
+    desk.pipeline.write(
+        {"key": "k", "id": "a", "ts": NOW, "value": 2.5},
+        {"key": "k", "id": "b", "ts": NOW - HOUR},
+    )
+    answer = desk.run("count", "k", "none", "k", "--windows")
+    assert (answer.status, answer.err) == (0, "")
+    assert answer.row("k", "2", "3.5", "yes", "2026-11-20T08:30:00.000Z")
+    assert answer.row("none", "0", "0", "yes", "2026-11-20T08:30:00.000Z")
+    assert answer.row("k", hour(7), "open", "1", "1")
+    assert answer.row("k", hour(8), "open", "1", "2.5")
+
+
+def test_a_range_of_windows(desk: Desk) -> None:
+    desk.pipeline.write(
+        {"key": "k", "id": "a", "ts": NOW}, {"key": "k", "id": "b", "ts": NOW - HOUR}
+    )
+    answer = desk.run("count", "k", "--json", "--since", "2026-11-20T08:00Z", "--until", hour(9))
+    assert [(c["events"], len(c["windows"])) for c in answer.json] == [(1, 1)]
+
+
+def test_a_count_that_is_not_whole_says_so(desk: Desk) -> None:
+    def throttled(*arguments: object) -> None:
+        raise Throttled("BatchGetItem: too much")
+
+    desk.pipeline.store.tallies = throttled  # type: ignore[assignment]
+    answer = desk.run("count", "k")
+    assert answer.status == 1
+    assert hour(8) in answer.err
+    assert "no" in answer.out.split()
+
+
+def test_wrong_counts(desk: Desk) -> None:
+    inside = desk.run("count", "k", "--since", "2026-11-20T08:10Z")
+    assert (inside.status, inside.out) == (2, "")
+    assert "the nearest bound is 2026-11-20T08:00:00.000Z" in inside.err
+    assert desk.run("count", "~k").status == 2
+    assert desk.run("count", "k", "--since", "now").status == 2
+
+
+def test_windows_that_are_not_dropped(desk: Desk) -> None:
+    desk.pipeline.move(Status.DROPPED, hour(6))
+    answer = desk.run("windows", "list")
+    assert answer.status == 0
+    lines = answer.out.splitlines()
+    assert lines[0].split() == ["window", "length", "state", "shards", "made", "opened"]
+    assert [line.split()[0] for line in lines[2:]] == [hour(7), hour(8), hour(9), hour(10)]
+    assert lines[3].split()[1:5] == ["1", "h", "open", "4"]
+
+
+def test_every_window(desk: Desk) -> None:
+    desk.pipeline.move(
+        Status.SEALED, hour(6), keys=2, events=1200, amount=3_500_000, problem="no manifest"
+    )
+    desk.pipeline.move(Status.DROPPED, hour(6), archive="exports/6/1/")
+    listed = desk.run("windows", "list", "--all", "--json").json
+    assert [window["window"] for window in listed] == [hour(n) for n in (6, 7, 8, 9, 10)]
+    first = listed[0]
+    assert (first["state"], first["events"], first["sum"]) == ("dropped", 1200, "3.5")
+    assert first["times"]["sealed"] == "2026-11-20T08:30:00.000Z"
+    assert "keys" not in listed[1]
+    table = desk.run("windows", "list", "--all", "--until", hour(7)).out
+    assert all(text in table for text in ("1,200", "3.5", "exports/6/1/", "no manifest"))
+
+
+def test_no_windows(desk: Desk) -> None:
+    answer = desk.run("windows", "list", "--since", "2027-01-01")
+    assert (answer.status, answer.out) == (0, "")
+    assert "no windows" in answer.err
+
+
+def test_opening_the_past(desk: Desk) -> None:
+    argv = ("windows", "open", "--since", hour(0), "--until", hour(6))
+    answer = desk.run(*argv, "--accept-for", "90m")
+    assert answer.status == 0
+    assert "6 created, 0 were there already" in answer.err
+    state = desk.pipeline.state(hour(5))
+    assert (state.accept_from, state.accept_until) == (NOW, NOW + 90 * MINUTE)
+
+    again = desk.run(*argv, "--json")
+    assert [window["created"] for window in again.json] == [False] * 6
+    assert [window["state"] for window in again.json] == ["creating"] * 6
+
+
+def test_waiting_until_the_past_is_open(desk: Desk) -> None:
+    argv = ("windows", "open", "--since", hour(4), "--until", hour(6), "--wait")
+    effects = desk.pipeline.effects
+    sleep = effects.sleep
+
+    def roll(ms: float) -> None:
+        sleep(ms)
+        desk.pipeline.roller().run(60_000)
+
+    effects.sleep = roll  # type: ignore[method-assign]
+    answer = desk.run(*argv)
+    assert answer.status == 0
+    assert answer.out.count(" open ") == 2
+
+    desk.pipeline.write({"key": "k", "id": "old", "ts": NOW - 4 * HOUR})
+    assert desk.run("count", "k", "--json").json[0]["events"] == 1
+
+
+def test_waiting_in_vain(desk: Desk) -> None:
+    argv = ("windows", "open", "--since", hour(4), "--until", hour(6), "--wait")
+    answer = desk.run(*argv, "--timeout", "30s")
+    assert answer.status == 1
+    assert "does the roller run?" in answer.err
+    assert desk.pipeline.effects.now() == NOW + 30_000
+
+
+def test_a_window_that_is_over_is_told(desk: Desk) -> None:
+    desk.pipeline.move(Status.CLOSING, hour(6))
+    answer = desk.run("windows", "open", "--since", hour(5), "--until", hour(7))
+    assert answer.status == 1
+    assert f"{hour(6)} will take no more events" in answer.err
+
+
+def test_wrong_openings(desk: Desk) -> None:
+    def said(since: str, until: str, *more: str) -> str:
+        answer = desk.run("windows", "open", "--since", since, "--until", until, *more)
+        assert (answer.status, answer.out) == (2, "")
+        return answer.err
+
+    assert "regular" in said(hour(10), hour(12))
+    assert "nearest bound" in said("2026-11-20T00:10Z", hour(6))
+    assert "is not before" in said(hour(6), hour(6))
+    assert "over 1,000 windows" in said("2020-01-01", hour(6))
+    assert "7d" in said(hour(5), hour(6), "--accept-for", "soon")
+    assert "at most 366 days" in said(hour(5), hour(6), "--accept-for", "400d")
+    assert desk.pipeline.catalog.window(hour(5)) is None
+    assert desk.run("windows", "open", "--since", hour(5)).status == 2
+
+
+def test_a_pipeline_without_a_calendar(desk: Desk) -> None:
+    desk.pipeline.catalog.__init__()  # type: ignore[misc]
+    answer = desk.run("windows", "open", "--since", hour(5), "--until", hour(6))
+    assert answer.status == 3
+    assert "its roller has not run yet" in answer.err
+
+
+def test_lengths_for_people() -> None:
+    assert [length(ms) for ms in (HOUR, 90 * MINUTE, 5_000, 48 * HOUR)] == [
+        "1 h",
+        "90 min",
+        "5 s",
+        "2 d",
+    ]

@@ -1,0 +1,52 @@
+"""What every test gets: made-up AWS credentials, and DynamoDB Local on request."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from local import dynamodb_local
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# DynamoDB Local takes letters and digits only.
+MADE_UP_AWS = {
+    "AWS_ACCESS_KEY_ID": "testing",
+    "AWS_SECRET_ACCESS_KEY": "testing",
+    "AWS_REGION": "us-east-1",
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def made_up_aws() -> Iterator[None]:
+    """Replace everything AWS in the environment, so that no test can reach a real account."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("AWS_")]:
+            patch.delenv(name)
+        for name, value in MADE_UP_AWS.items():
+            patch.setenv(name, value)
+        yield
+
+
+@pytest.fixture(scope="session")
+def dynamodb_endpoint(made_up_aws: None) -> Iterator[str]:
+    """The address of a DynamoDB Local that lives as long as this test process.
+
+    Each xdist worker has one. All tests of the process share its tables, so use names of your own;
+    mark the test with `engine`.
+    """
+    try:
+        engine = dynamodb_local.start()
+    except dynamodb_local.EngineMissingError as missing:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(missing))
+    with engine:
+        yield engine.endpoint

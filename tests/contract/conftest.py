@@ -1,0 +1,63 @@
+"""The contract's engines: in memory, moto in this process, DynamoDB Local."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+from moto import mock_aws
+
+from tallyroll.aws import make_client
+from tallyroll.effects import SystemEffects
+from tallyroll.memory import MemoryCatalog, MemoryStore, MemoryTotals
+from tallyroll.ports import Effects
+from tallyroll.resources import declare, table_request
+from tallyroll.settings import Settings
+from tallyroll.wiring import adapters
+from tests.contract.engines import Engine, SteadyEffects
+
+ENGINES = ("memory", "moto", pytest.param("dynamodb-local", marks=pytest.mark.engine))
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+    """Each engine in turn, its permanent tables made."""
+    if request.param == "memory":
+        yield _in_memory()
+    elif request.param == "moto":
+        with mock_aws():
+            # moto loses writes under threads.
+            yield _on_aws("moto", SteadyEffects(), bounds_numbers=False)
+    else:
+        endpoint = request.getfixturevalue("dynamodb_endpoint")
+        monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", endpoint)
+        yield _on_aws("dynamodb-local", SystemEffects(), knows_tags=False)
+
+
+def _in_memory() -> Engine:
+    effects = SteadyEffects()
+    catalog = MemoryCatalog()
+    store = MemoryStore(effects, catalog)
+    return Engine("memory", "memory", effects, store, catalog, MemoryTotals())
+
+
+def _on_aws(
+    name: str, effects: Effects, *, knows_tags: bool = True, bounds_numbers: bool = True
+) -> Engine:
+    settings = Settings(name=f"t{uuid4().hex[:12]}")
+    resources = declare(settings)
+    client = make_client("dynamodb")
+    for table in (resources.catalog, resources.totals):
+        client.create_table(**table_request(table))
+    made = adapters(settings, effects)
+    return Engine(
+        name=name,
+        prefix=settings.name,
+        effects=effects,
+        store=made.store,
+        catalog=made.catalog,
+        totals=made.totals,
+        knows_tags=knows_tags,
+        bounds_numbers=bounds_numbers,
+    )

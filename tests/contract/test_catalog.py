@@ -1,0 +1,161 @@
+"""What every catalog promises: what is written once stands, and states change by version only."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import pytest
+
+from tallyroll.errors import StateConflict
+from tallyroll.limits import TS_MS_MAX
+from tallyroll.ports import Calendar, LivePointer, Status, Window
+from tallyroll.windows import Grid, window_id
+from tests.contract.engines import HOUR, START, Engine
+
+MONTH = 31 * 24 * HOUR
+
+
+def _window(engine: Engine, start: int = START) -> Window:
+    window = window_id(start)
+    return Window(
+        id=window,
+        table=f"{engine.prefix}-{window}",
+        start=start,
+        end=start + HOUR,
+        times={Status.CREATING.value: start - HOUR},
+    )
+
+
+def test_the_calendar_is_founded_once(engine: Engine) -> None:
+    assert engine.catalog.calendar() is None
+    first = Calendar(Grid(((0, HOUR), (START, HOUR // 4))), genesis=START)
+
+    assert engine.catalog.found(first) == first
+    assert engine.catalog.found(Calendar(Grid.of(60), genesis=0)) == first
+    assert engine.catalog.calendar() == first
+
+
+def test_a_spec_is_put_once(engine: Engine) -> None:
+    spec = replace(engine.spec(), hot={"hot key é": 200})
+    assert engine.catalog.put_spec(spec) == spec
+    assert engine.catalog.put_spec(replace(spec, shards=99, hot={})) == spec
+
+    wanted = [spec.window, window_id(START + HOUR)]
+    assert engine.catalog.specs(wanted) == {spec.window: spec}
+    assert engine.catalog.specs([]) == {}
+
+
+def test_a_window_is_created_once(engine: Engine) -> None:
+    window = _window(engine)
+    assert engine.catalog.window(window.id) is None
+    assert engine.catalog.create(window)
+    assert not engine.catalog.create(window)
+    assert not engine.catalog.create(replace(window, table="another"))
+    assert engine.catalog.window(window.id) == window
+
+
+def test_a_state_advances_from_the_version_that_was_read(engine: Engine) -> None:
+    window = _window(engine)
+    engine.catalog.create(window)
+
+    opened = engine.catalog.advance(
+        replace(window, status=Status.OPEN, times={**window.times, "open": START})
+    )
+    assert opened.version == window.version + 1
+    assert engine.catalog.window(window.id) == opened
+
+    with pytest.raises(StateConflict):
+        engine.catalog.advance(replace(window, status=Status.CLOSING))
+    assert engine.catalog.window(window.id) == opened
+
+
+def test_every_fact_of_a_state_reads_back(engine: Engine) -> None:
+    window = _window(engine)
+    engine.catalog.create(window)
+    whole = replace(
+        window,
+        status=Status.PROVEN,
+        accept_from=0,
+        accept_until=START + 5,
+        shards=16,
+        keys=0,
+        events=10**15,
+        amount=-(10**24),
+        attempt="attempt-1",
+        archive="windows/20261120T080000Z/attempt-1/",
+        items=12,
+        problem="",
+    )
+    assert None not in (getattr(whole, fact.name) for fact in fields(Window))
+    advanced = engine.catalog.advance(whole)
+    assert engine.catalog.window(window.id) == advanced == replace(whole, version=2)
+
+
+def test_advancing_what_is_not_there_is_a_conflict(engine: Engine) -> None:
+    with pytest.raises(StateConflict):
+        engine.catalog.advance(_window(engine))
+    assert engine.catalog.window(_window(engine).id) is None
+
+
+def test_windows_are_listed_by_start_across_months(engine: Engine) -> None:
+    starts = [START, START + HOUR, START + MONTH, START - 12 * MONTH]
+    for start in starts:
+        engine.catalog.create(_window(engine, start))
+    engine.catalog.put_spec(engine.spec())
+    engine.catalog.note_straggler(window_id(START), START)
+
+    def listed(since: int, until: int) -> list[int]:
+        return [window.start for window in engine.catalog.windows(since, until)]
+
+    assert listed(0, TS_MS_MAX) == sorted(starts)
+    assert listed(-1, 2 * TS_MS_MAX) == sorted(starts)
+    assert listed(START, START + MONTH) == [START, START + HOUR]
+    assert listed(START + 1, START + HOUR) == []
+    assert listed(START + 1, START + HOUR + 1) == [START + HOUR]
+    assert listed(START, START) == []
+
+
+def test_no_windows_are_listed_before_the_first(engine: Engine) -> None:
+    assert engine.catalog.windows(0, TS_MS_MAX) == []
+
+
+def test_creating_moves_the_live_pointer_back_and_always_bumps_it(engine: Engine) -> None:
+    assert engine.catalog.live() is None
+    engine.catalog.create(_window(engine))
+    first = engine.catalog.live()
+    assert first
+    assert first.since == START
+
+    engine.catalog.create(_window(engine, START + HOUR))
+    second = engine.catalog.live()
+    assert second == LivePointer(START, first.version + 1)
+
+    engine.catalog.create(_window(engine, START - HOUR))
+    assert engine.catalog.live() == LivePointer(START - HOUR, first.version + 2)
+
+    engine.catalog.create(_window(engine, START - HOUR))  # is there already
+    assert engine.catalog.live() == LivePointer(START - HOUR, first.version + 2)
+
+
+def test_the_live_pointer_moves_only_from_where_it_was_read(engine: Engine) -> None:
+    engine.catalog.create(_window(engine))
+    read = engine.catalog.live()
+    assert read
+    engine.catalog.create(_window(engine, START + HOUR))
+
+    engine.catalog.move_live(read, START + 2 * HOUR)
+    stands = engine.catalog.live()
+    assert stands
+    assert stands.since == START
+
+    engine.catalog.move_live(stands, START + HOUR)
+    assert engine.catalog.live() == LivePointer(START + HOUR, stands.version + 1)
+
+
+def test_straggler_notes_keep_the_newest(engine: Engine) -> None:
+    noted, bare = window_id(START), window_id(START + HOUR)
+    for now in (START + 5, START + 9, START + 7):
+        engine.catalog.note_straggler(noted, now)
+    assert engine.catalog.stragglers([noted, bare]) == {noted: START + 9}
+    assert engine.catalog.stragglers([]) == {}
+    assert engine.catalog.window(noted) is None

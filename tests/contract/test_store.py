@@ -1,0 +1,296 @@
+"""What every store promises: one verb that writes events, gates that stay shut, exact tallies."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from tallyroll.amounts import MICROS
+from tallyroll.errors import Missing, StateConflict
+from tallyroll.items import Gate, parse_item
+from tallyroll.ports import Answer, Status, TableStatus, Tally, Verdict, Window
+from tallyroll.records import Record, increments_of
+from tests.contract.engines import Engine, commit, counted, record, with_data
+
+
+def test_a_commit_counts_what_it_stores(engine: Engine) -> None:
+    spec = engine.opened()
+    records = [record(spec, "a", f"id-{index}", amount=1_500_000) for index in range(3)]
+    counted(engine.store, spec, *records, record(spec, "b", "id-0", amount=-1))
+
+    assert engine.store.tallies(spec, ["a", "b", "never"]) == {
+        "a": Tally("a", 3, 4_500_000, ((5, 3),)),
+        "b": Tally("b", 1, -1, ((5, 1),)),
+        "never": Tally("never", 0, 0),
+    }
+
+
+def test_a_stored_record_is_a_duplicate_and_nothing_of_its_commit_is_done(engine: Engine) -> None:
+    spec = engine.opened()
+    counted(engine.store, spec, record(spec, "a", "x", digest=b"first"))
+
+    outcome = commit(
+        engine.store,
+        spec,
+        record(spec, "a", "new"),
+        record(spec, "a", "x", digest=b"second"),
+        record(spec, "b", "other"),
+    )
+
+    assert outcome.verdict is Verdict.CANCELLED
+    assert [element.answer for element in outcome.records] == [
+        Answer.FINE,
+        Answer.DUPLICATE,
+        Answer.FINE,
+    ]
+    assert outcome.records[1].digest == b"first"
+    assert [element.answer for element in outcome.increments] == [Answer.FINE, Answer.FINE]
+    assert engine.store.tallies(spec, ["a", "b"]) == {
+        "a": Tally("a", 1, MICROS, ((5, 1),)),
+        "b": Tally("b", 0, 0),
+    }
+    assert engine.store.record(spec, "a", "new") is None
+
+
+def test_the_same_commit_again_is_all_duplicates_of_equal_digest(engine: Engine) -> None:
+    spec = engine.opened()
+    records = [record(spec, "a", f"id-{index}") for index in range(5)]
+    counted(engine.store, spec, *records)
+
+    outcome = commit(engine.store, spec, *records)
+
+    assert outcome.verdict is Verdict.CANCELLED
+    assert {(element.answer, element.digest) for element in outcome.records} == {
+        (Answer.DUPLICATE, b"d" * 16)
+    }
+
+
+def test_the_largest_commit_of_a_key_is_98_records(engine: Engine) -> None:
+    spec = engine.opened()
+    counted(engine.store, spec, *(record(spec, "a", str(index)) for index in range(98)))
+    assert engine.store.tallies(spec, ["a"])["a"].n == 98
+
+
+def test_a_shut_gate_refuses_and_changes_nothing(engine: Engine) -> None:
+    spec = engine.opened()
+    counted(engine.store, spec, record(spec, "a", "before"))
+    engine.store.shut_gates(spec)
+
+    for index in range(10):  # whichever gate is drawn
+        outcome = commit(engine.store, spec, record(spec, "a", f"after-{index}"))
+        assert outcome.verdict is Verdict.GATE_SHUT
+    assert engine.store.tallies(spec, ["a"])["a"].n == 1
+
+
+def test_a_shut_gate_goes_before_a_duplicate(engine: Engine) -> None:
+    spec = engine.opened()
+    counted(engine.store, spec, record(spec, "a", "x"))
+    engine.store.shut_gates(spec)
+    outcome = commit(engine.store, spec, record(spec, "a", "x"))
+    assert outcome.verdict is Verdict.GATE_SHUT
+
+
+def test_without_gates_nothing_is_written(engine: Engine) -> None:
+    spec = engine.spec()
+    engine.store.make_table(spec.table, {})
+    outcome = commit(engine.store, spec, record(spec, "a", "x"))
+    assert outcome.verdict is Verdict.GATE_MISSING
+    assert engine.store.tallies(spec, ["a"])["a"].n == 0
+
+
+def test_without_a_table_the_gate_is_missing(engine: Engine) -> None:
+    spec = engine.spec()
+    engine.catalog.create(Window(spec.window, spec.table, spec.start, spec.end))
+    outcome = commit(engine.store, spec, record(spec, "a", "x"))
+    assert outcome.verdict is Verdict.GATE_MISSING
+    with pytest.raises(Missing):
+        engine.store.record(spec, "a", "x")
+    with pytest.raises(Missing):
+        engine.store.tallies(spec, ["a"])
+    with pytest.raises(Missing):
+        engine.store.bucket(spec, 1)
+    with pytest.raises(Missing):
+        engine.store.open_gates(spec)
+    with pytest.raises(Missing):
+        engine.store.shut_gates(spec)
+    with pytest.raises(Missing):
+        list(engine.store.scan(spec.table, 0, 1))
+
+
+@pytest.mark.parametrize("status", [Status.OPEN, Status.DROPPED])
+def test_gates_are_opened_only_while_the_window_is_being_created(
+    engine: Engine, status: Status
+) -> None:
+    """A roller that slept through the window's life must not open a table that was made again."""
+    spec = engine.made()
+    window = engine.catalog.window(spec.window)
+    assert window
+    engine.catalog.advance(replace(window, status=status))
+    with pytest.raises(StateConflict):
+        engine.store.open_gates(spec)
+    outcome = commit(engine.store, spec, record(spec, "a", "x"))
+    assert outcome.verdict is Verdict.GATE_MISSING
+
+
+def test_opening_gates_never_reopens_one(engine: Engine) -> None:
+    few = engine.made(engine.spec(gates=100))
+    engine.store.shut_gates(few)
+    more = replace(few, gates=105)  # over one transaction, so that shut and absent gates mix
+    engine.store.open_gates(more)
+    engine.store.open_gates(more)
+
+    gates = [
+        found
+        for page in engine.store.scan(more.table, 0, 1)
+        for found in map(parse_item, page)
+        if isinstance(found, Gate)
+    ]
+    assert sorted(gate.number for gate in gates if gate.open) == list(range(101, 106))
+    assert sorted(gate.number for gate in gates if not gate.open) == list(range(1, 101))
+
+
+def test_tallies_gather_over_a_hundred_stripes_of_several_keys(engine: Engine) -> None:
+    spec = engine.opened(engine.spec(stripes_min=60))
+    spec_of_many = replace(spec, hot={"hot": 130})
+    for index in range(12):
+        counted(
+            engine.store,
+            spec_of_many,
+            *(record(spec_of_many, key, f"{key}-{index}") for key in ("hot", "warm", "é.1")),
+        )
+
+    gathered = engine.store.tallies(spec_of_many, ["hot", "warm", "é.1", "hot"])
+
+    assert gathered == {
+        key: Tally(key, 12, 12 * MICROS, ((5, 12),)) for key in ("hot", "warm", "é.1")
+    }
+    assert engine.store.tallies(spec_of_many, []) == {}
+
+
+def test_the_buckets_list_every_stripe_once(engine: Engine) -> None:
+    spec = engine.opened()
+    for index in range(10):
+        counted(
+            engine.store,
+            spec,
+            *(record(spec, f"key.{index % 3}", f"{index}-{i}") for i in range(3)),
+        )
+
+    listed: Counter[str] = Counter()
+    amounts: Counter[str] = Counter()
+    for number in range(1, spec.buckets + 1):
+        for stripe in engine.store.bucket(spec, number):
+            listed[stripe.key] += stripe.n
+            amounts[stripe.key] += stripe.amount
+
+    assert listed == {"key.0": 12, "key.1": 9, "key.2": 9}
+    tallies = engine.store.tallies(spec, list(listed))
+    assert {key: tally.amount for key, tally in tallies.items()} == amounts
+
+
+def test_scanning_in_segments_gives_everything_once(engine: Engine) -> None:
+    spec = engine.opened()
+    records = [record(spec, f"key-{index % 7}", f"id-{index}") for index in range(40)]
+    counted(engine.store, spec, *records)
+
+    pages = [page for segment in range(4) for page in engine.store.scan(spec.table, segment, 4)]
+    found = [parse_item(item) for page in pages for item in page]
+
+    kinds = Counter(type(item) for item in found)
+    assert kinds == {Record: 40, Tally: 7, Gate: 3}
+    assert Counter(item.id for item in found if isinstance(item, Record)) == Counter(
+        stored.id for stored in records
+    )
+
+
+def test_a_scan_goes_on_over_pages_of_a_megabyte(engine: Engine) -> None:
+    spec = engine.opened()
+    for index in range(5):
+        counted(engine.store, spec, with_data(record(spec, "a", str(index)), b"\xff" * 300 * 1024))
+    found = [parse_item(item) for page in engine.store.scan(spec.table, 0, 1) for item in page]
+    records = [item for item in found if isinstance(item, Record)]
+    assert sorted(item.id for item in records) == list("01234")
+    assert {item.data for item in records} == {b"\xff" * 300 * 1024}
+
+
+def test_a_record_reads_back_as_it_was_written(engine: Engine) -> None:
+    spec = engine.opened()
+    written = with_data(
+        record(spec, "köy.1", "id#1 ü", amount=10**24 - 1, digest=bytes(range(16))), b"\x00{}\xff"
+    )
+    counted(engine.store, spec, written)
+
+    assert engine.store.record(spec, "köy.1", "id#1 ü") == replace(written, series=())
+    assert engine.store.record(spec, "köy.1", "id#2") is None
+
+
+def test_a_record_over_400_kb_is_invalid(engine: Engine) -> None:
+    spec = engine.opened()
+    outcome = commit(engine.store, spec, with_data(record(spec, "a", "x"), b"0" * 400 * 1024))
+    answers = {element.answer for element in outcome.records}
+    assert outcome.verdict is Verdict.INVALID or answers == {Answer.INVALID}
+    assert engine.store.tallies(spec, ["a"])["a"].n == 0
+
+
+def test_a_tally_beyond_38_digits_is_invalid(engine: Engine) -> None:
+    if not engine.bounds_numbers:
+        pytest.skip("moto adds numbers of any length")
+    spec = engine.opened()
+    one = record(spec, "a", "x")
+    (increment,) = increments_of([one])
+    huge = replace(increment, amount=10**38 - 1)
+    only_stripe = replace(spec, stripes_min=1, shards=1)
+    assert engine.store.commit(only_stripe, [one], [huge]).verdict is Verdict.COMMITTED
+
+    another = record(spec, "a", "y")
+    outcome = engine.store.commit(only_stripe, [another], increments_of([another]))
+
+    assert outcome.verdict is Verdict.INVALID
+    assert engine.store.record(only_stripe, "a", "y") is None
+
+
+def test_a_table_is_made_once_described_and_dropped(engine: Engine) -> None:
+    store, spec = engine.store, engine.spec()
+    assert store.describe_table(spec.table) is None
+
+    engine.opened(spec)
+    counted(store, spec, record(spec, "a", "x"))
+    store.make_table(spec.table, {"tallyroll": engine.prefix})
+    store.tag_table(spec.table, {"proven": "attempt-1"})
+
+    facts = store.describe_table(spec.table)
+    assert facts
+    assert facts.status is TableStatus.ACTIVE
+    assert facts.protected
+    tags = {"tallyroll": engine.prefix, "proven": "attempt-1"}
+    assert facts.tags == (tags if engine.knows_tags else {})
+    assert store.tallies(spec, ["a"])["a"].n == 1
+
+    store.drop_table(spec.table)
+    store.drop_table(spec.table)
+    assert store.describe_table(spec.table) is None
+
+
+def test_tagging_what_is_not_there_says_so(engine: Engine) -> None:
+    with pytest.raises(Missing):
+        engine.store.tag_table(f"{engine.prefix}-none", {"proven": "x"})
+
+
+def test_writers_side_by_side_count_every_record_once(engine: Engine) -> None:
+    """Threads where the engine has them."""
+    spec = engine.opened()
+
+    def job(worker: int) -> int:
+        taken = 0
+        for index in range(10):
+            mine = record(spec, "a", f"{worker % 2}-{index}")  # every record by two workers
+            taken += commit(engine.store, spec, mine).verdict is Verdict.COMMITTED
+        return taken
+
+    taken = engine.effects.together([partial(job, worker) for worker in range(4)], 4)
+
+    assert sum(taken) == 20
+    assert engine.store.tallies(spec, ["a"])["a"].n == 20

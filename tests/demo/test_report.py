@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import pytest
+from rich.console import Console
+
+from local.ledger import Ledger
+from local.report import (
+    Sum,
+    Verdict,
+    cost_table,
+    hot_key_cost,
+    judge_keys,
+    judge_windows,
+    key_table,
+    print_verdict,
+)
+from tallyroll.ports import Status, Window
+from tallyroll.settings import Settings
+
+TRUTH = {"a": Sum(3, 3_000_000), "b": Sum(1, -500_000)}
+
+
+def dropped(**times: int) -> Window:
+    return Window("20260101T000000Z", "t", 0, 1, Status.DROPPED, times=times)
+
+
+def test_exact_numbers_are_good() -> None:
+    verdict = Verdict()
+    judge_keys(TRUTH, dict(TRUTH), verdict)
+    assert not verdict.failures
+
+
+@pytest.mark.parametrize(
+    "counted",
+    [
+        {**TRUTH, "a": Sum(2, 3_000_000)},
+        {**TRUTH, "a": Sum(3, 3_000_001)},
+        {"a": TRUTH["a"]},
+        {**TRUTH, "c": Sum(1, 0)},
+    ],
+    ids=["fewer events", "another sum", "a key missing", "a key too many"],
+)
+def test_any_difference_is_a_failure(counted: dict[str, Sum]) -> None:
+    verdict = Verdict()
+    judge_keys(TRUTH, counted, verdict)
+    assert len(verdict.failures) == 1
+
+
+@pytest.mark.parametrize(
+    ("window", "proofs", "failures"),
+    [
+        (dropped(proven=5, dropping=5), {"20260101T000000Z": True}, 0),
+        (dropped(proven=6, dropping=5), {}, 1),
+        (dropped(dropping=5), {}, 1),
+        (dropped(proven=5, dropping=5), {"20260101T000000Z": False}, 1),
+    ],
+    ids=["proven first", "proven later", "never proven", "does not verify"],
+)
+def test_a_drop_needs_a_proof_before_it(
+    window: Window, proofs: dict[str, bool], failures: int
+) -> None:
+    verdict = Verdict()
+    judge_windows([window], proofs, verdict)
+    assert len(verdict.failures) == failures
+
+
+def test_a_hot_key_in_full_batches_costs_what_was_promised() -> None:
+    cost = hot_key_cost(Settings(), 9_800)
+    assert 2.0 < cost.units / 9_800 <= 2.1
+    assert 0.01 < cost.requests / 9_800 <= 0.012
+
+
+def test_the_ledger_adds_metrics_and_keeps_complaints() -> None:
+    ledger = Ledger()
+    ledger.log('{"_aws": {}, "service": "writer", "EventsCounted": [2.0, 3.0]}')
+    ledger.log('{"_aws": {}, "EventsCounted": [4.0]}')
+    ledger.log('{"level": "INFO", "message": "fine"}')
+    ledger.log('{"level": "WARNING", "service": "writer", "message": "hm", "reasons": {"x": 1}}')
+    ledger.log("Traceback")
+    assert ledger.sum("EventsCounted") == 9
+    assert list(ledger.problems) == ["writer: hm {'x': 1}", "Traceback"]
+
+
+def test_tables_show_what_they_are_given() -> None:
+    console = Console(width=110, record=True)
+    ledger = Ledger()
+    ledger.log('{"_aws": {}, "SingleEventsCounted": [10], "WriteUnitsSingle": [23]}')
+    console.print(key_table("The vote", TRUTH, {**TRUTH, "b": Sum(2, 0)}, most=1))
+    console.print(cost_table(ledger, Settings()))
+    print_verdict(console, Verdict(["a: counted 2"]), "", ["writer: hm"])
+    text = console.export_text()
+    assert "1 more keys" in text
+    assert text.count("✗") == 2
+    assert "2.300" in text
+    assert "NOT EXACT" in text
+    assert "log: writer: hm" in text

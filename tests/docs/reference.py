@@ -1,0 +1,57 @@
+"""The parts of the documents that are made from code.
+
+    python -m tests.docs.reference
+
+writes them anew.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import MISSING, fields
+from pathlib import Path
+
+from benchmarks.suffixes import rows
+from tallyroll.settings import PREFIX, Settings
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def settings_table() -> str:
+    """All settings, in their order."""
+    lines = ["| variable | default | what |", "|---|---|---|"]
+    for setting in fields(Settings):
+        default = "" if setting.default in (MISSING, "") else f"`{str(setting.default).lower()}`"
+        name = f"`{PREFIX}{setting.name.upper()}`"
+        lines.append(f"| {name} | {default} | {setting.metadata['doc']} |")
+    return "\n".join(lines)
+
+
+PARTS: dict[str, tuple[str, Callable[[], str]]] = {
+    "settings": ("settings.md", settings_table),
+    "suffixes": ("sharding.md", lambda: "\n".join(rows())),
+}
+
+
+def renewed(name: str) -> tuple[Path, str, str]:
+    """The document of a part, as it stands and as it should."""
+    file, make = PARTS[name]
+    path = DOCS / file
+    stands = path.read_text(encoding="utf-8")
+    region = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
+    should, found = region.subn(lambda match: f"{match[1]}{make()}\n{match[2]}", stands)
+    if found != 1:
+        raise ValueError(f"{file} has {found} regions {name!r}, not one")
+    return path, stands, should
+
+
+def main() -> None:
+    """Write every part anew."""
+    for name in PARTS:
+        path, _, should = renewed(name)
+        path.write_text(should, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

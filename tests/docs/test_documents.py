@@ -1,0 +1,81 @@
+"""Documents cannot rot: their commands, settings, files and figures are compared with the code."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.docs.reference import PARTS, renewed
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_parts_made_from_code_are_up_to_date(part: str) -> None:
+    _, stands, should = renewed(part)
+    assert stands == should, "run `python -m tests.docs.reference`"
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_to_files(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    links = [link for link in re.findall(r"\]\(([^)#]+)[^)]*\)", text) if "://" not in link]
+    missing = [link for link in links if not (path.parent / link).exists()]
+    assert not missing
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_make_targets_exist(path: Path) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
+    named = set(re.findall(r"\bmake ([a-z]+)\b(?=[ `\n])", _code(path)))
+    assert named <= targets
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_modules_run_exist(path: Path) -> None:
+    named = re.findall(r"python -m ([a-z_]+(?:\.[a-z_]+)+)", path.read_text(encoding="utf-8"))
+    missing = [name for name in named if not (ROOT / f"{name.replace('.', '/')}.py").exists()]
+    assert not missing
+
+
+def test_no_package_index_is_named() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    index = re.compile(
+        r"https?://[a-z0-9.-]*(?:pypi|pythonhosted|npmjs)\.|--(?:extra-)?index-url [^`]"
+    )
+    kinds = {".txt", ".in", ".json", ".toml", ".md", ".cfg"}
+    named = []
+    for name in listed.stdout.splitlines():
+        path = ROOT / name
+        text = path.read_text(encoding="utf-8") if path.suffix in kinds and path.exists() else ""
+        if index.search(text):
+            named.append(name)
+    assert not named
+
+
+def _code(path: Path) -> str:
+    """The code in a document: fenced, indented by four, or between backticks."""
+    text = path.read_text(encoding="utf-8")
+    fenced = re.findall(r"```.*?```", text, re.DOTALL)
+    indented = re.findall(r"^ {4}.*\n", text, re.MULTILINE)
+    return "\n".join([*fenced, *indented, *re.findall(r"`[^`\n]+`", text)])
+
+
+def test_the_readmes_python_runs() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    assert blocks
+    for block in blocks:
+        names: dict[str, object] = {}
+        exec(block, names)
+        assert len(names["bodies"]) == 1  # type: ignore[arg-type]

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tallyroll.counting import Aggregator
+from tallyroll.errors import Throttled
+from tests.functions.invocation import Invocations, load
+
+KEY = "video:aurora-over-tromso"
+
+
+def asked(functions: Invocations, name: str, status: int) -> dict[str, Any]:
+    """The body of an answer whose status and content type are as they should be."""
+    answer = functions.ask(load(name))
+    kind = "application/json" if status == 200 else "application/problem+json"
+    assert (answer["statusCode"], answer["isBase64Encoded"]) == (status, False)
+    assert answer["headers"]["Content-Type"] == kind
+    body = json.loads(answer["body"])
+    assert isinstance(body, dict)
+    if status != 200:
+        assert set(body) == {"type", "title", "status", "detail"}
+        assert body["status"] == status
+    return body
+
+
+def test_a_count(functions: Invocations) -> None:
+    functions.write(load("writer-own-id.json"))
+    functions.write(load("writer-packet.json"))
+    body = asked(functions, "aggregator-count.json", 200)
+    assert body == {
+        "key": KEY,
+        "events": 4,
+        "sum": "7",
+        "windows": [
+            {"window": "20261120T060000Z", "events": 0, "sum": "0", "state": "open"},
+            {"window": "20261120T070000Z", "events": 0, "sum": "0", "state": "open"},
+            {"window": "20261120T080000Z", "events": 4, "sum": "7", "state": "open"},
+        ],
+        "as_of": "2026-11-20T08:30:00.000Z",
+        "complete": True,
+    }
+
+
+def test_a_range(functions: Invocations) -> None:
+    functions.write(load("writer-mixed-keys-and-windows.json"))
+    assert asked(functions, "aggregator-count.json", 200)["events"] == 2
+    body = asked(functions, "aggregator-range.json", 200)
+    assert [window["window"] for window in body["windows"]] == ["20261120T080000Z"]
+    assert body["events"] == 1
+
+
+def test_a_key_is_decoded(functions: Invocations) -> None:
+    assert asked(functions, "aggregator-encoded-key.json", 200)["key"] == "video:årsmøte & more"
+
+
+@pytest.mark.parametrize(
+    ("name", "named"),
+    [
+        ("aggregator-missing-key.json", "key None"),
+        ("aggregator-bad-key.json", "key '~t.1'"),
+        ("aggregator-bad-range.json", "the nearest bound is 2026-11-20T08:00:00.000Z"),
+        ("aggregator-backward-range.json", "is not before until"),
+        ("aggregator-bad-time.json", "time 'yesterday'"),
+        ("aggregator-unknown-parameter.json", "parameter 'from'"),
+    ],
+)
+def test_bad_requests_are_told_what_is_wrong(functions: Invocations, name: str, named: str) -> None:
+    assert named in asked(functions, name, 400)["detail"]
+
+
+@pytest.mark.parametrize("name", ["aggregator-unknown-path.json", "aggregator-wrong-method.json"])
+def test_what_is_not_there(functions: Invocations, name: str) -> None:
+    assert "GET /v1/counters" in asked(functions, name, 404)["detail"]
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(Throttled("table arn:aws:x"), 503), (KeyError("arn:aws:x"), 500)]
+)
+def test_trouble_inside_is_not_shown_outside(
+    functions: Invocations, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(Aggregator, "count", fail)
+    assert "arn:aws" not in json.dumps(asked(functions, "aggregator-count.json", status))
+
+
+def test_a_read_that_runs_out_of_time_says_so(functions: Invocations) -> None:
+    functions.write(load("writer-own-id.json"))
+    answer = functions.ask(load("aggregator-count.json"), time_left_ms=0)
+    body = json.loads(answer["body"])
+    assert (answer["statusCode"], body["complete"], body["events"]) == (200, False, 0)
+    assert "20261120T080000Z" in body["missing"]
+
+
+def test_reads_are_measured(functions: Invocations, monkeypatch: pytest.MonkeyPatch) -> None:
+    functions.ask(load("aggregator-bad-key.json"))
+    assert functions.metrics["service"] == "aggregator"
+    assert (functions.values()["Reads"], functions.values()["ReadsFailed"]) == (1, 0)
+    assert functions.units() == {
+        "Reads": "Count",
+        "ReadsFailed": "Count",
+        "ReadLatency": "Milliseconds",
+    }
+
+    def fail(*_: object, **__: object) -> None:
+        raise Throttled("slow down")
+
+    monkeypatch.setattr(Aggregator, "count", fail)
+    functions.ask(load("aggregator-count.json"))
+    assert functions.values()["ReadsFailed"] == 1

@@ -1,0 +1,175 @@
+"""Every file in `events/` is listed in its README with the answer that it gets, and gets it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tallyroll.events import Event, decode, digest
+from tallyroll.writer import Report, Writer
+from tests.functions.invocation import EVENTS, Invocations, load
+from tests.functions.test_schedules import sealed
+from tests.unit.pipeline import NOW, Pipeline
+
+ROW = re.compile(r"^\| `([^`]+)` \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
+LISTED = {name: answer for name, _, answer in ROW.findall((EVENTS / "README.md").read_text())}
+SQS_RECORD = {
+    "messageId",
+    "receiptHandle",
+    "body",
+    "attributes",
+    "messageAttributes",
+    "md5OfBody",
+    "eventSource",
+    "eventSourceARN",
+    "awsRegion",
+}
+SQS_ATTRIBUTES = {
+    "ApproximateReceiveCount",
+    "SentTimestamp",
+    "SenderId",
+    "ApproximateFirstReceiveTimestamp",
+}
+
+
+def test_the_readme_lists_every_file_and_no_other() -> None:
+    assert set(LISTED) == {path.name for path in EVENTS.iterdir()} - {"README.md"}
+
+
+def named(kind: str) -> list[str]:
+    return sorted(name for name in LISTED if name.startswith(kind))
+
+
+def test_every_file_is_used_by_a_test() -> None:
+    used = {"roller-schedule.json", "cleanup-schedule.json", "sample.jsonl"}
+    assert {*used, *named("writer-"), *named("aggregator-")} == set(LISTED)
+
+
+@pytest.mark.parametrize("name", named("writer-"))
+def test_what_the_writer_answers(
+    functions: Invocations, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    reports: list[Report] = []
+    write = Writer.write
+
+    def noting(writer: Writer, *arguments: Any) -> Report:
+        reports.append(write(writer, *arguments))
+        return reports[-1]
+
+    monkeypatch.setattr(Writer, "write", noting)
+    answer = functions.write(load(name))
+    (report,) = reports
+    assert len(answer["batchItemFailures"]) == len(report.failures)
+    reasons = [f"{reason} {number}" for reason, number in sorted(report.rejected.items())]
+    said = [
+        f"counted {report.events}" if report.events else "",
+        f"duplicates {report.duplicates}" if report.duplicates else "",
+        f"handed back {len(report.failures)}" if report.failures else "",
+        "rejected: " + ", ".join(reasons) if reasons else "",
+    ]
+    assert ("; ".join(filter(None, said)) or "nothing to do") == LISTED[name]
+
+
+@pytest.mark.parametrize("name", named("aggregator-"))
+def test_what_the_aggregator_answers(functions: Invocations, name: str) -> None:
+    functions.write(load("writer-own-id.json"))
+    functions.write(load("writer-packet.json"))
+    answer = functions.ask(load(name))
+    body = json.loads(answer["body"])
+    said = f"{body['events']} events" if answer["statusCode"] == 200 else body["detail"]
+    assert f"{answer['statusCode']}: {said}" == LISTED[name].replace("\\", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "pipeline"), [("roller-schedule.json", Pipeline), ("cleanup-schedule.json", sealed)]
+)
+def test_what_the_schedules_do(
+    functions: Invocations, name: str, pipeline: Callable[[], Pipeline]
+) -> None:
+    functions.pipeline = pipeline()
+    functions.pipeline.effects.pass_by(1)
+    run = functions.roll if name.startswith("roller") else functions.clean
+    steps = run(load(name))["steps"]
+    assert ", ".join(f"{step} {number}" for step, number in steps.items()) == LISTED[name]
+
+
+# --- the shapes are AWS's
+
+
+@pytest.mark.parametrize("name", named("writer-"))
+def test_sqs_events_are_as_aws_documents_them(name: str) -> None:
+    """AWS Lambda Developer Guide, "Using Lambda with Amazon SQS"."""
+    event = load(name)
+    assert set(event) == {"Records"}
+    for record in event["Records"]:
+        assert set(record) == SQS_RECORD
+        assert set(record["attributes"]) == SQS_ATTRIBUTES
+        assert all(isinstance(value, str) for value in record["attributes"].values())
+        body = hashlib.md5(record["body"].encode(), usedforsecurity=False)
+        assert record["md5OfBody"] == body.hexdigest()
+        assert record["eventSource"] == "aws:sqs"
+    ids = [record["messageId"] for record in event["Records"]]
+    assert len(set(ids)) == len(ids)
+
+
+@pytest.mark.parametrize("name", named("aggregator-"))
+def test_http_events_are_as_aws_documents_them(name: str) -> None:
+    """API Gateway Developer Guide, "Create AWS Lambda proxy integrations for HTTP APIs", 2.0."""
+    event = load(name)
+    http = event["requestContext"]["http"]
+    assert (event["version"], event["isBase64Encoded"]) == ("2.0", False)
+    assert set(http) == {"method", "path", "protocol", "sourceIp", "userAgent"}
+    assert event["rawPath"] == http["path"]
+    assert event["routeKey"] == event["requestContext"]["routeKey"]
+    assert ("queryStringParameters" in event) == bool(event["rawQueryString"])
+    assert event["requestContext"]["timeEpoch"] == NOW
+
+
+@pytest.mark.parametrize("name", ["roller-schedule.json", "cleanup-schedule.json"])
+def test_scheduled_events_are_as_aws_documents_them(name: str) -> None:
+    """EventBridge Scheduler User Guide, "Templated targets": what Lambda gets without an input."""
+    event = load(name)
+    assert (event["source"], event["detail-type"]) == ("aws.scheduler", "Scheduled Event")
+    assert event["detail"] == "{}"
+
+
+# --- the sample
+
+
+def sample() -> list[Event]:
+    lines = (EVENTS / "sample.jsonl").read_text().splitlines()
+    events = [decode(line) for line in lines]
+    assert all(isinstance(event, Event) for event in events)
+    return [event for event in events if isinstance(event, Event)]
+
+
+def test_the_sample_is_as_its_readme_says() -> None:
+    events = sample()
+    repeated = Counter(event.id for event in events if event.id)
+    days = {datetime.fromtimestamp(event.ts / 1000, UTC).date() for event in events if event.ts}
+    twice = sum(number - 1 for number in repeated.values())
+    keys = {event.key for event in events}
+    said = f"{len(events)} events of {len(keys)} videos over {len(days)} days; {twice} sent twice"
+    assert said == LISTED["sample.jsonl"]
+
+
+def test_the_sample_shows_every_optional_field_left_out() -> None:
+    lines = [json.loads(line) for line in (EVENTS / "sample.jsonl").read_text().splitlines()]
+    for name in ("id", "ts", "value", "payload"):
+        assert 0 < sum(name not in line for line in lines) < len(lines)
+    assert {name for line in lines for name in line} == {"id", "key", "ts", "value", "payload"}
+
+
+def test_what_the_sample_repeats_is_the_same_event() -> None:
+    contents: dict[str, set[bytes]] = {}
+    for event in sample():
+        if event.id:
+            contents.setdefault(event.id, set()).add(digest(event))
+    assert all(len(digests) == 1 for digests in contents.values())

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tallyroll.ports import Status
+from tests.functions.invocation import Invocations, load
+from tests.unit.pipeline import SMALL, TIME_LEFT, Pipeline, hour
+
+
+def test_the_roller_says_what_it_did(functions: Invocations) -> None:
+    functions.pipeline = Pipeline()
+    answer = functions.roll(load("roller-schedule.json"))
+    assert answer == {"steps": {"make-table": 3, "open": 1}, "problems": []}
+    assert functions.metrics["service"] == "roller"
+    assert functions.values() == {
+        "Steps": 4,
+        "Problems": 0,
+        "ProofFailures": 0,
+        "NextWindowMissing": 0,
+        "Windows-open": 1,
+        "Windows-creating": 2,
+    }
+    assert set(functions.units().values()) == {"Count"}
+
+
+def test_a_roller_that_cannot_open_the_current_window_alarms(functions: Invocations) -> None:
+    functions.pipeline = Pipeline()
+    functions.pipeline.store._creating_ms = 60_000
+    functions.roll(load("roller-schedule.json"))
+    assert functions.values()["NextWindowMissing"] == 1
+
+
+def sealed() -> Pipeline:
+    pipeline = Pipeline(replace(SMALL, retention_ms=0))
+    pipeline.roller().run(TIME_LEFT)
+    pipeline.move(Status.CLOSING)
+    pipeline.roller().run(TIME_LEFT)
+    assert pipeline.state().status is Status.SEALED
+    return pipeline
+
+
+def test_cleanup_says_what_it_did(functions: Invocations) -> None:
+    functions.pipeline = sealed()
+    functions.pipeline.effects.pass_by(1)
+    answer = functions.clean(load("cleanup-schedule.json"))
+    steps = dict.fromkeys(["export", "prove", "drop", "delete", "finish"], 1)
+    assert answer == {"steps": steps, "problems": []}
+    assert functions.metrics["service"] == "cleanup"
+    assert (functions.values()["Steps"], functions.values()["Windows-dropped"]) == (5, 1)
+
+
+def test_a_mismatch_is_a_metric_and_a_problem(functions: Invocations) -> None:
+    pipeline = functions.pipeline = sealed()
+    pipeline.effects.pass_by(1)
+    pipeline.store.items(pipeline.state().table).popitem()
+    answer = functions.clean(load("cleanup-schedule.json"))
+    (problem,) = answer["problems"]
+    assert "(exporting): gates: 3 shut" in problem
+    assert functions.values()["ProofFailures"] == 1
+    assert pipeline.state().status is Status.EXPORTING
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_schedules_may_fire_twice(functions: Invocations, number: int) -> None:
+    for _ in range(number):
+        functions.roll(load("roller-schedule.json"))
+    assert functions.pipeline.state(hour(8)).status is Status.OPEN

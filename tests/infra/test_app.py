@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from infra.bundle import ROOT
+from infra.node import provide_node
+
+
+@pytest.mark.slow
+def test_the_app_synthesizes_with_this_interpreter_alone(tmp_path: Path) -> None:
+    """No Node.js on the path, no Docker, no cdk command; the asset is really made."""
+    kept = {name: os.environ[name] for name in ("HOME", "SystemRoot") if name in os.environ}
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "app.py")],
+        cwd=tmp_path,
+        env={
+            **kept,
+            "PATH": str(tmp_path),
+            "CDK_OUTDIR": str(tmp_path / "out"),
+            "CDK_CONTEXT_JSON": json.dumps({"tallyroll:name": "votes"}),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    template = json.loads((tmp_path / "out" / "votes.template.json").read_text())
+    resources = template["Resources"].values()
+    code = {
+        resource["Properties"]["Code"]["S3Key"]
+        for resource in resources
+        if resource["Type"] == "AWS::Lambda::Function"
+    }
+    [key] = code  # one asset for all functions
+    asset = tmp_path / "out" / f"asset.{key.removesuffix('.zip')}"
+    assert (asset / "functions" / "writer" / "handler.py").is_file()
+    assert not any(resource["Type"] == "AWS::CDK::Metadata" for resource in resources)
+
+
+def test_the_wheels_node_serves_unless_another_is_named() -> None:
+    named = {"JSII_NODE": "/opt/node"}
+    provide_node(named)
+    assert named == {"JSII_NODE": "/opt/node"}
+
+    found: dict[str, str] = {}
+    provide_node(found)
+    done = subprocess.run([found["JSII_NODE"], "--version"], capture_output=True, check=True)
+    assert done.stdout.startswith(b"v")
+
+
+def test_cdk_json_keeps_the_cdk_off_the_network() -> None:
+    configured = json.loads((ROOT / "cdk.json").read_text())
+
+    assert configured["notices"] is False
+    assert configured["versionReporting"] is False
+    assert configured["context"]["cli-telemetry"] is False

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from infra import bundle as bundling
+from infra.bundle import BundleError, assemble, packages
+
+FUNCTIONS = ("writer", "aggregator", "roller", "cleanup")
+# boto3 and what it needs: in Lambda's runtime, not in the bundle.
+RUNTIME = ("boto3", "botocore", "s3transfer", "urllib3", "dateutil", "six")
+
+USE = """
+import importlib, json, sys
+sys.path[:0] = {paths!r}
+for name in {functions!r}:
+    module = importlib.import_module(f"functions.{{name}}.handler")
+    assert callable(module.handler)
+    module.use_case()
+origins = {{name: module.__file__ for name, module in sys.modules.items()
+           if name.partition(".")[0] in ("functions", "tallyroll", "aws_lambda_powertools")}}
+print(json.dumps(origins))
+"""
+
+
+def test_functions_start_from_the_bundle_alone(bundle: Path, tmp_path: Path) -> None:
+    runtime = tmp_path / "runtime"
+    runtime.mkdir()
+    for name in RUNTIME:
+        spec = find_spec(name)
+        assert spec
+        assert spec.origin
+        origin = Path(spec.origin)
+        there = origin.parent if origin.name == "__init__.py" else origin
+        (runtime / there.name).symlink_to(there)
+    script = USE.format(paths=[str(bundle), str(runtime)], functions=FUNCTIONS)
+
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", script],
+        cwd=tmp_path,
+        env={name: value for name, value in os.environ.items() if name.startswith("AWS_")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    origins = json.loads(done.stdout)
+    assert "tallyroll.writer" in origins
+    assert all(Path(origin).is_relative_to(bundle) for origin in origins.values())
+
+
+def test_it_holds_sources_licences_and_byte_code_and_neither_boto3_nor_installers_files(
+    bundle: Path,
+) -> None:
+    files = {path.relative_to(bundle) for path in bundle.rglob("*") if path.is_file()}
+    names = {path.name for path in files}
+    tops = {path.parts[0] for path in files}
+
+    assert {Path(f"functions/{name}/handler.py") for name in FUNCTIONS} <= files
+    assert {"tallyroll", "functions", "aws_lambda_powertools", "jmespath"} <= tops
+    assert not {"boto3", "botocore", "aws_cdk", "tests", "infra", "bin", ".."} & tops
+    assert not {"INSTALLER", "RECORD", "REQUESTED", "direct_url.json"} & names
+    assert {"METADATA", "LICENSE"} <= names
+    sources = {path for path in files if path.suffix == ".py"}
+    tag = sys.implementation.cache_tag
+    compiled = {path.parent / "__pycache__" / f"{path.stem}.{tag}.pyc" for path in sources}
+    assert {path for path in files if path.suffix == ".pyc"} == compiled
+
+
+def test_the_same_environment_gives_the_same_bytes(bundle: Path, tmp_path: Path) -> None:
+    again = tmp_path / "under" / "another" / "path"
+    assemble(again)
+
+    assert _contents(again) == _contents(bundle)
+
+
+def test_byte_code_holds_lambdas_paths_only(bundle: Path) -> None:
+    code = b"".join(path.read_bytes() for path in bundle.rglob("functions/**/*.pyc"))
+
+    assert b"/var/task/functions/writer/handler.py" in code
+    assert str(bundle).encode() not in code
+
+
+def test_packages_are_those_of_the_project_and_their_needs() -> None:
+    names = {package.name.replace("_", "-") for package in packages()}
+
+    assert names == {"aws-lambda-powertools", "jmespath", "typing-extensions"}
+
+
+@pytest.mark.parametrize(
+    ("dependency", "said"),
+    [
+        ("no-such-package>=1", "no-such-package is not installed"),
+        ("greenlet", "greenlet is not pure Python"),
+    ],
+)
+def test_what_cannot_be_bundled_is_named(
+    dependency: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pyproject.toml").write_text(f"[project]\ndependencies = ['{dependency}']\n")
+    monkeypatch.setattr(bundling, "ROOT", tmp_path)
+
+    with pytest.raises(BundleError, match=said):
+        assemble(tmp_path / "bundle")
+
+
+def _contents(directory: Path) -> dict[str, bytes]:
+    paths = (path for path in directory.rglob("*") if path.is_file())
+    return {str(path.relative_to(directory)): path.read_bytes() for path in paths}

@@ -1,0 +1,202 @@
+"""What lies between a function and its ports: latency, crashes, stalls, lost calls and replies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any, TypeVar
+
+from tallyroll.errors import StoreError, TallyrollError, Throttled, Unknown
+from tallyroll.memory import MemoryStore
+from tallyroll.ports import Answer, Backlog, Element, Outcome, Queue, Rejection, Totals, Verdict
+from tallyroll.ports import Total as SealedTotal
+from tallyroll.records import Increment, Record
+from tallyroll.specs import Spec
+from tests.simulation.world import Group, World
+
+T = TypeVar("T")
+FINE = Element(Answer.FINE)
+POISON = "poison"
+ECLIPSE_MS = 60_000  # wrong counts stay wrong for a while
+
+
+class Wire:
+    """A port whose every call is a switch point before and after, and may fail either way."""
+
+    def __init__(self, world: World, port: Any) -> None:
+        self._world = world
+        self._port = port
+
+    def __getattr__(self, verb: str) -> Any:
+        found = getattr(self._port, verb)
+        if not callable(found):
+            return found
+        return lambda *args, **named: self._call(verb, lambda: found(*args, **named))
+
+    def _call(self, verb: str, perform: Callable[[], T]) -> T:
+        world = self._world
+        word = verb.partition(" ")[0]
+        world.step(word)
+        if world.roll(world.weather.refused):
+            world.note(f"{verb} refused")
+            raise Throttled(f"{verb}: refused for load", "SimulatedThrottle")
+        if world.roll(world.weather.unanswered):
+            world.note(f"{verb} lost")
+            raise Unknown(f"{verb}: never arrived", "SimulatedTimeout")
+        try:
+            result = perform()
+        except TallyrollError as error:
+            world.note(f"{verb} {type(error).__name__}")
+            world.step()
+            raise
+        world.note(verb)
+        world.step(word)
+        if world.roll(world.weather.unanswered):
+            world.note(f"{verb} unanswered")
+            raise Unknown(f"{verb}: done, but the reply was lost", "SimulatedTimeout")
+        if isinstance(result, Iterator):
+            return self._paged(verb, result)  # type: ignore[return-value]
+        return result
+
+    def _paged(self, verb: str, pages: Iterator[Any]) -> Iterator[Any]:
+        for page in pages:
+            yield page
+            self._call(f"{verb} on", lambda: None)
+
+
+class StoreWire(Wire):
+    """The store: commits answer by their outcome, and gates are opened and shut one by one."""
+
+    _port: MemoryStore
+
+    def commit(
+        self, spec: Spec, records: Sequence[Record], increments: Sequence[Increment]
+    ) -> Outcome:
+        """A commit that may be refused, cancelled, lost, unanswered, or carried out much later."""
+        world, weather = self._world, self._world.weather
+        names = ",".join(record.id[-6:] for record in records)
+        what = f"commit {spec.window[9:15]} {names}"
+
+        def perform() -> Outcome:
+            outcome = self._port.commit(spec, records, increments)
+            world.note(f"{what} {outcome.verdict}")
+            return outcome
+
+        def belated() -> None:
+            world.pause(world.random.random() ** 2 * 300_000)
+            perform()
+
+        world.step("commit")
+        if any(record.id.startswith(POISON) for record in records):
+            world.crash()
+        if world.roll(weather.refused):
+            world.note(f"{what} throttled")
+            return Outcome(Verdict.THROTTLED, detail="simulated")
+        if world.roll(weather.belated):
+            world.note(f"{what} will be late")
+            world.spawn(f"{world.current.name}-late", belated, Group("late", mortal=False))
+            return Outcome(Verdict.UNKNOWN, detail="simulated: still under way")
+        if world.roll(weather.unanswered):
+            world.note(f"{what} lost")
+            return Outcome(Verdict.UNKNOWN, detail="simulated: never arrived")
+        if world.roll(weather.contended):
+            world.note(f"{what} contended")
+            return self._cancelled(records, increments)
+        outcome = perform()
+        world.step("commit")
+        if world.roll(weather.unanswered):
+            world.note(f"{what} unanswered")
+            return Outcome(Verdict.UNKNOWN, detail="simulated: reply lost")
+        return outcome
+
+    def _cancelled(self, records: Sequence[Record], increments: Sequence[Increment]) -> Outcome:
+        """A conflict or a hot shard; now and then a request that is invalid as a whole."""
+        kind = self._world.random.random()
+        if kind < 0.1 and len(records) > 1:  # alone, it would be the record's own fault
+            return Outcome(Verdict.INVALID, detail="simulated")
+        answer = Element(Answer.CONTENDED if kind < 0.6 else Answer.THROTTLED)
+        elements = [FINE] * (len(records) + len(increments))
+        elements[int(self._world.random.random() * len(elements))] = answer
+        cut = len(records)
+        return Outcome(Verdict.CANCELLED, tuple(elements[:cut]), tuple(elements[cut:]))
+
+    def open_gates(self, spec: Spec) -> None:
+        """Open gate by gate, so that a crash may leave some."""
+        for number in range(1, spec.gates + 1):
+            self._gate("open_gate", self._port.open_gate, spec, number)
+
+    def shut_gates(self, spec: Spec) -> None:
+        """Shut gate by gate, so that a crash may leave some."""
+        for number in range(1, spec.gates + 1):
+            self._gate("shut_gate", self._port.shut_gate, spec, number)
+
+    def _gate(self, verb: str, act: Callable[[Spec, int], None], spec: Spec, number: int) -> None:
+        self._call(f"{verb} {spec.window[9:15]}.{number}", lambda: act(spec, number))
+
+
+class TotalsWire(Wire):
+    """The totals: a put of many is as many puts."""
+
+    _port: Totals
+
+    def put(self, totals: Sequence[SealedTotal]) -> None:
+        """Put one by one."""
+        for total in totals:
+            self._put_one(total)
+
+    def _put_one(self, total: SealedTotal) -> None:
+        self._call(
+            f"put {total.key} {total.window[9:15]}={total.n}", lambda: self._port.put([total])
+        )
+
+
+class QueueWire(Wire):
+    """The queue: rejections may half succeed, delays may be lost, counts may be wrong."""
+
+    _port: Queue
+
+    def reject(self, rejections: Sequence[Rejection]) -> list[bool]:
+        """Send each; some may fail, and some may succeed without saying so."""
+        world, weather = self._world, self._world.weather
+
+        def send_one(rejection: Rejection) -> bool:
+            if world.roll(2 * weather.unanswered):
+                return False
+            self._port.reject([rejection])
+            world.note(f"rejected {rejection.message.id[:6]} {rejection.reason}")
+            return not world.roll(weather.unanswered)
+
+        return self._call("reject", lambda: [send_one(rejection) for rejection in rejections])
+
+    def delay(self, receipts: Sequence[tuple[str, int]]) -> None:
+        """Delay those that are not lost."""
+        world = self._world
+        kept = [receipt for receipt in receipts if not world.roll(world.weather.refused)]
+        self._call("delay", lambda: self._port.delay(kept))
+
+    def backlog(self, since: int) -> Backlog:
+        """The counts, which are approximate: now and then the queue seems empty or without ages."""
+        found = self._call("backlog", lambda: self._port.backlog(since))
+        world = self._world
+        eclipse = Random(f"{world.seed} {world.now // ECLIPSE_MS}").random()
+        if eclipse < world.weather.misread:
+            world.note("backlog misread as empty")
+            return replace(found, visible=0, in_flight=0, delayed=0)
+        return found
+
+
+class BucketWire(Wire):
+    """The bucket; a stream may break off, a listing may fail."""
+
+    name: str
+
+    def list(self, prefix: str) -> Iterable[str]:
+        """The keys under a prefix."""
+        keys: Iterable[str] = self._call("list", lambda: self._port.list(prefix))
+        return keys
+
+
+def is_expected(error: Exception | None) -> bool:
+    """Whether a function may end with this error: a port's, never a bug's."""
+    return error is None or isinstance(error, StoreError)

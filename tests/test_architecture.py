@@ -1,0 +1,192 @@
+"""The arrows between the parts, imports without effect, and the sizes that keep files readable."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tallyroll.suffixes import STRATEGIES
+
+ROOT = Path(__file__).parents[1]
+CORE = ROOT / "src" / "tallyroll"
+PARTS = [CORE, *(ROOT / name for name in ("functions", "infra", "local", "benchmarks", "tests"))]
+OUTSIDE = {"functions", "infra", "local", "benchmarks", "tests"}
+SDK = {"boto3", "botocore"}
+ADAPTERS = {"aws.py", "sqs.py", "s3.py"}
+LINES_MAX, FUNCTION_LINES_MAX = 400, 70
+
+
+def sources(*folders: Path) -> list[Path]:
+    found = [path for folder in folders for path in folder.rglob("*.py") if folder.exists()]
+    return sorted(path for path in found if "__pycache__" not in path.parts)
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def imported(path: Path) -> set[str]:
+    """The top-level packages that a module imports, also inside its functions."""
+    names: set[str] = set()
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            names.update(alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            names.add("tallyroll" if node.level else (node.module or "").partition(".")[0])
+    return names
+
+
+# --- arrows
+
+
+def test_there_is_something_to_look_at() -> None:
+    assert CORE / "writer.py" in sources(CORE)
+    assert len(sources(*PARTS)) > 50
+    assert imported(CORE / "aws.py") & SDK
+
+
+@pytest.mark.parametrize("path", sources(CORE), ids=named)
+def test_the_core_imports_no_other_part(path: Path) -> None:
+    assert imported(path) & OUTSIDE == set()
+
+
+@pytest.mark.parametrize("path", sources(CORE), ids=named)
+def test_only_adapters_import_the_sdk(path: Path) -> None:
+    adapter = path.name in ADAPTERS or path.name.startswith("dynamodb")
+    assert adapter or not imported(path) & SDK
+
+
+@pytest.mark.parametrize("path", sources(ROOT / "functions"), ids=named)
+def test_functions_are_thin(path: Path) -> None:
+    own = {"functions", "tallyroll", "aws_lambda_powertools"}
+    assert imported(path) <= own | set(sys.stdlib_module_names)
+
+
+def test_constructs_know_the_core_only() -> None:
+    others = OUTSIDE - {"infra"}
+    assert [named(path) for path in sources(ROOT / "infra") if imported(path) & others] == []
+
+
+# --- imports without effect
+
+WATCH = """
+import importlib, json, os, socket, sys, threading
+asked = []
+class Watched(dict):
+    def get(self, name, default=None):
+        asked.append(name)
+        return super().get(name, default)
+    def __getitem__(self, name):
+        asked.append(name)
+        return super().__getitem__(name)
+    def __contains__(self, name):
+        asked.append(name)
+        return super().__contains__(name)
+class Unconnected(socket.socket):
+    def connect(self, address):
+        raise AssertionError(f"an import connected to {address}")
+os.environ = Watched()
+socket.socket = Unconnected
+for module in sys.argv[1].split():
+    importlib.import_module(module)
+ours = [name for name in asked if name.startswith(("TALLYROLL_", "AWS_"))]
+boto3 = sys.modules.get("boto3")
+print(json.dumps({
+    "environment": dict(os.environ),
+    "asked": ours,
+    "threads": threading.active_count(),
+    "sdk": boto3 is not None or "botocore" in sys.modules,
+    "session": boto3 is not None and boto3.DEFAULT_SESSION is not None,
+}))
+"""
+
+
+def after_importing(*modules: str) -> dict[str, object]:
+    """What a fresh process with an empty environment finds after these imports."""
+    paths = os.pathsep.join([str(ROOT / "src"), str(ROOT), *sys.path])
+    command = [sys.executable, "-c", WATCH, " ".join(modules)]
+    done = subprocess.run(
+        command, env={"PYTHONPATH": paths}, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert isinstance(found, dict)
+    return found
+
+
+NO_EFFECT = {"environment": {}, "asked": [], "threads": 1, "session": False}
+
+
+def test_importing_a_use_case_does_not_import_the_sdk() -> None:
+    modules = ["writer", "roller", "cleanup", "counting", "queries", "memory", "resources"]
+    found = after_importing(*(f"tallyroll.{name}" for name in modules))
+    assert found == {**NO_EFFECT, "sdk": False}
+
+
+def test_importing_the_whole_core_has_no_effect() -> None:
+    names = [path.stem for path in sources(CORE) if not path.stem.startswith("__")]
+    found = after_importing(*(f"tallyroll.{name}" for name in names))
+    assert {name: found[name] for name in NO_EFFECT} == NO_EFFECT
+
+
+def test_importing_a_handler_reads_no_settings_and_makes_no_client() -> None:
+    handlers = [named(path)[:-3].replace("/", ".") for path in sources(ROOT / "functions")]
+    handlers = [handler for handler in handlers if handler.endswith(".handler")]
+    assert len(handlers) == 4
+    found = after_importing(*handlers)
+    asked = found["asked"]
+    assert isinstance(asked, list)
+    assert [name for name in asked if name.startswith("TALLYROLL_")] == []
+    assert found["session"] is False
+
+
+# --- sizes
+
+
+@pytest.mark.parametrize("path", sources(*PARTS), ids=named)
+def test_files_are_short(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= LINES_MAX
+
+
+def functions_of(path: Path) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno
+            yield node.name, node.end_lineno - node.lineno + 1
+
+
+@pytest.mark.parametrize("path", sources(*PARTS), ids=named)
+def test_functions_are_short(path: Path) -> None:
+    long = {name: lines for name, lines in functions_of(path) if lines > FUNCTION_LINES_MAX}
+    assert long == {}
+
+
+# --- decisions
+
+
+def test_no_record_gets_a_random_suffix() -> None:
+    """A redelivery would land elsewhere. Only stores draw, for tally stripes and gates."""
+    assert "random" not in STRATEGIES
+    draw = {path.name for path in sources(CORE) if "random_suffix" in path.read_text()}
+    assert draw <= {"suffixes.py", "memory_store.py", "dynamodb_store.py", "dynamodb.py"}
+
+
+def test_nothing_in_the_core_uses_the_builtin_hash() -> None:
+    """It differs from process to process."""
+
+    def calls_hash(path: Path) -> bool:
+        calls = [node.func for node in ast.walk(tree(path)) if isinstance(node, ast.Call)]
+        return any(isinstance(call, ast.Name) and call.id == "hash" for call in calls)
+
+    assert [path.name for path in sources(CORE) if calls_hash(path)] == []

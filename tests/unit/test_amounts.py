@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+
+import pytest
+
+from tallyroll.amounts import JsonFloat, format_amount, parse_amount, read_amount, shown
+from tallyroll.errors import Reason, Rejected
+
+
+def from_json(text: str) -> object:
+    return json.loads(text, parse_float=JsonFloat)
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"),
+    [
+        ("0", 0),
+        ("-0.0", 0),
+        ("1", 1_000_000),
+        ("-1", -1_000_000),
+        ("0.000001", 1),
+        ("-2.5", -2_500_000),
+        ("1e3", 1_000_000_000),
+        ("2.5E-6", None),
+        ("1.50000000000", 1_500_000),
+        ("0e-400", 0),
+        ("999999999999999999", 999_999_999_999_999_999_000_000),
+        ("-999999999999999999.999999", -999_999_999_999_999_999_999_999),
+    ],
+)
+def test_a_json_number_is_taken_exactly_or_not_at_all(text: str, amount: int | None) -> None:
+    if amount is None:
+        with pytest.raises(Rejected, match="more than 6 decimals"):
+            parse_amount(from_json(text))
+    else:
+        assert parse_amount(from_json(text)) == amount
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1000000000000000000",
+        "-1000000000000000000",
+        "1e18",
+        "1e400",
+        "-1e400",
+        "1e99999999999999999999",
+        pytest.param("1" + "0" * 4_000, id="4001-digits"),
+        "0.0000001",
+        "1e-400",
+        "1e-99999999999999999999",
+        pytest.param("1." + "1" * 5_000, id="5000-decimals"),
+        "true",
+        "false",
+        '"1"',
+        "[]",
+        "{}",
+    ],
+)
+def test_what_a_sum_could_not_hold_is_refused(text: str) -> None:
+    with pytest.raises(Rejected) as refused:
+        parse_amount(from_json(text))
+    assert refused.value.reason is Reason.BAD_VALUE
+    assert len(refused.value.detail) < 200
+
+
+@pytest.mark.parametrize("value", [Decimal("NaN"), Decimal("Infinity"), None, 1.5])
+def test_only_finite_numbers_from_json_are_amounts(value: object) -> None:
+    with pytest.raises(Rejected):
+        parse_amount(value)
+
+
+def test_decimals_are_amounts() -> None:
+    assert parse_amount(Decimal("0.1")) == 100_000
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [(0, "0"), (12_000_000, "12"), (-500_000, "-0.5"), (3_000_001, "3.000001"), (-1, "-0.000001")],
+)
+def test_the_shortest_text(amount: int, text: str) -> None:
+    assert format_amount(amount) == text
+    assert read_amount(text) == amount
+
+
+@pytest.mark.parametrize(("text", "amount"), [("1E+3", 1_000_000_000), ("1.0E-6", 1), ("-0", 0)])
+def test_numbers_as_stores_return_them(text: str, amount: int) -> None:
+    assert read_amount(text) == amount
+
+
+def test_the_largest_sum_of_a_store_is_read_exactly() -> None:
+    digits = "9" * 32 + "." + "9" * 6
+    assert read_amount(digits) == 10**38 - 1
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("a" * 100, "'" + "a" * 56 + "..."),
+        (JsonFloat("1.10"), "1.10"),
+        pytest.param(10**4_999, "an integer of about 4982 digits", id="huge"),
+        (True, "True"),
+    ],
+)
+def test_values_in_messages_are_short(value: object, text: str) -> None:
+    assert shown(value) == text

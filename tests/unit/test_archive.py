@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+
+from tallyroll.archive import (
+    DataFile,
+    DataFileWriter,
+    is_complete,
+    prefix_of,
+    proof_key,
+    put_manifests,
+    read_items,
+    read_manifests,
+    summary_key,
+)
+from tallyroll.errors import ProofMismatch
+from tallyroll.items import jsonable, record_item
+from tallyroll.memory import MemoryBucket
+from tallyroll.ports import Item
+from tests.unit.pipeline import NOW, WINDOW, record_with
+
+PREFIX = prefix_of("votes", WINDOW, "a1")
+ITEMS = [jsonable(record_item(record_with(f"e{n}", "ü"))) for n in range(500)]
+
+
+def written(items: list[Item] = ITEMS) -> tuple[MemoryBucket, DataFile]:
+    bucket, writer = MemoryBucket("archive"), DataFileWriter()
+    for item in items:
+        writer.add(item)
+    file = writer.put(bucket, PREFIX, "000-0000")
+    put_manifests(bucket, PREFIX, "votes-table", [file], NOW)
+    return bucket, file
+
+
+def read(bucket: MemoryBucket, file: DataFile) -> list[Item]:
+    return list(read_items(bucket, file))
+
+
+def test_the_layout_is_that_of_the_native_export() -> None:
+    bucket, file = written()
+    begin = f"archive/votes/date=2026-11-20/hour=08/{WINDOW}/a1"
+    assert begin == PREFIX
+    assert list(bucket.list("")) == [
+        f"{begin}/AWSDynamoDB/a1/data/000-0000.json.gz",
+        f"{begin}/AWSDynamoDB/a1/manifest-files.json",
+        f"{begin}/AWSDynamoDB/a1/manifest-summary.json",
+    ]
+    summary = json.loads(bucket.get(summary_key(PREFIX)))
+    assert summary["itemCount"] == 500
+    assert summary["outputFormat"] == "DYNAMODB_JSON"
+    assert summary["manifestFilesS3Key"] == f"{begin}/AWSDynamoDB/a1/manifest-files.json"
+    assert summary["exportTime"] == "2026-11-20T08:30:00.000Z"
+    lines = gzip.decompress(bucket.get(file.key)).splitlines()
+    assert json.loads(lines[0]) == {"Item": ITEMS[0]}
+    assert proof_key(PREFIX) == f"{begin}/proof.json"
+
+
+def test_what_was_written_is_read() -> None:
+    bucket, file = written()
+    assert read_manifests(bucket, PREFIX) == (500, [file])
+    assert read(bucket, file) == ITEMS
+
+
+def test_an_empty_archive() -> None:
+    bucket = MemoryBucket()
+    put_manifests(bucket, PREFIX, "votes-table", [], NOW)
+    assert read_manifests(bucket, PREFIX) == (0, [])
+
+
+def test_the_same_items_make_the_same_bytes() -> None:
+    one, file = written()
+    other, same = written()
+    assert one.get(file.key) == other.get(same.key)
+    assert file == same
+
+
+def test_a_last_line_without_an_end_is_read_too() -> None:
+    bucket, file = MemoryBucket(), written()[1]
+    bucket.put(file.key, gzip.compress(json.dumps({"Item": ITEMS[0]}).encode()))
+    found: list[Item] = []
+    with pytest.raises(ProofMismatch, match="1 items, the manifest says 500"):
+        found.extend(read_items(bucket, file))
+    assert found == ITEMS[:1]
+
+
+def test_an_attempt_is_complete_when_its_summary_stands() -> None:
+    bucket, _ = written()
+    assert is_complete(bucket, PREFIX)
+    assert not is_complete(bucket, PREFIX[:-1])
+    assert not is_complete(MemoryBucket(), PREFIX)
+
+
+# --- whatever was damaged is found
+
+
+def test_a_missing_file() -> None:
+    _, file = written()
+    with pytest.raises(ProofMismatch, match="missing"):
+        read(MemoryBucket(), file)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 9, 100, -1, -8])
+def test_a_truncated_file(kept: int) -> None:
+    bucket, file = written()
+    bucket.put(file.key, bucket.get(file.key)[:kept])
+    with pytest.raises(ProofMismatch, match="unreadable"):
+        read(bucket, file)
+
+
+@pytest.mark.parametrize("at", [0, 5, 200, -5, -1])
+def test_a_flipped_bit(at: int) -> None:
+    bucket, file = written()
+    body = bytearray(bucket.get(file.key))
+    body[at] ^= 1
+    bucket.put(file.key, bytes(body))
+    with pytest.raises(ProofMismatch):
+        read(bucket, file)
+
+
+def test_bytes_behind_the_end() -> None:
+    bucket, file = written()
+    bucket.put(file.key, bucket.get(file.key) + b"more")
+    with pytest.raises(ProofMismatch, match="MD5"):
+        read(bucket, file)
+
+
+def test_a_wrong_checksum() -> None:
+    bucket, file = written()
+    with pytest.raises(ProofMismatch, match="MD5"):
+        read(bucket, DataFile(file.key, file.items, "AAAA"))
+
+
+@pytest.mark.parametrize("items", [499, 501])
+def test_a_wrong_count(items: int) -> None:
+    bucket, file = written()
+    with pytest.raises(ProofMismatch, match=f"500 items, the manifest says {items}"):
+        read(bucket, DataFile(file.key, items, file.md5))
+
+
+@pytest.mark.parametrize("line", [b"no JSON", b"{}", b"[]", b"7", b"\xff", b'{"Item":'])
+def test_a_malformed_line(line: bytes) -> None:
+    bucket, file = written()
+    bucket.put(file.key, gzip.compress(line + b"\n"))
+    with pytest.raises(ProofMismatch, match="unreadable"):
+        read(bucket, file)
+
+
+def test_missing_manifests() -> None:
+    with pytest.raises(ProofMismatch, match="manifest missing"):
+        read_manifests(MemoryBucket(), PREFIX)
+    bucket = MemoryBucket()
+    bucket.put(summary_key(PREFIX), written()[0].get(summary_key(PREFIX)))
+    with pytest.raises(ProofMismatch, match="manifest missing"):
+        read_manifests(bucket, PREFIX)
+
+
+@pytest.mark.parametrize(
+    ("summary", "files"),
+    [
+        (b"", b""),
+        (b"[]", b""),
+        (b"{}", b""),
+        (b'{"manifestFilesS3Key": "files"}', b""),
+        (b'{"manifestFilesS3Key": "files", "itemCount": null}', b""),
+        (b'{"manifestFilesS3Key": "files", "itemCount": 0}', b"{}"),
+        (b'{"manifestFilesS3Key": "files", "itemCount": 0}', b"[]"),
+        (b'{"manifestFilesS3Key": "files", "itemCount": 0}', b"\xff"),
+    ],
+)
+def test_malformed_manifests(summary: bytes, files: bytes) -> None:
+    bucket = MemoryBucket()
+    bucket.put(summary_key(PREFIX), summary)
+    bucket.put("files", files)
+    with pytest.raises(ProofMismatch, match="manifest malformed"):
+        read_manifests(bucket, PREFIX)

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import threading
+import time
+from functools import partial
+
+import pytest
+
+from tallyroll.effects import SystemEffects
+
+
+def test_the_clock_is_the_machines() -> None:
+    before = time.time()
+    assert before * 1000 - 1 <= SystemEffects().now() <= time.time() * 1000 + 1
+
+
+def test_sleep_takes_ms() -> None:
+    began = time.monotonic()
+    SystemEffects().sleep(20)
+    assert 0.015 < time.monotonic() - began < 5
+
+
+def test_jobs_run_side_by_side_and_answer_in_order() -> None:
+    meeting = threading.Barrier(3, timeout=10)
+
+    def meet(number: int) -> int:
+        meeting.wait()
+        return number
+
+    jobs = [partial(meet, number) for number in range(3)]
+    assert SystemEffects().together(jobs, 3) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_no_more_than_asked_for_run_at_once(at_once: int) -> None:
+    running, most = 0, 0
+    lock = threading.Lock()
+
+    def job() -> None:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        time.sleep(0.01)
+        with lock:
+            running -= 1
+
+    SystemEffects().together([job] * 6, at_once)
+    assert most <= at_once
+
+
+def test_the_first_error_is_raised_after_the_last_job_has_ended() -> None:
+    ended = []
+
+    def fail() -> None:
+        raise ValueError("first")
+
+    def last() -> None:
+        time.sleep(0.02)
+        ended.append("last")
+
+    with pytest.raises(ValueError, match="first"):
+        SystemEffects().together([fail, last], 2)
+    assert ended == ["last"]
+
+
+def test_chance_is_the_systems() -> None:
+    assert 0 <= SystemEffects().chance.random() < 1
+    assert 0 <= SystemEffects().chance.getrandbits(8) < 256
+
+
+def test_no_jobs() -> None:
+    assert SystemEffects().together([], 4) == []

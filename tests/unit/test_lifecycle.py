@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from tallyroll.lifecycle import Facts, Step, drained, freeze, next_step, to_make
+from tallyroll.ports import Backlog, Calendar, Status, TableStatus, Window
+from tallyroll.settings import Settings
+from tallyroll.windows import Grid
+from tests.unit.pipeline import HOUR, MINUTE, NOW, SECOND, SMALL, START, WINDOW, hour
+
+SETTINGS = Settings()
+ACCEPT_UNTIL = START + 2 * HOUR
+LEAD = SETTINGS.freeze_lead_ms
+RETENTION = SETTINGS.retention_ms
+LEASE = SETTINGS.export_lease_ms
+ENTERED = START + 3 * HOUR  # when each state began
+TABLES = (None, *TableStatus)
+
+
+def window(status: Status, accept_until: int | None = None, problem: str | None = None) -> Window:
+    return Window(
+        WINDOW,
+        f"tallyroll-{WINDOW}",
+        START,
+        START + HOUR,
+        status,
+        times=dict.fromkeys(Status, ENTERED),
+        accept_until=accept_until,
+        problem=problem,
+    )
+
+
+def due(state: Window, now: int, facts: Facts = Facts()) -> Step | None:  # noqa: B008 - frozen
+    return next_step(state, facts, now, SETTINGS)
+
+
+CREATING = window(Status.CREATING)
+OPEN = window(Status.OPEN, ACCEPT_UNTIL)
+EXPORTING = window(Status.EXPORTING)
+TABLE = [
+    # creating: a table first, and the spec no earlier than the lead
+    *((CREATING, START - 9 * HOUR, Facts(table=None), step) for step in [Step.MAKE_TABLE]),
+    (CREATING, START, Facts(table=TableStatus.CREATING), None),
+    (CREATING, START, Facts(table=TableStatus.DELETING), None),
+    (CREATING, START - LEAD - 1, Facts(table=TableStatus.ACTIVE), None),
+    (CREATING, START - LEAD, Facts(table=TableStatus.ACTIVE), Step.OPEN),
+    (CREATING, START - LEAD, Facts(table=TableStatus.UPDATING), Step.OPEN),
+    # open: over, accepting nothing more, and drained
+    (OPEN, START + HOUR, Facts(drained=True), None),
+    (OPEN, ACCEPT_UNTIL, Facts(drained=True), None),
+    (OPEN, ACCEPT_UNTIL + 1, Facts(drained=False), None),
+    (OPEN, ACCEPT_UNTIL + 1, Facts(drained=True), Step.CLOSE),
+    (window(Status.OPEN, START), START + HOUR, Facts(drained=True), None),
+    (window(Status.OPEN, START), START + HOUR + 1, Facts(drained=True), Step.CLOSE),
+    (window(Status.OPEN), START + HOUR + 1, Facts(drained=True), Step.CLOSE),
+    # closing
+    (window(Status.CLOSING), START, Facts(), Step.SEAL),
+    # sealed: until it is cold
+    (window(Status.SEALED), ENTERED + RETENTION - 1, Facts(), None),
+    (window(Status.SEALED), ENTERED + RETENTION, Facts(), Step.EXPORT),
+    # exporting: proven if the manifest is there and held; else a new attempt after the lease
+    (EXPORTING, ENTERED, Facts(exported=True), Step.PROVE),
+    (EXPORTING, ENTERED + LEASE, Facts(exported=True), Step.PROVE),
+    (EXPORTING, ENTERED + LEASE - 1, Facts(), None),
+    (EXPORTING, ENTERED + LEASE, Facts(), Step.EXPORT),
+    (window(Status.EXPORTING, problem="gates"), ENTERED, Facts(exported=True), None),
+    (window(Status.EXPORTING, problem="gates"), ENTERED + LEASE, Facts(exported=True), Step.EXPORT),
+    # the end
+    (window(Status.PROVEN), START, Facts(), Step.DROP),
+    (window(Status.DROPPING), START, Facts(table=None), Step.FINISH),
+    (window(Status.DROPPING), START, Facts(table=TableStatus.ACTIVE), Step.DELETE),
+    (window(Status.DROPPING), START, Facts(table=TableStatus.UPDATING), Step.DELETE),
+    (window(Status.DROPPING), START, Facts(table=TableStatus.CREATING), Step.DELETE),
+    (window(Status.DROPPING), START, Facts(table=TableStatus.DELETING), None),
+    (window(Status.DROPPED), START + 1000 * HOUR, Facts(drained=True, exported=True), None),
+]
+
+
+@pytest.mark.parametrize(("state", "now", "facts", "step"), TABLE)
+def test_the_step_that_is_due(state: Window, now: int, facts: Facts, step: Step | None) -> None:
+    assert due(state, now, facts) is step
+
+
+ALLOWED = {
+    Status.CREATING: {None, Step.MAKE_TABLE, Step.OPEN},
+    Status.OPEN: {None, Step.CLOSE},
+    Status.CLOSING: {Step.SEAL},
+    Status.SEALED: {None, Step.EXPORT},
+    Status.EXPORTING: {None, Step.EXPORT, Step.PROVE},
+    Status.PROVEN: {Step.DROP},
+    Status.DROPPING: {None, Step.DELETE, Step.FINISH},
+    Status.DROPPED: {None},
+}
+
+
+def test_every_state_takes_its_own_steps_and_no_others_whatever_the_facts() -> None:
+    taken: dict[Status, set[Step | None]] = {status: set() for status in Status}
+    times = (START - HOUR, START, ACCEPT_UNTIL + 1, ENTERED + LEASE, ENTERED + RETENTION)
+    for status, table, now in product(Status, TABLES, times):
+        for is_drained, exported, problem in product((False, True), (False, True), (None, "x")):
+            facts = Facts(table, is_drained, exported)
+            state = window(status, ACCEPT_UNTIL, problem)
+            taken[status].add(due(state, now, facts))
+    assert taken == ALLOWED
+    assert {step for steps in taken.values() for step in steps if step} == set(Step)
+
+
+# --- drained
+
+QUIET = Backlog(0, 0, 0)
+BUSY = Backlog(5, 2, 0)
+LATER = ACCEPT_UNTIL + 10 * MINUTE
+MARGIN, PERIOD = SETTINGS.drain_margin_ms, SETTINGS.drain_period_ms
+
+
+def ages(*ages_ms: int, newest_at: int = LATER) -> Backlog:
+    """A busy queue with one datapoint a period, the last at `newest_at`."""
+    first = newest_at - (len(ages_ms) - 1) * PERIOD
+    return replace(BUSY, ages=tuple((first + n * PERIOD, age) for n, age in enumerate(ages_ms)))
+
+
+def dry(backlog: Backlog, empty_counts: int = 0, straggler: int | None = None) -> bool:
+    return drained(ACCEPT_UNTIL, backlog, empty_counts, straggler, LATER, SETTINGS)
+
+
+def test_a_queue_counted_empty_three_times_is_drained() -> None:
+    assert [dry(QUIET, counts) for counts in (0, 1, 2, 3, 9)] == [False, False, False, True, True]
+
+
+@pytest.mark.parametrize("one", [Backlog(1, 0, 0), Backlog(0, 1, 0), Backlog(0, 0, 1)])
+def test_a_queue_that_holds_a_message_is_not_empty(one: Backlog) -> None:
+    assert not dry(one, 9)
+
+
+def test_a_queue_whose_oldest_messages_are_all_newer_is_drained() -> None:
+    assert dry(ages(SECOND, SECOND, SECOND))
+    assert dry(ages(20 * MINUTE, SECOND, SECOND, SECOND))
+
+
+def test_the_margin_belongs_to_the_window() -> None:
+    newest = LATER - ACCEPT_UNTIL - MARGIN
+    assert not dry(ages(0, 0, newest))
+    assert dry(ages(0, 0, newest - 1))
+
+
+@pytest.mark.parametrize(
+    "backlog",
+    [
+        BUSY,
+        ages(SECOND),
+        ages(SECOND, SECOND),
+        ages(20 * MINUTE, SECOND, SECOND),
+        ages(SECOND, SECOND, 20 * MINUTE),
+        ages(SECOND, SECOND, SECOND, newest_at=LATER - 3 * PERIOD - 1),
+    ],
+)
+def test_unknown_is_not_drained(backlog: Backlog) -> None:
+    assert not dry(backlog)
+
+
+def test_the_order_of_the_datapoints_does_not_matter() -> None:
+    known = ages(20 * MINUTE, SECOND, SECOND, SECOND)
+    assert dry(replace(known, ages=known.ages[::-1]))
+
+
+def test_a_message_handed_back_lately_may_still_be_there() -> None:
+    visibility = 2 * SETTINGS.visibility_ms
+    for backlog, counts in ((QUIET, 9), (ages(SECOND, SECOND, SECOND), 0)):
+        assert not dry(backlog, counts, straggler=LATER - visibility + 1)
+        assert dry(backlog, counts, straggler=LATER - visibility)
+
+
+# --- which windows to make, and their specs
+
+
+def test_windows_are_made_since_genesis_and_two_ahead() -> None:
+    calendar = Calendar(Grid.of(3600), START - HOUR)
+    spans = to_make(calendar, [], calendar.genesis, NOW, SETTINGS)
+    assert [span.id for span in spans] == [hour(7), hour(8), hour(9), hour(10)]
+    known = [hour(8), hour(9)]
+    assert [span.id for span in to_make(calendar, known, 0, NOW, SETTINGS)] == [hour(7), hour(10)]
+    assert to_make(calendar, [], START + HOUR, NOW, SETTINGS)[0].id == hour(9)
+
+
+def test_a_change_of_length_is_made_ahead() -> None:
+    calendar = Calendar(Grid(((0, HOUR), (START + HOUR, 15 * MINUTE))), START)
+    spans = to_make(calendar, [], START, NOW, SETTINGS)
+    assert [span.id[9:13] for span in spans] == ["0800", "0900", "0915"]
+
+
+def test_a_spec_is_frozen_from_the_settings() -> None:
+    settings = replace(SMALL, hot_shards={"k": 200}, suffix="product", skew_ms=7)
+    spec = freeze(CREATING, settings)
+    assert (spec.window, spec.table, spec.span) == (WINDOW, CREATING.table, spec.span)
+    assert (spec.shards, spec.stripes_min, spec.buckets, spec.gates) == (4, 8, 4, 4)
+    assert (spec.suffix, spec.skew, spec.hot) == ("product", 7, {"k": 200})
+    assert (spec.accept_from, spec.accept_until) == (0, START + 2 * HOUR)
+
+
+def test_the_spec_of_a_past_window_opened_on_purpose() -> None:
+    spec = freeze(replace(CREATING, accept_from=NOW, accept_until=NOW + HOUR), SMALL)
+    assert (spec.accept_from, spec.accept_until) == (NOW, NOW + HOUR)

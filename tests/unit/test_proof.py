@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from tallyroll.archive import DataFileWriter, prefix_of, proof_key, put_manifests, read_manifests
+from tallyroll.errors import ProofMismatch
+from tallyroll.exporting import export
+from tallyroll.items import gate_item, jsonable, record_item, tally_key
+from tallyroll.ports import Item, Total, Window
+from tallyroll.proof import Recount, compare, prove, recount
+from tallyroll.sealing import seal
+from tests.unit.pipeline import NOW, SECOND, WINDOW, Pipeline, hour, opened, record_with
+
+
+def exported(events: int = 5) -> tuple[Pipeline, Window]:
+    """A pipeline whose current window is sealed and exported, and that window's state."""
+    pipeline = opened()
+    bodies = [{"id": f"e{n}", "key": f"k{n % 3}", "ts": NOW, "value": n} for n in range(events)]
+    pipeline.write(*bodies)
+    deadline = NOW + 60 * SECOND
+    sealed = seal(pipeline.spec(), pipeline.store, pipeline.totals, pipeline.effects, deadline)
+    window = replace(
+        pipeline.state(),
+        keys=sealed.keys,
+        events=sealed.events,
+        amount=sealed.amount,
+        attempt="a1",
+        archive=prefix_of("tallyroll", WINDOW, "a1"),
+    )
+    export(window, pipeline.store, pipeline.bucket, pipeline.effects, segments=2)
+    return pipeline, window
+
+
+def findings(pipeline: Pipeline, window: Window) -> list[str]:
+    assert window.archive
+    counted = recount(pipeline.bucket, window.archive)
+    return compare(window, pipeline.spec(), counted, pipeline.totals)
+
+
+def proven(pipeline: Pipeline, window: Window) -> int:
+    return prove(window, pipeline.spec(), pipeline.bucket, pipeline.totals, NOW)
+
+
+def rewrite(pipeline: Pipeline, window: Window, items: list[Item], expected: int = 0) -> None:
+    """Put another archive in the place of the window's, whole but for what it holds."""
+    assert window.archive
+    writer = DataFileWriter()
+    for item in items:
+        writer.add(item)
+    file = writer.put(pipeline.bucket, window.archive, "000-0000")
+    files = [replace(file, items=expected)] if expected else [file]
+    put_manifests(pipeline.bucket, window.archive, window.table, files, NOW)
+
+
+def archived(pipeline: Pipeline) -> list[Item]:
+    items = pipeline.store.items(pipeline.spec().table).values()
+    return [jsonable(item) for item in items]
+
+
+def test_a_whole_archive_is_proven_and_says_so_beside_it() -> None:
+    pipeline, window = exported()
+    items = proven(pipeline, window)
+    assert items == len(pipeline.store.items(window.table))
+    assert window.archive
+    proof = json.loads(pipeline.bucket.get(proof_key(window.archive)))
+    assert proof == {
+        "window": WINDOW,
+        "table": window.table,
+        "attempt": "a1",
+        "provenAt": "2026-11-20T08:30:00.000Z",
+        "items": items,
+        "keys": 3,
+        "events": 5,
+        "amountMillionths": "10000000",
+    }
+
+
+def test_an_empty_window_is_proven_too() -> None:
+    assert proven(*exported(events=0)) == 4  # its gates
+
+
+def test_the_recount_tells_records_tallies_and_gates_apart() -> None:
+    pipeline, window = exported()
+    assert window.archive
+    counted = recount(pipeline.bucket, window.archive)
+    assert counted.records == {"k0": (2, 3 * 10**6), "k1": (2, 5 * 10**6), "k2": (1, 2 * 10**6)}
+    assert counted.tallies == counted.records
+    assert (counted.gates_shut, counted.gates_open) == (4, 0)
+
+
+def test_an_archive_taken_before_the_window_was_sealed() -> None:
+    pipeline, window = exported()
+    rewrite(pipeline, window, [*archived(pipeline)[4:], *(gate_item(n) for n in range(1, 5))])
+    assert "gates: 0 shut and 4 open" in findings(pipeline, window)[0]
+
+
+@pytest.mark.parametrize("kind", ["e#", "t#"])
+def test_an_archive_that_lacks_an_item(kind: str) -> None:
+    pipeline, window = exported()
+    items = archived(pipeline)
+    items.remove(next(item for item in items if item["sk"]["S"].startswith(kind)))
+    rewrite(pipeline, window, items)
+    assert any("(events, amount)" in finding for finding in findings(pipeline, window))
+    with pytest.raises(ProofMismatch):
+        proven(pipeline, window)
+    assert window.archive
+    assert proof_key(window.archive) not in pipeline.bucket.list("")
+
+
+def test_an_archive_that_holds_too_much() -> None:
+    pipeline, window = exported()
+    stranger = jsonable(record_item(record_with("late", "k9")))
+    rewrite(pipeline, window, [*archived(pipeline), stranger])
+    by_records, by_key = findings(pipeline, window)
+    assert "by records (4, 6, 11000000), when sealed (3, 5, 10000000)" in by_records
+    assert "key 'k9'" in by_key
+
+
+def test_a_total_that_is_missing_or_different() -> None:
+    pipeline, window = exported()
+    (k0, *others) = pipeline.totals.listed()
+    for totals in ([], [replace(k0, n=k0.n + 1)], [replace(k0, amount=0)]):
+        pipeline.totals._totals.clear()
+        pipeline.totals.put([*others, *totals])
+        assert [f"key {k0.key!r}" in finding for finding in findings(pipeline, window)] == [True]
+
+
+def test_totals_of_other_windows_do_not_matter() -> None:
+    pipeline, window = exported()
+    pipeline.totals.put([Total("k0", hour(7), 1, 1), Total("k9", hour(7), 1, 1)])
+    assert findings(pipeline, window) == []
+
+
+@pytest.mark.parametrize("name", ["keys", "events", "amount"])
+def test_what_was_noted_at_sealing_must_agree(name: str) -> None:
+    pipeline, window = exported()
+    changed = replace(window, **{name: getattr(window, name) + 1})
+    assert len(findings(pipeline, changed)) == 1
+
+
+def test_many_keys_are_read_from_the_totals_in_parts() -> None:
+    counted = Recount()
+    for n in range(250):
+        counted.add(record_with("e", f"k{n}"))
+    pipeline, window = exported()
+    assert len(compare(window, pipeline.spec(), counted, pipeline.totals)) == 250 + 2
+
+
+# --- files against manifests
+
+
+def test_the_summary_must_agree_with_the_files() -> None:
+    pipeline, window = exported()
+    assert window.archive
+    _, files = read_manifests(pipeline.bucket, window.archive)
+    put_manifests(pipeline.bucket, window.archive, window.table, files[:1], NOW)
+    key = f"{window.archive}/AWSDynamoDB/a1/manifest-summary.json"
+    summary = json.loads(pipeline.bucket.get(key))
+    pipeline.bucket.put(key, json.dumps({**summary, "itemCount": 9}).encode())
+    with pytest.raises(ProofMismatch, match="the summary says 9"):
+        proven(pipeline, window)
+
+
+def test_a_wrong_count_of_a_file() -> None:
+    pipeline, window = exported()
+    rewrite(pipeline, window, archived(pipeline), expected=1)
+    with pytest.raises(ProofMismatch, match="the manifest says 1"):
+        proven(pipeline, window)
+
+
+@pytest.mark.parametrize("which", ["data/", "manifest-files", "manifest-summary"])
+def test_a_missing_object(which: str) -> None:
+    pipeline, window = exported()
+    for key in [key for key in pipeline.bucket.list("") if which in key]:
+        del pipeline.bucket._objects[key]
+    with pytest.raises(ProofMismatch, match="missing"):
+        proven(pipeline, window)
+
+
+def test_a_truncated_file() -> None:
+    pipeline, window = exported()
+    key = next(key for key in pipeline.bucket.list("") if "data/" in key)
+    pipeline.bucket.put(key, pipeline.bucket.get(key)[:-1])
+    with pytest.raises(ProofMismatch, match="truncated"):
+        proven(pipeline, window)
+
+
+def test_an_item_that_is_none_of_ours() -> None:
+    pipeline, window = exported()
+    stranger: Item = {"pk": {"S": "x"}, "sk": {"S": "y"}}
+    rewrite(pipeline, window, [*archived(pipeline), stranger])
+    with pytest.raises(ProofMismatch, match="neither a record, a tally nor a gate"):
+        proven(pipeline, window)
+
+
+def test_an_item_that_is_no_object() -> None:
+    pipeline, window = exported()
+    rewrite(pipeline, window, [*archived(pipeline), None])  # type: ignore[list-item]
+    with pytest.raises(ProofMismatch):
+        proven(pipeline, window)
+
+
+def test_a_tally_may_be_spread_over_stripes_and_buckets() -> None:
+    pipeline, _ = exported()
+    spec = pipeline.spec()
+    parts = {tally_key(spec, "k0", stripe)["pk"]["S"] for stripe in range(1, 9)}
+    assert len(parts) > 1

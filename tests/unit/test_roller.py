@@ -1,0 +1,331 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tallyroll.errors import Reason, Unknown
+from tallyroll.lifecycle import Step
+from tallyroll.ports import Calendar, Status
+from tallyroll.specs import Spec
+from tallyroll.steps import Rolled
+from tallyroll.windows import Grid
+from tests.unit.pipeline import (
+    HOUR,
+    MINUTE,
+    NOW,
+    SMALL,
+    START,
+    TIME_LEFT,
+    WINDOW,
+    Pipeline,
+    StillEffects,
+    hour,
+    opened,
+)
+
+
+def run(pipeline: Pipeline) -> Rolled:
+    return pipeline.roller().run(TIME_LEFT)
+
+
+def states(pipeline: Pipeline) -> dict[str, str]:
+    return {window.id[9:11]: window.status for window in pipeline.catalog.windows(0, 10**14)}
+
+
+# --- creation and opening
+
+
+def test_the_first_run_founds_the_pipeline_with_the_current_window() -> None:
+    pipeline = Pipeline()
+    rolled = run(pipeline)
+    assert pipeline.catalog.calendar() == Calendar(Grid.of(3600), START)
+    assert states(pipeline) == {"08": "open", "09": "creating", "10": "creating"}
+    assert rolled.steps == {Step.MAKE_TABLE: 3, Step.OPEN: 1}
+    assert rolled.states == {"open": 1, "creating": 2}
+    assert not rolled.next_missing
+    assert pipeline.store.tables() == [f"tallyroll-{hour(number)}" for number in (8, 9, 10)]
+
+
+def test_tables_are_protected_and_tagged() -> None:
+    pipeline = Pipeline()
+    run(pipeline)
+    facts = pipeline.store.describe_table(f"tallyroll-{WINDOW}")
+    assert facts
+    assert facts.protected
+    assert facts.tags == {"tallyroll": "tallyroll"}
+
+
+def test_a_window_opens_when_its_spec_may_be_frozen() -> None:
+    pipeline = Pipeline()
+    run(pipeline)
+    lead = SMALL.freeze_lead_ms
+    pipeline.effects.pass_by(30 * MINUTE - lead - 1)
+    assert run(pipeline).steps.total() == 0
+    assert pipeline.catalog.specs([hour(9)]) == {}
+    pipeline.effects.pass_by(1)
+    assert run(pipeline).steps == {Step.OPEN: 1}
+    window, spec = pipeline.state(hour(9)), pipeline.spec(hour(9))
+    assert (window.accept_from, window.accept_until, window.shards) == (0, spec.accept_until, 4)
+    assert window.times == {"creating": NOW, "open": START + HOUR - lead}
+
+
+def test_a_table_that_is_being_made_is_waited_for() -> None:
+    pipeline = Pipeline()
+    pipeline.store._creating_ms = 10_000
+    rolled = run(pipeline)
+    assert rolled.steps == {Step.MAKE_TABLE: 3}
+    assert rolled.next_missing
+    pipeline.effects.pass_by(9_999)
+    assert run(pipeline).steps.total() == 0
+    pipeline.effects.pass_by(1)
+    rolled = run(pipeline)
+    assert (rolled.steps, rolled.next_missing) == ({Step.OPEN: 1}, False)
+
+
+def test_the_spec_and_the_gates_come_before_the_open_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = Pipeline()
+    open_gates = pipeline.store.open_gates
+
+    def opening(spec: Spec) -> None:
+        assert pipeline.catalog.specs([spec.window]) == {spec.window: spec}
+        assert pipeline.state(spec.window).status is Status.CREATING
+        open_gates(spec)
+
+    monkeypatch.setattr(pipeline.store, "open_gates", opening)
+    run(pipeline)
+    assert pipeline.state().status is Status.OPEN
+
+
+def test_a_spec_that_stands_is_kept_whatever_the_settings_say_now() -> None:
+    pipeline = Pipeline()
+    run(pipeline)
+    pipeline.move(Status.CREATING)  # as if the run had crashed before its last write
+    pipeline.settings = replace(SMALL, shards=99, accept_for_ms=0)
+    run(pipeline)
+    assert pipeline.spec().shards == pipeline.state().shards == 4
+    assert pipeline.state().accept_until == START + 2 * HOUR
+
+
+def test_a_late_roller_makes_the_windows_that_it_missed() -> None:
+    pipeline = Pipeline(effects=StillEffects(NOW - 5 * HOUR))
+    run(pipeline)
+    pipeline.effects.pass_by(5 * HOUR)
+    waiting = pipeline.message({"key": "k", "ts": NOW - 2 * HOUR}, sent=NOW - 2 * HOUR)
+    writer = pipeline.writer()
+    assert writer.write([waiting], TIME_LEFT).waiting == 1
+    pipeline.effects.pass_by(20_000)
+    rolled = run(pipeline)
+    assert states(pipeline) == dict.fromkeys(["03", "04", "05", "06", "07", "08"], "open") | {
+        "09": "creating",
+        "10": "creating",
+    }
+    assert (rolled.steps[Step.MAKE_TABLE], rolled.next_missing) == (5, False)
+    assert writer.write([waiting], TIME_LEFT).events == 1
+    assert pipeline.tally("k", hour(6))[0] == 1
+
+
+def test_creation_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = opened()
+    pipeline.effects.pass_by(3 * HOUR)
+    done: list[str] = []
+    shut_gates, make_table = pipeline.store.shut_gates, pipeline.store.make_table
+
+    def shut(spec: Spec) -> None:
+        done.append("shut")
+        shut_gates(spec)
+
+    def make(table: str, tags: dict[str, str]) -> None:
+        done.append("make")
+        make_table(table, tags)
+
+    monkeypatch.setattr(pipeline.store, "shut_gates", shut)
+    monkeypatch.setattr(pipeline.store, "make_table", make)
+    roller = pipeline.roller()
+    roller._empty_counts = 2
+    roller.run(TIME_LEFT)
+    assert done == ["make", "make", "make", "shut", "shut", "shut"]
+
+
+def test_a_window_that_another_run_made_first_is_left_to_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pipeline = Pipeline()
+    monkeypatch.setattr(pipeline.catalog, "create", lambda window: False)
+    rolled = run(pipeline)
+    assert (rolled.steps.total(), rolled.problems, rolled.next_missing) == (0, [], True)
+
+
+def test_a_run_again_does_nothing() -> None:
+    pipeline = opened()
+    before = pipeline.catalog.windows(0, 10**14)
+    assert run(pipeline).steps.total() == 0
+    assert pipeline.catalog.windows(0, 10**14) == before
+
+
+def test_a_window_length_that_changed_is_told() -> None:
+    pipeline = opened()
+    pipeline.settings = replace(SMALL, window_seconds=60)
+    (problem,) = run(pipeline).problems
+    assert "TALLYROLL_WINDOW_SECONDS 60" in problem
+    assert "3600, which stays" in problem
+
+
+# --- closing and sealing
+
+
+def test_a_window_is_closed_when_the_queue_was_found_empty_three_times() -> None:
+    pipeline = opened()
+    pipeline.writer().write([pipeline.message({"key": "k"}, sent=NOW - 2 * HOUR)], TIME_LEFT)
+    roller = pipeline.roller()
+    assert [roller.run(TIME_LEFT).steps.total() for _ in range(2)] == [0, 0]
+    assert roller.run(TIME_LEFT).steps == {Step.CLOSE: 1, Step.SEAL: 1}
+    window = pipeline.state(hour(6))
+    assert (window.status, window.keys, window.events, window.amount) == (
+        Status.SEALED,
+        1,
+        1,
+        1_000_000,
+    )
+    (total,) = pipeline.totals.of_key("k", hour(0), hour(24))
+    assert (total.window, total.n) == (hour(6), 1)
+
+
+def test_a_message_in_the_queue_keeps_a_window_open() -> None:
+    pipeline = opened()
+    roller = pipeline.roller()
+    roller.run(TIME_LEFT)
+    roller.run(TIME_LEFT)
+    pipeline.queue.send("{}")
+    assert [roller.run(TIME_LEFT).steps.total() for _ in range(3)] == [0, 0, 0]
+    pipeline.queue.delete(pipeline.queue.receive()[0].receipt)
+    assert [roller.run(TIME_LEFT).steps.total() for _ in range(3)] == [0, 0, 2]
+
+
+def test_empty_counts_are_in_a_row_and_of_this_closing() -> None:
+    pipeline = opened()
+    roller = pipeline.roller()
+    for _ in range(3):
+        roller.run(TIME_LEFT)
+    assert pipeline.state(hour(6)).status is Status.SEALED
+    roller.run(TIME_LEFT)
+    pipeline.effects.pass_by(31 * MINUTE)
+    roller.run(TIME_LEFT)
+    assert pipeline.state(hour(7)).status is Status.OPEN
+
+
+def test_a_busy_queue_drains_by_the_age_of_its_oldest_message() -> None:
+    pipeline = opened()
+    roller = pipeline.roller()
+    closed_at = None
+    for minute in range(10):
+        pipeline.queue.send("{}")
+        if roller.run(TIME_LEFT).steps:
+            closed_at = minute
+            break
+        pipeline.effects.pass_by(30_000)
+        for message in pipeline.queue.receive():
+            pipeline.queue.delete(message.receipt)
+        pipeline.queue.send("{}")
+        pipeline.effects.pass_by(30_000)
+        for message in pipeline.queue.receive():
+            pipeline.queue.delete(message.receipt)
+    assert closed_at == 3
+
+
+def test_a_straggler_note_keeps_a_window_open() -> None:
+    pipeline = opened()
+    pipeline.catalog.note_straggler(hour(6), NOW)
+    roller = pipeline.roller()
+    for _ in range(5):
+        assert roller.run(TIME_LEFT).steps.total() == 0
+    pipeline.effects.pass_by(2 * SMALL.visibility_ms)
+    assert roller.run(TIME_LEFT).steps == {Step.CLOSE: 1, Step.SEAL: 1}
+
+
+def test_sealing_that_was_interrupted_goes_on() -> None:
+    pipeline = opened()
+    pipeline.move(Status.CLOSING, hour(6))
+    assert run(pipeline).steps == {Step.SEAL: 1}
+    assert pipeline.state(hour(6)).status is Status.SEALED
+
+
+# --- trouble, time and the live pointer
+
+
+def test_one_windows_trouble_does_not_keep_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = Pipeline()
+    describe = pipeline.store.describe_table
+
+    def unlucky(table: str) -> object:
+        if table.endswith(hour(8)):
+            raise Unknown("no answer")
+        return describe(table)
+
+    monkeypatch.setattr(pipeline.store, "describe_table", unlucky)
+    rolled = run(pipeline)
+    assert rolled.problems == [f"window {WINDOW} (creating): no answer"]
+    assert (rolled.steps[Step.MAKE_TABLE], rolled.next_missing) == (2, True)
+
+
+def test_without_time_nothing_is_carried_out() -> None:
+    pipeline = Pipeline()
+    rolled = pipeline.roller().run(time_left_ms=5_000)
+    assert rolled.steps.total() == 0
+    assert rolled.next_missing
+    assert states(pipeline) == dict.fromkeys(["08", "09", "10"], "creating")
+
+
+def test_the_live_pointer_follows_what_is_dropped() -> None:
+    pipeline = opened()
+    pipeline.move(Status.DROPPED, hour(7))
+    run(pipeline)
+    assert _live(pipeline) == START - 2 * HOUR
+    pipeline.move(Status.DROPPED, hour(6))
+    run(pipeline)
+    assert _live(pipeline) == START
+    assert run(pipeline).states == {"open": 1, "creating": 2}
+    assert states(pipeline)["06"] == "dropped"
+
+
+def test_a_past_window_opened_on_purpose_is_taken_care_of() -> None:
+    pipeline = opened()
+    day_before = hour(-20)
+    start = START - 28 * HOUR
+    past = replace(
+        pipeline.state(),
+        id=day_before,
+        table=f"tallyroll-{day_before}",
+        start=start,
+        end=start + HOUR,
+        status=Status.CREATING,
+        accept_from=NOW,
+        accept_until=NOW + HOUR,
+    )
+    assert pipeline.catalog.create(past)
+    assert run(pipeline).steps == {Step.MAKE_TABLE: 1, Step.OPEN: 1}
+    assert (pipeline.spec(day_before).accept_from, _live(pipeline)) == (NOW, start)
+    assert pipeline.write({"id": "e1", "key": "k", "ts": start}).events == 1
+
+
+def test_a_past_window_that_is_being_made_is_awaited() -> None:
+    pipeline = opened()
+    start = START - 28 * HOUR
+    old = {"id": "e1", "key": "k", "ts": start}
+    writer = pipeline.writer()
+    assert writer.write([pipeline.message(old)], TIME_LEFT).rejected == {Reason.TOO_LATE: 1}
+    past = replace(
+        pipeline.state(hour(9)), id=hour(-20), start=start, end=start + HOUR, accept_from=NOW
+    )
+    assert pipeline.catalog.create(replace(past, accept_until=NOW + HOUR))
+    report = writer.write([pipeline.message(old)], TIME_LEFT)
+    assert (report.waiting, report.rejected) == (1, {})
+    pipeline.effects.pass_by(20_000)
+    run(pipeline)
+    assert writer.write([pipeline.message(old)], TIME_LEFT).events == 1
+
+
+def _live(pipeline: Pipeline) -> int:
+    pointer = pipeline.catalog.live()
+    assert pointer
+    return pointer.since

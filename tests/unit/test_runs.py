@@ -1,0 +1,97 @@
+"""`commits.run`: what happens to planned transactions when they meet a store."""
+
+from __future__ import annotations
+
+import pytest
+
+from tallyroll.commits import Kind, Run, plan, run
+from tallyroll.cost import commit_cost
+from tallyroll.ports import Answer, Element, Outcome, Verdict
+from tallyroll.records import Record, increments_of
+from tests.unit.pipeline import NOW, SECOND, WINDOW, Pipeline, opened, record_with
+
+FINE, CONTENDED = Element(Answer.FINE), Element(Answer.CONTENDED)
+BUSY = Outcome(Verdict.CANCELLED, (CONTENDED,), (FINE,))
+
+
+def carried_out(pipeline: Pipeline, *records: Record, seconds: int = 10) -> Run:
+    spec = pipeline.spec()
+    commits = plan(spec, records)
+    return run(pipeline.store, commits, pipeline.effects, NOW + seconds * SECOND, 8)
+
+
+def kinds(done: Run) -> dict[str, Kind]:
+    assert all(window == WINDOW for window, _, _ in done.fates)
+    return {record_id: fate.kind for (_, _, record_id), fate in done.fates.items()}
+
+
+def test_records_are_put_and_tallied() -> None:
+    pipeline = opened()
+    done = carried_out(pipeline, record_with("a"), record_with("b", "l"), record_with("c"))
+    assert kinds(done) == {"a": Kind.COUNTED, "b": Kind.COUNTED, "c": Kind.COUNTED}
+    assert (pipeline.tally("k"), pipeline.tally("l")) == ((2, 2_000_000), (1, 1_000_000))
+    assert pipeline.effects.slept == []
+
+
+def test_a_lost_answer_is_found_out_by_the_retry() -> None:
+    pipeline = opened()
+    record = record_with("a")
+    pipeline.store.script = [None, Outcome(Verdict.UNKNOWN)]
+    carried_out(pipeline, record)
+    done = carried_out(pipeline, record)
+    assert kinds(done) == {"a": Kind.DUPLICATE}
+    assert (done.unknown, pipeline.tally("k")) == (1, (1, 1_000_000))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "seen"),
+    [
+        (Outcome(Verdict.UNKNOWN), (0, 0, 1)),
+        (Outcome(Verdict.THROTTLED), (0, 1, 0)),
+        (Outcome(Verdict.CANCELLED, (FINE,), (Element(Answer.THROTTLED),)), (0, 1, 0)),
+        (BUSY, (1, 0, 0)),
+    ],
+)
+def test_trouble_is_waited_out_and_measured(outcome: Outcome, seen: tuple[int, int, int]) -> None:
+    pipeline = opened()
+    pipeline.store.script = [outcome]
+    done = carried_out(pipeline, record_with("a"))
+    assert kinds(done) == {"a": Kind.COUNTED}
+    assert (done.contended, done.throttled, done.unknown) == seen
+    assert len(pipeline.effects.slept) == 1
+
+
+def test_every_attempt_costs() -> None:
+    pipeline = opened()
+    pipeline.store.script = [BUSY, BUSY]
+    done = carried_out(pipeline, record_with("a"))
+    records = (record_with("a"),)
+    once = commit_cost(records, increments_of(records))
+    assert (done.cost.units, done.cost.requests) == (3 * once.units, 3)
+
+
+def test_at_the_deadline_records_are_handed_back_untried() -> None:
+    pipeline = opened()
+    before = len(pipeline.store.commits)
+    done = carried_out(pipeline, record_with("a"), seconds=0)
+    assert kinds(done) == {"a": Kind.HANDED_BACK}
+    assert (len(pipeline.store.commits), done.cost.requests) == (before, 0)
+
+
+def test_endless_trouble_ends_at_the_deadline() -> None:
+    pipeline = opened()
+    pipeline.store.script = [BUSY] * 10_000
+    done = carried_out(pipeline, record_with("a"))
+    assert kinds(done) == {"a": Kind.HANDED_BACK}
+    assert pipeline.effects.now() <= NOW + 10 * SECOND
+    assert done.contended < 100
+
+
+def test_a_slow_key_is_retried_after_the_swift_ones_are_done() -> None:
+    pipeline = opened()
+    slow = Outcome(Verdict.CANCELLED, (Element(Answer.THROTTLED), FINE), (FINE, FINE))
+    pipeline.store.script = [slow]
+    done = carried_out(pipeline, record_with("a", "hot"), record_with("b", "k"))
+    order = [[record.key for record in records] for _, records, _ in pipeline.store.commits]
+    assert order[-3:] == [["hot", "k"], ["k"], ["hot"]]
+    assert set(kinds(done).values()) == {Kind.COUNTED}

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+from dataclasses import MISSING, fields
+from typing import Any
+
+import pytest
+
+from tallyroll.errors import SettingsError
+from tallyroll.settings import Settings
+
+EVERY = Settings(
+    name="votes",
+    queue_url="https://sqs.example/events",
+    dead_letters_url="https://sqs.example/dead",
+    bucket="archive",
+    window_seconds=60,
+    suffix="product",
+    shards=200,
+    hot_shards={"candidate=1": 400, "b": 2},
+    stripes_min=8,
+    buckets=1,
+    gates=1,
+    accept_for_ms=0,
+    skew_ms=0,
+    require_ts=True,
+    ahead_windows=3,
+    roller_period_ms=1_000,
+    retention_ms=0,
+    visibility_ms=30_000,
+    drain_period_ms=1_000,
+    drain_margin_ms=0,
+    export_lease_ms=1_000,
+    export_segments=1,
+    transactions_at_once=1,
+    cache_live_ms=0,
+    cache_calendar_ms=0,
+)
+
+
+def test_the_example_changes_every_setting() -> None:
+    assert len(EVERY.to_env()) == len(fields(Settings))
+
+
+@pytest.mark.parametrize("settings", [EVERY, Settings(), Settings(hot_shards={"k": 7})])
+def test_what_one_writes_the_other_reads(settings: Settings) -> None:
+    assert Settings.from_env(settings.to_env()) == settings
+
+
+def test_a_hot_key_may_be_any_key() -> None:
+    settings = Settings(hot_shards={"a,b": 7})
+    assert Settings.from_env(settings.to_env()) == settings
+
+
+def test_defaults_need_no_variables() -> None:
+    assert Settings.from_env({}) == Settings()
+    assert Settings().to_env() == {"TALLYROLL_NAME": "tallyroll"}
+    assert Settings.from_env({"TALLYROLL_SHARDS": "", "PATH": "/bin"}) == Settings()
+
+
+@pytest.mark.parametrize(("text", "value"), [("true", True), ("0", False), ("False", False)])
+def test_switches(text: str, value: bool) -> None:
+    assert Settings.from_env({"TALLYROLL_REQUIRE_TS": text}).require_ts is value
+
+
+BAD = [
+    ("NAME", "x"),
+    ("NAME", "Votes"),
+    ("NAME", "1votes"),
+    ("NAME", "votes-"),
+    ("NAME", "v" * 49),
+    ("WINDOW_SECONDS", "0"),
+    ("WINDOW_SECONDS", "61"),
+    ("WINDOW_SECONDS", "1h"),
+    ("SUFFIX", "random"),
+    ("SHARDS", "0"),
+    ("SHARDS", "10001"),
+    ("SHARDS", "16.0"),
+    ("HOT_SHARDS", "k"),
+    ("HOT_SHARDS", "[7]"),
+    ("HOT_SHARDS", '{"k": "7"}'),
+    ("HOT_SHARDS", '{"k": true}'),
+    ("HOT_SHARDS", '{"k":0}'),
+    ("HOT_SHARDS", '{"k":10001}'),
+    ("STRIPES_MIN", "7"),
+    ("BUCKETS", "0"),
+    ("GATES", "0"),
+    ("ACCEPT_FOR_MS", "-1"),
+    ("SKEW_MS", "86400001"),
+    ("REQUIRE_TS", "yes"),
+    ("AHEAD_WINDOWS", "0"),
+    ("ROLLER_PERIOD_MS", "99"),
+    ("RETENTION_MS", "-1"),
+    ("VISIBILITY_MS", "999"),
+    ("DRAIN_PERIOD_MS", "999"),
+    ("DRAIN_MARGIN_MS", "-1"),
+    ("EXPORT_LEASE_MS", "999"),
+    ("EXPORT_SEGMENTS", "0"),
+    ("TRANSACTIONS_AT_ONCE", "257"),
+    ("CACHE_LIVE_MS", "-1"),
+    ("CACHE_CALENDAR_MS", "-1"),
+]
+
+
+@pytest.mark.parametrize(("name", "text"), BAD)
+def test_a_bad_value_is_named_with_its_variable(name: str, text: str) -> None:
+    with pytest.raises(SettingsError) as error:
+        Settings.from_env({f"TALLYROLL_{name}": text})
+    assert f"TALLYROLL_{name} " in f"{error.value} ".replace(":", " ")
+    assert text in str(error.value)
+
+
+def test_every_setting_that_can_be_wrong_is_tried() -> None:
+    free = {"queue_url", "dead_letters_url", "bucket"}
+    tried = {name.lower() for name, _ in BAD}
+    assert tried | free == {setting.name for setting in fields(Settings)}
+
+
+def test_every_setting_is_described() -> None:
+    def described(setting: Any) -> bool:
+        default = setting.default is not MISSING or setting.default_factory is not MISSING
+        return default and len(setting.metadata["doc"]) > 10
+
+    assert [setting.name for setting in fields(Settings) if not described(setting)] == []
+
+
+def test_specs_are_frozen_earlier_than_any_event_may_lie_ahead() -> None:
+    settings = Settings(skew_ms=1_000, roller_period_ms=200)
+    assert settings.freeze_lead_ms == 1_400

@@ -1,0 +1,142 @@
+"""What becomes of messages that meet a shut or missing gate: their window's state decides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tallyroll.errors import Missing, Reason, Unknown
+from tallyroll.ports import Status
+from tallyroll.records import Record
+from tallyroll.specs import Spec
+from tallyroll.windows import WindowId
+from tests.unit.pipeline import NOW, WINDOW, Pipeline, ScriptedStore, hour, opened
+
+SEALED = [Status.SEALED, Status.EXPORTING, Status.PROVEN, Status.DROPPING, Status.DROPPED]
+
+
+def event(record_id: str, **fields: Any) -> dict[str, Any]:
+    return {"id": record_id, "key": "k", "ts": NOW, **fields}
+
+
+def shut(status: Status) -> Pipeline:
+    """A pipeline whose current window holds the event `stored`, and whose gates are shut."""
+    pipeline = opened()
+    assert pipeline.write(event("stored")).events == 1
+    pipeline.store.shut_gates(pipeline.spec())
+    pipeline.move(status)
+    return pipeline
+
+
+def test_in_a_closing_window_messages_are_handed_back() -> None:
+    pipeline = shut(Status.CLOSING)
+    report = pipeline.write(event("stored"), event("late"), event("other"))
+    assert len(report.failures) == 3
+    assert (report.rejected, report.waiting, pipeline.tally("k")[0]) == ({}, 0, 1)
+    assert [seconds for _, seconds in pipeline.queue.delays] == [5, 5, 5]
+    assert pipeline.catalog.stragglers([WINDOW]) == {WINDOW: NOW}
+
+
+@pytest.mark.parametrize("status", SEALED)
+def test_in_a_sealed_window_the_record_is_looked_up(status: Status) -> None:
+    pipeline = shut(status)
+    report = pipeline.write(event("stored"), event("late"))
+    assert (report.failures, report.events, report.duplicates) == ([], 0, 1)
+    assert report.rejected == {Reason.WINDOW_SEALED: 1}
+    assert pipeline.write(event("stored", value=2)).rejected == {Reason.ID_CONFLICT: 1}
+    late, _ = pipeline.queue.dead_letters
+    assert (late.window, late.reason) == (WINDOW, Reason.WINDOW_SEALED)
+    going = status in (Status.DROPPING, Status.DROPPED)  # the table may have been made again
+    known = "unverified whether it was counted" if going else "this record is not in it"
+    assert late.detail.startswith(f"window {WINDOW} is {status}: {known}")
+
+
+@pytest.mark.parametrize("status", [Status.DROPPING, Status.DROPPED])
+def test_when_the_table_is_gone_it_is_rejected_unverified(status: Status) -> None:
+    pipeline = shut(status)
+    pipeline.store.drop_table(pipeline.spec().table)
+    report = pipeline.write(event("stored"))
+    assert report.rejected == {Reason.WINDOW_SEALED: 1}
+    assert "unverified" in pipeline.queue.dead_letters[0].detail
+
+
+@pytest.mark.parametrize("status", [Status.SEALED, Status.EXPORTING, Status.PROVEN])
+def test_a_table_that_must_not_be_gone_rejects_nothing(status: Status) -> None:
+    pipeline = shut(status)
+    pipeline.store.drop_table(pipeline.spec().table)
+    report = pipeline.write(event("stored"), event("here", ts=NOW - 3_600_000))
+    assert (report.failures, report.rejected, report.events) == (["message-2"], {}, 1)
+
+
+@pytest.mark.parametrize("status", [Status.CREATING, Status.OPEN])
+def test_a_missing_gate_is_waited_for(status: Status) -> None:
+    pipeline = opened()
+    pipeline.move(status)
+    pipeline.store.items(pipeline.spec().table).clear()
+    report = pipeline.write(event("e1"))
+    assert (report.failures, report.waiting, report.rejected) == (["message-1"], 1, {})
+    assert pipeline.queue.delays == [("receipt-1", 20)]
+
+
+def test_a_spec_without_a_state_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = opened()
+    pipeline.store.shut_gates(pipeline.spec())
+    monkeypatch.setattr(pipeline.catalog, "window", lambda window: None)
+    report = pipeline.write(event("e1"))
+    assert (report.failures, report.waiting) == (["message-1"], 1)
+
+
+def test_followers_of_a_message_that_met_a_shut_gate() -> None:
+    pipeline = shut(Status.SEALED)
+    report = pipeline.write(event("late"), event("late"), event("late", value=2))
+    assert report.rejected == {Reason.WINDOW_SEALED: 2}
+    assert report.failures == ["message-4"]
+
+
+def test_when_the_state_cannot_be_read_what_stands_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = shut(Status.SEALED)
+
+    def unknown(window: WindowId) -> None:
+        raise Unknown("no answer")
+
+    monkeypatch.setattr(pipeline.catalog, "window", unknown)
+    report = pipeline.write(event("here", ts=NOW - 3_600_000), event("late"), "not JSON")
+    assert (report.events, report.failures) == (1, ["message-3"])
+    assert report.rejected == {Reason.NOT_JSON: 1}
+    assert pipeline.tally("k", hour(7))[0] == 1
+
+
+def test_when_a_record_cannot_be_looked_up_it_is_handed_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pipeline = shut(Status.SEALED)
+    look_up = ScriptedStore.record
+
+    def record(store: ScriptedStore, spec: Spec, key: str, record_id: str) -> Record | None:
+        if record_id == "unlucky":
+            raise Missing("not now")
+        return look_up(store, spec, key, record_id)
+
+    monkeypatch.setattr(ScriptedStore, "record", record)
+    report = pipeline.write(event("stored"), event("unlucky"), event("late"))
+    assert (report.duplicates, report.failures) == (1, ["message-3"])
+    assert report.rejected == {Reason.WINDOW_SEALED: 1}
+
+
+def test_a_given_up_message_in_a_window_whose_store_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pipeline = opened()
+
+    def record(store: ScriptedStore, spec: Spec, key: str, record_id: str) -> Record | None:
+        raise Unknown("no answer")
+
+    monkeypatch.setattr(ScriptedStore, "record", record)
+    messages = [
+        pipeline.message(event("e1"), receives=950),
+        pipeline.message(event("e2"), receives=950),
+        pipeline.message(event("e3")),
+    ]
+    report = pipeline.writer().write(messages, 60_000)
+    assert (report.failures, report.events) == (["message-1", "message-2"], 1)
