@@ -248,5 +248,6 @@ def _list_tallies(run: Run, windows: Sequence[Window]) -> dict[str, Sum]:
 
 
 def _length(seconds: int) -> str:
-    unit, name = (86_400, "days") if seconds % 86_400 == 0 else (3_600, "hours")
-    return f"{seconds // unit} {name}"
+    unit, name = (86_400, "day") if seconds % 86_400 == 0 else (3_600, "hour")
+    number = seconds // unit
+    return f"{number} {name}" if number == 1 else f"{number} {name}s"
