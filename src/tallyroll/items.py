@@ -161,15 +161,15 @@ def _number_bytes(text: str) -> int:
     """One byte and one for each pair of digits, counted from the decimal point, zeros at the ends
     left out; one more for a sign; at most 21. Measured on DynamoDB Local.
     """
-    sign, digits, exponent = Decimal(text).as_tuple()
-    assert isinstance(exponent, int)  # a store's numbers are finite
-    significant = "".join(map(str, digits)).rstrip("0")
-    lowest = exponent + len(digits) - len(significant)
-    significant = significant.lstrip("0")
-    if not significant:
+    plain = format(Decimal(text), "f") if "E" in text else text
+    whole, _, fraction = plain.lstrip("-").partition(".")
+    whole, fraction = whole.lstrip("0"), fraction.rstrip("0")
+    if not whole and not fraction:
         return 1
-    pairs = (lowest + len(significant) + 1) // 2 - lowest // 2
-    return min(NUMBER_BYTES_MAX, 1 + pairs + sign)
+    lowest = -len(fraction) if fraction else len(whole) - len(whole.rstrip("0"))
+    highest = len(whole) if whole else len(fraction.lstrip("0")) - len(fraction)
+    pairs = (highest + 1) // 2 - lowest // 2
+    return min(NUMBER_BYTES_MAX, 1 + pairs + plain.startswith("-"))
 
 
 def write_units(size: int) -> int:

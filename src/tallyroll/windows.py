@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from tallyroll.errors import UsageError
 from tallyroll.limits import TS_MS_MAX, WINDOW_SECONDS_MAX, WINDOW_SECONDS_MIN
@@ -100,6 +101,7 @@ def check_length(window_seconds: int) -> None:
         raise UsageError(f"window length {window_seconds} s: over a minute, use whole minutes")
 
 
+@lru_cache(maxsize=1_024)
 def window_id(start_ms: int) -> WindowId:
     """The id of the window that starts at `start_ms` (a whole second)."""
     return datetime.fromtimestamp(start_ms // 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
