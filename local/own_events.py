@@ -25,7 +25,7 @@ from local.report import (
     traffic_table,
 )
 from local.running import Run, Start, now_ms
-from local.view import Snapshot, View, view_on
+from local.view import Show, Snapshot, view_on
 from tallyroll.history import open_past
 from tallyroll.ports import Status, Window
 from tallyroll.sealing import add_up
@@ -113,9 +113,9 @@ def _print_bad(console: Console, bad: BadLines) -> None:
 
 def _count(console: Console, run: Run, events: InputEvents) -> int:
     truth = {key: Sum(part.events, part.amount) for key, part in events.truth().items()}
-    with view_on(console) as view:
-        _open_past(run, events, view)
-        messages = _send(run, events, view)
+    with view_on(console) as show:
+        _open_past(run, events, show)
+        messages = _send(run, events, show)
     windows = [window for window in run.inspection.windows() if window.shards]
     counted = _list_tallies(run, windows)
     hottest = sorted(truth, key=lambda key: -truth[key].events)[:ASKED_KEYS]
@@ -151,7 +151,7 @@ def _count(console: Console, run: Run, events: InputEvents) -> int:
     return BAD_LINES if events.bad.reasons else EXACT
 
 
-def _open_past(run: Run, events: InputEvents, view: View) -> None:
+def _open_past(run: Run, events: InputEvents, show: Show) -> None:
     """Open the windows before the pipeline's first in which events happened, and wait for them."""
     run.inspection.await_open()
     calendar = run.adapters.catalog.calendar()
@@ -173,7 +173,7 @@ def _open_past(run: Run, events: InputEvents, view: View) -> None:
         windows = run.inspection.windows()
         waiting = sum(window.status is Status.CREATING for window in windows)
         ready = len(opened.windows) - min(waiting, len(opened.windows))
-        view.show(
+        show(
             Snapshot(f"opening {ready} of {len(opened.windows)} windows", events.lines, 0, 0, 0, 0)
         )
         if not any(w.status is Status.CREATING for w in windows if w.end <= past[-1].end):
@@ -183,7 +183,7 @@ def _open_past(run: Run, events: InputEvents, view: View) -> None:
         time.sleep(POLL_S)
 
 
-def _send(run: Run, events: InputEvents, view: View) -> int:
+def _send(run: Run, events: InputEvents, show: Show) -> int:
     """Send all events and wait until the queue is empty; the number of messages sent.
 
     Raises RuntimeError if nothing has moved for a minute.
@@ -194,10 +194,10 @@ def _send(run: Run, events: InputEvents, view: View) -> int:
     while batch := list(islice(bodies, BATCH)):
         run.sender.send(batch)
         messages += len(batch)
-        progress.show(view, "sending", messages)
+        progress.show(show, "sending", messages)
     empty = 0
     while empty < EMPTY_LOOKS:
-        empty = empty + 1 if progress.show(view, "counting", messages) == 0 else 0
+        empty = empty + 1 if progress.show(show, "counting", messages) == 0 else 0
         time.sleep(POLL_S)
     return messages
 
@@ -211,7 +211,7 @@ class Progressing:
         self._moved = (-1, time.monotonic())
         self._began = time.monotonic()
 
-    def show(self, view: View, phase: str, messages: int) -> int:
+    def show(self, show: Show, phase: str, messages: int) -> int:
         """Show this moment; give the messages queued. Raises RuntimeError if all is stuck."""
         now = time.monotonic()
         polled = self._run.pipeline.poller.polled
@@ -221,7 +221,7 @@ class Progressing:
         if queued and now - self._moved[1] > STALLED_S:
             raise RuntimeError(f"{queued} messages are stuck: {self._run.problems()}")
         counted = round(self._run.ledger.sum("EventsCounted"))
-        view.show(
+        show(
             Snapshot(
                 phase=phase,
                 planned=self._planned,

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Protocol, Self
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -51,26 +50,18 @@ class Snapshot:
     keys: Mapping[str, int] = field(default_factory=dict)
 
 
-class View(Protocol):
-    """Shows snapshots; a context manager that leaves the terminal as it was."""
-
-    def show(self, snapshot: Snapshot) -> None:
-        """Show this moment."""
-        ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+Show = Callable[[Snapshot], None]
+"""Shows a moment of a run."""
 
 
-def view_on(console: Console) -> View:
-    """The view that suits a console."""
-    return LiveView(console) if console.is_terminal else PlainView(console)
+@contextmanager
+def view_on(console: Console) -> Iterator[Show]:
+    """What shows snapshots on a console: redrawn in place on a terminal, lines elsewhere."""
+    if not console.is_terminal:
+        yield PlainView(console).show
+        return
+    with Live(console=console, refresh_per_second=LIVE_PER_SECOND, transient=True) as live:
+        yield lambda snapshot: live.update(_drawn(snapshot))
 
 
 class PlainView:
@@ -98,47 +89,6 @@ class PlainView:
             highlight=False,
             soft_wrap=True,
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Nothing to put back."""
-
-
-class LiveView:
-    """Bars and tables redrawn in place."""
-
-    def __init__(self, console: Console) -> None:
-        self._live = Live(
-            console=console,
-            refresh_per_second=LIVE_PER_SECOND,
-            transient=True,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        )
-
-    def show(self, snapshot: Snapshot) -> None:
-        """Redraw."""
-        self._live.update(_drawn(snapshot))
-
-    def __enter__(self) -> Self:
-        self._live.__enter__()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Take the view off the screen."""
-        self._live.__exit__(kind, error, trace)
 
 
 def _drawn(snapshot: Snapshot) -> Group:

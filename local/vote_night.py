@@ -22,7 +22,7 @@ from local.report import (
     window_table,
 )
 from local.running import Counts, Run, Start, now_ms
-from local.view import Snapshot, View, view_on
+from local.view import Show, Snapshot, view_on
 from local.votes import CANDIDATES, VoteNight
 from tallyroll.amounts import MICROS
 from tallyroll.ports import Status, Window
@@ -79,12 +79,12 @@ class Night:
         self._counts = Counts(run, CANDIDATES)
         self.truth = self._votes.truth
 
-    def hold(self, view: View) -> set[WindowId]:
+    def hold(self, show: Show) -> set[WindowId]:
         """Cast the votes, then wait until every window that holds some is dropped; give those
         windows.
         """
         self._run.inspection.await_open()
-        self._show(view, "opening")
+        self._show(show, "opening")
         began = cast_until = now_ms()
         mishaps_due = True
         while not self._votes.over:
@@ -98,24 +98,24 @@ class Night:
             if mishaps_due and share > MISHAPS_AT_SHARE:
                 self._run.sender.send(list(self._votes.mishaps(now_ms())))
                 mishaps_due = False
-            self._show(view, "voting")
-        return self._await_dropped(view, began, now_ms())
+            self._show(show, "voting")
+        return self._await_dropped(show, began, now_ms())
 
-    def _await_dropped(self, view: View, began: int, ended: int) -> set[WindowId]:
+    def _await_dropped(self, show: Show, began: int, ended: int) -> set[WindowId]:
         until = time.monotonic() + END_TIMEOUT_S
         while True:
-            windows = self._show(view, "closing, proving, dropping")
+            windows = self._show(show, "closing, proving, dropping")
             held = [window for window in windows if window.start <= ended and window.end > began]
             done = all(window.status is Status.DROPPED for window in held)
             if done or time.monotonic() > until:
                 return {window.id for window in held}
             time.sleep(TICK_S)
 
-    def _show(self, view: View, phase: str) -> list[Window]:
+    def _show(self, show: Show, phase: str) -> list[Window]:
         counted, per_second = self._counts.read()
         windows = self._run.inspection.windows()
         polled = self._run.pipeline.poller.polled
-        view.show(
+        show(
             Snapshot(
                 phase=phase,
                 planned=self._plan.votes,
@@ -135,8 +135,8 @@ def vote_night(console: Console, start: Start, plan: Plan) -> int:
     """Hold a vote night, print what came of it, and give the exit status: 0 if all is exact."""
     with start(SETTINGS) as run:
         night = Night(run, plan)
-        with view_on(console) as view:
-            held = night.hold(view)
+        with view_on(console) as show:
+            held = night.hold(show)
         counted = run.inspection.count(CANDIDATES, consistent=True)
         windows = [window for window in run.inspection.windows() if window.id in held]
         proofs = run.inspection.verify(windows)

@@ -11,6 +11,7 @@ import time
 from tests.simulation.pipeline import Result, simulate
 
 TRACE_LINES = 60
+LINE_EVERY_SEEDS = 50  # where no terminal redraws the line
 
 
 def show(result: Result, *, lines: int) -> None:
@@ -47,14 +48,17 @@ def main() -> int:
             failed.append(result.seed)
             print("\r", end="")
             show(result, lines=options.lines)
-        rate = done / (time.monotonic() - began)
-        print(
-            f"\r{done}/{options.seeds} seeds, {rate:.1f} a second, {dropped} tables dropped,"
-            f" {len(failed)} failed",
-            end="",
-            flush=True,
-        )
-    print()
+        if sys.stdout.isatty() or done % LINE_EVERY_SEEDS == 0 or done == options.seeds:
+            start = "\r" if sys.stdout.isatty() else ""
+            rate = done / (time.monotonic() - began)
+            print(
+                f"{start}{done}/{options.seeds} seeds, {rate:.1f} a second,"
+                f" {dropped} tables dropped, {len(failed)} failed",
+                end="" if sys.stdout.isatty() else "\n",
+                flush=True,
+            )
+    if sys.stdout.isatty():
+        print()
     if failed:
         print(f"failed seeds: {failed}")
     return int(bool(failed))
