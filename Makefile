@@ -13,7 +13,7 @@ LOCK := $(PY) -m uv --quiet pip compile --universal --python-version 3.11 --gene
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo local test simulate check synth lock clean engine
+.PHONY: help demo local test bench simulate check synth lock clean engine
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,10 @@ test: $(VENV)/dev.stamp engine ## Run the tests; print the core's coverage (ARGS
 		print("coverage of the core: {percent_statements_covered_display} % of statements, " \
 		"{percent_branches_covered_display} % of branches".format_map(t))'; \
 	exit $$status
+
+bench: $(VENV)/local.stamp engine ## Measure: how ids spread, and what writing a hot key takes
+	@$(PY) -m benchmarks.suffixes
+	@$(PY) -m benchmarks.writing
 
 simulate: $(VENV)/dev.stamp ## Run the simulation (SEED=7 replays one; SEEDS=1000 FROM=0 run many)
 	@$(PY) -m tests.simulation.run $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),100) \
