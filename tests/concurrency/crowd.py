@@ -1,0 +1,140 @@
+"""Sixteen writers at once on DynamoDB Local, and a reader that never rests."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Self
+from uuid import uuid4
+
+from tallyroll.aws import make_client
+from tallyroll.effects import SystemEffects
+from tallyroll.items import parse_item
+from tallyroll.lifecycle import freeze
+from tallyroll.memory import MemoryQueue
+from tallyroll.ports import Calendar, Status, Window
+from tallyroll.records import Message, Record
+from tallyroll.resources import declare, table_request
+from tallyroll.settings import Settings
+from tallyroll.specs import Spec
+from tallyroll.windows import Grid
+from tallyroll.wiring import Adapters, adapters
+from tallyroll.writer import Report, Writer
+
+WRITERS = 16
+HOUR = 3_600_000
+TIME_LEFT_MS = 60_000
+SEGMENTS = 8
+
+
+@dataclass
+class Crowd:
+    """An open window of an hour on a real engine, and writers of it."""
+
+    settings: Settings
+    made: Adapters
+    spec: Spec
+    queue: MemoryQueue
+    now: int
+    reports: list[Report] = field(default_factory=list)
+    _mine: threading.local = field(default_factory=threading.local)
+
+    @classmethod
+    def gathered(cls) -> Crowd:
+        """A pipeline of its own, its current window open."""
+        settings = Settings(
+            name=f"c{uuid4().hex[:12]}", shards=64, stripes_min=64, buckets=16, gates=64
+        )
+        resources = declare(settings)
+        client = make_client("dynamodb")
+        for table in (resources.catalog, resources.totals):
+            client.create_table(**table_request(table))
+        made = adapters(settings)
+        now = made.effects.now()
+        grid = Grid.of(3600)
+        span = grid.at(now)
+        made.catalog.found(Calendar(grid, span.start))
+        window = Window(span.id, f"{settings.name}-{span.id}", span.start, span.end)
+        made.catalog.create(window)
+        made.store.make_table(window.table, {"tallyroll": settings.name})
+        spec = made.catalog.put_spec(freeze(window, settings))
+        made.store.open_gates(spec)
+        made.catalog.advance(replace(window, status=Status.OPEN))
+        return cls(settings, made, spec, MemoryQueue(SystemEffects()), now)
+
+    def message(self, number: int, key: str, value: int) -> Message:
+        """One delivery of the event of that number; every delivery of it is the same message."""
+        body = json.dumps({"id": f"event-{number}", "key": key, "ts": self.now, "value": value})
+        return Message(f"message-{number}", body, self.now, 1, f"receipt-{number}")
+
+    def deliver(self, deliveries: Sequence[Message], seed: int) -> None:
+        """Deliver all, in batches cut by chance, to the writers, until nothing is handed back."""
+        chance = Random(seed)
+        batches = list(_cut(deliveries, chance))
+        while batches:
+            with ThreadPoolExecutor(WRITERS) as pool:
+                back = [again for part in pool.map(self._write, batches) for again in part]
+            batches = list(_cut(back, chance))
+
+    def _write(self, batch: Sequence[Message]) -> list[Message]:
+        report = self._writer().write(batch, TIME_LEFT_MS)
+        self.reports.append(report)
+        failed = set(report.failures)
+        return [replace(message, receives=2) for message in batch if message.id in failed]
+
+    def _writer(self) -> Writer:
+        """This thread's own writer, with caches of its own."""
+        if not hasattr(self._mine, "writer"):
+            self._mine.writer = Writer(
+                self.settings, self.made.store, self.made.catalog, self.queue, self.made.effects
+            )
+        writer: Writer = self._mine.writer
+        return writer
+
+    def records(self) -> list[Record]:
+        """All records in the window's table."""
+        found = []
+        for segment in range(SEGMENTS):
+            for page in self.made.store.scan(self.spec.table, segment, SEGMENTS):
+                found += [item for item in map(parse_item, page) if isinstance(item, Record)]
+        return found
+
+
+def _cut(messages: Sequence[Message], chance: Random) -> Iterator[Sequence[Message]]:
+    at = 0
+    while at < len(messages):
+        size = chance.randint(1, 600)
+        yield messages[at : at + size]
+        at += size
+
+
+class Watcher:
+    """Reads again and again while the block lasts, and checks each answer beside the one before."""
+
+    def __init__(self, read: Callable[[], int], most: int) -> None:
+        self.answers: list[int] = []
+        self._read = read
+        self._most = most
+        self._stopping = threading.Event()
+        self._pool = ThreadPoolExecutor(1)
+
+    def __enter__(self) -> Self:
+        self._watching = self._pool.submit(self._watch)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._watching.result()
+        self._pool.shutdown()
+
+    def _watch(self) -> None:
+        last = 0
+        while not self._stopping.wait(0.05):
+            answer = self._read()
+            assert last <= answer <= self._most, (last, answer, self._most)
+            self.answers.append(answer)
+            last = answer

@@ -1,0 +1,93 @@
+"""Exactness where it is hardest, on a real engine: many writers, one hot key, all of it twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from tallyroll.errors import Reason
+from tallyroll.ports import Status
+from tallyroll.records import Message
+from tallyroll.sealing import seal
+from tests.concurrency.crowd import TIME_LEFT_MS, Crowd, Watcher
+
+pytestmark = pytest.mark.engine
+EVENTS = 6_000
+
+
+@pytest.fixture
+def crowd(dynamodb_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Crowd:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", dynamodb_endpoint)
+    return Crowd.gathered()
+
+
+def deliveries(messages: list[Message], seed: int) -> list[Message]:
+    """Every message one to three times, in an order by chance."""
+    chance = Random(seed)
+    delivered = [
+        replace(message, receives=n)
+        for message in messages
+        for n in range(1, chance.randint(1, 3) + 1)
+    ]
+    chance.shuffle(delivered)
+    return delivered
+
+
+def test_one_hot_key_under_sixteen_writers(crowd: Crowd) -> None:
+    messages = [crowd.message(n, "hot", n % 7) for n in range(EVENTS)]
+
+    def read() -> int:
+        return crowd.made.store.tallies(crowd.spec, ["hot"])["hot"].n
+
+    with Watcher(read, EVENTS) as watcher:
+        crowd.deliver(deliveries(messages, 1), seed=2)
+    tally = crowd.made.store.tallies(crowd.spec, ["hot"])["hot"]
+    assert (tally.n, tally.amount) == (EVENTS, sum(n % 7 for n in range(EVENTS)) * 1_000_000)
+    assert sum(report.events for report in crowd.reports) == EVENTS
+    assert len(watcher.answers) > 10
+    ids = Counter(record.id for record in crowd.records())
+    assert len(ids) == ids.total() == EVENTS
+
+
+def test_two_thousand_keys_under_sixteen_writers(crowd: Crowd) -> None:
+    messages = [crowd.message(n, f"key-{n % 2_000}", 1) for n in range(EVENTS)]
+    crowd.deliver(deliveries(messages, 3), seed=4)
+    keys = [f"key-{n}" for n in range(2_000)]
+    tallies = crowd.made.store.tallies(crowd.spec, keys)
+    assert {tally.n for tally in tallies.values()} == {EVENTS // 2_000}
+    assert len(crowd.records()) == EVENTS
+
+
+def test_a_window_closed_in_the_middle(crowd: Crowd) -> None:
+    """Whatever was counted is in the total; the rest is rejected or was a duplicate."""
+    few = 4_000
+    delivered = deliveries([crowd.message(n, f"key-{n % 3}", 1) for n in range(few)], 5)
+
+    def close_early() -> int:
+        """Reads until a quarter is counted, then closes and seals the window under the writers."""
+        counted = sum(t.n for t in crowd.made.store.tallies(crowd.spec, keys).values())
+        state = crowd.made.catalog.window(crowd.spec.window)
+        if counted > few // 4 and state and state.status is Status.OPEN:
+            state = crowd.made.catalog.advance(replace(state, status=Status.CLOSING))
+            effects = crowd.made.effects
+            deadline = effects.now() + TIME_LEFT_MS
+            sealed.append(seal(crowd.spec, crowd.made.store, crowd.made.totals, effects, deadline))
+            crowd.made.catalog.advance(replace(state, status=Status.SEALED))
+        return counted
+
+    keys = [f"key-{n}" for n in range(3)]
+    sealed: list[object] = []
+    with Watcher(close_early, few):
+        crowd.deliver(delivered, seed=6)
+    assert sealed, "the window was not closed while the writers worked"
+    counted = sum(report.events for report in crowd.reports)
+    records = crowd.records()
+    totals = crowd.made.totals.of_window(crowd.spec.window, keys)
+    assert sum(total.n for total in totals.values()) == len(records) == counted < few
+    stored = {record.id for record in records}
+    rejected = {letter.message.id for letter in crowd.queue.dead_letters}
+    assert {letter.reason for letter in crowd.queue.dead_letters} == {Reason.WINDOW_SEALED}
+    assert rejected == {f"message-{n}" for n in range(few) if f"event-{n}" not in stored}
