@@ -74,5 +74,8 @@ def shown(value: object, most: int = 60) -> str:
     """
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10**most:
         return f"an integer of about {value.bit_length() * 3 // 10} digits"
-    text = value.text if isinstance(value, JsonFloat) else repr(value)
+    try:
+        text = value.text if isinstance(value, JsonFloat) else repr(value)
+    except RecursionError:
+        text = f"a {type(value).__name__} nested too deeply to show"
     return text if len(text) <= most else text[: most - 3] + "..."

@@ -7,30 +7,27 @@ Nothing is acknowledged before it is stored or stands in the dead-letter queue w
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 
 from tallyroll import limits
 from tallyroll.caches import CachedCatalog
 from tallyroll.commits import Fate, Kind, beside_stored, plan, run
 from tallyroll.cost import Cost
-from tallyroll.errors import Missing, Reason, Rejected, StoreError
-from tallyroll.events import Envelope, Event, decode
-from tallyroll.items import item_bytes, record_item
+from tallyroll.errors import Missing, Reason, StoreError
+from tallyroll.placing import Case, Identity, Placer
 from tallyroll.ports import Catalog, Effects, Queue, Rejection, Status, Store
-from tallyroll.records import Message, Record, event_time, record_of
-from tallyroll.routing import check_accepts, check_comes, span_of
+from tallyroll.records import Message, Record
 from tallyroll.settings import Settings
 from tallyroll.specs import Spec
-from tallyroll.windows import Span, WindowId, uuid7_time
+from tallyroll.windows import WindowId
 
-DEADLINE_RESERVE_MS = (
-    2_000  # for rejections, visibility and notes, once the transactions are joined
-)
+# For a last commit, rejections, visibility and notes: each a call of up to 1 s to connect and 5 s
+# to read. A function that has less time than that in all keeps a third of it.
+DEADLINE_RESERVE_MS = 15_000
 HAND_BACK_SECONDS = 5
-Identity = tuple[WindowId, str, str]
 
 
 @dataclass(slots=True)
@@ -58,24 +55,6 @@ class Report:
         return self.single_events + self.packed_events
 
 
-@dataclass(slots=True)
-class _Case:
-    """A message on its way to its fate."""
-
-    message: Message
-    span: Span | None = None
-    spec: Spec | None = None
-    record: Record | None = None
-    undated: bool = False
-    waits: bool = False
-    fate: Fate | None = None
-
-    @property
-    def identity(self) -> Identity:
-        assert self.spec and self.record
-        return self.spec.window, self.record.key, self.record.id
-
-
 class Writer:
     """Counts batches; one per process, so that specs and the calendar stay cached."""
 
@@ -87,22 +66,25 @@ class Writer:
         self._catalog = catalog
         self._queue = queue
         self._effects = effects
-        self._cached = CachedCatalog(catalog, effects, settings.cache_calendar_ms)
+        cached = CachedCatalog(catalog, effects, settings.cache_calendar_ms)
+        self._placer = Placer(settings, catalog, cached)
         self._noted: dict[WindowId, int] = {}
 
     def write(self, messages: Sequence[Message], time_left_ms: int) -> Report:
         """Count a batch within `time_left_ms`; what could not be done by then is handed back."""
-        deadline = self._effects.now() + time_left_ms - DEADLINE_RESERVE_MS
+        reserve = min(DEADLINE_RESERVE_MS, time_left_ms // 3)
+        deadline = self._effects.now() + time_left_ms - reserve
         report = Report(messages=len(messages))
-        cases = [_Case(message) for message in messages]
+        cases = [Case(message) for message in messages]
         usual = [case for case in cases if case.message.receives < limits.RECEIVES_ALONE]
         alone = [[case] for case in cases if case.message.receives >= limits.RECEIVES_ALONE]
         for group in [usual, *alone]:
             try:
-                self._place(group)
+                self._placer.place(group)
+                self._note_stragglers(case for case in group if case.message.receives > 1)
                 self._give_up(group)
                 self._count(group, report, deadline)
-                self._look_behind_shut_gates(group)
+                self._look_behind_shut_gates(group, deadline)
             except StoreError as error:
                 for case in group:
                     if case.fate is None or case.fate.kind is Kind.SHUT_OUT:
@@ -112,76 +94,7 @@ class Writer:
         _sum_up(report, cases)
         return report
 
-    def _place(self, cases: Sequence[_Case]) -> None:
-        """Find each message's window and record, or reject it, or let it wait for its window."""
-        calendar = self._cached.calendar()
-        timed: list[tuple[_Case, Envelope, int]] = []
-        for case in cases:
-            try:
-                envelope = decode(case.message.body)
-                ts = event_time(envelope, case.message.sent)
-                self._check_dated(case, envelope)
-                if calendar:
-                    case.span = span_of(ts, case.message.sent, calendar, self._settings.skew_ms)
-                    timed.append((case, envelope, ts))
-                else:
-                    _wait(case, "the pipeline has no calendar yet: has the roller run?")
-            except Rejected as rejected:
-                _refuse(case, rejected)
-        specs = self._specs_of(timed)
-        announced = cache(lambda window: self._catalog.window(window) is not None)
-        for case, envelope, ts in timed:
-            if case.fate or not calendar or not case.span:
-                continue
-            try:
-                if spec := specs.get(case.span.id):
-                    self._assign(case, envelope, ts, spec)
-                    continue
-                early = case.span.start < calendar.genesis
-                check_comes(
-                    case.span,
-                    ts,
-                    case.message.sent,
-                    calendar,
-                    self._settings.skew_ms,
-                    announced=early and announced(case.span.id),
-                )
-                _wait(case, f"window {case.span.id} is not made yet")
-            except Rejected as rejected:
-                _refuse(case, rejected)
-
-    def _assign(self, case: _Case, envelope: Envelope, ts: int, spec: Spec) -> None:
-        """Give a case its window and record. Raises Rejected."""
-        if ts not in spec.span:  # the cached calendar is older than a change of the window length
-            self._cached.forget_calendar()
-            case.fate = Fate(Kind.HANDED_BACK, detail="the calendar has changed")
-            return
-        check_accepts(spec, ts, case.message.sent)
-        case.spec, case.record = spec, record_of(envelope, case.message, spec)
-        _check_size(case.record)
-
-    def _check_dated(self, case: _Case, envelope: Envelope) -> None:
-        if (
-            isinstance(envelope, Event)
-            and envelope.id
-            and envelope.ts is None
-            and uuid7_time(envelope.id) is None
-        ):
-            case.undated = True
-            if self._settings.require_ts:
-                raise Rejected(
-                    Reason.TS_REQUIRED, f"event {envelope.id!r} has an id of its own but no ts"
-                )
-
-    def _specs_of(self, timed: Sequence[tuple[_Case, Envelope, int]]) -> dict[WindowId, Spec]:
-        windows = dict.fromkeys(case.span.id for case, _, _ in timed if case.span)
-        asked = list(windows)[: limits.WINDOWS_PER_BATCH_MAX]
-        for case, _, _ in timed:
-            if case.span and case.span.id not in asked:
-                case.fate = Fate(Kind.HANDED_BACK, detail="too many windows in one batch")
-        return self._cached.specs(asked) if asked else {}
-
-    def _give_up(self, cases: Sequence[_Case]) -> None:
+    def _give_up(self, cases: Sequence[Case]) -> None:
         """Reject what seems to crash the writer again and again, unless it is stored already."""
         for case in cases:
             if case.message.receives >= limits.RECEIVES_GIVEN_UP and not case.fate:
@@ -189,9 +102,9 @@ class Writer:
                 detail = f"received {case.message.receives} times and still not counted: {known}"
                 self._judge(case, stored, Reason.CRASHES_WRITER, detail)
 
-    def _count(self, cases: Sequence[_Case], report: Report, deadline: int) -> None:
+    def _count(self, cases: Sequence[Case], report: Report, deadline: int) -> None:
         """Collapse duplicates, commit, and give every placed message its fate."""
-        keepers: dict[Identity, _Case] = {}
+        keepers: dict[Identity, Case] = {}
         placed = [case for case in cases if not case.fate]
         for case in placed:
             keepers.setdefault(case.identity, case)
@@ -217,9 +130,13 @@ class Writer:
         report.throttled += done.throttled
         report.unknown += done.unknown
 
-    def _look_behind_shut_gates(self, cases: Sequence[_Case]) -> None:
+    def _look_behind_shut_gates(self, cases: Sequence[Case], deadline: int) -> None:
         """What met a shut or missing gate: the state of its window decides."""
         shut_out = [case for case in cases if case.fate and case.fate.kind is Kind.SHUT_OUT]
+        if self._effects.now() >= deadline:
+            for case in shut_out:
+                case.fate = Fate(Kind.HANDED_BACK, detail="no time left to look behind the gate")
+            return
         windows = {case.spec.window: None for case in shut_out if case.spec}
         states = {window: self._catalog.window(window) for window in windows}
         jobs = []
@@ -234,13 +151,13 @@ class Writer:
                 case.waits = state is None or state.status in (Status.CREATING, Status.OPEN)
         self._effects.together(jobs, self._settings.transactions_at_once)
 
-    def _look_up(self, case: _Case, status: Status) -> None:
+    def _look_up(self, case: Case, status: Status) -> None:
         assert case.spec
         stored, known = self._find(case)
         detail = f"window {case.spec.window} is {status}: {known}"
         self._judge(case, stored, Reason.WINDOW_SEALED, detail)
 
-    def _find(self, case: _Case) -> tuple[Record | None, str]:
+    def _find(self, case: Case) -> tuple[Record | None, str]:
         """The record that is stored under a case's identity, or None and what is known of it.
 
         The state is read after the record: only while a window is not being dropped is its table
@@ -260,12 +177,12 @@ class Writer:
             raise missing
         return None, "this record is not in it"
 
-    def _judge(self, case: _Case, stored: Record | None, otherwise: Reason, detail: str) -> None:
+    def _judge(self, case: Case, stored: Record | None, otherwise: Reason, detail: str) -> None:
         assert case.record
         rejected = Fate(Kind.REJECTED, reason=otherwise, detail=detail)
         case.fate = beside_stored(case.record, stored.digest) if stored else rejected
 
-    def _reject(self, cases: Sequence[_Case]) -> None:
+    def _reject(self, cases: Sequence[Case]) -> None:
         rejected = [
             (case, case.fate) for case in cases if case.fate and case.fate.kind is Kind.REJECTED
         ]
@@ -282,8 +199,8 @@ class Writer:
             if not there:
                 case.fate = Fate(Kind.HANDED_BACK, detail="the dead-letter queue did not take it")
 
-    def _hand_back(self, cases: Sequence[_Case]) -> None:
-        """Set when the messages come again, and note on their windows that there are stragglers."""
+    def _hand_back(self, cases: Sequence[Case]) -> None:
+        """Set when the messages come again, and note them."""
         back = [case for case in cases if case.fate and case.fate.kind is Kind.HANDED_BACK]
         now = self._effects.now()
         with suppress(StoreError):
@@ -291,35 +208,23 @@ class Writer:
                 self._queue.delay(
                     [(case.message.receipt, _delay_seconds(case, now)) for case in back]
                 )
-        for window in dict.fromkeys(case.span.id for case in back if case.span):
-            if (
-                now - self._noted.get(window, -limits.STRAGGLER_NOTE_EVERY_MS)
-                >= limits.STRAGGLER_NOTE_EVERY_MS
-            ):
+        self._note_stragglers(back)
+
+    def _note_stragglers(self, cases: Iterable[Case]) -> None:
+        """Note on their windows that messages are about which the queue's age metric may leave out.
+
+        Handed-back ones, and all that were received before: the metric forgets a message after its
+        third receive, also one whose writers were killed and could note nothing.
+        """
+        now, every = self._effects.now(), limits.STRAGGLER_NOTE_EVERY_MS
+        for window in dict.fromkeys(case.span.id for case in cases if case.span):
+            if now - self._noted.get(window, now - every) >= every:
                 with suppress(StoreError):
                     self._catalog.note_straggler(window, now)
                     self._noted[window] = now
 
 
-def _refuse(case: _Case, rejected: Rejected) -> None:
-    case.fate = Fate(Kind.REJECTED, reason=rejected.reason, detail=rejected.detail)
-
-
-def _wait(case: _Case, why: str) -> None:
-    case.waits = True
-    case.fate = Fate(Kind.HANDED_BACK, detail=why)
-
-
-def _check_size(record: Record) -> None:
-    if (size := item_bytes(record_item(record))) > limits.ITEM_BYTES_MAX:
-        raise Rejected(
-            Reason.ITEM_TOO_LARGE,
-            f"record {record.id!r} takes {size} bytes, over {limits.ITEM_BYTES_MAX}:"
-            " send a smaller payload",
-        )
-
-
-def _by_window(cases: Sequence[_Case]) -> list[tuple[Spec, list[Record]]]:
+def _by_window(cases: Sequence[Case]) -> list[tuple[Spec, list[Record]]]:
     groups: dict[WindowId, tuple[Spec, list[Record]]] = {}
     for case in cases:
         assert case.spec and case.record
@@ -327,7 +232,7 @@ def _by_window(cases: Sequence[_Case]) -> list[tuple[Spec, list[Record]]]:
     return list(groups.values())
 
 
-def _follower_fate(case: _Case, keeper: _Case, fate: Fate) -> Fate:
+def _follower_fate(case: Case, keeper: Case, fate: Fate) -> Fate:
     """The fate of a message whose identity another one of the batch had first."""
     assert case.record and keeper.record
     if fate.digest:
@@ -337,14 +242,14 @@ def _follower_fate(case: _Case, keeper: _Case, fate: Fate) -> Fate:
     return Fate(Kind.HANDED_BACK, detail="another message of the same id is undecided")
 
 
-def _delay_seconds(case: _Case, now: int) -> int:
+def _delay_seconds(case: Case, now: int) -> int:
     if case.waits and now - case.message.sent < limits.WAITING_SOON_MS:
         return limits.WAITING_VISIBILITY_SECONDS
     doublings = min(case.message.receives - 1, 10)
     return min(limits.VISIBILITY_SECONDS_MAX, HAND_BACK_SECONDS << doublings)
 
 
-def _sum_up(report: Report, cases: Sequence[_Case]) -> None:
+def _sum_up(report: Report, cases: Sequence[Case]) -> None:
     for case in cases:
         assert case.fate
         match case.fate.kind:

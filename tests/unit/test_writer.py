@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 
+from tallyroll import limits, placing
 from tallyroll.errors import Reason, Throttled
+from tallyroll.events import decode
 from tallyroll.limits import WINDOWS_PER_BATCH_MAX
 from tallyroll.ports import Answer, Element, Outcome, Rejection, Verdict
 from tallyroll.windows import uuid7_time
+from tallyroll.writer import DEADLINE_RESERVE_MS
 from tests.unit.pipeline import (
     HOUR,
     MINUTE,
@@ -27,6 +30,7 @@ from tests.unit.pipeline import (
 )
 
 FINE = Element(Answer.FINE)
+BUSY = Outcome(Verdict.CANCELLED, (Element(Answer.CONTENDED),), (FINE,))
 NOT_JSON = "not JSON"
 
 
@@ -301,7 +305,7 @@ def test_a_conflict_is_outlasted() -> None:
 
 def test_what_the_time_does_not_suffice_for_is_handed_back() -> None:
     pipeline = opened()
-    report = pipeline.writer().write([pipeline.message(event())], time_left_ms=2_000)
+    report = pipeline.writer().write([pipeline.message(event())], time_left_ms=0)
     assert (report.failures, report.events) == (["message-1"], 0)
     assert pipeline.catalog.stragglers([WINDOW]) == {WINDOW: NOW}
 
@@ -319,3 +323,33 @@ def test_the_delay_grows_with_the_receives() -> None:
 def test_a_body_is_json_for_sqs() -> None:
     """The bodies of these tests are what a producer would send."""
     assert json.loads(opened().message(event()).body) == event()
+
+
+def test_a_message_that_breaks_the_writer_breaks_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+
+    def broken(body: str) -> object:
+        if "poison" in body:
+            raise RuntimeError("unforeseen")
+        return decode(body)
+
+    monkeypatch.setattr(placing, "decode", broken)
+    pipeline = opened()
+    poison, good = pipeline.message(event("poison")), pipeline.message(event("good"))
+    report = pipeline.writer().write([poison, good], TIME_LEFT)
+    assert (report.events, report.failures) == (1, [poison.id])
+    given_up = replace(poison, receives=limits.RECEIVES_GIVEN_UP)
+    assert pipeline.writer().write([given_up], TIME_LEFT).failures == []
+    assert pipeline.queue.dead_letters[-1].reason is Reason.CRASHES_WRITER
+
+
+def test_a_commit_is_not_begun_that_might_outlive_the_function() -> None:
+    pipeline = opened()
+    report = pipeline.writer().write([pipeline.message(event())], DEADLINE_RESERVE_MS + 10)
+    assert report.events == 1
+    began = pipeline.effects.now()
+    pipeline.store.script = [BUSY] * 1_000
+    report = pipeline.writer().write([pipeline.message(event("e2"))], 60_000)
+    assert len(report.failures) == 1
+    assert pipeline.effects.now() - began <= 60_000 - DEADLINE_RESERVE_MS
