@@ -60,7 +60,6 @@ def of_roller(storage: Storage, queue: sqs.Queue) -> Sequence[iam.PolicyStatemen
             storage.window_tables_arn,
             "CreateTable",
             "DescribeTable",
-            "ListTagsOfResource",
             "PutItem",
             "Query",
             "UpdateItem",
@@ -89,7 +88,7 @@ def of_cleanup(storage: Storage, pipeline: str) -> Sequence[iam.PolicyStatement]
     """
     archives = storage.bucket.arn_for_objects(f"archive/{pipeline}/*")
     return [
-        _tables(storage.window_tables_arn, "DescribeTable", "ListTagsOfResource", "Scan"),
+        _tables(storage.window_tables_arn, "DescribeTable", "Scan"),
         _tag(storage.window_tables_arn, TAG_PROVEN),
         _tables(
             storage.window_tables_arn,

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from tallyroll.archive import is_complete, prefix_of
-from tallyroll.errors import ProofMismatch
+from tallyroll.errors import Missing, ProofMismatch
 from tallyroll.exporting import export
 from tallyroll.lifecycle import ROLLER_STEPS, Facts, Step
 from tallyroll.ports import Bucket, Catalog, Effects, Status, Store, Totals, Window
 from tallyroll.proof import prove
+from tallyroll.resources import TAG_PROVEN
 from tallyroll.settings import Settings
 from tallyroll.steps import DEADLINE_RESERVE_MS, Rolled, carry_out
 from tallyroll.windows import iso
 
 CLEANUP_STEPS = frozenset(Step) - ROLLER_STEPS
-PROVEN_TAG = "proven"
 
 
 class Cleanup:
@@ -69,7 +70,7 @@ class Cleanup:
             return Facts(exported=is_complete(self._bucket, window.archive))
         return Facts()
 
-    def _perform(self, step: Step, window: Window) -> Window | None:
+    def _perform(self, step: Step, window: Window) -> Window:
         match step:
             case Step.EXPORT:
                 return self._export(window)
@@ -86,7 +87,8 @@ class Cleanup:
                 return self._advance(window, Status.DROPPED)
 
     def _tag_proven(self, window: Window) -> None:
-        self._store.tag_table(window.table, {PROVEN_TAG: window.attempt or ""})
+        with suppress(Missing):  # deleted by another hand, now that nothing is lost with it
+            self._store.tag_table(window.table, {TAG_PROVEN: window.attempt or ""})
 
     def _export(self, window: Window) -> Window:
         """Begin an attempt under a prefix of its own, so that no run ever writes over another's
@@ -99,6 +101,7 @@ class Cleanup:
             window,
             Status.EXPORTING,
             attempt=attempt,
+            attempts=window.attempts + 1,
             archive=prefix_of(self._settings.name, window.id, attempt),
             problem=None,
         )

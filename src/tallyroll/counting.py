@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from tallyroll.errors import Missing, StoreError
+from tallyroll.limits import SKEW_MS_MAX
 from tallyroll.ports import Catalog, Effects, Status, Store, Totals, Window
 from tallyroll.settings import Settings
 from tallyroll.specs import Spec
@@ -16,6 +17,7 @@ from tallyroll.windows import WindowId, window_id
 
 WINDOWS_AT_ONCE = 16
 SPECS_PER_READ = 100
+DEADLINE_RESERVE_MS = 7_000  # one read that is under way: 1 s to connect and 5 s to answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,8 @@ class Aggregator:
         calendar = self._catalog.calendar()
         if calendar:
             calendar.grid.check_range(since, until)
-        count = self._read(key, since, until, now, now + time_left_ms)
+        reserve = min(DEADLINE_RESERVE_MS, time_left_ms // 3)
+        count = self._read(key, since, until, now, now + time_left_ms - reserve)
         self._remember(asked, count, now)
         return count
 
@@ -132,7 +135,7 @@ class Aggregator:
         if pointer is None:
             return {}
         begin = max(pointer.since, since or 0)
-        end = now + self._settings.skew_ms + 1 if until is None else until
+        end = now + SKEW_MS_MAX if until is None else until
         return {
             window.id: window
             for window in self._catalog.windows(begin, end)

@@ -210,39 +210,23 @@ class DynamoStore:
                 raise
 
     def describe_table(self, table: str) -> TableFacts | None:
-        """The table's status, tags and protection; None if it is not there.
+        """The table's status and protection; None if it is not there.
 
         Raises Refused for a status to which no pipeline leads (archived, key inaccessible).
         """
         try:
             facts = self._describe(table)
-            tags = self._tags(facts["TableArn"])
         except Missing:
             return None
         status = _STATUSES.get(facts["TableStatus"])
         if status is None:
             code = facts["TableStatus"]
             raise Refused(f"table {table} is in the status {code}", code)
-        return TableFacts(status, tags, bool(facts.get("DeletionProtectionEnabled")))
+        return TableFacts(status, bool(facts.get("DeletionProtectionEnabled")))
 
     def _describe(self, table: str) -> dict[str, Any]:
         facts: dict[str, Any] = self._caller.read("DescribeTable", TableName=table)["Table"]
         return facts
-
-    def _tags(self, arn: str) -> dict[str, str]:
-        tags: dict[str, str] = {}
-        more: dict[str, str] = {}
-        while True:
-            try:
-                reply = self._caller.read("ListTagsOfResource", ResourceArn=arn, **more)
-            except Refused as error:
-                if error.code != _NO_TAGS:
-                    raise
-                return {}
-            tags |= {tag["Key"]: tag["Value"] for tag in reply["Tags"]}
-            if not reply.get("NextToken"):
-                return tags
-            more = {"NextToken": reply["NextToken"]}
 
     def tag_table(self, table: str, tags: Mapping[str, str]) -> None:
         """TagResource; without effect where the engine knows no tags. Raises Missing."""
@@ -257,14 +241,18 @@ class DynamoStore:
                 raise
 
     def drop_table(self, table: str) -> None:
-        """Lift the protection, then DeleteTable. Raises Throttled while the table still changes."""
+        """Lift the protection, or delete what has none; the table changes for a while after each.
+
+        Raises Throttled while it does.
+        """
         try:
             facts = self._describe(table)
             if facts["TableStatus"] == "DELETING":
                 return
             if facts.get("DeletionProtectionEnabled"):
                 self._caller.read("UpdateTable", TableName=table, DeletionProtectionEnabled=False)
-            self._caller.read("DeleteTable", TableName=table)
+            else:
+                self._caller.read("DeleteTable", TableName=table)
         except Missing:
             return
         except Refused as error:

@@ -18,6 +18,9 @@ from tallyroll.specs import Spec
 from tallyroll.windows import Span, WindowId
 
 DRAIN_DATAPOINTS = 3  # how many ages, or how many empty counts, must agree
+AGES_LOOKED_BACK = 15  # periods of the age metric, which lags; an older age proves as much
+LEASE_DOUBLINGS_MAX = 7  # an export that fails for good is tried every 34 hours in the end
+SHUT = "shut"  # among a window's times: when all its gates were shut
 
 
 class Step(StrEnum):
@@ -26,6 +29,7 @@ class Step(StrEnum):
     MAKE_TABLE = "make-table"
     OPEN = "open"
     CLOSE = "close"
+    SHUT = "shut"
     SEAL = "seal"
     EXPORT = "export"
     PROVE = "prove"
@@ -34,7 +38,7 @@ class Step(StrEnum):
     FINISH = "finish"
 
 
-ROLLER_STEPS = frozenset({Step.MAKE_TABLE, Step.OPEN, Step.CLOSE, Step.SEAL})
+ROLLER_STEPS = frozenset({Step.MAKE_TABLE, Step.OPEN, Step.CLOSE, Step.SHUT, Step.SEAL})
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,23 +65,32 @@ def next_step(window: Window, facts: Facts, now: int, settings: Settings) -> Ste
             over = now > max(window.end, window.accept_until or 0)
             return Step.CLOSE if over and facts.drained else None
         case Status.CLOSING:
-            return Step.SEAL
+            shut_at = window.times.get(SHUT)
+            if shut_at is None:
+                return Step.SHUT
+            return Step.SEAL if now >= shut_at + settings.settle_ms else None
         case Status.SEALED:
             cold = now >= window.times[Status.SEALED] + settings.retention_ms
             return Step.EXPORT if cold else None
         case Status.EXPORTING:
             if facts.exported and not window.problem:
                 return Step.PROVE
-            given_up = now >= window.times[Status.EXPORTING] + settings.export_lease_ms
-            return Step.EXPORT if given_up else None
+            return Step.EXPORT if now >= _given_up_at(window, settings) else None
         case Status.PROVEN:
             return Step.DROP
         case Status.DROPPING:
             if facts.table is None:
                 return Step.FINISH
-            return None if facts.table is TableStatus.DELETING else Step.DELETE
+            settled = now >= window.times[Status.DROPPING] + settings.settle_ms
+            return Step.DELETE if settled and facts.table is TableStatus.ACTIVE else None
         case Status.DROPPED:
             return None
+
+
+def _given_up_at(window: Window, settings: Settings) -> int:
+    """When an export attempt is given up, ms: later with each, so that one in vain costs little."""
+    doublings = min(max(0, window.attempts - 1), LEASE_DOUBLINGS_MAX)
+    return window.times[Status.EXPORTING] + (settings.export_lease_ms << doublings)
 
 
 def drained(
@@ -101,9 +114,14 @@ def drained(
     if backlog.empty and empty_counts >= DRAIN_DATAPOINTS:
         return True
     newest = sorted(backlog.ages)[-DRAIN_DATAPOINTS:]
-    if len(newest) < DRAIN_DATAPOINTS or newest[-1][0] < now - 3 * settings.drain_period_ms:
+    if len(newest) < DRAIN_DATAPOINTS or newest[0][0] < now - ages_kept_ms(settings):
         return False
     return all(at - age > accept_until + settings.drain_margin_ms for at, age in newest)
+
+
+def ages_kept_ms(settings: Settings) -> int:
+    """How far back the queue's ages are asked for."""
+    return AGES_LOOKED_BACK * settings.drain_period_ms
 
 
 def to_make(

@@ -31,6 +31,7 @@ TS_MS_MAX = 253_402_300_799_999  # the year 9999, the last that a window id can 
 # Windows
 WINDOW_SECONDS_MIN = 1
 WINDOW_SECONDS_MAX = 366 * 86_400
+SKEW_MS_MAX = 86_400_000  # the most that a pipeline may allow events to lie ahead
 SERIES_SLOTS = 60  # a tally keeps its count per sixtieth of the window
 SHARDS_MAX = 10_000
 

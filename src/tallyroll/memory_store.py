@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tallyroll.amounts import format_amount, read_amount
-from tallyroll.errors import Missing, Refused, StateConflict
+from tallyroll.errors import Missing, StateConflict, Throttled
 from tallyroll.items import (
     Key,
     gate_item,
@@ -196,7 +196,11 @@ class MemoryStore:
         found = self._there(table)
         if found is None:
             return None
-        return TableFacts(self._status(found), dict(found.tags), found.protected)
+        return TableFacts(self._status(found), found.protected)
+
+    def tags(self, table: str) -> dict[str, str]:
+        """A table's tags. Raises KeyError if there is none."""
+        return dict(self._tables[table].tags)
 
     def tag_table(self, table: str, tags: Mapping[str, str]) -> None:
         """Add tags to a table. Raises Missing if there is none."""
@@ -211,7 +215,7 @@ class MemoryStore:
         if found is None or found.gone_at is not None:
             return
         if self._status(found) is TableStatus.CREATING:
-            raise Refused(f"table {table} is being made", "ResourceInUseException")
+            raise Throttled(f"table {table} is being made", "ResourceInUseException")
         found.protected = False
         found.gone_at = self._effects.now() + self._deleting_ms
         self._there(table)

@@ -112,7 +112,6 @@ class TableFacts:
     """What a store knows about a window table."""
 
     status: TableStatus
-    tags: Mapping[str, str]
     protected: bool
 
 
@@ -173,7 +172,9 @@ class Store(Protocol):
         ...
 
     def drop_table(self, table: str) -> None:
-        """Lift the deletion protection and begin to delete the table; fine if it is gone."""
+        """Lift the deletion protection or, where that is lifted, begin to delete the table; to be
+        repeated until it is gone.
+        """
         ...
 
 
@@ -210,8 +211,8 @@ class Window:
 
     `accept_from` and `accept_until` stand from opening on, and from the start for a past window
     that was opened on purpose. `shards` is the spec's N. `keys`, `events` and `amount` stand from
-    sealing on. `attempt` is the current export attempt, `archive` its prefix in the bucket, `items`
-    what the proof counted there, `problem` why the last attempt was not proven.
+    sealing on. `attempt` is the current export attempt, one of `attempts`, `archive` its prefix in
+    the bucket, `items` what the proof counted there, `problem` why the last was not proven.
     """
 
     id: WindowId
@@ -228,6 +229,7 @@ class Window:
     events: int | None = None
     amount: int | None = None
     attempt: str | None = None
+    attempts: int = 0
     archive: str | None = None
     items: int | None = None
     problem: str | None = None

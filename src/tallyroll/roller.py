@@ -7,9 +7,18 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from tallyroll.lifecycle import ROLLER_STEPS, Facts, Step, drained, freeze, to_make
+from tallyroll.errors import StoreError
+from tallyroll.lifecycle import (
+    ROLLER_STEPS,
+    SHUT,
+    Facts,
+    Step,
+    ages_kept_ms,
+    drained,
+    freeze,
+    to_make,
+)
 from tallyroll.ports import (
-    Backlog,
     Calendar,
     Catalog,
     Effects,
@@ -21,10 +30,10 @@ from tallyroll.ports import (
 )
 from tallyroll.sealing import seal
 from tallyroll.settings import Settings
+from tallyroll.specs import Spec
 from tallyroll.steps import DEADLINE_RESERVE_MS, Rolled, carry_out
 from tallyroll.windows import Grid, WindowId, table_name
 
-AGES_LOOKED_BACK = 10  # periods of the age metric
 AHEAD_LISTED_MS = 2 * 366 * 86_400_000  # more than any window that is made ahead starts ahead
 
 
@@ -46,23 +55,23 @@ class Roller:
         self._totals = totals
         self._queue = queue
         self._effects = effects
-        self._empty_counts = 0
+        self._empty_counts: dict[WindowId, int] = {}
 
     def run(self, time_left_ms: int) -> Rolled:
         """Do what is due, creation first, within `time_left_ms`. Raises StoreError if nothing
         can be read.
         """
         rolled = Rolled()
-        deadline = self._effects.now() + time_left_ms - DEADLINE_RESERVE_MS
         now = self._effects.now()
+        deadline = now + time_left_ms - DEADLINE_RESERVE_MS
         calendar = self._founded(now, rolled)
         pointer = self._catalog.live()
         since = pointer.since if pointer else calendar.genesis
         windows = self._catalog.windows(since, now + AHEAD_LISTED_MS)
-        windows += self._make_missing(calendar, windows, since, now)
-        windows.sort(key=lambda window: (window.status is not Status.CREATING, window.start))
+        windows += self._make_missing(calendar, windows, since, now, rolled)
+        windows.sort(key=_urgency)
         closable = [window for window in windows if self._over(window, now)]
-        facts = self._drain_facts(closable, now)
+        facts = self._drain_facts(closable, now, rolled)
         lived = [
             carry_out(
                 window,
@@ -76,7 +85,8 @@ class Roller:
             )
             for window in windows
         ]
-        if pointer:
+        # If the pointer's own window is not listed, a creation has moved it that is not seen whole.
+        if pointer and any(window.start == pointer.since for window in lived):
             alive = (window.start for window in lived if window.status is not Status.DROPPED)
             self._catalog.move_live(pointer, min(alive, default=pointer.since))
         current = calendar.grid.at(self._effects.now()).id
@@ -101,7 +111,12 @@ class Roller:
         return calendar
 
     def _make_missing(
-        self, calendar: Calendar, windows: Sequence[Window], since: int, now: int
+        self,
+        calendar: Calendar,
+        windows: Sequence[Window],
+        since: int,
+        now: int,
+        rolled: Rolled,
     ) -> list[Window]:
         spans = to_make(calendar, [window.id for window in windows], since, now, self._settings)
         made = []
@@ -113,30 +128,42 @@ class Roller:
                 end=span.end,
                 times={Status.CREATING: self._effects.now()},
             )
-            if self._catalog.create(window):
-                made.append(window)
+            try:
+                if self._catalog.create(window):
+                    made.append(window)
+            except StoreError as error:
+                rolled.problems.append(f"window {window.id} (not created): {error}")
         return made
 
     def _over(self, window: Window, now: int) -> bool:
-        return window.status is Status.OPEN and now > (window.accept_until or window.end)
+        return window.status is Status.OPEN and now > _accept_until(window)
 
-    def _drain_facts(self, closable: Sequence[Window], now: int) -> Mapping[WindowId, bool]:
+    def _drain_facts(
+        self, closable: Sequence[Window], now: int, rolled: Rolled
+    ) -> Mapping[WindowId, bool]:
         """Whether the queue is drained of each of these windows; asks the queue only if there is
-        one.
+        one. A queue that does not answer keeps windows from closing, and from nothing else.
         """
         if not closable:
-            self._empty_counts = 0
+            self._empty_counts = {}
             return {}
-        backlog: Backlog = self._queue.backlog(
-            now - AGES_LOOKED_BACK * self._settings.drain_period_ms
-        )
-        self._empty_counts = self._empty_counts + 1 if backlog.empty else 0
-        stragglers = self._catalog.stragglers([window.id for window in closable])
+        try:
+            backlog = self._queue.backlog(now - ages_kept_ms(self._settings))
+            stragglers = self._catalog.stragglers([window.id for window in closable])
+        except StoreError as error:
+            rolled.problems.append(f"the queue's backlog is not known: {error}")
+            self._empty_counts = {}
+            return {}
+        self._empty_counts = {
+            window.id: self._empty_counts.get(window.id, 0) + 1
+            for window in closable
+            if backlog.empty and now > _accept_until(window) + self._settings.drain_margin_ms
+        }
         return {
             window.id: drained(
-                window.accept_until or window.end,
+                _accept_until(window),
                 backlog,
-                self._empty_counts,
+                self._empty_counts.get(window.id, 0),
                 stragglers.get(window.id),
                 now,
                 self._settings,
@@ -150,7 +177,7 @@ class Roller:
             return Facts(table=table.status if table else None)
         return Facts(drained=drain.get(window.id, False))
 
-    def _perform(self, deadline: int, step: Step, window: Window) -> Window | None:
+    def _perform(self, deadline: int, step: Step, window: Window) -> Window:
         match step:
             case Step.MAKE_TABLE:
                 self._store.make_table(window.table, {"tallyroll": self._settings.name})
@@ -159,8 +186,12 @@ class Roller:
                 return self._open(window)
             case Step.CLOSE:
                 return self._advance(window, Status.CLOSING)
+            case Step.SHUT:
+                self._shut(window)
+                times = {**window.times, SHUT: self._effects.now()}
+                return self._catalog.advance(replace(window, times=times))
             case _:
-                spec = self._catalog.specs([window.id])[window.id]
+                spec = self._spec(window)
                 sealed = seal(spec, self._store, self._totals, self._effects, deadline)
                 return self._advance(
                     window,
@@ -182,6 +213,21 @@ class Roller:
             shards=spec.shards,
         )
 
+    def _shut(self, window: Window) -> None:
+        self._store.shut_gates(self._spec(window))
+
+    def _spec(self, window: Window) -> Spec:
+        return self._catalog.specs([window.id])[window.id]
+
     def _advance(self, window: Window, status: Status, **changes: Any) -> Window:
         times = {**window.times, status: self._effects.now()}
         return self._catalog.advance(replace(window, status=status, times=times, **changes))
+
+
+def _urgency(window: Window) -> tuple[bool, bool, int]:
+    """Creation first, regular windows before those of the past, the oldest first."""
+    return window.status is not Status.CREATING, window.accept_from is not None, window.start
+
+
+def _accept_until(window: Window) -> int:
+    return window.accept_until or window.end

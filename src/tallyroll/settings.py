@@ -14,7 +14,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
 from tallyroll.errors import SettingsError, UsageError
-from tallyroll.limits import SHARDS_MAX
+from tallyroll.limits import SHARDS_MAX, SKEW_MS_MAX
 from tallyroll.suffixes import strategy
 from tallyroll.windows import check_length
 
@@ -62,10 +62,13 @@ class Settings:
     roller_period_ms: int = _described(60_000, "how often the roller runs, ms")
     retention_ms: int = _described(259_200_000, "how long a window is kept after it was sealed, ms")
     visibility_ms: int = _described(360_000, "the event queue's visibility timeout, ms")
-    drain_period_ms: int = _described(60_000, "period of the queue's age metric, ms")
+    drain_period_ms: int = _described(
+        60_000, "period of the queue's age metric, ms; on AWS whole minutes"
+    )
     drain_margin_ms: int = _described(
         60_000, "by how much all that is queued must be newer than accept_until, ms"
     )
+    settle_ms: int = _described(60_000, "how long shut gates and tags are given to take effect, ms")
     export_lease_ms: int = _described(
         960_000, "after how long an export attempt without a manifest is given up, ms"
     )
@@ -134,13 +137,14 @@ _RANGES = (
     ("buckets", 1, 1_024),
     ("gates", 1, 4_096),
     ("accept_for_ms", 0, 366 * 86_400_000),
-    ("skew_ms", 0, 86_400_000),
+    ("skew_ms", 0, SKEW_MS_MAX),
     ("ahead_windows", 1, 48),
     ("roller_period_ms", 100, 3_600_000),
     ("retention_ms", 0, 10 * 366 * 86_400_000),
     ("visibility_ms", 1_000, 43_200_000),
     ("drain_period_ms", 1_000, 3_600_000),
     ("drain_margin_ms", 0, 3_600_000),
+    ("settle_ms", 0, 3_600_000),
     ("export_lease_ms", 1_000, 86_400_000),
     ("export_segments", 1, 1_000),
     ("transactions_at_once", 1, 256),

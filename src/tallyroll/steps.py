@@ -32,7 +32,7 @@ def carry_out(
     window: Window,
     mine: AbstractSet[Step],
     facts_of: Callable[[Window], Facts],
-    perform: Callable[[Step, Window], Window | None],
+    perform: Callable[[Step, Window], Window],
     effects: Effects,
     settings: Settings,
     deadline: int,
@@ -44,19 +44,20 @@ def carry_out(
     `perform` gives the window's new state, or None if the step has to go on in a later run. An
     error ends this window's turn only: the next run takes it up where its state says.
     """
+    last: Step | None = None
     try:
         while effects.now() < deadline:
             step = next_step(window, facts_of(window), effects.now(), settings)
-            if step is None or step not in mine:
+            if step is None or step not in mine or step is last:
                 return window
-            changed = perform(step, window)
+            window, last = perform(step, window), step
             rolled.steps[step] += 1
-            if changed is None:
-                return window
-            window = changed
     except StateConflict:
         _log.info("window %s: another run was faster", window.id)
     except (StoreError, OutOfTime, ProofMismatch) as error:
         rolled.mismatches += isinstance(error, ProofMismatch)
         rolled.problems.append(f"window {window.id} ({window.status}): {error}")
+    except Exception as error:  # noqa: BLE001  (one window must not keep all others from their turn)
+        _log.exception("window %s: unexpected", window.id)
+        rolled.problems.append(f"window {window.id} ({window.status}): unexpected: {error!r}")
     return window

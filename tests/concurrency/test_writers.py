@@ -73,6 +73,7 @@ def test_a_window_closed_in_the_middle(crowd: Crowd) -> None:
         if counted > few // 4 and state and state.status is Status.OPEN:
             state = crowd.made.catalog.advance(replace(state, status=Status.CLOSING))
             effects = crowd.made.effects
+            crowd.made.store.shut_gates(crowd.spec)
             deadline = effects.now() + TIME_LEFT_MS
             sealed.append(seal(crowd.spec, crowd.made.store, crowd.made.totals, effects, deadline))
             crowd.made.catalog.advance(replace(state, status=Status.SEALED))

@@ -32,7 +32,7 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
     else:
         endpoint = request.getfixturevalue("dynamodb_endpoint")
         monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", endpoint)
-        yield _on_aws("dynamodb-local", SystemEffects(), knows_tags=False)
+        yield _on_aws("dynamodb-local", SystemEffects())
 
 
 def _in_memory() -> Engine:
@@ -42,9 +42,7 @@ def _in_memory() -> Engine:
     return Engine("memory", "memory", effects, store, catalog, MemoryTotals())
 
 
-def _on_aws(
-    name: str, effects: Effects, *, knows_tags: bool = True, bounds_numbers: bool = True
-) -> Engine:
+def _on_aws(name: str, effects: Effects, *, bounds_numbers: bool = True) -> Engine:
     settings = Settings(name=f"t{uuid4().hex[:12]}")
     resources = declare(settings)
     client = make_client("dynamodb")
@@ -58,6 +56,5 @@ def _on_aws(
         store=made.store,
         catalog=made.catalog,
         totals=made.totals,
-        knows_tags=knows_tags,
         bounds_numbers=bounds_numbers,
     )

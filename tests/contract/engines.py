@@ -45,7 +45,6 @@ class Engine:
     store: Store
     catalog: Catalog
     totals: Totals
-    knows_tags: bool = True
     bounds_numbers: bool = True
 
     def spec(self, *, shards: int = 4, stripes_min: int = 8, gates: int = 3) -> Spec:

@@ -58,6 +58,7 @@ SETTINGS = Settings(
     visibility_ms=20_000,
     drain_period_ms=10_000,
     drain_margin_ms=5_000,
+    settle_ms=4_000,
     export_lease_ms=90_000,
     export_segments=2,
     transactions_at_once=3,

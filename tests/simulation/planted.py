@@ -12,8 +12,8 @@ import pytest
 
 import tallyroll.cleanup
 import tallyroll.commits
+import tallyroll.placing
 import tallyroll.sealing
-import tallyroll.writer
 from tallyroll.errors import StoreError
 from tallyroll.items import gate_item, record_item
 from tallyroll.memory import MemoryStore
@@ -97,14 +97,14 @@ def unknown_taken_for_success(patch: Patch) -> None:
 
 
 def window_by_processing_time(patch: Patch) -> None:
-    place, clock = Writer._place, {"now": 0}
+    write, clock = Writer.write, {"now": 0}
 
-    def placed(self: Any, cases: Any) -> None:
+    def written(self: Any, messages: Any, time_left_ms: int) -> Any:
         clock["now"] = self._effects.now()
-        place(self, cases)
+        return write(self, messages, time_left_ms)
 
-    patch.setattr(Writer, "_place", placed)
-    patch.setattr(tallyroll.writer, "event_time", lambda envelope, sent: clock["now"])
+    patch.setattr(Writer, "write", written)
+    patch.setattr(tallyroll.placing, "event_time", lambda envelope, sent: clock["now"])
 
 
 def rejects_acknowledged_before_sent(patch: Patch) -> None:
@@ -133,17 +133,16 @@ def tallies_listed_before_the_gates_are_shut(patch: Patch) -> None:
 
     def hasty(spec: Spec, store: Any, totals: Any, effects: Any, deadline: int) -> Any:
         listed = {number: store.bucket(spec, number) for number in range(1, spec.buckets + 1)}
+        store.shut_gates(spec)
 
         class Stale:
-            def shut_gates(self, spec: Spec) -> None:
-                store.shut_gates(spec)
-
             def bucket(self, spec: Spec, number: int) -> Any:
                 return listed[number]
 
         return seal(spec, Stale(), totals, effects, deadline)  # type: ignore[arg-type]
 
     patch.setattr("tallyroll.roller.seal", hasty)
+    patch.setattr("tallyroll.roller.Roller._shut", lambda self, window: None)
 
 
 def gates_opened_blindly(patch: Patch) -> None:

@@ -50,7 +50,7 @@ class SimStore(MemoryStore):
         if facts and facts.protected:
             window = self._system.catalog.window(table.rpartition("-")[2])
             items = self.weighed(table)
-            self._system.oracle.on_drop(window, items, facts.tags, self._system.bucket)
+            self._system.oracle.on_drop(window, items, self.tags(table), self._system.bucket)
         super().drop_table(table)
 
     def open_gate(self, spec: Spec, number: int) -> None:

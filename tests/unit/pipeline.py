@@ -98,7 +98,7 @@ class PickyQueue(MemoryQueue):
         return taken
 
 
-SMALL = Settings(shards=4, stripes_min=8, buckets=4, gates=4, export_segments=2)
+SMALL = Settings(shards=4, stripes_min=8, buckets=4, gates=4, export_segments=2, settle_ms=0)
 
 
 @dataclass

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tallyroll import archive
-from tallyroll.cleanup import CLEANUP_STEPS, PROVEN_TAG
+from tallyroll.cleanup import CLEANUP_STEPS
 from tallyroll.errors import StateConflict, Unknown
 from tallyroll.lifecycle import ROLLER_STEPS, Step
 from tallyroll.memory import MemoryBucket
@@ -39,15 +39,12 @@ def run(pipeline: Pipeline) -> Rolled:
 
 
 def tags(pipeline: Pipeline) -> Mapping[str, str]:
-    facts = pipeline.store.describe_table(pipeline.state(COLD).table)
-    assert facts
-    return facts.tags
+    return pipeline.store.tags(pipeline.state(COLD).table)
 
 
 def test_cleanup_and_roller_share_out_all_steps() -> None:
     assert {*CLEANUP_STEPS, *ROLLER_STEPS} == set(Step)
     assert not CLEANUP_STEPS & ROLLER_STEPS
-    assert PROVEN_TAG == TAG_PROVEN
 
 
 def test_a_cold_window_is_exported_proven_and_dropped() -> None:
@@ -96,12 +93,12 @@ def test_the_tag_is_set_before_the_drop(monkeypatch: pytest.MonkeyPatch) -> None
 
     def tag(table: str, given: Mapping[str, str]) -> None:
         assert pipeline.state(COLD).status in (Status.PROVEN, Status.DROPPING)
-        done.append(f"tag {given[PROVEN_TAG]}")
+        done.append(f"tag {given[TAG_PROVEN]}")
         tag_table(table, given)
 
     def drop(table: str) -> None:
         assert pipeline.state(COLD).status is Status.DROPPING
-        assert tags(pipeline)[PROVEN_TAG] == pipeline.state(COLD).attempt
+        assert tags(pipeline)[TAG_PROVEN] == pipeline.state(COLD).attempt
         done.append("drop")
         drop_table(table)
 
@@ -139,7 +136,7 @@ def test_an_archive_that_does_not_agree_is_never_dropped(monkeypatch: pytest.Mon
     window = pipeline.state(COLD)
     assert (window.status, window.table in pipeline.store.tables()) == (Status.EXPORTING, True)
     assert "truncated" in (window.problem or "")
-    assert PROVEN_TAG not in tags(pipeline)
+    assert TAG_PROVEN not in tags(pipeline)
     # the same archive is not tried again; a new attempt begins after the lease
     pipeline.effects.pass_by(SMALL.export_lease_ms - 1)
     assert run(pipeline).steps.total() == 0
@@ -236,3 +233,23 @@ def test_without_time_nothing_is_begun() -> None:
     rolled = pipeline.cleanup().run(time_left_ms=5_000)
     assert rolled.steps.total() == 0
     assert rolled.states[Status.SEALED] == 1
+
+
+def test_a_proven_table_that_another_hand_deleted_is_done_with() -> None:
+    pipeline = sealed()
+    table = pipeline.state(COLD).table
+    pipeline.move(Status.PROVEN, COLD)
+    pipeline.store.drop_table(table)
+    run(pipeline)
+    assert pipeline.state(COLD).status is Status.DROPPED
+
+
+def test_tags_are_given_time_before_the_drop() -> None:
+    pipeline = sealed()
+    pipeline.settings = replace(pipeline.settings, settle_ms=60_000)
+    run(pipeline)
+    assert pipeline.state(COLD).status is Status.DROPPING
+    assert pipeline.store.describe_table(pipeline.state(COLD).table)
+    pipeline.effects.pass_by(60_000)
+    run(pipeline)
+    assert pipeline.state(COLD).status is Status.DROPPED

@@ -5,7 +5,16 @@ from itertools import product
 
 import pytest
 
-from tallyroll.lifecycle import Facts, Step, drained, freeze, next_step, to_make
+from tallyroll.lifecycle import (
+    AGES_LOOKED_BACK,
+    SHUT,
+    Facts,
+    Step,
+    drained,
+    freeze,
+    next_step,
+    to_make,
+)
 from tallyroll.ports import Backlog, Calendar, Status, TableStatus, Window
 from tallyroll.settings import Settings
 from tallyroll.windows import Grid
@@ -16,6 +25,7 @@ ACCEPT_UNTIL = START + 2 * HOUR
 LEAD = SETTINGS.freeze_lead_ms
 RETENTION = SETTINGS.retention_ms
 LEASE = SETTINGS.export_lease_ms
+SETTLE = SETTINGS.settle_ms
 ENTERED = START + 3 * HOUR  # when each state began
 TABLES = (None, *TableStatus)
 
@@ -40,6 +50,7 @@ def due(state: Window, now: int, facts: Facts = Facts()) -> Step | None:  # noqa
 CREATING = window(Status.CREATING)
 OPEN = window(Status.OPEN, ACCEPT_UNTIL)
 EXPORTING = window(Status.EXPORTING)
+SHUT_UP = replace(window(Status.CLOSING), times={Status.CLOSING: ENTERED, SHUT: ENTERED})
 TABLE = [
     # creating: a table first, and the spec no earlier than the lead
     *((CREATING, START - 9 * HOUR, Facts(table=None), step) for step in [Step.MAKE_TABLE]),
@@ -57,7 +68,9 @@ TABLE = [
     (window(Status.OPEN, START), START + HOUR + 1, Facts(drained=True), Step.CLOSE),
     (window(Status.OPEN), START + HOUR + 1, Facts(drained=True), Step.CLOSE),
     # closing
-    (window(Status.CLOSING), START, Facts(), Step.SEAL),
+    (window(Status.CLOSING), ENTERED, Facts(), Step.SHUT),
+    (SHUT_UP, ENTERED + SETTLE - 1, Facts(), None),
+    (SHUT_UP, ENTERED + SETTLE, Facts(), Step.SEAL),
     # sealed: until it is cold
     (window(Status.SEALED), ENTERED + RETENTION - 1, Facts(), None),
     (window(Status.SEALED), ENTERED + RETENTION, Facts(), Step.EXPORT),
@@ -68,13 +81,19 @@ TABLE = [
     (EXPORTING, ENTERED + LEASE, Facts(), Step.EXPORT),
     (window(Status.EXPORTING, problem="gates"), ENTERED, Facts(exported=True), None),
     (window(Status.EXPORTING, problem="gates"), ENTERED + LEASE, Facts(exported=True), Step.EXPORT),
+    # ... which doubles with each attempt, up to a bound
+    (replace(EXPORTING, attempts=1), ENTERED + LEASE, Facts(), Step.EXPORT),
+    (replace(EXPORTING, attempts=3), ENTERED + 4 * LEASE - 1, Facts(), None),
+    (replace(EXPORTING, attempts=3), ENTERED + 4 * LEASE, Facts(), Step.EXPORT),
+    (replace(EXPORTING, attempts=99), ENTERED + 128 * LEASE, Facts(), Step.EXPORT),
     # the end
     (window(Status.PROVEN), START, Facts(), Step.DROP),
     (window(Status.DROPPING), START, Facts(table=None), Step.FINISH),
-    (window(Status.DROPPING), START, Facts(table=TableStatus.ACTIVE), Step.DELETE),
-    (window(Status.DROPPING), START, Facts(table=TableStatus.UPDATING), Step.DELETE),
-    (window(Status.DROPPING), START, Facts(table=TableStatus.CREATING), Step.DELETE),
-    (window(Status.DROPPING), START, Facts(table=TableStatus.DELETING), None),
+    (window(Status.DROPPING), ENTERED + SETTLE - 1, Facts(table=TableStatus.ACTIVE), None),
+    (window(Status.DROPPING), ENTERED + SETTLE, Facts(table=TableStatus.ACTIVE), Step.DELETE),
+    (window(Status.DROPPING), ENTERED + SETTLE, Facts(table=TableStatus.UPDATING), None),
+    (window(Status.DROPPING), ENTERED + SETTLE, Facts(table=TableStatus.CREATING), None),
+    (window(Status.DROPPING), ENTERED + SETTLE, Facts(table=TableStatus.DELETING), None),
     (window(Status.DROPPED), START + 1000 * HOUR, Facts(drained=True, exported=True), None),
 ]
 
@@ -87,7 +106,7 @@ def test_the_step_that_is_due(state: Window, now: int, facts: Facts, step: Step 
 ALLOWED = {
     Status.CREATING: {None, Step.MAKE_TABLE, Step.OPEN},
     Status.OPEN: {None, Step.CLOSE},
-    Status.CLOSING: {Step.SEAL},
+    Status.CLOSING: {None, Step.SHUT, Step.SEAL},
     Status.SEALED: {None, Step.EXPORT},
     Status.EXPORTING: {None, Step.EXPORT, Step.PROVE},
     Status.PROVEN: {Step.DROP},
@@ -98,12 +117,19 @@ ALLOWED = {
 
 def test_every_state_takes_its_own_steps_and_no_others_whatever_the_facts() -> None:
     taken: dict[Status, set[Step | None]] = {status: set() for status in Status}
-    times = (START - HOUR, START, ACCEPT_UNTIL + 1, ENTERED + LEASE, ENTERED + RETENTION)
+    times = (
+        START - HOUR,
+        START,
+        ACCEPT_UNTIL + 1,
+        ENTERED + LEASE,
+        ENTERED + RETENTION,
+    )
     for status, table, now in product(Status, TABLES, times):
         for is_drained, exported, problem in product((False, True), (False, True), (None, "x")):
             facts = Facts(table, is_drained, exported)
             state = window(status, ACCEPT_UNTIL, problem)
             taken[status].add(due(state, now, facts))
+            taken[status].add(due(replace(state, times={**state.times, SHUT: START}), now, facts))
     assert taken == ALLOWED
     assert {step for steps in taken.values() for step in steps if step} == set(Step)
 
@@ -154,7 +180,7 @@ def test_the_margin_belongs_to_the_window() -> None:
         ages(SECOND, SECOND),
         ages(20 * MINUTE, SECOND, SECOND),
         ages(SECOND, SECOND, 20 * MINUTE),
-        ages(SECOND, SECOND, SECOND, newest_at=LATER - 3 * PERIOD - 1),
+        ages(SECOND, SECOND, SECOND, newest_at=LATER - (AGES_LOOKED_BACK - 2) * PERIOD - 1),
     ],
 )
 def test_unknown_is_not_drained(backlog: Backlog) -> None:

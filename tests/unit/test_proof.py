@@ -21,6 +21,7 @@ def exported(events: int = 5) -> tuple[Pipeline, Window]:
     bodies = [{"id": f"e{n}", "key": f"k{n % 3}", "ts": NOW, "value": n} for n in range(events)]
     pipeline.write(*bodies)
     deadline = NOW + 60 * SECOND
+    pipeline.store.shut_gates(pipeline.spec())
     sealed = seal(pipeline.spec(), pipeline.store, pipeline.totals, pipeline.effects, deadline)
     window = replace(
         pipeline.state(),

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tallyroll.errors import Reason, Unknown
+from tallyroll.history import open_past
 from tallyroll.lifecycle import Step
 from tallyroll.ports import Calendar, Status
 from tallyroll.specs import Spec
@@ -53,7 +54,7 @@ def test_tables_are_protected_and_tagged() -> None:
     facts = pipeline.store.describe_table(f"tallyroll-{WINDOW}")
     assert facts
     assert facts.protected
-    assert facts.tags == {"tallyroll": "tallyroll"}
+    assert pipeline.store.tags(f"tallyroll-{WINDOW}") == {"tallyroll": "tallyroll"}
 
 
 def test_a_window_opens_when_its_spec_may_be_frozen() -> None:
@@ -142,7 +143,7 @@ def test_creation_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline.store, "shut_gates", shut)
     monkeypatch.setattr(pipeline.store, "make_table", make)
     roller = pipeline.roller()
-    roller._empty_counts = 2
+    roller._empty_counts = {hour(6): 2, hour(7): 2, hour(8): 2}
     roller.run(TIME_LEFT)
     assert done == ["make", "make", "make", "shut", "shut", "shut"]
 
@@ -179,7 +180,7 @@ def test_a_window_is_closed_when_the_queue_was_found_empty_three_times() -> None
     pipeline.writer().write([pipeline.message({"key": "k"}, sent=NOW - 2 * HOUR)], TIME_LEFT)
     roller = pipeline.roller()
     assert [roller.run(TIME_LEFT).steps.total() for _ in range(2)] == [0, 0]
-    assert roller.run(TIME_LEFT).steps == {Step.CLOSE: 1, Step.SEAL: 1}
+    assert roller.run(TIME_LEFT).steps == {Step.CLOSE: 1, Step.SHUT: 1, Step.SEAL: 1}
     window = pipeline.state(hour(6))
     assert (window.status, window.keys, window.events, window.amount) == (
         Status.SEALED,
@@ -199,7 +200,7 @@ def test_a_message_in_the_queue_keeps_a_window_open() -> None:
     pipeline.queue.send("{}")
     assert [roller.run(TIME_LEFT).steps.total() for _ in range(3)] == [0, 0, 0]
     pipeline.queue.delete(pipeline.queue.receive()[0].receipt)
-    assert [roller.run(TIME_LEFT).steps.total() for _ in range(3)] == [0, 0, 2]
+    assert [roller.run(TIME_LEFT).steps.total() for _ in range(3)] == [0, 0, 3]
 
 
 def test_empty_counts_are_in_a_row_and_of_this_closing() -> None:
@@ -240,14 +241,76 @@ def test_a_straggler_note_keeps_a_window_open() -> None:
     for _ in range(5):
         assert roller.run(TIME_LEFT).steps.total() == 0
     pipeline.effects.pass_by(2 * SMALL.visibility_ms)
-    assert roller.run(TIME_LEFT).steps == {Step.CLOSE: 1, Step.SEAL: 1}
+    assert roller.run(TIME_LEFT).steps == {Step.CLOSE: 1, Step.SHUT: 1, Step.SEAL: 1}
 
 
 def test_sealing_that_was_interrupted_goes_on() -> None:
     pipeline = opened()
     pipeline.move(Status.CLOSING, hour(6))
-    assert run(pipeline).steps == {Step.SEAL: 1}
+    assert run(pipeline).steps == {Step.SHUT: 1, Step.SEAL: 1}
     assert pipeline.state(hour(6)).status is Status.SEALED
+
+
+def test_shut_gates_are_given_time_before_the_tallies_are_listed() -> None:
+    """A query beside a transaction may show it in part until it is answered."""
+    pipeline = opened(replace(SMALL, settle_ms=60_000))
+    pipeline.move(Status.CLOSING, hour(6))
+    assert run(pipeline).steps == {Step.SHUT: 1}
+    pipeline.effects.pass_by(59_999)
+    assert run(pipeline).steps.total() == 0
+    pipeline.effects.pass_by(1)
+    assert run(pipeline).steps == {Step.SEAL: 1}
+
+
+def test_a_queue_that_does_not_answer_stops_no_creation(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = opened()
+
+    def silent(since: int) -> object:
+        raise Unknown("no answer")
+
+    monkeypatch.setattr(pipeline.queue, "backlog", silent)
+    roller = pipeline.roller()
+    for _ in range(3 * 60):
+        pipeline.effects.pass_by(MINUTE)
+        rolled = roller.run(TIME_LEFT)
+        assert any("no answer" in problem for problem in rolled.problems)
+        assert not rolled.next_missing
+    assert pipeline.state(hour(6)).status is Status.OPEN
+
+
+def test_empty_counts_are_each_windows_own() -> None:
+    """One that waits for its stragglers must not lend its counts to one that just ended."""
+    pipeline = opened()
+    roller = pipeline.roller()
+    pipeline.effects.pass_by(29 * MINUTE)
+    for _ in range(4):
+        pipeline.catalog.note_straggler(hour(6), pipeline.effects.now())
+        roller.run(TIME_LEFT)
+        pipeline.effects.pass_by(15_001)
+    assert pipeline.effects.now() > pipeline.spec(hour(7)).accept_until
+    roller.run(TIME_LEFT)
+    assert pipeline.state(hour(7)).status is Status.OPEN
+
+
+def test_past_windows_do_not_delay_regular_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = Pipeline()
+    run(pipeline)
+    calendar = pipeline.catalog.calendar()
+    assert calendar
+    past = (START - 5 * HOUR, START - 2 * HOUR)
+    open_past(pipeline.catalog, calendar, "tallyroll", *past, NOW, 24 * HOUR)
+    made: list[str] = []
+    make_table = pipeline.store.make_table
+    pipeline.effects.pass_by(HOUR)
+
+    def make(table: str, tags: dict[str, str]) -> None:
+        made.append(table)
+        make_table(table, tags)
+
+    monkeypatch.setattr(pipeline.store, "make_table", make)
+    run(pipeline)
+    assert made[0] == f"tallyroll-{hour(11)}"
+    assert len(made) == 4
 
 
 # --- trouble, time and the live pointer

@@ -20,6 +20,7 @@ def counted() -> Pipeline:
 
 def sealed(pipeline: Pipeline, seconds: int = 60) -> Sealed:
     deadline = NOW + seconds * SECOND
+    pipeline.store.shut_gates(pipeline.spec())
     return seal(pipeline.spec(), pipeline.store, pipeline.totals, pipeline.effects, deadline)
 
 

@@ -59,13 +59,14 @@ def test_a_faster_run_is_no_problem() -> None:
     assert carried(failing(StateConflict("other"))) == (CREATING, Rolled())
 
 
-def test_what_nobody_expects_is_not_swallowed() -> None:
-    with pytest.raises(ZeroDivisionError):
-        carried(failing(ZeroDivisionError()))
+def test_what_nobody_expects_is_told_and_keeps_no_other_window_from_its_turn() -> None:
+    window, rolled = carried(failing(ZeroDivisionError("oops")))
+    assert window is CREATING
+    assert rolled.problems == [f"window {WINDOW} (creating): unexpected: ZeroDivisionError('oops')"]
 
 
-def test_a_step_that_has_to_go_on_later() -> None:
-    window, rolled = carried(lambda step, window: None)
+def test_a_step_that_is_still_due_after_it_was_done_goes_on_in_a_later_run() -> None:
+    window, rolled = carried(lambda step, window: window)
     assert (window, rolled.steps) == (CREATING, {Step.OPEN: 1})
 
 
