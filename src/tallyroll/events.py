@@ -11,6 +11,7 @@ Fields that are not named here are kept out and are no error. Whatever can never
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -22,6 +23,7 @@ from tallyroll.errors import Reason, Rejected
 
 DIGEST_VERSION = b"\x01"
 ENVELOPE_VERSION = 1
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}]', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +63,29 @@ def load_json(text: str) -> Any:
     """The JSON value in `text`, floats as JsonFloat. Raises Rejected (not-json), also for NaN and
     Infinity.
     """
+    if _nesting(text) > limits.NESTING_MAX:
+        raise Rejected(Reason.NOT_JSON, f"nested more than {limits.NESTING_MAX} deep")
     try:
         return json.loads(text, parse_float=JsonFloat, parse_constant=_no_constant)
     except RecursionError:
         raise Rejected(Reason.NOT_JSON, "nested too deeply") from None
     except ValueError as error:
         raise Rejected(Reason.NOT_JSON, f"{error}: {shown(text)}") from None
+
+
+def _nesting(text: str) -> int:
+    """How deep a JSON text's brackets go, strings left out; exact if there are over 100."""
+    opened = text.count("[") + text.count("{")
+    if opened <= limits.NESTING_MAX:
+        return opened
+    depth = deepest = 0
+    for bracket in _BRACKETS.finditer(text):
+        if (mark := bracket[0]) in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif mark in "]}":
+            depth -= 1
+    return deepest
 
 
 def _no_constant(name: str) -> None:

@@ -25,6 +25,7 @@ VALUE_BOUND = (
     10**VALUE_DIGITS_MAX
 )  # |value| must be below: 38 digits [ddb] then hold 10^14 of the largest values
 PACKET_BYTES_MAX = 256 * 1024
+NESTING_MAX = 100  # Python versions differ in how deep they can read
 TS_MS_MIN = 10**11  # 1973 in ms; anything below is taken for seconds
 TS_MS_MAX = 253_402_300_799_999  # the year 9999, the last that a window id can name
 

@@ -22,6 +22,7 @@ from tallyroll.ports import (
     Calendar,
     Catalog,
     Effects,
+    LivePointer,
     Queue,
     Status,
     Store,
@@ -32,7 +33,7 @@ from tallyroll.sealing import seal
 from tallyroll.settings import Settings
 from tallyroll.specs import Spec
 from tallyroll.steps import DEADLINE_RESERVE_MS, Rolled, carry_out
-from tallyroll.windows import Grid, WindowId, table_name
+from tallyroll.windows import Grid, WindowId, table_name, window_id
 
 AHEAD_LISTED_MS = 2 * 366 * 86_400_000  # more than any window that is made ahead starts ahead
 
@@ -85,10 +86,8 @@ class Roller:
             )
             for window in windows
         ]
-        # If the pointer's own window is not listed, a creation has moved it that is not seen whole.
-        if pointer and any(window.start == pointer.since for window in lived):
-            alive = (window.start for window in lived if window.status is not Status.DROPPED)
-            self._catalog.move_live(pointer, min(alive, default=pointer.since))
+        if pointer:
+            self._move_live(calendar, pointer, lived, now)
         current = calendar.grid.at(self._effects.now()).id
         rolled.states.update(window.status for window in lived)
         rolled.next_missing = not any(
@@ -132,8 +131,25 @@ class Roller:
                 if self._catalog.create(window):
                     made.append(window)
             except StoreError as error:
+                # In order and without gaps: none is looked for before the first that stands.
                 rolled.problems.append(f"window {window.id} (not created): {error}")
+                break
         return made
+
+    def _move_live(
+        self, calendar: Calendar, pointer: LivePointer, lived: Sequence[Window], now: int
+    ) -> None:
+        """Move the live pointer to the oldest window that is not dropped, past no gap.
+
+        A window that could not be created must still be found missing by the next run; and if the
+        pointer's own window is not listed, a creation has moved it that is not seen whole yet.
+        """
+        known = [window.id for window in lived]
+        gaps = to_make(calendar, known, pointer.since, now, self._settings)
+        if gaps or window_id(pointer.since) not in known:
+            return
+        alive = (window.start for window in lived if window.status is not Status.DROPPED)
+        self._catalog.move_live(pointer, min(alive, default=pointer.since))
 
     def _over(self, window: Window, now: int) -> bool:
         return window.status is Status.OPEN and now > _accept_until(window)

@@ -7,7 +7,7 @@ import pytest
 
 from tallyroll.errors import Reason, Rejected
 from tallyroll.events import Event, Packet, canonical, decode, digest, load_json
-from tallyroll.limits import TS_MS_MAX, TS_MS_MIN
+from tallyroll.limits import NESTING_MAX, TS_MS_MAX, TS_MS_MIN
 from tests.unit.pipeline import NOW
 
 DEEP = 100_000
@@ -108,6 +108,14 @@ def test_what_can_never_count_is_rejected_with_its_reason(body: str, reason: Rea
         decode(body)
     assert rejected.value.reason is reason
     assert 0 < len(rejected.value.detail) < 300
+
+
+def test_the_same_depth_is_the_limit_on_every_python() -> None:
+    deep = "[" * (NESTING_MAX - 1) + "]" * (NESTING_MAX - 1)
+    assert isinstance(decode(event(f'"payload": {deep}')), Event)
+    with pytest.raises(Rejected, match="nested more than 100 deep"):
+        decode(event(f'"payload": [{deep}]'))
+    assert isinstance(decode(event('"payload": "' + "[" * 500 + '\\""')), Event)
 
 
 @pytest.mark.parametrize("name", ["key", "id", "ts", "value", "payload", "v", "events"])

@@ -7,7 +7,7 @@ import pytest
 from tallyroll.errors import Reason, Unknown
 from tallyroll.history import open_past
 from tallyroll.lifecycle import Step
-from tallyroll.ports import Calendar, Status
+from tallyroll.ports import Calendar, Status, Window
 from tallyroll.specs import Spec
 from tallyroll.steps import Rolled
 from tallyroll.windows import Grid
@@ -311,6 +311,33 @@ def test_past_windows_do_not_delay_regular_ones(monkeypatch: pytest.MonkeyPatch)
     run(pipeline)
     assert made[0] == f"tallyroll-{hour(11)}"
     assert len(made) == 4
+
+
+def test_the_live_pointer_passes_no_window_that_could_not_be_created(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pipeline = opened()
+    create = pipeline.catalog.create
+
+    def unlucky(window: Window) -> bool:
+        if window.id == hour(11):
+            raise Unknown("no answer")
+        return create(window)
+
+    monkeypatch.setattr(pipeline.catalog, "create", unlucky)
+    pipeline.effects.pass_by(4 * HOUR)
+    roller = pipeline.roller()
+    for _ in range(10):
+        rolled = roller.run(TIME_LEFT)
+        pipeline.effects.pass_by(MINUTE)
+    assert any("not created" in problem for problem in rolled.problems)
+    for window in pipeline.catalog.windows(0, 10**14):
+        if window.status.sealed:
+            pipeline.move(Status.DROPPED, window.id)
+    roller.run(TIME_LEFT)
+    monkeypatch.setattr(pipeline.catalog, "create", create)
+    roller.run(TIME_LEFT)
+    assert pipeline.catalog.window(hour(11))
 
 
 # --- trouble, time and the live pointer
