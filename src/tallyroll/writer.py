@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 
 from tallyroll import limits
 from tallyroll.caches import CachedCatalog
@@ -96,11 +96,14 @@ class Writer:
 
     def _give_up(self, cases: Sequence[Case]) -> None:
         """Reject what seems to crash the writer again and again, unless it is stored already."""
-        for case in cases:
-            if case.message.receives >= limits.RECEIVES_GIVEN_UP and not case.fate:
-                stored, known = self._find(case)
-                detail = f"received {case.message.receives} times and still not counted: {known}"
-                self._judge(case, stored, Reason.CRASHES_WRITER, detail)
+        hopeless = [
+            case
+            for case in cases
+            if case.message.receives >= limits.RECEIVES_GIVEN_UP and not case.fate
+        ]
+        for case, stored, known in self._find(hopeless):
+            detail = f"received {case.message.receives} times and still not counted: {known}"
+            _judge(case, stored, Reason.CRASHES_WRITER, detail)
 
     def _count(self, cases: Sequence[Case], report: Report, deadline: int) -> None:
         """Collapse duplicates, commit, and give every placed message its fate."""
@@ -112,10 +115,8 @@ class Writer:
         again = [case for case in keepers.values() if case.message.receives > 1]
         commits = [
             commit
-            for group in (
-                fresh,
-                again,
-            )  # likely duplicates among themselves, so that they cancel no clean ones
+            # Likely duplicates among themselves, so that they cancel no clean ones.
+            for group in (fresh, again)
             for spec, records in _by_window(group)
             for commit in plan(spec, records)
         ]
@@ -139,48 +140,55 @@ class Writer:
             return
         windows = {case.spec.window: None for case in shut_out if case.spec}
         states = {window: self._catalog.window(window) for window in windows}
-        jobs = []
+        sealed = []
         for case in shut_out:
             assert case.spec
             state = states[case.spec.window]
             if state and state.status.sealed:
-                jobs.append(partial(self._look_up, case, state.status))
-            else:
-                status = state.status if state else "not made yet"
-                case.fate = Fate(Kind.HANDED_BACK, detail=f"window {case.spec.window} is {status}")
-                case.waits = state is None or state.status in (Status.CREATING, Status.OPEN)
-        self._effects.together(jobs, self._settings.transactions_at_once)
+                sealed.append(case)
+                continue
+            status = state.status if state else "not made yet"
+            case.fate = Fate(Kind.HANDED_BACK, detail=f"window {case.spec.window} is {status}")
+            case.waits = state is None or state.status in (Status.CREATING, Status.OPEN)
+        for case, stored, known in self._find(sealed):
+            assert case.spec
+            state = states[case.spec.window]
+            detail = f"window {case.spec.window} is {state and state.status}: {known}"
+            _judge(case, stored, Reason.WINDOW_SEALED, detail)
 
-    def _look_up(self, case: Case, status: Status) -> None:
-        assert case.spec
-        stored, known = self._find(case)
-        detail = f"window {case.spec.window} is {status}: {known}"
-        self._judge(case, stored, Reason.WINDOW_SEALED, detail)
+    def _find(self, cases: Sequence[Case]) -> list[tuple[Case, Record | None, str]]:
+        """The records stored under the cases' identities, or None, and what is known of each; those
+        that could not be looked up are handed back.
 
-    def _find(self, case: Case) -> tuple[Record | None, str]:
-        """The record that is stored under a case's identity, or None and what is known of it.
-
-        The state is read after the record: only while a window is not being dropped is its table
+        The states are read after the records: only while a window is not being dropped is its table
         the one that it always had, and not one that a late roller made again.
         """
-        assert case.spec and case.record
-        missing: Missing | None = None
-        try:
-            if stored := self._store.record(case.spec, case.record.key, case.record.id):
-                return stored, "it is stored"
-        except Missing as error:
-            missing = error
-        state = self._catalog.window(case.spec.window)
-        if state and state.status in (Status.DROPPING, Status.DROPPED):
-            return None, "unverified whether it was counted, since the table is dropped"
-        if missing:
-            raise missing
-        return None, "this record is not in it"
+        jobs = [partial(self._stored, case) for case in cases]
+        answers = self._effects.together(jobs, self._settings.transactions_at_once)
+        state_of = cache(self._catalog.window)
+        found: list[tuple[Case, Record | None, str]] = []
+        for case, answer in zip(cases, answers, strict=True):
+            assert case.spec
+            if isinstance(answer, Record):
+                found.append((case, answer, "it is stored"))
+                continue
+            gone = answer is None or isinstance(answer, Missing)
+            state = state_of(case.spec.window) if gone else None
+            if state and state.status in (Status.DROPPING, Status.DROPPED):
+                known = "unverified whether it was counted, since the table is dropped"
+                found.append((case, None, known))
+            elif answer:
+                case.fate = Fate(Kind.HANDED_BACK, detail=str(answer))
+            else:
+                found.append((case, None, "this record is not in it"))
+        return found
 
-    def _judge(self, case: Case, stored: Record | None, otherwise: Reason, detail: str) -> None:
-        assert case.record
-        rejected = Fate(Kind.REJECTED, reason=otherwise, detail=detail)
-        case.fate = beside_stored(case.record, stored.digest) if stored else rejected
+    def _stored(self, case: Case) -> Record | StoreError | None:
+        assert case.spec and case.record
+        try:
+            return self._store.record(case.spec, case.record.key, case.record.id)
+        except StoreError as error:
+            return error
 
     def _reject(self, cases: Sequence[Case]) -> None:
         rejected = [
@@ -222,6 +230,12 @@ class Writer:
                 with suppress(StoreError):
                     self._catalog.note_straggler(window, now)
                     self._noted[window] = now
+
+
+def _judge(case: Case, stored: Record | None, otherwise: Reason, detail: str) -> None:
+    assert case.record
+    rejected = Fate(Kind.REJECTED, reason=otherwise, detail=detail)
+    case.fate = beside_stored(case.record, stored.digest) if stored else rejected
 
 
 def _by_window(cases: Sequence[Case]) -> list[tuple[Spec, list[Record]]]:
