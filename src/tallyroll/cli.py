@@ -56,9 +56,7 @@ _COUNT_END = """example:
 _WINDOWS = """See the pipeline's windows, or open past ones to load history."""
 _WINDOWS_END = """example:
   tallyroll windows list"""
-_LIST = (
-    """List the windows that are not dropped, or all of them, with their state and times (UTC)."""
-)
+_LIST = "List the windows that are not dropped, or all of them, with their state and times (UTC)."
 _LIST_END = """example:
   tallyroll windows list --all --since 2026-11-01"""
 _OPEN = """Open past windows on purpose, so that events which happened before the pipeline's first
@@ -276,7 +274,7 @@ def _versions_text() -> str:
 
 def _need_rich() -> None:
     if util.find_spec("rich") is None:
-        raise Missing("the command needs rich: pip install 'tallyroll[cli]'", "rich")
+        raise Missing("the command needs rich: pip install '.[cli]' in the clone", "rich")
 
 
 def _remedy(error: StoreError) -> str:
@@ -297,7 +295,8 @@ def _remedy(error: StoreError) -> str:
 
 
 def _say(message: str) -> None:
-    print(f"tallyroll: {message}", file=sys.stderr)
+    for line in message.splitlines():
+        print(f"tallyroll: {line}", file=sys.stderr)
 
 
 def _rate(text: str) -> float:

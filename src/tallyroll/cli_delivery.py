@@ -14,8 +14,9 @@ from threading import Lock
 from typing import Any
 
 from tallyroll.aws import backoff_ms
+from tallyroll.cli_calendar import SendCalendar
 from tallyroll.errors import Reason
-from tallyroll.events import Event, load_json
+from tallyroll.events import Event, Packet, load_json
 from tallyroll.limits import QUEUE_BATCH_MAX
 from tallyroll.packing import event_body, pack
 from tallyroll.ports import Effects
@@ -91,15 +92,16 @@ def uuid7(now: int, chance: Chance) -> str:
 class Envelopes:
     """Makes messages of a chunk of events: those with own ids singly, the others packed."""
 
-    def __init__(self, effects: Effects, span_ms: Callable[[], int], *, packed: bool) -> None:
+    def __init__(self, effects: Effects, calendar: SendCalendar, *, packed: bool) -> None:
         self._effects = effects
-        self._span_ms = span_ms
+        self._calendar = calendar
         self._packed = packed
         self._singles: list[Outgoing] = []
         self._loose: list[Event] = []
 
     def add(self, event: Event, origin: str) -> None:
         """Take in an event; one that has neither an id nor a time happened now."""
+        self._calendar.note(event)
         if event.id is None and event.ts is None:
             event = replace(event, ts=self._effects.now())
         if event.id is None and self._packed:
@@ -111,16 +113,17 @@ class Envelopes:
         dated = event.ts is not None or uuid7_time(event.id or "") is not None
         self._singles.append(Outgoing(queueable(event_body(event)), 1, origin, repeatable=dated))
 
-    def add_packet(self, body: str, events: int, origin: str) -> None:
+    def add_packet(self, body: str, packet: Packet, origin: str) -> None:
         """Take in a packet that somebody else made."""
-        self._singles.append(Outgoing(queueable(body), events, origin))
+        self._calendar.note(packet)
+        self._singles.append(Outgoing(queueable(body), len(packet.entries), origin))
 
     def messages(self) -> list[Outgoing]:
         """The messages of everything taken in since the last call."""
         singles, loose = self._singles, self._loose
         self._singles, self._loose = [], []
         if loose:
-            span_ms = self._span_ms()
+            span_ms = self._calendar.span_ms
             singles += map(_packet, pack(loose, self._new_id, span_ms=span_ms))
         return singles
 

@@ -38,7 +38,7 @@ class Screen:
 
     def tell(self, message: str) -> None:
         """One message for people, on stderr."""
-        self._err.print(Text(message), soft_wrap=True)
+        self._err.print(Text(f"tallyroll: {message}"), soft_wrap=True)
 
     def emit(self, value: Mapping[str, Any]) -> None:
         """One line of JSON on stdout."""

@@ -7,21 +7,19 @@ from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from functools import cache, partial
-from math import gcd
 from pathlib import Path
 from typing import Any
 
 from tallyroll import wiring
 from tallyroll.amounts import shown
 from tallyroll.aws import Caller, make_client, translated
+from tallyroll.cli_calendar import SendCalendar
 from tallyroll.cli_delivery import Delivery, Envelopes, Sent
 from tallyroll.cli_screen import Screen
 from tallyroll.effects import SystemEffects
-from tallyroll.errors import Refused, Rejected, StoreError, UsageError
+from tallyroll.errors import Refused, Rejected, UsageError
 from tallyroll.events import Event, load_json, parse
 from tallyroll.jsonlines import Source, UnreadableInput, check_size, envelope_of
-from tallyroll.ports import Catalog
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
 from tallyroll.windows import parse_instant
@@ -30,7 +28,6 @@ CHUNK_LINES = 20_000
 CHUNK_BYTES = 16 * 1024 * 1024
 CHUNK_SECONDS = 2  # a live pipe's events wait no longer, once another line comes
 LISTED_MAX = 20
-_MINUTE_MS = 60_000
 
 
 def run(arguments: Namespace, settings: Settings, screen: Screen) -> int:
@@ -44,10 +41,11 @@ def run(arguments: Namespace, settings: Settings, screen: Screen) -> int:
 
 def _run(arguments: Namespace, settings: Settings, screen: Screen, given: Event | Source) -> int:
     _check_unsent(arguments.unsent, arguments.file)
-    made = wiring.adapters(replace(settings, queue_url=_queue_url(settings, screen)))
+    queue_url = _queue_url(settings, screen, named=arguments.name is not None)
+    made = wiring.adapters(replace(settings, queue_url=queue_url))
     sent = Sent()
-    span_ms = cache(partial(_packing_span, made.catalog, settings, screen))
-    envelopes = Envelopes(made.effects, span_ms, packed=arguments.pack is not False)
+    calendar = SendCalendar(made.catalog, settings, made.effects, screen)
+    envelopes = Envelopes(made.effects, calendar, packed=arguments.pack is not False)
     delivery = Delivery(made.producer, made.effects, sent, arguments.limit_rate)
     try:
         if isinstance(given, Source):
@@ -59,7 +57,7 @@ def _run(arguments: Namespace, settings: Settings, screen: Screen, given: Event 
     except KeyboardInterrupt:
         sent.interrupted = True
         sent.waiting.update(dict.fromkeys(envelopes.messages()))
-    _report(sent, arguments.unsent, screen)
+    _report(sent, arguments.unsent, screen, calendar.warning() if sent.messages else None)
     if sent.stopped and not sent.messages:
         raise Refused(f"nothing was sent: {sent.lost[0][1]}")
     return sent.status
@@ -68,7 +66,8 @@ def _run(arguments: Namespace, settings: Settings, screen: Screen, given: Event 
 def _single(arguments: Namespace) -> Event | None:
     """The event that the options describe, if any does."""
     names = ("value", "id", "ts", "payload")
-    given = {name: getattr(arguments, name) for name in names if getattr(arguments, name)}
+    values = {name: getattr(arguments, name) for name in names}
+    given = {name: value for name, value in values.items() if value is not None}
     if arguments.key is None:
         if given:
             raise UsageError(f"--{next(iter(given))} describes one event: give it a --key, too")
@@ -79,14 +78,21 @@ def _single(arguments: Namespace) -> Event | None:
     try:
         if "ts" in given:
             fields["ts"] = parse_instant(given["ts"])
-        for name in ("value", "payload"):
+    except UsageError as error:
+        raise UsageError(f"--ts: {error}") from None
+    for name, otherwise in (("value", "not a number"), ("payload", "not JSON")):
+        try:
             if name in given:
                 fields[name] = load_json(given[name])
+        except Rejected:
+            raise UsageError(f"--{name} {shown(given[name])}: {otherwise}") from None
+    try:
         event = parse(fields)
         assert isinstance(event, Event)
         check_size(event)
     except Rejected as rejected:
-        raise UsageError(str(rejected)) from None
+        option = next((f"--{name}" for name in fields if rejected.detail.startswith(name)), "event")
+        raise UsageError(f"{option}: {rejected.detail}") from None
     return event
 
 
@@ -139,7 +145,7 @@ def _take_in(
     if isinstance(envelope, Event):
         envelopes.add(envelope, f"line {number}")
     else:
-        envelopes.add_packet(text, len(envelope.entries), f"line {number}")
+        envelopes.add_packet(text, envelope, f"line {number}")
 
 
 def _check_unsent(unsent: str | None, file: str | None) -> None:
@@ -154,11 +160,18 @@ def _check_unsent(unsent: str | None, file: str | None) -> None:
         raise UsageError(f"--unsent {unsent!r}: {error.strerror}") from None
 
 
-def _queue_url(settings: Settings, screen: Screen) -> str:
-    """The event queue's URL. Raises StoreError, Missing if there is no such queue."""
+def _queue_url(settings: Settings, screen: Screen, *, named: bool) -> str:
+    """The event queue's URL. Raises UsageError if it is another queue than the one that `--name`
+    asks for, and StoreError, Missing if there is no such queue.
+    """
     name = declare(settings).queue.name
     if settings.queue_url:
         if settings.queue_url.rpartition("/")[2] != name:
+            if named:
+                raise UsageError(
+                    f"--name {settings.name!r} has the queue {name}, but TALLYROLL_QUEUE_URL is"
+                    f" {settings.queue_url}: unset the variable or leave out --name"
+                )
             screen.tell(f"TALLYROLL_QUEUE_URL leads to {settings.queue_url}, not to {name}")
         return settings.queue_url
     with translated("connect"):
@@ -166,22 +179,7 @@ def _queue_url(settings: Settings, screen: Screen) -> str:
     return str(caller.read("GetQueueUrl", QueueName=name)["QueueUrl"])
 
 
-def _packing_span(catalog: Catalog, settings: Settings, screen: Screen) -> int:
-    """The longest span, in ms, of at most a minute that lies within one window whatever the grid.
-
-    A producer that may not read the catalog packs by the settings.
-    """
-    lengths = [settings.window_seconds * 1000]
-    try:
-        if calendar := catalog.calendar():
-            lengths = [length for _, length in calendar.grid.lengths]
-    except StoreError as error:
-        span_ms = gcd(_MINUTE_MS, *lengths)
-        screen.tell(f"packing by {span_ms // 1000} s: the catalog could not be read ({error.code})")
-    return gcd(_MINUTE_MS, *lengths)
-
-
-def _report(sent: Sent, unsent_file: str | None, screen: Screen) -> None:
+def _report(sent: Sent, unsent_file: str | None, screen: Screen, warning: str | None) -> None:
     unsent = sent.unsent
     if unsent_file:
         with Path(unsent_file).open("w", encoding="utf-8") as file:
@@ -198,6 +196,8 @@ def _report(sent: Sent, unsent_file: str | None, screen: Screen) -> None:
         screen.tell(f"no line after {sent.read_to} was read")
     if unsent and unsent_file:
         screen.tell(f"`tallyroll send {unsent_file}` sends again what may not have been taken")
+    if warning:
+        screen.tell(warning)
     lost_events = sum(message.events for message in unsent)
     if screen.json:
         screen.emit(

@@ -91,7 +91,8 @@ class Source:
                 elif line.strip():
                     yield number, line
         except (OSError, EOFError, zlib.error) as error:
-            raise UnreadableInput(f"{self.name}, after line {number}: {error}") from error
+            place = f"after line {number}" if number else "in its first line"
+            raise UnreadableInput(f"{self.name}, {place}: {error}") from error
 
 
 def envelope_of(line: bytes | None) -> tuple[Envelope, str]:

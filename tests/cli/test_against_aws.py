@@ -81,7 +81,7 @@ def test_windows_and_counts(deployed: Cloud) -> None:
     since, until = window_id(genesis - 2 * HOUR), window_id(genesis)
 
     opened = deployed.run("--name", "votes", "windows", "open", "--since", since, "--until", until)
-    assert (opened.status, opened.err) == (0, "2 created, 0 were there already\n")
+    assert (opened.status, opened.err) == (0, "tallyroll: 2 created, 0 were there already\n")
     listed = deployed.run("windows", "list", "--name", "votes", "--json")
     assert [window["window"] for window in listed.json] == [since, window_id(genesis - HOUR)]
     assert listed.json[0]["table"] == f"votes-{since}"

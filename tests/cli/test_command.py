@@ -55,7 +55,7 @@ def test_without_rich_it_says_how_to_get_it(desk: Desk, monkeypatch: pytest.Monk
     )
     answer = desk.run("count", "k")
     assert answer.status == 3
-    assert "pip install 'tallyroll[cli]'" in answer.err
+    assert "pip install '.[cli]'" in answer.err
     assert desk.run("version").status == 0
 
 

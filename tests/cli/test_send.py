@@ -9,10 +9,11 @@ import pytest
 
 from tallyroll.cli_delivery import uuid7
 from tallyroll.effects import SystemEffects
+from tallyroll.errors import StoreError
 from tallyroll.settings import Settings
 from tallyroll.windows import uuid7_time
-from tests.cli.desk import Desk, lines
-from tests.unit.pipeline import MINUTE, NOW, opened
+from tests.cli.desk import QUEUE_URL, Desk, lines
+from tests.unit.pipeline import HOUR, MINUTE, NOW, hour, opened
 
 
 def test_events_with_ids_go_singly_and_the_others_packed(desk: Desk) -> None:
@@ -83,12 +84,8 @@ def test_bad_lines_are_listed_and_good_ones_go(desk: Desk) -> None:
     assert answer.status == 1
     assert [json.loads(body)["id"] for body in desk.producer.bodies] == ["good"]
     told = answer.err.splitlines()
-    assert [line.split(":")[0] for line in told] == [
-        "line 2",
-        "line 4",
-        "line 5",
-        "line 6",
-        "line 7",
+    assert [line.split(":")[:2] for line in told] == [
+        ["tallyroll", f" line {number}"] for number in (2, 4, 5, 6, 7)
     ]
     assert "ts-in-seconds: ts 1795163400 looks like seconds" in told[0]
     assert '{"key": "k", "ts": 1795163400}' in told[0]
@@ -111,8 +108,8 @@ def test_a_line_too_long_is_left_out_whole(desk: Desk, monkeypatch: pytest.Monke
     stdin = lines({"key": "k" * 90}, {"key": "k" * 350}, {"key": "last"})
     answer = desk.run("send", stdin=stdin)
     assert answer.err.splitlines() == [
-        "line 1: item-too-large: over 100 bytes",
-        "line 2: item-too-large: over 100 bytes",
+        "tallyroll: line 1: item-too-large: over 100 bytes",
+        "tallyroll: line 2: item-too-large: over 100 bytes",
     ]
     assert [json.loads(body)["key"] for body in desk.producer.bodies] == ["last"]
 
@@ -170,9 +167,11 @@ def test_one_event_by_options(desk: Desk) -> None:
     ("argv", "said"),
     [
         (("--key", "~k"), "reserved"),
-        (("--key", "k", "--value", "many"), "not-json"),
-        (("--key", "k", "--value", "1e40"), "bad-value"),
-        (("--key", "k", "--ts", "yesterday"), "yesterday"),
+        (("--key", "k", "--value", "many"), "--value 'many': not a number"),
+        (("--key", "k", "--value", "1e40"), "--value: value 1e40"),
+        (("--key", "k", "--payload", "{bad"), "--payload '{bad': not JSON"),
+        (("--key", "k", "--id", ""), "--id"),
+        (("--key", "k", "--ts", "yesterday"), "--ts: time 'yesterday'"),
         (("--value", "2"), "--key"),
         (("--key", "k", "events.jsonl"), "leave out the file"),
         (("no/such/file",), "No such file"),
@@ -276,11 +275,73 @@ def test_a_producer_need_not_read_the_catalog(desk: Desk) -> None:
     desk.cut_off()
     answer = desk.run("send", stdin=lines({"key": "k"}))
     assert answer.status == 0
-    assert answer.err == "packing by 60 s: the catalog could not be read (AccessDeniedException)\n"
+    assert answer.err == (
+        "tallyroll: packing by 60 s: the catalog could not be read (AccessDeniedException)\n"
+    )
 
 
-def test_a_queue_of_another_name_is_mentioned(desk: Desk) -> None:
+def test_a_producer_of_single_events_need_not_even_hear_of_it(desk: Desk) -> None:
+    desk.cut_off()
+    answer = desk.run("send", stdin=lines({"key": "k", "id": "e", "ts": NOW - 999 * HOUR}))
+    assert (answer.status, answer.err) == (0, "")
+
+
+def test_events_before_the_first_window_are_counted(desk: Desk) -> None:
+    early = NOW - 3 * HOUR  # in the window of five o'clock; the pipeline began at six
+    events: list[dict[str, Any]] = [
+        {"key": "k", "id": "e", "ts": early},
+        {"key": "k", "ts": early},
+        {"key": "k", "ts": NOW - 2 * HOUR},
+        {"key": "k"},
+        {"v": 1, "id": "p", "key": "k", "t0": early - HOUR, "events": [[0], [5]]},
+    ]
+    answer = desk.run("send", stdin=lines(*events))
+    assert answer.status == 0
+    assert answer.err == (
+        "tallyroll: 4 events happened before the pipeline's first window,"
+        " 2026-11-20T06:00:00.000Z: they will be rejected as too-late, since the windows are not"
+        " open; `tallyroll windows open --since 20261120T040000Z --until 20261120T060000Z` opens"
+        " them, for what is sent after that\n"
+    )
+
+    since_until = ("--since", hour(5), "--until", hour(6))
+    desk.run("windows", "open", *since_until)
+    assert "3 events happened" not in desk.run("send", stdin=lines(*events)).err
+    desk.pipeline.roller().run(60_000)
+    desk.pipeline.roller().run(60_000)
+    assert "2 events happened" in desk.run("send", stdin=lines(*events)).err
+    assert desk.run("send", stdin=lines(events[0])).err == ""
+
+
+def test_where_windows_cannot_be_looked_up_it_says_unless(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: object) -> None:
+        raise StoreError("Query: AccessDeniedException", "AccessDeniedException")
+
+    monkeypatch.setattr(desk.pipeline.catalog, "windows", refuse)
+    answer = desk.run("send", "--key", "k", "--ts", hour(5))
+    assert answer.status == 0
+    assert "1 event happened before the pipeline's first window" in answer.err
+    assert (
+        "it will be rejected as too-late unless `tallyroll windows open --since 20261120T050000Z"
+        " --until 20261120T060000Z` opened the windows"
+    ) in answer.err
+
+
+def test_a_name_and_the_queue_of_another_are_wrong_use(desk: Desk) -> None:
     answer = desk.run("--name", "votes", "send", stdin=lines({"key": "k"}))
+    assert (answer.status, answer.out) == (2, "")
+    assert "--name 'votes' has the queue votes-events" in answer.err
+    assert QUEUE_URL in answer.err
+    assert "unset the variable or leave out --name" in answer.err
+    assert desk.producer.tried == []
+    assert desk.run("--name", "tallyroll", "send", "--key", "k").status == 0
+
+
+def test_a_queue_of_another_name_is_mentioned(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TALLYROLL_NAME", "votes")
+    answer = desk.run("send", stdin=lines({"key": "k"}))
     assert answer.status == 0
     assert "not to votes-events" in answer.err
     assert desk.settings
