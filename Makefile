@@ -21,10 +21,10 @@ help: ## Show this list
 demo: $(VENV)/local.stamp engine ## Count on this machine, on an embedded AWS (INPUT=file, ARGS="...")
 	@$(PY) -m local.demo $(if $(INPUT),--input "$(INPUT)") $(ARGS)
 
-# A part of the tests (ARGS) cannot reach the coverage that all of them must.
 local: $(VENV)/local.stamp engine ## Run a pipeline on this machine for your own producers and tests
 	@$(PY) -m local.embedded $(ARGS)
 
+# A part of the tests (ARGS) cannot reach the coverage that all of them must.
 test: $(VENV)/dev.stamp engine ## Run the tests; print the core's coverage (ARGS="tests/unit -k name")
 	@$(PY) -m coverage erase && rm -f coverage.json
 	@$(PY) -m pytest -n $(JOBS) --cov --cov-report=term --cov-report=json \

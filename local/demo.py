@@ -4,7 +4,12 @@
     make demo INPUT=events.jsonl       your own events, one JSON object a line (gzip is recognized)
     make demo ARGS="--faults off"      without the faults
 
-The exit status is 0 only if every number is exact and every dropped window was proven first.
+exit status:
+  0    every number is exact, and every dropped window was proven first
+  1    a number is not exact, or the engine failed
+  2    wrong use, or exact but for lines of the input that were left out
+  3    the input cannot be read to its end
+  130  interrupted
 """
 
 from __future__ import annotations
@@ -24,25 +29,29 @@ from local.poller import Faults
 from local.running import running
 from local.vote_night import Plan, vote_night
 from tallyroll.errors import TallyrollError, UsageError
+from tallyroll.jsonlines import UnreadableInput
 
 VOTES = 24_000
 SINGLES = 4_000
 SECONDS = 20.0
 REDELIVER = 0.03
 KILL = 0.5
-AGAIN_AFTER_S = 2
+AGAIN_AFTER_S = 1
 WRITERS = 2
 BATCH_SIZE = 500
 BATCH_WINDOW_S = 0.5
+UNREADABLE = 3
+SECONDS_MAX = 86_400
 PLAIN_WIDTH = 110
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the demo; the exit status."""
-    options = _parser().parse_args(argv)
+    options = parse(argv)
     console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH)
     start = partial(
         running,
+        console=console,
         engine=options.engine,
         dynamodb_endpoint=options.dynamodb_endpoint,
         faults=_faults(options),
@@ -63,9 +72,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UsageError as error:
         print(f"demo: {error}", file=sys.stderr)
         return 2
+    except UnreadableInput as error:
+        print(f"demo: the input cannot be read: {error}; nothing was counted", file=sys.stderr)
+        return UNREADABLE
     except (EngineError, RuntimeError, TallyrollError) as error:
         print(f"demo: {error}", file=sys.stderr)
         return 1
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """The options. Exits with status 2 if they are wrong."""
+    parser = _parser()
+    options = parser.parse_args(argv)
+    if options.singles > options.votes:
+        parser.error(f"--singles {options.singles} must not be more than --votes {options.votes}")
+    return options
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -76,17 +97,39 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--input", metavar="FILE", help="count these events instead (- is stdin)")
     parser.add_argument("--faults", choices=("on", "off"), default="on", help="default: on")
-    parser.add_argument("--votes", type=int, default=VOTES, help=f"default: {VOTES}")
+    parser.add_argument("--votes", type=_positive, default=VOTES, help=f"default: {VOTES}")
     parser.add_argument(
-        "--singles", type=int, default=SINGLES, help=f"votes with ids of their own ({SINGLES})"
+        "--singles",
+        type=_positive,
+        default=SINGLES,
+        help=f"how many of them have ids of their own; default: {SINGLES}",
     )
     parser.add_argument(
-        "--seconds", type=float, default=SECONDS, help=f"that the voting takes ({SECONDS:g})"
+        "--seconds",
+        type=_seconds,
+        default=SECONDS,
+        help=f"how long the voting takes; default: {SECONDS:g}",
     )
     parser.add_argument("--seed", type=int, default=1, help="of votes and faults; default: 1")
     parser.add_argument("--engine", choices=ENGINES, default=ENGINES[0], help="keeps the tables")
     parser.add_argument("--dynamodb-endpoint", metavar="URL", help="use one that runs already")
     return parser
+
+
+def _positive(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r}: must be a whole number over 0")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0
+    if not 0 < seconds <= SECONDS_MAX:
+        raise argparse.ArgumentTypeError(f"{text!r}: must be over 0, at most {SECONDS_MAX}")
+    return seconds
 
 
 def _faults(options: argparse.Namespace) -> Faults:

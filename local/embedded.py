@@ -35,6 +35,12 @@ ENGINES = ("dynamodb-local", "moto")
 START_TIMEOUT_S = 30.0
 REGION = "us-east-1"
 _ROOT = Path(__file__).parent.parent
+_GO_ON = """\
+# in another shell, in this directory: paste the above, then for example
+#   .venv/bin/tallyroll send --key a
+#   .venv/bin/tallyroll count a
+#   .venv/bin/tallyroll windows list
+# Ctrl-C ends it"""
 # DynamoDB Local takes letters and digits only.
 _CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "local",
@@ -235,6 +241,7 @@ def scaled_settings(name: str, window_seconds: int) -> Settings:
         roller_period_ms=scaled(hour.roller_period_ms, 1_000),
         drain_period_ms=scaled(hour.drain_period_ms, 1_000),
         drain_margin_ms=scaled(hour.drain_margin_ms, 1_000),
+        settle_ms=scaled(hour.settle_ms, 500),
         visibility_ms=scaled(hour.visibility_ms, 30_000),
     )
 
@@ -277,7 +284,7 @@ def _run(aws: Embedded, writers: int, *, verbose: bool) -> None:
     with Pipeline(aws, writers=writers, on_log=log, on_error=lambda text: log("error", text)):
         for name, value in aws.environment.items():
             print(f"export {name}={shlex.quote(value)}")
-        print("# Ctrl-C ends it", flush=True)
+        print(_GO_ON, flush=True)
         try:
             while True:
                 signal.pause()

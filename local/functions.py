@@ -115,14 +115,6 @@ class Function:
             finally:
                 self._give_back(sandbox)
 
-    def warm(self) -> None:
-        """Start one sandbox now, if none is idle.
-
-        Raises FunctionError if the handler cannot be imported.
-        """
-        with self._slots:
-            self._give_back(self._take())
-
     def close(self) -> None:
         """End all sandboxes; an execution that still runs fails with FunctionError."""
         with self._changed:

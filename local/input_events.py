@@ -96,9 +96,7 @@ class InputEvents:
     def __init__(self) -> None:
         self.bad = BadLines()
         self.lines = 0
-        self._table = sqlite3.connect(
-            ""
-        )  # a temporary file of SQLite's own, gone when it is closed
+        self._table = sqlite3.connect("")  # a temporary file of SQLite's own, gone when closed
         self._table.executescript(_SCHEMA)
 
     def read(self, path: str, now: int, skew_ms: int) -> Iterator[int]:
@@ -159,10 +157,15 @@ class InputEvents:
                 self._table.execute("UPDATE event SET again = 1 WHERE line = ?", (line,))
                 continue
             why = f"id {event_id!r} stands in line {first} with another content"
-            self.bad.add(line, event_id, Rejected(Reason.ID_CONFLICT, why))
+            self.bad.add(line, self._body(line), Rejected(Reason.ID_CONFLICT, why))
             self._table.execute("DELETE FROM event WHERE line = ?", (line,))
             self.lines -= 1
         return repeats
+
+    def _body(self, line: int) -> str:
+        columns = "SELECT key, id, ts, amount, payload FROM event WHERE line = ?"
+        key, event_id, ts, amount, payload = self._table.execute(columns, (line,)).fetchone()
+        return event_body(Event(key, event_id, ts, int(amount), payload))
 
     def spans(self, grid: Grid) -> list[Span]:
         """The windows, ascending, in which dated events happened."""

@@ -25,15 +25,15 @@ from local.report import (
     traffic_table,
 )
 from local.running import Run, Start, now_ms
-from local.view import Show, Snapshot, view_on
+from local.view import Show, Snapshot, busy, mishaps, view_on
+from local.wording import numbered
 from tallyroll.history import open_past
 from tallyroll.ports import Status, Window
 from tallyroll.sealing import add_up
 from tallyroll.settings import Settings
+from tallyroll.windows import Span
 
-ACCEPT_FOR_MS = (
-    86_400_000  # windows of the past are open for the run, and longer than any run takes
-)
+ACCEPT_FOR_MS = 86_400_000  # windows of the past are open longer than any run takes
 BATCH = 100
 ASKED_KEYS = 12
 POLL_S = 0.3
@@ -55,6 +55,7 @@ def settings_for(window_seconds: int) -> Settings:
         roller_period_ms=1_000,
         visibility_ms=12_000,
         drain_period_ms=1_000,
+        settle_ms=500,
         transactions_at_once=4,
         cache_live_ms=0,
         cache_calendar_ms=1_000,
@@ -77,8 +78,9 @@ def own_events(console: Console, start: Start, path: str) -> int:
             console.print("no good line: nothing to count")
             return BAD_LINES if events.bad.reasons else EXACT
         console.print(
-            f"{events.lines:,} events, {repeats:,} of them exact repeats; windows of"
-            f" {_length(window_seconds)}"
+            f"{numbered(events.lines, 'event')}, {numbered(repeats, 'exact repeat')} among them;"
+            f" windows of {_length(window_seconds)}",
+            highlight=False,
         )
         with start(settings) as run:
             return _count(console, run, events)
@@ -105,7 +107,7 @@ def _print_bad(console: Console, bad: BadLines) -> None:
         table.add_row(str(line.number), line.shown, line.reason, line.detail)
     total = bad.reasons.total()
     if total > len(bad.first):
-        table.caption = f"and {total - len(bad.first):,} more: " + ", ".join(
+        table.caption = f"and {total - len(bad.first):,} more; of all: " + ", ".join(
             f"{number:,} {reason}" for reason, number in bad.reasons.items()
         )
     console.print(table)
@@ -117,11 +119,13 @@ def _count(console: Console, run: Run, events: InputEvents) -> int:
         _open_past(run, events, show)
         messages = _send(run, events, show)
     windows = [window for window in run.inspection.windows() if window.shards]
-    counted = _list_tallies(run, windows)
+    with busy(console, "listing all tallies"):
+        counted = _list_tallies(run, windows)
     hottest = sorted(truth, key=lambda key: -truth[key].events)[:ASKED_KEYS]
     verdict = Verdict()
     judge_keys(truth, counted, verdict)
-    answers = run.inspection.count(hottest, consistent=True)
+    with busy(console, "asking for the final counts"):
+        answers = run.inspection.count(hottest, consistent=True)
     judge_keys({key: truth[key] for key in hottest}, answers, verdict)
     rejected = run.inspection.dead_letters()
     verdict.check(not rejected, f"rejected {dict(rejected)}, expected none")
@@ -142,8 +146,8 @@ def _count(console: Console, run: Run, events: InputEvents) -> int:
     print_verdict(
         console,
         verdict,
-        f"{traffic.counted:,} events of {len(truth):,} keys in {len(windows)} windows:"
-        " every event counted once, when it happened",
+        f"{numbered(traffic.counted, 'event')} of {numbered(len(truth), 'key')} in"
+        f" {numbered(len(windows), 'window')}: every event counted once, when it happened",
         run.problems(),
     )
     if verdict.failures:
@@ -153,34 +157,39 @@ def _count(console: Console, run: Run, events: InputEvents) -> int:
 
 def _open_past(run: Run, events: InputEvents, show: Show) -> None:
     """Open the windows before the pipeline's first in which events happened, and wait for them."""
-    run.inspection.await_open()
     calendar = run.adapters.catalog.calendar()
     assert calendar
     past = [span for span in events.spans(calendar.grid) if span.start < calendar.genesis]
     if not past:
         return
-    opened = open_past(
-        run.adapters.catalog,
-        calendar,
-        run.aws.settings.name,
-        past[0].start,
-        past[-1].end,
-        now_ms(),
-        ACCEPT_FOR_MS,
-    )
+    catalog, name = run.adapters.catalog, run.aws.settings.name
+    for stretch in stretches(past):
+        open_past(catalog, calendar, name, stretch.start, stretch.end, now_ms(), ACCEPT_FOR_MS)
+    wanted = {span.id for span in past}
     until = time.monotonic() + OPENING_S
     while True:
-        windows = run.inspection.windows()
+        windows = [window for window in run.inspection.windows() if window.id in wanted]
         waiting = sum(window.status is Status.CREATING for window in windows)
-        ready = len(opened.windows) - min(waiting, len(opened.windows))
-        show(
-            Snapshot(f"opening {ready} of {len(opened.windows)} windows", events.lines, 0, 0, 0, 0)
-        )
-        if not any(w.status is Status.CREATING for w in windows if w.end <= past[-1].end):
+        opened = f"opened {len(past) - waiting} of {numbered(len(past), 'window')}"
+        show(Snapshot(opened, events.lines, 0, 0, 0, 0))
+        if not waiting:
             return
         if time.monotonic() > until:
-            raise RuntimeError(f"{waiting} windows were not opened: {run.problems()}")
+            raise RuntimeError(
+                f"{numbered(waiting, 'window')} not opened in {OPENING_S:g} s: {run.problems()}"
+            )
         time.sleep(POLL_S)
+
+
+def stretches(spans: Sequence[Span]) -> list[Span]:
+    """Ascending windows, those that follow each other joined."""
+    joined: list[Span] = []
+    for span in spans:
+        if joined and joined[-1].end == span.start:
+            joined[-1] = Span(joined[-1].start, span.end)
+        else:
+            joined.append(span)
+    return joined
 
 
 def _send(run: Run, events: InputEvents, show: Show) -> int:
@@ -229,7 +238,7 @@ class Progressing:
                 counted=counted,
                 per_second=counted / max(0.1, now - self._began),
                 queued=queued,
-                faults=f"{polled.redelivered} delivered again, {polled.killed} writers killed",
+                faults=mishaps(polled.redelivered, polled.killed),
             )
         )
         return queued

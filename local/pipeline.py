@@ -17,9 +17,8 @@ from local.schedule import Schedule, scheduled_event
 
 GRACE_S = 2.0
 CLEANUP_PERIODS = 5  # cleanup runs every so many periods of the roller
-_VISIBILITY_TO_TIMEOUT = (
-    6  # a queue's visibility timeout is at least 6 times the function's [Lambda guide]
-)
+_VISIBILITY_TO_TIMEOUT = 6  # the least ratio of a queue's visibility timeout to its function's:
+# AWS Lambda Developer Guide, "Using Lambda with Amazon SQS"
 _WRITER_TIMEOUT_LEAST_S = 5.0
 
 

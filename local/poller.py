@@ -101,9 +101,8 @@ class Poller:
         self._faults = faults or Faults()
         self._on_error = on_error or (lambda _text: None)
         self._region = client.meta.region_name
-        self._arn = client.get_queue_attributes(QueueUrl=queue_url, AttributeNames=["QueueArn"])[
-            "Attributes"
-        ]["QueueArn"]
+        asked = client.get_queue_attributes(QueueUrl=queue_url, AttributeNames=["QueueArn"])
+        self._arn = asked["Attributes"]["QueueArn"]
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._polled = Polled()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -9,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from local.ledger import Ledger
+from local.wording import numbered
 from tallyroll.amounts import format_amount
 from tallyroll.commits import plan
 from tallyroll.cost import Cost, commit_cost
@@ -88,7 +90,7 @@ def key_table(
         found = _add_up(counted.get(key, Sum()) for key in rest)
         wanted = _add_up(truth[key] for key in rest)
         exact = all(counted.get(key) == truth[key] for key in rest)
-        table.add_row(f"{len(rest)} more keys", *_row(found, wanted), _mark(good=exact))
+        table.add_row(numbered(len(rest), "more key"), *_row(found, wanted), _mark(good=exact))
     found, wanted = _add_up(counted.values()), _add_up(truth.values())
     table.add_section()
     table.add_row("all", *_row(found, wanted), _mark(good=found == wanted))
@@ -118,7 +120,10 @@ def _row(found: Sum, wanted: Sum) -> tuple[str, str, str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What went in and what became of it; all but `sent` and `counted` are messages."""
+    """What went in and what became of it; all but `sent`, `twice` and `counted` are messages.
+
+    `twice` of those sent are the first votes of voters whose second ones are then rejected.
+    """
 
     sent: int
     messages: int
@@ -127,6 +132,7 @@ class Traffic:
     duplicates: int
     kills: int
     rejected: Mapping[str, int]
+    twice: int = 0
 
 
 def traffic_table(traffic: Traffic) -> Table:
@@ -135,6 +141,9 @@ def traffic_table(traffic: Traffic) -> Table:
     table.add_column("")
     table.add_column("", justify="right")
     table.add_row("events sent", f"{traffic.sent:,}")
+    if traffic.twice:
+        table.add_row("  as planned", f"{traffic.sent - traffic.twice:,}")
+        table.add_row("  of the voter who votes twice", f"{traffic.twice:,}")
     table.add_row("  in messages", f"{traffic.messages:,}")
     table.add_row("  delivered, redeliveries included", f"{traffic.deliveries:,}")
     table.add_row("writers killed at work", f"{traffic.kills:,}")
@@ -151,7 +160,12 @@ def window_table(
     windows: Sequence[Window], specs: Mapping[str, Spec], proofs: Mapping[str, bool]
 ) -> Table:
     """Windows with their shards, contents, archived items, times (UTC) and proof."""
-    table = Table(title="Windows", title_justify="left")
+    days = {window.id[:8] for window in windows}
+    hot = {json.dumps(dict(spec.hot)) for spec in specs.values()}
+    title = f"Windows of {iso(windows[0].start)[:10]} (UTC)" if len(days) == 1 else "Windows (UTC)"
+    table = Table(title=title, title_justify="left")
+    if len(hot) == 1 and (shards := next(iter(specs.values())).hot):
+        table.caption = "shards of hot keys: " + _hot(shards)
     table.add_column("window", no_wrap=True)
     table.add_column("state")
     for name in ("shards", "keys", "events", "archived"):
@@ -160,16 +174,21 @@ def window_table(
         table.add_column(name, no_wrap=True)
     for window in windows:
         times = (window.times.get(Status.PROVEN), window.times.get(Status.DROPPED))
+        shown = iso(window.start)
         reads_back, spec = proofs.get(window.id), specs[window.id]
         table.add_row(
-            window.id,
+            shown[11:19] if len(days) == 1 else f"{shown[5:10]} {shown[11:19]}",
             window.status,
-            "; ".join([str(spec.shards), *(f"{key} {n}" for key, n in spec.hot.items())]),
+            str(spec.shards) if len(hot) == 1 else f"{spec.shards}; {_hot(spec.hot)}".rstrip("; "),
             *("" if n is None else f"{n:,}" for n in (window.keys, window.events, window.items)),
             *("" if at is None else iso(at)[11:19] for at in times),
             "" if reads_back is None else _mark(good=reads_back),
         )
     return table
+
+
+def _hot(shards: Mapping[str, int]) -> str:
+    return ", ".join(f"{key} {number}" for key, number in shards.items())
 
 
 def cost_table(ledger: Ledger, settings: Settings) -> Table:
@@ -220,7 +239,7 @@ def print_verdict(console: Console, verdict: Verdict, good: str, problems: Seque
     if not verdict.failures:
         console.print(f"[bold green]EXACT[/]  {good}", soft_wrap=True)
         return
-    console.print(f"[bold red]NOT EXACT[/]  {len(verdict.failures)} findings:")
+    console.print(f"[bold red]NOT EXACT[/]  {numbered(len(verdict.failures), 'finding')}:")
     for failure in verdict.failures[:20]:
         console.print(f"  {failure}", highlight=False, markup=False)
     for problem in problems:

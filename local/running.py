@@ -6,18 +6,21 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Self
 
+from rich.console import Console
+
 from local.backpressure import BoundedSender, queue_depth
-from local.embedded import Embedded, resident_bytes
+from local.embedded import ENGINES, Embedded, resident_bytes
 from local.inspection import Inspection
 from local.ledger import Ledger
 from local.pipeline import Pipeline
 from local.poller import Faults
 from local.report import Sum
+from local.view import busy
 from tallyroll.settings import Settings
 from tallyroll.sqs import Producer
 from tallyroll.wiring import Adapters, adapters
@@ -90,6 +93,7 @@ Start = Callable[[Settings], AbstractContextManager[Run]]
 def running(
     settings: Settings,
     *,
+    console: Console,
     engine: str,
     dynamodb_endpoint: str | None,
     faults: Faults,
@@ -97,9 +101,17 @@ def running(
     batch_size: int,
     window_s: float,
 ) -> Iterator[Run]:
-    """Start everything, and end it with the block. Raises RuntimeError if a part does not start."""
+    """Start everything, wait for the first window to open, and end everything with the block.
+
+    Raises RuntimeError if a part does not start.
+    """
     ledger = Ledger()
-    with Embedded(settings, engine=engine, dynamodb_endpoint=dynamodb_endpoint) as aws:
+    with ExitStack() as stack:
+        own = engine == ENGINES[0] and dynamodb_endpoint is None
+        with busy(console, f"starting {'DynamoDB Local and moto' if own else 'moto'}"):
+            aws = stack.enter_context(
+                Embedded(settings, engine=engine, dynamodb_endpoint=dynamodb_endpoint)
+            )
         os.environ.update(aws.environment)  # for the adapters' clients
         made = adapters(aws.settings)
         pipeline = Pipeline(
@@ -112,12 +124,14 @@ def running(
             on_log=lambda _function, line: ledger.log(line),
             on_error=ledger.problems.append,
         )
-        with pipeline:
-            depth = partial(queue_depth, aws.client("sqs"), aws.settings.queue_url)
-            sender = BoundedSender[str](partial(_send, made.producer), depth)
+        with busy(console, "starting the pipeline and opening its first window"):
+            stack.enter_context(pipeline)
             inspection = Inspection(aws, made, pipeline.aggregator)
-            with Memory(aws).watched() as memory:
-                yield Run(aws, pipeline, made, inspection, ledger, sender, depth, memory)
+            inspection.await_open()
+        depth = partial(queue_depth, aws.client("sqs"), aws.settings.queue_url)
+        sender = BoundedSender[str](partial(_send, made.producer), depth)
+        memory = stack.enter_context(Memory(aws).watched())
+        yield Run(aws, pipeline, made, inspection, ledger, sender, depth, memory)
 
 
 def _send(producer: Producer, bodies: Sequence[str]) -> None:

@@ -13,6 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from local.wording import numbered
 from tallyroll.ports import Status, Window
 
 PLAIN_EVERY_S = 3.0
@@ -52,6 +53,22 @@ class Snapshot:
 
 Show = Callable[[Snapshot], None]
 """Shows a moment of a run."""
+
+
+@contextmanager
+def busy(console: Console, doing: str) -> Iterator[None]:
+    """Say what is done while the block lasts: a spinner on a terminal, a line elsewhere."""
+    if not console.is_terminal:
+        console.print(f"{doing} ...", highlight=False)
+        yield
+        return
+    with console.status(f"{doing} ..."):
+        yield
+
+
+def mishaps(redelivered: int, killed: int) -> str:
+    """What went wrong on purpose so far."""
+    return f"{redelivered:,} delivered again, {numbered(killed, 'writer')} killed"
 
 
 @contextmanager

@@ -22,8 +22,9 @@ from local.report import (
     window_table,
 )
 from local.running import Counts, Run, Start, now_ms
-from local.view import Show, Snapshot, view_on
+from local.view import Show, Snapshot, busy, mishaps, view_on
 from local.votes import CANDIDATES, VoteNight
+from local.wording import numbered
 from tallyroll.amounts import MICROS
 from tallyroll.ports import Status, Window
 from tallyroll.settings import Settings
@@ -45,10 +46,11 @@ SETTINGS = Settings(
     accept_for_ms=6_000,
     skew_ms=1_000,
     roller_period_ms=1_000,
-    retention_ms=3_000,
-    visibility_ms=4_000,
+    retention_ms=2_000,
+    visibility_ms=3_000,
     drain_period_ms=1_000,
     drain_margin_ms=500,
+    settle_ms=500,
     export_lease_ms=20_000,
     export_segments=4,
     transactions_at_once=4,
@@ -83,8 +85,6 @@ class Night:
         """Cast the votes, then wait until every window that holds some is dropped; give those
         windows.
         """
-        self._run.inspection.await_open()
-        self._show(show, "opening")
         began = cast_until = now_ms()
         mishaps_due = True
         while not self._votes.over:
@@ -99,7 +99,7 @@ class Night:
                 self._run.sender.send(list(self._votes.mishaps(now_ms())))
                 mishaps_due = False
             self._show(show, "voting")
-        return self._await_dropped(show, began, now_ms())
+        return self._await_dropped(show, began, cast_until)
 
     def _await_dropped(self, show: Show, began: int, ended: int) -> set[WindowId]:
         until = time.monotonic() + END_TIMEOUT_S
@@ -123,7 +123,7 @@ class Night:
                 counted=sum(part.events for part in counted.values()),
                 per_second=per_second,
                 queued=self._run.queued(),
-                faults=f"{polled.redelivered} delivered again, {polled.killed} writers killed",
+                faults=mishaps(polled.redelivered, polled.killed),
                 windows=windows,
                 keys={key: part.events for key, part in counted.items()},
             )
@@ -137,9 +137,11 @@ def vote_night(console: Console, start: Start, plan: Plan) -> int:
         night = Night(run, plan)
         with view_on(console) as show:
             held = night.hold(show)
-        counted = run.inspection.count(CANDIDATES, consistent=True)
+        with busy(console, "asking for the final counts"):
+            counted = run.inspection.count(CANDIDATES, consistent=True)
         windows = [window for window in run.inspection.windows() if window.id in held]
-        proofs = run.inspection.verify(windows)
+        with busy(console, "reading the archives again"):
+            proofs = run.inspection.verify(windows)
         specs = run.adapters.catalog.specs([window.id for window in windows])
         rejected = run.inspection.dead_letters()
         polled = run.pipeline.poller.polled
@@ -154,6 +156,7 @@ def vote_night(console: Console, start: Start, plan: Plan) -> int:
     verdict.check(dict(rejected) == expected, f"rejected {dict(rejected)}, expected {expected}")
     traffic = Traffic(
         sent=sum(night.truth.votes.values()),
+        twice=sum(night.truth.votes.values()) - plan.votes,
         messages=night.truth.messages,
         deliveries=polled.received,
         counted=sum(part.events for part in counted.values()),
@@ -169,9 +172,10 @@ def vote_night(console: Console, start: Start, plan: Plan) -> int:
     print_verdict(
         console,
         verdict,
-        f"{traffic.sent:,} votes, {traffic.deliveries:,} deliveries of {traffic.messages:,}"
-        f" messages, {traffic.kills} writers killed: every vote counted once, and"
-        f" {len(windows)} tables dropped after their archives were proven",
+        f"{numbered(traffic.sent, 'vote')}, {traffic.deliveries:,} deliveries of"
+        f" {numbered(traffic.messages, 'message')}, {numbered(traffic.kills, 'writer')} killed:"
+        f" every vote counted once, and {numbered(len(windows), 'table')} dropped after their"
+        " archives were proven",
         run.problems(),
     )
     return 1 if verdict.failures else 0

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
+import re
 import subprocess
 import sys
+from itertools import islice
 from pathlib import Path
 
 import pytest
+
+from local.demo import parse
+from local.own_events import stretches
+from local.wording import numbered
+from tallyroll.windows import Span
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.engine
@@ -30,10 +38,15 @@ def test_a_small_vote_night_ends_exact(dynamodb_endpoint: str) -> None:
     assert "EXACT  3,001 votes" in said
     assert "tables dropped after their archives were proven" in said
     assert "✗" not in said
+    assert "starting " in said
+    assert re.search(r"as planned +│ +3,000 │", said)
+    assert re.search(r"of the voter who votes twice +│ +1 │", said)
+    assert "reading the archives again" in said
 
 
 def test_own_events_are_counted_when_they_happened(dynamodb_endpoint: str) -> None:
-    done = demo("--input", "events/sample.jsonl")
+    with (ROOT / "events" / "sample.jsonl").open("rb") as sample:
+        done = demo("--input", "-", stdin=b"".join(islice(sample, 40)))
     said = done.stdout.decode()
     assert done.returncode == 0, said + done.stderr.decode()
     assert "EXACT" in said
@@ -45,10 +58,58 @@ def test_bad_lines_are_listed_and_the_good_ones_counted(dynamodb_endpoint: str) 
     said = done.stdout.decode()
     assert done.returncode == 2, said + done.stderr.decode()
     assert "bad-key" in said
-    assert "EXACT  1 events" in said
+    assert "EXACT  1 event of 1 key in 1 window" in said
 
 
 def test_an_input_that_is_not_there() -> None:
     done = demo("--input", "no/such/file.jsonl")
     assert done.returncode == 2
     assert "no/such/file.jsonl" in done.stderr.decode()
+
+
+def test_an_input_that_breaks_off(tmp_path: Path) -> None:
+    broken = tmp_path / "events.jsonl.gz"
+    broken.write_bytes(gzip.compress(b'{"key": "k"}\n')[:15])
+    done = demo("--input", str(broken))
+    assert done.returncode == 3
+    said = done.stderr.decode()
+    assert said.startswith(f"demo: the input cannot be read: {broken}, in its first line: ")
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["--votes", "0"], "argument --votes: '0': must be a whole number over 0"),
+        (["--votes", "-3"], "--votes"),
+        (["--singles", "many"], "argument --singles: 'many': must be a whole number over 0"),
+        (["--seconds", "0"], "argument --seconds: '0': must be over 0"),
+        (["--seconds", "nan"], "argument --seconds: 'nan': must be over 0"),
+        (["--votes", "10"], "--singles 4000 must not be more than --votes 10"),
+    ],
+)
+def test_wrong_use(argv: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        parse(argv)
+    assert end.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_help_names_the_exit_statuses(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse(["--help"])
+    told = capsys.readouterr().out.partition("exit status:")[2]
+    assert [line.split()[0] for line in told.splitlines()[1:6]] == ["0", "1", "2", "3", "130"]
+
+
+def test_windows_that_follow_each_other_are_opened_together() -> None:
+    spans = [Span(start, start + 1) for start in (1, 2, 5, 7, 8, 9)]
+    assert stretches(spans) == [Span(1, 3), Span(5, 6), Span(7, 10)]
+    assert stretches([]) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(0, "0 writers"), (1, "1 writer"), (2_000, "2,000 writers")]
+)
+def test_numbers_with_nouns(number: int, text: str) -> None:
+    assert numbered(number, "writer") == text

@@ -60,6 +60,8 @@ def test_bad_lines_are_named_and_left_out(events: InputEvents, tmp_path: Path) -
         (7, Reason.ID_CONFLICT),
     ]
     assert "line 6" in events.bad.first[-1].detail
+    assert '"id":"twice"' in events.bad.first[-1].shown
+    assert '"value":2' in events.bad.first[-1].shown
     assert events.truth().keys() == {"good", "k"}
 
 

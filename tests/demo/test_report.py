@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from rich.console import Console
 
@@ -13,10 +15,14 @@ from local.report import (
     judge_windows,
     key_table,
     print_verdict,
+    window_table,
 )
+from tallyroll.lifecycle import freeze
 from tallyroll.ports import Status, Window
 from tallyroll.settings import Settings
+from tallyroll.windows import window_id
 
+NOON = 1_795_176_000_000  # 2026-11-20T12:00:00Z
 TRUTH = {"a": Sum(3, 3_000_000), "b": Sum(1, -500_000)}
 
 
@@ -81,6 +87,37 @@ def test_the_ledger_adds_metrics_and_keeps_complaints() -> None:
     assert list(ledger.problems) == ["writer: hm {'x': 1}", "Traceback"]
 
 
+@pytest.mark.parametrize(
+    ("starts", "hot", "shown"),
+    [
+        ((NOON, NOON + 5_000), {"Ada": 64}, ["│ 12:00:05 │", "│     16 │", "hot keys: Ada 64"]),
+        ((NOON, NOON + 86_400_000), {}, ["│ 11-21 12:00:00 │", "│     16 │"]),
+    ],
+    ids=["of one day", "of two days"],
+)
+def test_windows_fit_into_100_columns(
+    starts: tuple[int, ...], hot: dict[str, int], shown: list[str]
+) -> None:
+    settings = Settings(hot_shards=hot)
+    windows = [
+        replace(
+            dropped(proven=start, dropped=start + 1),
+            id=window_id(start),
+            start=start,
+            keys=12,
+            events=123_456,
+            items=12_345,
+        )
+        for start in starts
+    ]
+    specs = {window.id: freeze(window, settings) for window in windows}
+    console = Console(width=100, record=True)
+    console.print(window_table(windows, specs, {window.id: True for window in windows}))
+    text = console.export_text()
+    for part in (*shown, "│ 123,456 │", "│   12,345 │", "read again"):
+        assert part in text
+
+
 def test_tables_show_what_they_are_given() -> None:
     console = Console(width=110, record=True)
     ledger = Ledger()
@@ -89,7 +126,7 @@ def test_tables_show_what_they_are_given() -> None:
     console.print(cost_table(ledger, Settings()))
     print_verdict(console, Verdict(["a: counted 2"]), "", ["writer: hm"])
     text = console.export_text()
-    assert "1 more keys" in text
+    assert "1 more key " in text
     assert text.count("✗") == 2
     assert "2.300" in text
     assert "NOT EXACT" in text
