@@ -43,14 +43,22 @@ def counters() -> Response[str]:
     return _response(answer_counter(use_case(), parameters, time_left_ms))
 
 
-def failed(error: Exception) -> Response[str]:
-    """Any failure, as a problem."""
-    logger.warning("request failed", exc_info=error)
-    return _response(answer_error(error))
+def problem(error: Exception) -> Response[str]:
+    """Any failure, as a problem; ours with its traceback in the log, a caller's in one line."""
+    answer = answer_error(error)
+    if _is_ours(answer.status):
+        logger.error("request failed", exc_info=error)
+    else:
+        logger.info("request refused", extra=dict(answer.body))
+    return _response(answer)
 
 
-app.not_found(failed)
-app.exception_handler(Exception)(failed)
+app.not_found(problem)
+app.exception_handler(Exception)(problem)
+
+
+def _is_ours(status: int) -> bool:
+    return status >= HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 def _response(answer: Answer) -> Response[str]:
@@ -62,6 +70,6 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Answer one HTTP request."""
     began = time.monotonic()
     response = app.resolve(event, context)
-    failed = response["statusCode"] >= HTTPStatus.INTERNAL_SERVER_ERROR
-    add_read(metrics, (time.monotonic() - began) * 1000, failed=failed)
+    took_ms = (time.monotonic() - began) * 1000
+    add_read(metrics, took_ms, failed=_is_ours(response["statusCode"]))
     return response

@@ -1,5 +1,7 @@
-"""SQS in, exact counts out: what is not counted, a duplicate or rejected is reported as a failure
-of the batch.
+"""SQS in, exact counts out.
+
+A message that was neither counted, nor a duplicate, nor rejected is answered as a batch item
+failure.
 """
 
 from __future__ import annotations

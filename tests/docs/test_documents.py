@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
 import subprocess
 from pathlib import Path
@@ -41,6 +42,16 @@ def test_modules_run_exist(path: Path) -> None:
     named = re.findall(r"python -m ([a-z_]+(?:\.[a-z_]+)+)", path.read_text(encoding="utf-8"))
     missing = [name for name in named if not (ROOT / f"{name.replace('.', '/')}.py").exists()]
     assert not missing
+
+
+def test_the_architecture_lists_every_module_once() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = re.findall(r"^\| (`.*?) \|", text.partition("\n## Modules\n")[2], re.MULTILINE)
+    patterns = [name for row in table for name in re.findall(r"`([a-z_0-9*]+)`", row)]
+    modules = {path.stem for path in (ROOT / "src" / "tallyroll").glob("*.py")} - {"__init__"}
+    listed = [name for pattern in patterns for name in fnmatch.filter(modules, pattern)]
+    assert sorted(listed) == sorted(modules)
+    assert not [pattern for pattern in patterns if not fnmatch.filter(modules, pattern)]
 
 
 def test_no_package_index_is_named() -> None:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import json
+import logging
 from typing import Any
 
 import pytest
 
+from functions.aggregator.handler import logger
 from tallyroll.counting import Aggregator
 from tallyroll.errors import Throttled
 from tests.functions.invocation import Invocations, load
@@ -113,3 +115,31 @@ def test_reads_are_measured(functions: Invocations, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Aggregator, "count", fail)
     functions.ask(load("aggregator-count.json"))
     assert functions.values()["ReadsFailed"] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "level", "traced"),
+    [
+        ("aggregator-bad-key.json", None, "INFO", False),
+        ("aggregator-unknown-path.json", None, "INFO", False),
+        ("aggregator-count.json", Throttled("slow down"), "ERROR", True),
+    ],
+)
+def test_only_our_own_failures_are_logged_as_errors(
+    functions: Invocations,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    error: Exception | None,
+    level: str,
+    traced: bool,
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        assert error
+        raise error
+
+    logged: list[logging.LogRecord] = []
+    monkeypatch.setattr(logger._logger, "handle", logged.append)
+    if error:
+        monkeypatch.setattr(Aggregator, "count", fail)
+    functions.ask(load(name))
+    assert [(record.levelname, bool(record.exc_info)) for record in logged] == [(level, traced)]
