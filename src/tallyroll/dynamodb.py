@@ -18,7 +18,6 @@ CONFLICTS = frozenset({"TransactionConflictException", "TransactionInProgressExc
 REASON_NONE = "None"
 REASON_CONDITION = "ConditionalCheckFailed"
 REASON_CONFLICT = "TransactionConflict"
-REASONS_THROTTLED = frozenset({"ThrottlingError", "ProvisionedThroughputExceeded"})
 REASONS_INVALID = frozenset({"ValidationError", "ItemCollectionSizeLimitExceeded"})
 BATCH_TRIES = 8
 TRANSACTION_TRIES = 10

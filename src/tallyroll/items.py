@@ -1,8 +1,9 @@
 """The items of a window table as DynamoDB JSON: the format that archives share with the native
 export.
 
-record  pk {key}.{shard}  sk e#{record id}      ts, n, v, h, data, fmt tally   pk ~t.{bucket}    sk
-t#{key}.{stripe}   n, v, m0..m59 gate    pk ~g.{number}    sk g#                 open
+    record  pk {key}.{shard}  sk e#{record id}       ts, n, v, h, data, fmt
+    tally   pk ~t.{bucket}    sk t#{key}.{stripe}    n, v, m0..m59
+    gate    pk ~g.{number}    sk g#                  open
 """
 
 from __future__ import annotations

@@ -21,9 +21,8 @@ ID_BYTES_MAX = 512
 KEY_RESERVED_PREFIX = "~"  # our own items: tallies and gates
 VALUE_DECIMALS_MAX = 6
 VALUE_DIGITS_MAX = 18
-VALUE_BOUND = (
-    10**VALUE_DIGITS_MAX
-)  # |value| must be below: 38 digits [ddb] then hold 10^14 of the largest values
+# |value| must be below: 38 digits [ddb] then hold 10^14 of the largest values.
+VALUE_BOUND: int = 10**VALUE_DIGITS_MAX
 PACKET_BYTES_MAX = 256 * 1024
 NESTING_MAX = 100  # Python versions differ in how deep they can read
 TS_MS_MIN = 10**11  # 1973 in ms; anything below is taken for seconds

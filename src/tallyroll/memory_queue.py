@@ -17,9 +17,8 @@ from tallyroll.ports import Backlog, Effects, Rejection
 from tallyroll.records import Message
 from tallyroll.windows import WindowId
 
-AGE_RECEIVES_LEFT_OUT = (
-    3  # SQS Developer Guide, ApproximateAgeOfOldestMessage: poison pills are left out
-)
+# SQS Developer Guide, ApproximateAgeOfOldestMessage: poison pills are left out.
+AGE_RECEIVES_LEFT_OUT = 3
 AGES_KEPT = 1_000
 CHUNK_BYTES = 64 * 1024
 

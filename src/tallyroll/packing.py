@@ -1,6 +1,7 @@
 """The producer's side: packs events into packets, and writes the envelopes that the writer reads.
 
-Bring an id and get per-event deduplication; let the packer make the ids and pay a hundredth.
+Bring an id and get per-event deduplication; let the packer make the ids and pay a
+fiftieth to a hundredth once packets are full.
 """
 
 from __future__ import annotations
@@ -15,9 +16,7 @@ from tallyroll.limits import PACKET_BYTES_MAX
 PACKET_EVENTS_MAX = 1_000
 _MINUTE_MS = 60_000
 _OPEN_PACKETS_MAX = 1_000
-_ENVELOPE_BYTES = (
-    4_096  # more than id, key, t0 and the punctuation around them take, escapes included
-)
+_ENVELOPE_BYTES = 4_096  # more than id, key, t0 and what stands around them take, with escapes
 
 
 def event_body(event: Event) -> str:

@@ -1,4 +1,4 @@
-"""The suffixes of design: calculated ones for records, random ones for tally stripes.
+"""The two kinds of suffix: calculated ones for records, random ones for tally stripes.
 
 A record's shard follows from its id, so a redelivery lands on the same item and one record can be
 read with one GetItem. A tally is only ever summed, so any stripe will do.

@@ -54,9 +54,8 @@ class Grid:
 
     def at(self, ts: int) -> Span:
         """The window that contains `ts` (ms since the epoch, not negative)."""
-        length = max((entry for entry in self.lengths if entry[0] <= ts), default=self.lengths[0])[
-            1
-        ]
+        begun = (entry for entry in self.lengths if entry[0] <= ts)
+        _, length = max(begun, default=self.lengths[0])
         start = ts // length * length
         return Span(start, start + length)
 

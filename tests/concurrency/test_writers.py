@@ -15,7 +15,8 @@ from tallyroll.sealing import seal
 from tests.concurrency.crowd import TIME_LEFT_MS, Crowd, Watcher
 
 pytestmark = pytest.mark.engine
-EVENTS = 6_000
+EVENTS = 4_000
+KEYS = 2_000
 
 
 @pytest.fixture
@@ -53,17 +54,17 @@ def test_one_hot_key_under_sixteen_writers(crowd: Crowd) -> None:
 
 
 def test_two_thousand_keys_under_sixteen_writers(crowd: Crowd) -> None:
-    messages = [crowd.message(n, f"key-{n % 2_000}", 1) for n in range(EVENTS)]
+    messages = [crowd.message(n, f"key-{n % KEYS}", 1) for n in range(EVENTS)]
     crowd.deliver(deliveries(messages, 3), seed=4)
-    keys = [f"key-{n}" for n in range(2_000)]
+    keys = [f"key-{n}" for n in range(KEYS)]
     tallies = crowd.made.store.tallies(crowd.spec, keys)
-    assert {tally.n for tally in tallies.values()} == {EVENTS // 2_000}
+    assert {tally.n for tally in tallies.values()} == {EVENTS // KEYS}
     assert len(crowd.records()) == EVENTS
 
 
 def test_a_window_closed_in_the_middle(crowd: Crowd) -> None:
     """Whatever was counted is in the total; the rest is rejected or was a duplicate."""
-    few = 4_000
+    few = 2_000
     delivered = deliveries([crowd.message(n, f"key-{n % 3}", 1) for n in range(few)], 5)
 
     def close_early() -> int:

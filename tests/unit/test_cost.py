@@ -32,7 +32,7 @@ def test_a_lone_event_of_a_cold_key() -> None:
     assert (report.cost.units, report.cost.requests) == (6, 1)
 
 
-def test_a_packed_event_pays_a_hundredth() -> None:
+def test_a_packed_event_pays_a_small_part() -> None:
     events = (Event("hot", None, NOW + n, 10**6, None) for n in range(1_000))
     report = written(opened(), list(pack(events, lambda: "packet-1")))
     assert report.packed_events == 1_000
