@@ -15,8 +15,8 @@ from tallyroll.sealing import seal
 from tests.concurrency.crowd import TIME_LEFT_MS, Crowd, Watcher
 
 pytestmark = pytest.mark.engine
-EVENTS = 4_000
-KEYS = 2_000
+EVENTS = 2_000
+KEYS = 1_000
 
 
 @pytest.fixture
@@ -48,12 +48,12 @@ def test_one_hot_key_under_sixteen_writers(crowd: Crowd) -> None:
     tally = crowd.made.store.tallies(crowd.spec, ["hot"])["hot"]
     assert (tally.n, tally.amount) == (EVENTS, sum(n % 7 for n in range(EVENTS)) * 1_000_000)
     assert sum(report.events for report in crowd.reports) == EVENTS
-    assert len(watcher.answers) > 10
+    assert watcher.answers
     ids = Counter(record.id for record in crowd.records())
     assert len(ids) == ids.total() == EVENTS
 
 
-def test_two_thousand_keys_under_sixteen_writers(crowd: Crowd) -> None:
+def test_a_thousand_keys_under_sixteen_writers(crowd: Crowd) -> None:
     messages = [crowd.message(n, f"key-{n % KEYS}", 1) for n in range(EVENTS)]
     crowd.deliver(deliveries(messages, 3), seed=4)
     keys = [f"key-{n}" for n in range(KEYS)]
@@ -64,7 +64,7 @@ def test_two_thousand_keys_under_sixteen_writers(crowd: Crowd) -> None:
 
 def test_a_window_closed_in_the_middle(crowd: Crowd) -> None:
     """Whatever was counted is in the total; the rest is rejected or was a duplicate."""
-    few = 2_000
+    few = 1_500
     delivered = deliveries([crowd.message(n, f"key-{n % 3}", 1) for n in range(few)], 5)
 
     def close_early() -> int:

@@ -204,7 +204,9 @@ def test_a_kill_hits_a_message_once_at_the_most(
     send(url, bodies)
     faults = Faults(kill=1.0, again_after_s=0)
     polled = poll(aws, url, stub, lambda polled: polled.deleted == 20, faults=faults)
-    assert stub.bodies == dict.fromkeys(bodies, 2)
+    # A batch into which a killed one's messages come is spared, and so are those beside them.
+    assert set(stub.bodies) == set(bodies)
+    assert max(stub.bodies.values()) == 2
     assert polled.killed >= 1
     assert polled.errors == 0
 

@@ -13,7 +13,7 @@ from tests.simulation.pipeline import simulate
 from tests.simulation.planted import DROWSY, PLANTED, Planted
 
 ROOT = Path(__file__).parents[2]
-SEEDS = 30
+SEEDS = 24
 STORMS = (27, 29, 42, 47)
 FOUND = (6034, 6037)  # a window that could not be created was passed by the live pointer
 
