@@ -29,6 +29,7 @@ from tallyroll.ports import (
     Totals,
     Window,
 )
+from tallyroll.resources import TAG_PIPELINE
 from tallyroll.sealing import seal
 from tallyroll.settings import Settings
 from tallyroll.specs import Spec
@@ -196,7 +197,7 @@ class Roller:
     def _perform(self, deadline: int, step: Step, window: Window) -> Window:
         match step:
             case Step.MAKE_TABLE:
-                self._store.make_table(window.table, {"tallyroll": self._settings.name})
+                self._store.make_table(window.table, {TAG_PIPELINE: self._settings.name})
                 return window
             case Step.OPEN:
                 return self._open(window)
