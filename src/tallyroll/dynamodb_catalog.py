@@ -2,7 +2,7 @@
 
 spec       pk 2026-11   sk {window}#spec        written once
 state      pk 2026-11   sk {window}#state       replaced whole while `version` is as it was read
-straggler  pk 2026-11   sk {window}#straggler   `at`, the newest note in ms
+straggler  pk 2026-11   sk {window}#straggler   `at`, the latest note in ms
 calendar   pk ~catalog  sk calendar             written once: lengths, genesis
 live       pk ~catalog  sk live                 since, version
 months     pk ~catalog  sk months               the set of all months that have windows
@@ -205,20 +205,20 @@ class DynamoCatalog:
         """Move the pointer if its version is still the one that was read; else do nothing."""
         self._if_it_stands(_pointer_change(read, since))
 
-    def note_straggler(self, window: WindowId, now: int) -> None:
-        """Note `now` on the window, unless a newer note stands."""
+    def note_straggler(self, window: WindowId, at: int) -> None:
+        """Note `at` on the window, unless a later note stands."""
         self._if_it_stands(
             {
                 "Key": _key(window, "straggler"),
-                "UpdateExpression": "SET #at = :now",
-                "ConditionExpression": "attribute_not_exists(#at) OR #at < :now",
+                "UpdateExpression": "SET #at = :until",
+                "ConditionExpression": "attribute_not_exists(#at) OR #at < :until",
                 "ExpressionAttributeNames": {"#at": "at"},
-                "ExpressionAttributeValues": {":now": {"N": str(now)}},
+                "ExpressionAttributeValues": {":until": {"N": str(at)}},
             }
         )
 
     def stragglers(self, windows: Sequence[WindowId]) -> dict[WindowId, int]:
-        """The newest note, in ms, of each window that has one."""
+        """The latest note, in ms, of each window that has one."""
         keys = [_key(window, "straggler") for window in dict.fromkeys(windows)]
         found = batch_get(self._caller, self._effects, self._table, keys)
         return {item["sk"]["S"].partition("#")[0]: int(item["at"]["N"]) for item in found}
@@ -303,12 +303,17 @@ def _spec_item(spec: Spec) -> Item:
     return {
         **_key(spec.window, "spec"),
         **_facts_item(spec, _SPEC_NUMBERS, _SPEC_TEXTS),
+        "require_ts": {"BOOL": spec.require_ts},
         "hot": _numbers(spec.hot),
     }
 
 
 def _spec(item: Item) -> Spec:
-    return Spec(hot=_read_numbers(item["hot"]), **_read_facts(item, _SPEC_NUMBERS, _SPEC_TEXTS))
+    return Spec(
+        require_ts=item.get("require_ts", {"BOOL": False})["BOOL"],
+        hot=_read_numbers(item["hot"]),
+        **_read_facts(item, _SPEC_NUMBERS, _SPEC_TEXTS),
+    )
 
 
 def _window_item(window: Window) -> Item:

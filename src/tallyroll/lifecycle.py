@@ -153,5 +153,6 @@ def freeze(window: Window, settings: Settings) -> Spec:
         accept_from=window.accept_from or 0,
         accept_until=window.accept_until or window.end + settings.accept_for_ms,
         skew=settings.skew_ms,
+        require_ts=settings.require_ts,
         hot=dict(settings.hot_shards),
     )

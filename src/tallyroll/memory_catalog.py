@@ -85,12 +85,12 @@ class MemoryCatalog:
         if self._live == read:
             self._live = LivePointer(since, read.version + 1)
 
-    def note_straggler(self, window: WindowId, now: int) -> None:
-        """Note that messages of the window were handed back at `now`."""
-        self._stragglers[window] = max(now, self._stragglers.get(window, now))
+    def note_straggler(self, window: WindowId, at: int) -> None:
+        """Note that messages of the window are about until `at`, unless a later note stands."""
+        self._stragglers[window] = max(at, self._stragglers.get(window, at))
 
     def stragglers(self, windows: Sequence[WindowId]) -> dict[WindowId, int]:
-        """The newest note, in ms, of each of these windows that has one."""
+        """The latest note, in ms, of each of these windows that has one."""
         noted = self._stragglers
         return {window: noted[window] for window in windows if window in noted}
 

@@ -78,7 +78,7 @@ class Placer:
     ) -> None:
         envelope = decode(case.message.body)
         ts = event_time(envelope, case.message.sent)
-        self._check_dated(case, envelope)
+        case.undated = _is_undated(envelope)
         if calendar is None:
             _wait(case, "the pipeline has no calendar yet: has the roller run?")
             return
@@ -107,21 +107,10 @@ class Placer:
             case.fate = Fate(Kind.HANDED_BACK, detail="the calendar has changed")
             return
         check_accepts(spec, ts, case.message.sent)
+        if case.undated and spec.require_ts:
+            raise Rejected(Reason.TS_REQUIRED, "the event has an id of its own but no ts")
         case.spec, case.record = spec, record_of(envelope, case.message, spec)
         _check_size(case.record)
-
-    def _check_dated(self, case: Case, envelope: Envelope) -> None:
-        if (
-            isinstance(envelope, Event)
-            and envelope.id
-            and envelope.ts is None
-            and uuid7_time(envelope.id) is None
-        ):
-            case.undated = True
-            if self._settings.require_ts:
-                raise Rejected(
-                    Reason.TS_REQUIRED, f"event {envelope.id!r} has an id of its own but no ts"
-                )
 
     def _specs_of(self, timed: Sequence[tuple[Case, Envelope, int]]) -> dict[WindowId, Spec]:
         windows = dict.fromkeys(case.span.id for case, _, _ in timed if case.span)
@@ -148,6 +137,16 @@ def _guarded(case: Case) -> Iterator[None]:
             case.fate = Fate(Kind.REJECTED, reason=Reason.CRASHES_WRITER, detail=detail)
         else:
             case.fate = Fate(Kind.HANDED_BACK, detail=detail)
+
+
+def _is_undated(envelope: Envelope) -> bool:
+    """Whether an event has an id of its own but no time: sent again, it may fall elsewhere."""
+    return (
+        isinstance(envelope, Event)
+        and envelope.id is not None
+        and envelope.ts is None
+        and uuid7_time(envelope.id) is None
+    )
 
 
 def _wait(case: Case, why: str) -> None:

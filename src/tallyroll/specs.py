@@ -30,6 +30,7 @@ class Spec:
     accept_from: int
     accept_until: int
     skew: int
+    require_ts: bool = False
     hot: Mapping[str, int] = field(default_factory=dict)
 
     @property

@@ -36,7 +36,7 @@ def test_the_calendar_is_founded_once(engine: Engine) -> None:
 
 
 def test_a_spec_is_put_once(engine: Engine) -> None:
-    spec = replace(engine.spec(), hot={"hot key é": 200})
+    spec = replace(engine.spec(), require_ts=True, hot={"hot key é": 200})
     assert engine.catalog.put_spec(spec) == spec
     assert engine.catalog.put_spec(replace(spec, shards=99, hot={})) == spec
 
