@@ -33,6 +33,7 @@ class Kind(StrEnum):
 
     COUNTED = "counted"
     DUPLICATE = "duplicate"
+    UNCOMPARED = "uncompared"  # one of its identity is stored, of a content that was not told
     REJECTED = "rejected"
     HANDED_BACK = "handed-back"
     SHUT_OUT = "shut-out"  # the gate was shut or missing: the window's state decides
@@ -182,8 +183,10 @@ def _fate(record: Record, element: Element) -> Fate | None:
 
 def beside_stored(record: Record, digest: bytes | None) -> Fate:
     """The fate of a record under whose identity one with `digest` is stored: the same content, or a
-    conflict.
+    conflict. None: it is stored, and has to be looked up.
     """
+    if digest is None:
+        return Fate(Kind.UNCOMPARED)
     if digest == record.digest:
         return Fate(Kind.DUPLICATE, digest)
     detail = f"id {record.id!r} of key {record.key!r} is stored already with another content"

@@ -41,7 +41,9 @@ QUEUE_BATCH_MAX = 10  # entries of one send, receive, delete or visibility call 
 RECEIVES_ALONE = 900  # from here a message runs alone: it may be what crashes the writer
 RECEIVES_GIVEN_UP = 950  # from here it is rejected unless it is stored already
 RECEIVES_FUSE = 1_000  # the queue's own maxReceiveCount, a fuse for crashes only
-VISIBILITY_SECONDS_MAX = 300  # the longest that a handed-back message waits
+VISIBILITY_SECONDS_MAX = 300  # the longest that a handed-back message waits at first
+RECEIVES_PATIENT = 100  # from here it waits longer, so that the queue's retention, ten days, ends
+PATIENT_VISIBILITY_SECONDS = 1_020  # before it would be taken for a message that crashes writers
 WAITING_VISIBILITY_SECONDS = 20  # while its window has been awaited for under ten minutes
 WAITING_SOON_MS = 10 * 60 * 1000
 

@@ -28,6 +28,7 @@ from tallyroll.windows import WindowId
 # to read. A function that has less time than that in all keeps a third of it.
 DEADLINE_RESERVE_MS = 15_000
 HAND_BACK_SECONDS = 5
+UNDECIDED = (Kind.SHUT_OUT, Kind.UNCOMPARED)
 
 
 @dataclass(slots=True)
@@ -81,13 +82,16 @@ class Writer:
         for group in [usual, *alone]:
             try:
                 self._placer.place(group)
-                self._note_stragglers(case for case in group if case.message.receives > 1)
+                now = self._effects.now()
+                received_before = [case for case in group if case.message.receives > 1]
+                self._note_stragglers((case, now) for case in received_before)
                 self._give_up(group)
                 self._count(group, report, deadline)
+                self._compare_with_stored(group)
                 self._look_behind_shut_gates(group, deadline)
             except StoreError as error:
                 for case in group:
-                    if case.fate is None or case.fate.kind is Kind.SHUT_OUT:
+                    if case.fate is None or case.fate.kind in UNDECIDED:
                         case.fate = Fate(Kind.HANDED_BACK, detail=str(error))
         self._reject(cases)
         self._hand_back(cases)
@@ -130,6 +134,14 @@ class Writer:
         report.contended += done.contended
         report.throttled += done.throttled
         report.unknown += done.unknown
+
+    def _compare_with_stored(self, cases: Sequence[Case]) -> None:
+        """What is a duplicate or a conflict, as the stored record decides."""
+        uncompared = [case for case in cases if case.fate and case.fate.kind is Kind.UNCOMPARED]
+        for case, stored, known in self._find(uncompared):
+            assert case.record
+            gone = Fate(Kind.HANDED_BACK, detail=f"it was stored, but now {known}")
+            case.fate = beside_stored(case.record, stored.digest) if stored else gone
 
     def _look_behind_shut_gates(self, cases: Sequence[Case], deadline: int) -> None:
         """What met a shut or missing gate: the state of its window decides."""
@@ -211,25 +223,30 @@ class Writer:
         """Set when the messages come again, and note them."""
         back = [case for case in cases if case.fate and case.fate.kind is Kind.HANDED_BACK]
         now = self._effects.now()
+        delays = [(case, _delay_seconds(case, now)) for case in back]
         with suppress(StoreError):
             if back:
-                self._queue.delay(
-                    [(case.message.receipt, _delay_seconds(case, now)) for case in back]
-                )
-        self._note_stragglers(back)
+                self._queue.delay([(case.message.receipt, seconds) for case, seconds in delays])
+        self._note_stragglers((case, now + seconds * 1_000) for case, seconds in delays)
 
-    def _note_stragglers(self, cases: Iterable[Case]) -> None:
-        """Note on their windows that messages are about which the queue's age metric may leave out.
+    def _note_stragglers(self, expected: Iterable[tuple[Case, int]]) -> None:
+        """Note on their windows until when (ms) messages are about which the queue's age metric may
+        leave out.
 
-        Handed-back ones, and all that were received before: the metric forgets a message after its
-        third receive, also one whose writers were killed and could note nothing.
+        Handed-back ones, until they come again; and all that were received before, now: the metric
+        forgets a message after its third receive, also one whose writers were killed and could
+        note nothing.
         """
-        now, every = self._effects.now(), limits.STRAGGLER_NOTE_EVERY_MS
-        for window in dict.fromkeys(case.span.id for case in cases if case.span):
-            if now - self._noted.get(window, now - every) >= every:
+        newest: dict[WindowId, int] = {}
+        for case, at in expected:
+            if case.span:
+                newest[case.span.id] = max(at, newest.get(case.span.id, at))
+        every = limits.STRAGGLER_NOTE_EVERY_MS
+        for window, at in newest.items():
+            if at - self._noted.get(window, at - every) >= every:
                 with suppress(StoreError):
-                    self._catalog.note_straggler(window, now)
-                    self._noted[window] = now
+                    self._catalog.note_straggler(window, at)
+                    self._noted[window] = at
 
 
 def _judge(case: Case, stored: Record | None, otherwise: Reason, detail: str) -> None:
@@ -259,6 +276,8 @@ def _follower_fate(case: Case, keeper: Case, fate: Fate) -> Fate:
 def _delay_seconds(case: Case, now: int) -> int:
     if case.waits and now - case.message.sent < limits.WAITING_SOON_MS:
         return limits.WAITING_VISIBILITY_SECONDS
+    if case.message.receives >= limits.RECEIVES_PATIENT:
+        return limits.PATIENT_VISIBILITY_SECONDS
     doublings = min(case.message.receives - 1, 10)
     return min(limits.VISIBILITY_SECONDS_MAX, HAND_BACK_SECONDS << doublings)
 

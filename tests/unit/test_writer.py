@@ -12,8 +12,9 @@ import pytest
 from tallyroll import limits, placing
 from tallyroll.errors import Reason, Throttled
 from tallyroll.events import decode
-from tallyroll.limits import WINDOWS_PER_BATCH_MAX
+from tallyroll.limits import RECEIVES_GIVEN_UP, WINDOWS_PER_BATCH_MAX
 from tallyroll.ports import Answer, Element, Outcome, Rejection, Verdict
+from tallyroll.resources import QUEUE_RETENTION_SECONDS
 from tallyroll.windows import uuid7_time
 from tallyroll.writer import DEADLINE_RESERVE_MS
 from tests.unit.pipeline import (
@@ -307,17 +308,49 @@ def test_what_the_time_does_not_suffice_for_is_handed_back() -> None:
     pipeline = opened()
     report = pipeline.writer().write([pipeline.message(event())], time_left_ms=0)
     assert (report.failures, report.events) == (["message-1"], 0)
-    assert pipeline.catalog.stragglers([WINDOW]) == {WINDOW: NOW}
+    assert pipeline.catalog.stragglers([WINDOW]) == {WINDOW: NOW + 5_000}, "when it comes again"
 
 
 def test_the_delay_grows_with_the_receives() -> None:
     pipeline = opened()
     pipeline.store.script = [Outcome(Verdict.THROTTLED)] * 10_000
     messages = [
-        pipeline.message(event(f"e{receives}"), receives=receives) for receives in (1, 2, 4, 7, 899)
+        pipeline.message(event(f"e{receives}"), receives=receives)
+        for receives in (1, 2, 4, 7, 99, 100)
     ]
     pipeline.writer().write(messages, TIME_LEFT)
-    assert [seconds for _, seconds in pipeline.queue.delays] == [5, 10, 40, 300, 300]
+    assert [seconds for _, seconds in pipeline.queue.delays] == [5, 10, 40, 300, 300, 1_020]
+
+
+def test_a_message_that_is_handed_back_outlives_the_queues_retention_before_it_is_given_up() -> (
+    None
+):
+    pipeline = opened()
+    pipeline.store.script = [Outcome(Verdict.THROTTLED)] * 1_000_000
+    writer = pipeline.writer()
+    for receives in range(1, RECEIVES_GIVEN_UP):
+        message = pipeline.message(event("e1"), sent=NOW, receives=receives)
+        assert writer.write([message], 1_000).failures
+    assert sum(seconds for _, seconds in pipeline.queue.delays) > QUEUE_RETENTION_SECONDS
+
+
+def test_a_duplicate_of_which_the_store_does_not_tell_the_content_is_looked_up() -> None:
+    pipeline = opened()
+    first, same, other = (pipeline.message(event(value=value)) for value in (1, 1, 2))
+    pipeline.writer().write([first], TIME_LEFT)
+    untold = Element(Answer.DUPLICATE)
+    for message, rejected in ((same, {}), (other, {Reason.ID_CONFLICT: 1})):
+        pipeline.store.script.append(Outcome(Verdict.CANCELLED, (untold,), (FINE,)))
+        report = pipeline.writer().write([message], TIME_LEFT)
+        assert (report.failures, report.rejected) == ([], rejected)
+    assert [letter.message.id for letter in pipeline.queue.dead_letters] == [other.id]
+
+
+def test_a_record_that_vanishes_before_it_could_be_compared_is_handed_back() -> None:
+    pipeline = opened()
+    pipeline.store.script = [Outcome(Verdict.CANCELLED, (Element(Answer.DUPLICATE),), (FINE,))]
+    message = pipeline.message(event())
+    assert pipeline.writer().write([message], TIME_LEFT).failures == [message.id]
 
 
 def test_a_body_is_json_for_sqs() -> None:

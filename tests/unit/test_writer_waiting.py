@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tallyroll.errors import Throttled
+from tallyroll.limits import RECEIVES_PATIENT
 from tallyroll.ports import Calendar, Outcome, Verdict, Window
 from tallyroll.windows import Grid, WindowId
 from tests.unit.pipeline import (
@@ -52,7 +53,7 @@ def test_a_window_that_is_not_made_is_awaited_and_alarmed() -> None:
     report = pipeline.write(event(), event(ts=START - 3 * HOUR))
     assert (report.failures, report.waiting) == (["message-1"], 1)
     assert pipeline.reasons() == ["too-late"]
-    assert pipeline.catalog.stragglers([WINDOW]) == {WINDOW: NOW}
+    assert pipeline.catalog.stragglers([WINDOW]) == {WINDOW: NOW + 20 * SECOND}
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,8 @@ def test_a_window_that_is_not_made_is_awaited_and_alarmed() -> None:
         (10 * MINUTE - 1, 30, 20),
         (10 * MINUTE, 1, 5),
         (10 * MINUTE, 4, 40),
-        (HOUR, 990, 300),
+        (HOUR, 99, 300),
+        (HOUR, 990, 1_020),
     ],
 )
 def test_waiting_is_short_for_ten_minutes_and_then_backs_off(
@@ -110,9 +112,9 @@ def test_straggler_notes_are_at_most_one_in_ten_seconds_and_window() -> None:
     noted: list[tuple[WindowId, int]] = []
     note = pipeline.catalog.note_straggler
 
-    def noting(window: WindowId, now: int) -> None:
-        noted.append((window, now - NOW))
-        note(window, now)
+    def noting(window: WindowId, at: int) -> None:
+        noted.append((window, at - NOW))
+        note(window, at)
 
     pipeline.catalog.note_straggler = noting  # type: ignore[method-assign]
     writer = pipeline.writer()
@@ -122,7 +124,7 @@ def test_straggler_notes_are_at_most_one_in_ten_seconds_and_window() -> None:
         assert len(writer.write(messages, time_left_ms=0).failures) == 3
         assert pipeline.effects.now() == NOW + second * SECOND
         pipeline.effects.pass_by(SECOND)
-    at = [0, 10 * SECOND, 20 * SECOND]
+    at = [5 * SECOND, 15 * SECOND, 25 * SECOND]  # each when its messages come again
     assert sorted(noted) == sorted((window, ms) for window in (WINDOW, hour(7)) for ms in at)
 
 
@@ -140,7 +142,16 @@ def test_a_note_that_failed_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> N
         assert report.failures == ["message-1"]
     assert pipeline.catalog.stragglers([WINDOW]) == {}
     writer.write([pipeline.message(event())], time_left_ms=0)
-    assert pipeline.catalog.stragglers([WINDOW]) == {WINDOW: NOW}
+    assert pipeline.catalog.stragglers([WINDOW]) == {WINDOW: NOW + 5 * SECOND}
+
+
+def test_a_note_lasts_until_the_message_comes_again() -> None:
+    """However long it is handed back for: the window does not close on it meanwhile."""
+    pipeline = opened()
+    message = pipeline.message(event(), receives=RECEIVES_PATIENT)
+    pipeline.writer().write([message], time_left_ms=0)
+    [(_, seconds)] = pipeline.queue.delays
+    assert pipeline.catalog.stragglers([WINDOW]) == {WINDOW: NOW + seconds * SECOND}
 
 
 def test_when_the_catalog_does_not_answer_everything_undecided_is_handed_back(
