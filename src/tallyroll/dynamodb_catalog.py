@@ -3,7 +3,7 @@
 spec       pk 2026-11   sk {window}#spec        written once
 state      pk 2026-11   sk {window}#state       replaced whole while `version` is as it was read
 straggler  pk 2026-11   sk {window}#straggler   `at`, the latest note in ms
-calendar   pk ~catalog  sk calendar             written once: lengths, genesis
+calendar   pk ~catalog  sk calendar             lengths, which are only added to; genesis
 live       pk ~catalog  sk live                 since, version
 months     pk ~catalog  sk months               the set of all months that have windows
 """
@@ -25,6 +25,7 @@ from tallyroll.dynamodb import (
     cancellation_reasons,
     passing,
     query,
+    transact,
 )
 from tallyroll.errors import Refused, StateConflict, StoreError, Throttled, Unknown
 from tallyroll.items import Key
@@ -43,6 +44,7 @@ _STATE_NUMBERS = tuple(fact.name for fact in fields(Window) if str(fact.type).st
 _STATE_TEXTS = tuple(fact.name for fact in fields(Window) if str(fact.type).startswith("str"))
 _ABSENT = "attribute_not_exists(pk)"
 _VERSION_STANDS = "#version = :read"
+_LENGTHS_STAND = "#lengths = :lengths"
 
 
 class DynamoCatalog:
@@ -60,16 +62,33 @@ class DynamoCatalog:
 
     def found(self, calendar: Calendar) -> Calendar:
         """Put the calendar if there is none; give the one that stands."""
-        lengths = [
-            {"L": [{"N": str(since)}, {"N": str(length)}]}
-            for since, length in calendar.grid.lengths
-        ]
         item: Item = {
             **_CALENDAR,
-            "lengths": {"L": lengths},
+            "lengths": _lengths(calendar),
             "genesis": {"N": str(calendar.genesis)},
         }
         return _calendar(self._put_once(_CALENDAR, item))
+
+    def extend(self, read: Calendar, extended: Calendar, live: LivePointer) -> bool:
+        """Replace the calendar, if neither it nor the live pointer has changed since it was read.
+
+        Whoever holds the pointer as it was can move it no more: it has a new version.
+        """
+        calendar = {
+            "Key": _CALENDAR,
+            "UpdateExpression": "SET #lengths = :extended",
+            "ConditionExpression": _LENGTHS_STAND,
+            "ExpressionAttributeNames": {"#lengths": "lengths"},
+            "ExpressionAttributeValues": {
+                ":lengths": _lengths(read),
+                ":extended": _lengths(extended),
+            },
+        }
+        changes = (calendar, _pointer_change(live, live.since))
+        actions = [{"Update": {"TableName": self._table, **change}} for change in changes]
+        if transact(self._caller, self._effects, actions) is None:
+            return True
+        return self.calendar() == extended  # by an attempt of which the answer was lost
 
     def specs(self, windows: Sequence[WindowId]) -> dict[WindowId, Spec]:
         """The specs that exist, by one BatchGetItem per 100."""
@@ -119,25 +138,29 @@ class DynamoCatalog:
         )
         return [_window(item) for page in pages for item in page]
 
-    def create(self, window: Window) -> bool:
+    def create(self, window: Window, calendar: Calendar | None = None) -> bool:
         """Put a first state, with its month and the live pointer, if there is none; else False.
 
         The pointer's version grows even if it does not move: a run that listed the windows before
         this one was there must not move it past. All in one transaction.
-        Raises Throttled or Unknown if that stays undecided, and Refused.
+        Raises StateConflict unless `calendar`, where given, still stands; Throttled or Unknown if
+        it stays undecided, and Refused.
         """
         last: StoreError | None = None
         unknown = False
         for _ in attempts(self._effects, TRANSACTION_TRIES):
             try:
-                actions = self._creation(window, self.live())
+                actions = self._creation(window, self.live(), calendar)
                 self._caller.call("TransactWriteItems", TransactItems=actions)
             except (Throttled, Unknown) as error:
                 last, unknown = error, unknown or isinstance(error, Unknown)
             except Refused as error:
                 reasons = cancellation_reasons(error)
-                if reasons and reasons[0].get("Code") == REASON_CONDITION:
+                failed = [reason.get("Code") == REASON_CONDITION for reason in reasons]
+                if failed and failed[0]:
                     return unknown and self.window(window.id) == window
+                if calendar and failed and failed[-1]:
+                    raise StateConflict("the calendar has changed since it was read") from error
                 if not passing(error):
                     raise
                 last = Throttled(str(error), error.code)
@@ -145,7 +168,9 @@ class DynamoCatalog:
                 return True
         raise last or Throttled(f"window {window.id} could not be created")
 
-    def _creation(self, window: Window, live: LivePointer | None) -> list[Action]:
+    def _creation(
+        self, window: Window, live: LivePointer | None, calendar: Calendar | None
+    ) -> list[Action]:
         month = _month(window.id)
         table = {"TableName": self._table}
         state = {**table, "Item": _window_item(window), "ConditionExpression": _ABSENT}
@@ -157,7 +182,10 @@ class DynamoCatalog:
         }
         since = window.start if live is None else min(live.since, window.start)
         pointer = {**table, **_pointer_change(live, since)}
-        return [{"Put": state}, {"Update": months}, {"Update": pointer}]
+        creation: list[Action] = [{"Put": state}, {"Update": months}, {"Update": pointer}]
+        if calendar:
+            creation.append({"ConditionCheck": {**table, **_calendar_stands(calendar)}})
+        return creation
 
     def advance(self, window: Window) -> Window:
         """Replace a state whose version is still `window.version`; give it with the next one.
@@ -290,6 +318,20 @@ def creating_check(table: str, window: WindowId) -> Action:
             "ExpressionAttributeValues": {":creating": {"S": Status.CREATING.value}},
         }
     }
+
+
+def _calendar_stands(calendar: Calendar) -> dict[str, Any]:
+    return {
+        "Key": _CALENDAR,
+        "ConditionExpression": _LENGTHS_STAND,
+        "ExpressionAttributeNames": {"#lengths": "lengths"},
+        "ExpressionAttributeValues": {":lengths": _lengths(calendar)},
+    }
+
+
+def _lengths(calendar: Calendar) -> dict[str, Any]:
+    pairs = calendar.grid.lengths
+    return {"L": [{"L": [{"N": str(since)}, {"N": str(length)}]} for since, length in pairs]}
 
 
 def _calendar(item: Item) -> Calendar:

@@ -31,6 +31,17 @@ class MemoryCatalog:
             self._calendar = calendar
         return self._calendar
 
+    def extend(self, read: Calendar, extended: Calendar, live: LivePointer) -> bool:
+        """Replace the calendar, if neither it nor the live pointer has changed since it was read.
+
+        Whoever holds the pointer as it was can move it no more: it has a new version.
+        """
+        if self._calendar != read or self._live != live:
+            return False
+        self._calendar = extended
+        self._live = replace(live, version=live.version + 1)
+        return True
+
     def specs(self, windows: Sequence[WindowId]) -> dict[WindowId, Spec]:
         """The specs, of at most 100 windows, that exist."""
         if len(windows) > 100:
@@ -50,12 +61,15 @@ class MemoryCatalog:
         found = [window for window in self._windows.values() if since <= window.start < until]
         return sorted(found, key=lambda window: window.start)
 
-    def create(self, window: Window) -> bool:
+    def create(self, window: Window, calendar: Calendar | None = None) -> bool:
         """Put a first state if the window has none; False if it has.
 
         The live pointer moves back before it. Its version grows even where it stands far enough
         back, so that nobody who read it before this window was there can move it past.
+        Raises StateConflict unless `calendar`, where given, still stands.
         """
+        if calendar and calendar != self._calendar:
+            raise StateConflict("the calendar has changed since it was read")
         if window.id in self._windows:
             return False
         self._windows[window.id] = window

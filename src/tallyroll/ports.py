@@ -254,6 +254,12 @@ class Catalog(Protocol):
         """Put the calendar if there is none; give the one that stands."""
         ...
 
+    def extend(self, read: Calendar, extended: Calendar, live: LivePointer) -> bool:
+        """Put `extended` in the place of the calendar `read`, if that still stands and no window was
+        created since `live` was read; else False.
+        """
+        ...
+
     def specs(self, windows: Sequence[WindowId]) -> dict[WindowId, Spec]:
         """The specs, of at most 100 windows, that exist."""
         ...
@@ -270,9 +276,12 @@ class Catalog(Protocol):
         """The states of the windows that start in [since, until), ascending."""
         ...
 
-    def create(self, window: Window) -> bool:
+    def create(self, window: Window, calendar: Calendar | None = None) -> bool:
         """Put a first state if the window has none, moving the live pointer back before it; False
         if it has.
+
+        Raises StateConflict unless `calendar`, where given, still stands: a window of another grid
+        would overlap with its neighbours.
         """
         ...
 
@@ -292,12 +301,12 @@ class Catalog(Protocol):
         """Move the pointer if it is still as it was read; else do nothing."""
         ...
 
-    def note_straggler(self, window: WindowId, now: int) -> None:
-        """Note that messages of the window were handed back at `now`."""
+    def note_straggler(self, window: WindowId, at: int) -> None:
+        """Note that messages of the window are about until `at` (ms); a later note stands."""
         ...
 
     def stragglers(self, windows: Sequence[WindowId]) -> dict[WindowId, int]:
-        """The newest note, in ms, of each of these windows that has one."""
+        """The latest note, in ms, of each of these windows that has one."""
         ...
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from tallyroll.errors import StoreError
+from tallyroll.errors import StateConflict, StoreError
 from tallyroll.lifecycle import (
     ROLLER_STEPS,
     SHUT,
@@ -34,8 +35,9 @@ from tallyroll.sealing import seal
 from tallyroll.settings import Settings
 from tallyroll.specs import Spec
 from tallyroll.steps import DEADLINE_RESERVE_MS, Rolled, carry_out
-from tallyroll.windows import Grid, WindowId, table_name, window_id
+from tallyroll.windows import Grid, WindowId, iso, table_name, window_id
 
+_log = logging.getLogger(__name__)
 AHEAD_LISTED_MS = 2 * 366 * 86_400_000  # more than any window that is made ahead starts ahead
 
 
@@ -66,10 +68,12 @@ class Roller:
         rolled = Rolled()
         now = self._effects.now()
         deadline = now + time_left_ms - DEADLINE_RESERVE_MS
-        calendar = self._founded(now, rolled)
+        calendar = self._founded(now)
         pointer = self._catalog.live()
         since = pointer.since if pointer else calendar.genesis
         windows = self._catalog.windows(since, now + AHEAD_LISTED_MS)
+        if pointer:
+            calendar = self._extended(calendar, pointer, windows)
         windows += self._make_missing(calendar, windows, since, now, rolled)
         windows.sort(key=_urgency)
         closable = [window for window in windows if self._over(window, now)]
@@ -96,19 +100,31 @@ class Roller:
         )
         return rolled
 
-    def _founded(self, now: int, rolled: Rolled) -> Calendar:
+    def _founded(self, now: int) -> Calendar:
         """The calendar; the first run founds it, with the current window as genesis."""
         calendar = self._catalog.calendar()
         if calendar is None:
             grid = Grid.of(self._settings.window_seconds)
             calendar = self._catalog.found(Calendar(grid, grid.at(now).start))
-        length_ms = calendar.grid.lengths[-1][1]
-        if length_ms != self._settings.window_seconds * 1000:
-            rolled.problems.append(
-                f"TALLYROLL_WINDOW_SECONDS {self._settings.window_seconds}: the pipeline began"
-                f" with {length_ms // 1000}, which stays"
-            )
         return calendar
+
+    def _extended(
+        self, calendar: Calendar, pointer: LivePointer, windows: Sequence[Window]
+    ) -> Calendar:
+        """The calendar, with the length that is wished for windows which are not made yet.
+
+        Another run may have made some since they were listed, or changed the calendar: then it
+        stays for now, and what this run would make by it is refused.
+        """
+        wished = self._settings.window_seconds
+        if not windows or calendar.grid.lengths[-1][1] == wished * 1000:
+            return calendar
+        made_until = max(window.end for window in windows)
+        extended = replace(calendar, grid=calendar.grid.with_length(wished, made_until))
+        if not self._catalog.extend(calendar, extended, pointer):
+            return calendar
+        _log.info("windows of %s s from %s on", wished, iso(extended.grid.lengths[-1][0]))
+        return extended
 
     def _make_missing(
         self,
@@ -129,8 +145,10 @@ class Roller:
                 times={Status.CREATING: self._effects.now()},
             )
             try:
-                if self._catalog.create(window):
+                if self._catalog.create(window, calendar):
                     made.append(window)
+            except StateConflict:
+                break  # another run has changed the calendar: the next one goes by that
             except StoreError as error:
                 # In order and without gaps: none is looked for before the first that stands.
                 rolled.problems.append(f"window {window.id} (not created): {error}")

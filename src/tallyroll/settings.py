@@ -41,7 +41,8 @@ class Settings:
     dead_letters_url: str = _described("", "URL of the dead-letter queue")
     bucket: str = _described("", "name of the archive bucket")
     window_seconds: int = _described(
-        3600, "length of a window, 1 s to 366 days; over a minute in whole minutes"
+        3600,
+        "length of windows not made yet, 1 s to 366 days; over a minute in whole minutes",
     )
     suffix: str = _described("calculated", "record suffix strategy: calculated or product")
     shards: int = _described(16, "N, the shards of a key, frozen into each window's spec")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from math import lcm
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -62,6 +63,18 @@ class Grid:
     def after(self, span: Span) -> Span:
         """The window that follows."""
         return self.at(span.end)
+
+    def with_length(self, window_seconds: int, made_until: int) -> Grid:
+        """The grid whose windows are `window_seconds` long from the first bound on that both lengths
+        share, at or after `made_until` (ms), by which all windows that are made have ended.
+
+        Raises UsageError for a length that no window may have.
+        """
+        check_length(window_seconds)
+        since, length = self.lengths[-1]
+        both = lcm(length, window_seconds * 1000)
+        bound = -(-max(made_until, since + 1) // both) * both
+        return Grid((*self.lengths, (bound, window_seconds * 1000)))
 
     def over(self, since: int, until: int) -> Iterator[Span]:
         """The windows, in order, that start in [since, until)."""

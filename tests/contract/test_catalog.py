@@ -35,6 +35,34 @@ def test_the_calendar_is_founded_once(engine: Engine) -> None:
     assert engine.catalog.calendar() == first
 
 
+def test_the_calendar_is_extended_only_as_it_was_read(engine: Engine) -> None:
+    first = engine.catalog.found(Calendar(Grid.of(3600), genesis=START))
+    second = replace(first, grid=first.grid.with_length(900, START + 5 * HOUR // 2))
+    assert engine.catalog.create(_window(engine), first)
+    before = engine.catalog.live()
+    assert engine.catalog.create(_window(engine, START + HOUR), first)
+    after = engine.catalog.live()
+    assert before
+    assert after
+
+    assert not engine.catalog.extend(first, second, before), "a window was made since"
+    assert engine.catalog.calendar() == first
+    assert engine.catalog.extend(first, second, after)
+    assert engine.catalog.calendar() == second
+    assert not engine.catalog.extend(first, replace(first, genesis=0), after)
+
+    late = _window(engine, START + 2 * HOUR)
+    with pytest.raises(StateConflict, match="calendar"):
+        engine.catalog.create(late, first)
+    assert engine.catalog.window(late.id) is None
+    assert engine.catalog.create(late, second)
+    assert not engine.catalog.create(late, second)
+    engine.catalog.move_live(after, START + HOUR)
+    live = engine.catalog.live()
+    assert live
+    assert live.since == START, "who read it before the extension moves it no more"
+
+
 def test_a_spec_is_put_once(engine: Engine) -> None:
     spec = replace(engine.spec(), require_ts=True, hot={"hot key é": 200})
     assert engine.catalog.put_spec(spec) == spec

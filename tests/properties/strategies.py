@@ -48,10 +48,11 @@ def _is_text(value: object) -> bool:
 
 @st.composite
 def grids(draw: Callable[[SearchStrategy[int]], int]) -> Grid:
-    """A grid whose length changes once, at a boundary that both lengths share."""
-    before, after = draw(lengths) * 1000, draw(lengths) * 1000
-    boundary = draw(st.integers(1, 20)) * before * after
-    return Grid(((0, before), (boundary, after)))
+    """A grid whose length changes up to twice."""
+    grid = Grid.of(draw(lengths))
+    for _ in range(draw(st.integers(0, 2))):
+        grid = grid.with_length(draw(lengths), draw(st.integers(0, INSTANTS_MAX)))
+    return grid
 
 
 any_event = st.builds(

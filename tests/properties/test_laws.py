@@ -55,6 +55,21 @@ def test_windows_follow_each_other_without_gap(grid: Grid, instant: int, number:
 
 
 @laws
+@given(some.grids(), some.lengths, some.instants)
+def test_another_length_leaves_the_windows_that_are_made(
+    grid: Grid, window_seconds: int, made_until: int
+) -> None:
+    made_until = grid.at(made_until).end
+    longer = grid.with_length(window_seconds, made_until)
+    since, length = longer.lengths[-1]
+    assert longer.lengths[:-1] == grid.lengths
+    assert since >= made_until
+    assert length == window_seconds * 1000
+    assert longer.at(since - 1) == grid.at(since - 1)
+    assert longer.at(since - 1).end == since == longer.at(since).start
+
+
+@laws
 @given(some.instants)
 def test_ids_and_texts_name_instants(instant: int) -> None:
     assert window_start(window_id(instant)) == instant // 1000 * 1000

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -10,7 +11,7 @@ from tallyroll.lifecycle import Step
 from tallyroll.ports import Calendar, Status, Window
 from tallyroll.specs import Spec
 from tallyroll.steps import Rolled
-from tallyroll.windows import Grid
+from tallyroll.windows import Grid, window_id
 from tests.unit.pipeline import (
     HOUR,
     MINUTE,
@@ -152,7 +153,7 @@ def test_a_window_that_another_run_made_first_is_left_to_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pipeline = Pipeline()
-    monkeypatch.setattr(pipeline.catalog, "create", lambda window: False)
+    monkeypatch.setattr(pipeline.catalog, "create", lambda window, calendar: False)
     rolled = run(pipeline)
     assert (rolled.steps.total(), rolled.problems, rolled.next_missing) == (0, [], True)
 
@@ -164,12 +165,40 @@ def test_a_run_again_does_nothing() -> None:
     assert pipeline.catalog.windows(0, 10**14) == before
 
 
-def test_a_window_length_that_changed_is_told() -> None:
+def test_another_window_length_holds_for_windows_that_are_not_made_yet() -> None:
     pipeline = opened()
-    pipeline.settings = replace(SMALL, window_seconds=60)
-    (problem,) = run(pipeline).problems
-    assert "TALLYROLL_WINDOW_SECONDS 60" in problem
-    assert "3600, which stays" in problem
+    made = pipeline.catalog.windows(0, 10**14)
+    pipeline.settings = replace(SMALL, window_seconds=900)
+    for _ in range(20):
+        assert run(pipeline).problems == []
+        pipeline.effects.pass_by(10 * MINUTE)
+    windows = pipeline.catalog.windows(0, 10**14)
+    assert [window.id for window in windows[: len(made)]] == [window.id for window in made]
+    assert {window.end - window.start for window in windows[: len(made)]} == {HOUR}
+    assert {window.end - window.start for window in windows[len(made) :]} == {15 * MINUTE}
+    assert all(one.end == other.start for one, other in pairwise(windows))
+    status = pipeline.state(window_id(pipeline.effects.now() // (15 * MINUTE) * 15 * MINUTE)).status
+    assert status is Status.OPEN
+
+
+def test_a_roller_that_slept_through_a_change_of_length_makes_no_window_by_the_old_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pipeline = opened()
+    pipeline.effects.pass_by(HOUR)
+    create = pipeline.catalog.create
+
+    def late(window: Window, calendar: Calendar | None = None) -> bool:
+        monkeypatch.undo()
+        pipeline.settings = replace(SMALL, window_seconds=900)
+        run(pipeline)
+        return create(window, calendar)
+
+    monkeypatch.setattr(pipeline.catalog, "create", late)
+    assert run(pipeline).problems == []
+    windows = pipeline.catalog.windows(0, 10**14)
+    assert all(one.end == other.start for one, other in pairwise(windows))
+    assert windows[-1].end - windows[-1].start == 15 * MINUTE
 
 
 def test_past_windows_do_not_delay_regular_ones(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,10 +228,10 @@ def test_the_live_pointer_passes_no_window_that_could_not_be_created(
     pipeline = opened()
     create = pipeline.catalog.create
 
-    def unlucky(window: Window) -> bool:
+    def unlucky(window: Window, calendar: Calendar | None) -> bool:
         if window.id == hour(11):
             raise Unknown("no answer")
-        return create(window)
+        return create(window, calendar)
 
     monkeypatch.setattr(pipeline.catalog, "create", unlucky)
     pipeline.effects.pass_by(4 * HOUR)
