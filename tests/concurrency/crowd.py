@@ -41,13 +41,14 @@ class Crowd:
     queue: MemoryQueue
     now: int
     reports: list[Report] = field(default_factory=list)
+    begun: set[str] = field(default_factory=set)
     _mine: threading.local = field(default_factory=threading.local)
 
     @classmethod
-    def gathered(cls) -> Crowd:
+    def gathered(cls, stripes: int) -> Crowd:
         """A pipeline of its own, its current window open."""
         settings = Settings(
-            name=f"c{uuid4().hex[:12]}", shards=64, stripes_min=64, buckets=16, gates=64
+            name=f"c{uuid4().hex[:12]}", shards=stripes, stripes_min=stripes, buckets=16, gates=64
         )
         resources = declare(settings)
         client = make_client("dynamodb")
@@ -81,6 +82,7 @@ class Crowd:
             batches = list(_cut(back, chance))
 
     def _write(self, batch: Sequence[Message]) -> list[Message]:
+        self.begun.update([message.id for message in batch])
         report = self._writer().write(batch, TIME_LEFT_MS)
         self.reports.append(report)
         failed = set(report.failures)
@@ -94,6 +96,11 @@ class Crowd:
             )
         writer: Writer = self._mine.writer
         return writer
+
+    @property
+    def counted(self) -> int:
+        """The events that the writers say they were the first to count, so far."""
+        return sum(report.events for report in self.reports)
 
     def records(self) -> list[Record]:
         """All records in the window's table."""
@@ -113,12 +120,17 @@ def _cut(messages: Sequence[Message], chance: Random) -> Iterator[Sequence[Messa
 
 
 class Watcher:
-    """Reads again and again while the block lasts, and checks each answer beside the one before."""
+    """Reads again and again while the block lasts.
 
-    def __init__(self, read: Callable[[], int], most: int) -> None:
+    An answer is at least the one before and what was acknowledged when it was asked for, and at
+    most what writers had begun with when it came.
+    """
+
+    def __init__(self, crowd: Crowd, read: Callable[[], int], *, pause_s: float = 0.05) -> None:
         self.answers: list[int] = []
+        self._crowd = crowd
         self._read = read
-        self._most = most
+        self._pause_s = pause_s
         self._stopping = threading.Event()
         self._pool = ThreadPoolExecutor(1)
 
@@ -133,8 +145,10 @@ class Watcher:
 
     def _watch(self) -> None:
         last = 0
-        while not self._stopping.wait(0.05):
+        while not self._stopping.wait(self._pause_s):
+            least = max(last, self._crowd.counted)
             answer = self._read()
-            assert last <= answer <= self._most, (last, answer, self._most)
+            most = len(self._crowd.begun)
+            assert least <= answer <= most, (least, answer, most)
             self.answers.append(answer)
             last = answer
