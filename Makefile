@@ -35,13 +35,16 @@ test: $(VENV)/dev.stamp engine ## Run the tests; print the core's coverage (ARGS
 		"{percent_branches_covered_display} % of branches".format_map(t))'; \
 	exit $$status
 
-bench: $(VENV)/local.stamp engine ## Measure: how ids spread, and what writing a hot key takes
+bench: $(VENV)/local.stamp engine ## Measure: spread of ids, writing, archiving, sealing (RECORDS=n KEYS=n)
 	@$(PY) -m benchmarks.suffixes
 	@$(PY) -m benchmarks.writing
+	@$(PY) -m benchmarks.archiving $(RECORDS)
+	@$(PY) -m benchmarks.sealing $(KEYS)
 
-simulate: $(VENV)/dev.stamp ## Run the simulation (SEED=7 replays one; SEEDS=1000 FROM=0 run many)
-	@$(PY) -m tests.simulation.run $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),100) \
-		$(if $(FROM),--from $(FROM)))
+simulate: $(VENV)/dev.stamp ## Simulate faults (SEEDS=10000 FROM=0; SEED=7 replays; BUGS=all plants bugs)
+	@$(PY) -m tests.simulation.run --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) \
+		$(if $(SEEDS),--seeds $(SEEDS)) $(if $(FROM),--from $(FROM)) $(if $(BUGS),--bugs $(BUGS)) \
+		$(if $(WEATHER),--weather "$(WEATHER)") $(if $(ONLY_FAULTS),--only-faults $(ONLY_FAULTS))
 
 check: $(VENV)/dev.stamp ## Lint, formatting, types
 	@$(PY) -m ruff check --quiet

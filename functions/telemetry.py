@@ -1,14 +1,18 @@
 """What the functions publish: reports of the core as CloudWatch metrics (EMF), each with its unit.
 
-No dimension names a key or a window: their number has no bound, and each would be billed as a
-metric.
+Their dimensions are the pipeline and the function. None names a key or a window: their number has
+no bound, and each would be billed as a metric.
 """
 
 from __future__ import annotations
 
+import os
+
 from aws_lambda_powertools import Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 
+from tallyroll.settings import PREFIX, Settings
+from tallyroll.states import Status
 from tallyroll.steps import Rolled
 from tallyroll.writer import Report
 
@@ -22,6 +26,7 @@ def metrics_of(function: str) -> Metrics:
 
 def add_report(metrics: Metrics, report: Report, elapsed_ms: float) -> None:
     """The metrics of one batch."""
+    _name_pipeline(metrics)
     counts = {
         "Messages": report.messages,
         "EventsCounted": report.events,
@@ -49,16 +54,29 @@ def add_report(metrics: Metrics, report: Report, elapsed_ms: float) -> None:
 
 def add_read(metrics: Metrics, elapsed_ms: float, *, failed: bool) -> None:
     """The metrics of one read."""
+    _name_pipeline(metrics)
     metrics.add_metric("Reads", MetricUnit.Count, 1)
     metrics.add_metric("ReadsFailed", MetricUnit.Count, failed)
     metrics.add_metric("ReadLatency", MetricUnit.Milliseconds, elapsed_ms)
 
 
 def add_rolled(metrics: Metrics, rolled: Rolled) -> None:
-    """The metrics of one run of the roller or of cleanup."""
+    """The metrics of one run of the roller or of cleanup.
+
+    Every state has a number, also zero: an alarm is to see that it emptied.
+    """
+    _name_pipeline(metrics)
     metrics.add_metric("Steps", MetricUnit.Count, rolled.steps.total())
     metrics.add_metric("Problems", MetricUnit.Count, len(rolled.problems))
     metrics.add_metric("ProofFailures", MetricUnit.Count, rolled.mismatches)
     metrics.add_metric("NextWindowMissing", MetricUnit.Count, rolled.next_missing)
-    for status, number in rolled.states.items():
-        metrics.add_metric(f"Windows-{status}", MetricUnit.Count, number)
+    for status in Status:
+        metrics.add_metric(f"Windows-{status}", MetricUnit.Count, rolled.states[status])
+    tables = sum(rolled.states.values()) - rolled.states[Status.DROPPED]
+    metrics.add_metric("WindowTables", MetricUnit.Count, tables)
+
+
+def _name_pipeline(metrics: Metrics) -> None:
+    """Add the pipeline's name, which nothing may ask the environment for before the first call."""
+    name = os.environ.get(f"{PREFIX}NAME") or Settings().name
+    metrics.add_dimension("pipeline", name)

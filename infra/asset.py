@@ -16,17 +16,20 @@ from infra.bundle import ROOT, assemble
 class _LocalBundling:
     """Assembles in this process; an error ends the synthesis, so that Docker is never asked."""
 
+    def __init__(self, *, with_boto3: bool) -> None:
+        self._with_boto3 = with_boto3
+
     def try_bundle(self, output_dir: str, *_whole: Any, **_named: Any) -> bool:
         # The options, of which none is needed: typed as keywords, but passed in one piece.
-        assemble(Path(output_dir))
+        assemble(Path(output_dir), with_boto3=self._with_boto3)
         return True
 
 
-def function_code() -> lambda_.Code:
+def function_code(*, with_boto3: bool = False) -> lambda_.Code:
     """The code of every function; call it once, or the same asset is made several times."""
     bundling = cdk.BundlingOptions(
         image=cdk.DockerImage.from_registry("unused"),  # required, though nothing starts it
-        local=_LocalBundling(),
+        local=_LocalBundling(with_boto3=with_boto3),
     )
     return lambda_.Code.from_asset(
         str(ROOT / "functions"), bundling=bundling, asset_hash_type=cdk.AssetHashType.OUTPUT

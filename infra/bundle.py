@@ -1,8 +1,9 @@
 """What all the functions run: our sources and the pure-Python packages that they import.
 
 Copied out of the running environment, so that it needs neither Docker nor a network, and what is
-deployed is what the tests ran on. boto3 is left out: Lambda's Python runtimes bring it. The same
-sources, packages and interpreter give the same bytes, hence the same asset hash.
+deployed is what the tests ran on. boto3 is left out unless it is asked for: Lambda's runtimes bring
+one, which AWS keeps up to date. The same sources, packages and interpreter give the same bytes,
+hence the same asset hash.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class BundleError(Exception):
     """The running environment cannot be bundled; the message says what is wrong with it."""
 
 
-def assemble(target: Path) -> None:
+def assemble(target: Path, *, with_boto3: bool = False) -> None:
     """Fill the directory `target`, which is made if need be, with all that the functions import.
 
     Raises BundleError for a package that is not installed, or has machine code in it (the bundle
@@ -41,15 +42,16 @@ def assemble(target: Path) -> None:
         for path in sorted(source.rglob("*")):
             if path.suffix in _SOURCE_SUFFIXES:
                 _copy(path, target / source.name / path.relative_to(source))
-    for package in packages():
+    for package in packages(with_boto3=with_boto3):
         for file in package.files or ():
             if _wanted(package, file):
                 _copy(Path(str(package.locate_file(file))), target / file)
     _compile(target)
 
 
-def packages() -> list[Distribution]:
-    """The installed packages that pyproject.toml names and what these need, sorted by name.
+def packages(*, with_boto3: bool = False) -> list[Distribution]:
+    """The installed packages that pyproject.toml names and what these need, sorted by name; without
+    what Lambda brings, unless asked for.
 
     Raises BundleError for one that is not installed.
     """
@@ -58,7 +60,7 @@ def packages() -> list[Distribution]:
     found: dict[str, Distribution] = {}
     while left:
         name = left.pop()
-        if name in found or name in BROUGHT_BY_LAMBDA:
+        if name in found or (name in BROUGHT_BY_LAMBDA and not with_boto3):
             continue
         try:
             found[name] = distribution(name)

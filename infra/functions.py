@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,18 +13,25 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from infra.acknowledged import acknowledge
+from infra.options import Options, OptionsError
+
 # With this memory a function has one whole virtual CPU. Source: AWS Lambda Developer Guide,
 # "Configure Lambda function memory".
 FULL_CPU_MB = 1_769
-LOG_RETENTION = logs.RetentionDays.ONE_MONTH
-_RUNTIME_MINORS = range(11, 15)  # of Python 3. Source: the same guide, "Lambda runtimes"
+MINOR_MIN = 11  # of Python 3: what the core needs
+_NOT_LATEST = (
+    "the runtime is that of the interpreter which built the asset: what is deployed is what the"
+    " tests ran on, and its byte-code is of use"
+)
+_KNOWN = re.compile(r"PYTHON_3_(\d+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionDefaults:
-    """What the functions of one pipeline share: its name, the code, the environment."""
+    """What the functions of one pipeline share: its options, the code, the environment."""
 
-    pipeline: str
+    options: Options
     code: lambda_.Code
     environment: Mapping[str, str]
 
@@ -41,27 +49,20 @@ class PipelineFunction(Construct):
         memory_mb: int,
         timeout_seconds: int,
         statements: Sequence[iam.PolicyStatement],
-        retries: int | None = None,
+        reserved_concurrency: int | None = None,
     ) -> None:
-        """`package` is the one in `functions` with the handler; `retries` those of an asynchronous
-        invocation (None: as Lambda does, 2).
-        """
+        """`package` is the one in `functions` with the handler."""
         super().__init__(scope, id_)
-        name = f"{defaults.pipeline}-{package}"
-        self.log = logs.LogGroup(
-            self,
-            "Log",
-            log_group_name=f"/aws/lambda/{name}",
-            retention=LOG_RETENTION,
-            removal_policy=cdk.RemovalPolicy.DESTROY,
-        )
+        options = defaults.options
+        name = f"{options.name}-{package}"
+        self.package = package
+        self.log = log_group(self, "Log", f"/aws/lambda/{name}", options)
+        statements = [*statements, _may_write(self.log), *_may_trace(options)]
         self.role = iam.Role(
             self,
             "Role",
             assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
-            inline_policies={
-                "Own": iam.PolicyDocument(statements=[*statements, _may_write(self.log)])
-            },
+            inline_policies={"Own": iam.PolicyDocument(statements=statements)},
         )
         self.function = lambda_.Function(
             self,
@@ -70,23 +71,80 @@ class PipelineFunction(Construct):
             handler=f"functions.{package}.handler.handler",
             code=defaults.code,
             runtime=runtime(),
-            architecture=lambda_.Architecture.ARM_64,
+            architecture=(
+                lambda_.Architecture.ARM_64
+                if options.architecture == "arm64"
+                else lambda_.Architecture.X86_64
+            ),
             memory_size=memory_mb,
             timeout=cdk.Duration.seconds(timeout_seconds),
             environment=dict(defaults.environment),
             log_group=self.log,
-            role=self.role,
-            retry_attempts=retries,
+            role=self.role.without_policy_updates(),  # the statements above are all there is
+            # Lambda traces by itself; no library is imported for it.
+            tracing=lambda_.Tracing.ACTIVE if options.tracing else None,
+            reserved_concurrent_executions=reserved_concurrency,
         )
+        acknowledge(
+            self.function,
+            {
+                "AwsSolutions-L1": _NOT_LATEST,
+                "Serverless-LambdaLatestVersion": _NOT_LATEST,
+                "Serverless-LambdaDLQ": "no asynchronous invocation is worth keeping: the writer"
+                " and the aggregator are called synchronously, and the next scheduled run does"
+                " what one of the roller or of cleanup left",
+            },
+        )
+        _acknowledge_tracing(self, options)
+
+
+def log_group(scope: Construct, id_: str, name: str, options: Options) -> logs.LogGroup:
+    """A log group of the options' retention, which goes with the stack."""
+    group = logs.LogGroup(scope, id_, log_group_name=name, removal_policy=cdk.RemovalPolicy.DESTROY)
+    resource = group.node.default_child
+    assert isinstance(resource, logs.CfnLogGroup)
+    resource.retention_in_days = options.log_days
+    return group
 
 
 def runtime(minor: int = sys.version_info.minor) -> lambda_.Runtime:
-    """Lambda's runtime of this interpreter's version, or the nearest that there is: what is
-    deployed is what the tests ran on, and the bundle's byte-code is of use.
+    """Lambda's runtime of this interpreter's version: what is deployed is what the tests ran on,
+    and the bundle's byte-code is of use.
+
+    Raises OptionsError where Lambda has none, as far as aws-cdk-lib knows.
     """
-    nearest = min(max(minor, _RUNTIME_MINORS[0]), _RUNTIME_MINORS[-1])
-    found: lambda_.Runtime = getattr(lambda_.Runtime, f"PYTHON_3_{nearest}")
+    names = filter(None, map(_KNOWN.fullmatch, dir(lambda_.Runtime)))
+    known = sorted(int(name[1]) for name in names if int(name[1]) >= MINOR_MIN)
+    if minor not in known:
+        listed = ", ".join(f"3.{one}" for one in known)
+        raise OptionsError(
+            f"Python 3.{minor}: this aws-cdk-lib knows no Lambda runtime of it; run the app with"
+            f" one of {listed}"
+        )
+    found: lambda_.Runtime = getattr(lambda_.Runtime, f"PYTHON_3_{minor}")
     return found
+
+
+def _may_trace(options: Options) -> list[iam.PolicyStatement]:
+    if not options.tracing:
+        return []
+    sent = ["xray:PutTelemetryRecords", "xray:PutTraceSegments"]
+    return [iam.PolicyStatement(actions=sent, resources=["*"])]
+
+
+def _acknowledge_tracing(function: PipelineFunction, options: Options) -> None:
+    if options.tracing:
+        anywhere = "traces have no ARN: sending them is allowed on all or on none"
+        acknowledge(
+            function.role,
+            {
+                "AwsSolutions-IAM5[Resource::*]": anywhere,
+                "Serverless-LambdaStarPermissions": anywhere,
+            },
+        )
+    else:
+        off = "an option (tallyroll:tracing), off by default: it is billed by the trace"
+        acknowledge(function.function, {"Serverless-LambdaTracing": off})
 
 
 def _may_write(log: logs.LogGroup) -> iam.PolicyStatement:

@@ -8,21 +8,51 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra import permissions
+from infra.acknowledged import acknowledge, wildcard
 from infra.functions import FULL_CPU_MB, FunctionDefaults, PipelineFunction
-from infra.options import WRITER_TIMEOUT_SECONDS, Options
+from infra.options import WRITER_TIMEOUT_SECONDS, Options, OptionsError
 from infra.storage import Storage
 from infra.tags import tag
 from tallyroll.resources import QueueDeclaration, Resources
 
+# Of a queue that says nothing else. Source: Amazon SQS API Reference, CreateQueue.
+SQS_VISIBILITY_SECONDS = 30
+SQS_RETENTION_SECONDS = 4 * 86_400
+
 
 class Queues(Construct):
-    """The event queue and its dead-letter queue, as declared; both take encrypted calls only."""
+    """The event queue and its dead-letter queue, as declared; both take encrypted calls only.
 
-    def __init__(self, scope: Construct, id_: str, *, resources: Resources) -> None:
+    A queue that is `given` takes the place of the event queue; its own dead-letter rule stays.
+    Raises OptionsError for a FIFO queue, and for one made in this app that would hide messages for
+    too short a time.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        resources: Resources,
+        given: sqs.IQueue | None = None,
+    ) -> None:
         super().__init__(scope, id_)
         assert resources.queue.dead_letters == resources.dead_letters.name
         self.dead_letters = _queue(self, "DeadLetters", resources.dead_letters)
-        self.events = _queue(self, "Events", resources.queue, self.dead_letters)
+        acknowledge(
+            self.dead_letters,
+            {"Serverless-SQSRedrivePolicy": "this is the dead-letter queue: nothing follows it"},
+        )
+        self.events: sqs.IQueue
+        if given is None:
+            self.events = _queue(self, "Events", resources.queue, self.dead_letters)
+            self.retention_seconds = resources.queue.retention_seconds
+        else:
+            self.events = given
+            _check_standard(given)
+            _check_visibility(given, resources.queue.visibility_seconds)
+            kept = _known(given, "message_retention_period", SQS_RETENTION_SECONDS)
+            self.retention_seconds = SQS_RETENTION_SECONDS if kept is None else kept
 
 
 class Ingest(Construct):
@@ -47,6 +77,16 @@ class Ingest(Construct):
             memory_mb=FULL_CPU_MB,
             timeout_seconds=WRITER_TIMEOUT_SECONDS,
             statements=permissions.of_writer(storage, queues.events, queues.dead_letters),
+            reserved_concurrency=options.reserved_concurrency,
+        )
+        if queues.events.encryption_master_key:
+            queues.events.encryption_master_key.grant_decrypt(self.writer.role)
+        acknowledge(
+            self.writer.role,
+            {
+                wildcard(self, permissions.rejected(storage)): "a rejected body's key ends in"
+                " its message's id; all are written under one prefix",
+            },
         )
         # Not `SqsEventSource`, which grants more than the writer's statements do.
         self.source = lambda_.EventSourceMapping(
@@ -59,6 +99,15 @@ class Ingest(Construct):
             max_concurrency=options.max_concurrency,
             report_batch_item_failures=True,
         )
+        acknowledge(
+            self.source,
+            {
+                "Serverless-LambdaEventSourceMappingDestination": "SQS sources have none: what can"
+                " never count is sent to the dead-letter queue by the writer, with its reason; the"
+                " queue's own rule is a fuse for crashes, at 1,000 receives, because a healthy"
+                " backlog must never end there",
+            },
+        )
 
 
 def _queue(
@@ -66,6 +115,8 @@ def _queue(
 ) -> sqs.Queue:
     fuse = None
     if dead_letters and declared.max_receives:
+        # High on purpose: a backlog behind a late window or a throttled table is received again
+        # and again, and is healthy. The writer itself rejects what crashes it before this.
         fuse = sqs.DeadLetterQueue(queue=dead_letters, max_receive_count=declared.max_receives)
     queue = sqs.Queue(
         scope,
@@ -75,10 +126,40 @@ def _queue(
         retention_period=cdk.Duration.seconds(declared.retention_seconds),
         max_message_size_bytes=declared.message_bytes_max,
         dead_letter_queue=fuse,
-        encryption=sqs.QueueEncryption.SQS_MANAGED,
+        encryption=(
+            sqs.QueueEncryption.SQS_MANAGED
+            if declared.encrypted
+            else sqs.QueueEncryption.UNENCRYPTED
+        ),
         enforce_ssl=True,
         # Undelivered events must outlive a stack that is deleted by mistake.
         removal_policy=cdk.RemovalPolicy.RETAIN,
     )
     tag(queue, declared.tags)
     return queue
+
+
+def _check_standard(queue: sqs.IQueue) -> None:
+    if queue.fifo:
+        # Lambda gathers no batches over time from them, and takes 10 messages at the most.
+        raise OptionsError(f"queue {queue.node.path}: a FIFO queue; give a standard one")
+
+
+def _check_visibility(queue: sqs.IQueue, least: int) -> None:
+    found = _known(queue, "visibility_timeout", SQS_VISIBILITY_SECONDS)
+    if found is not None and found < least:
+        raise OptionsError(
+            f"queue {queue.node.path}: visibility timeout {found} s; give at least {least} s, 6"
+            " times the writer's timeout and batch window (tallyroll:batch_window_seconds)"
+        )
+
+
+def _known(queue: sqs.IQueue, attribute: str, default: int) -> int | None:
+    """An attribute of a queue that is made in this app; None if it cannot be known here."""
+    resource = queue.node.default_child
+    if not isinstance(resource, sqs.CfnQueue):
+        return None
+    value = getattr(resource, attribute)
+    if value is None:
+        return default
+    return None if cdk.Token.is_unresolved(value) else int(value)

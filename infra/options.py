@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
 from typing import Any
 
-from tallyroll.errors import SettingsError, UsageError
-from tallyroll.limits import SHARDS_MAX
-from tallyroll.settings import Settings
+from infra.kinds import Flag, HotShards, Kind, Length, Name, OneOf, Text, Units, Whole
+from tallyroll.errors import UsageError
+from tallyroll.limits import SHARDS_MAX, SKEW_MS_MAX, WARM_UNITS_MAX
+from tallyroll.settings import EXPORTERS, Settings
 
 PREFIX = "tallyroll:"
 WRITER_TIMEOUT_SECONDS = 60
@@ -17,77 +19,223 @@ BATCH_SIZE_UNBUFFERED = 10  # a larger batch needs a window of at least 1 s
 # again while it is throttled. Source: AWS Lambda Developer Guide, "Using Lambda with Amazon SQS".
 VISIBILITY_BATCHES = 6
 STRIPES_PER_COMMIT = 4  # with fewer, commits that run at once meet on one stripe too often
+# Source: CloudWatch Logs API Reference, PutRetentionPolicy; of those, all up to ten years.
+LOG_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1827, 3653)
 
 _DEFAULTS = Settings()
+_DAY = 86_400
 
 
 class OptionsError(UsageError):
-    """The context's keys do not describe a pipeline; the message names the one that is wrong."""
+    """The options do not describe a pipeline; the message names the context's key that is wrong,
+    its value, and what to give instead.
+    """
+
+
+def _option(default: Any, kind: Kind, doc: str) -> Any:
+    metadata = {"kind": kind, "doc": doc}
+    if isinstance(default, Mapping):
+        return field(default_factory=lambda: dict(default), metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """A deployment's choices; each is the context's key `tallyroll:` and its name.
 
-    Raises OptionsError, naming the key, for a value out of its range.
+    Raises OptionsError for a value out of its range, and for values that do not go together.
     """
 
-    name: str = _DEFAULTS.name
-    """The pipeline's name, and the stack's."""
-    window_seconds: int = _DEFAULTS.window_seconds
-    """The length of a window; it stays as it was when the pipeline first ran."""
-    shards: int = _DEFAULTS.shards
-    """N, the shards of a key."""
-    retention_seconds: int = _DEFAULTS.retention_ms // 1000
-    """How long a sealed window's table stays before it is archived and dropped."""
-    accept_for_seconds: int = _DEFAULTS.accept_for_ms // 1000
-    """How long after its end a window accepts late events."""
-    batch_size: int = 1_000
-    """The most messages that the writer is given at once."""
-    batch_window_seconds: int = 1
-    """How long Lambda gathers a batch; events count that much later at the most."""
-    max_concurrency: int = 4
-    """The most writers at once. A new account runs 10 functions at once, all told."""
+    name: str = _option(_DEFAULTS.name, Name(), "the pipeline's name, and the stack's")
+    window_seconds: int = _option(
+        _DEFAULTS.window_seconds,
+        Length(),
+        "length of the windows that are not made yet, s; another one starts where both begin one",
+    )
+    shards: int = _option(_DEFAULTS.shards, Whole(1, SHARDS_MAX), "N, the shards of a key")
+    hot_shards: Mapping[str, int] = _option(
+        {}, HotShards(), 'N of hot keys at the least: `{"key": N}`'
+    )
+    shards_max: int = _option(
+        _DEFAULTS.shards_max,
+        Whole(1, SHARDS_MAX),
+        "most N that a key gets by its traffic; as `shards` or less: N is not adapted",
+    )
+    stripes: int | None = _option(
+        None,
+        Whole(8, SHARDS_MAX, unset=True),
+        "least stripes of a key's tally; unset: four times the commits that can run at once",
+    )
+    buckets: int = _option(
+        _DEFAULTS.buckets, Whole(1, 1_024), "buckets under which a window's tallies are listed"
+    )
+    gates: int = _option(_DEFAULTS.gates, Whole(1, 4_096), "gates of a window")
+    retention_seconds: int = _option(
+        _DEFAULTS.retention_ms // 1000,
+        Whole(0, 10 * 366 * _DAY),
+        "how long a sealed window's table stays before it is archived and dropped, s",
+    )
+    accept_for_seconds: int = _option(
+        _DEFAULTS.accept_for_ms // 1000,
+        Whole(0, 366 * _DAY),
+        "how long after its end a window accepts late events, s",
+    )
+    skew_seconds: int = _option(
+        _DEFAULTS.skew_ms // 1000,
+        Whole(0, SKEW_MS_MAX // 1000),
+        "how far ahead of its sending an event may lie, s",
+    )
+    require_ts: bool = _option(
+        _DEFAULTS.require_ts, Flag(), "refuse events that have an id of their own but no time"
+    )
+    warm_units: int = _option(
+        _DEFAULTS.warm_units,
+        Whole(0, WARM_UNITS_MAX),
+        "write units a second that a table takes from its first second on, charged for each table;"
+        " 0: as AWS makes them, 4,000",
+    )
+    warm_units_max: int = _option(
+        _DEFAULTS.warm_units_max,
+        Whole(0, WARM_UNITS_MAX),
+        "the same, following the peak of the last windows, up to this; 0: it follows nothing",
+    )
+    provisioned: Mapping[str, int] = _option(
+        {}, Units(), "capacity of window tables, hot and cold; `{}`: on demand"
+    )
+    point_in_time_recovery: bool = _option(
+        _DEFAULTS.point_in_time_recovery,
+        Flag(),
+        "whether window tables have point-in-time recovery, which is charged",
+    )
+    table_quota: int = _option(
+        _DEFAULTS.table_quota,
+        Whole(1, 1_000_000),
+        "how many tables the account may have in the region",
+    )
+    rollups: bool = _option(
+        _DEFAULTS.rollups, Flag(), "whether totals are rolled up by day and month, for long reads"
+    )
+    exporter: str = _option(
+        _DEFAULTS.exporter,
+        OneOf(EXPORTERS),
+        "who exports tables: `scan`; or `native`, DynamoDB itself, and `scan` where it cannot",
+    )
+    # The ranges of the event source: AWS Lambda Developer Guide, "Using Lambda with Amazon SQS".
+    batch_size: int = _option(
+        1_000, Whole(1, 10_000), "the most messages that the writer is given at once"
+    )
+    batch_window_seconds: int = _option(
+        1,
+        Whole(0, 300),
+        "how long Lambda gathers a batch, s; events count that much later at the most",
+    )
+    max_concurrency: int = _option(
+        4,
+        Whole(2, 1_000),
+        "the most writers at once; a new account runs 10 functions at once, all told",
+    )
+    reserved_concurrency: int | None = _option(
+        None,
+        Whole(2, 1_000, unset=True),
+        "concurrency set aside for the writer; unset: none, since a new account has none to spare",
+    )
+    architecture: str = _option(
+        "arm64", OneOf(("arm64", "x86_64")), "the functions' processor architecture"
+    )
+    boto3: str = _option(
+        "runtime",
+        OneOf(("runtime", "pinned")),
+        "whose boto3 the functions run: Lambda's runtime's, or the lock file's, in the asset",
+    )
+    tracing: bool = _option(
+        default=False, kind=Flag(), doc="Lambda's own X-Ray segments; no library is imported"
+    )
+    log_days: int = _option(30, OneOf(LOG_DAYS), "how long logs are kept, days")
+    auth: str = _option(
+        "iam", OneOf(("iam", "jwt")), "how callers of the HTTP API are known: signed requests, JWT"
+    )
+    jwt_issuer: str = _option(
+        "",
+        Text(r"https://\S+", "give the issuer's https address"),
+        "with `jwt`: who issues the tokens",
+    )
+    jwt_audience: str = _option(
+        "",
+        Text(r"[^\s,]+(,[^\s,]+)*", "give client ids, separated by commas without blanks"),
+        "with `jwt`: whom the tokens are for, separated by commas",
+    )
+    reads_per_second: int = _option(
+        100,
+        Whole(1, 10_000),
+        "requests a second that the HTTP API lets through; twice that in a burst",
+    )
+    alarm_email: str = _option(
+        "",
+        Text(r"[^@\s]+@[^@\s]+\.[^@\s]+", "give one e-mail address"),
+        "who is told of alarms; the address has to confirm it",
+    )
 
     def __post_init__(self) -> None:
-        for name, least, most in _RANGES:
-            value = getattr(self, name)
-            if not least <= value <= most:
-                raise OptionsError(f"{PREFIX}{name} {value}: must be from {least} to {most}")
+        for option in fields(self):
+            _read(option.name, option.metadata["kind"], getattr(self, option.name))
         if self.batch_size > BATCH_SIZE_UNBUFFERED and not self.batch_window_seconds:
             raise OptionsError(
-                f"{PREFIX}batch_window_seconds 0: must be at least 1 for a batch of more than"
+                f"{PREFIX}batch_window_seconds 0: give at least 1 for a batch of more than"
                 f" {BATCH_SIZE_UNBUFFERED} ({PREFIX}batch_size {self.batch_size})"
             )
-        try:
-            self.settings()
-        except SettingsError as error:
-            raise OptionsError(f"a key {PREFIX}... of the context: {error}") from None
+        if self.reserved_concurrency is not None and (
+            self.reserved_concurrency < self.max_concurrency
+        ):
+            raise OptionsError(
+                f"{PREFIX}reserved_concurrency {self.reserved_concurrency}: give at least"
+                f" {PREFIX}max_concurrency ({self.max_concurrency}), or writers are throttled"
+            )
+        for name in ("jwt_issuer", "jwt_audience"):
+            value = getattr(self, name)
+            if (self.auth == "jwt") != bool(value):
+                remedy = "leave it out, or give" if value else "it is needed for"
+                raise OptionsError(f"{PREFIX}{name} {value!r}: {remedy} {PREFIX}auth jwt")
+        kept, quota = self.settings().tables_kept, self.table_quota
+        if kept > quota:
+            raise OptionsError(
+                f"{PREFIX}retention_seconds {self.retention_seconds}: with windows of"
+                f" {self.window_seconds} s there would be {kept:,} tables at once, over"
+                f" {PREFIX}table_quota ({quota:,}): keep fewer, or make longer windows"
+            )
 
     @classmethod
     def from_context(cls, context: Mapping[str, Any]) -> Options:
-        """The options in a CDK context; numbers may be text, as `cdk -c key=value` gives them.
+        """The options in a CDK context; values may be text, as `cdk -c key=value` gives them.
 
         Keys without the prefix are the CDK's own. Raises OptionsError for an unknown one with it.
         """
-        kinds = {option.name: option.type for option in fields(cls)}
+        kinds = {option.name: option.metadata["kind"] for option in fields(cls)}
         given: dict[str, Any] = {}
         for key, value in context.items():
             if not key.startswith(PREFIX):
                 continue
             name = key.removeprefix(PREFIX)
             if name not in kinds:
-                known = ", ".join(PREFIX + known for known in kinds)
-                raise OptionsError(f"{key}: there is no such option; there are {known}")
-            given[name] = _number(key, value) if kinds[name] == "int" else str(value)
+                raise OptionsError(f"{key}: there is no such option; {_nearest(name, list(kinds))}")
+            given[name] = _read(name, kinds[name], value)
         return cls(**given)
+
+    @property
+    def visibility_seconds(self) -> int:
+        """How long the event queue must hide messages at the least, s."""
+        return VISIBILITY_BATCHES * (WRITER_TIMEOUT_SECONDS + self.batch_window_seconds)
+
+    @property
+    def audiences(self) -> list[str]:
+        """Whom the tokens are for, one by one."""
+        return self.jwt_audience.split(",") if self.jwt_audience else []
 
     def settings(
         self, *, queue_url: str = "", dead_letters_url: str = "", bucket: str = ""
     ) -> Settings:
         """The pipeline's settings; the URLs and the bucket's name are known once they are made."""
         at_once = self.max_concurrency * _DEFAULTS.transactions_at_once
-        visibility_s = VISIBILITY_BATCHES * (WRITER_TIMEOUT_SECONDS + self.batch_window_seconds)
+        needed = min(SHARDS_MAX, max(_DEFAULTS.stripes_min, STRIPES_PER_COMMIT * at_once))
         return Settings(
             name=self.name,
             queue_url=queue_url,
@@ -95,26 +243,36 @@ class Options:
             bucket=bucket,
             window_seconds=self.window_seconds,
             shards=self.shards,
-            stripes_min=min(SHARDS_MAX, max(_DEFAULTS.stripes_min, STRIPES_PER_COMMIT * at_once)),
+            hot_shards=self.hot_shards,
+            shards_max=self.shards_max,
+            stripes_min=self.stripes if self.stripes is not None else needed,
+            buckets=self.buckets,
+            gates=self.gates,
             accept_for_ms=self.accept_for_seconds * 1000,
+            skew_ms=self.skew_seconds * 1000,
+            require_ts=self.require_ts,
             retention_ms=self.retention_seconds * 1000,
-            visibility_ms=visibility_s * 1000,
+            exporter=self.exporter,
+            warm_units=self.warm_units,
+            warm_units_max=self.warm_units_max,
+            provisioned=self.provisioned,
+            point_in_time_recovery=self.point_in_time_recovery,
+            table_quota=self.table_quota,
+            rollups=self.rollups,
+            visibility_ms=self.visibility_seconds * 1000,
         )
 
 
-# Those of the event source; `Settings` checks the others. Source: AWS Lambda Developer Guide,
-# "Using Lambda with Amazon SQS".
-_RANGES = (
-    ("batch_size", 1, 10_000),
-    ("batch_window_seconds", 0, 300),
-    ("max_concurrency", 2, 1_000),
-)
-
-
-def _number(key: str, value: object) -> int:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
+def _read(name: str, kind: Kind, value: object) -> Any:
     try:
-        return int(str(value))
-    except ValueError:
-        raise OptionsError(f"{key} {value!r}: must be a whole number") from None
+        return kind.read(value)
+    except (TypeError, ValueError):
+        raise OptionsError(f"{PREFIX}{name} {value!r}: {kind.remedy}") from None
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    """What may have been meant by an unknown name: the nearest, or all there are."""
+    near = get_close_matches(name, known, n=1)
+    if near:
+        return f"the nearest is {PREFIX}{near[0]}"
+    return "there are " + ", ".join(PREFIX + option for option in known)

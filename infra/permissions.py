@@ -19,12 +19,11 @@ from tallyroll.sqs import REJECTED_PREFIX
 
 
 def of_writer(
-    storage: Storage, queue: sqs.Queue, dead_letters: sqs.Queue
+    storage: Storage, queue: sqs.IQueue, dead_letters: sqs.IQueue
 ) -> Sequence[iam.PolicyStatement]:
     """Commit to window tables, read the catalog and note stragglers there, take messages from the
     queue (Lambda does, in the writer's name) and delay them, reject.
     """
-    rejected = storage.bucket.arn_for_objects(f"{REJECTED_PREFIX}/*")
     return [
         _tables(
             storage.window_tables_arn, "ConditionCheckItem", "GetItem", "PutItem", "UpdateItem"
@@ -38,31 +37,35 @@ def of_writer(
             "sqs:ReceiveMessage",
         ),
         _allow(dead_letters.queue_arn, "sqs:SendMessage"),
-        _allow(rejected, "s3:PutObject"),
+        _allow(rejected(storage), "s3:PutObject"),
     ]
 
 
 def of_aggregator(storage: Storage) -> Sequence[iam.PolicyStatement]:
     """Read window tables, catalog and totals."""
     return [
-        _tables(storage.window_tables_arn, "BatchGetItem"),
+        _tables(storage.window_tables_arn, "BatchGetItem", "GetItem", "Query"),
         _tables(storage.catalog.table_arn, "BatchGetItem", "GetItem", "Query"),
         _tables(storage.totals.table_arn, "BatchGetItem", "Query"),
     ]
 
 
-def of_roller(storage: Storage, queue: sqs.Queue) -> Sequence[iam.PolicyStatement]:
-    """Make window tables, open and shut their gates, list their tallies, put totals, keep the
-    catalog, see how far the queue is drained.
+def of_roller(storage: Storage, queue: sqs.IQueue) -> Sequence[iam.PolicyStatement]:
+    """Make window tables, check and switch them, open and shut their gates, list tallies, look
+    at hot keys, put totals, keep the catalog, see how far the queue is drained.
     """
     return [
         _tables(
             storage.window_tables_arn,
+            "BatchGetItem",
             "CreateTable",
             "DescribeTable",
+            "ListTagsOfResource",  # whether a table of that name is ours
             "PutItem",
             "Query",
+            "UpdateContinuousBackups",
             "UpdateItem",
+            "UpdateTable",  # its capacity, and a protection that is missing
         ),
         _tag(storage.window_tables_arn, TAG_PIPELINE),
         _tables(
@@ -74,21 +77,28 @@ def of_roller(storage: Storage, queue: sqs.Queue) -> Sequence[iam.PolicyStatemen
             "Query",
             "UpdateItem",
         ),
-        _tables(storage.totals.table_arn, "PutItem"),
+        _tables(storage.totals.table_arn, "PutItem", "Query"),  # listings, to roll them up
         _allow(queue.queue_arn, "sqs:GetQueueAttributes"),
         _allow("*", "cloudwatch:GetMetricStatistics"),  # metrics have no ARN
     ]
 
 
 def of_cleanup(storage: Storage, pipeline: str) -> Sequence[iam.PolicyStatement]:
-    """Scan window tables, write and read archives, tag a table as proven, and drop one that is.
+    """Scan window tables or have DynamoDB export them, write and read archives, tag a table as
+    proven, and drop one that is.
 
     An account without attribute-based access control for DynamoDB sees no tags: there nothing is
     dropped. Source: DynamoDB Developer Guide, "Using attribute-based access control".
     """
-    archives = storage.bucket.arn_for_objects(f"archive/{pipeline}/*")
     return [
-        _tables(storage.window_tables_arn, "DescribeTable", "Scan"),
+        _tables(
+            storage.window_tables_arn,
+            "DescribeContinuousBackups",
+            "DescribeTable",
+            "ExportTableToPointInTime",
+            "Scan",
+        ),
+        _tables(exports(storage), "DescribeExport"),
         _tag(storage.window_tables_arn, TAG_PROVEN),
         _tables(
             storage.window_tables_arn,
@@ -96,13 +106,41 @@ def of_cleanup(storage: Storage, pipeline: str) -> Sequence[iam.PolicyStatement]
             "UpdateTable",  # lifts the deletion protection
             conditions={"Null": {f"aws:ResourceTag/{TAG_PROVEN}": "false"}},
         ),
+        # Said twice: what another policy of this role may come to allow does not undo this.
+        iam.PolicyStatement(
+            effect=iam.Effect.DENY,
+            actions=["dynamodb:DeleteTable"],
+            resources=[storage.window_tables_arn],
+            conditions={"Null": {f"aws:ResourceTag/{TAG_PROVEN}": "true"}},
+        ),
         _tables(storage.catalog.table_arn, "BatchGetItem", "GetItem", "PutItem", "Query"),
         _tables(storage.totals.table_arn, "BatchGetItem"),
-        _allow(archives, "s3:GetObject", "s3:PutObject"),
+        _allow(
+            archives(storage, pipeline),
+            "s3:AbortMultipartUpload",
+            "s3:GetObject",
+            "s3:PutObject",
+            "s3:PutObjectAcl",  # DynamoDB's export sets it, in the name of who asked for it
+        ),
         # Without a condition on the prefix: only to who may list does S3 say that an object is
         # missing, which the proof must know from an object that it may not read.
         _allow(storage.bucket.bucket_arn, "s3:ListBucket"),
     ]
+
+
+def rejected(storage: Storage) -> str:
+    """The ARN of rejected bodies that fit into no message."""
+    return storage.bucket.arn_for_objects(f"{REJECTED_PREFIX}/*")
+
+
+def archives(storage: Storage, pipeline: str) -> str:
+    """The ARN of a pipeline's archives."""
+    return storage.bucket.arn_for_objects(f"archive/{pipeline}/*")
+
+
+def exports(storage: Storage) -> str:
+    """The ARN of DynamoDB's own exports of window tables."""
+    return f"{storage.window_tables_arn}/export/*"
 
 
 def _tables(

@@ -2,25 +2,50 @@
 
 from __future__ import annotations
 
+import json
+
 from aws_cdk import aws_apigatewayv2 as http
-from aws_cdk.aws_apigatewayv2_authorizers import HttpIamAuthorizer
+from aws_cdk import aws_iam as iam
+from aws_cdk.aws_apigatewayv2_authorizers import HttpIamAuthorizer, HttpJwtAuthorizer
 from aws_cdk.aws_apigatewayv2_integrations import HttpLambdaIntegration
 from constructs import Construct
 
 from infra import permissions
-from infra.functions import FULL_CPU_MB, FunctionDefaults, PipelineFunction
+from infra.functions import FULL_CPU_MB, FunctionDefaults, PipelineFunction, log_group
+from infra.options import Options
 from infra.storage import Storage
 
 AGGREGATOR_TIMEOUT_SECONDS = 29  # an HTTP API waits 30 s at the most
-ROUTES = ("/v1/counters",)
+BURST = 2  # times the requests a second
+ROUTES = ("/v1/counters", "/v1/event", "/v1/events", "/v1/top")
 """What can be got; the aggregator's resolver has the same paths."""
+
+# Neither path nor query: keys and ids may be anyone's. No address and no agent either.
+_LOGGED = {
+    "requestId": "$context.requestId",
+    "at": "$context.requestTimeEpoch",
+    "route": "$context.routeKey",
+    "status": "$context.status",
+    "ms": "$context.responseLatency",
+    "bytes": "$context.responseLength",
+    "authorizerError": "$context.authorizer.error",
+    "integrationError": "$context.integrationErrorMessage",
+}
 
 
 class Reads(Construct):
-    """An HTTP API for callers that sign their requests (IAM), answered by the aggregator."""
+    """An HTTP API for callers that sign their requests (IAM) or bring a token (JWT), answered by
+    the aggregator.
+    """
 
     def __init__(
-        self, scope: Construct, id_: str, *, defaults: FunctionDefaults, storage: Storage
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        options: Options,
+        defaults: FunctionDefaults,
+        storage: Storage,
     ) -> None:
         super().__init__(scope, id_)
         self.aggregator = PipelineFunction(
@@ -35,9 +60,42 @@ class Reads(Construct):
         self.api = http.HttpApi(
             self,
             "Api",
-            api_name=defaults.pipeline,
-            default_authorizer=HttpIamAuthorizer(),
+            api_name=options.name,
+            default_authorizer=_authorizer(options),
+            create_default_stage=False,
         )
         integration = HttpLambdaIntegration("Aggregate", self.aggregator.function)
-        for path in ROUTES:
-            self.api.add_routes(path=path, methods=[http.HttpMethod.GET], integration=integration)
+        self._routes = [
+            route
+            for path in ROUTES
+            for route in self.api.add_routes(
+                path=path, methods=[http.HttpMethod.GET], integration=integration
+            )
+        ]
+        self.log = log_group(self, "Log", f"/aws/apigateway/{options.name}", options)
+        self.stage = http.HttpStage(
+            self,
+            "Stage",
+            http_api=self.api,
+            stage_name="$default",
+            auto_deploy=True,
+            throttle=http.ThrottleSettings(
+                rate_limit=options.reads_per_second, burst_limit=BURST * options.reads_per_second
+            ),
+        )
+        resource = self.stage.node.default_child
+        assert isinstance(resource, http.CfnStage)
+        resource.access_log_settings = http.CfnStage.AccessLogSettingsProperty(
+            destination_arn=self.log.log_group_ref.log_group_arn, format=json.dumps(_LOGGED)
+        )
+
+    def grant(self, grantee: iam.IGrantable) -> None:
+        """Allow `grantee` to ask, where callers are known by IAM."""
+        for route in self._routes:
+            route.grant_invoke(grantee)
+
+
+def _authorizer(options: Options) -> http.IHttpRouteAuthorizer:
+    if options.auth == "jwt":
+        return HttpJwtAuthorizer("Jwt", options.jwt_issuer, jwt_audience=options.audiences)
+    return HttpIamAuthorizer()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_scheduler as scheduler
-from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
 from infra import permissions
+from infra.acknowledged import acknowledge, wildcard
 from infra.functions import FULL_CPU_MB, FunctionDefaults, PipelineFunction
 from infra.ingest import Queues
 from infra.storage import Storage
@@ -18,6 +19,7 @@ from tallyroll.settings import Settings
 ROLLER_TIMEOUT_SECONDS = 300
 CLEANUP_TIMEOUT_SECONDS = 900  # the longest there is; below the lease of an export
 CLEANUP_EVERY_MINUTES = 5
+EVENT_AGE_SECONDS = 60  # the least there is; a call that is older has been replaced by the next
 
 
 class Schedules(Construct):
@@ -45,7 +47,14 @@ class Schedules(Construct):
             memory_mb=FULL_CPU_MB,
             timeout_seconds=ROLLER_TIMEOUT_SECONDS,
             statements=permissions.of_roller(storage, queues.events),
-            retries=0,
+        )
+        metrics = "CloudWatch's metrics have no ARN: reading them is allowed on all or on none"
+        acknowledge(
+            self.roller.role,
+            {
+                "AwsSolutions-IAM5[Resource::*]": metrics,
+                "Serverless-LambdaStarPermissions": metrics,
+            },
         )
         self.cleanup = PipelineFunction(
             self,
@@ -55,19 +64,63 @@ class Schedules(Construct):
             memory_mb=FULL_CPU_MB,
             timeout_seconds=CLEANUP_TIMEOUT_SECONDS,
             statements=permissions.of_cleanup(storage, settings.name),
-            retries=0,
         )
-        minutes = settings.roller_period_ms // 60_000
-        _every(self, "RollerSchedule", self.roller, minutes)
-        _every(self, "CleanupSchedule", self.cleanup, CLEANUP_EVERY_MINUTES)
+        acknowledge(
+            self.cleanup.role,
+            {
+                wildcard(self, permissions.archives(storage, settings.name)): "an archive's keys"
+                " name its window and attempt; all are written under the pipeline's own prefix",
+                wildcard(
+                    self, permissions.exports(storage)
+                ): "DynamoDB names exports; only those of this pipeline's window tables are meant",
+            },
+        )
+        self.role = iam.Role(
+            self,
+            "Role",
+            assumed_by=iam.ServicePrincipal(
+                "scheduler.amazonaws.com",
+                conditions={"StringEquals": {"aws:SourceAccount": cdk.Stack.of(self).account}},
+            ),
+            inline_policies={
+                "Invoke": iam.PolicyDocument(
+                    statements=[
+                        iam.PolicyStatement(
+                            actions=["lambda:InvokeFunction"],
+                            resources=[
+                                self.roller.function.function_arn,
+                                self.cleanup.function.function_arn,
+                            ],
+                        )
+                    ]
+                )
+            },
+        )
+        self._every(settings.roller_period_ms // 60_000, self.roller)
+        self._every(CLEANUP_EVERY_MINUTES, self.cleanup)
 
-
-def _every(scope: Construct, id_: str, target: PipelineFunction, minutes: int) -> None:
-    scheduler.Schedule(
-        scope,
-        id_,
-        schedule=scheduler.ScheduleExpression.rate(cdk.Duration.minutes(minutes)),
-        target=targets.LambdaInvoke(
-            target.function, retry_attempts=0, max_event_age=cdk.Duration.minutes(1)
-        ),
-    )
+    def _every(self, minutes: int, target: PipelineFunction) -> None:
+        # Not `LambdaInvoke`, which makes a role per target and allows it every version.
+        scheduler.CfnSchedule(
+            self,
+            f"{target.node.id}Schedule",
+            schedule_expression=f"rate({minutes} minute{'s' if minutes > 1 else ''})",
+            flexible_time_window=scheduler.CfnSchedule.FlexibleTimeWindowProperty(mode="OFF"),
+            target=scheduler.CfnSchedule.TargetProperty(
+                arn=target.function.function_arn,
+                role_arn=self.role.role_arn,
+                retry_policy=scheduler.CfnSchedule.RetryPolicyProperty(
+                    maximum_retry_attempts=0, maximum_event_age_in_seconds=EVENT_AGE_SECONDS
+                ),
+            ),
+        )
+        target.function.configure_async_invoke(
+            retry_attempts=0, max_event_age=cdk.Duration.seconds(EVENT_AGE_SECONDS)
+        )
+        acknowledge(
+            target.function,
+            {
+                "Serverless-LambdaAsyncFailureDestination": "a run that fails is counted as an"
+                " error, which has an alarm; the next one does what it left",
+            },
+        )

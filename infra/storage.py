@@ -7,10 +7,14 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from infra.acknowledged import acknowledge
 from infra.tags import tag
 from tallyroll.resources import BucketDeclaration, Resources, TableDeclaration
 
-_WINDOW_ID = "????????T??????Z"  # as long as an id, so that no other pipeline's tables match
+# As long as an id, with its capitals, which no pipeline's name has: no other pipeline's tables
+# match, also when its name begins with this one's.
+_WINDOW_ID = "????????T??????Z"
+_MULTIPART_DAYS = 7
 
 
 class Storage(Construct):
@@ -60,7 +64,28 @@ def _bucket(scope: Construct, id_: str, declared: BucketDeclaration) -> s3.Bucke
         ),
         encryption=s3.BucketEncryption.S3_MANAGED,
         enforce_ssl=True,
+        lifecycle_rules=[
+            s3.LifecycleRule(
+                id="colder",
+                # Still read at once, by the same calls. Objects below 128 KB stay where they are.
+                transitions=[
+                    s3.Transition(
+                        storage_class=s3.StorageClass.GLACIER_INSTANT_RETRIEVAL,
+                        transition_after=cdk.Duration.days(declared.cold_after_days),
+                    )
+                ],
+                noncurrent_version_expiration=cdk.Duration.days(declared.noncurrent_days),
+                abort_incomplete_multipart_upload_after=cdk.Duration.days(_MULTIPART_DAYS),
+            )
+        ],
         removal_policy=cdk.RemovalPolicy.RETAIN,
     )
     tag(bucket, declared.tags)
+    acknowledge(
+        bucket,
+        {
+            "AwsSolutions-S1": "access logs need a second bucket that outlives this one; where an"
+            " audit asks for them, CloudTrail's data events on this bucket tell more",
+        },
+    )
     return bucket

@@ -3,6 +3,7 @@
     make demo                          a vote night with redeliveries and killed writers
     make demo INPUT=events.jsonl       your own events, one JSON object a line (gzip is recognized)
     make demo ARGS="--faults off"      without the faults
+    make demo ARGS="--archive-to DIR"  and keep the archives, for `tallyroll archive list --dir DIR`
 
 exit status:
   0    every number is exact, and every dropped window was proven first
@@ -19,6 +20,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 from rich.console import Console
 
@@ -64,7 +66,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if options.input:
             return own_events(console, start, options.input)
-        plan = Plan(options.votes, options.singles, options.seconds, options.seed)
+        keep = options.archive_to
+        plan = Plan(options.votes, options.singles, options.seconds, options.seed, keep)
         return vote_night(console, start, plan)
     except KeyboardInterrupt:
         console.print("interrupted: everything that was started is ended")
@@ -86,6 +89,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     options = parser.parse_args(argv)
     if options.singles > options.votes:
         parser.error(f"--singles {options.singles} must not be more than --votes {options.votes}")
+    if options.archive_to and options.input:
+        parser.error("--archive-to: with --input no window is archived; leave one of them out")
     return options
 
 
@@ -113,6 +118,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=1, help="of votes and faults; default: 1")
     parser.add_argument("--engine", choices=ENGINES, default=ENGINES[0], help="keeps the tables")
     parser.add_argument("--dynamodb-endpoint", metavar="URL", help="use one that runs already")
+    parser.add_argument(
+        "--archive-to",
+        metavar="DIR",
+        type=_new_directory,
+        help="copy the archives to this directory, which must be new or empty",
+    )
     return parser
 
 
@@ -120,6 +131,13 @@ def _positive(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text!r}: must be a whole number over 0")
     return int(text)
+
+
+def _new_directory(text: str) -> Path:
+    path = Path(text)
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise argparse.ArgumentTypeError(f"{text!r}: must be a new or an empty directory")
+    return path
 
 
 def _seconds(text: str) -> float:

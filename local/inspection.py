@@ -9,14 +9,16 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
+from urllib.parse import urlencode
 
 from local.embedded import Embedded
 from local.functions import Function
 from local.report import Sum
 from tallyroll.amounts import read_amount
 from tallyroll.errors import ProofMismatch
-from tallyroll.ports import Status, Window
-from tallyroll.proof import compare, recount
+from tallyroll.proof import differing_keys, recount
+from tallyroll.proving import Counted, compare
+from tallyroll.states import Status, Window
 from tallyroll.wiring import Adapters
 
 HORIZON_MS = 10**15  # beyond every window that a pipeline makes
@@ -102,7 +104,9 @@ class Inspection:
                 spec = self._adapters.catalog.specs([window.id])[window.id]
                 try:
                     counted = recount(self._adapters.bucket, window.archive)
-                    findings = compare(window, spec, counted, self._adapters.totals)
+                    totals = self._adapters.totals
+                    findings = compare(window, spec, Counted.of(counted))
+                    findings += differing_keys(window.id, counted, totals)
                 except ProofMismatch as mismatch:
                     findings = mismatch.findings
                 verified[window.id] = not findings
@@ -116,7 +120,7 @@ def _request(key: str, *, consistent: bool) -> dict[str, Any]:
         "version": "2.0",
         "routeKey": "GET /v1/counters",
         "rawPath": "/v1/counters",
-        "rawQueryString": "",
+        "rawQueryString": urlencode(parameters),
         "headers": {},
         "queryStringParameters": parameters,
         "requestContext": {

@@ -28,9 +28,9 @@ from local.running import Run, Start, now_ms
 from local.view import Show, Snapshot, busy, mishaps, view_on
 from local.wording import numbered
 from tallyroll.history import open_past
-from tallyroll.ports import Status, Window
 from tallyroll.sealing import add_up
 from tallyroll.settings import Settings
+from tallyroll.states import Status, Window
 from tallyroll.windows import Span
 
 ACCEPT_FOR_MS = 86_400_000  # windows of the past are open longer than any run takes

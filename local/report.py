@@ -15,10 +15,10 @@ from tallyroll.amounts import format_amount
 from tallyroll.commits import plan
 from tallyroll.cost import Cost, commit_cost
 from tallyroll.lifecycle import freeze
-from tallyroll.ports import Status, Window
 from tallyroll.records import Record
 from tallyroll.settings import Settings
 from tallyroll.specs import Spec
+from tallyroll.states import Status, Window
 from tallyroll.windows import iso
 
 KEYS_SHOWN = 12

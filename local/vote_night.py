@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from rich.console import Console
 
@@ -26,8 +27,9 @@ from local.view import Show, Snapshot, busy, mishaps, view_on
 from local.votes import CANDIDATES, VoteNight
 from local.wording import numbered
 from tallyroll.amounts import MICROS
-from tallyroll.ports import Status, Window
+from tallyroll.directories import DirectoryBucket
 from tallyroll.settings import Settings
+from tallyroll.states import Status, Window
 from tallyroll.windows import WindowId
 
 WINDOW_SECONDS = 5
@@ -62,13 +64,14 @@ SETTINGS = Settings(
 @dataclass(frozen=True, slots=True)
 class Plan:
     """How many votes are cast in how many seconds, and how many of them by voters with ids of their
-    own.
+    own; where to keep the archives, if at all.
     """
 
     votes: int
     singles: int
     seconds: float
     seed: int
+    archive_to: Path | None = None
 
 
 class Night:
@@ -142,6 +145,7 @@ def vote_night(console: Console, start: Start, plan: Plan) -> int:
         windows = [window for window in run.inspection.windows() if window.id in held]
         with busy(console, "reading the archives again"):
             proofs = run.inspection.verify(windows)
+        kept = _keep_archives(run, plan.archive_to) if plan.archive_to else ""
         specs = run.adapters.catalog.specs([window.id for window in windows])
         rejected = run.inspection.dead_letters()
         polled = run.pipeline.poller.polled
@@ -169,6 +173,8 @@ def vote_night(console: Console, start: Start, plan: Plan) -> int:
     console.print(window_table(windows, specs, proofs))
     console.print(cost_table(run.ledger, SETTINGS))
     console.print(run.memory.line())
+    if kept:
+        console.print(kept, highlight=False, soft_wrap=True)
     print_verdict(
         console,
         verdict,
@@ -179,3 +185,12 @@ def vote_night(console: Console, start: Start, plan: Plan) -> int:
         run.problems(),
     )
     return 1 if verdict.failures else 0
+
+
+def _keep_archives(run: Run, directory: Path) -> str:
+    """Copy all archives out of the bucket; say where they are."""
+    bucket, copy = run.adapters.bucket, DirectoryBucket(directory)
+    keys = list(bucket.list("archive/"))
+    for key in keys:
+        copy.put(key, bucket.get(key))
+    return f"archives kept in {directory}: {numbered(len(keys), 'file')}"

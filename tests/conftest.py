@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from local import dynamodb_local
+from tests.faults.summary import pytest_terminal_summary  # noqa: F401  (a hook: of every process)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

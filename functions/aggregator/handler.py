@@ -1,6 +1,9 @@
-"""HTTP API requests (payload v2) in, one exact number out.
+"""HTTP API requests (payload v2) in, exact answers out.
 
-GET /v1/counters?key=...&since=&until=&consistent=
+GET /v1/counters?key=...&since=&until=&consistent=&windows=
+GET /v1/event?key=...&id=...&window=|ts=
+GET /v1/events?key=...&window=...&limit=&cursor=&packed=
+GET /v1/top?window=...&n=&by=
 """
 
 from __future__ import annotations
@@ -18,7 +21,15 @@ from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 from functions.telemetry import add_read, metrics_of
 from tallyroll import wiring
 from tallyroll.counting import Aggregator
-from tallyroll.queries import Answer, answer_counter, answer_error
+from tallyroll.queries import (
+    Answer,
+    answer_counter,
+    answer_error,
+    answer_event,
+    answer_events,
+    answer_top,
+    parse_parameters,
+)
 from tallyroll.settings import Settings
 
 if TYPE_CHECKING:
@@ -38,9 +49,33 @@ def use_case() -> Aggregator:
 @app.get("/v1/counters")
 def counters() -> Response[str]:
     """The count of one key over a range of windows."""
-    parameters = app.current_event.query_string_parameters
-    time_left_ms = app.lambda_context.get_remaining_time_in_millis()
-    return _response(answer_counter(use_case(), parameters, time_left_ms))
+    return _response(answer_counter(use_case(), _parameters(), _time_left_ms()))
+
+
+@app.get("/v1/event")
+def event() -> Response[str]:
+    """One event by its id."""
+    return _response(answer_event(use_case(), _parameters()))
+
+
+@app.get("/v1/events")
+def events() -> Response[str]:
+    """The events of one key in one window."""
+    return _response(answer_events(use_case(), _parameters(), _time_left_ms()))
+
+
+@app.get("/v1/top")
+def top() -> Response[str]:
+    """The largest keys of one window."""
+    return _response(answer_top(use_case(), _parameters(), _time_left_ms()))
+
+
+def _parameters() -> dict[str, str]:
+    return parse_parameters(app.current_event.raw_event.get("rawQueryString", ""))
+
+
+def _time_left_ms() -> int:
+    return int(app.lambda_context.get_remaining_time_in_millis())
 
 
 def problem(error: Exception) -> Response[str]:

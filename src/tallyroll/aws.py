@@ -75,6 +75,7 @@ _LOST = (  # no reply, or one that did not arrive whole
 _MISSING = frozenset(
     {
         "AWS.SimpleQueueService.NonExistentQueue",
+        "ExportNotFoundException",
         "NoSuchBucket",
         "NoSuchKey",
         "QueueDoesNotExist",

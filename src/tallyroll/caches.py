@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tallyroll.limits import SPEC_ABSENT_CACHED_MS, SPECS_CACHED_MAX
-from tallyroll.ports import Calendar, Catalog, Effects
+from tallyroll.ports import Catalog, Effects
 from tallyroll.specs import Spec
+from tallyroll.states import Calendar
 from tallyroll.windows import WindowId
 
 

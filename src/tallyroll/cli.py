@@ -14,11 +14,25 @@ import re
 import sys
 from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace, RawTextHelpFormatter
 from collections.abc import Callable, Sequence
-from importlib import metadata, util
+from importlib import import_module, metadata, util
 from typing import Any
 
 from tallyroll import __version__
-from tallyroll.errors import Missing, StoreError, TallyrollError, Throttled, Unknown, UsageError
+from tallyroll.cli_archive_arguments import add_archive
+from tallyroll.cli_care_arguments import add_care
+from tallyroll.cli_dead_letters_arguments import add_dead_letters
+from tallyroll.cli_reads_arguments import add_reads
+from tallyroll.cli_windows_arguments import add_list
+from tallyroll.errors import (
+    Absent,
+    Archived,
+    Missing,
+    StoreError,
+    TallyrollError,
+    Throttled,
+    Unknown,
+    UsageError,
+)
 from tallyroll.settings import PREFIX, Settings
 
 DONE_IN_PART, WRONG_USE, NOT_REACHED, READER_GONE = 1, 2, 3, 141
@@ -31,7 +45,8 @@ Where the pipeline is follows from AWS's usual environment: AWS_PROFILE, AWS_REG
 local engine AWS_ENDPOINT_URL and AWS_ENDPOINT_URL_DYNAMODB."""
 _MAIN_END = """exit status:
   0    done
-  1    done in part: bad or unsent lines, an incomplete count, windows that did not open
+  1    done in part: bad or unsent lines, an incomplete count, windows that did not open,
+       dead letters that were left or not seen, differences in an archive
   2    wrong use
   3    AWS or the local engine not reached, or something is not there
   130  interrupted
@@ -56,9 +71,6 @@ _COUNT_END = """example:
 _WINDOWS = """See the pipeline's windows, or open past ones to load history."""
 _WINDOWS_END = """example:
   tallyroll windows list"""
-_LIST = "List the windows that are not dropped, or all of them, with their state and times (UTC)."
-_LIST_END = """example:
-  tallyroll windows list --all --since 2026-11-01"""
 _OPEN = """Open past windows on purpose, so that events which happened before the pipeline's first
 window can be loaded. The roller makes their tables; send events once they are open (--wait), for
 what is sent before is rejected. A window that exists stays as it is."""
@@ -88,6 +100,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except StoreError as error:
         _say(f"{error}\n{_remedy(error)}")
         return NOT_REACHED
+    except Archived as error:
+        _say(f"{error}\nRead it with: tallyroll archive read {error.window}")
+        return NOT_REACHED
+    except Absent as error:
+        _say(str(error))
+        return NOT_REACHED
     except TallyrollError as error:
         _say(str(error))
         return DONE_IN_PART
@@ -103,6 +121,10 @@ def parser() -> ArgumentParser:
     _add_send(commands)
     _add_count(commands)
     _add_windows(commands)
+    add_reads(commands, _command, _read)
+    add_dead_letters(commands, _command, _dead_letters)
+    add_archive(commands, _command, _archive)
+    add_care(commands, _command, _care, _duration)
     version = _command(
         commands, "tallyroll version", "the versions of Tallyroll, Python and boto3", "", ""
     )
@@ -151,11 +173,12 @@ def _add_windows(commands: Any) -> None:
         commands, "tallyroll windows", "see windows, open past ones", usage, _WINDOWS_END, _WINDOWS
     )
     below = windows.add_subparsers(metavar="COMMAND", prog="tallyroll windows", required=True)
-    usage = "[--since T] [--until T] [--all]"
-    listed = _command(below, "tallyroll windows list", "list windows", usage, _LIST_END, _LIST)
-    _add_range(listed, required=False)
-    listed.add_argument("--all", action="store_true", help="also those that are dropped")
-    listed.set_defaults(run=_view("list_windows"))
+    add_list(
+        below,
+        _command,
+        lambda listed: _add_range(listed, required=False),
+        _care("cli_windows", "list_windows"),
+    )
     usage = "--since T --until T [--accept-for TIME] [--wait] [--timeout TIME]"
     opened = _command(below, "tallyroll windows open", "open past windows", usage, _OPEN_END, _OPEN)
     _add_range(opened, required=True)
@@ -240,6 +263,47 @@ def _view(name: str) -> Callable[[Namespace], int]:
         from tallyroll import cli_views  # noqa: PLC0415 (boto3 takes 0.1 s, for which help need not wait)
 
         return _against_aws(getattr(cli_views, name), arguments)
+
+    return run
+
+
+def _read(name: str) -> Callable[[Namespace], int]:
+    def run(arguments: Namespace) -> int:
+        _need_rich()
+        from tallyroll import cli_reads  # noqa: PLC0415 (see above)
+
+        return _against_aws(getattr(cli_reads, name), arguments)
+
+    return run
+
+
+def _dead_letters(name: str) -> Callable[[Namespace], int]:
+    def run(arguments: Namespace) -> int:
+        _need_rich()
+        from tallyroll import cli_dead_letters  # noqa: PLC0415 (see above)
+
+        return _against_aws(getattr(cli_dead_letters, name), arguments)
+
+    return run
+
+
+def _archive(name: str) -> Callable[[Namespace], int]:
+    def run(arguments: Namespace) -> int:
+        _need_rich()
+        from tallyroll import cli_archive, cli_explain  # noqa: PLC0415 (see above)
+
+        module = cli_explain if name == "explain" else cli_archive
+        return _against_aws(getattr(module, name), arguments)
+
+    return run
+
+
+def _care(module: str, name: str) -> Callable[[Namespace], int]:
+    def run(arguments: Namespace) -> int:
+        _need_rich()
+        found = import_module(f"tallyroll.{module}")  # boto3 takes 0.1 s, see above
+
+        return _against_aws(getattr(found, name), arguments)
 
     return run
 

@@ -6,21 +6,18 @@ import time
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tallyroll import wiring
 from tallyroll.amounts import shown
-from tallyroll.aws import Caller, make_client, translated
 from tallyroll.cli_calendar import SendCalendar
 from tallyroll.cli_delivery import Delivery, Envelopes, Sent
+from tallyroll.cli_queues import with_queue
 from tallyroll.cli_screen import Screen
-from tallyroll.effects import SystemEffects
 from tallyroll.errors import Refused, Rejected, UsageError
 from tallyroll.events import Event, load_json, parse
 from tallyroll.jsonlines import Source, UnreadableInput, check_size, envelope_of
-from tallyroll.resources import declare
 from tallyroll.settings import Settings
 from tallyroll.windows import parse_instant
 
@@ -41,8 +38,7 @@ def run(arguments: Namespace, settings: Settings, screen: Screen) -> int:
 
 def _run(arguments: Namespace, settings: Settings, screen: Screen, given: Event | Source) -> int:
     _check_unsent(arguments.unsent, arguments.file)
-    queue_url = _queue_url(settings, screen, named=arguments.name is not None)
-    made = wiring.adapters(replace(settings, queue_url=queue_url))
+    made = wiring.adapters(with_queue(settings, screen, named=arguments.name is not None))
     sent = Sent()
     calendar = SendCalendar(made.catalog, settings, made.effects, screen)
     envelopes = Envelopes(made.effects, calendar, packed=arguments.pack is not False)
@@ -158,25 +154,6 @@ def _check_unsent(unsent: str | None, file: str | None) -> None:
             pass
     except OSError as error:
         raise UsageError(f"--unsent {unsent!r}: {error.strerror}") from None
-
-
-def _queue_url(settings: Settings, screen: Screen, *, named: bool) -> str:
-    """The event queue's URL. Raises UsageError if it is another queue than the one that `--name`
-    asks for, and StoreError, Missing if there is no such queue.
-    """
-    name = declare(settings).queue.name
-    if settings.queue_url:
-        if settings.queue_url.rpartition("/")[2] != name:
-            if named:
-                raise UsageError(
-                    f"--name {settings.name!r} has the queue {name}, but TALLYROLL_QUEUE_URL is"
-                    f" {settings.queue_url}: unset the variable or leave out --name"
-                )
-            screen.tell(f"TALLYROLL_QUEUE_URL leads to {settings.queue_url}, not to {name}")
-        return settings.queue_url
-    with translated("connect"):
-        caller = Caller(make_client("sqs"), SystemEffects())
-    return str(caller.read("GetQueueUrl", QueueName=name)["QueueUrl"])
 
 
 def _report(sent: Sent, unsent_file: str | None, screen: Screen, warning: str | None) -> None:

@@ -1,4 +1,4 @@
-"""`tallyroll count` and `tallyroll windows`: what the pipeline has counted, and where."""
+"""`tallyroll count` and `tallyroll windows open`; how windows are shown."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tallyroll.counting import Aggregator, Count
 from tallyroll.errors import Missing, Rejected, UsageError
 from tallyroll.events import check_key
 from tallyroll.history import open_past, takes_events, wait_open
-from tallyroll.limits import TS_MS_MAX
-from tallyroll.ports import Calendar, Catalog, Status, Window
+from tallyroll.ports import Catalog
 from tallyroll.queries import counter_json
 from tallyroll.settings import Settings
+from tallyroll.states import Calendar, Status, Window
 from tallyroll.windows import WindowId, iso, parse_instant
 
 TIME_LEFT_MS = 60_000
-_STAGES = (
+STAGES = (
     ("made", Status.CREATING),
     ("opened", Status.OPEN),
     ("sealed", Status.SEALED),
@@ -44,7 +44,7 @@ def count(arguments: Namespace, settings: Settings, screen: Screen) -> int:
     aggregator = Aggregator(settings, made.store, made.catalog, made.totals, made.effects)
     counts = []
     for key in dict.fromkeys(arguments.keys):
-        counted = aggregator.count(key, since, until, TIME_LEFT_MS)
+        counted = aggregator.count(key, since, until, TIME_LEFT_MS, by_window=arguments.windows)
         counts.append(counted)
         if screen.json:
             screen.emit(counter_json(counted))
@@ -74,21 +74,6 @@ def _show_counts(counts: Sequence[Count], screen: Screen, *, windows: bool) -> N
             ],
             keep=("key",),
         )
-
-
-def list_windows(arguments: Namespace, settings: Settings, screen: Screen) -> int:
-    """`tallyroll windows list`. Gives the exit status."""
-    since, until = instant(arguments.since), instant(arguments.until)
-    catalog = wiring.adapters(settings).catalog
-    if since is None and not arguments.all:
-        pointer = catalog.live()
-        since = pointer.since if pointer else None
-    found = catalog.windows(since or 0, TS_MS_MAX + 1 if until is None else until)
-    shown = [w for w in found if arguments.all or w.status is not Status.DROPPED]
-    _show_windows(shown, screen)
-    if not shown:
-        screen.tell("no windows" if arguments.all else "no windows that are not dropped")
-    return 0
 
 
 def open_windows(arguments: Namespace, settings: Settings, screen: Screen) -> int:
@@ -159,27 +144,23 @@ def _calendar(catalog: Catalog, name: str) -> Calendar:
     return calendar
 
 
-def _show_windows(
-    windows: Sequence[Window], screen: Screen, created: frozenset[WindowId] | None = None
-) -> None:
+def _show_windows(windows: Sequence[Window], screen: Screen, created: frozenset[WindowId]) -> None:
     """Windows as a table or JSON Lines; `created` tells those made by this call from the others."""
     if screen.json:
         for window in windows:
-            more = {} if created is None else {"created": window.id in created}
-            screen.emit(window_json(window) | more)
+            screen.emit(window_json(window) | {"created": window.id in created})
         return
     if not windows:
         return
-    stages = tuple(name for name, _ in _STAGES)
+    stages = tuple(name for name, _ in STAGES)
     screen.table(
         (*_COLUMNS, *stages, "accepts until", "archive", "problem"),
-        [_row(window, accepts=created is not None) for window in windows],
+        [_row(window) for window in windows],
     )
 
 
-def _row(window: Window, *, accepts: bool) -> tuple[str, ...]:
+def _row(window: Window) -> tuple[str, ...]:
     counted = window.events is not None and window.amount is not None
-    until = window.accept_until if accepts else None
     return (
         window.id,
         length(window.end - window.start),
@@ -188,8 +169,8 @@ def _row(window: Window, *, accepts: bool) -> tuple[str, ...]:
         "" if window.keys is None else f"{window.keys:,}",
         f"{window.events:,}" if counted else "",
         format_amount(window.amount or 0) if counted else "",
-        *(_short(window.times.get(status)) for _, status in _STAGES),
-        _short(until),
+        *(short(window.times.get(status)) for _, status in STAGES),
+        short(window.accept_until),
         window.archive or "",
         window.problem or "",
     )
@@ -203,7 +184,8 @@ def length(ms: int) -> str:
     return f"{ms} ms"
 
 
-def _short(ms: int | None) -> str:
+def short(ms: int | None) -> str:
+    """A time in a table: `11-20 08:00:00`, UTC; nothing for none."""
     return "" if ms is None else datetime.fromtimestamp(ms // 1000, UTC).strftime("%m-%d %H:%M:%S")
 
 

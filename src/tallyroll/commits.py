@@ -14,7 +14,7 @@ from itertools import groupby
 
 from tallyroll.cost import Cost, commit_cost
 from tallyroll.errors import Reason
-from tallyroll.items import item_bytes, record_item
+from tallyroll.items import weighed
 from tallyroll.limits import TRANSACTION_ACTIONS_MAX, TRANSACTION_BYTES_PLANNED
 from tallyroll.ports import Answer, Effects, Element, Outcome, Store, Verdict
 from tallyroll.records import Increment, Record, increments_of
@@ -85,9 +85,11 @@ def plan(spec: Spec, records: Iterable[Record]) -> list[Commit]:
     chosen: list[Record] = []
     keys: set[str] = set()
     actions, size = GATE_ACTIONS, 0
-    for record in sorted(records, key=lambda record: (record.key, record.shard, record.id)):
+    for record in sorted(
+        map(weighed, records), key=lambda record: (record.key, record.shard, record.id)
+    ):
         more = 1 if record.key in keys else 2
-        grown = item_bytes(record_item(record)) + more * ACTION_OVERHEAD_BYTES
+        grown = record.size + more * ACTION_OVERHEAD_BYTES
         if chosen and (
             actions + more > TRANSACTION_ACTIONS_MAX or size + grown > TRANSACTION_BYTES_PLANNED
         ):
@@ -218,13 +220,16 @@ def _again(commits: Sequence[Commit], deadline: int, why: str) -> Step:
 
 @dataclass(slots=True)
 class Run:
-    """What a run of commits came to; `fates` by (window, key, record id)."""
+    """What a run of commits came to; `fates` by (window, key, record id), `throttled_keys` as
+    (window, key).
+    """
 
     fates: dict[tuple[str, str, str], Fate] = field(default_factory=dict)
     cost: Cost = field(default_factory=Cost)
     contended: int = 0
     throttled: int = 0
     unknown: int = 0
+    throttled_keys: dict[tuple[str, str], None] = field(default_factory=dict)
 
 
 def run(
@@ -241,6 +246,7 @@ def run(
         whole.contended += part.contended
         whole.throttled += part.throttled
         whole.unknown += part.unknown
+        whole.throttled_keys.update(part.throttled_keys)
     return whole
 
 
@@ -270,3 +276,17 @@ def _measure(done: Run, commit: Commit, outcome: Outcome) -> None:
     done.contended += Answer.CONTENDED in seen
     done.throttled += outcome.verdict is Verdict.THROTTLED or Answer.THROTTLED in seen
     done.unknown += outcome.verdict is Verdict.UNKNOWN
+    for key in _throttled_keys(commit, outcome):
+        done.throttled_keys[commit.spec.window, key] = None
+
+
+def _throttled_keys(commit: Commit, outcome: Outcome) -> list[str]:
+    """The keys that a store named as too hot; of a request refused as a whole, its only key."""
+    if outcome.verdict is Verdict.THROTTLED:
+        keys = list(dict.fromkeys(record.key for record in commit.records))
+        return keys if len(keys) == 1 else []
+    keys = [record.key for record in commit.records]
+    keys += [increment.key for increment in commit.increments]
+    answers = (*outcome.records, *outcome.increments)  # none unless it was cancelled
+    pairs = zip(keys, answers, strict=False)
+    return [key for key, element in pairs if element.answer is Answer.THROTTLED]

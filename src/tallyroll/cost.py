@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from tallyroll.items import item_bytes, record_item, write_units
+from tallyroll.items import weighed
 from tallyroll.records import Increment, Record
 
 GATE_UNITS = 2
@@ -53,7 +53,7 @@ def commit_cost(records: Sequence[Record], increments: Sequence[Increment]) -> C
     shared_units = GATE_UNITS + TALLY_UNITS * len(increments)
     packed = sum(record.packed for record in records)
     share = packed / len(records)
-    units = [2 * write_units(item_bytes(record_item(record))) for record in records]
+    units = [weighed(record).units for record in records]
     units_packed = sum(unit for unit, record in zip(units, records, strict=True) if record.packed)
     return Cost(
         units_single=sum(units) - units_packed + shared_units * (1 - share),

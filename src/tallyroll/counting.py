@@ -1,5 +1,5 @@
-"""The aggregator's reads: one exact number per key, from the totals of sealed windows and the
-tallies of live ones.
+"""The aggregator's reads: one exact number per key, from the sums of days and months that are
+rolled up, the totals of other sealed windows and the tallies of live ones.
 """
 
 from __future__ import annotations
@@ -8,16 +8,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from tallyroll.covering import Gap, rolled_within, uncovered
 from tallyroll.errors import Missing, StoreError
 from tallyroll.limits import SKEW_MS_MAX
-from tallyroll.ports import Catalog, Effects, Status, Store, Totals, Window
+from tallyroll.lookups import Lookups, deadline_of
+from tallyroll.periods import KINDS, PeriodName, PeriodState, period_of
+from tallyroll.ports import Catalog, Effects, Store
 from tallyroll.settings import Settings
 from tallyroll.specs import Spec
+from tallyroll.states import Status, Window
+from tallyroll.totals import PeriodTotal, Total, Totals
 from tallyroll.windows import WindowId, window_id
 
 WINDOWS_AT_ONCE = 16
 SPECS_PER_READ = 100
-DEADLINE_RESERVE_MS = 7_000  # one read that is under way: 1 s to connect and 5 s to answer
+AFTER_ALL_WINDOWS: WindowId = "99999999T999999Z"
+
+Asked = tuple[str, int | None, int | None, bool]
+"""What a count was asked for: the key, since, until, and whether by window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +41,20 @@ class WindowCount:
 
 
 @dataclass(frozen=True, slots=True)
+class PeriodCount:
+    """What a key has in so many `windows`, all of a day or month; `amount` in millionths."""
+
+    period: PeriodName
+    windows: int
+    events: int
+    amount: int
+
+
+@dataclass(frozen=True, slots=True)
 class Count:
-    """A key's events and their sum over a range, as of a time (ms); `missing` names the windows
-    that could not be read in time, and the numbers are whole only if it is empty.
+    """A key's events and their sum over a range, as of a time (ms): those of `windows` and, of days
+    and months that are rolled up, of `periods`. `missing` names the windows that could not be read
+    in time, and the numbers are whole only if it is empty.
     """
 
     key: str
@@ -44,6 +63,7 @@ class Count:
     windows: tuple[WindowCount, ...]
     as_of: int
     missing: tuple[WindowId, ...] = ()
+    periods: tuple[PeriodCount, ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -52,18 +72,21 @@ class Count:
 
 
 class Aggregator:
-    """Counts keys; one per process, for its small cache of hot reads."""
+    """Counts keys; one per process, for its small cache of hot reads. `lookups` reads what single
+    windows hold.
+    """
 
     def __init__(
         self, settings: Settings, store: Store, catalog: Catalog, totals: Totals, effects: Effects
     ) -> None:
+        self.lookups = Lookups(store, catalog, totals, effects)
         self._settings = settings
         self._store = store
         self._catalog = catalog
         self._totals = totals
         self._effects = effects
         self._specs: dict[WindowId, Spec] = {}
-        self._counts: dict[tuple[str, int | None, int | None], Count] = {}
+        self._counts: dict[Asked, Count] = {}
 
     def count(
         self,
@@ -73,27 +96,28 @@ class Aggregator:
         time_left_ms: int,
         *,
         consistent: bool = False,
+        by_window: bool = False,
     ) -> Count:
         """Count a key over [since, until) in ms, both on bounds of windows; None leaves that side
-        open.
+        open. `by_window`: tell the share of each window, also where days or months are rolled up.
 
         Strongly consistent; an answer may be as old as the cache keeps it unless `consistent`.
         Raises UsageError for a range off the bounds or backwards, naming the nearest bound.
         """
         now = self._effects.now()
-        asked = (key, since, until)
+        asked = (key, since, until, by_window)
         cached = self._counts.get(asked)
         if cached and not consistent and 0 <= now - cached.as_of < self._settings.cache_live_ms:
             return cached
         calendar = self._catalog.calendar()
         if calendar:
             calendar.grid.check_range(since, until)
-        reserve = min(DEADLINE_RESERVE_MS, time_left_ms // 3)
-        count = self._read(key, since, until, now, now + time_left_ms - reserve)
+        whole = self._settings.rollups and not by_window
+        count = self._read(key, since, until, now, deadline_of(now, time_left_ms), whole)
         self._remember(asked, count, now)
         return count
 
-    def _remember(self, asked: tuple[str, int | None, int | None], count: Count, now: int) -> None:
+    def _remember(self, asked: Asked, count: Count, now: int) -> None:
         kept = self._settings.cache_live_ms
         self._counts = {
             other: counted for other, counted in self._counts.items() if now - counted.as_of < kept
@@ -102,45 +126,88 @@ class Aggregator:
             self._counts[asked] = count
 
     def _read(
-        self, key: str, since: int | None, until: int | None, now: int, deadline: int
+        self,
+        key: str,
+        since: int | None,
+        until: int | None,
+        now: int,
+        deadline: int,
+        whole: bool,  # noqa: FBT001
     ) -> Count:
-        """States first: a window that is sealed after its state was read still has its tallies, and
+        """Days and months that are rolled up are read `whole`, or else by windows.
+
+        States first: a window that is sealed after its state was read still has its tallies, and
         one that was sealed before has its totals, so none is left out and none is counted twice.
+
+        The same of periods: sums are put before a state says that they stand, and only those of a
+        later epoch take their place. So what is read after the state is what all the period's
+        windows held, either then or at some time since. No window of it is read in any other way,
+        though it may have been created in between, and be live or sealed by now.
         """
-        live = self._live_windows(since, until, now)
-        first, last = (
-            window_id(since or 0),
-            "99999999T999999Z" if until is None else window_id(until),
-        )
+        end = now + SKEW_MS_MAX if until is None else until
+        rolled = rolled_within(self._catalog, self._effects, since or 0, end) if whole else []
+        periods = [period_of(state.name) for state in rolled]
+        live = {
+            window.id: window
+            for window in self._live_windows(since, until, now)
+            if not any(window.start in period for period in periods)
+        }
+        gaps = uncovered(since or 0, until, periods)
+        totals, sums = self._sealed(key, gaps, rolled)
         sealed = [
             WindowCount(total.window, total.n, total.amount, Status.SEALED)
-            for total in self._totals.of_key(key, first, last)
+            for total in totals
             if total.window not in live
         ]
         counted, missing = self._tally(key, list(live.values()), deadline)
         windows = sorted([*sealed, *counted], key=lambda count: count.window)
+        named = [
+            _period_count(state, sums.get(state.name))
+            for state in sorted(rolled, key=lambda state: period_of(state.name))
+        ]
         return Count(
             key=key,
-            events=sum(count.events for count in windows),
-            amount=sum(count.amount for count in windows),
+            events=sum(one.events for one in windows) + sum(one.events for one in named),
+            amount=sum(one.amount for one in windows) + sum(one.amount for one in named),
             windows=tuple(windows),
             as_of=now,
             missing=tuple(missing),
+            periods=tuple(named),
         )
 
-    def _live_windows(
-        self, since: int | None, until: int | None, now: int
-    ) -> dict[WindowId, Window]:
+    def _sealed(
+        self, key: str, gaps: Sequence[Gap], rolled: Sequence[PeriodState]
+    ) -> tuple[list[Total], dict[PeriodName, PeriodTotal]]:
+        """A key's totals of the windows that start in the gaps, and its sums of these periods."""
+        of_windows = [
+            partial(
+                self._totals.of_key,
+                key,
+                window_id(since),
+                AFTER_ALL_WINDOWS if until is None else window_id(until),
+            )
+            for since, until in gaps
+        ]
+        names = [[state.name for state in rolled if state.name.startswith(kind)] for kind in KINDS]
+        of_periods = [
+            partial(self._totals.periods_of_key, key, min(some), max(some))
+            for some in names
+            if some
+        ]
+        totals = self._effects.together(of_windows, WINDOWS_AT_ONCE)
+        sums = self._effects.together(of_periods, WINDOWS_AT_ONCE)
+        return (
+            [total for some in totals for total in some],
+            {total.period: total for some in sums for total in some},
+        )
+
+    def _live_windows(self, since: int | None, until: int | None, now: int) -> list[Window]:
         pointer = self._catalog.live()
         if pointer is None:
-            return {}
+            return []
         begin = max(pointer.since, since or 0)
         end = now + SKEW_MS_MAX if until is None else until
-        return {
-            window.id: window
-            for window in self._catalog.windows(begin, end)
-            if not window.status.sealed
-        }
+        return [window for window in self._catalog.windows(begin, end) if not window.status.sealed]
 
     def _tally(
         self, key: str, windows: Sequence[Window], deadline: int
@@ -180,3 +247,9 @@ class Aggregator:
         return WindowCount(
             window, total.n if total else 0, total.amount if total else 0, state.status
         )
+
+
+def _period_count(state: PeriodState, total: PeriodTotal | None) -> PeriodCount:
+    if total is None:
+        return PeriodCount(state.name, state.windows, 0, 0)
+    return PeriodCount(state.name, total.windows, total.n, total.amount)

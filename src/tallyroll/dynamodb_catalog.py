@@ -1,20 +1,25 @@
-"""The catalog in DynamoDB: the windows of a month lie together, a few pointers under `~catalog`.
-
-spec       pk 2026-11   sk {window}#spec        written once
-state      pk 2026-11   sk {window}#state       replaced whole while `version` is as it was read
-straggler  pk 2026-11   sk {window}#straggler   `at`, the latest note in ms
-calendar   pk ~catalog  sk calendar             lengths, which are only added to; genesis
-live       pk ~catalog  sk live                 since, version
-months     pk ~catalog  sk months               the set of all months that have windows
-"""
+"""The catalog in DynamoDB: windows of a month lie together, pointers apart."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 from tallyroll.aws import Caller, attempts
+from tallyroll.catalog_items import (
+    CALENDAR,
+    LIVE,
+    MONTHS,
+    key_of,
+    lengths_of,
+    month_of,
+    parse_calendar,
+    parse_spec,
+    parse_window,
+    spec_item,
+    window_item,
+)
 from tallyroll.dynamodb import (
     CONDITION_FAILED,
     CONFLICTS,
@@ -27,21 +32,18 @@ from tallyroll.dynamodb import (
     query,
     transact,
 )
+from tallyroll.dynamodb_ledger import put_claim, read_claims
+from tallyroll.dynamodb_periods import advanced, opened_again, read_periods, read_unrolled
 from tallyroll.errors import Refused, StateConflict, StoreError, Throttled, Unknown
 from tallyroll.items import Key
-from tallyroll.limits import TS_MS_MAX
-from tallyroll.ports import Calendar, Effects, Item, LivePointer, Status, Window
+from tallyroll.ledger import Claim, Identity
+from tallyroll.limits import HOT_NOTES_MAX, TS_MS_MAX
+from tallyroll.periods import PeriodName, PeriodState
+from tallyroll.ports import Effects, Item
 from tallyroll.specs import Spec
-from tallyroll.windows import Grid, WindowId, window_id
+from tallyroll.states import Calendar, LivePointer, Status, Window
+from tallyroll.windows import WindowId, window_id
 
-_PK = "~catalog"
-_CALENDAR: Key = {"pk": {"S": _PK}, "sk": {"S": "calendar"}}
-_LIVE: Key = {"pk": {"S": _PK}, "sk": {"S": "live"}}
-_MONTHS: Key = {"pk": {"S": _PK}, "sk": {"S": "months"}}
-_SPEC_NUMBERS = tuple(fact.name for fact in fields(Spec) if str(fact.type).startswith("int"))
-_SPEC_TEXTS = tuple(fact.name for fact in fields(Spec) if fact.type in ("str", "WindowId"))
-_STATE_NUMBERS = tuple(fact.name for fact in fields(Window) if str(fact.type).startswith("int"))
-_STATE_TEXTS = tuple(fact.name for fact in fields(Window) if str(fact.type).startswith("str"))
 _ABSENT = "attribute_not_exists(pk)"
 _VERSION_STANDS = "#version = :read"
 _LENGTHS_STAND = "#lengths = :lengths"
@@ -57,17 +59,17 @@ class DynamoCatalog:
 
     def calendar(self) -> Calendar | None:
         """The calendar, or None before it was founded."""
-        item = self._get(_CALENDAR)
-        return None if item is None else _calendar(item)
+        item = self._get(CALENDAR)
+        return None if item is None else parse_calendar(item)
 
     def found(self, calendar: Calendar) -> Calendar:
         """Put the calendar if there is none; give the one that stands."""
         item: Item = {
-            **_CALENDAR,
-            "lengths": _lengths(calendar),
+            **CALENDAR,
+            "lengths": lengths_of(calendar),
             "genesis": {"N": str(calendar.genesis)},
         }
-        return _calendar(self._put_once(_CALENDAR, item))
+        return parse_calendar(self._put_once(CALENDAR, item))
 
     def extend(self, read: Calendar, extended: Calendar, live: LivePointer) -> bool:
         """Replace the calendar, if neither it nor the live pointer has changed since it was read.
@@ -75,13 +77,13 @@ class DynamoCatalog:
         Whoever holds the pointer as it was can move it no more: it has a new version.
         """
         calendar = {
-            "Key": _CALENDAR,
+            "Key": CALENDAR,
             "UpdateExpression": "SET #lengths = :extended",
             "ConditionExpression": _LENGTHS_STAND,
             "ExpressionAttributeNames": {"#lengths": "lengths"},
             "ExpressionAttributeValues": {
-                ":lengths": _lengths(read),
-                ":extended": _lengths(extended),
+                ":lengths": lengths_of(read),
+                ":extended": lengths_of(extended),
             },
         }
         changes = (calendar, _pointer_change(live, live.since))
@@ -92,19 +94,19 @@ class DynamoCatalog:
 
     def specs(self, windows: Sequence[WindowId]) -> dict[WindowId, Spec]:
         """The specs that exist, by one BatchGetItem per 100."""
-        keys = [_key(window, "spec") for window in dict.fromkeys(windows)]
+        keys = [key_of(window, "spec") for window in dict.fromkeys(windows)]
         found = batch_get(self._caller, self._effects, self._table, keys)
-        specs = map(_spec, found)
+        specs = map(parse_spec, found)
         return {spec.window: spec for spec in specs}
 
     def put_spec(self, spec: Spec) -> Spec:
         """Put the spec if the window has none; give the one that stands."""
-        return _spec(self._put_once(_key(spec.window, "spec"), _spec_item(spec)))
+        return parse_spec(self._put_once(key_of(spec.window, "spec"), spec_item(spec)))
 
     def window(self, window: WindowId) -> Window | None:
         """A window's state."""
-        item = self._get(_key(window, "state"))
-        return None if item is None else _window(item)
+        item = self._get(key_of(window, "state"))
+        return None if item is None else parse_window(item)
 
     def windows(self, since: int, until: int) -> list[Window]:
         """The states of the windows that start in [since, until) ms, ascending.
@@ -112,13 +114,13 @@ class DynamoCatalog:
         Only months that have windows are asked for.
         """
         since, until = max(since, 0), min(until, TS_MS_MAX + 1)
-        item = self._get(_MONTHS)
+        item = self._get(MONTHS)
         if item is None or since >= until:
             return []
         first, last = window_id(since), window_id(until - 1)
         found = []
         for month in sorted(item["months"]["SS"]):
-            if _month(first) <= month <= _month(last):
+            if month_of(first) <= month <= month_of(last):
                 found += self._states(month, first, last)
         return [window for window in found if since <= window.start < until]
 
@@ -136,15 +138,15 @@ class DynamoCatalog:
             FilterExpression="attribute_exists(#status)",
             ExpressionAttributeNames={"#status": "status"},
         )
-        return [_window(item) for page in pages for item in page]
+        return [parse_window(item) for page in pages for item in page]
 
     def create(self, window: Window, calendar: Calendar | None = None) -> bool:
         """Put a first state, with its month and the live pointer, if there is none; else False.
 
         The pointer's version grows even if it does not move: a run that listed the windows before
-        this one was there must not move it past. All in one transaction.
-        Raises StateConflict unless `calendar`, where given, still stands; Throttled or Unknown if
-        it stays undecided, and Refused.
+        this one was there must not move it past. All in one transaction, by which the sums of its
+        day and month stand no more, either. Raises StateConflict unless `calendar`, where given,
+        still stands; Throttled or Unknown if it stays undecided, and Refused.
         """
         last: StoreError | None = None
         unknown = False
@@ -171,21 +173,37 @@ class DynamoCatalog:
     def _creation(
         self, window: Window, live: LivePointer | None, calendar: Calendar | None
     ) -> list[Action]:
-        month = _month(window.id)
+        month = month_of(window.id)
         table = {"TableName": self._table}
-        state = {**table, "Item": _window_item(window), "ConditionExpression": _ABSENT}
+        state = {**table, "Item": window_item(window), "ConditionExpression": _ABSENT}
         months = {
             **table,
-            "Key": _MONTHS,
+            "Key": MONTHS,
             "UpdateExpression": "ADD months :month",
             "ExpressionAttributeValues": {":month": {"SS": [month]}},
         }
         since = window.start if live is None else min(live.since, window.start)
         pointer = {**table, **_pointer_change(live, since)}
         creation: list[Action] = [{"Put": state}, {"Update": months}, {"Update": pointer}]
+        creation += opened_again(self._table, window.start)
         if calendar:
             creation.append({"ConditionCheck": {**table, **_calendar_stands(calendar)}})
         return creation
+
+    def periods(self, first: PeriodName, last: PeriodName) -> list[PeriodState]:
+        """What is known of the days or months from `first` to `last`, by a consistent Query."""
+        return read_periods(self._caller, self._table, first, last)
+
+    def unrolled(self) -> list[PeriodName]:
+        """The days and months that were not settled since a window was created in them."""
+        return read_unrolled(self._caller, self._table)
+
+    def advance_period(self, state: PeriodState, *, settled: bool = False) -> PeriodState:
+        """Replace a period's state whose epoch and version are as they were read.
+
+        Raises StateConflict if they are not, Throttled or Unknown if that stays undecided.
+        """
+        return advanced(self._caller, self._effects, self._table, state, settled=settled)
 
     def advance(self, window: Window) -> Window:
         """Replace a state whose version is still `window.version`; give it with the next one.
@@ -201,7 +219,7 @@ class DynamoCatalog:
                 self._caller.call(
                     "PutItem",
                     TableName=self._table,
-                    Item=_window_item(wanted),
+                    Item=window_item(wanted),
                     ConditionExpression=_VERSION_STANDS,
                     ExpressionAttributeNames={"#version": "version"},
                     ExpressionAttributeValues={":read": {"N": str(window.version)}},
@@ -224,7 +242,7 @@ class DynamoCatalog:
 
     def live(self) -> LivePointer | None:
         """The pointer to the oldest window that is not dropped."""
-        item = self._get(_LIVE)
+        item = self._get(LIVE)
         if item is None:
             return None
         return LivePointer(int(item["since"]["N"]), int(item["version"]["N"]))
@@ -237,7 +255,7 @@ class DynamoCatalog:
         """Note `at` on the window, unless a later note stands."""
         self._if_it_stands(
             {
-                "Key": _key(window, "straggler"),
+                "Key": key_of(window, "straggler"),
                 "UpdateExpression": "SET #at = :until",
                 "ConditionExpression": "attribute_not_exists(#at) OR #at < :until",
                 "ExpressionAttributeNames": {"#at": "at"},
@@ -245,11 +263,43 @@ class DynamoCatalog:
             }
         )
 
+    def note_hot(self, window: WindowId, keys: Sequence[str]) -> None:
+        """Note keys that may need more shards, while fewer than 500 are noted."""
+        self._if_it_stands(
+            {
+                "Key": key_of(window, "hot"),
+                "UpdateExpression": "ADD #keys :keys",
+                "ConditionExpression": "attribute_not_exists(#keys) OR size(#keys) < :most",
+                "ExpressionAttributeNames": {"#keys": "keys"},
+                "ExpressionAttributeValues": {
+                    ":keys": {"SS": list(dict.fromkeys(keys))},
+                    ":most": {"N": str(HOT_NOTES_MAX)},
+                },
+            }
+        )
+
+    def hot(self, window: WindowId) -> list[str]:
+        """The keys that were noted in a window, ascending."""
+        item = self._get(key_of(window, "hot"))
+        return sorted(item["keys"]["SS"]) if item else []
+
     def stragglers(self, windows: Sequence[WindowId]) -> dict[WindowId, int]:
         """The latest note, in ms, of each window that has one."""
-        keys = [_key(window, "straggler") for window in dict.fromkeys(windows)]
+        keys = [key_of(window, "straggler") for window in dict.fromkeys(windows)]
         found = batch_get(self._caller, self._effects, self._table, keys)
         return {item["sk"]["S"].partition("#")[0]: int(item["at"]["N"]) for item in found}
+
+    def claims(self, identities: Sequence[Identity]) -> Mapping[Identity, Claim]:
+        """The claims of these distinct identities that stand."""
+        return read_claims(self._caller, self._effects, self._table, identities)
+
+    def claim(self, identity: Identity, wanted: Claim) -> Claim:
+        """Put a claim if the identity has none; give the one that stands."""
+        return put_claim(self._caller, self._effects, self._table, identity, None, wanted)
+
+    def move(self, identity: Identity, read: Claim, wanted: Claim) -> Claim:
+        """Put a claim in the place of `read`, if that still stands; give the one that stands."""
+        return put_claim(self._caller, self._effects, self._table, identity, read, wanted)
 
     def _get(self, key: Key) -> Item | None:
         reply = self._caller.read("GetItem", TableName=self._table, Key=key, ConsistentRead=True)
@@ -289,7 +339,7 @@ def _pointer_change(read: LivePointer | None, since: int) -> dict[str, Any]:
     }
     names = {"#since": "since", "#version": "version"}
     return {
-        "Key": _LIVE,
+        "Key": LIVE,
         "UpdateExpression": "SET #since = :since, #version = :next",
         "ConditionExpression": _VERSION_STANDS if read else _ABSENT,
         "ExpressionAttributeNames": names,
@@ -299,20 +349,12 @@ def _pointer_change(read: LivePointer | None, since: int) -> dict[str, Any]:
     }
 
 
-def _month(window: WindowId) -> str:
-    return f"{window[:4]}-{window[4:6]}"
-
-
-def _key(window: WindowId, kind: str) -> Key:
-    return {"pk": {"S": _month(window)}, "sk": {"S": f"{window}#{kind}"}}
-
-
 def creating_check(table: str, window: WindowId) -> Action:
     """The action that lets a transaction pass only while a window's state is `creating`."""
     return {
         "ConditionCheck": {
             "TableName": table,
-            "Key": _key(window, "state"),
+            "Key": key_of(window, "state"),
             "ConditionExpression": "#status = :creating",
             "ExpressionAttributeNames": {"#status": "status"},
             "ExpressionAttributeValues": {":creating": {"S": Status.CREATING.value}},
@@ -322,75 +364,8 @@ def creating_check(table: str, window: WindowId) -> Action:
 
 def _calendar_stands(calendar: Calendar) -> dict[str, Any]:
     return {
-        "Key": _CALENDAR,
+        "Key": CALENDAR,
         "ConditionExpression": _LENGTHS_STAND,
         "ExpressionAttributeNames": {"#lengths": "lengths"},
-        "ExpressionAttributeValues": {":lengths": _lengths(calendar)},
+        "ExpressionAttributeValues": {":lengths": lengths_of(calendar)},
     }
-
-
-def _lengths(calendar: Calendar) -> dict[str, Any]:
-    pairs = calendar.grid.lengths
-    return {"L": [{"L": [{"N": str(since)}, {"N": str(length)}]} for since, length in pairs]}
-
-
-def _calendar(item: Item) -> Calendar:
-    lengths = tuple(
-        (int(entry["L"][0]["N"]), int(entry["L"][1]["N"])) for entry in item["lengths"]["L"]
-    )
-    return Calendar(Grid(lengths), int(item["genesis"]["N"]))
-
-
-def _spec_item(spec: Spec) -> Item:
-    return {
-        **_key(spec.window, "spec"),
-        **_facts_item(spec, _SPEC_NUMBERS, _SPEC_TEXTS),
-        "require_ts": {"BOOL": spec.require_ts},
-        "hot": _numbers(spec.hot),
-    }
-
-
-def _spec(item: Item) -> Spec:
-    return Spec(
-        require_ts=item.get("require_ts", {"BOOL": False})["BOOL"],
-        hot=_read_numbers(item["hot"]),
-        **_read_facts(item, _SPEC_NUMBERS, _SPEC_TEXTS),
-    )
-
-
-def _window_item(window: Window) -> Item:
-    return {
-        **_key(window.id, "state"),
-        **_facts_item(window, _STATE_NUMBERS, _STATE_TEXTS),
-        "status": {"S": window.status.value},
-        "times": _numbers(window.times),
-    }
-
-
-def _window(item: Item) -> Window:
-    return Window(
-        id=item["sk"]["S"].partition("#")[0],
-        status=Status(item["status"]["S"]),
-        times=_read_numbers(item["times"]),
-        **_read_facts(item, _STATE_NUMBERS, _STATE_TEXTS),
-    )
-
-
-def _facts_item(facts: Spec | Window, numbers: Sequence[str], texts: Sequence[str]) -> Item:
-    """The attributes of those facts that are not None."""
-    kinds = [*((name, "N") for name in numbers), *((name, "S") for name in texts)]
-    known = ((name, kind, getattr(facts, name)) for name, kind in kinds)
-    return {name: {kind: str(value)} for name, kind, value in known if value is not None}
-
-
-def _read_facts(item: Item, numbers: Sequence[str], texts: Sequence[str]) -> dict[str, Any]:
-    facts: dict[str, Any] = {name: int(item[name]["N"]) for name in numbers if name in item}
-    return facts | {name: item[name]["S"] for name in texts if name in item}
-
-
-def _numbers(values: Mapping[str, int]) -> dict[str, Any]:
-    return {"M": {name: {"N": str(value)} for name, value in values.items()}}
-
-
-def _read_numbers(attribute: Mapping[str, Any]) -> dict[str, int]:
-    return {name: int(value["N"]) for name, value in attribute["M"].items()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,8 +22,11 @@ from tallyroll.dynamodb import (
     transact,
 )
 from tallyroll.dynamodb_catalog import creating_check
+from tallyroll.dynamodb_records import records_after
+from tallyroll.dynamodb_tables import DynamoTables, used_before
 from tallyroll.errors import Missing, Refused, StateConflict, StoreError, Throttled
 from tallyroll.items import (
+    TALLY,
     gate_item,
     gate_key,
     jsonable,
@@ -42,17 +44,18 @@ from tallyroll.ports import (
     Element,
     Item,
     Outcome,
-    TableFacts,
-    TableStatus,
+    Stripe,
     Tally,
     Verdict,
 )
-from tallyroll.records import Increment, Record
-from tallyroll.resources import TableDeclaration, table_request
+from tallyroll.records import Increment, Page, Record
+from tallyroll.resources import TableDeclaration
 from tallyroll.specs import Spec
 from tallyroll.suffixes import Chance, random_suffix
+from tallyroll.tallies import gathered
 
 GATES_AT_ONCE = 16
+SCAN_PAGE_ITEMS = 1_000  # small ones fill a page of 1 MB by thousands, at some 5 KB of memory each
 GATES_PER_TRANSACTION = TRANSACTION_ACTIONS_MAX - 1  # the first action checks the state
 GATE_TRIES = 100
 GATE_BACKOFF_MS = 5
@@ -60,17 +63,9 @@ HTTP_TOO_LARGE = 413
 
 # Refusals of a request's content without reasons per action: some record can never be stored.
 _INVALID = frozenset({"ValidationException", "SerializationException", "RequestEntityTooLarge"})
-_IN_USE = "ResourceInUseException"
-_NO_TAGS = "UnknownOperationException"  # DynamoDB Local has no tagging
-_STATUSES = {
-    "CREATING": TableStatus.CREATING,
-    "ACTIVE": TableStatus.ACTIVE,
-    "UPDATING": TableStatus.UPDATING,
-    "DELETING": TableStatus.DELETING,
-}
 
 
-class DynamoStore:
+class DynamoStore(DynamoTables):
     """The store port on DynamoDB; `declaration` is the pattern by which window tables are made,
     `catalog` the name of the table that holds the windows' states.
     """
@@ -78,9 +73,8 @@ class DynamoStore:
     def __init__(
         self, caller: Caller, effects: Effects, declaration: TableDeclaration, catalog: str
     ) -> None:
-        self._caller = caller
+        super().__init__(caller, declaration)
         self._effects = effects
-        self._declaration = declaration
         self._catalog = catalog
 
     def commit(
@@ -108,6 +102,10 @@ class DynamoStore:
         found = parse_item(reply["Item"])
         return found if isinstance(found, Record) else None
 
+    def records(self, spec: Spec, key: str, shard: int, after: str, limit: int) -> Page:
+        """Some of a key's records on one shard by one consistent Query."""
+        return records_after(self._caller, spec.table, key, shard, after, limit)
+
     def tallies(self, spec: Spec, keys: Sequence[str]) -> dict[str, Tally]:
         """The tallies of the keys: all their stripes by BatchGetItem, side by side."""
         places = [
@@ -119,13 +117,20 @@ class DynamoStore:
         for item in batch_get(self._caller, self._effects, spec.table, places):
             stripe = _stripe(item)
             stripes[stripe.key].append(stripe)
-        return {key: _gathered(key, found) for key, found in stripes.items()}
+        return {key: gathered(key, found) for key, found in stripes.items()}
 
     def bucket(self, spec: Spec, number: int) -> list[Tally]:
         """The stripes of one bucket by a consistent Query."""
         values = {":pk": {"S": f"~t.{number}"}}
         pages = query(self._caller, spec.table, "pk = :pk", values)
         return [_stripe(item) for page in pages for item in page]
+
+    def stripes(self, spec: Spec, number: int, after: str, limit: int) -> Iterator[list[Stripe]]:
+        """The stripes of one bucket that follow a place, by consistent Queries."""
+        values = {":pk": {"S": f"~t.{number}"}, ":after": {"S": TALLY + after}}
+        condition = "pk = :pk AND sk > :after"
+        for page in query(self._caller, spec.table, condition, values, Limit=limit):
+            yield [Stripe(item["sk"]["S"].removeprefix(TALLY), _stripe(item)) for item in page]
 
     def open_gates(self, spec: Spec) -> None:
         """Put the gates, if absent and the window is still being created, by transactions of 99.
@@ -150,6 +155,8 @@ class DynamoStore:
             failed = [reason.get("Code") == REASON_CONDITION for reason in reasons]
             if failed[0]:
                 raise StateConflict(f"window {spec.window} is not being created any more")
+            if any(reason.get("Item", {}).get("open") == {"BOOL": False} for reason in reasons):
+                raise used_before(spec.table)
             numbers = [
                 number for number, is_there in zip(numbers, failed[1:], strict=True) if not is_there
             ]
@@ -189,76 +196,16 @@ class DynamoStore:
                 ConsistentRead=True,
                 Segment=segment,
                 TotalSegments=segments,
+                Limit=SCAN_PAGE_ITEMS,
                 **more,
             )
-            if reply["Items"]:
-                yield [jsonable(item) for item in reply["Items"]]
+            if items := reply.pop("Items"):
+                page = [jsonable(item) for item in items]
+                del items  # while the page is worked on
+                yield page
             if not reply.get("LastEvaluatedKey"):
                 return
             more["ExclusiveStartKey"] = reply["LastEvaluatedKey"]
-
-    def make_table(self, table: str, tags: Mapping[str, str]) -> None:
-        """CreateTable as declared, with these tags too.
-
-        Raises Throttled while 500 tables change at once, the service's limit.
-        """
-        declared = replace(self._declaration, name=table, tags={**self._declaration.tags, **tags})
-        try:
-            self._caller.read("CreateTable", **table_request(declared))
-        except Refused as error:
-            if error.code != _IN_USE:
-                raise
-
-    def describe_table(self, table: str) -> TableFacts | None:
-        """The table's status and protection; None if it is not there.
-
-        Raises Refused for a status to which no pipeline leads (archived, key inaccessible).
-        """
-        try:
-            facts = self._describe(table)
-        except Missing:
-            return None
-        status = _STATUSES.get(facts["TableStatus"])
-        if status is None:
-            code = facts["TableStatus"]
-            raise Refused(f"table {table} is in the status {code}", code)
-        return TableFacts(status, bool(facts.get("DeletionProtectionEnabled")))
-
-    def _describe(self, table: str) -> dict[str, Any]:
-        facts: dict[str, Any] = self._caller.read("DescribeTable", TableName=table)["Table"]
-        return facts
-
-    def tag_table(self, table: str, tags: Mapping[str, str]) -> None:
-        """TagResource; without effect where the engine knows no tags. Raises Missing."""
-        arn = self._describe(table)["TableArn"]
-        listed = [{"Key": key, "Value": value} for key, value in tags.items()]
-        try:
-            self._caller.read("TagResource", ResourceArn=arn, Tags=listed)
-        except Refused as error:
-            if error.code == _IN_USE:
-                raise Throttled(str(error), error.code) from error
-            if error.code != _NO_TAGS:
-                raise
-
-    def drop_table(self, table: str) -> None:
-        """Lift the protection, or delete what has none; the table changes for a while after each.
-
-        Raises Throttled while it does.
-        """
-        try:
-            facts = self._describe(table)
-            if facts["TableStatus"] == "DELETING":
-                return
-            if facts.get("DeletionProtectionEnabled"):
-                self._caller.read("UpdateTable", TableName=table, DeletionProtectionEnabled=False)
-            else:
-                self._caller.read("DeleteTable", TableName=table)
-        except Missing:
-            return
-        except Refused as error:
-            if error.code == _IN_USE:
-                raise Throttled(str(error), error.code) from error
-            raise
 
 
 def _gate_check(spec: Spec, chance: Chance) -> Action:
@@ -275,9 +222,7 @@ def _gate_check(spec: Spec, chance: Chance) -> Action:
 
 
 def _put(table: str, record: Record) -> Action:
-    action = _put_if_absent(table, record_item(record))
-    action["Put"]["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
-    return action
+    return _put_if_absent(table, record_item(record))
 
 
 def _put_if_absent(table: str, item: Item) -> Action:
@@ -286,13 +231,14 @@ def _put_if_absent(table: str, item: Item) -> Action:
             "TableName": table,
             "Item": item,
             "ConditionExpression": "attribute_not_exists(pk)",
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
     }
 
 
 def _add(spec: Spec, increment: Increment, chance: Chance) -> Action:
     stripe = random_suffix(spec.stripes_of(increment.key), chance)
-    added = {"n": str(increment.n), "v": format_amount(increment.amount)}
+    added = {"n": str(increment.n), "v": format_amount(increment.amount), "u": str(increment.units)}
     added |= {slot_name(slot): str(count) for slot, count in increment.series}
     return {
         "Update": {
@@ -362,16 +308,3 @@ def _stripe(item: Item) -> Tally:
     if not isinstance(found, Tally):
         raise Refused(f"item {shown_key(item)} stands where a tally should", "NotATally")
     return found
-
-
-def _gathered(key: str, stripes: Sequence[Tally]) -> Tally:
-    series: dict[int, int] = {}
-    for stripe in stripes:
-        for slot, count in stripe.series:
-            series[slot] = series.get(slot, 0) + count
-    return Tally(
-        key=key,
-        n=sum(stripe.n for stripe in stripes),
-        amount=sum(stripe.amount for stripe in stripes),
-        series=tuple(sorted(series.items())),
-    )

@@ -9,6 +9,8 @@ TallyrollError
 │   ├── Unknown     no answer came: it may or may not have been done
 │   ├── Missing     the table, queue or object is not there
 │   └── Refused     refused for good; `code` says why
+├── Absent          what a read names is not there
+├── Archived        a read's window was dropped: what it held is in its archive
 ├── StateConflict   another run changed the window's state first
 ├── OutOfTime       the deadline passed before the answer was whole
 └── ProofMismatch   an archive does not agree with its window; it must not be dropped
@@ -49,6 +51,7 @@ class Reason(StrEnum):
     ID_CONFLICT = "id-conflict"
     REFUSED_BY_STORE = "refused-by-store"
     CRASHES_WRITER = "crashes-writer"
+    NOT_CLAIMED = "not-claimed"
 
 
 class TallyrollError(Exception):
@@ -94,6 +97,21 @@ class Missing(StoreError):
 
 class Refused(StoreError):
     """The service will not do it, however often it is asked."""
+
+
+class Absent(TallyrollError):
+    """There is no such window, or no such event in it."""
+
+
+class Archived(TallyrollError):
+    """The window's table was dropped; its events are in the archive under `prefix`."""
+
+    def __init__(self, window: str, prefix: str) -> None:
+        super().__init__(
+            f"window {window} was dropped: its events are in the archive, under {prefix}/"
+        )
+        self.window = window
+        self.prefix = prefix
 
 
 class StateConflict(TallyrollError):

@@ -2,7 +2,8 @@
 
 A pipeline's regular windows begin at its genesis; an event that happened before is rejected as too
 late. Opening the past window puts its first state with accept times of its own into the catalog;
-the roller makes its table, opens it, and closes and seals it like any other.
+the roller makes its table, opens it, and closes and seals it like any other. The sums of its day
+and month, if they are rolled up, stand no more from then on, until it is sealed.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from itertools import islice
 
 from tallyroll.errors import UsageError
 from tallyroll.limits import SPEC_ABSENT_CACHED_MS
-from tallyroll.ports import Calendar, Catalog, Effects, Status, Window
+from tallyroll.ports import Catalog, Effects
+from tallyroll.states import Calendar, Status, Window
 from tallyroll.windows import Grid, Span, WindowId, iso, table_name
 
 WINDOWS_PER_CALL_MAX = 1_000  # tables are quickly made by mistake, and slowly paid for

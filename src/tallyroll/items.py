@@ -2,7 +2,7 @@
 export.
 
     record  pk {key}.{shard}  sk e#{record id}       ts, n, v, h, data, fmt
-    tally   pk ~t.{bucket}    sk t#{key}.{stripe}    n, v, m0..m59
+    tally   pk ~t.{bucket}    sk t#{key}.{stripe}    n, v, u, m0..m59
     gate    pk ~g.{number}    sk g#                  open
 """
 
@@ -10,18 +10,25 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from tallyroll.amounts import format_amount, read_amount
-from tallyroll.limits import SERIES_SLOTS, UNIT_BYTES
+from tallyroll.limits import SERIES_SLOTS
 from tallyroll.ports import Item, Tally
 from tallyroll.records import Record
 from tallyroll.specs import Spec
 
 Key = dict[str, dict[str, str]]
+RECORD = "e#"  # begins the sort keys of records
+TALLY = "t#"  # and those of tallies
+RECORDS_END = "e$"  # follows all of them, and is none
 NUMBER_BYTES_MAX = 21
+NUMBERS_KEPT = 4_096  # a record is weighed when it is placed, planned and committed
+SLOT_NAMES = tuple(f"m{slot}" for slot in range(SERIES_SLOTS))
+SLOTS = {name: slot for slot, name in enumerate(SLOT_NAMES)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +41,12 @@ class Gate:
 
 def record_key(key: str, shard: int, record_id: str) -> Key:
     """The primary key of a record."""
-    return {"pk": {"S": f"{key}.{shard}"}, "sk": {"S": f"e#{record_id}"}}
+    return {"pk": {"S": f"{key}.{shard}"}, "sk": {"S": RECORD + record_id}}
 
 
 def tally_key(spec: Spec, key: str, stripe: int) -> Key:
     """The primary key of one stripe, 1..spec.stripes_of(key), of a key's tally."""
-    return {"pk": {"S": f"~t.{spec.bucket(key, stripe)}"}, "sk": {"S": f"t#{key}.{stripe}"}}
+    return {"pk": {"S": f"~t.{spec.bucket(key, stripe)}"}, "sk": {"S": f"{TALLY}{key}.{stripe}"}}
 
 
 def gate_key(number: int) -> Key:
@@ -63,6 +70,11 @@ def record_item(record: Record) -> Item:
     return item
 
 
+def weighed(record: Record) -> Record:
+    """The record with the size of its item, bytes, by which it is planned and paid."""
+    return record if record.size else replace(record, size=item_bytes(record_item(record)))
+
+
 def gate_item(number: int) -> Item:
     """An open gate."""
     return {**gate_key(number), "open": {"BOOL": True}}
@@ -70,7 +82,7 @@ def gate_item(number: int) -> Item:
 
 def slot_name(slot: int) -> str:
     """The attribute of a tally that counts the events of one sixtieth, 0..59."""
-    return f"m{slot}"
+    return SLOT_NAMES[slot]
 
 
 def parse_item(item: Any) -> Record | Tally | Gate:
@@ -85,11 +97,11 @@ def parse_item(item: Any) -> Record | Tally | Gate:
         pk, sk = item["pk"]["S"], item["sk"]["S"]
         if pk.startswith("~g."):
             return Gate(int(pk[3:]), item["open"]["BOOL"])
-        if pk.startswith("~t.") and sk.startswith("t#"):
-            return _tally(sk[2:].rpartition(".")[0], item)
+        if pk.startswith("~t.") and sk.startswith(TALLY):
+            return _tally(sk.removeprefix(TALLY).rpartition(".")[0], item)
         key, dot, shard = pk.rpartition(".")
-        if dot and sk.startswith("e#"):
-            return _record(key, sk[2:], int(shard), item)
+        if dot and sk.startswith(RECORD):
+            return _record(key, sk.removeprefix(RECORD), int(shard), item)
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise ValueError(f"item {shown_key(item)} is malformed: {error!r}") from None
     raise ValueError(f"item {shown_key(item)} is neither a record, a tally nor a gate")
@@ -111,12 +123,13 @@ def _record(key: str, record_id: str, shard: int, item: Mapping[str, Mapping[str
 
 
 def _tally(key: str, item: Mapping[str, Mapping[str, Any]]) -> Tally:
-    names = ((slot, slot_name(slot)) for slot in range(SERIES_SLOTS))
+    counted = ((SLOTS[name], int(value["N"])) for name, value in item.items() if name in SLOTS)
     return Tally(
         key=key,
         n=int(item["n"]["N"]),
         amount=read_amount(item["v"]["N"]),
-        series=tuple((slot, int(item[name]["N"])) for slot, name in names if name in item),
+        series=tuple(sorted(counted)),
+        units=int(item["u"]["N"]) if "u" in item else 0,
     )
 
 
@@ -144,20 +157,24 @@ def item_bytes(item: Mapping[str, Mapping[str, Any]]) -> int:
     bytes, numbers about one byte per two significant digits and one more, binaries raw, null and
     boolean one byte.
     """
-    return sum(len(name.encode()) + _value_bytes(value) for name, value in item.items())
+    size = 0
+    for name, value in item.items():
+        ((kind, content),) = value.items()
+        size += _text_bytes(name)
+        if kind == "S":
+            size += _text_bytes(content)
+        elif kind == "N":
+            size += _number_bytes(content)
+        else:
+            size += len(content) if kind == "B" else 1
+    return size
 
 
-def _value_bytes(value: Mapping[str, Any]) -> int:
-    ((kind, content),) = value.items()
-    if kind == "S":
-        return len(content.encode())
-    if kind == "B":
-        return len(content)
-    if kind == "N":
-        return _number_bytes(content)
-    return 1
+def _text_bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
 
 
+@lru_cache(NUMBERS_KEPT)
 def _number_bytes(text: str) -> int:
     """One byte and one for each pair of digits, counted from the decimal point, zeros at the ends
     left out; one more for a sign; at most 21. Measured on DynamoDB Local.
@@ -171,8 +188,3 @@ def _number_bytes(text: str) -> int:
     highest = len(whole) if whole else len(fraction.lstrip("0")) - len(fraction)
     pairs = (highest + 1) // 2 - lowest // 2
     return min(NUMBER_BYTES_MAX, 1 + pairs + plain.startswith("-"))
-
-
-def write_units(size: int) -> int:
-    """The write units of an item of `size` bytes written alone; a transaction takes twice that."""
-    return max(1, -(-size // UNIT_BYTES))

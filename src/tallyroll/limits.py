@@ -13,6 +13,10 @@ TRANSACTION_BYTES_MAX = 4 * 1024 * 1024  # [txn]
 TRANSACTION_BYTES_PLANNED = TRANSACTION_BYTES_MAX - 256 * 1024  # room for expressions and encoding
 ITEM_BYTES_MAX = 400 * 1024  # [ddb], attribute names included
 BATCH_GET_KEYS_MAX = 100  # [ddb]
+TABLE_QUOTA = 2_500  # tables of an account in one region [ddb], adjustable
+WARM_WRITE_UNITS_MIN, WARM_READ_UNITS_MIN = 4_000, 12_000  # of a table on demand [ddb]
+WARM_UNITS_MAX = 10_000_000
+PARTITION_WRITE_UNITS = 1_000  # a second, of one partition [ddb]
 UNIT_BYTES = 1024  # one write unit writes up to 1 KB [ddb]; a transactional write takes two
 
 # Events
@@ -33,7 +37,11 @@ WINDOW_SECONDS_MIN = 1
 WINDOW_SECONDS_MAX = 366 * 86_400
 SKEW_MS_MAX = 86_400_000  # the most that a pipeline may allow events to lie ahead
 SERIES_SLOTS = 60  # a tally keeps its count per sixtieth of the window
+LISTING_BUCKETS = 16  # partition keys of a sealed window's listing: 8,000 keys a second [ddb]
 SHARDS_MAX = 10_000
+HOT_KEYS_MAX = 200  # with N of their own in one window's spec, which readers and writers keep
+HOT_LIST_BYTES_MAX = 100 * 1024  # all of their names: the spec is one item
+HOT_NOTES_MAX = 500  # keys noted in one window: they are one item too
 
 # Queue
 QUEUE_MESSAGE_BYTES_MAX = 1024 * 1024  # attributes included [sqs]
@@ -46,6 +54,9 @@ RECEIVES_PATIENT = 100  # from here it waits longer, so that the queue's retenti
 PATIENT_VISIBILITY_SECONDS = 1_020  # before it would be taken for a message that crashes writers
 WAITING_VISIBILITY_SECONDS = 20  # while its window has been awaited for under ten minutes
 WAITING_SOON_MS = 10 * 60 * 1000
+
+# Bucket
+PART_BYTES_MIN = 5 * 1024 * 1024  # of an upload, but for its last; S3 User Guide, "Upload limits"
 
 # Caches
 SPECS_CACHED_MAX = 1_000

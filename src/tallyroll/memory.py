@@ -1,24 +1,35 @@
 """The in-memory engine: every port without a network, for tests and the simulator.
 
     MemoryStore    window tables: items as DynamoDB JSON, commits all or nothing
-    MemoryCatalog  specs, states, the live pointer, straggler notes
-    MemoryTotals   sealed sums
+    MemoryCatalog  specs, states, the live pointer, straggler notes, periods, the redrive ledger
+    MemoryTotals   sealed sums, by key and listed, by window and by period
     MemoryQueue    a queue with visibility timeout, receive counts, dead letters and the age metric
-    MemoryBucket   objects
+    MemoryDeadLetters  a queue's dead letters, as the operator sees them
+    MemoryBucket   objects, and uploads in parts
+    MemoryExports  DynamoDB's own exports
+    MemoryListing  tables, as the operator sees them
 
 They are exact where the emulators are not; they have no threads and are not safe for several.
 """
 
 from __future__ import annotations
 
-from tallyroll.memory_catalog import MemoryCatalog, MemoryTotals
-from tallyroll.memory_queue import DeadLetter, MemoryBucket, MemoryQueue
+from tallyroll.memory_bucket import MemoryBucket
+from tallyroll.memory_catalog import MemoryCatalog
+from tallyroll.memory_dead_letters import MemoryDeadLetters
+from tallyroll.memory_exports import MemoryExports
+from tallyroll.memory_listing import MemoryListing
+from tallyroll.memory_queue import DeadLetter, MemoryQueue
 from tallyroll.memory_store import MemoryStore
+from tallyroll.memory_totals import MemoryTotals
 
 __all__ = [
     "DeadLetter",
     "MemoryBucket",
     "MemoryCatalog",
+    "MemoryDeadLetters",
+    "MemoryExports",
+    "MemoryListing",
     "MemoryQueue",
     "MemoryStore",
     "MemoryTotals",

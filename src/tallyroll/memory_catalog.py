@@ -1,25 +1,32 @@
-"""The permanent tables in memory: the catalog of windows, and the totals."""
+"""The permanent table of windows in memory."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tallyroll.errors import ProofMismatch, StateConflict
-from tallyroll.ports import Calendar, LivePointer, Total, Window
+from tallyroll.errors import StateConflict
+from tallyroll.ledger import MemoryLedger
+from tallyroll.limits import HOT_NOTES_MAX
+from tallyroll.periods import PeriodName, PeriodState, periods_at
 from tallyroll.specs import Spec
+from tallyroll.states import Calendar, LivePointer, Window
 from tallyroll.windows import WindowId
 
 
-class MemoryCatalog:
-    """Specs, states, the calendar, the live pointer and straggler notes."""
+class MemoryCatalog(MemoryLedger):
+    """Specs, states, the calendar, the live pointer, straggler notes, the redrive ledger."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._calendar: Calendar | None = None
         self._specs: dict[WindowId, Spec] = {}
         self._windows: dict[WindowId, Window] = {}
         self._live: LivePointer | None = None
         self._stragglers: dict[WindowId, int] = {}
+        self._hot: dict[WindowId, list[str]] = {}
+        self._periods: dict[PeriodName, PeriodState] = {}
+        self._unrolled: set[PeriodName] = set()
 
     def calendar(self) -> Calendar | None:
         """The calendar, or None before the pipeline's first roll."""
@@ -66,7 +73,8 @@ class MemoryCatalog:
 
         The live pointer moves back before it. Its version grows even where it stands far enough
         back, so that nobody who read it before this window was there can move it past.
-        Raises StateConflict unless `calendar`, where given, still stands.
+        The sums of its day and month stand no more. Raises StateConflict unless `calendar`, where
+        given, still stands.
         """
         if calendar and calendar != self._calendar:
             raise StateConflict("the calendar has changed since it was read")
@@ -75,7 +83,33 @@ class MemoryCatalog:
         self._windows[window.id] = window
         live = self._live or LivePointer(window.start, 0)
         self._live = LivePointer(min(live.since, window.start), live.version + 1)
+        for period in periods_at(window.start):
+            state = self._periods.get(period.name, PeriodState(period.name, 0))
+            self._periods[period.name] = replace(state, epoch=state.epoch + 1)
+            self._unrolled.add(period.name)
         return True
+
+    def periods(self, first: PeriodName, last: PeriodName) -> list[PeriodState]:
+        """What is known of the days, or of the months, from `first` to `last`, ascending."""
+        return [self._periods[name] for name in sorted(self._periods) if first <= name <= last]
+
+    def unrolled(self) -> list[PeriodName]:
+        """The days and months that were not settled since a window was created in them."""
+        return sorted(self._unrolled)
+
+    def advance_period(self, state: PeriodState, *, settled: bool = False) -> PeriodState:
+        """Write a period's state if its stored epoch and version are still those of `state`.
+
+        Raises StateConflict otherwise.
+        """
+        stored = self._periods.get(state.name)
+        if stored is None or (stored.epoch, stored.version) != (state.epoch, state.version):
+            raise StateConflict(f"{state.name}: {state}, stored {stored}")
+        changed = replace(state, version=state.version + 1)
+        self._periods[state.name] = changed
+        if settled:
+            self._unrolled.discard(state.name)
+        return changed
 
     def advance(self, window: Window) -> Window:
         """Write a changed state if the stored version is still `window.version`; give the new one.
@@ -103,42 +137,17 @@ class MemoryCatalog:
         """Note that messages of the window are about until `at`, unless a later note stands."""
         self._stragglers[window] = max(at, self._stragglers.get(window, at))
 
+    def note_hot(self, window: WindowId, keys: Sequence[str]) -> None:
+        """Note keys that may need more shards, while fewer than 500 are noted."""
+        noted = self._hot.setdefault(window, [])
+        if len(noted) < HOT_NOTES_MAX:
+            noted += [key for key in dict.fromkeys(keys) if key not in noted]
+
+    def hot(self, window: WindowId) -> list[str]:
+        """The keys that were noted in a window, ascending."""
+        return sorted(self._hot.get(window, ()))
+
     def stragglers(self, windows: Sequence[WindowId]) -> dict[WindowId, int]:
         """The latest note, in ms, of each of these windows that has one."""
         noted = self._stragglers
         return {window: noted[window] for window in windows if window in noted}
-
-
-class MemoryTotals:
-    """Sealed sums by key and window."""
-
-    def __init__(self) -> None:
-        self._totals: dict[tuple[str, WindowId], Total] = {}
-
-    def put(self, totals: Sequence[Total]) -> None:
-        """Put each total if absent. Raises ProofMismatch if another value stands for one."""
-        findings = []
-        for total in totals:
-            stands = self._totals.setdefault((total.key, total.window), total)
-            if stands != total:
-                findings.append(f"total {total} differs from {stands}, which stands")
-        if findings:
-            raise ProofMismatch(findings)
-
-    def of_key(self, key: str, since: WindowId, until: WindowId) -> list[Total]:
-        """The totals of a key in the windows [since, until), ascending, strongly consistent."""
-        found = [
-            total
-            for total in self._totals.values()
-            if total.key == key and since <= total.window < until
-        ]
-        return sorted(found, key=lambda total: total.window)
-
-    def of_window(self, window: WindowId, keys: Sequence[str]) -> dict[str, Total]:
-        """The totals of these keys in one window that exist, strongly consistent."""
-        found = ((key, self._totals.get((key, window))) for key in keys)
-        return {key: total for key, total in found if total}
-
-    def listed(self) -> list[Total]:
-        """Every total, in the order in which they were put."""
-        return list(self._totals.values())

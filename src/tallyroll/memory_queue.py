@@ -1,36 +1,39 @@
-"""A queue with dead letters, and a bucket, in memory.
+"""A queue with dead letters in memory.
 
-The queue keeps SQS's rules: a visibility timeout by the injected clock, a sent time that
+It keeps SQS's rules: a visibility timeout by the injected clock, a sent time that
 redeliveries keep, receive counts, a fuse that moves what was received too often, and an age
 metric that leaves out what was received three times.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from tallyroll.errors import Missing, Reason
+from tallyroll.errors import Reason
 from tallyroll.limits import RECEIVES_FUSE
 from tallyroll.ports import Backlog, Effects, Rejection
-from tallyroll.records import Message
+from tallyroll.records import Message, Redrive
 from tallyroll.windows import WindowId
 
 # SQS Developer Guide, ApproximateAgeOfOldestMessage: poison pills are left out.
 AGE_RECEIVES_LEFT_OUT = 3
 AGES_KEPT = 1_000
-CHUNK_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A message in the dead-letter queue; `reason` is None if the queue's own fuse moved it."""
+    """A message in the dead-letter queue since `at` (ms), under its own `id` there; `reason` is
+    None if the queue's own fuse moved it.
+    """
 
     message: Message
     reason: Reason | None = None
     detail: str = ""
     window: WindowId | None = None
+    id: str = ""
+    at: int = 0
 
 
 @dataclass(slots=True)
@@ -41,6 +44,7 @@ class Held:
     body: str
     sent: int
     visible_at: float
+    redrive: Redrive | None = None
     receives: int = 0
     receipt: str = ""
 
@@ -67,15 +71,16 @@ class MemoryQueue:
         self._used = False
         self._held: dict[str, Held] = {}
         self.dead_letters: list[DeadLetter] = []
+        self._rejected = 0
 
     def __len__(self) -> int:
         return len(self._held)
 
-    def send(self, body: str, delay_ms: float = 0) -> str:
-        """Send a message; give its id."""
+    def send(self, body: str, delay_ms: float = 0, redrive: Redrive | None = None) -> str:
+        """Send a message, redriven or new; give its id."""
         now = self._observed()
         message_id = str(UUID(int=self._effects.chance.getrandbits(128), version=4))
-        self._held[message_id] = Held(message_id, body, now, now + delay_ms)
+        self._held[message_id] = Held(message_id, body, now, now + delay_ms, redrive)
         return message_id
 
     def receive(self, most: int = 10) -> list[Message]:
@@ -93,7 +98,7 @@ class MemoryQueue:
         """Deliver one message, visible or not; None if the fuse moved it to the dead letters."""
         if held.receives >= self._max_receives:
             del self._held[held.id]
-            self.dead_letters.append(DeadLetter(_message(held)))
+            self.dead_letters.append(DeadLetter(_message(held), id=held.id, at=held.sent))
             return None
         held.receives += 1
         held.receipt = f"{held.id}#{held.receives}"
@@ -121,11 +126,13 @@ class MemoryQueue:
 
     def reject(self, rejections: Sequence[Rejection]) -> list[bool]:
         """Send each to the dead-letter queue with its reason; all of them are there for certain."""
-        self._observed()
-        self.dead_letters += [
-            DeadLetter(rejection.message, rejection.reason, rejection.detail, rejection.window)
-            for rejection in rejections
-        ]
+        now = self._observed()
+        for one in rejections:
+            self._rejected += 1
+            number = f"dead-{self._rejected}"
+            self.dead_letters.append(
+                DeadLetter(one.message, one.reason, one.detail, one.window, number, now)
+            )
         return [True] * len(rejections)
 
     def backlog(self, since: int) -> Backlog:
@@ -136,17 +143,23 @@ class MemoryQueue:
             visible += held.visible_at <= now
             delayed += held.visible_at > now and not held.receives
             in_flight += held.visible_at > now and held.receives > 0
-        shown = [(at, age) for at, age in self._ages if since <= at <= now - self._age_lag_ms]
+        latest = now - self._age_lag_ms - self._age_period_ms  # the start of the last full period
+        shown = [(at, age) for at, age in self._ages if since <= at <= latest]
         return Backlog(visible, in_flight, delayed, tuple(shown))
 
     def _observed(self, *, use: bool = True) -> int:
-        """Note the ages due before this moment, while nothing had changed yet; give the time."""
+        """Note the ages due before this moment, while nothing had changed yet; give the time.
+
+        An age stands at the start of its period, as CloudWatch's statistics do (Amazon CloudWatch
+        User Guide, "CloudWatch concepts", Periods).
+        """
         now, period = self._effects.now(), self._age_period_ms
         if self._next_age_at is None:
             self._next_age_at = now // period * period + period
         while self._next_age_at <= now:
             if self._held or self._used:
-                self._ages.append((self._next_age_at, self._oldest_age(self._next_age_at)))
+                age = self._oldest_age(self._next_age_at)
+                self._ages.append((self._next_age_at - period, age))
                 del self._ages[:-AGES_KEPT]
             self._used = False
             self._next_age_at += period
@@ -161,33 +174,4 @@ class MemoryQueue:
 
 
 def _message(held: Held) -> Message:
-    return Message(held.id, held.body, held.sent, held.receives, held.receipt)
-
-
-class MemoryBucket:
-    """Objects by key."""
-
-    def __init__(self, name: str = "memory") -> None:
-        self.name = name
-        self._objects: dict[str, bytes] = {}
-
-    def put(self, key: str, body: bytes) -> None:
-        """Write an object whole."""
-        self._objects[key] = body
-
-    def get(self, key: str) -> bytes:
-        """An object whole. Raises Missing."""
-        try:
-            return self._objects[key]
-        except KeyError:
-            raise Missing(f"there is no object {key}", "NoSuchKey") from None
-
-    def stream(self, key: str) -> Iterator[bytes]:
-        """An object in chunks. Raises Missing."""
-        body = self.get(key)
-        for first in range(0, len(body), CHUNK_BYTES):
-            yield body[first : first + CHUNK_BYTES]
-
-    def list(self, prefix: str) -> Iterable[str]:
-        """The keys under a prefix, ascending."""
-        return sorted(key for key in self._objects if key.startswith(prefix))
+    return Message(held.id, held.body, held.sent, held.receives, held.receipt, held.redrive)

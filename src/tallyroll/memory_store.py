@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
 
 from tallyroll.amounts import format_amount, read_amount
-from tallyroll.errors import Missing, StateConflict, Throttled
+from tallyroll.errors import Missing, Refused, StateConflict
 from tallyroll.items import (
+    RECORD,
+    TALLY,
     Key,
     gate_item,
     gate_key,
@@ -21,40 +22,21 @@ from tallyroll.items import (
 )
 from tallyroll.limits import ITEM_BYTES_MAX, TRANSACTION_ACTIONS_MAX, TRANSACTION_BYTES_MAX
 from tallyroll.memory_catalog import MemoryCatalog
-from tallyroll.ports import (
-    Answer,
-    Effects,
-    Element,
-    Item,
-    Outcome,
-    Status,
-    TableFacts,
-    TableStatus,
-    Tally,
-    Verdict,
-)
-from tallyroll.records import Increment, Record
+from tallyroll.memory_tables import Items, MemoryTables, PrimaryKey
+from tallyroll.ports import Answer, Effects, Element, Item, Outcome, Stripe, Tally, Verdict
+from tallyroll.records import Increment, Page, Record
 from tallyroll.specs import Spec
+from tallyroll.states import Status
 from tallyroll.suffixes import random_suffix, stable_hash
+from tallyroll.tallies import gathered
 
 AMOUNT_BOUND = 10**38  # 38 significant digits; amounts are whole millionths
 PAGE_ITEMS = 200
 
-PrimaryKey = tuple[str, str]
-Items = dict[PrimaryKey, Item]
 FINE = Element(Answer.FINE)
 
 
-@dataclass(slots=True)
-class _Table:
-    items: Items
-    ready_at: float
-    tags: dict[str, str] = field(default_factory=dict)
-    protected: bool = True
-    gone_at: float | None = None
-
-
-class MemoryStore:
+class MemoryStore(MemoryTables):
     """Window tables by name, which take `creating_ms` to come and `deleting_ms` to go.
 
     `catalog` knows the windows' states.
@@ -71,20 +53,8 @@ class MemoryStore:
         deleting_ms: float = 0,
         new_items: Callable[[], Items] = dict,
     ) -> None:
-        self._effects = effects
+        super().__init__(effects, creating_ms, deleting_ms, new_items)
         self._catalog = catalog
-        self._creating_ms = creating_ms
-        self._deleting_ms = deleting_ms
-        self._new_items = new_items
-        self._tables: dict[str, _Table] = {}
-
-    def tables(self) -> list[str]:
-        """The names of the tables that are there, in the order in which they were made."""
-        return [name for name in list(self._tables) if self._there(name)]
-
-    def items(self, table: str) -> Items:
-        """All items of a table by (pk, sk), binaries as bytes. Raises Missing."""
-        return self._usable(table).items
 
     def commit(
         self, spec: Spec, records: Sequence[Record], increments: Sequence[Increment]
@@ -129,17 +99,29 @@ class MemoryStore:
         assert isinstance(found, Record)
         return found
 
+    def records(self, spec: Spec, key: str, shard: int, after: str, limit: int) -> Page:
+        """At most `limit` records of one shard that follow `after`, ascending by id."""
+        items = self.items(spec.table)
+        place, position = f"{key}.{shard}", RECORD + after
+        found = sorted(
+            sk for pk, sk in items if pk == place and sk.startswith(RECORD) and sk > position
+        )
+        page = [parse_item(items[place, sk]) for sk in found[:limit]]
+        records = tuple(record for record in page if isinstance(record, Record))
+        return Page(records, more=len(found) > limit)
+
     def tallies(self, spec: Spec, keys: Sequence[str]) -> dict[str, Tally]:
         """The tallies of these keys, stripes gathered; zero for a key without events."""
         items = self.items(spec.table)
-        gathered = {}
+        tallies = {}
         for key in keys:
             names = (
                 _primary(tally_key(spec, key, stripe))
                 for stripe in range(1, spec.stripes_of(key) + 1)
             )
-            gathered[key] = _gather(key, [items[name] for name in names if name in items])
-        return gathered
+            stripes = [parse_item(items[name]) for name in names if name in items]
+            tallies[key] = gathered(key, [each for each in stripes if isinstance(each, Tally)])
+        return tallies
 
     def bucket(self, spec: Spec, number: int) -> list[Tally]:
         """All stripes listed under one bucket, 1..spec.buckets, strongly consistent."""
@@ -147,6 +129,18 @@ class MemoryStore:
         listed = sorted(primary for primary in items if primary[0] == f"~t.{number}")
         stripes = [parse_item(items[primary]) for primary in listed]
         return [stripe for stripe in stripes if isinstance(stripe, Tally)]
+
+    def stripes(self, spec: Spec, number: int, after: str, limit: int) -> Iterator[list[Stripe]]:
+        """The stripes of one bucket that follow the place `after`, ascending, in pages."""
+        bucket, position = f"~t.{number}", f"{TALLY}{after}"
+        while True:
+            items = self.items(spec.table)
+            listed = sorted(sk for pk, sk in items if pk == bucket and sk > position)[:limit]
+            page = [(sk.removeprefix(TALLY), parse_item(items[bucket, sk])) for sk in listed]
+            yield [Stripe(place, tally) for place, tally in page if isinstance(tally, Tally)]
+            if len(listed) < limit:
+                return
+            position = listed[-1]
 
     def open_gates(self, spec: Spec) -> None:
         """Put the window's gates, open, where they are absent; one that is shut stays shut."""
@@ -160,8 +154,9 @@ class MemoryStore:
             raise StateConflict(f"window {spec.window} is not being created any more")
         item = gate_item(number)
         items = self.items(spec.table)
-        if _primary(item) not in items:
-            items[_primary(item)] = item
+        stands = items.setdefault(_primary(item), item)
+        if not stands["open"]["BOOL"]:
+            raise Refused(f"table {spec.table} is there, with gates", "UsedBefore")
 
     def shut_gates(self, spec: Spec) -> None:
         """Shut every gate, also an absent one; on return no commit of this window can succeed."""
@@ -185,61 +180,6 @@ class MemoryStore:
             page = names[first : first + PAGE_ITEMS]
             yield [jsonable(items[primary]) for primary in page if primary in items]
 
-    def make_table(self, table: str, tags: Mapping[str, str] | None = None) -> None:
-        """Begin to make a window table, with deletion protection; fine if it is there already."""
-        if not self._there(table):
-            ready_at = self._effects.now() + self._creating_ms
-            self._tables[table] = _Table(self._new_items(), ready_at, dict(tags or {}))
-
-    def describe_table(self, table: str) -> TableFacts | None:
-        """What the store knows about a table, or None if there is none."""
-        found = self._there(table)
-        if found is None:
-            return None
-        return TableFacts(self._status(found), found.protected)
-
-    def tags(self, table: str) -> dict[str, str]:
-        """A table's tags. Raises KeyError if there is none."""
-        return dict(self._tables[table].tags)
-
-    def tag_table(self, table: str, tags: Mapping[str, str]) -> None:
-        """Add tags to a table. Raises Missing if there is none."""
-        found = self._there(table)
-        if found is None:
-            raise Missing(f"there is no table {table}", "ResourceNotFoundException")
-        found.tags.update(tags)
-
-    def drop_table(self, table: str) -> None:
-        """Lift the deletion protection and begin to delete the table; fine if it is gone."""
-        found = self._there(table)
-        if found is None or found.gone_at is not None:
-            return
-        if self._status(found) is TableStatus.CREATING:
-            raise Throttled(f"table {table} is being made", "ResourceInUseException")
-        found.protected = False
-        found.gone_at = self._effects.now() + self._deleting_ms
-        self._there(table)
-
-    def _there(self, name: str) -> _Table | None:
-        table = self._tables.get(name)
-        if table and table.gone_at is not None and self._effects.now() >= table.gone_at:
-            del self._tables[name]
-            return None
-        return table
-
-    def _status(self, table: _Table) -> TableStatus:
-        if table.gone_at is not None:
-            return TableStatus.DELETING
-        made = self._effects.now() >= table.ready_at
-        return TableStatus.ACTIVE if made else TableStatus.CREATING
-
-    def _usable(self, name: str) -> _Table:
-        """A table that takes reads and writes; one that is being deleted still does, as on AWS."""
-        table = self._there(name)
-        if table is None or self._status(table) is TableStatus.CREATING:
-            raise Missing(f"there is no table {name}", "ResourceNotFoundException")
-        return table
-
     def _added(self, spec: Spec, items: Items, increment: Increment) -> Item:
         """A random stripe of the key's tally as it is after the increment."""
         stripe = random_suffix(spec.stripes_of(increment.key), self._effects.chance)
@@ -249,6 +189,7 @@ class MemoryStore:
         after["n"] = {"N": str(_number(before, "n") + increment.n)}
         amount = read_amount(before["v"]["N"]) if before else 0
         after["v"] = {"N": format_amount(amount + increment.amount)}
+        after["u"] = {"N": str(_number(before, "u") + increment.units)}
         for slot, events in increment.series:
             name = slot_name(slot)
             after[name] = {"N": str(_number(before, name) + events)}
@@ -261,19 +202,6 @@ def _primary(item: Item | Key) -> PrimaryKey:
 
 def _number(item: Item, name: str) -> int:
     return int(item[name]["N"]) if name in item else 0
-
-
-def _gather(key: str, stripes: Sequence[Item]) -> Tally:
-    n = amount = 0
-    series: dict[int, int] = {}
-    for item in stripes:
-        stripe = parse_item(item)
-        assert isinstance(stripe, Tally)
-        n += stripe.n
-        amount += stripe.amount
-        for slot, events in stripe.series:
-            series[slot] = series.get(slot, 0) + events
-    return Tally(key, n, amount, tuple(sorted(series.items())))
 
 
 def _check_request(puts: Sequence[Item], increments: Sequence[Increment]) -> str:

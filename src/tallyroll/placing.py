@@ -1,4 +1,8 @@
-"""Placing: which window and record each message of a batch has, if it can have one at all."""
+"""Placing: which window and record each message of a batch has, if it can have one at all.
+
+A message that an operator redrove goes to the window that its claim in the ledger names, wherever
+it happened. The claim is read anew each time: what a message says of itself could be anybody's.
+"""
 
 from __future__ import annotations
 
@@ -13,29 +17,36 @@ from tallyroll.caches import CachedCatalog
 from tallyroll.commits import Fate, Kind
 from tallyroll.errors import Reason, Rejected, StoreError
 from tallyroll.events import Envelope, Event, decode
-from tallyroll.items import item_bytes, record_item
-from tallyroll.ports import Calendar, Catalog
+from tallyroll.items import weighed
+from tallyroll.ledger import Identity
+from tallyroll.ports import Catalog
 from tallyroll.records import Message, Record, event_time, record_of
-from tallyroll.routing import check_accepts, check_comes, span_of
+from tallyroll.routing import check_accepts, check_comes, check_takes, span_of
 from tallyroll.settings import Settings
 from tallyroll.specs import Spec
+from tallyroll.states import Calendar
 from tallyroll.windows import Span, WindowId, uuid7_time
 
-Identity = tuple[WindowId, str, str]
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class Case:
-    """A message on its way to its fate."""
+    """A message on its way to its fate; `span` is the window in which it happened."""
 
     message: Message
     span: Span | None = None
+    target: WindowId | None = None
     spec: Spec | None = None
     record: Record | None = None
     undated: bool = False
     waits: bool = False
     fate: Fate | None = None
+
+    @property
+    def window(self) -> WindowId | None:
+        """The window that it goes to, once that is known: its own, or where it was redriven."""
+        return self.target or (self.span.id if self.span else None)
 
     @property
     def identity(self) -> Identity:
@@ -57,19 +68,24 @@ class Placer:
 
         Raises StoreError if the catalog cannot be read.
         """
+        if any(case.message.redrive for case in cases):
+            self._cached.forget_calendar()  # a claim is under the window by the latest grid
         calendar = self._cached.calendar()
         timed: list[tuple[Case, Envelope, int]] = []
         for case in cases:
             with _guarded(case):
                 self._read(case, calendar, timed)
+        self._find_targets(timed)
         specs = self._specs_of(timed)
         announced = cache(lambda window: self._catalog.window(window) is not None)
         for case, envelope, ts in timed:
             if case.fate or not calendar or not case.span:
                 continue
             with _guarded(case):
-                if spec := specs.get(case.span.id):
+                if spec := specs.get(case.target or case.span.id):
                     self._assign(case, envelope, ts, spec)
+                elif case.target:
+                    _wait(case, f"window {case.target} is not made yet")
                 else:
                     self._await(case, ts, calendar, announced)
 
@@ -77,13 +93,32 @@ class Placer:
         self, case: Case, calendar: Calendar | None, timed: list[tuple[Case, Envelope, int]]
     ) -> None:
         envelope = decode(case.message.body)
-        ts = event_time(envelope, case.message.sent)
+        first_sent = case.message.first_sent
+        ts = event_time(envelope, first_sent)
         case.undated = _is_undated(envelope)
         if calendar is None:
             _wait(case, "the pipeline has no calendar yet: has the roller run?")
             return
-        case.span = span_of(ts, case.message.sent, calendar, self._settings.skew_ms)
+        case.span = span_of(ts, first_sent, calendar, self._settings.skew_ms)
         timed.append((case, envelope, ts))
+
+    def _find_targets(self, timed: Sequence[tuple[Case, Envelope, int]]) -> None:
+        """Take the redriven messages to their targets, and reject those that nobody claimed."""
+        redriven = [
+            (case, case.message.redrive.target, identity_of(envelope, case.message, case.span))
+            for case, envelope, _ in timed
+            if case.message.redrive and case.span
+        ]
+        asked = list(dict.fromkeys(identity for _, _, identity in redriven))
+        claims = self._catalog.claims(asked) if asked else {}
+        for case, target, identity in redriven:
+            claim = claims.get(identity)
+            if claim and claim.target == target:
+                case.target = target
+                continue
+            known = f"is for {claim.target}" if claim else "does not stand"
+            detail = f"redriven to {target!r}, but the ledger's claim {known}"
+            case.fate = Fate(Kind.REJECTED, reason=Reason.NOT_CLAIMED, detail=detail)
 
     def _await(
         self, case: Case, ts: int, calendar: Calendar, announced: Callable[[WindowId], bool]
@@ -102,23 +137,45 @@ class Placer:
 
     def _assign(self, case: Case, envelope: Envelope, ts: int, spec: Spec) -> None:
         """Give a case its window and record. Raises Rejected."""
-        if ts not in spec.span:  # the cached calendar is older than a change of the window length
+        sent = case.message.sent
+        if case.target:
+            check_takes(spec, sent)
+        elif ts not in spec.span:  # the cached calendar is older than a change of the window length
             self._cached.forget_calendar()
             case.fate = Fate(Kind.HANDED_BACK, detail="the calendar has changed")
             return
-        check_accepts(spec, ts, case.message.sent)
-        if case.undated and spec.require_ts:
-            raise Rejected(Reason.TS_REQUIRED, "the event has an id of its own but no ts")
-        case.spec, case.record = spec, record_of(envelope, case.message, spec)
-        _check_size(case.record)
+        else:
+            check_accepts(spec, ts, sent)
+        home = case.span if case.target else None
+        record = acceptable_record(envelope, case.message, spec, home)
+        case.spec, case.record = spec, record
 
     def _specs_of(self, timed: Sequence[tuple[Case, Envelope, int]]) -> dict[WindowId, Spec]:
-        windows = dict.fromkeys(case.span.id for case, _, _ in timed if case.span)
+        open_cases = [case for case, _, _ in timed if not case.fate]
+        windows = dict.fromkeys(case.window for case in open_cases if case.window)
         asked = list(windows)[: limits.WINDOWS_PER_BATCH_MAX]
-        for case, _, _ in timed:
-            if case.span and case.span.id not in asked:
+        for case in open_cases:
+            if case.window not in asked:
                 case.fate = Fate(Kind.HANDED_BACK, detail="too many windows in one batch")
         return self._cached.specs(asked) if asked else {}
+
+
+def identity_of(envelope: Envelope, message: Message, home: Span) -> Identity:
+    """The identity that a message's event or packet had at first, in its own window `home`."""
+    return home.id, envelope.key, envelope.id or message.first_id
+
+
+def acceptable_record(
+    envelope: Envelope, message: Message, spec: Spec, home: Span | None = None
+) -> Record:
+    """The record, weighed, that a window accepts; `home` is the window in which it happened, if it
+    was redriven. Raises Rejected for what the window cannot hold, whenever it is sent.
+    """
+    if spec.require_ts and _is_undated(envelope):
+        raise Rejected(Reason.TS_REQUIRED, "the event has an id of its own but no ts")
+    record = weighed(record_of(envelope, message, spec, home))
+    _check_size(record)
+    return record
 
 
 @contextmanager
@@ -155,9 +212,9 @@ def _wait(case: Case, why: str) -> None:
 
 
 def _check_size(record: Record) -> None:
-    if (size := item_bytes(record_item(record))) > limits.ITEM_BYTES_MAX:
+    if record.size > limits.ITEM_BYTES_MAX:
         raise Rejected(
             Reason.ITEM_TOO_LARGE,
-            f"record {record.id!r} takes {size} bytes, over {limits.ITEM_BYTES_MAX}:"
+            f"record {record.id!r} takes {record.size} bytes, over {limits.ITEM_BYTES_MAX}:"
             " send a smaller payload",
         )

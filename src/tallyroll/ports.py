@@ -8,15 +8,18 @@ amounts millionths.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol, TypeVar
 
 from tallyroll.errors import Reason
-from tallyroll.records import Increment, Message, Record
+from tallyroll.ledger import Ledger
+from tallyroll.periods import Periods
+from tallyroll.records import Increment, Message, Page, Record
 from tallyroll.specs import Spec
+from tallyroll.states import Calendar, LivePointer, Window
 from tallyroll.suffixes import Chance
-from tallyroll.windows import Grid, WindowId
+from tallyroll.windows import WindowId
 
 T = TypeVar("T")
 Item = dict[str, dict[str, Any]]
@@ -90,12 +93,25 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How many events a key has taken in, their sum, and the events per sixtieth of the window."""
+    """How many events a key has taken in, their sum, the events per sixtieth of the window, and the
+    write units that its records took.
+    """
 
     key: str
     n: int
     amount: int
     series: tuple[tuple[int, int], ...] = ()
+    units: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stripe:
+    """One stripe of a key's tally; a bucket lists its stripes by `place`, `{key}.{stripe}`, in code
+    point order.
+    """
+
+    place: str
+    tally: Tally
 
 
 class TableStatus(StrEnum):
@@ -105,6 +121,17 @@ class TableStatus(StrEnum):
     ACTIVE = "active"
     UPDATING = "updating"
     DELETING = "deleting"
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What a window table takes a second, in units: provisioned, or on demand and warm from its
+    first second on.
+    """
+
+    write: int
+    read: int
+    provisioned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,18 +158,28 @@ class Store(Protocol):
         """The stored record, strongly consistent. Raises Missing if the table is gone."""
         ...
 
-    def tallies(self, spec: Spec, keys: Sequence[str]) -> dict[str, Tally]:
-        """The tallies of these keys, stripes gathered, strongly consistent; zero for a key without
-        events.
+    def records(self, spec: Spec, key: str, shard: int, after: str, limit: int) -> Page:
+        """Some of a key's records on one shard, 1..N: at most `limit` whose ids follow `after` ("":
+        from the first on), by id in code point order, strongly consistent. Raises Missing.
         """
+        ...
+
+    def tallies(self, spec: Spec, keys: Sequence[str]) -> dict[str, Tally]:
+        """The keys' tallies, stripes gathered, strongly consistent; zero for one without events."""
         ...
 
     def bucket(self, spec: Spec, number: int) -> list[Tally]:
         """All stripes listed under one bucket, 1..spec.buckets, strongly consistent."""
         ...
 
+    def stripes(self, spec: Spec, number: int, after: str, limit: int) -> Iterator[list[Stripe]]:
+        """The stripes of one bucket whose places follow `after` ("": from the first on), ascending,
+        in pages of at most `limit`, strongly consistent.
+        """
+        ...
+
     def open_gates(self, spec: Spec) -> None:
-        """Put the window's gates, open, where they are absent; one that is shut stays shut.
+        """Put the window's gates, open, where they are absent. Raises Refused if one is shut.
 
         Raises StateConflict, with no gate put, if the window's state is not `creating`: a roller
         that slept through a window's life must not open a table that was made again.
@@ -159,12 +196,30 @@ class Store(Protocol):
         """All items of one segment (0..segments-1) of a table, in pages, strongly consistent."""
         ...
 
-    def make_table(self, table: str, tags: Mapping[str, str]) -> None:
-        """Begin to make a window table, with deletion protection; fine if it is there already."""
+    def make_table(
+        self, table: str, tags: Mapping[str, str], capacity: Capacity | None = None
+    ) -> None:
+        """Begin to make a window table, with deletion protection; fine if it is there already. No
+        capacity: as the store gives it on demand.
+        """
         ...
 
     def describe_table(self, table: str) -> TableFacts | None:
         """What the store knows about a table, or None if there is none."""
+        ...
+
+    def check_table(self, table: str, tags: Mapping[str, str]) -> None:
+        """Raise Refused for a new table that is none of ours, by schema or tags, or was used
+        before; repair what else is wrong with one that a crash left half-made.
+        """
+        ...
+
+    def recover_table(self, table: str) -> None:
+        """Switch point-in-time recovery on. Raises Throttled while it cannot be yet."""
+        ...
+
+    def resize_table(self, table: str, capacity: Capacity) -> None:
+        """Give a provisioned table another capacity."""
         ...
 
     def tag_table(self, table: str, tags: Mapping[str, str]) -> None:
@@ -178,73 +233,8 @@ class Store(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Calendar:
-    """The grid of window lengths, and the start of the pipeline's first window."""
-
-    grid: Grid
-    genesis: int
-
-
-class Status(StrEnum):
-    """The states of a window, in their order."""
-
-    CREATING = "creating"
-    OPEN = "open"
-    CLOSING = "closing"
-    SEALED = "sealed"
-    EXPORTING = "exporting"
-    PROVEN = "proven"
-    DROPPING = "dropping"
-    DROPPED = "dropped"
-
-    @property
-    def sealed(self) -> bool:
-        """Whether the window's totals stand."""
-        return self not in (Status.CREATING, Status.OPEN, Status.CLOSING)
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """A window's state item: `version` guards every change, `times` holds the ms at which each
-    state began.
-
-    `accept_from` and `accept_until` stand from opening on, and from the start for a past window
-    that was opened on purpose. `shards` is the spec's N. `keys`, `events` and `amount` stand from
-    sealing on. `attempt` is the current export attempt, one of `attempts`, `archive` its prefix in
-    the bucket, `items` what the proof counted there, `problem` why the last was not proven.
-    """
-
-    id: WindowId
-    table: str
-    start: int
-    end: int
-    status: Status = Status.CREATING
-    version: int = 1
-    times: Mapping[str, int] = field(default_factory=dict)
-    accept_from: int | None = None
-    accept_until: int | None = None
-    shards: int | None = None
-    keys: int | None = None
-    events: int | None = None
-    amount: int | None = None
-    attempt: str | None = None
-    attempts: int = 0
-    archive: str | None = None
-    items: int | None = None
-    problem: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LivePointer:
-    """Every window before `since` is dropped; `version` guards the pointer."""
-
-    since: int
-    version: int
-
-
-class Catalog(Protocol):
-    """The permanent table of windows. Reads are strongly consistent."""
+class Catalog(Ledger, Periods, Protocol):
+    """The permanent table of windows, with the redrive ledger. Reads are strongly consistent."""
 
     def calendar(self) -> Calendar | None:
         """The calendar, or None before the pipeline's first roll."""
@@ -255,8 +245,8 @@ class Catalog(Protocol):
         ...
 
     def extend(self, read: Calendar, extended: Calendar, live: LivePointer) -> bool:
-        """Put `extended` in the place of the calendar `read`, if that still stands and no window was
-        created since `live` was read; else False.
+        """Put `extended` in the place of the calendar `read`, if that still stands and no window
+        was created since `live` was read; else False.
         """
         ...
 
@@ -280,8 +270,9 @@ class Catalog(Protocol):
         """Put a first state if the window has none, moving the live pointer back before it; False
         if it has.
 
-        Raises StateConflict unless `calendar`, where given, still stands: a window of another grid
-        would overlap with its neighbours.
+        The sums of its day and month stand no more: the epoch of each grows by one with it, and
+        both are among the `unrolled`. Raises StateConflict unless `calendar`, where given, still
+        stands: a window of another grid would overlap with its neighbours.
         """
         ...
 
@@ -305,34 +296,16 @@ class Catalog(Protocol):
         """Note that messages of the window are about until `at` (ms); a later note stands."""
         ...
 
+    def note_hot(self, window: WindowId, keys: Sequence[str]) -> None:
+        """Note keys that may need more shards; of a window with 500 notes no more are taken."""
+        ...
+
+    def hot(self, window: WindowId) -> list[str]:
+        """The keys that were noted in a window, ascending."""
+        ...
+
     def stragglers(self, windows: Sequence[WindowId]) -> dict[WindowId, int]:
         """The latest note, in ms, of each of these windows that has one."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Total:
-    """The sealed sum of one key in one window."""
-
-    key: str
-    window: WindowId
-    n: int
-    amount: int
-
-
-class Totals(Protocol):
-    """The permanent table of totals."""
-
-    def put(self, totals: Sequence[Total]) -> None:
-        """Put each total if absent. Raises ProofMismatch if one stands with another value."""
-        ...
-
-    def of_key(self, key: str, since: WindowId, until: WindowId) -> list[Total]:
-        """The totals of a key in the windows [since, until), ascending, strongly consistent."""
-        ...
-
-    def of_window(self, window: WindowId, keys: Sequence[str]) -> dict[str, Total]:
-        """The totals of these keys in one window that exist, strongly consistent."""
         ...
 
 
@@ -369,15 +342,11 @@ class Queue(Protocol):
     """The queue as the writer and the roller see it."""
 
     def delay(self, receipts: Sequence[tuple[str, int]]) -> None:
-        """Change when handed-back messages become visible again: (receipt, seconds) pairs. Best
-        effort.
-        """
+        """Change when handed-back messages are visible again: (receipt, seconds). Best effort."""
         ...
 
     def reject(self, rejections: Sequence[Rejection]) -> list[bool]:
-        """Send each to the dead-letter queue with its reason; say for each whether it is there for
-        certain.
-        """
+        """Send each with its reason to the dead-letter queue; say of each if it is surely there."""
         ...
 
     def backlog(self, since: int) -> Backlog:

@@ -1,21 +1,22 @@
-"""Proof before drop: an archive is whole if its files, its records, its tallies and the totals all
-agree.
+"""What an archive holds, recounted, and what is wrong with it: files against manifests, records
+against tallies and totals.
 """
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tallyroll.archive import proof_key, read_items, read_manifests
+from tallyroll.archive import DataFile, parse_prefix, read_files, read_items, read_summary
 from tallyroll.errors import ProofMismatch
 from tallyroll.items import Gate, parse_item
-from tallyroll.ports import Bucket, Tally, Totals, Window
+from tallyroll.ports import Bucket, Item, Tally
 from tallyroll.records import Record
-from tallyroll.specs import Spec
-from tallyroll.windows import iso
+from tallyroll.totals import Totals
+from tallyroll.windows import WindowId, table_name
 
 KEYS_PER_READ = 100
+FINDINGS_KEPT = 100
 
 
 @dataclass(slots=True)
@@ -42,72 +43,113 @@ class Recount:
         sums[found.key] = (n + found.n, amount + found.amount)
 
 
-def recount(bucket: Bucket, prefix: str) -> Recount:
-    """Stream an archive once, checking files against manifests. Raises ProofMismatch."""
-    expected, files = read_manifests(bucket, prefix)
-    counted = Recount()
-    for file in files:
-        for item in read_items(bucket, file):
-            try:
-                counted.add(parse_item(item))
-            except ValueError as error:
-                raise ProofMismatch([f"{file.key}: {error}"]) from None
-    if counted.items != expected:
-        raise ProofMismatch([f"{counted.items} items in the files, the summary says {expected}"])
-    return counted
+@dataclass(slots=True)
+class Findings:
+    """What is wrong with an archive: the first of it, and how much there is."""
+
+    first: list[str] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, finding: str) -> None:
+        """Note one difference."""
+        self.count += 1
+        if len(self.first) < FINDINGS_KEPT:
+            self.first.append(finding)
 
 
-def compare(window: Window, spec: Spec, counted: Recount, totals: Totals) -> list[str]:
-    """Every difference between an archive and what its sealed window and the totals say; empty if
-    there is none.
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One item of an archive, and where it stands: data file and line, from 1."""
+
+    item: Item
+    holds: Record | Tally | Gate
+    file: str
+    line: int
+
+
+class Reading:
+    """One pass over an archive, the one that proves it as well as all later ones: gives its items,
+    counts them, and notes what is wrong instead of ending there.
     """
-    findings = []
-    if counted.gates_open or counted.gates_shut != spec.gates:
-        findings.append(
-            f"gates: {counted.gates_shut} shut and {counted.gates_open} open in the archive,"
-            f" {spec.gates} shut expected: was it taken before the window was sealed?"
-        )
-    sealed = (window.keys, window.events, window.amount)
-    by_records = (
-        len(counted.records),
-        sum(n for n, _ in counted.records.values()),
-        sum(amount for _, amount in counted.records.values()),
-    )
-    if by_records != sealed:
-        findings.append(f"(keys, events, amount) by records {by_records}, when sealed {sealed}")
+
+    def __init__(self, bucket: Bucket, prefix: str) -> None:
+        self._bucket = bucket
+        self._prefix = prefix
+        self.counted = Recount()
+        self.findings = Findings()
+        self.expected: int | None = None
+        """How many items the summary promises, once it is read."""
+        self.data_dir = ""
+        """Where the data files lie, and nothing else, once the summary is read."""
+
+    def __iter__(self) -> Iterator[Found]:
+        """Stream the items that are ours and whole. Raises StoreError if the bucket fails."""
+        for file in self.files():
+            yield from self.items_of(file)
+
+    def files(self) -> list[DataFile]:
+        """The data files that the manifests list, which are compared with one another; none if one
+        is missing.
+        """
+        try:
+            summary = read_summary(self._bucket, self._prefix)
+            files = read_files(self._bucket, summary)
+        except ProofMismatch as mismatch:
+            for finding in mismatch.findings:
+                self.findings.add(finding)
+            return []
+        self.expected = summary.items
+        self.data_dir = f"{summary.key.rpartition('/')[0]}/data/"
+        if place := parse_prefix(self._prefix):
+            table = table_name(place.pipeline, place.window)
+            if summary.table != table:
+                self.findings.add(
+                    f"{summary.key}: an export of the table {summary.table!r}, not of {table!r}"
+                )
+        lines = sum(file.items for file in files)
+        if lines != summary.items:
+            self.findings.add(f"{lines} items in the files, the summary says {summary.items}")
+        return files
+
+    def items_of(self, file: DataFile) -> Iterator[Found]:
+        """Stream those of one data file."""
+
+        def fault(line: int | None, what: str) -> None:
+            place = "" if line is None else f" line {line}"
+            self.findings.add(f"{file.key}{place}: {what}")
+
+        for line, item in read_items(self._bucket, file, fault):
+            try:
+                holds = parse_item(item)
+            except ValueError as error:
+                fault(line, str(error))
+                continue
+            self.counted.add(holds)
+            yield Found(item, holds, file.key, line)
+
+
+def recount(bucket: Bucket, prefix: str) -> Recount:
+    """Stream an archive once, checking files against manifests. Raises ProofMismatch with all that
+    is wrong.
+    """
+    reading = Reading(bucket, prefix)
+    for _ in reading:
+        pass
+    if reading.findings.count:
+        raise ProofMismatch(reading.findings.first)
+    return reading.counted
+
+
+def differing_keys(window: WindowId, counted: Recount, totals: Totals | None) -> Iterator[str]:
+    """A finding for each key whose records, tallies and total (where totals are given) disagree."""
     keys = sorted(counted.records.keys() | counted.tallies.keys())
     for first in range(0, len(keys), KEYS_PER_READ):
         some = keys[first : first + KEYS_PER_READ]
-        stand = totals.of_window(window.id, some)
+        stand = totals.of_window(window, some) if totals else {}
         for key in some:
-            total = stand.get(key)
-            of = {
-                "records": counted.records.get(key),
-                "tallies": counted.tallies.get(key),
-                "total": (total.n, total.amount) if total else None,
-            }
+            of = {"records": counted.records.get(key), "tallies": counted.tallies.get(key)}
+            if totals:
+                total = stand.get(key)
+                of["total"] = (total.n, total.amount) if total else None
             if len(set(of.values())) > 1:
-                findings.append(f"key {key!r}: (events, amount) {of}")
-    return findings
-
-
-def prove(window: Window, spec: Spec, bucket: Bucket, totals: Totals, at: int) -> int:
-    """Verify the current attempt's archive and write its proof; give its items. Raises
-    ProofMismatch.
-    """
-    assert window.archive
-    counted = recount(bucket, window.archive)
-    if findings := compare(window, spec, counted, totals):
-        raise ProofMismatch(findings)
-    proof = {
-        "window": window.id,
-        "table": window.table,
-        "attempt": window.attempt,
-        "provenAt": iso(at),
-        "items": counted.items,
-        "keys": window.keys,
-        "events": window.events,
-        "amountMillionths": str(window.amount),
-    }
-    bucket.put(proof_key(window.archive), json.dumps(proof, indent=1).encode())
-    return counted.items
+                yield f"key {key!r}: (events, amount) {of}"

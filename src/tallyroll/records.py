@@ -7,23 +7,34 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tallyroll.amounts import format_amount
 from tallyroll.errors import Reason, Rejected
 from tallyroll.events import Event, Packet, canonical, digest
-from tallyroll.limits import PACKET_BYTES_MAX
+from tallyroll.limits import PACKET_BYTES_MAX, UNIT_BYTES
 from tallyroll.specs import Spec
-from tallyroll.windows import uuid7_time
+from tallyroll.windows import Span, WindowId, uuid7_time
 
 FORMAT_JSON = "json"
 FORMAT_PACKET = "packet1+zlib"
 
 
 @dataclass(frozen=True, slots=True)
+class Redrive:
+    """What a message's attributes say of its redrive: the window in which it is to count, and the
+    id and sent time (ms) that it had when it was new.
+    """
+
+    target: WindowId
+    id: str
+    sent: int
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """One delivery of a queue message; `sent` in ms is kept over redeliveries, `receives` counts
-    them.
+    them. An operator's redrive is a new message, with an id and a sent time of its own.
     """
 
     id: str
@@ -31,11 +42,25 @@ class Message:
     sent: int
     receives: int
     receipt: str
+    redrive: Redrive | None = None
+
+    @property
+    def first_id(self) -> str:
+        """The id that the message had when it was new."""
+        return self.redrive.id if self.redrive else self.id
+
+    @property
+    def first_sent(self) -> int:
+        """When it was sent for the first time, ms."""
+        return self.redrive.sent if self.redrive else self.sent
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What is put, if absent, under `{key}.{shard}`: `n` events, `amount` their sum, millionths."""
+    """What is put, if absent, under `{key}.{shard}`: `n` events, `amount` their sum, millionths.
+
+    `size` is that of its item in bytes, once it was weighed.
+    """
 
     key: str
     id: str
@@ -47,6 +72,12 @@ class Record:
     series: tuple[tuple[int, int], ...] = ()
     data: bytes | None = None
     format: str | None = None
+    size: int = field(default=0, compare=False)
+
+    @property
+    def units(self) -> int:
+        """The write units of putting it: two per KB of its item, begun, in a transaction."""
+        return 2 * write_units(self.size)
 
     @property
     def packed(self) -> bool:
@@ -55,15 +86,31 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
+class Page:
+    """Records of one shard, ascending by id; only if `more` may others follow the last, and then
+    there is one.
+    """
+
+    records: tuple[Record, ...]
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Increment:
     """What one transaction adds to one stripe of a key's tally; `series` are (sixtieth, events)
-    pairs.
+    pairs, `units` the write units of its records.
     """
 
     key: str
     n: int
     amount: int
     series: tuple[tuple[int, int], ...]
+    units: int
+
+
+def write_units(size: int) -> int:
+    """The write units of an item of `size` bytes written alone; a transaction takes twice that."""
+    return max(1, -(-size // UNIT_BYTES))
 
 
 def event_time(envelope: Event | Packet, sent: int) -> int:
@@ -78,21 +125,24 @@ def event_time(envelope: Event | Packet, sent: int) -> int:
     return sent if inside is None else inside
 
 
-def record_of(envelope: Event | Packet, message: Message, spec: Spec) -> Record:
-    """The record that stores an envelope in the window of `spec`.
+def record_of(
+    envelope: Event | Packet, message: Message, spec: Spec, home: Span | None = None
+) -> Record:
+    """The record that stores an envelope in the window of `spec`; `home` is the window in which it
+    happened, if it was redriven.
 
     Raises Rejected for a packet that spans windows or is larger than a packet may be.
     """
     return (
-        _of_packet(envelope, message, spec)
+        _of_packet(envelope, message, spec, home)
         if isinstance(envelope, Packet)
-        else _of_event(envelope, message, spec)
+        else _of_event(envelope, message, spec, home)
     )
 
 
-def _of_event(event: Event, message: Message, spec: Spec) -> Record:
-    ts = event_time(event, message.sent)
-    record_id = event.id or message.id
+def _of_event(event: Event, message: Message, spec: Spec, home: Span | None) -> Record:
+    ts = event_time(event, message.first_sent)
+    record_id = event.id or message.first_id
     return Record(
         key=event.key,
         id=record_id,
@@ -101,25 +151,27 @@ def _of_event(event: Event, message: Message, spec: Spec) -> Record:
         n=1,
         amount=event.amount,
         digest=digest(event),
-        series=((spec.slot(ts), 1),),
+        series=((spec.slot(_shown_at(ts, message, spec, home)), 1),),
         data=None if event.payload is None else event.payload.encode(),
         format=None if event.payload is None else FORMAT_JSON,
     )
 
 
-def _of_packet(packet: Packet, message: Message, spec: Spec) -> Record:
+def _of_packet(packet: Packet, message: Message, spec: Spec, home: Span | None) -> Record:
     if (size := len(message.body.encode(errors="surrogatepass"))) > PACKET_BYTES_MAX:
         raise Rejected(
             Reason.PACKET_TOO_LARGE,
             f"packet {packet.id!r} has {size} bytes, over {PACKET_BYTES_MAX}",
         )
     times = [packet.t0 + dt for dt, _, _ in packet.entries]
+    span = home or spec.span
     for index, ts in enumerate(times):
-        if ts not in spec.span:
+        if ts not in span:
             raise Rejected(
                 Reason.PACKET_MIXED_WINDOWS,
-                f"event {index} of packet {packet.id!r} is not in {spec.window}, as its first is",
+                f"event {index} of packet {packet.id!r} is not in {span.id}, as its first is",
             )
+    slots = [spec.slot(_shown_at(ts, message, spec, home)) for ts in times]
     entries = [[dt, format_amount(amount), payload] for dt, amount, payload in packet.entries]
     return Record(
         key=packet.key,
@@ -129,10 +181,19 @@ def _of_packet(packet: Packet, message: Message, spec: Spec) -> Record:
         n=len(entries),
         amount=sum(amount for _, amount, _ in packet.entries),
         digest=digest(packet),
-        series=tuple(sorted(Counter(map(spec.slot, times)).items())),
+        series=tuple(sorted(Counter(slots).items())),
         data=zlib.compress(canonical([packet.t0, entries]).encode()),
         format=FORMAT_PACKET,
     )
+
+
+def _shown_at(ts: int, message: Message, spec: Spec, home: Span | None) -> int:
+    """The time at which an event stands in its window's series: its own or, if it was redriven from
+    another window, that at which it was sent there.
+    """
+    if home is None or home.start == spec.start:
+        return ts
+    return min(max(message.sent, spec.start), spec.end - 1)
 
 
 def increments_of(records: Iterable[Record]) -> tuple[Increment, ...]:
@@ -155,4 +216,5 @@ def _increment(key: str, records: Sequence[Record]) -> Increment:
         n=sum(record.n for record in records),
         amount=sum(record.amount for record in records),
         series=tuple(sorted(series.items())),
+        units=sum(record.units for record in records),
     )

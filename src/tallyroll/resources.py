@@ -46,6 +46,7 @@ class QueueDeclaration:
     name: str
     visibility_seconds: int
     retention_seconds: int
+    encrypted: bool = True
     message_bytes_max: int = QUEUE_MESSAGE_BYTES_MAX
     dead_letters: str | None = None
     max_receives: int | None = None
@@ -54,11 +55,17 @@ class QueueDeclaration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketDeclaration:
-    """The archive bucket; `name` is empty where the deployment lets CloudFormation choose it."""
+    """The archive bucket; `name` is empty where the deployment lets CloudFormation choose it.
+
+    Objects move to colder storage after `cold_after_days`: an archive is read as a whole when it is
+    proven, within hours, and seldom after. What was overwritten is kept for `noncurrent_days`.
+    """
 
     name: str = ""
     versioned: bool = True
     block_public_access: bool = True
+    cold_after_days: int = 30
+    noncurrent_days: int = 90
     tags: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -128,6 +135,7 @@ def queue_attributes(queue: QueueDeclaration, dead_letters_arn: str = "") -> dic
         "VisibilityTimeout": str(queue.visibility_seconds),
         "MessageRetentionPeriod": str(queue.retention_seconds),
         "MaximumMessageSize": str(queue.message_bytes_max),
+        "SqsManagedSseEnabled": str(queue.encrypted).lower(),
     }
     if dead_letters_arn:
         attributes["RedrivePolicy"] = (

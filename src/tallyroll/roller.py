@@ -8,8 +8,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from tallyroll.capacity import cold_capacity, hot_capacity
 from tallyroll.errors import StateConflict, StoreError
+from tallyroll.hot_keys import hot_shards
 from tallyroll.lifecycle import (
+    CHECKED,
+    COOLED,
+    RECOVERABLE,
     ROLLER_STEPS,
     SHUT,
     Facts,
@@ -19,25 +24,20 @@ from tallyroll.lifecycle import (
     freeze,
     to_make,
 )
-from tallyroll.ports import (
-    Calendar,
-    Catalog,
-    Effects,
-    LivePointer,
-    Queue,
-    Status,
-    Store,
-    Totals,
-    Window,
-)
+from tallyroll.limits import LISTING_BUCKETS
+from tallyroll.ports import Capacity, Catalog, Effects, Queue, Store
 from tallyroll.resources import TAG_PIPELINE
-from tallyroll.sealing import seal
+from tallyroll.rolling import Rolling
+from tallyroll.sealing import PROGRESSED, Sealing, seal
 from tallyroll.settings import Settings
 from tallyroll.specs import Spec
+from tallyroll.states import Calendar, LivePointer, Status, Window
 from tallyroll.steps import DEADLINE_RESERVE_MS, Rolled, carry_out
+from tallyroll.totals import Totals
 from tallyroll.windows import Grid, WindowId, iso, table_name, window_id
 
 _log = logging.getLogger(__name__)
+PEAKS_LOOKED_BACK_MS = 2 * 86_400_000
 AHEAD_LISTED_MS = 2 * 366 * 86_400_000  # more than any window that is made ahead starts ahead
 
 
@@ -59,11 +59,12 @@ class Roller:
         self._totals = totals
         self._queue = queue
         self._effects = effects
+        self._rolling = Rolling(catalog, totals, effects)
         self._empty_counts: dict[WindowId, int] = {}
 
-    def run(self, time_left_ms: int) -> Rolled:
-        """Do what is due, creation first, within `time_left_ms`. Raises StoreError if nothing
-        can be read.
+    def run(self, time_left_ms: int, *, make: bool = True) -> Rolled:
+        """Do what is due, creation first, within `time_left_ms`; create no windows unless `make`.
+        Raises StoreError if nothing can be read.
         """
         rolled = Rolled()
         now = self._effects.now()
@@ -72,9 +73,10 @@ class Roller:
         pointer = self._catalog.live()
         since = pointer.since if pointer else calendar.genesis
         windows = self._catalog.windows(since, now + AHEAD_LISTED_MS)
-        if pointer:
+        if pointer and make:
             calendar = self._extended(calendar, pointer, windows)
-        windows += self._make_missing(calendar, windows, since, now, rolled)
+        if make:
+            windows += self._make_missing(calendar, windows, since, now, rolled)
         windows.sort(key=_urgency)
         closable = [window for window in windows if self._over(window, now)]
         facts = self._drain_facts(closable, now, rolled)
@@ -83,7 +85,7 @@ class Roller:
                 window,
                 ROLLER_STEPS,
                 partial(self._facts, facts),
-                partial(self._perform, deadline),
+                partial(self._perform, calendar, deadline),
                 self._effects,
                 self._settings,
                 deadline,
@@ -93,8 +95,10 @@ class Roller:
         ]
         if pointer:
             self._move_live(calendar, pointer, lived, now)
+        self._roll_up(lived, deadline, rolled)
         current = calendar.grid.at(self._effects.now()).id
         rolled.states.update(window.status for window in lived)
+        rolled.stuck_since = min(map(_got_on_at, filter(_is_closing, lived)), default=None)
         rolled.next_missing = not any(
             window.id == current and window.status is Status.OPEN for window in lived
         )
@@ -119,7 +123,7 @@ class Roller:
         wished = self._settings.window_seconds
         if not windows or calendar.grid.lengths[-1][1] == wished * 1000:
             return calendar
-        made_until = max(window.end for window in windows)
+        made_until = max(calendar.genesis, *(window.end for window in windows))
         extended = replace(calendar, grid=calendar.grid.with_length(wished, made_until))
         if not self._catalog.extend(calendar, extended, pointer):
             return calendar
@@ -212,33 +216,36 @@ class Roller:
             return Facts(table=table.status if table else None)
         return Facts(drained=drain.get(window.id, False))
 
-    def _perform(self, deadline: int, step: Step, window: Window) -> Window:
+    def _perform(self, calendar: Calendar, deadline: int, step: Step, window: Window) -> Window:
         match step:
             case Step.MAKE_TABLE:
-                self._store.make_table(window.table, {TAG_PIPELINE: self._settings.name})
+                self._store.make_table(window.table, self._tags, self._capacity(window))
                 return window
+            case Step.CHECK_TABLE:
+                self._store.check_table(window.table, self._tags)
+                return self._noted(window, CHECKED)
+            case Step.RECOVER:
+                self._store.recover_table(window.table)
+                return self._noted(window, RECOVERABLE)
+            case Step.COOL:
+                self._store.resize_table(window.table, cold_capacity(self._settings))
+                return self._noted(window, COOLED)
             case Step.OPEN:
-                return self._open(window)
+                return self._open(window, calendar)
             case Step.CLOSE:
                 return self._advance(window, Status.CLOSING)
             case Step.SHUT:
                 self._shut(window)
-                times = {**window.times, SHUT: self._effects.now()}
-                return self._catalog.advance(replace(window, times=times))
+                return self._noted(window, SHUT)
             case _:
-                spec = self._spec(window)
-                sealed = seal(spec, self._store, self._totals, self._effects, deadline)
-                return self._advance(
-                    window,
-                    Status.SEALED,
-                    keys=sealed.keys,
-                    events=sealed.events,
-                    amount=sealed.amount,
-                )
+                assert step is Step.SEAL, step
+                return self._seal(window, deadline)
 
-    def _open(self, window: Window) -> Window:
+    def _open(self, window: Window, calendar: Calendar) -> Window:
         """Freeze the spec, open the gates, and only then say that the window is open."""
-        spec = self._catalog.put_spec(freeze(window, self._settings))
+        now = self._effects.now()
+        hot = hot_shards(window, calendar, self._catalog, self._store, self._settings, now)
+        spec = self._catalog.put_spec(freeze(window, self._settings, hot))
         self._store.open_gates(spec)
         return self._advance(
             window,
@@ -248,8 +255,51 @@ class Roller:
             shards=spec.shards,
         )
 
+    def _noted(self, window: Window, what: str) -> Window:
+        times = {**window.times, what: self._effects.now()}
+        return self._catalog.advance(replace(window, times=times))
+
+    @property
+    def _tags(self) -> dict[str, str]:
+        return {TAG_PIPELINE: self._settings.name}
+
+    def _capacity(self, window: Window) -> Capacity | None:
+        """What the table is made with; warm throughput follows the windows of the last two days."""
+        if not self._settings.warm_units_max:
+            return hot_capacity(self._settings, 0)
+        lately = self._catalog.windows(window.start - PEAKS_LOOKED_BACK_MS, window.start)
+        return hot_capacity(self._settings, max((each.peak or 0 for each in lately), default=0))
+
     def _shut(self, window: Window) -> None:
         self._store.shut_gates(self._spec(window))
+
+    def _seal(self, window: Window, deadline: int) -> Window:
+        """Seal the window, or go on with it until `deadline` (ms), at least by one slice."""
+        spec, begun = self._spec(window), Sealing.parse(window.sealing)
+        for sealing in seal(spec, self._store, self._totals, self._effects, begun):
+            if sealing.done:
+                return self._advance(
+                    window,
+                    Status.SEALED,
+                    keys=sealing.keys,
+                    events=sealing.events,
+                    amount=sealing.amount,
+                    peak=sealing.peak(spec),
+                    listed=LISTING_BUCKETS,
+                    sealing=None,
+                )
+            window = self._noted(replace(window, sealing=sealing.text()), PROGRESSED)
+            if self._effects.now() >= deadline:
+                break
+        return window
+
+    def _roll_up(self, windows: Sequence[Window], deadline: int, rolled: Rolled) -> None:
+        if not self._settings.rollups:
+            return
+        try:
+            self._rolling.run(windows, deadline, rolled)
+        except StoreError as error:
+            rolled.problems.append(f"what is to be rolled up is not known: {error}")
 
     def _spec(self, window: Window) -> Spec:
         return self._catalog.specs([window.id])[window.id]
@@ -262,6 +312,15 @@ class Roller:
 def _urgency(window: Window) -> tuple[bool, bool, int]:
     """Creation first, regular windows before those of the past, the oldest first."""
     return window.status is not Status.CREATING, window.accept_from is not None, window.start
+
+
+def _is_closing(window: Window) -> bool:
+    return window.status is Status.CLOSING
+
+
+def _got_on_at(window: Window) -> int:
+    """When (ms) a closing window last came a step further."""
+    return max(window.times.get(each, 0) for each in (Status.CLOSING, SHUT, PROGRESSED))
 
 
 def _accept_until(window: Window) -> int:

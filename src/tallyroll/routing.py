@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from tallyroll.errors import Reason, Rejected
 from tallyroll.limits import TS_MS_MAX
-from tallyroll.ports import Calendar
 from tallyroll.specs import Spec
+from tallyroll.states import Calendar
 from tallyroll.windows import Span, iso
 
 
@@ -45,6 +45,11 @@ def check_accepts(spec: Spec, ts: int, sent: int) -> None:
     """Raise Rejected unless a window accepts an event of time `ts`, in it, sent at `sent`."""
     if ts > sent + spec.skew:
         raise _too_far_ahead(sent, spec.skew)
+    check_takes(spec, sent)
+
+
+def check_takes(spec: Spec, sent: int) -> None:
+    """Raise Rejected unless a window takes what was sent at `sent` (ms)."""
     if sent < spec.accept_from:
         raise Rejected(
             Reason.NOT_OPEN_WHEN_SENT,

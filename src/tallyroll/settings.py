@@ -14,11 +14,13 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
 from tallyroll.errors import SettingsError, UsageError
-from tallyroll.limits import SHARDS_MAX, SKEW_MS_MAX
+from tallyroll.limits import SHARDS_MAX, SKEW_MS_MAX, TABLE_QUOTA, WARM_UNITS_MAX
 from tallyroll.suffixes import strategy
 from tallyroll.windows import check_length
 
 PREFIX = "TALLYROLL_"
+CAPACITIES = ("write", "read", "cold_write", "cold_read")
+SCAN, NATIVE = EXPORTERS = ("scan", "native")
 _NAME = re.compile(r"[a-z][a-z0-9-]{1,46}[a-z0-9]")
 
 
@@ -46,7 +48,12 @@ class Settings:
     )
     suffix: str = _described("calculated", "record suffix strategy: calculated or product")
     shards: int = _described(16, "N, the shards of a key, frozen into each window's spec")
-    hot_shards: Mapping[str, int] = _described({}, 'N of hot keys, as JSON: `{"key": N}`')
+    hot_shards: Mapping[str, int] = _described(
+        {}, 'N of hot keys at the least, as JSON: `{"key": N}`'
+    )
+    shards_max: int = _described(
+        1_000, "most N that a key gets by its traffic; as `shards` or less: N is not adapted"
+    )
     stripes_min: int = _described(
         64, "least stripes of a key's tally: four times the commits that run at once"
     )
@@ -60,6 +67,23 @@ class Settings:
         default=False, doc="refuse events that have an id of their own but no time"
     )
     ahead_windows: int = _described(2, "how many windows ahead tables are made")
+    warm_units: int = _described(
+        0,
+        "write units a second that a table takes from its first second on, charged for each table;"
+        " 0: as AWS makes them, 4,000",
+    )
+    warm_units_max: int = _described(
+        0, "the same, following the peak of the last windows, up to this; 0: it follows nothing"
+    )
+    provisioned: Mapping[str, int] = _described(
+        {},
+        "capacity of window tables, as JSON: `write` and `read` units a second, `cold_write` and"
+        " `cold_read` once a window is sealed; `{}`: on demand",
+    )
+    point_in_time_recovery: bool = _described(
+        default=True, doc="whether window tables have point-in-time recovery, which is charged"
+    )
+    table_quota: int = _described(TABLE_QUOTA, "how many tables the account may have in the region")
     roller_period_ms: int = _described(60_000, "how often the roller runs, ms")
     retention_ms: int = _described(259_200_000, "how long a window is kept after it was sealed, ms")
     visibility_ms: int = _described(360_000, "the event queue's visibility timeout, ms")
@@ -71,10 +95,17 @@ class Settings:
     )
     settle_ms: int = _described(60_000, "how long shut gates and tags are given to take effect, ms")
     export_lease_ms: int = _described(
-        960_000, "after how long an export attempt without a manifest is given up, ms"
+        960_000, "after how long without progress an attempt at an archive is begun anew, ms"
     )
-    export_segments: int = _described(8, "parallel segments of the scan exporter")
+    export_segments: int = _described(8, "least segments of the scan exporter")
+    exporter: str = _described(
+        "scan",
+        "who exports tables: `scan`; or `native`, DynamoDB itself, and `scan` where it cannot",
+    )
     transactions_at_once: int = _described(8, "transactions that one writer runs side by side")
+    rollups: bool = _described(
+        default=True, doc="sum the totals of whole days and months once more, for counts over long"
+    )
     cache_live_ms: int = _described(
         1_000, "how long the aggregator keeps a live window's counts, ms; 0: not at all"
     )
@@ -94,12 +125,15 @@ class Settings:
                 check()
             except UsageError as error:
                 raise SettingsError(f"{PREFIX}{variable}: {error}") from None
+        if self.exporter not in EXPORTERS:
+            raise SettingsError(f"{PREFIX}EXPORTER {self.exporter!r}: must be scan or native")
         for name, least, most in _RANGES:
             value = getattr(self, name)
             if not least <= value <= most:
                 raise SettingsError(
                     f"{PREFIX}{name.upper()} {value}: must be from {least} to {most}"
                 )
+        _check_provisioned(self.provisioned)
         if not all(1 <= shards <= SHARDS_MAX for shards in self.hot_shards.values()):
             hot = _text(self.hot_shards)
             raise SettingsError(f"{PREFIX}HOT_SHARDS {hot}: each N must be from 1 to {SHARDS_MAX}")
@@ -119,7 +153,24 @@ class Settings:
             text = environment.get(PREFIX + setting.name.upper(), "")
             if text:
                 given[setting.name] = _parse(setting.name, text, str(setting.type))
-        return cls(**given)
+        settings = cls(**given)
+        settings.check_tables_fit()
+        return settings
+
+    @property
+    def tables_kept(self) -> int:
+        """How many window tables there are at once, if windows close and are dropped in time."""
+        window_ms = self.window_seconds * 1000
+        return self.ahead_windows + 1 + -(-(self.accept_for_ms + self.retention_ms) // window_ms)
+
+    def check_tables_fit(self) -> None:
+        """Raise SettingsError if windows are kept for so long that their tables pass the quota."""
+        if self.tables_kept > self.table_quota:
+            raise SettingsError(
+                f"{PREFIX}RETENTION_MS {self.retention_ms}: with windows of {self.window_seconds} s"
+                f" there would be {self.tables_kept:,} tables at once, over the quota of"
+                f" {self.table_quota:,} ({PREFIX}TABLE_QUOTA): keep fewer, or make longer windows"
+            )
 
     def to_env(self) -> dict[str, str]:
         """The environment variables that differ from the defaults, and always the name."""
@@ -134,12 +185,16 @@ class Settings:
 
 _RANGES = (
     ("shards", 1, SHARDS_MAX),
+    ("shards_max", 1, SHARDS_MAX),
     ("stripes_min", 8, SHARDS_MAX),
     ("buckets", 1, 1_024),
     ("gates", 1, 4_096),
     ("accept_for_ms", 0, 366 * 86_400_000),
     ("skew_ms", 0, SKEW_MS_MAX),
     ("ahead_windows", 1, 48),
+    ("warm_units", 0, WARM_UNITS_MAX),
+    ("warm_units_max", 0, WARM_UNITS_MAX),
+    ("table_quota", 1, 1_000_000),
     ("roller_period_ms", 100, 3_600_000),
     ("retention_ms", 0, 10 * 366 * 86_400_000),
     ("visibility_ms", 1_000, 43_200_000),
@@ -163,17 +218,30 @@ def _parse(name: str, text: str, kind: str) -> Any:
             return int(text)
         if kind == "str":
             return text
-        return _hot_shards(text)
+        return _numbers(text)
     except (KeyError, ValueError):
-        wanted = {"bool": "true or false", "int": "a whole number"}.get(kind, 'JSON, {"key": N}')
+        wanted = {"bool": "true or false", "int": "a whole number"}.get(
+            kind, 'JSON, {"name": number}'
+        )
         raise SettingsError(f"{variable} {text!r}: must be {wanted}") from None
 
 
-def _hot_shards(text: str) -> dict[str, int]:
-    shards = json.loads(text)
-    if not isinstance(shards, dict) or not all(type(n) is int for n in shards.values()):
+def _numbers(text: str) -> dict[str, int]:
+    numbers = json.loads(text)
+    if not isinstance(numbers, dict) or not all(type(n) is int for n in numbers.values()):
         raise ValueError(text)
-    return shards
+    return numbers
+
+
+def _check_provisioned(units: Mapping[str, int]) -> None:
+    if not units:
+        return
+    known = set(units) == set(CAPACITIES)
+    if not known or min(units.values()) < 1:
+        raise SettingsError(
+            f"{PREFIX}PROVISIONED {_text(units)}: give write, read, cold_write and cold_read, each"
+            " at least 1; or {} for tables on demand"
+        )
 
 
 def _text(value: object) -> str:

@@ -1,13 +1,5 @@
-"""The queue port on SQS, and the producer's side of it.
-
-A rejected message keeps its body verbatim in the dead-letter queue. A body that does not fit there,
-or that SQS would not take, goes to the bucket, and a small JSON pointer {"bucket", "key", "bytes"}
-stands in its place. Attributes:
-
-tallyroll-reason, tallyroll-detail    why it can never count, for machines and for people
-tallyroll-message-id, tallyroll-sent  the message's first id and SentTimestamp (ms)
-tallyroll-window                      the window it belongs to, if it was known
-tallyroll-body                        "s3" if the body is a pointer
+"""The queue port on SQS, and the producer's side of it; `dead_letters` says what a dead letter
+carries.
 """
 
 from __future__ import annotations
@@ -21,6 +13,16 @@ from datetime import UTC, datetime
 from functools import partial
 
 from tallyroll.aws import Caller, attempts
+from tallyroll.dead_letters import (
+    ATTRIBUTE_BODY,
+    ATTRIBUTE_DETAIL,
+    ATTRIBUTE_MESSAGE_ID,
+    ATTRIBUTE_REASON,
+    ATTRIBUTE_SENT,
+    ATTRIBUTE_TARGET,
+    ATTRIBUTE_WINDOW,
+    BODY_IN_BUCKET,
+)
 from tallyroll.errors import Refused, StoreError, Throttled
 from tallyroll.limits import QUEUE_BATCH_MAX, QUEUE_MESSAGE_BYTES_MAX
 from tallyroll.ports import Backlog, Bucket, Effects, Rejection
@@ -31,14 +33,6 @@ SEND_TRIES = 6
 DETAIL_CHARACTERS_MAX = 500
 DATAPOINTS_MAX = 1_440  # of one GetMetricStatistics [CloudWatch API Reference]
 REJECTED_PREFIX = "rejected"
-
-ATTRIBUTE_REASON = "tallyroll-reason"
-ATTRIBUTE_DETAIL = "tallyroll-detail"
-ATTRIBUTE_MESSAGE_ID = "tallyroll-message-id"
-ATTRIBUTE_SENT = "tallyroll-sent"
-ATTRIBUTE_WINDOW = "tallyroll-window"
-ATTRIBUTE_BODY = "tallyroll-body"
-BODY_IN_BUCKET = "s3"
 
 # Anything but #x9 | #xA | #xD | #x20-#xD7FF | #xE000-#xFFFD | #x10000-#x10FFFF, all that a message
 # may hold. Source: Amazon SQS API Reference, SendMessage.
@@ -123,8 +117,7 @@ class SqsQueue:
         )
         there = [False] * len(rejections)
         ready = [(index, letter) for index, letter in enumerate(letters) if letter]
-        batches = list(_batches(ready))
-        jobs = [partial(self._take, rejections, batch) for batch in batches]
+        jobs = [partial(self._take, rejections, batch) for batch in in_batches(ready)]
         for taken in self._effects.together(jobs, CALLS_AT_ONCE):
             for index in taken:
                 there[index] = True
@@ -156,7 +149,7 @@ class SqsQueue:
         """
         letters = [letter for _, letter in batch]
         try:
-            failed = _send_batch(self._caller, self._dead_letters_url, letters)
+            failed = send_batch(self._caller, self._dead_letters_url, letters)
         except Refused:
             failed = dict.fromkeys(range(len(batch)), True)
         except StoreError:
@@ -236,7 +229,7 @@ class Producer:
         """
         failures: list[SendFailure] = []
         letters = ((index, Letter(body, {})) for index, body in enumerate(bodies))
-        for batch in _batches(letters):
+        for batch in in_batches(letters):
             failures += self._send(batch)
         return failures
 
@@ -249,7 +242,7 @@ class Producer:
         failed: Iterable[int] = range(len(legal))
         for _ in attempts(self._effects, SEND_TRIES if legal else 0):
             try:
-                failed = _send_batch(self._caller, self._queue_url, [letter for _, letter in legal])
+                failed = send_batch(self._caller, self._queue_url, [letter for _, letter in legal])
                 detail = "refused by the queue"
             except Throttled as error:
                 detail = str(error)
@@ -261,7 +254,7 @@ class Producer:
         return failures + [SendFailure(index, letter.body, detail) for index, letter in lost]
 
 
-def _send_batch(caller: Caller, queue_url: str, letters: Sequence[Letter]) -> dict[int, bool]:
+def send_batch(caller: Caller, queue_url: str, letters: Sequence[Letter]) -> dict[int, bool]:
     """One SendMessageBatch; the places that failed, and whether it was for their content."""
     entries = [
         {
@@ -280,7 +273,7 @@ def _send_batch(caller: Caller, queue_url: str, letters: Sequence[Letter]) -> di
     return {place: faults.get(place, False) for place in range(len(letters)) if place not in taken}
 
 
-def _batches(letters: Iterable[tuple[int, Letter]]) -> Iterator[list[tuple[int, Letter]]]:
+def in_batches(letters: Iterable[tuple[int, Letter]]) -> Iterator[list[tuple[int, Letter]]]:
     """Cut into batches of at most 10 letters and 1 MiB; one that is larger stands alone."""
     batch: list[tuple[int, Letter]] = []
     size = 0
@@ -300,9 +293,11 @@ def _attributes(rejection: Rejection) -> dict[str, str]:
     attributes = {
         ATTRIBUTE_REASON: rejection.reason.value,
         ATTRIBUTE_DETAIL: detail or rejection.reason.value,
-        ATTRIBUTE_MESSAGE_ID: rejection.message.id,
-        ATTRIBUTE_SENT: str(rejection.message.sent),
+        ATTRIBUTE_MESSAGE_ID: rejection.message.first_id,
+        ATTRIBUTE_SENT: str(rejection.message.first_sent),
     }
+    if rejection.message.redrive:
+        attributes[ATTRIBUTE_TARGET] = rejection.message.redrive.target
     if rejection.window:
         attributes[ATTRIBUTE_WINDOW] = rejection.window
     return attributes

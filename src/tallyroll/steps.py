@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 
 from tallyroll.errors import OutOfTime, ProofMismatch, StateConflict, StoreError
 from tallyroll.lifecycle import Facts, Step, next_step
-from tallyroll.ports import Effects, Window
+from tallyroll.ports import Effects
 from tallyroll.settings import Settings
+from tallyroll.states import Window
 
 DEADLINE_RESERVE_MS = 5_000  # for the step that is under way when time is nearly up
 _log = logging.getLogger(__name__)
@@ -19,13 +20,18 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Rolled:
-    """What a run did: its steps, the windows by state after it, and what went wrong, for people."""
+    """What a run did: its steps, the windows by state after it, and what went wrong, for people.
+
+    `stuck_since` is when (ms) that closing window last got on which has not for longest; None if
+    none is closing.
+    """
 
     steps: Counter[str] = field(default_factory=Counter)
     states: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
     mismatches: int = 0
     next_missing: bool = False
+    stuck_since: int | None = None
 
 
 def carry_out(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from tallyroll.dead_letters import redrive_of
 from tallyroll.records import Message
 
 
@@ -28,9 +29,16 @@ def sqs_messages(event: Mapping[str, Any]) -> list[Message]:
             sent=int(record["attributes"]["SentTimestamp"]),
             receives=int(record["attributes"]["ApproximateReceiveCount"]),
             receipt=record["receiptHandle"],
+            redrive=redrive_of(_texts(record.get("messageAttributes") or {})),
         )
         for record in event.get("Records") or []
     ]
+
+
+def _texts(attributes: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """The message attributes that are texts."""
+    values = {name: value.get("stringValue") for name, value in attributes.items()}
+    return {name: text for name, text in values.items() if isinstance(text, str)}
 
 
 def batch_failures(message_ids: list[str]) -> dict[str, list[dict[str, str]]]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from math import lcm
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
+from math import lcm
 
 from tallyroll.errors import UsageError
 from tallyroll.limits import TS_MS_MAX, WINDOW_SECONDS_MAX, WINDOW_SECONDS_MIN
@@ -65,7 +65,7 @@ class Grid:
         return self.at(span.end)
 
     def with_length(self, window_seconds: int, made_until: int) -> Grid:
-        """The grid whose windows are `window_seconds` long from the first bound on that both lengths
+        """The grid whose windows are `window_seconds` long from the first bound that both lengths
         share, at or after `made_until` (ms), by which all windows that are made have ended.
 
         Raises UsageError for a length that no window may have.

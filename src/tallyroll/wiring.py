@@ -7,7 +7,11 @@ from functools import cached_property
 from tallyroll.aws import Caller, LateClient, Observe, make_client
 from tallyroll.cleanup import Cleanup
 from tallyroll.counting import Aggregator
+from tallyroll.deployment import LambdaDeployment
 from tallyroll.dynamodb_catalog import DynamoCatalog
+from tallyroll.dynamodb_exports import DynamoExports
+from tallyroll.dynamodb_listing import DynamoListing
+from tallyroll.dynamodb_restore import DynamoRestore
 from tallyroll.dynamodb_store import DynamoStore
 from tallyroll.dynamodb_totals import DynamoTotals
 from tallyroll.effects import SystemEffects
@@ -17,6 +21,7 @@ from tallyroll.roller import Roller
 from tallyroll.s3 import S3Bucket
 from tallyroll.settings import Settings
 from tallyroll.sqs import Producer, SqsQueue
+from tallyroll.sqs_dead_letters import SqsDeadLetters
 from tallyroll.writer import Writer
 
 
@@ -61,6 +66,17 @@ class Adapters:
         )
 
     @cached_property
+    def dead_letters(self) -> SqsDeadLetters:
+        """The dead-letter queue, as the operator sees it."""
+        return SqsDeadLetters(
+            self._sqs,
+            self.effects,
+            queue_url=self.settings.queue_url,
+            dead_letters_url=self.settings.dead_letters_url,
+            bucket_of=lambda name: S3Bucket(self._late("s3"), self.effects, name),
+        )
+
+    @cached_property
     def producer(self) -> Producer:
         """The producers' side of the event queue."""
         return Producer(self._sqs, self.effects, self.settings.queue_url)
@@ -69,6 +85,39 @@ class Adapters:
     def bucket(self) -> S3Bucket:
         """The bucket of archives and rejected bodies."""
         return S3Bucket(self._late("s3"), self.effects, self.settings.bucket)
+
+    @cached_property
+    def exports(self) -> DynamoExports:
+        """DynamoDB's own exports of window tables."""
+        return DynamoExports(self._dynamodb)
+
+    @cached_property
+    def restore(self) -> DynamoRestore:
+        """What restores archives into tables of their own."""
+        return DynamoRestore(self._dynamodb, self.effects)
+
+    @cached_property
+    def dead_letters_queue(self) -> SqsQueue:
+        """The dead-letter queue as any queue, with its backlog."""
+        return SqsQueue(
+            self._sqs,
+            self.effects,
+            queue_url=self.settings.dead_letters_url,
+            dead_letters_url="",
+            bucket=self.bucket,
+            metrics=self._late("cloudwatch"),
+            age_period_ms=self.settings.drain_period_ms,
+        )
+
+    @cached_property
+    def tables(self) -> DynamoListing:
+        """The account's tables, as the operator sees them."""
+        return DynamoListing(self._dynamodb)
+
+    @cached_property
+    def deployment(self) -> LambdaDeployment:
+        """The pipeline's functions, as the operator sees them."""
+        return LambdaDeployment(self._late("lambda"))
 
     @cached_property
     def _dynamodb(self) -> Caller:
@@ -111,4 +160,12 @@ def roller(settings: Settings, observe: Observe | None = None) -> Roller:
 def cleanup(settings: Settings, observe: Observe | None = None) -> Cleanup:
     """Cleanup, as its schedule runs it."""
     made = adapters(settings, observe=observe)
-    return Cleanup(settings, made.store, made.catalog, made.totals, made.bucket, made.effects)
+    return Cleanup(
+        settings,
+        made.store,
+        made.catalog,
+        made.totals,
+        made.bucket,
+        made.effects,
+        made.exports,
+    )

@@ -17,11 +17,14 @@ from tallyroll.caches import CachedCatalog
 from tallyroll.commits import Fate, Kind, beside_stored, plan, run
 from tallyroll.cost import Cost
 from tallyroll.errors import Missing, Reason, StoreError
-from tallyroll.placing import Case, Identity, Placer
-from tallyroll.ports import Catalog, Effects, Queue, Rejection, Status, Store
+from tallyroll.hot_keys import Scout
+from tallyroll.ledger import Identity
+from tallyroll.placing import Case, Placer
+from tallyroll.ports import Catalog, Effects, Queue, Rejection, Store
 from tallyroll.records import Message, Record
 from tallyroll.settings import Settings
 from tallyroll.specs import Spec
+from tallyroll.states import Status
 from tallyroll.windows import WindowId
 
 # For a last commit, rejections, visibility and notes: each a call of up to 1 s to connect and 5 s
@@ -69,6 +72,7 @@ class Writer:
         self._effects = effects
         cached = CachedCatalog(catalog, effects, settings.cache_calendar_ms)
         self._placer = Placer(settings, catalog, cached)
+        self._scout = Scout(settings, catalog, effects)
         self._noted: dict[WindowId, int] = {}
 
     def write(self, messages: Sequence[Message], time_left_ms: int) -> Report:
@@ -134,6 +138,13 @@ class Writer:
         report.contended += done.contended
         report.throttled += done.throttled
         report.unknown += done.unknown
+        counted = [
+            case for case in keepers.values() if case.fate and case.fate.kind is Kind.COUNTED
+        ]
+        self._scout.look(
+            ((case.spec, case.record) for case in counted if case.spec and case.record),
+            done.throttled_keys,
+        )
 
     def _compare_with_stored(self, cases: Sequence[Case]) -> None:
         """What is a duplicate or a conflict, as the stored record decides."""
@@ -239,8 +250,8 @@ class Writer:
         """
         newest: dict[WindowId, int] = {}
         for case, at in expected:
-            if case.span:
-                newest[case.span.id] = max(at, newest.get(case.span.id, at))
+            if case.window:
+                newest[case.window] = max(at, newest.get(case.window, at))
         every = limits.STRAGGLER_NOTE_EVERY_MS
         for window, at in newest.items():
             if at - self._noted.get(window, at - every) >= every:

@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from tallyroll import cli, wiring
 from tallyroll.errors import StoreError
+from tallyroll.memory import MemoryDeadLetters
 from tallyroll.settings import Settings
 from tallyroll.sqs import SendFailure
+from tests.unit.doctoring import LetterQueue, MemoryDeployment, listing_of
 from tests.unit.pipeline import Pipeline
 
 if TYPE_CHECKING:
     import pytest
 
 QUEUE_URL = "https://sqs.us-east-1.amazonaws.com/1/tallyroll-events"
+DEAD_LETTERS_URL = "https://sqs.us-east-1.amazonaws.com/1/tallyroll-dead-letters"
 
 
 @dataclass
@@ -68,10 +71,16 @@ class Desk:
     ) -> None:
         self.pipeline = pipeline
         self.producer = FakeProducer(pipeline)
+        self.dead_letters = MemoryDeadLetters(pipeline.queue, pipeline.effects)
+        self.restore: object = None
+        self.tables = listing_of(pipeline)
+        self.deployment = MemoryDeployment()
+        self.dead_letters_queue = LetterQueue(pipeline.queue, pipeline.effects)
         self.settings: Settings | None = None
         self._patch = patch
         self._streams = streams
         patch.setenv("TALLYROLL_QUEUE_URL", QUEUE_URL)
+        patch.setenv("TALLYROLL_DEAD_LETTERS_URL", DEAD_LETTERS_URL)
         patch.setattr(wiring, "adapters", self._adapters)
 
     def run(self, *argv: str, stdin: bytes = b"") -> Answer:
@@ -103,6 +112,14 @@ class Desk:
             totals = self.pipeline.totals
             effects = self.pipeline.effects
             producer = self.producer
+            bucket = self.pipeline.bucket
+            dead_letters = self.dead_letters
+            restore = self.restore
+            queue = self.pipeline.queue
+            exports = self.pipeline.exports
+            tables = self.tables
+            deployment = self.deployment
+            dead_letters_queue = self.dead_letters_queue
 
         return Made()
 

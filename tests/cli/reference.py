@@ -16,7 +16,29 @@ from unittest.mock import patch
 from tallyroll.cli import main
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
-COMMANDS = ("", "send", "count", "windows", "windows list", "windows open", "version")
+COMMANDS = (
+    "",
+    "send",
+    "count",
+    "event",
+    "events",
+    "top",
+    "windows",
+    "windows list",
+    "windows open",
+    "dlq",
+    "dlq list",
+    "dlq show",
+    "dlq redrive",
+    "archive",
+    "archive list",
+    "archive verify",
+    "archive read",
+    "archive restore",
+    "doctor",
+    "teardown",
+    "version",
+)
 _BLOCK = re.compile(r"(<!-- help: (.*?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 

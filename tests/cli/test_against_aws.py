@@ -10,9 +10,9 @@ from moto import mock_aws
 
 from tallyroll import aws
 from tallyroll.effects import SystemEffects
-from tallyroll.ports import Calendar
 from tallyroll.resources import declare, queue_attributes, table_request
 from tallyroll.settings import Settings
+from tallyroll.states import Calendar
 from tallyroll.windows import Grid, window_id
 from tallyroll.wiring import adapters
 from tests.cli.desk import Answer, lines, run

@@ -5,7 +5,7 @@ import pytest
 from tallyroll.errors import UsageError
 from tallyroll.history import WINDOWS_PER_CALL_MAX, open_past, takes_events
 from tallyroll.memory import MemoryCatalog
-from tallyroll.ports import Calendar, Status, Window
+from tallyroll.states import Calendar, Status, Window
 from tallyroll.windows import Grid, window_start
 from tests.unit.pipeline import HOUR, MINUTE, NOW, hour, opened
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from tallyroll.cli_views import length
 from tallyroll.errors import Throttled
-from tallyroll.ports import Status
+from tallyroll.states import Status
 from tests.cli.desk import Desk
 from tests.unit.pipeline import HOUR, MINUTE, NOW, hour
 
@@ -52,9 +52,9 @@ def test_windows_that_are_not_dropped(desk: Desk) -> None:
     answer = desk.run("windows", "list")
     assert answer.status == 0
     lines = answer.out.splitlines()
-    assert lines[0].split() == ["window", "length", "state", "shards", "made", "opened"]
+    assert lines[0].split() == ["window", "length", "state", "since", "shards", "made", "opened"]
     assert [line.split()[0] for line in lines[2:]] == [hour(7), hour(8), hour(9), hour(10)]
-    assert lines[3].split()[1:5] == ["1", "h", "open", "4"]
+    assert lines[3].split()[1:7] == ["1", "h", "open", "11-20", "08:30:00", "4"]
 
 
 def test_every_window(desk: Desk) -> None:

@@ -16,11 +16,11 @@ from tallyroll.effects import SystemEffects
 from tallyroll.items import parse_item
 from tallyroll.lifecycle import freeze
 from tallyroll.memory import MemoryQueue
-from tallyroll.ports import Calendar, Status, Window
 from tallyroll.records import Message, Record
 from tallyroll.resources import declare, table_request
 from tallyroll.settings import Settings
 from tallyroll.specs import Spec
+from tallyroll.states import Calendar, Status, Window
 from tallyroll.windows import Grid
 from tallyroll.wiring import Adapters, adapters
 from tallyroll.writer import Report, Writer

@@ -9,10 +9,10 @@ from random import Random
 import pytest
 
 from tallyroll.errors import Reason
-from tallyroll.ports import Status
 from tallyroll.records import Message
-from tallyroll.sealing import seal
-from tests.concurrency.crowd import TIME_LEFT_MS, Crowd, Watcher
+from tallyroll.sealing import Sealing, seal
+from tallyroll.states import Status
+from tests.concurrency.crowd import Crowd, Watcher
 
 pytestmark = pytest.mark.engine
 EVENTS = 20_000
@@ -91,8 +91,8 @@ def test_a_window_closed_in_the_middle(crowd: Crowd) -> None:
             state = crowd.made.catalog.advance(replace(state, status=Status.CLOSING))
             effects = crowd.made.effects
             crowd.made.store.shut_gates(crowd.spec)
-            deadline = effects.now() + TIME_LEFT_MS
-            sealed.append(seal(crowd.spec, crowd.made.store, crowd.made.totals, effects, deadline))
+            made = crowd.made
+            sealed.extend(seal(crowd.spec, made.store, made.totals, effects, Sealing()))
             crowd.made.catalog.advance(replace(state, status=Status.SEALED))
         return counted
 

@@ -9,10 +9,12 @@ from typing import TypeVar
 
 from tallyroll.amounts import MICROS
 from tallyroll.effects import SystemEffects
-from tallyroll.ports import Catalog, Effects, Outcome, Store, Totals, Verdict, Window
+from tallyroll.ports import Catalog, Effects, Outcome, Store, Verdict
 from tallyroll.records import Record, increments_of
 from tallyroll.specs import Spec
+from tallyroll.states import Window
 from tallyroll.suffixes import Chance
+from tallyroll.totals import Totals
 
 T = TypeVar("T")
 WINDOW = "20261120T080000Z"

@@ -24,11 +24,12 @@ from tallyroll.errors import (
     Unknown,
 )
 from tallyroll.items import gate_key
-from tallyroll.ports import Answer, Calendar, LivePointer, Outcome, Total, Verdict, Window
+from tallyroll.ports import Answer, Outcome, Verdict
 from tallyroll.records import increments_of
 from tallyroll.resources import declare, table_request
 from tallyroll.settings import Settings
-from tallyroll.windows import Grid
+from tallyroll.states import Window
+from tallyroll.totals import Total
 from tests.contract.engines import HOUR, START, WINDOW, Engine, record
 from tests.contract.faults import Faults, cancelled_reply, error_reply, timeout
 
@@ -359,14 +360,6 @@ def test_a_creation_beside_another_is_tried_again(engine: Engine, faults: Faults
     with pytest.raises(Throttled):
         engine.catalog.create(another)
     assert engine.catalog.window(another.id) is None
-
-
-def test_an_extension_whose_reply_is_lost_stands(engine: Engine, faults: Faults) -> None:
-    first = engine.catalog.found(Calendar(Grid.of(3600), genesis=START))
-    engine.catalog.create(_window())
-    faults.put(Faults.LOST)
-    second = replace(first, grid=first.grid.with_length(60, START))
-    assert engine.catalog.extend(first, second, LivePointer(START, 1))
 
 
 def test_an_advance_whose_reply_is_lost_stands(engine: Engine, faults: Faults) -> None:

@@ -5,12 +5,17 @@ from __future__ import annotations
 from dataclasses import fields, replace
 
 import pytest
+from moto import mock_aws
 
+from tallyroll.dynamodb_catalog import DynamoCatalog
 from tallyroll.errors import StateConflict
-from tallyroll.limits import TS_MS_MAX
-from tallyroll.ports import Calendar, LivePointer, Status, Window
+from tallyroll.limits import HOT_NOTES_MAX, TS_MS_MAX
+from tallyroll.resources import declare, table_request
+from tallyroll.settings import Settings
+from tallyroll.states import Calendar, LivePointer, Status, Window
 from tallyroll.windows import Grid, window_id
 from tests.contract.engines import HOUR, START, Engine
+from tests.contract.faults import Faults
 
 MONTH = 31 * 24 * HOUR
 
@@ -63,6 +68,19 @@ def test_the_calendar_is_extended_only_as_it_was_read(engine: Engine) -> None:
     assert live.since == START, "who read it before the extension moves it no more"
 
 
+def test_an_extension_whose_reply_is_lost_stands() -> None:
+    with mock_aws():
+        faults, resources = Faults(), declare(Settings())
+        faults.client.create_table(**table_request(resources.catalog))
+        catalog = DynamoCatalog(faults.caller, faults.effects, resources.catalog.name)
+        first = catalog.found(Calendar(Grid.of(3600), genesis=START))
+        catalog.create(Window(window_id(START), "any", START, START + HOUR))
+        faults.put(Faults.LOST)
+        second = replace(first, grid=first.grid.with_length(60, START))
+        assert catalog.extend(first, second, LivePointer(START, 1))
+        assert catalog.calendar() == second
+
+
 def test_a_spec_is_put_once(engine: Engine) -> None:
     spec = replace(engine.spec(), require_ts=True, hot={"hot key é": 200})
     assert engine.catalog.put_spec(spec) == spec
@@ -80,6 +98,23 @@ def test_a_window_is_created_once(engine: Engine) -> None:
     assert not engine.catalog.create(window)
     assert not engine.catalog.create(replace(window, table="another"))
     assert engine.catalog.window(window.id) == window
+
+
+def test_hot_keys_are_noted_by_window(engine: Engine) -> None:
+    window, later = window_id(START), window_id(START + HOUR)
+    assert engine.catalog.hot(window) == []
+    engine.catalog.note_hot(window, ["hot", "käse"])
+    engine.catalog.note_hot(window, ["another", "hot", "hot"])
+    engine.catalog.note_hot(later, ["x"])
+    assert engine.catalog.hot(window) == ["another", "hot", "käse"]
+    assert engine.catalog.hot(later) == ["x"]
+
+
+def test_the_notes_of_a_window_end(engine: Engine) -> None:
+    window = window_id(START)
+    for part in range(HOT_NOTES_MAX // 20 + 2):
+        engine.catalog.note_hot(window, [f"key-{part}-{n}" for n in range(20)])
+    assert len(engine.catalog.hot(window)) == HOT_NOTES_MAX
 
 
 def test_a_state_advances_from_the_version_that_was_read(engine: Engine) -> None:
@@ -109,10 +144,18 @@ def test_every_fact_of_a_state_reads_back(engine: Engine) -> None:
         keys=0,
         events=10**15,
         amount=-(10**24),
+        sealing="listing",
+        listed=3,
+        peak=7,
         attempt="attempt-1",
         archive="windows/20261120T080000Z/attempt-1/",
         items=12,
         problem="",
+        exporter="native",
+        segments=9,
+        export_at=START,
+        export_arn="arn:aws:dynamodb:::export/1",
+        busy_until=START + 1,
     )
     assert None not in (getattr(whole, fact.name) for fact in fields(Window))
     advanced = engine.catalog.advance(whole)

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from tallyroll.aws import make_client
-from tallyroll.items import item_bytes, write_units
+from tallyroll.items import item_bytes
 from tallyroll.ports import Item
+from tallyroll.records import write_units
 from tallyroll.resources import TableDeclaration, table_request
 
 pytestmark = pytest.mark.engine

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tallyroll.errors import ProofMismatch
-from tallyroll.ports import Total
+from tallyroll.totals import Total
 from tallyroll.windows import window_id
 from tests.contract.engines import HOUR, START, Engine
 

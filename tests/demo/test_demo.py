@@ -14,6 +14,9 @@ import pytest
 from local.demo import parse
 from local.own_events import stretches
 from local.wording import numbered
+from tallyroll.archive_reading import find
+from tallyroll.directories import DirectoryBucket
+from tallyroll.effects import SystemEffects
 from tallyroll.windows import Span
 
 ROOT = Path(__file__).parents[2]
@@ -31,8 +34,11 @@ def demo(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[byt
     )
 
 
-def test_a_small_vote_night_ends_exact(dynamodb_endpoint: str) -> None:
-    done = demo("--votes", "3000", "--singles", "600", "--seconds", "6")
+def test_a_small_vote_night_ends_exact(dynamodb_endpoint: str, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    done = demo(
+        *("--votes", "3000", "--singles", "600", "--seconds", "6", "--archive-to", str(kept))
+    )
     said = done.stdout.decode()
     assert done.returncode == 0, said + done.stderr.decode()
     assert "EXACT  3,001 votes" in said
@@ -42,6 +48,10 @@ def test_a_small_vote_night_ends_exact(dynamodb_endpoint: str) -> None:
     assert re.search(r"as planned +│ +3,000 │", said)
     assert re.search(r"of the voter who votes twice +│ +1 │", said)
     assert "reading the archives again" in said
+    assert re.search(rf"archives kept in {kept}: \d+ files", said)
+    found = find(DirectoryBucket(kept), SystemEffects(), "archive/vote-night/")
+    assert sum(archive.proof.events for archive in found if archive.proof) == 3_001
+    assert all(archive.proven for archive in found)
 
 
 def test_own_events_are_counted_when_they_happened(dynamodb_endpoint: str) -> None:
@@ -85,6 +95,9 @@ def test_an_input_that_breaks_off(tmp_path: Path) -> None:
         (["--singles", "many"], "argument --singles: 'many': must be a whole number over 0"),
         (["--seconds", "0"], "argument --seconds: '0': must be over 0"),
         (["--seconds", "nan"], "argument --seconds: 'nan': must be over 0"),
+        (["--archive-to", "src"], "--archive-to: 'src': must be a new or an empty directory"),
+        (["--archive-to", "README.md"], "--archive-to: 'README.md': must be a new or an empty"),
+        (["--archive-to", "new", "--input", "-"], "with --input no window is archived"),
         (["--votes", "10"], "--singles 4000 must not be more than --votes 10"),
     ],
 )

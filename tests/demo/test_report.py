@@ -18,8 +18,8 @@ from local.report import (
     window_table,
 )
 from tallyroll.lifecycle import freeze
-from tallyroll.ports import Status, Window
 from tallyroll.settings import Settings
+from tallyroll.states import Status, Window
 from tallyroll.windows import window_id
 
 NOON = 1_795_176_000_000  # 2026-11-20T12:00:00Z

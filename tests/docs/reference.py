@@ -14,6 +14,7 @@ from pathlib import Path
 
 from benchmarks.suffixes import rows
 from tallyroll.settings import PREFIX, Settings
+from tests.faults.answers import faults_table, kinds_table
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -29,6 +30,8 @@ def settings_table() -> str:
 
 
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
+    "faults": ("faults.md", faults_table),
+    "fault-kinds": ("faults.md", kinds_table),
     "settings": ("settings.md", settings_table),
     "suffixes": ("sharding.md", lambda: "\n".join(rows())),
 }

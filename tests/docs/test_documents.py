@@ -44,6 +44,15 @@ def test_modules_run_exist(path: Path) -> None:
     assert not missing
 
 
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_files_named_exist(path: Path) -> None:
+    named = re.findall(
+        r"`((?:src|functions|local|infra|tests|benchmarks|events|docs)/[\w./-]+)`",
+        path.read_text(encoding="utf-8"),
+    )
+    assert not [name for name in named if not (ROOT / name).exists()]
+
+
 def test_the_architecture_lists_every_module_once() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     table = re.findall(r"^\| (`.*?) \|", text.partition("\n## Modules\n")[2], re.MULTILINE)

@@ -75,7 +75,7 @@ def test_bad_requests_are_told_what_is_wrong(functions: Invocations, name: str, 
 
 @pytest.mark.parametrize("name", ["aggregator-unknown-path.json", "aggregator-wrong-method.json"])
 def test_what_is_not_there(functions: Invocations, name: str) -> None:
-    assert "GET /v1/counters" in asked(functions, name, 404)["detail"]
+    assert "GET /v1/counters, /v1/event" in asked(functions, name, 404)["detail"]
 
 
 @pytest.mark.parametrize(

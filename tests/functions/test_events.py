@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from tallyroll.events import Event, decode, digest
+from tallyroll.ledger import Claim
 from tallyroll.writer import Report, Writer
 from tests.functions.invocation import EVENTS, Invocations, load
 from tests.functions.test_schedules import sealed
-from tests.unit.pipeline import NOW, Pipeline
+from tests.unit.pipeline import NOW, WINDOW, Pipeline, hour
 
 ROW = re.compile(r"^\| `([^`]+)` \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 LISTED = {name: answer for name, _, answer in ROW.findall((EVENTS / "README.md").read_text())}
@@ -37,6 +38,9 @@ SQS_ATTRIBUTES = {
     "SenderId",
     "ApproximateFirstReceiveTimestamp",
 }
+
+
+CLAIMED = (hour(6), "video:aurora-over-tromso", "play-8f2c1")
 
 
 def test_the_readme_lists_every_file_and_no_other() -> None:
@@ -64,6 +68,7 @@ def test_what_the_writer_answers(
         return reports[-1]
 
     monkeypatch.setattr(Writer, "write", noting)
+    functions.pipeline.catalog.claim(CLAIMED, Claim(WINDOW, NOW))
     answer = functions.write(load(name))
     (report,) = reports
     assert len(answer["batchItemFailures"]) == len(report.failures)
@@ -83,8 +88,19 @@ def test_what_the_aggregator_answers(functions: Invocations, name: str) -> None:
     functions.write(load("writer-packet.json"))
     answer = functions.ask(load(name))
     body = json.loads(answer["body"])
-    said = f"{body['events']} events" if answer["statusCode"] == 200 else body["detail"]
+    said = _said(body) if answer["statusCode"] == 200 else body["detail"]
     assert f"{answer['statusCode']}: {said}" == LISTED[name].replace("\\", "")
+
+
+def _said(body: dict[str, Any]) -> str:
+    """An answer in short: a count, a listing, the largest keys, or an event."""
+    if "windows" in body:
+        return f"{body['events']} events"
+    if "top" in body:
+        return f"{len(body['top'])} of {body['keys']} keys"
+    if "id" in body:
+        return f"event {body['id']}"
+    return f"{len(body['events'])} events listed" + (", and a cursor" if "cursor" in body else "")
 
 
 @pytest.mark.parametrize(

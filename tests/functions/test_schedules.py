@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tallyroll.ports import Status
+from tallyroll.states import Status
 from tests.functions.invocation import Invocations, load
 from tests.unit.pipeline import SMALL, TIME_LEFT, Pipeline, hour
 
@@ -12,16 +12,20 @@ from tests.unit.pipeline import SMALL, TIME_LEFT, Pipeline, hour
 def test_the_roller_says_what_it_did(functions: Invocations) -> None:
     functions.pipeline = Pipeline()
     answer = functions.roll(load("roller-schedule.json"))
-    assert answer == {"steps": {"make-table": 3, "open": 1}, "problems": []}
+    assert answer == {
+        "steps": {"make-table": 3, "check-table": 3, "open": 1, "recover": 3},
+        "problems": [],
+    }
     assert functions.metrics["service"] == "roller"
-    assert functions.values() == {
-        "Steps": 4,
-        "Problems": 0,
-        "ProofFailures": 0,
-        "NextWindowMissing": 0,
+    values = functions.values()
+    assert {name: value for name, value in values.items() if value} == {
+        "Steps": 10,
         "Windows-open": 1,
         "Windows-creating": 2,
+        "WindowTables": 3,
     }
+    told = {"Problems", "ProofFailures", "NextWindowMissing"}
+    assert told | {f"Windows-{status}" for status in Status} < values.keys()
     assert set(functions.units().values()) == {"Count"}
 
 
@@ -45,10 +49,10 @@ def test_cleanup_says_what_it_did(functions: Invocations) -> None:
     functions.pipeline = sealed()
     functions.pipeline.effects.pass_by(1)
     answer = functions.clean(load("cleanup-schedule.json"))
-    steps = dict.fromkeys(["export", "prove", "drop", "delete", "finish"], 1)
+    steps = dict.fromkeys(["export", "copy", "prove", "drop", "delete", "finish"], 1)
     assert answer == {"steps": steps, "problems": []}
     assert functions.metrics["service"] == "cleanup"
-    assert (functions.values()["Steps"], functions.values()["Windows-dropped"]) == (5, 1)
+    assert (functions.values()["Steps"], functions.values()["Windows-dropped"]) == (6, 1)
 
 
 def test_a_mismatch_is_a_metric_and_a_problem(functions: Invocations) -> None:

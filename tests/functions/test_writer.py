@@ -63,8 +63,10 @@ def test_an_error_that_nobody_expects_fails_the_batch(functions: Invocations) ->
 def test_the_metrics_have_units_and_no_unbounded_dimension(functions: Invocations) -> None:
     functions.write(load("writer-not-json.json"))
     (directive,) = functions.metrics["_aws"]["CloudWatchMetrics"]
-    assert (directive["Namespace"], directive["Dimensions"]) == ("Tallyroll", [["service"]])
+    assert directive["Namespace"] == "Tallyroll"
+    assert directive["Dimensions"] == [["pipeline", "service"]]
     assert functions.metrics["service"] == "writer"
+    assert functions.metrics["pipeline"] == "tallyroll"
     units = functions.units()
     assert units.pop("BatchLatency") == "Milliseconds"
     assert set(units.values()) == {"Count"}
@@ -79,6 +81,14 @@ def test_the_metrics_have_units_and_no_unbounded_dimension(functions: Invocation
         "Rejected": 1,
         "Rejected-not-json": 1,
     }
+
+
+def test_the_metrics_of_pipelines_side_by_side_are_told_apart(
+    functions: Invocations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TALLYROLL_NAME", "votes-eu")
+    functions.write(load("writer-own-id.json"))
+    assert functions.metrics["pipeline"] == "votes-eu"
 
 
 def test_packets_have_costs_of_their_own(functions: Invocations) -> None:

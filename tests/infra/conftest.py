@@ -1,4 +1,4 @@
-"""The synthesized template, as plain JSON, and the assembled bundle."""
+"""Synthesized templates, as plain JSON, and the assembled bundle; each made once."""
 
 from __future__ import annotations
 
@@ -7,40 +7,70 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import app
 from infra.bundle import assemble
+from infra.node import provide_node
+from tests.infra.templates import Template
 
-Template = dict[str, Any]
 SKIP_BUNDLING: dict[str, list[str]] = {"aws:cdk:bundling-stacks": []}
+Synthesize = Callable[..., Template]
 
 
 @pytest.fixture(scope="session")
-def synthesize(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Template]]:
+def node() -> Iterator[None]:
+    """What the CDK runs in; it may be imported from here on."""
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        # Whatever the app sets there ends with these tests.
+        patch.setenv("JSII_NODE", os.environ.get("JSII_NODE", ""))
+        provide_node(os.environ)
+        warnings.simplefilter("ignore")  # of other people's packages
+        yield
+
+
+@pytest.fixture(scope="session")
+def synthesize(node: None, tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
     """Synthesize with these options, without the asset."""
 
     def synthesized(**options: object) -> Template:
         context = {f"tallyroll:{name}": value for name, value in options.items()}
         outdir = tmp_path_factory.mktemp("cdk.out")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of other people's packages
-            path = app.synthesize(str(outdir), {**context, **SKIP_BUNDLING})
+        path = app.synthesize(str(outdir), {**context, **SKIP_BUNDLING})
         template: Template = json.loads(path.read_text())
         return template
 
-    with pytest.MonkeyPatch.context() as patch:
-        # Whatever the app sets there ends with these tests.
-        patch.setenv("JSII_NODE", os.environ.get("JSII_NODE", ""))
-        yield synthesized
+    return synthesized
 
 
 @pytest.fixture(scope="session")
-def template(synthesize: Callable[..., Template]) -> Template:
+def template(synthesize: Synthesize) -> Template:
     """The template of a pipeline of defaults."""
     return synthesize()
+
+
+@pytest.fixture(scope="session")
+def chosen(synthesize: Synthesize) -> Template:
+    """The template of a pipeline for which everything was chosen otherwise."""
+    return synthesize(
+        name="votes",
+        shards=32,
+        hot_shards='{"Ada": 64}',
+        exporter="native",
+        batch_size="250",
+        batch_window_seconds=2,
+        max_concurrency=9,
+        reserved_concurrency=10,
+        architecture="x86_64",
+        tracing="true",
+        log_days=7,
+        auth="jwt",
+        jwt_issuer="https://issuer.example",
+        jwt_audience="polls,results",
+        reads_per_second=7,
+        alarm_email="night@example.org",
+    )
 
 
 @pytest.fixture(scope="session")

@@ -44,6 +44,27 @@ def test_the_app_synthesizes_with_this_interpreter_alone(tmp_path: Path) -> None
     assert not any(resource["Type"] == "AWS::CDK::Metadata" for resource in resources)
 
 
+def test_a_wrong_option_ends_it_with_one_line(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "app.py")],
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "CDK_OUTDIR": str(tmp_path / "out"),
+            "CDK_CONTEXT_JSON": json.dumps({"tallyroll:shard": 3}),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 1
+    assert done.stderr == (
+        "tallyroll:shard: there is no such option; the nearest is tallyroll:shards\n"
+    )
+    assert not list(tmp_path.glob("out/*.template.json"))
+
+
 def test_the_wheels_node_serves_unless_another_is_named() -> None:
     named = {"JSII_NODE": "/opt/node"}
     provide_node(named)

@@ -1,7 +1,10 @@
+# ruff: noqa: PLC0415  (importing the CDK starts Node.js, which has to be found first)
+
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -10,11 +13,13 @@ from pathlib import Path
 import pytest
 
 from infra import bundle as bundling
-from infra.bundle import BundleError, assemble, packages
+from infra.bundle import ROOT, BundleError, assemble, packages
 
 FUNCTIONS = ("writer", "aggregator", "roller", "cleanup")
 # boto3 and what it needs: in Lambda's runtime, not in the bundle.
 RUNTIME = ("boto3", "botocore", "s3transfer", "urllib3", "dateutil", "six")
+
+LOCKED = (ROOT / "requirements" / "runtime.txt").read_text()
 
 USE = """
 import importlib, json, sys
@@ -74,11 +79,42 @@ def test_it_holds_sources_licences_and_byte_code_and_neither_boto3_nor_installer
     assert {path for path in files if path.suffix == ".pyc"} == compiled
 
 
-def test_the_same_environment_gives_the_same_bytes(bundle: Path, tmp_path: Path) -> None:
+def test_the_same_environment_gives_the_same_asset_wherever_and_whenever(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, node: None
+) -> None:
+    import aws_cdk as cdk
+
     again = tmp_path / "under" / "another" / "path"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONHASHSEED", "7")
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
     assemble(again)
+    for path in again.rglob("*"):
+        os.utime(path, (0, 0))
 
     assert _contents(again) == _contents(bundle)
+    first, second = (cdk.FileSystem.fingerprint(str(path)) for path in (bundle, again))
+    assert first == second
+    (again / "functions" / "__init__.py").write_text("changed = True\n")
+    assert cdk.FileSystem.fingerprint(str(again)) != first
+
+
+def test_it_is_small(bundle: Path) -> None:
+    sizes = [path.stat().st_size for path in bundle.rglob("*") if path.is_file()]
+
+    assert 1 << 20 < sum(sizes) < 10 << 20
+
+
+@pytest.mark.slow
+def test_boto3_comes_along_where_it_is_pinned(tmp_path: Path) -> None:
+    assemble(tmp_path, with_boto3=True)
+
+    tops = {path.name for path in tmp_path.iterdir()}
+    assert {"boto3", "botocore", "s3transfer", "urllib3", "dateutil", "six.py"} <= tops
+    assert (tmp_path / "botocore" / "data" / "dynamodb").is_dir()
+    pinned = re.findall(r"^(boto3|botocore)==(\S+)", LOCKED, re.MULTILINE)
+    assert len(pinned) == 2
+    assert {f"{name}-{version}.dist-info" for name, version in pinned} <= tops
 
 
 def test_byte_code_holds_lambdas_paths_only(bundle: Path) -> None:
@@ -92,6 +128,8 @@ def test_packages_are_those_of_the_project_and_their_needs() -> None:
     names = {package.name.replace("_", "-") for package in packages()}
 
     assert names == {"aws-lambda-powertools", "jmespath", "typing-extensions"}
+    pinned = {package.name for package in packages(with_boto3=True)}
+    assert {"boto3", "botocore", "s3transfer", "urllib3"} < pinned
 
 
 @pytest.mark.parametrize(

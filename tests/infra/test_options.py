@@ -1,32 +1,84 @@
 from __future__ import annotations
 
-import pytest
+import json
+from dataclasses import fields
+from typing import Any
 
-from infra.options import VISIBILITY_BATCHES, WRITER_TIMEOUT_SECONDS, Options, OptionsError
+import pytest
+from cfnlint.api import lint  # type: ignore[import-untyped]
+
+from infra.kinds import Whole
+from infra.options import (
+    LOG_DAYS,
+    PREFIX,
+    VISIBILITY_BATCHES,
+    WRITER_TIMEOUT_SECONDS,
+    Options,
+    OptionsError,
+)
+from tallyroll.errors import SettingsError
 from tallyroll.settings import Settings
+
+# Options that are settings under another name or in another unit.
+SETTING_OF = {
+    "retention_seconds": ("retention_ms", 1000),
+    "accept_for_seconds": ("accept_for_ms", 1000),
+    "skew_seconds": ("skew_ms", 1000),
+    "stripes": ("stripes_min", 1),
+}
+SHARED = {option.name for option in fields(Options)} & {one.name for one in fields(Settings)}
+
+
+# Made by the deployment, fixed by what it deploys, or best left as they are.
+NO_OPTIONS = {
+    "queue_url",
+    "dead_letters_url",
+    "bucket",
+    "visibility_ms",
+    "roller_period_ms",
+    "drain_period_ms",
+    "export_lease_ms",
+    "suffix",
+    "ahead_windows",
+    "drain_margin_ms",
+    "settle_ms",
+    "export_segments",
+    "transactions_at_once",
+    "cache_live_ms",
+    "cache_calendar_ms",
+}
+
+
+def test_every_setting_is_an_option_or_is_left_alone_on_purpose() -> None:
+    optional = SHARED | {setting for setting, _ in SETTING_OF.values()}
+    assert {one.name for one in fields(Settings)} == optional | NO_OPTIONS
+    assert not optional & NO_OPTIONS
 
 
 def test_without_context_options_are_the_settings_defaults() -> None:
     settings = Options.from_context({"@aws-cdk/core:something": True}).settings()
 
     defaults = Settings()
-    assert settings.name == defaults.name
-    assert settings.window_seconds == defaults.window_seconds
-    assert settings.shards == defaults.shards
-    assert settings.retention_ms == defaults.retention_ms
-    assert settings.accept_for_ms == defaults.accept_for_ms
+    for name in SHARED | {"retention_ms", "accept_for_ms", "skew_ms"}:
+        assert getattr(settings, name) == getattr(defaults, name), name
 
 
-def test_context_gives_numbers_as_text_too() -> None:
+def test_context_gives_values_as_text_too() -> None:
     context = {
         "tallyroll:name": "votes",
         "tallyroll:window_seconds": "60",
         "tallyroll:shards": 200,
+        "tallyroll:hot_shards": '{"Ada": 500}',
+        "tallyroll:stripes": "9",
         "tallyroll:retention_seconds": "86400",
         "tallyroll:accept_for_seconds": 0,
+        "tallyroll:require_ts": "true",
         "tallyroll:batch_size": "10000",
-        "tallyroll:batch_window_seconds": "5",
+        "tallyroll:batch_window_seconds": 5.0,
+        "tallyroll:log_days": "7",
         "tallyroll:max_concurrency": 20,
+        "tallyroll:provisioned": '{"write": 9, "read": 8, "cold_write": 2, "cold_read": 1.0}',
+        "tallyroll:point_in_time_recovery": "false",
     }
     options = Options.from_context(context)
 
@@ -34,46 +86,143 @@ def test_context_gives_numbers_as_text_too() -> None:
         name="votes",
         window_seconds=60,
         shards=200,
+        hot_shards={"Ada": 500},
+        stripes=9,
         retention_seconds=86_400,
         accept_for_seconds=0,
+        require_ts=True,
         batch_size=10_000,
         batch_window_seconds=5,
+        log_days=7,
         max_concurrency=20,
+        provisioned={"write": 9, "read": 8, "cold_write": 2, "cold_read": 1},
+        point_in_time_recovery=False,
     )
     settings = options.settings(queue_url="q", dead_letters_url="d", bucket="b")
     assert settings.name == "votes"
     assert (settings.queue_url, settings.dead_letters_url, settings.bucket) == ("q", "d", "b")
-    assert (settings.window_seconds, settings.shards) == (60, 200)
+    assert (settings.window_seconds, settings.shards, settings.stripes_min) == (60, 200, 9)
+    assert settings.hot_shards == {"Ada": 500}
+    assert settings.require_ts is True
     assert (settings.retention_ms, settings.accept_for_ms) == (86_400_000, 0)
 
 
-def test_unknown_key_is_refused_by_name_and_the_known_ones_are_told() -> None:
-    with pytest.raises(OptionsError, match=r"tallyroll:shard: .*tallyroll:shards") as refused:
-        Options.from_context({"tallyroll:shard": 3})
-    assert "tallyroll:max_concurrency" in str(refused.value)
+@pytest.mark.parametrize("option", fields(Options), ids=lambda option: option.name)
+def test_every_option_is_described_and_its_default_is_in_its_range(option: Any) -> None:
+    value = getattr(Options(), option.name)
+
+    assert option.metadata["kind"].read(value) == value
+    assert option.metadata["kind"].remedy.startswith("give ")
+    assert len(option.metadata["doc"]) > 10
+
+
+@pytest.mark.parametrize(
+    "option",
+    [one for one in fields(Options) if isinstance(one.metadata["kind"], Whole)],
+    ids=lambda option: option.name,
+)
+def test_ranges_are_those_of_the_settings(option: Any) -> None:
+    kind = option.metadata["kind"]
+    name, unit = SETTING_OF.get(option.name, (option.name, 1))
+    if name not in {one.name for one in fields(Settings)}:
+        assert option.name in {
+            "batch_size",
+            "batch_window_seconds",
+            "max_concurrency",
+            "reserved_concurrency",
+            "reads_per_second",
+        }
+        return
+    for value in (kind.least, kind.most):
+        given: dict[str, Any] = {name: value * unit}
+        assert getattr(Settings(**given), name) == value * unit
+    for value in (kind.least - 1, kind.most + 1):
+        given = {name: value * unit}
+        with pytest.raises(SettingsError):
+            Settings(**given)
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("shard", r"^tallyroll:shard: there is no such option; the nearest is tallyroll:shards$"),
+        ("retention_second", "the nearest is tallyroll:retention_seconds$"),
+        ("Name", "the nearest is tallyroll:name$"),
+        ("xyzzy", "there are tallyroll:name, tallyroll:window_seconds, .*tallyroll:alarm_email$"),
+    ],
+)
+def test_unknown_key_is_refused_with_the_nearest(key: str, said: str) -> None:
+    with pytest.raises(OptionsError, match=said):
+        Options.from_context({PREFIX + key: 3})
 
 
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("batch_size", 0, "tallyroll:batch_size 0"),
-        ("batch_size", "10001", "tallyroll:batch_size 10001"),
-        ("batch_window_seconds", 301, "tallyroll:batch_window_seconds 301"),
-        ("batch_window_seconds", 0, "tallyroll:batch_window_seconds 0"),
-        ("max_concurrency", 1, "tallyroll:max_concurrency 1"),
-        ("max_concurrency", "many", "tallyroll:max_concurrency 'many'"),
-        ("shards", True, "tallyroll:shards True"),
-        ("shards", 1.5, r"tallyroll:shards 1\.5"),
-        ("shards", 0, "TALLYROLL_SHARDS 0"),
-        ("window_seconds", 90, "TALLYROLL_WINDOW_SECONDS.* 90 s"),
-        ("retention_seconds", -1, "TALLYROLL_RETENTION_MS -1000"),
-        ("accept_for_seconds", 10**9, "TALLYROLL_ACCEPT_FOR_MS"),
-        ("name", "Votes", "TALLYROLL_NAME 'Votes'"),
+        ("batch_size", 0, "batch_size 0: give a whole number from 1 to 10000"),
+        ("batch_size", "10001", "batch_size '10001': give"),
+        ("batch_window_seconds", 301, "batch_window_seconds 301: give"),
+        ("batch_window_seconds", 0, "batch_window_seconds 0: give at least 1"),
+        ("max_concurrency", 1, "max_concurrency 1: give a whole number from 2 to 1000"),
+        ("max_concurrency", "many", "max_concurrency 'many': give"),
+        ("reserved_concurrency", 3, r"reserved_concurrency 3: give at least tallyroll:max_"),
+        ("shards", True, "shards True: give a whole number"),
+        ("shards", 1.5, r"shards 1\.5: give"),
+        ("shards", None, "shards None: give"),
+        ("shards", 0, "shards 0: give a whole number from 1 to 10000"),
+        ("hot_shards", "Ada", "hot_shards 'Ada': give an object"),
+        ("hot_shards", {"Ada": 0}, "hot_shards {'Ada': 0}: give an object"),
+        ("hot_shards", [1], r"hot_shards \[1\]: give an object"),
+        ("provisioned", {"write": 5}, r"provisioned \{'write': 5\}: give an object"),
+        (
+            "provisioned",
+            '{"write": 1, "read": 1, "cold_write": 1, "cold_read": 0}',
+            "provisioned .* give an object",
+        ),
+        ("provisioned", "5", "provisioned '5': give an object"),
+        ("warm_units", -1, "warm_units -1: give a whole number"),
+        ("retention_seconds", 10**8, "retention_seconds 100000000: .* 27,782 tables at once"),
+        ("window_seconds", 90, "window_seconds 90: give 1 to 60, or a multiple of 60"),
+        ("window_seconds", "hour", "window_seconds 'hour': give 1 to 60"),
+        ("retention_seconds", -1, "retention_seconds -1: give a whole number from 0"),
+        ("accept_for_seconds", 10**9, "accept_for_seconds 1000000000: give"),
+        ("name", "Votes", "name 'Votes': give 3 to 48 lower-case letters"),
+        ("require_ts", "yes", "require_ts 'yes': give true or false"),
+        ("architecture", "arm", "architecture 'arm': give one of arm64, x86_64"),
+        ("log_days", 8, "log_days 8: give one of 1, 3, 5, 7"),
+        ("log_days", True, "log_days True: give one of"),
+        ("auth", "none", "auth 'none': give one of iam, jwt"),
+        ("auth", "jwt", "jwt_issuer '': it is needed for tallyroll:auth jwt"),
+        ("jwt_issuer", "http://a", "jwt_issuer 'http://a': give the issuer's https address"),
+        ("jwt_audience", "a", "jwt_audience 'a': leave it out, or give tallyroll:auth jwt"),
+        ("jwt_audience", "a, b", "jwt_audience 'a, b': give client ids"),
+        ("alarm_email", "night", "alarm_email 'night': give one e-mail address"),
+        ("boto3", "latest", "boto3 'latest': give one of runtime, pinned"),
     ],
 )
-def test_value_out_of_range_is_refused_by_name(name: str, value: object, said: str) -> None:
-    with pytest.raises(OptionsError, match=said):
-        Options.from_context({f"tallyroll:{name}": value})
+def test_wrong_value_is_refused_by_key_and_value_and_with_a_remedy(
+    name: str, value: object, said: str
+) -> None:
+    with pytest.raises(OptionsError, match=f"^tallyroll:{said}"):
+        Options.from_context({PREFIX + name: value})
+
+
+def test_options_made_in_python_are_checked_too() -> None:
+    with pytest.raises(OptionsError, match=r"^tallyroll:shards 0: give"):
+        Options(shards=0)
+
+
+def test_log_retentions_are_those_that_there_are() -> None:
+    def refused(*days: int) -> list[str]:
+        logs = {
+            f"Log{one}": {"Type": "AWS::Logs::LogGroup", "Properties": {"RetentionInDays": one}}
+            for one in days
+        }
+        found = lint(json.dumps({"Resources": logs}), config={"ignore_checks": ["I"]})
+        return [match.message for match in found]
+
+    assert refused(*LOG_DAYS) == []
+    assert len(refused(8)) == 1
 
 
 @pytest.mark.parametrize("window_seconds", [0, 1, 300])

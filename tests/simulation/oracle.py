@@ -6,24 +6,30 @@ belongs; it shares no code with the writer for that.
 
 from __future__ import annotations
 
-import gzip
-import json
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from decimal import Decimal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tallyroll.errors import Reason
 from tallyroll.memory import DeadLetter, MemoryBucket, MemoryCatalog, MemoryStore, MemoryTotals
-from tallyroll.memory_store import Items
-from tallyroll.ports import Item, Outcome, Status, Total, Verdict, Window
+from tallyroll.memory_tables import Items
+from tallyroll.periods import PeriodState
+from tallyroll.ports import Outcome, Verdict
 from tallyroll.records import Record
+from tallyroll.settings import Settings
 from tallyroll.specs import Spec
+from tallyroll.states import Status, Window
+from tallyroll.totals import PeriodTotal, Total
+from tests.simulation.holdings import (
+    MICROS,
+    Found,
+    Identity,
+    WeighedItems,
+    archive_items,
+    may_count,
+)
+from tests.simulation.truth import Read, Truth, window_name
 from tests.simulation.world import World
-
-Identity = tuple[str, str, str]
-MICROS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +44,8 @@ class Sent:
     bad: Reason | None = None
     message_id: str = ""
     sent: int = 0
+    times: tuple[int, ...] = ()
+    """When the events of a packet happened, which may not all lie in one window."""
 
     @property
     def time(self) -> int:
@@ -45,103 +53,141 @@ class Sent:
         return self.sent if self.ts is None else self.ts
 
 
-class WeighedItems(dict[tuple[str, str], Item]):
-    """A table's items, and at any time the keys whose tallies and records do not weigh the same."""
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A past window that was opened on purpose: what it accepts, and when that stood (ms)."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.unbalanced: dict[str, tuple[int, int]] = {}
-        self.places: dict[tuple[str, str], str] = {}
-        self.twice: list[str] = []
-
-    def __setitem__(self, primary: tuple[str, str], item: Item) -> None:
-        before = self.get(primary)
-        super().__setitem__(primary, item)
-        pk, sk = primary
-        if pk.startswith("~g."):
-            return
-        if pk.startswith("~t."):
-            key, sign = sk[2:].rpartition(".")[0], -1
-        else:
-            key, sign = pk.rpartition(".")[0], 1
-            if self.places.setdefault((key, sk), pk) != pk:
-                self.twice.append(f"{sk} of {key}")
-        n, amount = self.unbalanced.pop(key, (0, 0))
-        n += sign * (_n(item) - (_n(before) if before else 0))
-        amount += sign * (_v(item) - (_v(before) if before else 0))
-        if n or amount:
-            self.unbalanced[key] = (n, amount)
-
-
-def _n(item: Any) -> int:
-    return int(item["n"]["N"])
-
-
-def _v(item: Any) -> int:
-    return int(Decimal(item["v"]["N"]) * MICROS)
-
-
-@dataclass(slots=True)
-class Found:
-    """What the tables or archives hold in the end: records, and sums by (window, key)."""
-
-    records: dict[Identity, tuple[int, int]] = field(default_factory=dict)
-    by_records: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
-    by_tallies: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
-    twice: list[Identity] = field(default_factory=list)
-
-    def add(self, window: str, item: Any) -> None:
-        """Count one item."""
-        pk, sk, sums = item["pk"]["S"], item["sk"]["S"], self.by_records
-        if pk.startswith("~g."):
-            return
-        if pk.startswith("~t."):
-            key, sums = sk[2:].rpartition(".")[0], self.by_tallies
-        else:
-            key = pk.rpartition(".")[0]
-            identity = (window, key, sk[2:])
-            if identity in self.records:
-                self.twice.append(identity)
-            self.records[identity] = (_n(item), _v(item))
-        n, amount = sums.get((window, key), (0, 0))
-        sums[window, key] = (n + _n(item), amount + _v(item))
+    accept_from: int
+    accept_until: int
+    at: int
 
 
 class Oracle:
     """Holds what was sent and what was stored, and compares."""
 
-    def __init__(self, world: World, window_ms: int, skew_ms: int, *, with_fuse: bool) -> None:
+    def __init__(self, world: World, window_ms: int, *, with_fuse: bool) -> None:
         self._world = world
-        self._window_ms = window_ms
-        self._skew_ms = skew_ms
+        self._lengths = [(0, window_ms)]
         self._with_fuse = with_fuse
-        self._names: dict[int, str] = {}
+        self.gentle = False
+        self.truth = Truth()
+        self.reads = 0
+        self.deployed: list[Settings] = []
+        self.opened: dict[str, Opened] = {}
+        self._specs: dict[str, Spec] = {}
+        self._proven: set[str] = set()
+        self._gone: set[str] = set()
         self.sent: dict[str, Sent] = {}
-        self.by_identity: dict[Identity, list[Sent]] = {}
+        self._by_id: dict[tuple[str, str], list[Sent]] = {}
+        self._spans: list[tuple[int, int]] = []
         self.stored: dict[Identity, int] = {}
         self.sealed: dict[str, Window] = {}
         self.totals: dict[tuple[str, str], Total] = {}
         self.dead: dict[str, list[DeadLetter]] = {}
         self.commits = 0
         self.dropped = 0
+        self.rolled_up = 0
 
-    def window_of(self, sent: Sent) -> str:
-        """The id of the window to which a message belongs."""
-        start = sent.time - sent.time % self._window_ms
-        if start not in self._names:
-            named = datetime.fromtimestamp(start // 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
-            self._names[start] = named
-        return self._names[start]
+    def window_of(self, ts: int) -> str:
+        """The id of the window in which an instant lies."""
+        return window_name(self._span_at(ts)[0])
+
+    def _span_at(self, ts: int) -> tuple[int, int]:
+        length = next(length for since, length in reversed(self._lengths) if since <= ts)
+        start = ts - ts % length
+        return start, start + length
 
     def identity_of(self, sent: Sent) -> Identity:
         """The (window, key, record id) under which a message must be stored."""
-        return self.window_of(sent), sent.key, sent.record_id or sent.message_id
+        return self.window_of(sent.time), sent.key, sent.record_id or sent.message_id
+
+    def _messages_of(self, identity: Identity) -> list[Sent]:
+        """The messages that may be stored under an identity."""
+        sent = self._by_id.get(identity[1:], [])
+        return [each for each in sent if self.window_of(each.time) == identity[0]]
+
+    def _is_mixed(self, sent: Sent) -> bool:
+        return len({self.window_of(at) for at in sent.times}) > 1
 
     def on_send(self, sent: Sent) -> None:
         """Take note of a message."""
         self.sent[sent.message_id] = sent
         if not sent.bad:
-            self.by_identity.setdefault(self.identity_of(sent), []).append(sent)
+            self._by_id.setdefault((sent.key, sent.record_id or sent.message_id), []).append(sent)
+
+    def on_length(self, since: int, length_ms: int) -> None:
+        """Take note that windows have another length from `since` on."""
+        if since % length_ms or since % self._lengths[-1][1] or since <= self._lengths[-1][0]:
+            self._world.fail(f"5: windows of {length_ms} ms may not begin at {since}")
+        self._lengths.append((since, length_ms))
+
+    def on_created(self, window: Window) -> None:
+        """Check that a window lies between others; take note of it if it is one of the past."""
+        span = window.start, window.end
+        if span != self._span_at(window.start):
+            self._world.fail(
+                f"5: {window.id} lasts until {window.end}, windows are {self._lengths}"
+            )
+        if any(span[0] < end and start < span[1] for start, end in self._spans):
+            self._world.fail(f"5: {window.id} overlaps with another window")
+        self._spans.append(span)
+        if window.accept_from is not None and window.accept_until is not None:
+            opened = Opened(window.accept_from, window.accept_until, self._world.now)
+            self.opened[window.id] = opened
+
+    def on_spec(self, spec: Spec) -> None:
+        """Check that a spec never changes, and is that of one deployment and no mixture."""
+        if self._specs.setdefault(spec.window, spec) != spec:
+            self._world.fail(f"5: {spec} replaced {self._specs[spec.window]}")
+        if not any(self._is_of(spec, settings) for settings in self.deployed):
+            self._world.fail(f"5: {spec} is not what any deployment would freeze")
+
+    def _is_of(self, spec: Spec, settings: Settings) -> bool:
+        opened = self.opened.get(spec.window)
+        return (
+            (spec.start, spec.end) == self._span_at(spec.start)
+            and spec.accept_from == (opened.accept_from if opened else 0)
+            and spec.accept_until
+            == (opened.accept_until if opened else spec.end + settings.accept_for_ms)
+            and (spec.shards, spec.stripes_min, spec.buckets, spec.gates)
+            == (settings.shards, settings.stripes_min, settings.buckets, settings.gates)
+            and (spec.suffix, spec.skew, spec.require_ts)
+            == (settings.suffix, settings.skew_ms, settings.require_ts)
+            and self._may_be_hot(spec, settings)
+        )
+
+    def _may_be_hot(self, spec: Spec, settings: Settings) -> bool:
+        """Whether wished keys have their shards, and no key more than it could ever have got."""
+        wished = settings.hot_shards
+        most = max(max((each.shards_max, *each.hot_shards.values())) for each in self.deployed)
+        return all(spec.shards_of(key) >= n for key, n in wished.items()) and all(
+            1 <= shards <= most for shards in spec.hot.values()
+        )
+
+    def on_read(self, read: Read, answer: Mapping[str, Any]) -> None:
+        """Check an answer of the aggregator."""
+        self.reads += 1
+        if finding := self.truth.finding(read, answer):
+            self._world.fail(f"read: {finding}")
+
+    def some_identity(self, chance: float) -> Identity | None:
+        """One of the identities under which a record was sent, if there is any."""
+        known = list(self._by_id.values())
+        return self.identity_of(known[int(chance * len(known))][0]) if known else None
+
+    def on_looked_up(
+        self, identity: Identity, answer: str, catalog: MemoryCatalog, *, before: bool
+    ) -> None:
+        """Check what was said of a record that was stored `before` it was asked for, or not."""
+        window = catalog.window(identity[0])
+        ended = window is not None and window.status in (Status.DROPPING, Status.DROPPED)
+        true = {
+            "Absent": not before,
+            "Archived": ended,
+            "Found": identity in self.stored,
+        }
+        if not true[answer]:
+            self._world.fail(f"read: {identity} is said to be {answer}, its window is {window}")
 
     def on_commit(
         self, spec: Spec, records: list[Record], outcome: Outcome, items: WeighedItems
@@ -159,16 +205,22 @@ class Oracle:
             fail(f"4: a commit succeeded in the sealed window {spec.window}")
         for record in records:
             identity = (spec.window, record.key, record.id)
-            messages = self.by_identity.get(identity, [])
+            messages = self._messages_of(identity)
             if not any((sent.n, sent.amount) == (record.n, record.amount) for sent in messages):
                 fail(f"5: no message maps to {identity}")
             if not any(self._admissible(sent, spec) for sent in messages):
                 fail(f"5: {identity} was counted though it was sent too late or too early")
+            if identity not in self.stored:
+                now = self._world.now
+                self.truth.on_counted(now, spec.window, record.key, record.n, record.amount)
             if self.stored.setdefault(identity, record.shard) != record.shard:
                 fail(f"5: {identity} was on shard {self.stored[identity]}, now {record.shard}")
 
     def _admissible(self, sent: Sent, spec: Spec) -> bool:
-        return sent.sent <= spec.accept_until and sent.time <= sent.sent + self._skew_ms
+        opened = self.opened.get(spec.window)
+        accepts_from = opened.accept_from if opened else 0
+        in_time = accepts_from <= sent.sent <= spec.accept_until and not self._is_mixed(sent)
+        return in_time and sent.time <= sent.sent + spec.skew
 
     def on_gate(self, spec: Spec, before: Items, after: Items) -> None:
         """Check that no gate which was shut stands open again."""
@@ -193,6 +245,26 @@ class Oracle:
         if self.totals.setdefault((total.window, total.key), total) != total:
             self._world.fail(f"4: {total} replaced {self.totals[total.window, total.key]}")
 
+    def on_rolled_up(
+        self, state: PeriodState, windows: Sequence[Window], rolled: Sequence[PeriodTotal]
+    ) -> None:
+        """Check that the sums of a day or month, which stand now, are those of all its windows."""
+        self.rolled_up += 1
+        if open_ := [window.id for window in windows if not window.status.sealed]:
+            self._world.fail(f"4: {state.name} is rolled up, but {open_} are not sealed")
+        names, true = {window.id for window in windows}, dict[str, tuple[int, int]]()
+        for (window, key), total in self.totals.items():
+            if window in names:
+                n, amount = true.get(key, (0, 0))
+                true[key] = (n + total.n, amount + total.amount)
+        found = {
+            row.key: (row.n, row.amount)
+            for row in rolled
+            if (row.period, row.epoch, row.windows) == (state.name, state.epoch, len(names))
+        }
+        if found != true:
+            self._world.fail(f"4: {state.name} is rolled up as {found}, its windows hold {true}")
+
     def on_sealed(self, window: Window, items: WeighedItems) -> None:
         """Check that a window's totals equal its tallies and its records, now that it is sealed."""
         self.sealed[window.id] = window
@@ -214,9 +286,21 @@ class Oracle:
         if window.events != sum(n for n, _ in totals.values()):
             self._world.fail(f"4: {window.id}: state says {window.events} events, totals {totals}")
 
+    def on_proven(self, archive: str) -> None:
+        """Take note that an archive is proven."""
+        self._proven.add(archive)
+
+    def on_put(self, key: str, body: bytes, before: bytes | None) -> None:
+        """Check that no archive is written over, and a proven one not even added to."""
+        archive, inside, _ = key.partition("/AWSDynamoDB/")
+        if inside and before is not None and before != body:
+            self._world.fail(f"3: {key} was written over")
+        if inside and archive in self._proven:
+            self._world.fail(f"3: {key} was written into a proven archive")
+
     def on_drop(self, window: Window | None, items: WeighedItems, tags: Any, bucket: Any) -> None:
         """Check invariant 3 just before a table goes: proven, tagged, and its archive whole."""
-        if window and window.status is Status.DROPPED and not _may_count(items.values()):
+        if window and window.id in self._gone and not may_count(items.values()):
             return  # made again by a roller that slept for long, and empty
         if window is None or window.status is not Status.DROPPING or not tags.get("proven"):
             self._world.fail(f"3: a table is dropped in state {window}, tags {tags}")
@@ -230,6 +314,7 @@ class Oracle:
             archived.add(window.id, item)
         if live != archived:
             self._world.fail(f"3: {window.id} is dropped, but its archive is not the table")
+        self._gone.add(window.id)
         self.dropped += 1
 
     def final(
@@ -261,9 +346,10 @@ class Oracle:
 
     def _last_items(self, window: Window, store: MemoryStore, bucket: MemoryBucket) -> list[Any]:
         items = list(store.items(window.table).values()) if window.table in store.tables() else []
-        if window.status is Status.DROPPED and _may_count(items):
+        if window.status is Status.DROPPED and may_count(items):
             self._world.fail(f"3: {window.id} is dropped, but its table is back and takes commits")
-        dropped = window.archive and not any("h" in item for item in items)
+        begun = window.status in (Status.DROPPING, Status.DROPPED)
+        dropped = begun and not any("h" in item for item in items)
         return archive_items(bucket, window) if dropped else items
 
     def _judge(self, sent: Sent, found: Found, catalog: MemoryCatalog) -> None:
@@ -283,39 +369,31 @@ class Oracle:
             case None | Reason.CRASHES_WRITER:
                 return self._with_fuse
             case Reason.TOO_FAR_AHEAD:
-                return sent.time > sent.sent + self._skew_ms
+                return sent.time > sent.sent + min(each.skew_ms for each in self.deployed)
             case Reason.TOO_LATE:
-                window = self.window_of(sent)
-                calendar, spec = catalog.calendar(), catalog.specs([window]).get(window)
-                before = calendar is not None and sent.time < calendar.genesis
-                return before or (spec is not None and sent.sent > spec.accept_until)
+                return self._too_late(sent, catalog)
+            case Reason.NOT_OPEN_WHEN_SENT:
+                opened = self.opened.get(self.window_of(sent.time))
+                return opened is not None and sent.sent < opened.accept_from
+            case Reason.TS_REQUIRED:
+                spec = self._specs.get(self.window_of(sent.time))
+                undated = sent.record_id is not None and sent.ts is None
+                return undated and spec is not None and spec.require_ts
+            case Reason.PACKET_MIXED_WINDOWS:
+                return self._is_mixed(sent)
             case Reason.WINDOW_SEALED:
-                return not counted or "unverified" in letter.detail
+                return not self.gentle and (not counted or "unverified" in letter.detail)
             case Reason.ID_CONFLICT:
-                rivals = self.by_identity[self.identity_of(sent)]
+                rivals = self._messages_of(self.identity_of(sent))
                 return any(rival.amount != sent.amount for rival in rivals)
             case reason:
                 return reason is sent.bad
 
-
-def made_again(catalog: MemoryCatalog, store: MemoryStore) -> list[str]:
-    """Dropped windows of whose name there is a table: made again by a roller that slept."""
-    tables = store.tables()
-    windows = catalog.windows(0, 10**15)
-    dropped = [window for window in windows if window.status is Status.DROPPED]
-    return [window.id for window in dropped if window.table in tables]
-
-
-def _may_count(items: Iterable[Item]) -> bool:
-    """Whether there are records, or a gate that lets one in."""
-    return any("h" in item or item.get("open") == {"BOOL": True} for item in items)
-
-
-def archive_items(bucket: MemoryBucket, window: Window) -> list[Any]:
-    """The items of a window's proven archive, read without the core's reader."""
-    return [
-        json.loads(line)["Item"]
-        for key in bucket.list(f"{window.archive}/")
-        if "/data/" in key
-        for line in gzip.decompress(bucket.get(key)).splitlines()
-    ]
+    def _too_late(self, sent: Sent, catalog: MemoryCatalog) -> bool:
+        window, calendar = self.window_of(sent.time), catalog.calendar()
+        opened, spec = self.opened.get(window), self._specs.get(window)
+        if spec is not None and sent.sent > spec.accept_until:
+            return True
+        if calendar is None or sent.time >= calendar.genesis:
+            return False
+        return opened is None or sent.sent <= opened.at

@@ -9,61 +9,53 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from functions.cleanup import handler as cleanup_function
 from functions.roller import handler as roller_function
 from functions.writer import handler as writer_function
-from tallyroll import limits
-from tallyroll.cleanup import Cleanup
-from tallyroll.memory import MemoryBucket
-from tallyroll.ports import (
-    Bucket,
-    Catalog,
-    Queue,
-    Store,
-    Totals,
-)
+from tallyroll import limits, memory_exports, native_export, resharding, sealing
 from tallyroll.records import Message
-from tallyroll.roller import Roller
 from tallyroll.settings import Settings
-from tallyroll.writer import Writer
-from tests.simulation.oracle import Oracle, made_again
-from tests.simulation.producers import Producer
-from tests.simulation.watched import SimCatalog, SimQueue, SimStore, SimTotals
-from tests.simulation.weather import CALM, forecast
-from tests.simulation.wires import BucketWire, QueueWire, StoreWire, TotalsWire, Wire, is_expected
-from tests.simulation.world import Group, SimEffects, Violation, World
-
-START_MS = 1_795_161_600_000  # 2026-11-20T08:00:00Z
-WINDOW_MS = 60_000
-SKEW_MS = 5_000
-FAULTS_MS = 480_000
-DRAIN_MS_MAX = 3_600_000
-WRITERS = 3
-TIMEOUT_MS = {"writer": 15_000, "roller": 30_000, "cleanup": 60_000}
-SETTINGS = Settings(
-    name="simulated",
-    window_seconds=WINDOW_MS // 1000,
-    shards=3,
-    stripes_min=8,
-    buckets=2,
-    gates=2,
-    accept_for_ms=60_000,
-    skew_ms=SKEW_MS,
-    roller_period_ms=10_000,
-    retention_ms=20_000,
-    visibility_ms=20_000,
-    drain_period_ms=10_000,
-    drain_margin_ms=5_000,
-    settle_ms=4_000,
-    export_lease_ms=90_000,
-    export_segments=2,
-    transactions_at_once=3,
-    cache_calendar_ms=20_000,
+from tallyroll.states import Status
+from tests.simulation.holdings import made_again
+from tests.simulation.operators import Operator
+from tests.simulation.oracle import Oracle
+from tests.simulation.plans import (
+    SERVICES,
+    SETTINGS,
+    START_MS,
+    WINDOW_MS,
+    gentled,
+    oversleep_ms,
+    planned,
 )
+from tests.simulation.producers import KEYS, Producer
+from tests.simulation.readers import Reader
+from tests.simulation.sandboxes import Invocation, Platform
+from tests.simulation.watched import (
+    SimBucket,
+    SimCatalog,
+    SimExports,
+    SimQueue,
+    SimStore,
+    SimTotals,
+)
+from tests.simulation.weather import CALM, LETTER, forecast
+from tests.simulation.world import UNBOUND, Bounds, Fault, Group, Violation, World
+
+SEALED = tuple(status for status in Status if status.sealed)
+FAULTS_MS = 480_000
+DRAIN_MS_MAX = 1_800_000
+WRITERS = 3
+VISIBILITY_SECONDS_MAX = 20  # of a handed-back message: under the visibility timeout, as on AWS
+SHARD_UNITS_AIMED = 3  # so little traffic makes a key hot
+STRIPES_HELD = 24  # so that a window is sealed in several pages
+STRIPES_PER_SLICE = 10  # and slices
+SEALED_FOR_MS = 3_000  # a native export's moment is so long after sealing,
+LATEST_BEHIND_MS = 10_000  # and can be exported so much later
 FUNCTIONS: dict[str, Any] = {
     "writer": writer_function,
     "roller": roller_function,
@@ -71,86 +63,66 @@ FUNCTIONS: dict[str, Any] = {
 }
 
 
-@dataclass(slots=True, eq=False)
-class Sandbox:
-    """One execution environment of a function: its use case keeps its caches."""
-
-    use_case: Any
-    busy: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class Invocation:
-    """One run of a handler."""
-
-    group: Group
-    answer: dict[str, Any] | None = None
-    error: Exception | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """The part of a Lambda context that handlers use."""
-
-    world: World
-    deadline: int
-
-    def get_remaining_time_in_millis(self) -> int:
-        """How long the invocation may still take, ms."""
-        return max(0, self.deadline - self.world.now)
-
-
 class System:
     """Everything that runs in one simulation."""
 
-    def __init__(self, seed: int) -> None:
-        self.world = World(seed, START_MS)
-        chance = Random(f"{seed} weather")
-        self.weather = forecast(chance)
-        self.settings = SETTINGS
-        self.with_fuse = chance.random() < 0.25
-        self.poison = self.with_fuse and chance.random() < 0.5
-        self.busyness = 0.5 + 2 * chance.random()
-        self.lateness = 0.8 * chance.random()
-        self.delayed = 0.6 * chance.random() ** 2
-        self.outages = chance.random() < 0.5
-        self.outage_until = 0
-        self.oracle = Oracle(self.world, WINDOW_MS, SKEW_MS, with_fuse=self.with_fuse)
+    def __init__(self, seed: int, bounds: Bounds = UNBOUND) -> None:
+        self.world = World(seed, START_MS, bounds)
+        self.plan = planned(Random(f"{seed} plan"))
+        self.weather = forecast(Random(f"{seed} weather"))
+        if self.plan.gentle:
+            self.weather = gentled(self.weather)
+        self.oversleep_ms = oversleep_ms(Random(f"{seed} sleep"))
+        self.oracle = Oracle(self.world, WINDOW_MS, with_fuse=self.plan.with_fuse)
         self.catalog = SimCatalog(self)
+        self.settings = replace(SETTINGS, exporter=self.plan.exporter)
         self.store = SimStore(self)
         self.totals = SimTotals(self)
-        self.bucket = MemoryBucket("simulated-archive")
+        self.bucket = SimBucket(self)
+        self.exports = SimExports(self)
         self.queue = SimQueue(self, limits.RECEIVES_FUSE)
-        self.sandboxes: dict[str, list[Sandbox]] = {name: [] for name in FUNCTIONS}
-        self.running: dict[str, Sandbox] = {}
+        self.platform = Platform(self)
+        self.away_until = dict.fromkeys(SERVICES, 0)
         self.producing = True
         self.open = True
-        self.invocations = 0
+        self.deployed(self.settings)
 
-    def use_case(self) -> Any:
-        """The use case of the sandbox in which the current task runs, for the handlers."""
-        return self.running[self.world.current.group.name].use_case
+    def deployed(self, settings: Settings) -> None:
+        """Deploy: whatever starts from now on has these settings."""
+        self.settings = settings
+        self.oracle.deployed.append(settings)
+        self.queue.take_settings(settings)
 
     def run(self) -> None:
         """Run with faults, then let everything drain in calm weather, and check the whole."""
-        world = self.world
+        world, plan = self.world, self.plan
+        self.oracle.gentle = plan.gentle and self.weather == gentled(self.weather)
         life = Group("life", mortal=False)
+        operator, reader = Operator(self), Reader(self)
         for number in range(3):
             world.spawn(f"producer{number}", self._produce, life)
         for number in range(WRITERS):
             world.spawn(f"source{number}", self._poll, life)
+        for number in range(plan.readers):
+            world.spawn(f"reader{number}", reader.live, life)
         world.spawn("roll", lambda: self._schedule("roller", 10_000), life)
         world.spawn("clean", lambda: self._schedule("cleanup", 20_000), life)
-        world.spawn("deploy", self._deploy, life)
-        if self.outages:
-            world.spawn("outage", self._break, life)
+        for taking_part, name, body in (
+            (plan.deploys, "deploy", operator.deploy),
+            (plan.outages, "outage", operator.hold_back),
+            (plan.blackout, "blackout", partial(operator.black_out, plan.blackout)),
+            (plan.history, "history", operator.load_history),
+        ):
+            if taking_part:
+                world.spawn(name, body, life)
         world.weather = self.weather
         world.run(START_MS + FAULTS_MS)
         world.note("calm from here on")
         world.weather, self.producing = CALM, False
+        last = world.now
+        world.run(world.now + self.oversleep_ms)
         world.rouse()
         until = world.now + DRAIN_MS_MAX
-        last = world.now
         while world.now < until and not self._drained(last):
             world.run(world.now + 10_000)
         self.open = False
@@ -158,20 +130,42 @@ class System:
         if not self._drained(last):
             left = [message.id for message in self.queue.held()]
             states = [(window.id, str(window.status)) for window in self.catalog.windows(0, last)]
-            world.fail(f"2: not drained after an hour of calm: {left}, {states}")
+            world.fail(f"2: not drained after half an hour of calm: {left}, {states}")
         self.oracle.final(self.store, self.catalog, self.totals, self.bucket)
+        world.spawn("last reader", partial(self._read_all, reader), life)
+        world.run()
+
+    def _read_all(self, reader: Reader) -> None:
+        """In calm weather every read is whole."""
+        for key in dict.fromkeys(KEYS):
+            answer = reader.read(key, None, None, consistent=True)
+            if answer is None or not answer["complete"]:
+                self.world.fail(f"read: {key} is not whole, though nothing fails: {answer}")
+
+    def is_away(self, service: str) -> bool:
+        """Whether a service does nothing now."""
+        return self.producing and self.world.now < self.away_until[service]
 
     def _drained(self, last: int) -> bool:
+        """Whether the queue is empty, and every window that was over at `last` came to its end."""
         over = self.catalog.windows(0, last - WINDOW_MS)
-        return not len(self.queue) and all(window.status.sealed for window in over)
+        ends = (Status.DROPPED,) if self.oracle.gentle else SEALED
+        return not len(self.queue) and all(window.status in ends for window in over)
 
     def _produce(self) -> None:
         world = self.world
+        plan = self.plan
         producer = Producer(
-            world.current.name, world.random, WINDOW_MS, SKEW_MS, self.lateness, poison=self.poison
+            world.current.name,
+            world.random,
+            WINDOW_MS,
+            SETTINGS.skew_ms,
+            plan.lateness,
+            poison=plan.poison,
+            history=[START_MS - number * WINDOW_MS for number in plan.history],
         )
         life = world.current.group
-        while self._goes_on(world.random.random() * 16_000 / self.busyness):
+        while self._goes_on(world.random.random() * 16_000 / plan.busyness):
             for _ in range(1 + int(world.random.random() * 4)):
                 letter = producer.letter(world.now)
                 self._send(letter)
@@ -192,41 +186,18 @@ class System:
 
     def _send(self, letter: Any) -> None:
         chance = self.world.random.random
-        delay_ms = chance() * 90_000 if chance() < self.delayed else 0
+        delay_ms = chance() * 90_000 if chance() < self.plan.delayed else 0
+        if not self.world.roll(LETTER):  # left out to shrink a trace
+            self.world.random.getrandbits(128)  # the id, so that the producer's next letters stay
+            return
         message_id = self.queue.send(letter.body, delay_ms)
         self.oracle.on_send(replace(letter.sent, message_id=message_id, sent=self.world.now))
-
-    def _deploy(self) -> None:
-        """Other settings for every sandbox that starts from now on, once or twice."""
-        world = self.world
-        while self.producing:
-            world.pause(60_000 + world.random.random() * 400_000)
-            self.settings = replace(
-                SETTINGS,
-                shards=1 + int(world.random.random() * 7),
-                stripes_min=8 + int(world.random.random() * 5),
-                buckets=1 + int(world.random.random() * 4),
-                gates=1 + int(world.random.random() * 4),
-                hot_shards={"hot": 1 + int(world.random.random() * 20)},
-                accept_for_ms=int(world.random.random() * 90_000),
-            )
-            world.note(f"deploys shards={self.settings.shards} gates={self.settings.gates}")
-            for boxes in self.sandboxes.values():
-                boxes.clear()
-
-    def _break(self) -> None:
-        """Hold the event source back now and then, so that a backlog grows."""
-        world = self.world
-        while self.producing:
-            world.pause(30_000 + world.random.random() * 150_000)
-            self.outage_until = world.now + int(world.random.random() * 100_000)
-            world.note("event source held back")
 
     def _poll(self) -> None:
         """An SQS event source: a batch at a time, partial failures respected."""
         world = self.world
         while self.open:
-            if world.now < self.outage_until and self.producing:
+            if self.is_away("source"):
                 world.pause(5_000)
                 continue
             batch = self.queue.receive(1 + int(world.random.random() * 25))
@@ -254,67 +225,17 @@ class System:
         """Run a function every period; now and then one more at the same time, or none."""
         world, life = self.world, self.world.current.group
         while self.open:
-            for _ in range(1 + world.roll(0.1) - world.roll(world.weather.crash * 10)):
+            runs = 1 + world.roll(0.1) - world.roll(world.weather.crash * 10)
+            for _ in range(0 if self.is_away(name) else runs):
                 world.spawn(f"{name}-timer", lambda: self._invoke(name, {}), life)
             world.pause(period_ms)
 
     def _invoke(self, name: str, event: Mapping[str, Any]) -> Invocation:
-        """Invoke a function and wait until it ends or its time is over.
-
-        What is then still under way is killed, or goes on unseen: a sandbox that thaws later.
-        """
-        world = self.world
-        sandbox = self._sandbox(name)
-        self.invocations += 1
-        group = Group(f"{name}{self.invocations}")
-        self.running[group.name] = sandbox
-        sandbox.busy = True
-        invocation = Invocation(group)
-        context = Context(world, world.now + TIMEOUT_MS[name])
         handler: Callable[..., dict[str, Any]] = inspect.unwrap(FUNCTIONS[name].handler)
-
-        def body() -> None:
-            invocation.answer = handler(event, context)
-
-        task = world.spawn(group.name, body, group)
-        in_time = world.join([task], TIMEOUT_MS[name])
-        if in_time and not group.crashed:
-            sandbox.busy = False
-            if not is_expected(task.error):
-                world.fail(f"{group.name} raised {task.error!r}")
-            return invocation
-        if not in_time:
-            world.note(f"{group.name} timed out")
-            if not world.roll(world.weather.zombie):
-                world.kill(group)
-        if sandbox in self.sandboxes[name]:
-            self.sandboxes[name].remove(sandbox)
-        return Invocation(group)
-
-    def _sandbox(self, name: str) -> Sandbox:
-        boxes = self.sandboxes[name]
-        for sandbox in boxes:
-            if not sandbox.busy:
-                return sandbox
-        sandbox = Sandbox(self._built(name))
-        boxes.append(sandbox)
-        return sandbox
-
-    def _built(self, name: str) -> Any:
-        world = self.world
-        effects = SimEffects(world, int((world.random.random() - 0.5) * 400))
-        store = cast("Store", StoreWire(world, self.store))
-        catalog = cast("Catalog", Wire(world, self.catalog))
-        totals = cast("Totals", TotalsWire(world, self.totals))
-        queue = cast("Queue", QueueWire(world, self.queue))
-        bucket = cast("Bucket", BucketWire(world, self.bucket))
-        match name:
-            case "writer":
-                return Writer(self.settings, store, catalog, queue, effects)
-            case "roller":
-                return Roller(self.settings, store, catalog, totals, queue, effects)
-            case _:
-                return Cleanup(self.settings, store, catalog, totals, bucket, effects)
+        invocation = self.platform.invoke(name, lambda context: handler(event, context))
+        for problem in (invocation.answer or {}).get("problems", ()):
+            self.world.note(f"problem: {problem}")
+        return invocation
 
 
 def _sqs_record(message: Message) -> dict[str, Any]:
@@ -334,7 +255,10 @@ class NoMetrics:
     """Takes the handlers' metrics: powertools would mix those of invocations that run at once."""
 
     def add_metric(self, name: str, unit: object, value: float) -> None:
-        """Take one."""
+        """Take a metric."""
+
+    def add_dimension(self, name: str, value: str) -> None:
+        """Take a dimension."""
 
 
 @dataclass(slots=True)
@@ -350,6 +274,8 @@ class Result:
     commits: int
     dropped: int
     orphans: int
+    faults: list[Fault] = field(repr=False)
+    lasted_ms: int
 
 
 @contextmanager
@@ -357,9 +283,16 @@ def handlers_of(system: System) -> Iterator[None]:
     """The handlers' cached factories give the simulated use cases meanwhile."""
     with pytest.MonkeyPatch.context() as patch:
         for function in FUNCTIONS.values():
-            patch.setattr(function, "use_case", system.use_case)
+            patch.setattr(function, "use_case", system.platform.use_case)
             patch.setattr(function, "metrics", NoMetrics())
-        if system.with_fuse:
+        patch.setenv("TALLYROLL_NAME", SETTINGS.name)
+        patch.setattr(limits, "VISIBILITY_SECONDS_MAX", VISIBILITY_SECONDS_MAX)
+        patch.setattr(native_export, "SEALED_FOR_MS", SEALED_FOR_MS)
+        patch.setattr(memory_exports, "LATEST_BEHIND_MS", LATEST_BEHIND_MS)
+        patch.setattr(sealing, "STRIPES_HELD", STRIPES_HELD)
+        patch.setattr(sealing, "STRIPES_PER_SLICE", STRIPES_PER_SLICE)
+        patch.setattr(resharding, "SHARD_UNITS_AIMED", SHARD_UNITS_AIMED)
+        if system.plan.with_fuse:
             patch.setattr(limits, "RECEIVES_ALONE", 6)
             patch.setattr(limits, "RECEIVES_GIVEN_UP", 9)
             system.queue._max_receives = 12
@@ -371,9 +304,12 @@ def handlers_of(system: System) -> Iterator[None]:
             logging.disable(disabled)
 
 
-def simulate(seed: int, **tweaks: Any) -> Result:
-    """Run one seed, its weather tweaked, to its end or to the first violation."""
-    system = System(seed)
+def simulate(seed: int, bounds: Bounds = UNBOUND, /, **tweaks: Any) -> Result:
+    """Run one seed, its weather tweaked, to its end or to the first violation.
+
+    With bounds, only the letters and faults happen that they allow.
+    """
+    system = System(seed, bounds)
     system.weather = replace(system.weather, **tweaks)
     violation = None
     with handlers_of(system):
@@ -381,6 +317,8 @@ def simulate(seed: int, **tweaks: Any) -> Result:
             system.run()
         except Violation as found:
             violation = str(found)
+        except Exception as error:  # noqa: BLE001 (of many seeds, the others are to go on)
+            violation = f"the simulation raised {error!r}"
         finally:
             system.world.end()
     world = system.world
@@ -394,4 +332,6 @@ def simulate(seed: int, **tweaks: Any) -> Result:
         system.oracle.commits,
         system.oracle.dropped,
         len(made_again(system.catalog, system.store)),
+        world.faults,
+        world.now - world.start,
     )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
 from tallyroll.errors import Reason
-from tests.simulation.oracle import MICROS, Sent
+from tests.simulation.holdings import MICROS
+from tests.simulation.oracle import Sent
 
 KEYS = ("hot", "hot", "hot", "hot", "warm.2", "käse")
+OF_THE_PAST = 0.15  # the share of the past's events, where there are any
 VALUES = (("1", MICROS),) * 5 + (("2.5", 2_500_000), ("-3", -3 * MICROS), ("0", 0))
 BAD: tuple[tuple[str, Reason], ...] = (
     ("", Reason.EMPTY_BODY),
@@ -32,7 +35,9 @@ class Letter:
 
 
 class Producer:
-    """Makes letters; `window_ms` bounds how late or early their events may lie."""
+    """Makes letters; `window_ms` bounds how late or early their events may lie, `history` holds the
+    starts of past windows of which some are.
+    """
 
     def __init__(
         self,
@@ -43,6 +48,7 @@ class Producer:
         lateness: float,
         *,
         poison: bool,
+        history: Sequence[int] = (),
     ) -> None:
         self._name = name
         self._random = random
@@ -50,6 +56,7 @@ class Producer:
         self._skew_ms = skew_ms
         self._lateness = lateness
         self._poison = poison
+        self._history = history
         self._number = 0
 
     def letter(self, now: int) -> Letter:
@@ -95,9 +102,18 @@ class Producer:
             return now + self._skew_ms + 60_000
         if chance < 0.1:
             return now + int(self._random.random() * self._skew_ms * 0.9)
+        if past := self._past():
+            return past
         if self._random.random() < self._lateness:
             return now - int(self._random.random() * 3 * self._window_ms)
         return now - int(self._random.random() * 3_000)
+
+    def _past(self) -> int | None:
+        """A moment in one of the past windows, now and then."""
+        if not self._history or self._random.random() >= OF_THE_PAST:
+            return None
+        start = self._history[int(self._random.random() * len(self._history))]
+        return start + int(self._random.random() * self._window_ms)
 
     def _event(self, now: int, record_id: str | None, *, dated: bool) -> Letter:
         key, (value, amount) = self._key(), self._value()
@@ -128,24 +144,25 @@ class Producer:
         return Letter(letter.body, Sent(letter.sent.key, record_id, ts, 1, letter.sent.amount))
 
     def _packet(self, now: int) -> Letter:
-        t0 = now - int(self._random.random() * 5_000)
+        t0 = self._past() or now - int(self._random.random() * 5_000)
         room = self._window_ms - t0 % self._window_ms
+        events, amounts, times = [], [], []
         mixed = self._random.random() < 0.1
-        events, amounts = [], []
-        for _ in range(1 + int(self._random.random() * 5)):
+        for number in range(1 + int(self._random.random() * 5)):
             value, amount = self._value()
-            events.append(f"[{int(self._random.random() * min(room, 2_000))}, {value}]")
+            dt = int(self._random.random() * min(room, 2_000))
+            if number and mixed:
+                dt = room + 5  # in the next window, unless windows are longer by then
+            events.append(f"[{dt}, {value}]")
             amounts.append(amount)
-        if mixed:
-            events.append(f"[{room + 5}, 1]")
+            times.append(t0 + dt)
         key, record_id = self._key(), self._new_id()
         body = (
             f'{{"v": 1, "id": "{record_id}", "key": {json.dumps(key)}, "t0": {t0},'
             f' "events": [{", ".join(events)}]}}'
         )
-        ts = t0 + json.loads(events[0])[0]
-        bad = Reason.PACKET_MIXED_WINDOWS if mixed else None
-        return Letter(body, Sent(key, record_id, ts, len(amounts), sum(amounts), bad))
+        sent = Sent(key, record_id, times[0], len(times), sum(amounts), times=tuple(times))
+        return Letter(body, sent)
 
     def _bad(self, _now: int) -> Letter:
         body, reason = BAD[int(self._random.random() * len(BAD))]

@@ -5,11 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tallyroll.memory import MemoryCatalog, MemoryQueue, MemoryStore, MemoryTotals
-from tallyroll.ports import Outcome, Rejection, Status, Total, Verdict, Window
+from tallyroll.archive_ports import ExportState, ExportStatus
+from tallyroll.memory import (
+    MemoryBucket,
+    MemoryCatalog,
+    MemoryQueue,
+    MemoryStore,
+    MemoryTotals,
+)
+from tallyroll.memory_exports import MemoryExports
+from tallyroll.periods import PeriodState, period_of
+from tallyroll.ports import Outcome, Rejection, Verdict
 from tallyroll.records import Increment, Message, Record
+from tallyroll.settings import Settings
 from tallyroll.specs import Spec
-from tests.simulation.oracle import WeighedItems
+from tallyroll.states import Calendar, LivePointer, Status, Window
+from tallyroll.totals import Total
+from tests.simulation.holdings import WeighedItems
 from tests.simulation.world import SimEffects
 
 if TYPE_CHECKING:
@@ -29,6 +41,7 @@ class SimStore(MemoryStore):
             new_items=WeighedItems,
         )
         self._system = system
+        self.shut_at: dict[str, int] = {}
 
     def weighed(self, table: str) -> WeighedItems:
         """A table's items."""
@@ -53,6 +66,10 @@ class SimStore(MemoryStore):
             self._system.oracle.on_drop(window, items, self.tags(table), self._system.bucket)
         super().drop_table(table)
 
+    def shut_gate(self, spec: Spec, number: int) -> None:
+        super().shut_gate(spec, number)
+        self.shut_at[spec.table] = self._system.world.now
+
     def open_gate(self, spec: Spec, number: int) -> None:
         before = self.describe_table(spec.table) and dict(self.items(spec.table))
         super().open_gate(spec, number)
@@ -67,6 +84,34 @@ class SimCatalog(MemoryCatalog):
         super().__init__()
         self._system = system
 
+    def extend(self, read: Calendar, extended: Calendar, live: LivePointer) -> bool:
+        changed = super().extend(read, extended, live)
+        if changed:
+            self._system.world.note(f"windows are {extended.grid.lengths}")
+            self._system.oracle.on_length(*extended.grid.lengths[-1])
+        return changed
+
+    def create(self, window: Window, calendar: Calendar | None = None) -> bool:
+        created = super().create(window, calendar)
+        if created:
+            self._system.oracle.on_created(window)
+        return created
+
+    def advance_period(self, state: PeriodState, *, settled: bool = False) -> PeriodState:
+        changed = super().advance_period(state, settled=settled)
+        self._system.world.note(f"{state.name} is at epoch {state.epoch} v{changed.version}")
+        if changed.stands:
+            period = period_of(state.name)
+            windows = self.windows(period.start, period.end)
+            self._system.oracle.on_rolled_up(changed, windows, self._system.totals.rolled())
+        return changed
+
+    def put_spec(self, spec: Spec) -> Spec:
+        stands = super().put_spec(spec)
+        self._system.world.note(f"{spec.window[9:15]} has shards {stands.shards} {stands.hot}")
+        self._system.oracle.on_spec(stands)
+        return stands
+
     def advance(self, window: Window) -> Window:
         before = self.window(window.id)
         changed = super().advance(window)
@@ -74,6 +119,8 @@ class SimCatalog(MemoryCatalog):
         if before and order.index(before.status) > order.index(changed.status):
             self._system.world.fail(f"{window.id} went from {before.status} to {changed.status}")
         self._system.world.note(f"{window.id[9:15]} is {changed.status} v{changed.version}")
+        if changed.status is Status.PROVEN and changed.archive:
+            self._system.oracle.on_proven(changed.archive)
         if changed.status is Status.SEALED:
             items = self._system.store.weighed(window.table)
             self._system.oracle.on_sealed(changed, items)
@@ -93,6 +140,47 @@ class SimTotals(MemoryTotals):
             self._system.oracle.on_total(total)
 
 
+class SimBucket(MemoryBucket):
+    """The bucket, watched by the oracle."""
+
+    def __init__(self, system: System) -> None:
+        super().__init__("simulated-archive")
+        self._system = system
+
+    def put(self, key: str, body: bytes) -> None:
+        before = self._objects.get(key)
+        self._system.oracle.on_put(key, body, before)
+        super().put(key, body)
+
+
+class SimExports(MemoryExports):
+    """DynamoDB's own exports; they fail, or come out short, as the weather has it."""
+
+    def __init__(self, system: System) -> None:
+        super().__init__(
+            SimEffects(system.world),
+            system.store,
+            system.bucket,
+            taking_ms=int(system.world.random.random() * 60_000),
+        )
+        self._system = system
+
+    def start(self, table: str, bucket: str, prefix: str, at: int, token: str) -> str:
+        """Begin an export; of a moment before the gates were shut it shows them open."""
+        known, world = token in self.exports, self._system.world
+        arn = super().start(table, bucket, prefix, at, token)
+        export = self.exports[token]
+        if at < self._system.store.shut_at.get(table, 0):
+            opened = {"open": {"BOOL": True}}
+            export.items = [{**item, **opened} if "open" in item else item for item in export.items]
+        if not known and world.roll(world.weather.mangled):
+            if world.random.random() < 0.3:
+                export.state = ExportState(ExportStatus.FAILED, "simulated")
+            else:
+                export.items = export.items[: int(world.random.random() * len(export.items))]
+        return arn
+
+
 class SimQueue(MemoryQueue):
     """The queue, which duplicates and reorders, watched by the oracle."""
 
@@ -105,6 +193,10 @@ class SimQueue(MemoryQueue):
             age_lag_ms=int(system.world.random.random() * 20_000),
         )
         self._system = system
+
+    def take_settings(self, settings: Settings) -> None:
+        """Be deployed with other settings."""
+        self._visibility_ms = settings.visibility_ms
 
     def receive(self, most: int = 10) -> list[Message]:
         """A random choice of what is visible, and now and then of what is not."""

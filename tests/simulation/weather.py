@@ -2,20 +2,46 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from random import Random
+from typing import Any, Self
 
 # Slow where it matters: one of these calls takes up to seconds under each seed.
 SLOW_VERBS = (
-    *("shut_gate", "bucket", "commit") * 3,
-    *("record", "specs", "window", "open_gate", "put", "advance", "make_table"),
+    *("shut_gate", "stripes", "commit") * 3,
+    *("record", "specs", "window", "open_gate", "put", "advance", "make_table", "live"),
     *("describe_table", "tag_table", "drop_table", "reject", "stream", "scan"),
 )
 
 
+class Risk(float):
+    """A chance per call that knows what it is the chance of, so that a world can name, count and
+    leave out what struck.
+    """
+
+    __slots__ = ("kind",)
+    kind: str
+
+    def __new__(cls, chance: float, kind: str) -> Self:
+        """The chance, 0..1, of one kind of fault."""
+        risk = super().__new__(cls, chance)
+        risk.kind = kind
+        return risk
+
+    def __mul__(self, times: float) -> Risk:
+        return Risk(float(self) * times, self.kind)
+
+    __rmul__ = __mul__
+
+
 @dataclass(frozen=True, slots=True)
 class Weather:
-    """How often things go wrong: chances per call, durations in ms."""
+    """How often things go wrong: chances per call (each becomes a Risk), durations in ms.
+
+    `mangled`: what an export reads or writes comes out wrong; `laggard`: it sleeps for minutes over
+    that; `clock_ms`: how far off the clocks of functions and operators are at most.
+    """
 
     latency_ms: int = 5
     crash: float = 0.0
@@ -30,9 +56,18 @@ class Weather:
     zombie: float = 0.0
     slow_verb: str = ""
     slow_ms: int = 0
+    mangled: float = 0.0
+    laggard: float = 0.0
+    clock_ms: int = 200
+
+    def __post_init__(self) -> None:
+        for name in RISKS:
+            object.__setattr__(self, name, Risk(getattr(self, name), name))
 
 
+RISKS = tuple(field.name for field in fields(Weather) if field.type == "float")
 CALM = Weather()
+LETTER = Risk(1.0, "letter")  # certain, yet it can be left out
 
 
 def forecast(chance: Random) -> Weather:
@@ -55,4 +90,37 @@ def forecast(chance: Random) -> Weather:
         zombie=chance.random(),
         slow_verb=SLOW_VERBS[int(chance.random() * len(SLOW_VERBS))],
         slow_ms=int(10_000 * chance.random() ** 2),
+        mangled=some(0.4),
+        laggard=some(0.15),
+        clock_ms=int(200 * 100 ** max(0.0, chance.random() * 2 - 1)),
     )
+
+
+def parse_weather(text: str) -> dict[str, Any]:
+    """The tweaks in "crash=0 stall=0.04 slow_verb=stripes", by field.
+
+    Raises ValueError, which names the bad field.
+    """
+    known = {field.name: field.type for field in fields(Weather)}
+    tweaks: dict[str, Any] = {}
+    for part in text.replace(",", " ").split():
+        name, _, given = part.partition("=")
+        if name not in known:
+            raise ValueError(f"weather has no field {name!r}; it has {', '.join(known)}")
+        try:
+            tweaks[name] = {"int": int, "float": float, "str": str}[str(known[name])](given)
+        except ValueError:
+            raise ValueError(f"weather field {name}: {given!r} is no {known[name]}") from None
+        if name in RISKS and not 0 <= tweaks[name] <= 1:
+            raise ValueError(f"weather field {name}: {given} is no chance, 0 to 1")
+        if known[name] == "int" and tweaks[name] < 0:
+            raise ValueError(f"weather field {name}: {given} ms is negative")
+        if name == "slow_verb" and given and given not in SLOW_VERBS:
+            verbs = ", ".join(dict.fromkeys(SLOW_VERBS))
+            raise ValueError(f"weather field slow_verb: {given!r} is none of {verbs}")
+    return tweaks
+
+
+def weather_text(tweaks: Mapping[str, Any]) -> str:
+    """The text that `parse_weather` reads as these tweaks."""
+    return " ".join(f"{name}={given}" for name, given in tweaks.items())

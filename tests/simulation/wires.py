@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from random import Random
@@ -9,15 +10,18 @@ from typing import Any, TypeVar
 
 from tallyroll.errors import StoreError, TallyrollError, Throttled, Unknown
 from tallyroll.memory import MemoryStore
-from tallyroll.ports import Answer, Backlog, Element, Outcome, Queue, Rejection, Totals, Verdict
-from tallyroll.ports import Total as SealedTotal
+from tallyroll.ports import Answer, Backlog, Element, Item, Outcome, Queue, Rejection, Verdict
 from tallyroll.records import Increment, Record
 from tallyroll.specs import Spec
+from tallyroll.totals import PeriodTotal, Totals
+from tallyroll.totals import Total as SealedTotal
 from tests.simulation.world import Group, World
 
 T = TypeVar("T")
 FINE = Element(Answer.FINE)
 POISON = "poison"
+EXPORT_DIR = "/AWSDynamoDB/"
+LAGGARD_MS_MAX = 900_000
 ECLIPSE_MS = 60_000  # wrong counts stay wrong for a while
 
 
@@ -131,6 +135,26 @@ class StoreWire(Wire):
         for number in range(1, spec.gates + 1):
             self._gate("shut_gate", self._port.shut_gate, spec, number)
 
+    def scan(self, table: str, segment: int, segments: int) -> Iterator[list[Item]]:
+        """A segment's pages; one that comes out wrong lacks a page, has one twice or another's."""
+        pages: Iterator[list[Item]] = self._call(
+            "scan", lambda: self._port.scan(table, segment, segments)
+        )
+        if not self._world.roll(self._world.weather.mangled):
+            yield from pages
+            return
+        kind = self._world.random.random()
+        if kind < 0.3:
+            others = self._port.tables()
+            table = others[int(self._world.random.random() * len(others))]
+            yield from self._port.scan(table, segment, segments)
+            return
+        for page in pages:
+            cut = int(self._world.random.random() * len(page))
+            yield page[:cut] if kind < 0.6 else page[:cut] + page[cut + 1 :]
+            if kind > 0.8:
+                yield page
+
     def _gate(self, verb: str, act: Callable[[Spec, int], None], spec: Spec, number: int) -> None:
         self._call(f"{verb} {spec.window[9:15]}.{number}", lambda: act(spec, number))
 
@@ -144,6 +168,14 @@ class TotalsWire(Wire):
         """Put one by one."""
         for total in totals:
             self._put_one(total)
+
+    def roll(self, totals: Sequence[PeriodTotal]) -> None:
+        """Put sums of days and months one by one."""
+        for total in totals:
+            self._roll_one(total)
+
+    def _roll_one(self, total: PeriodTotal) -> None:
+        self._call(f"roll {total.key} {total.period}={total.n}", lambda: self._port.roll([total]))
 
     def _put_one(self, total: SealedTotal) -> None:
         self._call(
@@ -187,14 +219,71 @@ class QueueWire(Wire):
 
 
 class BucketWire(Wire):
-    """The bucket; a stream may break off, a listing may fail."""
+    """The bucket; a stream may break off, a listing may fail, an object may come out mangled."""
 
     name: str
+
+    def put_once(self, key: str, body: bytes) -> bytes:
+        """Write an object unless one stands: perhaps much later, perhaps another one, or none."""
+        mangled = self._mangled(key, body)
+        if mangled is None:
+            return body
+        stands: bytes = self._call(
+            f"put_once {_name(key)}", lambda: self._port.put_once(key, mangled)
+        )
+        return body if stands == mangled else stands
+
+    def put_part(self, key: str, upload: str, number: int, body: bytes) -> str:
+        """Write a part of a data file, perhaps another one."""
+        mangled = self._mangled(key, body) or b""
+        receipt: str = self._call(
+            f"put_part {_name(key)}", lambda: self._port.put_part(key, upload, number, mangled)
+        )
+        return receipt
+
+    def complete_upload(self, key: str, upload: str, receipts: Sequence[str]) -> None:
+        """Make an object of its parts, or none."""
+        if self._mangled(key, b".") is None:
+            self._port.abort_upload(key, upload)
+            return
+        self._call(
+            f"complete_upload {_name(key)}",
+            lambda: self._port.complete_upload(key, upload, receipts),
+        )
+
+    def _mangled(self, key: str, body: bytes) -> bytes | None:
+        world = self._world
+        if EXPORT_DIR not in key:
+            return body
+        if world.roll(world.weather.laggard):
+            world.current.stalled = True
+            world.pause(60_000 + world.random.random() ** 2 * LAGGARD_MS_MAX)
+            world.current.stalled = False
+        return _mangled(key, body, world.random) if world.roll(world.weather.mangled) else body
 
     def list(self, prefix: str) -> Iterable[str]:
         """The keys under a prefix."""
         keys: Iterable[str] = self._call("list", lambda: self._port.list(prefix))
         return keys
+
+
+def _name(key: str) -> str:
+    return key.rpartition("/")[2]
+
+
+def _mangled(key: str, body: bytes, chance: Random) -> bytes | None:
+    """What stands in the bucket instead: nothing, half of it, another byte, or a wrong count."""
+    kind, at = chance.random(), int(chance.random() * len(body))
+    if kind < 0.2:
+        return None
+    if kind < 0.4 or key.endswith(".gz"):
+        return body[:at] + (b"" if kind < 0.7 else bytes([body[at] ^ 1]) + body[at + 1 :])
+    if key.endswith("manifest-files.json"):
+        lines = body.splitlines(keepends=True)
+        return b"".join(lines[:-1] if kind < 0.7 else [*lines, *lines[-1:]])
+    summary = json.loads(body)
+    summary["itemCount"] += int(chance.random() * 4) - 2
+    return json.dumps(summary).encode()
 
 
 def is_expected(error: Exception | None) -> bool:

@@ -1,9 +1,13 @@
-"""A world of one thread: virtual time, one seeded source of chance, tasks as greenlets.
+"""A world of one thread: virtual time, seeded chance, tasks as greenlets.
 
 A task runs until it pauses; the world then goes on with whichever is due next. Tasks of one group
-(an invocation and its jobs) crash together. The same seed gives the same trace in every process:
-nothing here or in what runs here may depend on the order of a set, on `hash()`, on real time or
-on `id()`.
+(an invocation and its jobs) crash together. The same seed gives the same trace in every process
+and Python version: nothing here or in what runs here may depend on the order of a set, on
+`hash()`, on real time, on `id()`, or on more of `random` than `random()` and `getrandbits()`.
+
+Every task draws from a stream of its own, seeded by its place in the tree of tasks: by the task
+that started it and its number among the tasks of that one. So a fault that is left out changes what
+follows from it, and little else: above all, not what the producers send.
 """
 
 from __future__ import annotations
@@ -12,15 +16,19 @@ import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from math import inf
 from random import Random
 from typing import TypeVar
 
 from greenlet import getcurrent, greenlet
 
 from tallyroll.suffixes import Chance
-from tests.simulation.weather import CALM
+from tests.simulation.weather import CALM, LETTER, Risk
 
 T = TypeVar("T")
+RANDOM_BITS = 53  # of which `random()` makes a float
+NAME_MASK = 0xFFFFFF
+OUT_OF_BOUNDS = "nothing was found within bounds"
 
 
 class Crashed(BaseException):
@@ -47,6 +55,7 @@ class Task:
 
     name: str
     group: Group
+    root: int
     body: greenlet | None = None
     wake: int = 0
     done: bool = False
@@ -54,25 +63,79 @@ class Task:
     awaiting: int = 0
     waiter: Task | None = None
     stalled: bool = False
+    spawned: int = 0
+    random: Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.random = Random(self.root)
+
+
+def _root(root: int, number: int) -> int:
+    """The seed of one root's task of that number, by a step of Knuth's MMIX generator."""
+    return ((root + number) * 6_364_136_223_846_793_005 + 1_442_695_040_888_963_407) % 2**64
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What struck, by chance; its name is that of the random number which let it strike."""
+
+    name: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What may happen in a run that shall shrink another: letters and faults of these names, or all
+    if there are none; and until when, ms after the start.
+    """
+
+    letters: frozenset[str] | None = None
+    faults: frozenset[str] | None = None
+    until_ms: float = inf
+
+    def allow(self, fault: Fault) -> bool:
+        """Whether it may strike."""
+        names = self.letters if fault.kind == LETTER.kind else self.faults
+        return names is None or fault.name in names
+
+
+UNBOUND = Bounds()
+
+
+class Streams:
+    """The chance of whichever task runs."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def random(self) -> float:
+        """A float in [0, 1)."""
+        return self._world.random.random()
+
+    def getrandbits(self, k: int, /) -> int:
+        """An integer of k random bits."""
+        return self._world.random.getrandbits(k)
 
 
 class World:
     """The scheduler; `weather` may be changed at any time."""
 
-    def __init__(self, seed: int, start_ms: int) -> None:
+    def __init__(self, seed: int, start_ms: int, bounds: Bounds = UNBOUND) -> None:
         self.seed = seed
-        self.random = Random(seed)
         self.now = start_ms
         self.start = start_ms
         self.weather = CALM
-        self.trace: list[str] = []
+        self.faults: list[Fault] = []
         self.violation: Violation | None = None
         self.steps = 0
-        self._digest = blake2b(digest_size=8)
+        self._bounds = bounds
+        self._notes: list[tuple[int, str, str]] = []
         self._due: list[tuple[int, int, int, Task]] = []
         self._numbers = 0
         self._doomed: list[Group] = []
         self._tasks: list[Task] = []
+        self._random = Random(seed)
+        self._spawned = 0
         self._current: Task | None = None
         self._hub = getcurrent()
 
@@ -83,16 +146,23 @@ class World:
         return self._current
 
     @property
+    def random(self) -> Random:
+        """The stream of chance of the task that runs, or of the world itself."""
+        return self._current.random if self._current else self._random
+
+    @property
+    def trace(self) -> list[str]:
+        """What happened, a line each: seconds, task, what."""
+        return [f"{(at - self.start) / 1000:9.3f} {who}: {text}" for at, who, text in self._notes]
+
+    @property
     def trace_hash(self) -> str:
         """A digest of the whole trace so far."""
-        return self._digest.hexdigest()
+        return blake2b("\n".join(self.trace).encode(), digest_size=8).hexdigest()
 
     def note(self, text: str) -> None:
         """Add a line to the trace."""
-        who = self._current.name if self._current else "world"
-        line = f"{(self.now - self.start) / 1000:9.3f} {who}: {text}"
-        self.trace.append(line)
-        self._digest.update(line.encode() + b"\n")
+        self._notes.append((self.now, self._current.name if self._current else "world", text))
 
     def fail(self, finding: str) -> None:
         """End the simulation: an invariant does not hold."""
@@ -100,13 +170,36 @@ class World:
         self.violation = self.violation or Violation(finding)
         raise self.violation
 
-    def roll(self, chance: float) -> bool:
-        """Whether something of this chance happens now."""
-        return chance > 0 and self.random.random() < chance
+    def roll(self, chance: float, drawn: float | None = None) -> bool:
+        """Whether something of this chance happens now; a risk that strikes is named and noted.
+
+        Draws whatever the chance is, so that another one does not shift what is drawn later; give
+        a number in [0, 1) that was `drawn` already for a fault that lasts.
+        """
+        if drawn is None:
+            drawn = self.random.random()
+        if drawn >= chance:
+            return False
+        return not isinstance(chance, Risk) or self._strikes(chance.kind, drawn)
+
+    def _strikes(self, kind: str, drawn: float) -> bool:
+        fault = Fault(f"{int(drawn * 2**RANDOM_BITS) & NAME_MASK:06x}", kind)
+        if not self._bounds.allow(fault):
+            return False
+        self.faults.append(fault)
+        self.note(f"{kind} #{fault.name}")
+        return True
 
     def spawn(self, name: str, body: Callable[[], object], group: Group) -> Task:
         """Start a task of a group at the present moment, after whoever runs has paused."""
-        task = Task(name, group)
+        parent = self._current
+        if parent:
+            parent.spawned += 1
+            number, root = parent.spawned, parent.root
+        else:
+            self._spawned += 1
+            number, root = self._spawned, self.seed
+        task = Task(name, group, _root(root, number))
         task.body = greenlet(lambda: self._live(task, body), self._hub)
         group.tasks.append(task)
         self._tasks.append(task)
@@ -124,14 +217,15 @@ class World:
     def step(self, verb: str = "") -> None:
         """A switch point, of a port's verb: some latency, and perhaps a stall or a crash."""
         task, weather = self.current, self.weather
+        draw = task.random.random
         self.steps += 1
         slow_ms = weather.slow_ms if verb and verb == weather.slow_verb else 0
-        delay = 1 + int(self.random.random() * (weather.latency_ms + slow_ms))
+        delay = 1 + int(draw() * (weather.latency_ms + slow_ms))
         if task.group.mortal:
-            if self.roll(weather.crash):
+            if self.roll(weather.crash, draw()):
                 self.crash()
-            if self.roll(weather.stall):
-                delay += int(self.random.random() ** 2 * weather.stall_ms_max)
+            if self.roll(weather.stall, draw()):
+                delay += int(draw() ** 2 * weather.stall_ms_max)
                 self.note(f"stalls for {delay / 1000:.0f} s")
                 task.stalled = True
         self.pause(delay)
@@ -179,6 +273,8 @@ class World:
             if task.done or wake != task.wake:
                 continue
             self.now = max(self.now, at)
+            if self.now - self.start > self._bounds.until_ms:
+                raise Violation(OUT_OF_BOUNDS)
             self._resume(task)
             while self._doomed:
                 self._bury(self._doomed.pop(0))
@@ -214,6 +310,10 @@ class World:
             pass
         except Exception as error:  # noqa: BLE001 (whoever joins the task judges it)
             task.error = error
+            if not task.waiter and not task.group.mortal:
+                finding = f"{task.name} raised {error!r}"
+                self.note(f"VIOLATION {finding}")
+                self.violation = self.violation or Violation(finding)
         self._ended(task)
 
     def _ended(self, task: Task) -> None:
@@ -244,7 +344,7 @@ class SimEffects:
     def __init__(self, world: World, skew_ms: int = 0) -> None:
         self._world = world
         self._skew_ms = skew_ms
-        self.chance: Chance = world.random
+        self.chance: Chance = Streams(world)
 
     def now(self) -> int:
         """The machine's clock in ms."""

@@ -12,12 +12,20 @@ from typing import Any
 
 from tallyroll.cleanup import Cleanup
 from tallyroll.counting import Aggregator
-from tallyroll.memory import MemoryBucket, MemoryCatalog, MemoryQueue, MemoryStore, MemoryTotals
-from tallyroll.ports import Outcome, Rejection, Status, T, Window
+from tallyroll.memory import (
+    MemoryBucket,
+    MemoryCatalog,
+    MemoryExports,
+    MemoryQueue,
+    MemoryStore,
+    MemoryTotals,
+)
+from tallyroll.ports import Outcome, Rejection, T
 from tallyroll.records import Increment, Message, Record
 from tallyroll.roller import Roller
 from tallyroll.settings import Settings
 from tallyroll.specs import Spec
+from tallyroll.states import Status, Window
 from tallyroll.suffixes import Chance
 from tallyroll.windows import window_id, window_start
 from tallyroll.writer import Report, Writer
@@ -116,6 +124,7 @@ class Pipeline:
         self.queue = PickyQueue(self.effects)
         self.queue.delays = []
         self.bucket = MemoryBucket()
+        self.exports = MemoryExports(self.effects, self.store, self.bucket)
         self._numbers = count(1)
 
     def writer(self) -> Writer:
@@ -126,7 +135,7 @@ class Pipeline:
         return Roller(self.settings, *ports)
 
     def cleanup(self) -> Cleanup:
-        ports = (self.store, self.catalog, self.totals, self.bucket, self.effects)
+        ports = (self.store, self.catalog, self.totals, self.bucket, self.effects, self.exports)
         return Cleanup(self.settings, *ports)
 
     def aggregator(self) -> Aggregator:

@@ -7,19 +7,21 @@ import pytest
 
 from tallyroll.archive import (
     DataFile,
-    DataFileWriter,
-    is_complete,
+    Place,
+    find_summary,
+    parse_prefix,
     prefix_of,
     proof_key,
-    put_manifests,
+    read_files,
     read_items,
-    read_manifests,
+    read_summary,
     summary_key,
 )
 from tallyroll.errors import ProofMismatch
 from tallyroll.items import jsonable, record_item
 from tallyroll.memory import MemoryBucket
 from tallyroll.ports import Item
+from tests.unit.archives import put_file, put_manifests
 from tests.unit.pipeline import NOW, WINDOW, record_with
 
 PREFIX = prefix_of("votes", WINDOW, "a1")
@@ -27,16 +29,23 @@ ITEMS = [jsonable(record_item(record_with(f"e{n}", "ü"))) for n in range(500)]
 
 
 def written(items: list[Item] = ITEMS) -> tuple[MemoryBucket, DataFile]:
-    bucket, writer = MemoryBucket("archive"), DataFileWriter()
-    for item in items:
-        writer.add(item)
-    file = writer.put(bucket, PREFIX, "000-0000")
+    bucket = MemoryBucket("archive")
+    file = put_file(bucket, PREFIX, "000-0000", items)
     put_manifests(bucket, PREFIX, "votes-table", [file], NOW)
     return bucket, file
 
 
+def fault(line: int | None, what: str) -> None:
+    raise ProofMismatch([f"line {line}: {what}"])
+
+
 def read(bucket: MemoryBucket, file: DataFile) -> list[Item]:
-    return list(read_items(bucket, file))
+    return [item for _, item in read_items(bucket, file, fault)]
+
+
+def read_manifests(bucket: MemoryBucket, prefix: str) -> tuple[int, list[DataFile]]:
+    summary = read_summary(bucket, prefix)
+    return summary.items, read_files(bucket, summary)
 
 
 def test_the_layout_is_that_of_the_native_export() -> None:
@@ -82,15 +91,15 @@ def test_a_last_line_without_an_end_is_read_too() -> None:
     bucket.put(file.key, gzip.compress(json.dumps({"Item": ITEMS[0]}).encode()))
     found: list[Item] = []
     with pytest.raises(ProofMismatch, match="1 items, the manifest says 500"):
-        found.extend(read_items(bucket, file))
+        found.extend(item for _, item in read_items(bucket, file, fault))
     assert found == ITEMS[:1]
 
 
 def test_an_attempt_is_complete_when_its_summary_stands() -> None:
     bucket, _ = written()
-    assert is_complete(bucket, PREFIX)
-    assert not is_complete(bucket, PREFIX[:-1])
-    assert not is_complete(MemoryBucket(), PREFIX)
+    assert find_summary(PREFIX, bucket.list("")) == summary_key(PREFIX)
+    assert find_summary(PREFIX[:-1], bucket.list("")) is None
+    assert find_summary(PREFIX, []) is None
 
 
 # --- whatever was damaged is found
@@ -157,22 +166,46 @@ def test_missing_manifests() -> None:
         read_manifests(bucket, PREFIX)
 
 
+SUMMARY: dict[str, object] = {
+    "manifestFilesS3Key": "files",
+    "itemCount": 0,
+    "tableName": "votes-table",
+    "exportTime": "2026-11-20T08:30:00.000Z",
+}
+
+
 @pytest.mark.parametrize(
-    ("summary", "files"),
+    "summary",
     [
-        (b"", b""),
-        (b"[]", b""),
-        (b"{}", b""),
-        (b'{"manifestFilesS3Key": "files"}', b""),
-        (b'{"manifestFilesS3Key": "files", "itemCount": null}', b""),
-        (b'{"manifestFilesS3Key": "files", "itemCount": 0}', b"{}"),
-        (b'{"manifestFilesS3Key": "files", "itemCount": 0}', b"[]"),
-        (b'{"manifestFilesS3Key": "files", "itemCount": 0}', b"\xff"),
+        b"",
+        b"\xff",
+        b"[]",
+        b"7",
+        *(json.dumps({**SUMMARY, "itemCount": items}).encode() for items in (None, "many", "")),
+        *(
+            json.dumps({name: SUMMARY[name] for name in SUMMARY if name != lost}).encode()
+            for lost in SUMMARY
+        ),
     ],
 )
-def test_malformed_manifests(summary: bytes, files: bytes) -> None:
+def test_a_malformed_summary(summary: bytes) -> None:
     bucket = MemoryBucket()
     bucket.put(summary_key(PREFIX), summary)
-    bucket.put("files", files)
-    with pytest.raises(ProofMismatch, match="manifest malformed"):
+    bucket.put("files", b"")
+    with pytest.raises(ProofMismatch, match=r"manifest malformed: .*manifest-summary\.json"):
         read_manifests(bucket, PREFIX)
+
+
+@pytest.mark.parametrize("files", [b"{}", b"[]", b"\xff", b"7", b'{"itemCount": 1}', b"null"])
+def test_a_malformed_list_of_files(files: bytes) -> None:
+    bucket = MemoryBucket()
+    bucket.put(summary_key(PREFIX), json.dumps(SUMMARY).encode())
+    bucket.put("files", files)
+    with pytest.raises(ProofMismatch, match="manifest malformed: files: "):
+        read_manifests(bucket, PREFIX)
+
+
+def test_a_prefix_says_whose_archive_it_is() -> None:
+    assert parse_prefix(PREFIX) == Place("votes", WINDOW, "a1")
+    for other in (f"{PREFIX}/proof.json", PREFIX[:-3], "archive/votes", "", f"x/{PREFIX}"):
+        assert parse_prefix(other) is None

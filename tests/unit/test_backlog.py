@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tallyroll.ports import Status
+from tallyroll.states import Status
 from tallyroll.writer import Report, Writer
 from tests.unit.pipeline import HOUR, MINUTE, START, TIME_LEFT, Pipeline, hour, opened
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from tallyroll.caches import CachedCatalog
 from tallyroll.limits import SPECS_CACHED_MAX
 from tallyroll.memory import MemoryCatalog
-from tallyroll.ports import Calendar
 from tallyroll.specs import Spec
+from tallyroll.states import Calendar
 from tallyroll.windows import Grid, WindowId
 from tests.unit.pipeline import SECOND, START, StillEffects, hour, spec_of
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
+from tallyroll import sealing
 from tallyroll.errors import Unknown
 from tallyroll.lifecycle import Step
-from tallyroll.ports import Status
+from tallyroll.states import Status
 from tallyroll.steps import Rolled
+from tallyroll.totals import Total
 from tests.unit.pipeline import (
     HOUR,
     MINUTE,
@@ -145,3 +148,46 @@ def test_empty_counts_are_each_windows_own() -> None:
     assert pipeline.effects.now() > pipeline.spec(hour(7)).accept_until
     roller.run(TIME_LEFT)
     assert pipeline.state(hour(7)).status is Status.OPEN
+
+
+def test_a_window_of_many_keys_is_sealed_over_several_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sealing, "STRIPES_PER_SLICE", 2)
+    pipeline = opened()
+    pipeline.write(*({"id": f"e{n}", "key": f"k{n}", "ts": NOW} for n in range(9)))
+    pipeline.move(Status.CLOSING)
+    put = pipeline.totals.put
+
+    def slow(totals: Sequence[Total]) -> None:
+        put(totals)
+        pipeline.effects.pass_by(TIME_LEFT)
+
+    monkeypatch.setattr(pipeline.totals, "put", slow)
+    rolled, runs = run(pipeline), 1
+    while pipeline.state().status is Status.CLOSING:
+        assert (rolled.problems, rolled.states["closing"]) == ([], 1)
+        assert rolled.stuck_since == pipeline.state().times["sealing"] > NOW
+        rolled, runs = run(pipeline), runs + 1
+    assert runs == 6
+    window = pipeline.state()
+    assert (window.keys, window.events, window.sealing) == (9, 9, None)
+    assert (window.peak, window.listed) == (1, 16)
+    assert len(pipeline.totals.listed()) == 9
+    assert rolled.stuck_since is None
+
+
+def test_since_when_a_window_cannot_be_sealed(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = opened()
+    assert run(pipeline).stuck_since is None
+    pipeline.move(Status.CLOSING)
+
+    def fails(*_: object) -> object:
+        raise Unknown("no answer")
+
+    monkeypatch.setattr(pipeline.store, "stripes", fails)
+    for _ in range(3):
+        rolled = run(pipeline)
+        assert rolled.stuck_since == NOW
+        assert any("no answer" in problem for problem in rolled.problems)
+        pipeline.effects.pass_by(MINUTE)

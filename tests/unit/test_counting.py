@@ -8,8 +8,9 @@ import pytest
 
 from tallyroll.counting import Count
 from tallyroll.errors import Missing, Throttled, UsageError
-from tallyroll.ports import Status, Tally
+from tallyroll.ports import Tally
 from tallyroll.specs import Spec
+from tallyroll.states import Status
 from tests.unit.pipeline import (
     HOUR,
     MINUTE,

@@ -14,9 +14,9 @@ from tallyroll.items import (
     parse_item,
     record_item,
     tally_key,
-    write_units,
 )
 from tallyroll.ports import Item, Tally
+from tallyroll.records import write_units
 from tests.unit.pipeline import record_with, spec_of
 
 RECORD = record_with("e.1#2", "a.7", n=3, amount=-2_500_000, data=b'{"a":1}', format="json")

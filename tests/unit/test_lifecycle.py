@@ -7,7 +7,11 @@ import pytest
 
 from tallyroll.lifecycle import (
     AGES_LOOKED_BACK,
+    CHECKED,
+    COOLED,
+    RECOVERABLE,
     SHUT,
+    TRIED,
     Facts,
     Step,
     drained,
@@ -15,12 +19,16 @@ from tallyroll.lifecycle import (
     next_step,
     to_make,
 )
-from tallyroll.ports import Backlog, Calendar, Status, TableStatus, Window
+from tallyroll.ports import Backlog, TableStatus
 from tallyroll.settings import Settings
+from tallyroll.states import Calendar, Status, Window
 from tallyroll.windows import Grid
 from tests.unit.pipeline import HOUR, MINUTE, NOW, SECOND, SMALL, START, WINDOW, hour
 
 SETTINGS = Settings()
+PROVISIONED = replace(
+    SETTINGS, provisioned={"write": 900, "read": 300, "cold_write": 1, "cold_read": 50}
+)
 ACCEPT_UNTIL = START + 2 * HOUR
 LEAD = SETTINGS.freeze_lead_ms
 RETENTION = SETTINGS.retention_ms
@@ -37,10 +45,15 @@ def window(status: Status, accept_until: int | None = None, problem: str | None 
         START,
         START + HOUR,
         status,
-        times=dict.fromkeys(Status, ENTERED),
+        times=dict.fromkeys([*Status, CHECKED, RECOVERABLE], ENTERED),
         accept_until=accept_until,
         problem=problem,
     )
+
+
+def unrecoverable(status: Status) -> Window:
+    times = dict.fromkeys([*Status, CHECKED], ENTERED)
+    return replace(window(status, ACCEPT_UNTIL), times=times)
 
 
 def due(state: Window, now: int, facts: Facts = Facts()) -> Step | None:  # noqa: B008 - frozen
@@ -49,8 +62,13 @@ def due(state: Window, now: int, facts: Facts = Facts()) -> Step | None:  # noqa
 
 CREATING = window(Status.CREATING)
 OPEN = window(Status.OPEN, ACCEPT_UNTIL)
-EXPORTING = window(Status.EXPORTING)
-SHUT_UP = replace(window(Status.CLOSING), times={Status.CLOSING: ENTERED, SHUT: ENTERED})
+EXPORTING = replace(
+    window(Status.EXPORTING), times={**dict.fromkeys(Status, ENTERED), TRIED: ENTERED}
+)
+DAMAGED = replace(EXPORTING, problem="gates")
+TAKEN = replace(EXPORTING, busy_until=ENTERED + MINUTE, noted=3)
+SHUT_UP = replace(window(Status.CLOSING), times={**window(Status.CLOSING).times, SHUT: ENTERED})
+NEW = replace(CREATING, times={Status.CREATING: ENTERED})
 TABLE = [
     # creating: a table first, and the spec no earlier than the lead
     *((CREATING, START - 9 * HOUR, Facts(table=None), step) for step in [Step.MAKE_TABLE]),
@@ -59,6 +77,21 @@ TABLE = [
     (CREATING, START - LEAD - 1, Facts(table=TableStatus.ACTIVE), None),
     (CREATING, START - LEAD, Facts(table=TableStatus.ACTIVE), Step.OPEN),
     (CREATING, START - LEAD, Facts(table=TableStatus.UPDATING), Step.OPEN),
+    # ... that is found to be ours, and gets what it needs besides if the window need not open yet
+    (NEW, START - LEAD, Facts(table=TableStatus.ACTIVE), Step.CHECK_TABLE),
+    (NEW, START - LEAD, Facts(table=TableStatus.CREATING), None),
+    (unrecoverable(Status.CREATING), START - LEAD, Facts(table=TableStatus.ACTIVE), Step.OPEN),
+    (
+        unrecoverable(Status.CREATING),
+        START - LEAD - 1,
+        Facts(table=TableStatus.ACTIVE),
+        Step.RECOVER,
+    ),
+    (unrecoverable(Status.CREATING), START - LEAD - 1, Facts(table=TableStatus.UPDATING), None),
+    (unrecoverable(Status.OPEN), ACCEPT_UNTIL + 1, Facts(drained=True), Step.CLOSE),
+    (unrecoverable(Status.OPEN), START, Facts(), Step.RECOVER),
+    (unrecoverable(Status.SEALED), ENTERED, Facts(), Step.RECOVER),
+    (unrecoverable(Status.EXPORTING), ENTERED, Facts(), Step.COPY),
     # open: over, accepting nothing more, and drained
     (OPEN, START + HOUR, Facts(drained=True), None),
     (OPEN, ACCEPT_UNTIL, Facts(drained=True), None),
@@ -74,16 +107,25 @@ TABLE = [
     # sealed: until it is cold
     (window(Status.SEALED), ENTERED + RETENTION - 1, Facts(), None),
     (window(Status.SEALED), ENTERED + RETENTION, Facts(), Step.EXPORT),
-    # exporting: proven if the manifest is there and held; else a new attempt after the lease
+    # exporting: copied, and proven once the manifest is there; by one run at a time
+    (EXPORTING, ENTERED, Facts(), Step.COPY),
     (EXPORTING, ENTERED, Facts(exported=True), Step.PROVE),
-    (EXPORTING, ENTERED + LEASE, Facts(exported=True), Step.PROVE),
-    (EXPORTING, ENTERED + LEASE - 1, Facts(), None),
+    (TAKEN, ENTERED + MINUTE - 1, Facts(), None),
+    (TAKEN, ENTERED + MINUTE - 1, Facts(held=True), Step.COPY),
+    (TAKEN, ENTERED + MINUTE - 1, Facts(held=True, exported=True), Step.PROVE),
+    (TAKEN, ENTERED + MINUTE, Facts(), Step.COPY),
+    # ... anew if runs did not get on with it for the lease, or found it damaged
+    (EXPORTING, ENTERED + LEASE - 1, Facts(), Step.COPY),
     (EXPORTING, ENTERED + LEASE, Facts(), Step.EXPORT),
-    (window(Status.EXPORTING, problem="gates"), ENTERED, Facts(exported=True), None),
-    (window(Status.EXPORTING, problem="gates"), ENTERED + LEASE, Facts(exported=True), Step.EXPORT),
+    (EXPORTING, ENTERED + LEASE, Facts(exported=True), Step.EXPORT),
+    (window(Status.EXPORTING), ENTERED + 1000 * LEASE, Facts(), Step.COPY),
+    (TAKEN, ENTERED + LEASE, Facts(noted=3), Step.EXPORT),
+    (TAKEN, ENTERED + LEASE, Facts(noted=4), Step.COPY),
+    (DAMAGED, ENTERED, Facts(exported=True), None),
+    (DAMAGED, ENTERED + LEASE, Facts(exported=True, noted=9), Step.EXPORT),
     # ... which doubles with each attempt, up to a bound
     (replace(EXPORTING, attempts=1), ENTERED + LEASE, Facts(), Step.EXPORT),
-    (replace(EXPORTING, attempts=3), ENTERED + 4 * LEASE - 1, Facts(), None),
+    (replace(EXPORTING, attempts=3), ENTERED + 4 * LEASE - 1, Facts(), Step.COPY),
     (replace(EXPORTING, attempts=3), ENTERED + 4 * LEASE, Facts(), Step.EXPORT),
     (replace(EXPORTING, attempts=99), ENTERED + 128 * LEASE, Facts(), Step.EXPORT),
     # the end
@@ -98,17 +140,32 @@ TABLE = [
 ]
 
 
+def test_point_in_time_recovery_is_a_setting() -> None:
+    without = replace(SETTINGS, point_in_time_recovery=False)
+    assert next_step(unrecoverable(Status.OPEN), Facts(), START, without) is None
+
+
+def test_a_provisioned_table_is_cooled_once_when_its_window_is_sealed() -> None:
+    settings, sealed = PROVISIONED, window(Status.SEALED)
+    assert next_step(window(Status.CLOSING), Facts(), ENTERED, settings) is Step.SHUT
+    assert next_step(sealed, Facts(), ENTERED, settings) is Step.COOL
+    assert next_step(sealed, Facts(), ENTERED + RETENTION, settings) is Step.EXPORT
+    cooled = replace(sealed, times={**sealed.times, COOLED: ENTERED})
+    assert next_step(cooled, Facts(), ENTERED, settings) is None
+    assert next_step(sealed, Facts(), ENTERED, SETTINGS) is None
+
+
 @pytest.mark.parametrize(("state", "now", "facts", "step"), TABLE)
 def test_the_step_that_is_due(state: Window, now: int, facts: Facts, step: Step | None) -> None:
     assert due(state, now, facts) is step
 
 
 ALLOWED = {
-    Status.CREATING: {None, Step.MAKE_TABLE, Step.OPEN},
-    Status.OPEN: {None, Step.CLOSE},
-    Status.CLOSING: {None, Step.SHUT, Step.SEAL},
-    Status.SEALED: {None, Step.EXPORT},
-    Status.EXPORTING: {None, Step.EXPORT, Step.PROVE},
+    Status.CREATING: {None, Step.MAKE_TABLE, Step.CHECK_TABLE, Step.RECOVER, Step.OPEN},
+    Status.OPEN: {None, Step.RECOVER, Step.CLOSE},
+    Status.CLOSING: {None, Step.RECOVER, Step.SHUT, Step.SEAL},
+    Status.SEALED: {None, Step.RECOVER, Step.COOL, Step.EXPORT},
+    Status.EXPORTING: {None, Step.EXPORT, Step.COPY, Step.PROVE},
     Status.PROVEN: {Step.DROP},
     Status.DROPPING: {None, Step.DELETE, Step.FINISH},
     Status.DROPPED: {None},
@@ -124,12 +181,19 @@ def test_every_state_takes_its_own_steps_and_no_others_whatever_the_facts() -> N
         ENTERED + LEASE,
         ENTERED + RETENTION,
     )
+    begun: dict[str, int] = dict.fromkeys(Status, ENTERED)
     for status, table, now in product(Status, TABLES, times):
         for is_drained, exported, problem in product((False, True), (False, True), (None, "x")):
             facts = Facts(table, is_drained, exported)
             state = window(status, ACCEPT_UNTIL, problem)
             taken[status].add(due(state, now, facts))
-            taken[status].add(due(replace(state, times={**state.times, SHUT: START}), now, facts))
+            for time in (SHUT, TRIED):
+                changed = replace(state, times={**state.times, time: START})
+                taken[status].add(due(changed, now, facts))
+            bare = unrecoverable(status)
+            shut_up = replace(bare, times={**bare.times, SHUT: ENTERED})
+            for fresh in (state, replace(state, times=begun), bare, shut_up):
+                taken[status].add(next_step(fresh, facts, now, PROVISIONED))
     assert taken == ALLOWED
     assert {step for steps in taken.values() for step in steps if step} == set(Step)
 

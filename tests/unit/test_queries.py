@@ -5,8 +5,7 @@ import json
 import pytest
 
 from tallyroll.counting import Count, WindowCount
-from tallyroll.errors import SettingsError, Throttled, UsageError
-from tallyroll.ports import Status
+from tallyroll.errors import Absent, Archived, SettingsError, Throttled, UsageError
 from tallyroll.queries import (
     CounterQuery,
     answer_counter,
@@ -14,6 +13,7 @@ from tallyroll.queries import (
     counter_json,
     counter_query,
 )
+from tallyroll.states import Status
 from tests.unit.pipeline import HOUR, NOW, START, TIME_LEFT, WINDOW, opened
 
 
@@ -40,7 +40,7 @@ def test_parameters(parameters: dict[str, str], query: CounterQuery) -> None:
         ({"key": ""}, "key ''"),
         ({"key": "~t.1"}, "reserved"),
         ({"key": "k" * 513}, "513 bytes"),
-        ({"key": "k", "From": "1"}, "parameter 'From': known are key, since, until, consistent"),
+        ({"key": "k", "From": "1"}, "'From': known are key, since, until, consistent, windows"),
         ({"key": "k", "since": "yesterday"}, "time 'yesterday'"),
         ({"key": "k", "until": "-1"}, "time '-1'"),
         ({"key": "k", "consistent": "yes"}, "consistent 'yes': must be true or false"),
@@ -87,7 +87,13 @@ class NotFoundError(Exception):
         (UsageError("key ''"), 400, "key ''"),
         (SettingsError("SHARDS"), 400, "SHARDS"),
         (Throttled("a table's name"), 503, "a read failed: try again"),
-        (NotFoundError(), 404, "known is GET /v1/counters?key=..."),
+        (NotFoundError(), 404, "known are GET /v1/counters, /v1/event, /v1/events, /v1/top"),
+        (Absent("there is no window w"), 404, "there is no window w"),
+        (
+            Archived("w", "archive/x/w/1"),
+            410,
+            "window w was dropped: its events are in the archive, under archive/x/w/1/",
+        ),
         (ValueError("a secret"), 500, "see the function's log"),
     ],
 )

@@ -8,8 +8,9 @@ import pytest
 from tallyroll.errors import Reason, Unknown
 from tallyroll.history import open_past
 from tallyroll.lifecycle import Step
-from tallyroll.ports import Calendar, Status, Window
+from tallyroll.ports import Capacity
 from tallyroll.specs import Spec
+from tallyroll.states import Calendar, Status, Window
 from tallyroll.steps import Rolled
 from tallyroll.windows import Grid, window_id
 from tests.unit.pipeline import (
@@ -43,7 +44,12 @@ def test_the_first_run_founds_the_pipeline_with_the_current_window() -> None:
     rolled = run(pipeline)
     assert pipeline.catalog.calendar() == Calendar(Grid.of(3600), START)
     assert states(pipeline) == {"08": "open", "09": "creating", "10": "creating"}
-    assert rolled.steps == {Step.MAKE_TABLE: 3, Step.OPEN: 1}
+    assert rolled.steps == {
+        Step.MAKE_TABLE: 3,
+        Step.CHECK_TABLE: 3,
+        Step.RECOVER: 3,
+        Step.OPEN: 1,
+    }
     assert rolled.states == {"open": 1, "creating": 2}
     assert not rolled.next_missing
     assert pipeline.store.tables() == [f"tallyroll-{hour(number)}" for number in (8, 9, 10)]
@@ -69,7 +75,8 @@ def test_a_window_opens_when_its_spec_may_be_frozen() -> None:
     assert run(pipeline).steps == {Step.OPEN: 1}
     window, spec = pipeline.state(hour(9)), pipeline.spec(hour(9))
     assert (window.accept_from, window.accept_until, window.shards) == (0, spec.accept_until, 4)
-    assert window.times == {"creating": NOW, "open": START + HOUR - lead}
+    begun = {"creating": NOW, "checked": NOW, "recoverable": NOW}
+    assert window.times == {**begun, "open": START + HOUR - lead}
 
 
 def test_a_table_that_is_being_made_is_waited_for() -> None:
@@ -82,7 +89,8 @@ def test_a_table_that_is_being_made_is_waited_for() -> None:
     assert run(pipeline).steps.total() == 0
     pipeline.effects.pass_by(1)
     rolled = run(pipeline)
-    assert (rolled.steps, rolled.next_missing) == ({Step.OPEN: 1}, False)
+    assert rolled.steps == {Step.CHECK_TABLE: 3, Step.RECOVER: 3, Step.OPEN: 1}
+    assert not rolled.next_missing
 
 
 def test_the_spec_and_the_gates_come_before_the_open_state(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,9 +145,9 @@ def test_creation_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
         done.append("shut")
         shut_gates(spec)
 
-    def make(table: str, tags: dict[str, str]) -> None:
+    def make(table: str, tags: dict[str, str], capacity: Capacity | None) -> None:
         done.append("make")
-        make_table(table, tags)
+        make_table(table, tags, capacity)
 
     monkeypatch.setattr(pipeline.store, "shut_gates", shut)
     monkeypatch.setattr(pipeline.store, "make_table", make)
@@ -181,6 +189,21 @@ def test_another_window_length_holds_for_windows_that_are_not_made_yet() -> None
     assert status is Status.OPEN
 
 
+def test_another_window_length_begins_at_genesis_at_the_earliest() -> None:
+    """Also while only past windows are made: events since genesis are not too late."""
+    pipeline = Pipeline()
+    calendar = pipeline.catalog.found(Calendar(Grid.of(HOUR // 1000), START))
+    open_past(
+        pipeline.catalog, calendar, "tallyroll", START - 5 * HOUR, START - 4 * HOUR, NOW, 24 * HOUR
+    )
+    pipeline.settings = replace(SMALL, window_seconds=3 * HOUR // 1000)
+    run(pipeline)
+    changed = pipeline.catalog.calendar()
+    assert changed
+    assert changed.grid.lengths[-1][1] == 3 * HOUR
+    assert changed.grid.at(START).start == START
+
+
 def test_a_roller_that_slept_through_a_change_of_length_makes_no_window_by_the_old_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -212,9 +235,9 @@ def test_past_windows_do_not_delay_regular_ones(monkeypatch: pytest.MonkeyPatch)
     make_table = pipeline.store.make_table
     pipeline.effects.pass_by(HOUR)
 
-    def make(table: str, tags: dict[str, str]) -> None:
+    def make(table: str, tags: dict[str, str], capacity: Capacity | None) -> None:
         made.append(table)
-        make_table(table, tags)
+        make_table(table, tags, capacity)
 
     monkeypatch.setattr(pipeline.store, "make_table", make)
     run(pipeline)

@@ -4,8 +4,8 @@ import pytest
 
 from tallyroll.errors import Reason, Rejected
 from tallyroll.limits import TS_MS_MAX
-from tallyroll.ports import Calendar
 from tallyroll.routing import check_accepts, check_comes, span_of
+from tallyroll.states import Calendar
 from tallyroll.windows import Grid
 from tests.unit.pipeline import HOUR, MINUTE, NOW, START, spec_of
 

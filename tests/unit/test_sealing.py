@@ -1,12 +1,19 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import islice
+from random import Random
+
 import pytest
 
 from tallyroll import sealing
-from tallyroll.errors import OutOfTime, ProofMismatch
-from tallyroll.ports import Tally, Total, Verdict
-from tallyroll.sealing import Sealed, add_up, seal
-from tests.unit.pipeline import NOW, SECOND, WINDOW, Pipeline, opened, record_with
+from tallyroll.errors import ProofMismatch
+from tallyroll.ports import Tally, Verdict
+from tallyroll.records import Increment
+from tallyroll.sealing import Sealing, add_up, seal
+from tallyroll.totals import Total
+from tests.unit.pipeline import NOW, WINDOW, Pipeline, opened, record_with, spec_of
 
 
 def counted() -> Pipeline:
@@ -18,19 +25,34 @@ def counted() -> Pipeline:
     return pipeline
 
 
-def sealed(pipeline: Pipeline, seconds: int = 60) -> Sealed:
-    deadline = NOW + seconds * SECOND
+def sealed(pipeline: Pipeline, begun: Sealing | None = None, most: int | None = None) -> Sealing:
+    """How far sealing comes from `begun` on, in at most so many slices."""
     pipeline.store.shut_gates(pipeline.spec())
-    return seal(pipeline.spec(), pipeline.store, pipeline.totals, pipeline.effects, deadline)
+    ports = (pipeline.store, pipeline.totals, pipeline.effects)
+    steps = seal(pipeline.spec(), *ports, begun or Sealing())
+    *_, last = islice(steps, most)
+    return last
 
 
 def totals(pipeline: Pipeline) -> dict[str, tuple[int, int]]:
     return {total.key: (total.n, total.amount) for total in pipeline.totals.listed()}
 
 
+def added(pipeline: Pipeline, keys: Sequence[str], times: int = 1) -> dict[str, tuple[int, int]]:
+    """Add to the keys' tallies, each time on a random stripe; what each key has then."""
+    for number in range(times):
+        for key in keys:
+            record = record_with(f"{key}-{number}", key, shard=1, size=300)
+            increment = Increment(key, 1, 1_500_000, ((number % 60, 1),), 2)
+            outcome = pipeline.store.commit(pipeline.spec(), [record], [increment])
+            assert outcome.verdict is Verdict.COMMITTED
+    return dict.fromkeys(keys, (times, times * 1_500_000))
+
+
 def test_sealing_puts_the_totals_and_says_what_the_window_holds() -> None:
     pipeline = counted()
-    assert sealed(pipeline) == Sealed(2, 11, 44_500_000)
+    last = sealed(pipeline)
+    assert (last.done, last.keys, last.events, last.amount) == (True, 2, 11, 44_500_000)
     assert totals(pipeline) == {"k": (10, 45_000_000), "l": (1, -500_000)}
     assert {total.window for total in pipeline.totals.listed()} == {WINDOW}
 
@@ -52,7 +74,7 @@ def test_sealing_again_changes_nothing() -> None:
 
 def test_an_empty_window() -> None:
     pipeline = opened()
-    assert sealed(pipeline) == Sealed(0, 0, 0)
+    assert sealed(pipeline) == Sealing(done=True)
     assert totals(pipeline) == {}
 
 
@@ -63,20 +85,104 @@ def test_another_total_that_stands_is_an_alarm() -> None:
         sealed(pipeline)
 
 
-def test_out_of_time_the_next_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sealing, "TOTALS_PER_PUT", 1)
-    pipeline = counted()
+NESTED = ["a", "a.1", "a.1.5", "a.10", "a.2.3", "a-b", "ab", "b", "1", "1.1", "é.1", "日.2", "日"]
+
+
+@pytest.mark.parametrize("held", [1, 4, 40, 4_000])
+@pytest.mark.parametrize("slice_", [1, 3, 1_000])
+def test_a_sealing_goes_on_wherever_it_was_cut_off(
+    held: int, slice_: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every state that it gives is enough to go on from, also among keys that begin each other."""
+    monkeypatch.setattr(sealing, "STRIPES_HELD", held)
+    monkeypatch.setattr(sealing, "STRIPES_PER_SLICE", slice_)
+    pipeline = opened()
+    truth = added(pipeline, NESTED, times=7)
+    state, steps = Sealing(), 0
+    while not state.done:
+        state = Sealing.parse(sealed(pipeline, state, most=1).text())
+        steps += 1
+        assert len(state.begun) <= 3
+    assert totals(pipeline) == truth
+    assert (state.keys, state.events) == (len(NESTED), 7 * len(NESTED))
+    assert state == sealed(pipeline)
+    stripes = sum(len(pipeline.store.bucket(pipeline.spec(), n)) for n in range(1, 5))
+    assert steps >= 1 + stripes // min(slice_, 10_000)
+
+
+def test_a_stale_run_beside_another_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sealing, "STRIPES_PER_SLICE", 2)
+    pipeline = opened()
+    truth = added(pipeline, NESTED, times=5)
+    states = [Sealing(), Sealing()]
+    chance = Random(3)
+    while not all(state.done for state in states):
+        one = chance.randrange(2)
+        if not states[one].done:
+            states[one] = sealed(pipeline, states[one], most=1)
+    assert totals(pipeline) == truth
+    assert states[0] == states[1]
+
+
+def test_only_pages_are_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sealing, "STRIPES_HELD", 64)
+    pipeline = opened()
+    added(pipeline, [f"key-{n}" for n in range(500)])
+    stripes = pipeline.store.stripes
+    asked = []
+
+    def watched(spec: object, number: int, after: str, limit: int) -> object:
+        for page in stripes(pipeline.spec(), number, after, limit):
+            asked.append(len(page))
+            yield page
+
+    monkeypatch.setattr(pipeline.store, "stripes", watched)
     put = pipeline.totals.put
+    read_and_put = []
 
-    def slow(rows: list[Total]) -> None:
+    def noted(rows: Sequence[Total]) -> None:
+        read_and_put.append(sum(asked) - len(pipeline.totals.listed()))
         put(rows)
-        pipeline.effects.pass_by(SECOND)
 
-    monkeypatch.setattr(pipeline.totals, "put", slow)
-    with pytest.raises(OutOfTime, match="1 of 2 totals put"):
-        sealed(pipeline, seconds=1)
-    assert len(totals(pipeline)) == 1
-    assert sealed(pipeline).keys == len(totals(pipeline)) == 2
+    monkeypatch.setattr(pipeline.totals, "put", noted)
+    assert sealed(pipeline).keys == 500
+    assert max(asked) == 16
+    assert max(read_and_put) <= 4 * (16 + 8) + 64
+
+
+def test_the_peak_is_that_of_all_keys_in_the_busiest_sixtieth() -> None:
+    """Sixtieths of a minute; single records pay two units for themselves and two for the tally."""
+    pipeline = opened()
+    for number in range(6):
+        slot = 7 if number < 4 else 8
+        increments = [Increment(f"k{number}", 60, 0, ((slot, 60),), 120)]
+        records = [record_with(f"e{number}", f"k{number}", shard=1)]
+        outcome = pipeline.store.commit(pipeline.spec(), records, increments)
+        assert outcome.verdict is Verdict.COMMITTED
+    last = sealed(pipeline)
+    assert (last.units[7], last.units[8]) == (480, 240)
+    assert (last.additions[7], last.additions[8]) == (240, 120)
+    assert last.peak(pipeline.spec()) == (480 + 2 * 240 + 2 * 5 + 59) // 60
+
+
+def test_records_that_fill_transactions_share_them() -> None:
+    """A second's additions beside those of full transactions: 60 and 1,000 of 98,000 records."""
+    spec = spec_of()
+    units, additions = [0] * 60, [0] * 60
+    busy = Tally("k", 98_000, 0, ((3, 98_000),), 196_000)
+    sealing._weigh(busy, spec, units, additions)
+    assert (units[3], additions[3]) == (196_000, 1_060)
+    packed = Tally("p", 50_000, 0, ((4, 50_000),), 100)
+    sealing._weigh(packed, spec, units, additions)
+    assert (units[4], additions[4]) == (100, 50)
+
+
+def test_a_short_window_s_sixtieth_is_no_second() -> None:
+    spec = spec_of()
+    short = replace(spec, end=spec.start + 6_000)
+    state = Sealing(units=(20, *[0] * 59))
+    assert state.peak(short) == 220
+    assert Sealing().peak(spec) == 0
 
 
 def test_stripes_add_up_by_key() -> None:

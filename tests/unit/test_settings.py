@@ -17,6 +17,7 @@ EVERY = Settings(
     suffix="product",
     shards=200,
     hot_shards={"candidate=1": 400, "b": 2},
+    shards_max=300,
     stripes_min=8,
     buckets=1,
     gates=1,
@@ -24,6 +25,11 @@ EVERY = Settings(
     skew_ms=0,
     require_ts=True,
     ahead_windows=3,
+    warm_units=20_000,
+    warm_units_max=40_000,
+    provisioned={"write": 900, "read": 300, "cold_write": 1, "cold_read": 50},
+    point_in_time_recovery=False,
+    table_quota=10_000,
     roller_period_ms=1_000,
     retention_ms=0,
     visibility_ms=30_000,
@@ -32,7 +38,9 @@ EVERY = Settings(
     settle_ms=0,
     export_lease_ms=1_000,
     export_segments=1,
+    exporter="native",
     transactions_at_once=1,
+    rollups=False,
     cache_live_ms=0,
     cache_calendar_ms=0,
 )
@@ -82,6 +90,7 @@ BAD = [
     ("HOT_SHARDS", '{"k": true}'),
     ("HOT_SHARDS", '{"k":0}'),
     ("HOT_SHARDS", '{"k":10001}'),
+    ("SHARDS_MAX", "0"),
     ("STRIPES_MIN", "7"),
     ("BUCKETS", "0"),
     ("GATES", "0"),
@@ -89,6 +98,13 @@ BAD = [
     ("SKEW_MS", "86400001"),
     ("REQUIRE_TS", "yes"),
     ("AHEAD_WINDOWS", "0"),
+    ("WARM_UNITS", "-1"),
+    ("WARM_UNITS_MAX", "10000001"),
+    ("PROVISIONED", '{"write":900}'),
+    ("PROVISIONED", '{"write":900,"read":300,"cold_write":0,"cold_read":50}'),
+    ("PROVISIONED", "900"),
+    ("POINT_IN_TIME_RECOVERY", "maybe"),
+    ("TABLE_QUOTA", "0"),
     ("ROLLER_PERIOD_MS", "99"),
     ("RETENTION_MS", "-1"),
     ("VISIBILITY_MS", "999"),
@@ -97,7 +113,9 @@ BAD = [
     ("SETTLE_MS", "-1"),
     ("EXPORT_LEASE_MS", "999"),
     ("EXPORT_SEGMENTS", "0"),
+    ("EXPORTER", "dump"),
     ("TRANSACTIONS_AT_ONCE", "257"),
+    ("ROLLUPS", "2"),
     ("CACHE_LIVE_MS", "-1"),
     ("CACHE_CALENDAR_MS", "-1"),
 ]
@@ -109,6 +127,14 @@ def test_a_bad_value_is_named_with_its_variable(name: str, text: str) -> None:
         Settings.from_env({f"TALLYROLL_{name}": text})
     assert f"TALLYROLL_{name} " in f"{error.value} ".replace(":", " ")
     assert text in str(error.value)
+
+
+def test_windows_whose_tables_pass_the_quota_are_refused() -> None:
+    minutes = {"TALLYROLL_WINDOW_SECONDS": "60"}
+    with pytest.raises(SettingsError, match=r"RETENTION_MS 259200000: .* 4,383 tables .* 2,500"):
+        Settings.from_env(minutes)
+    assert Settings.from_env({**minutes, "TALLYROLL_TABLE_QUOTA": "5000"}).tables_kept == 4_383
+    assert Settings.from_env({**minutes, "TALLYROLL_RETENTION_MS": "3600000"}).tables_kept == 123
 
 
 def test_every_setting_that_can_be_wrong_is_tried() -> None:

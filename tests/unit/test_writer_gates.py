@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tallyroll.errors import Missing, Reason, Unknown
-from tallyroll.ports import Status
 from tallyroll.records import Record
 from tallyroll.specs import Spec
+from tallyroll.states import Status
 from tallyroll.windows import WindowId
 from tests.unit.pipeline import NOW, SECOND, WINDOW, Pipeline, ScriptedStore, hour, opened
 

@@ -10,7 +10,8 @@ import pytest
 
 from tallyroll.errors import Throttled
 from tallyroll.limits import RECEIVES_PATIENT
-from tallyroll.ports import Calendar, Outcome, Verdict, Window
+from tallyroll.ports import Outcome, Verdict
+from tallyroll.states import Calendar, Window
 from tallyroll.windows import Grid, WindowId
 from tests.unit.pipeline import (
     HOUR,

@@ -1,0 +1,240 @@
+"""What it takes to export a window by scan and to prove its archive, on DynamoDB Local and moto.
+
+`make bench`, or
+
+    python -m benchmarks.archiving [RECORDS] [--segments 64]
+
+Cleanup runs in a process of its own, whose memory is watched. Machines are noisy, and an emulator
+is no partition: look at the memory, and at the ratio of export to proof.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from local.embedded import Embedded
+from tallyroll import cleanup, wiring
+from tallyroll.amounts import format_amount
+from tallyroll.aws import make_client
+from tallyroll.items import record_item, tally_key
+from tallyroll.ports import Item
+from tallyroll.records import FORMAT_JSON, Record
+from tallyroll.settings import Settings
+from tallyroll.specs import Spec
+from tallyroll.states import Status, Window
+from tallyroll.totals import Total
+from tallyroll.wiring import Adapters
+
+RECORDS = 1_000_000
+SEGMENTS = 64
+KEYS = 10_000
+MICROS = 1_000_000
+BATCH = 25  # BatchWriteItem's most
+THREADS = 8
+BATCHES_AT_ONCE = 400
+TIME_LEFT_MS = 900_000
+WIDTH = 100
+SETTINGS = Settings(
+    name="benchmark",
+    window_seconds=31_536_000,
+    gates=16,
+    retention_ms=0,
+    settle_ms=0,
+    shards_max=16,
+    export_segments=SEGMENTS,
+)
+ROOT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a process of cleanup took: seconds of wall time by phase, its CPU's, its memory at the
+    most in MiB, and the window's state then.
+    """
+
+    seconds: dict[str, float]
+    cpu: float
+    peak_mib: float
+    status: str
+    problems: list[str]
+
+
+def records_of(spec: Spec, count: int, keys: int = KEYS) -> Iterator[Record]:
+    """So many records of single events, each with a small payload."""
+    for number in range(count):
+        key, record_id = f"key-{number % keys}", f"record-{number:09d}"
+        yield Record(
+            key=key,
+            id=record_id,
+            shard=spec.shard(key, record_id),
+            ts=spec.start + number % 1000,
+            n=1,
+            amount=number % 7 * MICROS,
+            digest=number.to_bytes(16, "big"),
+            data=b'{"number":%d,"from":"a benchmark"}' % number,
+            format=FORMAT_JSON,
+        )
+
+
+def fill(made: Adapters, count: int, keys: int = KEYS) -> Window:
+    """Put so many records, with their tallies and totals, into the current window past the writer,
+    and seal it; its state.
+    """
+    wiring.roller(made.settings).run(60_000)
+    wiring.roller(made.settings).run(60_000)
+    now = made.effects.now()
+    [window] = [one for one in made.catalog.windows(0, now) if one.status is Status.OPEN]
+    spec = made.catalog.specs([window.id])[window.id]
+    sums: dict[str, tuple[int, int]] = {}
+
+    def items() -> Iterator[Item]:
+        for record in records_of(spec, count, keys):
+            n, amount = sums.get(record.key, (0, 0))
+            sums[record.key] = (n + 1, amount + record.amount)
+            yield record_item(record)
+
+    put_all(window.table, items())
+    put_all(window.table, (_tally(spec, key, *of) for key, of in sums.items()))
+    made.store.shut_gates(spec)
+    totals = [Total(key, window.id, n, amount) for key, (n, amount) in sums.items()]
+    chunks = [totals[at : at + 500] for at in range(0, len(totals), 500)]
+    with ThreadPoolExecutor(THREADS) as pool:
+        list(pool.map(made.totals.put, chunks))
+    return made.catalog.advance(
+        replace(
+            window,
+            status=Status.SEALED,
+            times={**window.times, Status.SEALED: now},
+            keys=len(sums),
+            events=count,
+            amount=sum(amount for _, amount in sums.values()),
+        )
+    )
+
+
+def _tally(spec: Spec, key: str, n: int, amount: int) -> Item:
+    numbers = {"n": str(n), "v": format_amount(amount), "u": "0"}
+    return {**tally_key(spec, key, 1), **{name: {"N": text} for name, text in numbers.items()}}
+
+
+def put_all(table: str, items: Iterator[Item]) -> None:
+    """Put items by BatchWriteItem, several requests at once."""
+    client = make_client("dynamodb")
+    with ThreadPoolExecutor(THREADS) as pool:
+        while some := list(islice(items, BATCH * BATCHES_AT_ONCE)):
+            batches = [some[at : at + BATCH] for at in range(0, len(some), BATCH)]
+            list(pool.map(partial(_put_batch, client, table), batches))
+
+
+def _put_batch(client: Any, table: str, items: Sequence[Item]) -> None:
+    request = {table: [{"PutRequest": {"Item": item}} for item in items]}
+    while request:
+        request = client.batch_write_item(RequestItems=request).get("UnprocessedItems")
+
+
+def clean(time_left_ms: int) -> Taken:
+    """One run of cleanup in this process, timed."""
+    seconds: dict[str, float] = {"export": 0.0, "proof": 0.0}
+
+    def timed(name: str, work: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*args: Any) -> Any:
+            began = time.perf_counter()
+            try:
+                return work(*args)
+            finally:
+                seconds[name] += time.perf_counter() - began
+
+        return run
+
+    for name, attribute in (("export", "export"), ("proof", "prove")):
+        setattr(cleanup, attribute, timed(name, getattr(cleanup, attribute)))
+    settings = Settings.from_env(os.environ)
+    rolled = wiring.cleanup(settings).run(time_left_ms)
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    [status] = [name for name in rolled.states if name not in ("open", "creating")]
+    cpu = usage.ru_utime + usage.ru_stime
+    return Taken(seconds, cpu, usage.ru_maxrss / 1024, status, rolled.problems)
+
+
+def spawned(environment: dict[str, str], *arguments: str) -> subprocess.Popen[str]:
+    """A process of cleanup; it prints a line when it begins, and another with what it took."""
+    command = [sys.executable, "-m", "benchmarks.archiving", "--clean", *arguments]
+    return subprocess.Popen(
+        command, cwd=ROOT, env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True
+    )
+
+
+def taken(process: subprocess.Popen[str]) -> Taken:
+    """What a process took that was let to its end. Raises RuntimeError if it failed."""
+    said, _ = process.communicate()
+    if process.returncode:
+        raise RuntimeError(f"cleanup ended with {process.returncode}")
+    return Taken(**json.loads(said.splitlines()[-1]))
+
+
+def measure(records: int, segments: int, console: Console) -> None:
+    """Fill a window, have it archived and dropped, and print what that took."""
+    settings = replace(SETTINGS, export_segments=segments)
+    with Embedded(settings) as aws:
+        os.environ.update(aws.environment)
+        made = wiring.adapters(aws.settings)
+        window = fill(made, records)
+        runs = []
+        while (now := made.catalog.window(window.id)) and now.status not in (
+            Status.DROPPING,
+            Status.DROPPED,
+        ):
+            runs.append(taken(spawned(aws.environment, f"--time-left-ms={TIME_LEFT_MS}")))
+            if runs[-1].problems:
+                raise RuntimeError(f"not archived: {runs[-1].problems}")
+        assert now
+        assert now.items
+        title = f"{now.items:,} items in {now.segments} segments, DynamoDB Local and moto"
+    table = Table()
+    for name in ("phase", "seconds", "items/s"):
+        table.add_column(name, justify="left" if name == "phase" else "right")
+    for phase in ("export", "proof"):
+        seconds = sum(run.seconds[phase] for run in runs)
+        table.add_row(phase, f"{seconds:.1f}", f"{now.items / seconds:,.0f}")
+    cpu, peak = sum(run.cpu for run in runs), max(run.peak_mib for run in runs)
+    console.print(title, table)
+    console.print(f"CPU {cpu:.1f} s in all; memory of our process at most {peak:.0f} MiB")
+
+
+def main() -> None:
+    """Measure, and print the table; or be the process that is measured."""
+    options = argparse.ArgumentParser()
+    options.add_argument("records", type=int, nargs="?", default=RECORDS)
+    options.add_argument("--segments", type=int, default=SEGMENTS)
+    options.add_argument("--clean", action="store_true", help=argparse.SUPPRESS)
+    options.add_argument("--time-left-ms", type=int, default=TIME_LEFT_MS, help=argparse.SUPPRESS)
+    options.add_argument("--reserve-ms", type=int, help=argparse.SUPPRESS)
+    given = options.parse_args()
+    if not given.clean:
+        measure(given.records, given.segments, Console(width=WIDTH, highlight=False))
+        return
+    if given.reserve_ms is not None:
+        setattr(cleanup, "DEADLINE_RESERVE_MS", given.reserve_ms)  # noqa: B010 (not its own)
+    print("begun", flush=True)
+    done = clean(given.time_left_ms)
+    print(json.dumps({name: getattr(done, name) for name in Taken.__slots__}))
+
+
+if __name__ == "__main__":
+    main()

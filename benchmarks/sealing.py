@@ -1,0 +1,189 @@
+"""What it takes to seal windows of very many keys and to roll up their day, on DynamoDB Local.
+
+`make bench`, or
+
+    python -m benchmarks.sealing [KEYS]
+
+The roller runs in a process of its own, whose memory is watched. Machines are noisy, and an
+emulator is no partition: look at the memory, and at the ratio of sealing to rolling up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.archiving import put_all
+from local.embedded import Embedded
+from tallyroll import rolling, sealing, wiring
+from tallyroll.amounts import format_amount
+from tallyroll.items import slot_name, tally_key
+from tallyroll.lifecycle import SHUT, freeze
+from tallyroll.periods import DAY_MS, day_of
+from tallyroll.ports import Item
+from tallyroll.roller import Roller
+from tallyroll.rolling import Rolling
+from tallyroll.settings import Settings
+from tallyroll.specs import Spec
+from tallyroll.states import Status, Window
+from tallyroll.windows import table_name, window_id
+from tallyroll.wiring import Adapters
+
+KEYS = 100_000
+WINDOWS = 2
+HOUR_MS = 3_600_000
+MICROS = 1_000_000
+TIME_LEFT_MS = 300_000  # the roller's, as it is deployed
+WIDTH = 100
+SETTINGS = Settings(name="benchmark", gates=16, settle_ms=0, ahead_windows=1, shards_max=16)
+ROOT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a process of the roller took: seconds of wall time by phase, its CPU's, its memory at
+    the most in MiB; what went wrong.
+    """
+
+    seconds: dict[str, float]
+    cpu: float
+    peak_mib: float
+    problems: list[str]
+
+
+def stripes_of(spec: Spec, keys: int) -> Iterator[tuple[str, Item]]:
+    """The keys' tallies, every third with a second stripe: one event, or one and 2.5."""
+    for number in range(keys):
+        key = f"key-{number:07d}"
+        for stripe in range(1, 2 + (number % 3 == 0)):
+            numbers = {"n": "1", "v": format_amount(stripe * MICROS), "u": "2"}
+            numbers[slot_name(number % 60)] = "1"
+            item = {name: {"N": text} for name, text in numbers.items()}
+            yield key, {**tally_key(spec, key, stripe), **item}
+
+
+def fill(made: Adapters, settings: Settings, keys: int) -> list[Window]:
+    """Two windows of the day before yesterday with tallies of so many keys each, closed and shut:
+    their states.
+    """
+    day = day_of(made.effects.now() - 2 * DAY_MS)
+    return [
+        _filled(made, settings, day.start + number * HOUR_MS, keys) for number in range(WINDOWS)
+    ]
+
+
+def _filled(made: Adapters, settings: Settings, start: int, keys: int) -> Window:
+    name = window_id(start)
+    table = table_name(settings.name, name)
+    window = Window(name, table, start, start + HOUR_MS, accept_from=1, accept_until=2)
+    made.catalog.create(window)
+    spec = made.catalog.put_spec(freeze(window, settings))
+    made.store.make_table(window.table, {})
+    put_all(window.table, (item for _, item in stripes_of(spec, keys)))
+    made.store.shut_gates(spec)
+    now = made.effects.now()
+    times = {Status.OPEN: now, Status.CLOSING: now, SHUT: now}
+    return made.catalog.advance(replace(window, status=Status.CLOSING, times=times))
+
+
+def roll(time_left_ms: int) -> Taken:
+    """One run of the roller in this process, timed."""
+    seconds = {"seal": 0.0, "roll up": 0.0}
+
+    def timed(name: str, work: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*args: Any) -> Any:
+            began = time.perf_counter()
+            try:
+                return work(*args)
+            finally:
+                seconds[name] += time.perf_counter() - began
+
+        return run
+
+    for owner, method, name in ((Roller, "_seal", "seal"), (Rolling, "run", "roll up")):
+        setattr(owner, method, timed(name, getattr(owner, method)))
+    rolled = wiring.roller(Settings.from_env(os.environ)).run(time_left_ms)
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    cpu = usage.ru_utime + usage.ru_stime
+    return Taken(seconds, cpu, usage.ru_maxrss / 1024, rolled.problems)
+
+
+def spawned(environment: dict[str, str], *arguments: str) -> subprocess.Popen[str]:
+    """A process of the roller, which prints what it took."""
+    command = [sys.executable, "-m", "benchmarks.sealing", "--roll", *arguments]
+    return subprocess.Popen(
+        command, cwd=ROOT, env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True
+    )
+
+
+def taken(process: subprocess.Popen[str]) -> Taken:
+    """What a process took that was let to its end. Raises RuntimeError if it failed."""
+    said, _ = process.communicate()
+    if process.returncode:
+        raise RuntimeError(f"the roller ended with {process.returncode}")
+    return Taken(**json.loads(said.splitlines()[-1]))
+
+
+def measure(keys: int, console: Console) -> None:
+    """Fill two windows with so many keys each, have them sealed and their day rolled up, and print
+    what that took. Raises RuntimeError if the sums are wrong.
+    """
+    with Embedded(SETTINGS) as aws:
+        os.environ.update(aws.environment)
+        made = wiring.adapters(aws.settings)
+        windows = fill(made, aws.settings, keys)
+        day = day_of(windows[0].start).name
+        runs = []
+        while not all(state.stands for state in made.catalog.periods(day, day)):
+            runs.append(taken(spawned(aws.environment)))
+            if runs[-1].problems:
+                raise RuntimeError(f"not sealed: {runs[-1].problems}")
+        events = keys + -(-keys // 3)
+        for window in windows:
+            sealed = made.catalog.window(window.id)
+            if sealed is None or (sealed.keys, sealed.events) != (keys, events):
+                raise RuntimeError(f"{keys} keys and {events} events were to be sealed: {sealed}")
+    table = Table()
+    for name in ("phase", "seconds", "totals", "totals/s"):
+        table.add_column(name, justify="left" if name == "phase" else "right")
+    for phase, totals in (("seal", WINDOWS * keys), ("roll up", keys)):
+        seconds = sum(run.seconds[phase] for run in runs)
+        table.add_row(phase, f"{seconds:.1f}", f"{totals:,}", f"{totals / seconds:,.0f}")
+    cpu, peak = sum(run.cpu for run in runs), max(run.peak_mib for run in runs)
+    console.print(f"{WINDOWS} windows of {keys:,} keys, and their day, DynamoDB Local", table)
+    console.print(
+        f"{len(runs)} runs, CPU {cpu:.1f} s in all; memory of our process at most {peak:.0f} MiB"
+    )
+
+
+def main() -> None:
+    """Measure, and print the table; or be the process that is measured."""
+    options = argparse.ArgumentParser()
+    options.add_argument("keys", type=int, nargs="?", default=KEYS)
+    options.add_argument("--roll", action="store_true", help=argparse.SUPPRESS)
+    options.add_argument("--time-left-ms", type=int, default=TIME_LEFT_MS, help=argparse.SUPPRESS)
+    options.add_argument("--slice", type=int, help=argparse.SUPPRESS)
+    given = options.parse_args()
+    if not given.roll:
+        measure(given.keys, Console(width=WIDTH, highlight=False))
+        return
+    if given.slice:
+        for module, name in ((sealing, "STRIPES_PER_SLICE"), (rolling, "KEYS_PER_SLICE")):
+            setattr(module, name, given.slice)
+    print(json.dumps(asdict(roll(given.time_left_ms))))
+
+
+if __name__ == "__main__":
+    main()

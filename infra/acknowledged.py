@@ -1,0 +1,40 @@
+"""Findings of rule packs (cdk-nag) that stand here for a reason, which goes with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import aws_cdk as cdk
+
+if TYPE_CHECKING:
+    from constructs import IConstruct
+
+
+def acknowledge(construct: IConstruct, reasons: Mapping[str, str]) -> None:
+    """Acknowledge findings on a construct and all that is in it: the reason by the rule's id.
+
+    A rule's id is `AwsSolutions-...` or `Serverless-...`, with the finding in brackets where the
+    pack gives one.
+    """
+    cdk.Validations.of(construct).acknowledge(
+        *(
+            cdk.Acknowledgment(id=f"{rule.partition('-')[0]}::{rule}", reason=reason)
+            for rule, reason in reasons.items()
+        )
+    )
+
+
+def wildcard(scope: IConstruct, arn: str) -> str:
+    """The rule that finds a wildcard in a policy on this ARN."""
+    return f"AwsSolutions-IAM5[Resource::{_shown(cdk.Stack.of(scope).resolve(arn))}]"
+
+
+def _shown(value: Any) -> str:
+    """A part of a template as the packs write it."""
+    if isinstance(value, str):
+        return value
+    [(function, arguments)] = value.items()
+    if function == "Fn::Join":
+        return "".join(map(_shown, arguments[1]))
+    return f"<{arguments}>" if function == "Ref" else f"<{'.'.join(arguments)}>"

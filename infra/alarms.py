@@ -1,0 +1,39 @@
+"""Every alarm, once: its id, which is its entry's heading in docs/operations.md, and what it says.
+
+`observability` makes one alarm of each; a test demands an entry for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+FUNCTIONS = ("writer", "aggregator", "roller", "cleanup")
+
+ALARMS: Mapping[str, str] = MappingProxyType(
+    {
+        "dead-letters": "messages stand in the dead-letter queue, which no count has",
+        "dead-letters-expire": "dead letters are at half of their retention",
+        "falling-behind": "events wait in the queue for more than a quarter of an hour",
+        "events-expire": "events wait in the queue for half of its retention",
+        "handed-back": "messages come back again and again, for an hour",
+        "next-window-missing": "the current window is not open, or the roller says nothing",
+        "events-await-window": "events wait for a window that is not there",
+        "close-stuck": "more windows are open than should be: one that is over does not close",
+        "seal-stuck": "windows that are closing are not sealed",
+        "export-stuck": "windows past retention are not archived and proven",
+        "cleanup-silent": "cleanup does not run, or says nothing",
+        "proof-mismatch": "an archive or a total does not agree with its window",
+        "steps-failing": "steps of the roller or of cleanup fail, again and again",
+        "store-throttles": "DynamoDB throttles writes, in every minute of a quarter of an hour",
+        "function-throttles": "Lambda throttles functions of the pipeline",
+        "reads-failing": "reads are answered with an error of ours",
+        "window-tables": "window tables near the quota of tables of an account and Region",
+        **{f"{name}-errors": f"the {name} fails as a whole" for name in FUNCTIONS},
+    }
+)
+
+
+def described(id_: str) -> str:
+    """An alarm's description: what it says, and where to read on."""
+    return f"{ALARMS[id_]}. What to do: docs/operations.md#{id_}"

@@ -1,0 +1,159 @@
+"""One dashboard that answers four questions: is it exact, does it keep up, what is hot, what does
+it cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import aws_cdk as cdk
+from aws_cdk import aws_cloudwatch as cloudwatch
+
+from infra.functions import PipelineFunction
+from infra.ingest import Queues
+from infra.metrics import DOLLARS_PER_MILLION_WRITE_UNITS, MINUTE, PipelineMetrics, computed
+from infra.options import Options
+from tallyroll.states import Status
+
+if TYPE_CHECKING:
+    from constructs import Construct
+
+_WIDTH, _HEIGHT = 8, 6  # three graphs a row
+_HOUR = cdk.Duration.hours(1)
+
+Widgets = list[cloudwatch.IWidget]
+
+
+def make_dashboard(
+    scope: Construct,
+    options: Options,
+    metrics: PipelineMetrics,
+    queues: Queues,
+    functions: Sequence[PipelineFunction],
+    alarms: Mapping[str, cloudwatch.Alarm],
+) -> cloudwatch.Dashboard:
+    """The dashboard of a pipeline, named as it is."""
+    alarm_status = cloudwatch.AlarmStatusWidget(
+        title="Alarms", alarms=list(alarms.values()), width=24, height=4
+    )
+    return cloudwatch.Dashboard(
+        scope,
+        "Dashboard",
+        dashboard_name=options.name,
+        widgets=[
+            [alarm_status],
+            [_heading("Is it exact?", "all of these are zero, or have a reason that is known")],
+            _exact(metrics, queues),
+            [_heading("Does it keep up?", "the oldest event is young, the states move on")],
+            _keeping_up(metrics, queues),
+            [_heading("What is hot?", "throttles ask for more shards, conflicts for more stripes")],
+            _hot(metrics),
+            [_heading("What does it cost?", "prices of us-east-1, on demand")],
+            _cost(metrics, functions),
+        ],
+    )
+
+
+def _exact(metrics: PipelineMetrics, queues: Queues) -> Widgets:
+    mismatches = [
+        metrics.of(function, "ProofFailures", label=function) for function in ("roller", "cleanup")
+    ]
+    dead = queues.dead_letters.metric_approximate_number_of_messages_visible(
+        period=MINUTE, statistic="Maximum", label="dead letters"
+    )
+    return [
+        _graph("Archives and totals that disagree", mismatches),
+        _graph("What was not counted", [*metrics.writer("Rejected"), dead]),
+        _graph("What was absorbed", metrics.writer("Duplicates", "UnknownOutcomes")),
+    ]
+
+
+def _keeping_up(metrics: PipelineMetrics, queues: Queues) -> Widgets:
+    events = queues.events
+    backlog: list[cloudwatch.IMetric] = [
+        events.metric_approximate_number_of_messages_visible(
+            period=MINUTE, statistic="Maximum", label="waiting"
+        ),
+        events.metric_approximate_number_of_messages_not_visible(
+            period=MINUTE, statistic="Maximum", label="in flight"
+        ),
+    ]
+    age = events.metric_approximate_age_of_oldest_message(
+        period=MINUTE, statistic="Maximum", label="oldest event, s"
+    )
+    latency: list[cloudwatch.IMetric] = [
+        metrics.of("writer", "BatchLatency", "p50", label="a batch, median, ms"),
+        metrics.of("writer", "BatchLatency", "p99", label="a batch, p99, ms"),
+        metrics.of("aggregator", "ReadLatency", "p99", label="a read, p99, ms"),
+    ]
+    return [
+        _graph("Age of the oldest event", [age]),
+        _graph("Backlog", backlog),
+        _graph("Events", metrics.writer("EventsCounted", "HandedBack", "AwaitingWindow")),
+        _graph("Windows by state", metrics.windows(*(status.value for status in Status))),
+        _graph("Window tables", [metrics.of("roller", "WindowTables", "Maximum")]),
+        _graph("Latency", latency),
+    ]
+
+
+def _hot(metrics: PipelineMetrics) -> Widgets:
+    refused = {
+        "throttles": metrics.of("writer", "Throttles"),
+        "conflicts": metrics.of("writer", "Conflicts"),
+        "single": metrics.of("writer", "StoreRequestsSingle"),
+        "packed": metrics.of("writer", "StoreRequestsPacked"),
+    }
+    share = computed(
+        "100 * (throttles + conflicts) / (single + packed)", refused, "% of requests refused"
+    )
+    return [
+        _graph("Throttled", metrics.writer("Throttles")),
+        _graph("In conflict", metrics.writer("Conflicts")),
+        _graph("Share of requests that were refused", [share]),
+    ]
+
+
+def _cost(metrics: PipelineMetrics, functions: Sequence[PipelineFunction]) -> Widgets:
+    hourly = metrics.write_units(_HOUR)
+    price = DOLLARS_PER_MILLION_WRITE_UNITS / 1_000_000
+    dollars = computed(f"(single + packed) * {price:.10f}", hourly, "$ an hour", _HOUR)
+    each: list[cloudwatch.IMetric] = [
+        computed(
+            f"units{kind} / events{kind}",
+            {
+                f"units{kind}": metrics.of("writer", f"WriteUnits{kind}"),
+                f"events{kind}": metrics.of("writer", f"{kind}EventsCounted"),
+            },
+            kind.lower(),
+        )
+        for kind in ("Single", "Packed")
+    ]
+    seconds: list[cloudwatch.IMetric] = [
+        computed(
+            f"{function.package} / 1000",
+            {function.package: function.function.metric_duration(period=_HOUR, statistic="Sum")},
+            f"{function.package}, s",
+            _HOUR,
+        )
+        for function in functions
+    ]
+    return [
+        _graph("Write units of events, in dollars", [dollars]),
+        _graph("Write units an event", each),
+        _graph("Lambda, seconds an hour", seconds),
+    ]
+
+
+def _heading(question: str, answer: str) -> cloudwatch.IWidget:
+    return cloudwatch.TextWidget(markdown=f"## {question}\n{answer}", width=24, height=2)
+
+
+def _graph(title: str, shown: Sequence[cloudwatch.IMetric]) -> cloudwatch.IWidget:
+    return cloudwatch.GraphWidget(
+        title=title,
+        left=list(shown),
+        left_y_axis=cloudwatch.YAxisProps(min=0),
+        width=_WIDTH,
+        height=_HEIGHT,
+    )

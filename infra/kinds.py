@@ -1,0 +1,174 @@
+"""The kinds of values that the CDK's context can give: each reads one, or refuses it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tallyroll.errors import SettingsError, UsageError
+from tallyroll.limits import SHARDS_MAX
+from tallyroll.settings import CAPACITIES, Settings
+from tallyroll.windows import check_length
+
+
+class Kind(Protocol):
+    """What a value may be. Values come as text too: so `cdk -c key=value` gives them."""
+
+    @property
+    def remedy(self) -> str:
+        """What to give instead of a wrong value, as the end of a sentence."""
+        ...
+
+    def read(self, value: object) -> Any:
+        """The value in its own type; one that has it already is given back.
+
+        Raises ValueError or TypeError.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A whole number from `least` to `most`; with `unset`, None stands for the default."""
+
+    least: int
+    most: int
+    unset: bool = False
+
+    @property
+    def remedy(self) -> str:
+        """The range."""
+        return f"give a whole number from {self.least} to {self.most}"
+
+    def read(self, value: object) -> int | None:
+        """The number."""
+        if value is None and self.unset:
+            return None
+        number = _whole(value)
+        if not self.least <= number <= self.most:
+            raise ValueError(value)
+        return number
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """One of some texts or numbers."""
+
+    choices: Sequence[str] | Sequence[int]
+
+    @property
+    def remedy(self) -> str:
+        """The choices."""
+        return f"give one of {', '.join(map(str, self.choices))}"
+
+    def read(self, value: object) -> str | int:
+        """The choice."""
+        for choice in self.choices:
+            if not isinstance(value, bool) and str(value) == str(choice):
+                return choice
+        raise ValueError(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """Yes or no."""
+
+    remedy: str = "give true or false"
+
+    def read(self, value: object) -> bool:
+        """The answer."""
+        try:
+            return {"true": True, "false": False}[str(value).lower()]
+        except KeyError:
+            raise ValueError(value) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text that a pattern matches whole, or an empty one for none."""
+
+    pattern: str
+    remedy: str
+
+    def read(self, value: object) -> str:
+        """The text."""
+        if not isinstance(value, str) or not (value == "" or re.fullmatch(self.pattern, value)):
+            raise ValueError(value)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A pipeline's name."""
+
+    remedy: str = "give 3 to 48 lower-case letters, digits and hyphens, a letter first"
+
+    def read(self, value: object) -> str:
+        """The name."""
+        try:
+            return Settings(name=str(value)).name
+        except SettingsError:
+            raise ValueError(value) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """The length of a window in seconds."""
+
+    remedy: str = "give 1 to 60, or a multiple of 60 up to 366 days (31622400)"
+
+    def read(self, value: object) -> int:
+        """The length."""
+        seconds = _whole(value)
+        try:
+            check_length(seconds)
+        except UsageError:
+            raise ValueError(value) from None
+        return seconds
+
+
+@dataclass(frozen=True, slots=True)
+class HotShards:
+    """N by key, as an object or its JSON."""
+
+    remedy: str = f'give an object {{"key": N}} with each N from 1 to {SHARDS_MAX}'
+
+    def read(self, value: object) -> Mapping[str, int]:
+        """N by key."""
+        shards = json.loads(value) if isinstance(value, str) else value
+        if not isinstance(shards, Mapping):
+            raise TypeError(value)
+        if not all(type(n) is int and 1 <= n <= SHARDS_MAX for n in shards.values()):
+            raise ValueError(value)
+        return dict(shards)
+
+
+@dataclass(frozen=True)
+class Units:
+    """Provisioned capacity, as an object or its JSON; empty for tables on demand."""
+
+    remedy: str = (
+        'give an object {"write": W, "read": R, "cold_write": W, "cold_read": R} of whole numbers'
+        " from 1, or {} for tables on demand"
+    )
+
+    def read(self, value: object) -> Mapping[str, int]:
+        """Units a second by what they are for."""
+        units = json.loads(value) if isinstance(value, str) else value
+        if not isinstance(units, Mapping):
+            raise TypeError(value)
+        numbers = {name: _whole(number) for name, number in units.items()}
+        if numbers and (set(numbers) != set(CAPACITIES) or min(numbers.values()) < 1):
+            raise ValueError(value)
+        return numbers
+
+
+def _whole(value: object) -> int:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)  # the CDK's numbers are those of JavaScript
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise TypeError(value)
+    return int(value)

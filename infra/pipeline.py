@@ -1,0 +1,144 @@
+"""A pipeline as a construct, for stacks of your own as for ours.
+
+from infra.options import Options
+from infra.pipeline import Tallyroll
+
+counter = Tallyroll(self, "Counter", options=Options(name="votes"))
+counter.grant_send(producer)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from constructs import Construct
+
+from infra.asset import function_code
+from infra.functions import FunctionDefaults
+from infra.ingest import Ingest, Queues
+from infra.observability import Observability
+from infra.options import Options, OptionsError
+from infra.reads import Reads
+from infra.schedules import Schedules
+from infra.storage import Storage
+from infra.tags import tag
+from tallyroll.resources import TAG_PIPELINE, declare
+
+if TYPE_CHECKING:
+    from aws_cdk import aws_dynamodb as dynamodb
+    from aws_cdk import aws_iam as iam
+    from aws_cdk import aws_s3 as s3
+    from aws_cdk import aws_sqs as sqs
+
+
+class Tallyroll(Construct):
+    """A pipeline of the options' name; several stand side by side under different names.
+
+    An existing `queue` takes the place of the event queue. It must hide messages for at least
+    `options.visibility_seconds`, and its own dead-letter rule, if it has one, should allow 1,000
+    receives: a healthy backlog must not end there.
+
+    Raises OptionsError for options or a queue that cannot work.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        options: Options,
+        queue: sqs.IQueue | None = None,
+    ) -> None:
+        super().__init__(scope, id_)
+        self.options = options
+        resources = declare(options.settings())
+        self.storage = Storage(self, "Storage", resources=resources)
+        self.queues = Queues(self, "Queues", resources=resources, given=queue)
+        settings = options.settings(
+            queue_url=self.queues.events.queue_url,
+            dead_letters_url=self.queues.dead_letters.queue_url,
+            bucket=self.storage.bucket.bucket_name,
+        )
+        defaults = FunctionDefaults(
+            options=options,
+            code=function_code(with_boto3=options.boto3 == "pinned"),
+            environment=settings.to_env(),
+        )
+        self.ingest = Ingest(
+            self,
+            "Ingest",
+            options=options,
+            defaults=defaults,
+            storage=self.storage,
+            queues=self.queues,
+        )
+        self.reads = Reads(self, "Reads", options=options, defaults=defaults, storage=self.storage)
+        self.schedules = Schedules(
+            self,
+            "Schedules",
+            settings=settings,
+            defaults=defaults,
+            storage=self.storage,
+            queues=self.queues,
+        )
+        self.observability = Observability(
+            self,
+            "Observability",
+            options=options,
+            queues=self.queues,
+            functions=[
+                self.ingest.writer,
+                self.reads.aggregator,
+                self.schedules.roller,
+                self.schedules.cleanup,
+            ],
+        )
+        tag(self, {TAG_PIPELINE: options.name})
+
+    @property
+    def queue(self) -> sqs.IQueue:
+        """Where producers send events."""
+        return self.queues.events
+
+    @property
+    def dead_letter_queue(self) -> sqs.IQueue:
+        """Where messages stand that can never count."""
+        return self.queues.dead_letters
+
+    @property
+    def catalog(self) -> dynamodb.ITable:
+        """The table of windows."""
+        return self.storage.catalog
+
+    @property
+    def totals(self) -> dynamodb.ITable:
+        """The table of sealed totals."""
+        return self.storage.totals
+
+    @property
+    def bucket(self) -> s3.IBucket:
+        """The bucket of archives, and of rejected bodies that fit into no message."""
+        return self.storage.bucket
+
+    @property
+    def alarm_topic_arn(self) -> str:
+        """The ARN of the topic that alarms tell."""
+        return self.observability.topic.topic_arn
+
+    @property
+    def api_url(self) -> str:
+        """The address that counts are read from."""
+        return self.reads.api.api_endpoint
+
+    def grant_send(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Allow `grantee` to send events."""
+        return self.queue.grant_send_messages(grantee)
+
+    def grant_read(self, grantee: iam.IGrantable) -> None:
+        """Allow `grantee` to ask the HTTP API. Raises OptionsError where it asks for tokens."""
+        if self.options.auth != "iam":
+            raise OptionsError(
+                f"tallyroll:auth {self.options.auth!r}: grants are for iam; whom to let in is"
+                " decided by who is given a token"
+            )
+        self.reads.grant(grantee)

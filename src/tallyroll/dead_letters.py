@@ -1,0 +1,234 @@
+"""Dead letters: what a rejected or undeliverable message carries, and one pass over all of them.
+
+A rejected message keeps its body verbatim. A body that does not fit into the queue, or that SQS
+would not take, goes to the bucket, and a small JSON pointer {"bucket", "key", "bytes"} stands in
+its place. Attributes of a dead letter:
+
+tallyroll-reason, tallyroll-detail    why it can never count, for machines and for people
+tallyroll-message-id, tallyroll-sent  the message's first id and SentTimestamp (ms)
+tallyroll-window                      the window in which it happened, if it was known
+tallyroll-target                      the window that it was redriven to, if it was
+tallyroll-body                        "s3" if the body is a pointer
+
+A redriven message on its way to the writer has the target, the id and the sent time.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from tallyroll.limits import QUEUE_BATCH_MAX, TS_MS_MAX
+from tallyroll.ports import Backlog
+from tallyroll.records import Redrive
+from tallyroll.windows import WindowId
+
+ATTRIBUTE_REASON = "tallyroll-reason"
+ATTRIBUTE_DETAIL = "tallyroll-detail"
+ATTRIBUTE_MESSAGE_ID = "tallyroll-message-id"
+ATTRIBUTE_SENT = "tallyroll-sent"
+ATTRIBUTE_WINDOW = "tallyroll-window"
+ATTRIBUTE_TARGET = "tallyroll-target"
+ATTRIBUTE_BODY = "tallyroll-body"
+BODY_IN_BUCKET = "s3"
+UNDELIVERED = "undelivered"
+
+# Longer than a look at all of them takes; whoever is killed leaves them hidden no longer than that.
+HIDDEN_SECONDS = 300
+LOOKS_IN_VAIN = 2  # receives in a row that bring nothing new: then no more is awaited
+_MESSAGE_ID = re.compile(r"[!-~]{1,100}")
+_MS = re.compile(r"[0-9]{1,15}")
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """Where a body is that the queue did not take."""
+
+    bucket: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedLetter:
+    """A dead letter as it was received.
+
+    `id` is its own in the dead-letter queue, where it has been since `arrived` (ms) and was looked
+    at `receives` times; `first_id` and `first_sent` (ms) are those of the message when it was new.
+    `reason` is None if the queue's own fuse moved it. `target` names the window that it had been
+    redriven to.
+    """
+
+    id: str
+    receipt: str
+    receives: int
+    arrived: int
+    body: str
+    reason: str | None
+    detail: str
+    window: WindowId | None
+    first_id: str
+    first_sent: int
+    target: WindowId | None = None
+    pointer: Pointer | None = None
+
+    @property
+    def why(self) -> str:
+        """The reason in one word; `undelivered` for what the fuse moved."""
+        return self.reason or UNDELIVERED
+
+    @property
+    def untold(self) -> ReceivedLetter:
+        """The letter of a message whose redrive nobody vouches for: as if it had had none."""
+        return replace(self, first_id=self.id, first_sent=self.arrived, target=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Resend:
+    """A message to be sent again, verbatim, to where it was redriven."""
+
+    body: str
+    redrive: Redrive
+
+
+class DeadLetters(Protocol):
+    """The dead-letter queue as the operator sees it. Its methods may raise StoreError."""
+
+    def peek(self, most: int, seconds: int) -> list[ReceivedLetter]:
+        """Some letters, at most `most` and 10, nobody else sees for so long; maybe none of many."""
+        ...
+
+    def give_back(self, letters: Sequence[ReceivedLetter]) -> None:
+        """Let others see these letters again at once. Best effort: they reappear by themselves."""
+        ...
+
+    def delete(self, letters: Sequence[ReceivedLetter]) -> list[bool]:
+        """Delete letters; say of each if it is surely gone."""
+        ...
+
+    def count(self) -> Backlog:
+        """How many there are, roughly."""
+        ...
+
+    def body(self, letter: ReceivedLetter) -> str:
+        """The letter's body, from the bucket if it is there. Raises Missing."""
+        ...
+
+    def resend(self, resends: Sequence[Resend]) -> list[str]:
+        """Send messages to the event queue; say of each what kept it from being surely there, or
+        nothing.
+        """
+        ...
+
+
+class Look:
+    """One look at the dead letters: each is given once, and stays hidden from others meanwhile.
+
+    SQS lists nothing. So letters are received until none is new, and given back at the end; if this
+    process is killed they reappear by themselves. Nothing is ever deleted here.
+    """
+
+    def __init__(self, letters: DeadLetters, limit: int) -> None:
+        self._letters = letters
+        self._limit = limit
+        self._held: dict[str, ReceivedLetter] = {}
+        self._seen: set[str] = set()
+        self.expected = 0
+
+    @property
+    def seen(self) -> int:
+        """How many letters were seen so far."""
+        return len(self._seen)
+
+    @property
+    def missed(self) -> int:
+        """How many letters the queue roughly had that were not seen: over the limit, hidden by
+        others, or counted wrongly.
+        """
+        return max(0, self.expected - self.seen)
+
+    def pages(self) -> Iterator[list[ReceivedLetter]]:
+        """The letters, at most 10 at a time. Raises StoreError."""
+        backlog = self._letters.count()
+        self.expected = backlog.visible + backlog.in_flight + backlog.delayed
+        in_vain = 0
+        while in_vain < LOOKS_IN_VAIN and self.seen < self._limit:
+            most = min(QUEUE_BATCH_MAX, self._limit - self.seen)
+            page = self._letters.peek(most, HIDDEN_SECONDS)
+            fresh = {letter.id: letter for letter in page if letter.id not in self._seen}
+            # Only the last receipt of a letter gives it back, and its body is not needed for that.
+            self._held.update((letter.id, replace(letter, body="")) for letter in page)
+            self._seen.update(fresh)
+            in_vain = 0 if fresh else in_vain + 1
+            if fresh:
+                yield list(fresh.values())
+
+    def forget(self, letters: Sequence[ReceivedLetter]) -> None:
+        """Do not give back these letters: they are deleted."""
+        for letter in letters:
+            self._held.pop(letter.id, None)
+
+    def close(self) -> None:
+        """Give back what is held."""
+        held, self._held = list(self._held.values()), {}
+        self._letters.give_back(held)
+
+
+def redrive_of(attributes: Mapping[str, str]) -> Redrive | None:
+    """What a message's attributes say of its redrive, if they say all of it in due form.
+
+    Anybody may set them: only the ledger's claim makes them count.
+    """
+    target, first_id = attributes.get(ATTRIBUTE_TARGET), attributes.get(ATTRIBUTE_MESSAGE_ID, "")
+    sent = attributes.get(ATTRIBUTE_SENT, "")
+    if not target or not _MESSAGE_ID.fullmatch(first_id) or not _MS.fullmatch(sent):
+        return None
+    return Redrive(target, first_id, int(sent)) if int(sent) <= TS_MS_MAX else None
+
+
+def attributes_of(redrive: Redrive) -> dict[str, str]:
+    """The attributes by which a redriven message is known."""
+    return {
+        ATTRIBUTE_TARGET: redrive.target,
+        ATTRIBUTE_MESSAGE_ID: redrive.id,
+        ATTRIBUTE_SENT: str(redrive.sent),
+    }
+
+
+def letter_of(
+    *, id_: str, receipt: str, receives: int, arrived: int, body: str, attributes: Mapping[str, str]
+) -> ReceivedLetter:
+    """A dead letter from its parts.
+
+    A letter without a reason was moved by the fuse: its other attributes are the producer's, or
+    those of a redrive.
+    """
+    reason = attributes.get(ATTRIBUTE_REASON)
+    first_id, sent = attributes.get(ATTRIBUTE_MESSAGE_ID, ""), attributes.get(ATTRIBUTE_SENT, "")
+    redrive = redrive_of(attributes)
+    told = redrive is not None or (reason is not None and first_id and _MS.fullmatch(sent))
+    in_bucket = reason is not None and attributes.get(ATTRIBUTE_BODY) == BODY_IN_BUCKET
+    return ReceivedLetter(
+        id=id_,
+        receipt=receipt,
+        receives=receives,
+        arrived=arrived,
+        body=body,
+        reason=reason,
+        detail=attributes.get(ATTRIBUTE_DETAIL, "") if reason else "",
+        window=attributes.get(ATTRIBUTE_WINDOW) if reason else None,
+        first_id=first_id if told else id_,
+        first_sent=int(sent) if told else arrived,
+        target=redrive.target if redrive else None,
+        pointer=_pointer(body) if in_bucket else None,
+    )
+
+
+def _pointer(body: str) -> Pointer | None:
+    try:
+        fields: Any = json.loads(body)
+        return Pointer(str(fields["bucket"]), str(fields["key"]))
+    except (ValueError, KeyError, TypeError):
+        return None

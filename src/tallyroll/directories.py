@@ -1,0 +1,58 @@
+"""The bucket port on a directory: for archives that were copied out of S3, with the same keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from tallyroll.errors import Missing, Refused
+
+CHUNK_BYTES = 256 * 1024
+
+
+class DirectoryBucket:
+    """The files below a directory, by their paths; what the directory lacks is Missing."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self.name = str(root)
+
+    def put(self, key: str, body: bytes) -> None:
+        """Write a file, and the directories above it. Raises Refused."""
+        try:
+            path = self._path(key)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(body)
+        except OSError as error:
+            raise Refused(f"file {key!r} of {self.name!r}: {error.strerror}") from error
+
+    def get(self, key: str) -> bytes:
+        """A file whole. Raises Missing and Refused."""
+        return b"".join(self.stream(key))
+
+    def stream(self, key: str) -> Iterator[bytes]:
+        """A file in chunks. Raises Missing and Refused."""
+        try:
+            with self._path(key).open("rb") as file:
+                while chunk := file.read(CHUNK_BYTES):
+                    yield chunk
+        except FileNotFoundError:
+            raise Missing(f"there is no file {key!r} in {self.name!r}", "NoSuchKey") from None
+        except OSError as error:
+            raise Refused(f"file {key!r} of {self.name!r}: {error.strerror}") from error
+
+    def list(self, prefix: str) -> Iterator[str]:
+        """The keys under a prefix, ascending."""
+        return (key for key, _ in self.sizes(prefix))
+
+    def sizes(self, prefix: str) -> Iterator[tuple[str, int]]:
+        """The keys under a prefix, ascending, with the files' bytes."""
+        files = (path for path in self._root.rglob("*") if path.is_file())
+        keys = sorted((path.relative_to(self._root).as_posix(), path) for path in files)
+        return ((key, path.stat().st_size) for key, path in keys if key.startswith(prefix))
+
+    def _path(self, key: str) -> Path:
+        # A manifest names files, and may have been tampered with.
+        if key.startswith("/") or ".." in PurePosixPath(key).parts:
+            raise Missing(f"key {key!r} leads out of {self.name!r}", "NoSuchKey")
+        return self._root / key

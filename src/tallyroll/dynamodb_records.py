@@ -1,0 +1,49 @@
+"""The records of one shard in DynamoDB, a page at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tallyroll.aws import Caller
+from tallyroll.errors import Refused
+from tallyroll.items import RECORD, RECORDS_END, parse_item, shown_key
+from tallyroll.ports import Item
+from tallyroll.records import Page, Record
+
+_JUST_AFTER = "\0"  # no text lies between an id and the id with this behind it
+
+
+def records_after(caller: Caller, table: str, key: str, shard: int, after: str, limit: int) -> Page:
+    """At most `limit` records of one shard that follow the id `after`, by a consistent Query.
+
+    A reply ends at 1 MB, too (DynamoDB Developer Guide, "Paginating table query results"). Sort
+    keys are ordered by their UTF-8 bytes, as Python orders texts. Raises Missing and Refused.
+    """
+    values = {
+        ":pk": {"S": f"{key}.{shard}"},
+        ":from": {"S": RECORD + (after + _JUST_AFTER if after else "")},
+        ":to": {"S": RECORDS_END},
+    }
+    more: dict[str, Any] = {}
+    while True:
+        reply = caller.read(
+            "Query",
+            TableName=table,
+            ConsistentRead=True,
+            KeyConditionExpression="pk = :pk AND sk BETWEEN :from AND :to",
+            ExpressionAttributeValues=values,
+            Limit=limit,
+            **more,
+        )
+        records = tuple(map(_record, reply["Items"]))
+        last = reply.get("LastEvaluatedKey")
+        if records or not last:
+            return Page(records, more=bool(last))
+        more["ExclusiveStartKey"] = last
+
+
+def _record(item: Item) -> Record:
+    found = parse_item(item)
+    if not isinstance(found, Record):
+        raise Refused(f"item {shown_key(item)} stands where a record should", "NotARecord")
+    return found

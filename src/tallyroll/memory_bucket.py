@@ -1,0 +1,100 @@
+"""A bucket in memory."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
+
+from tallyroll.errors import Missing, Refused
+from tallyroll.limits import PART_BYTES_MIN
+
+CHUNK_BYTES = 64 * 1024
+
+
+class MemoryBucket:
+    """Objects by key, and uploads that have not become objects yet."""
+
+    def __init__(self, name: str = "memory") -> None:
+        self.name = name
+        self._objects: dict[str, bytes] = {}
+        self._uploads: dict[tuple[str, str], dict[int, bytes]] = {}
+        self._numbers = count(1)
+
+    def put(self, key: str, body: bytes) -> None:
+        """Write an object whole."""
+        self._objects[key] = body
+
+    def put_once(self, key: str, body: bytes) -> bytes:
+        """Write an object if there is none under its key; give the one that stands."""
+        if key not in self._objects:
+            self.put(key, body)
+            return body
+        return self._objects[key]
+
+    def start_upload(self, key: str) -> str:
+        """Begin an object that is written in parts; give the upload's id."""
+        upload = f"upload-{next(self._numbers)}"
+        self._uploads[key, upload] = {}
+        return upload
+
+    def put_part(self, key: str, upload: str, number: int, body: bytes) -> str:
+        """Write one part. Raises Missing if the upload is over."""
+        self._parts(key, upload)[number] = body
+        return _stamp(body)
+
+    def complete_upload(self, key: str, upload: str, receipts: Sequence[str]) -> None:
+        """Make the object of its parts. Raises Missing if the upload is over, and Refused for parts
+        that are not what was received, or too small.
+        """
+        parts = self._parts(key, upload)
+        bodies = [parts.get(number, b"") for number in range(1, len(receipts) + 1)]
+        if [_stamp(body) for body in bodies] != list(receipts):
+            raise Refused(f"the parts of {key} are not as received", "InvalidPart")
+        if any(len(body) < PART_BYTES_MIN for body in bodies[:-1]):
+            raise Refused(f"a part of {key} is too small", "EntityTooSmall")
+        del self._uploads[key, upload]
+        self.put(key, b"".join(bodies))
+
+    def abort_upload(self, key: str, upload: str) -> None:
+        """Forget the parts; fine if the upload is over."""
+        self._uploads.pop((key, upload), None)
+
+    def uploads(self) -> list[str]:
+        """The keys of the uploads that are neither completed nor aborted."""
+        return [key for key, _ in self._uploads]
+
+    def _parts(self, key: str, upload: str) -> dict[int, bytes]:
+        try:
+            return self._uploads[key, upload]
+        except KeyError:
+            raise Missing(f"upload {upload} of {key} is over", "NoSuchUpload") from None
+
+    def get(self, key: str) -> bytes:
+        """An object whole. Raises Missing."""
+        try:
+            return self._objects[key]
+        except KeyError:
+            raise Missing(f"there is no object {key}", "NoSuchKey") from None
+
+    def stream(self, key: str) -> Iterator[bytes]:
+        """An object in chunks. Raises Missing."""
+        body = self.get(key)
+        for first in range(0, len(body), CHUNK_BYTES):
+            yield body[first : first + CHUNK_BYTES]
+
+    def list(self, prefix: str) -> Iterable[str]:
+        """The keys under a prefix, ascending."""
+        return sorted(key for key in self._objects if key.startswith(prefix))
+
+    def sizes(self, prefix: str) -> Iterable[tuple[str, int]]:
+        """The keys under a prefix, ascending, with the objects' bytes."""
+        return [(key, len(self._objects[key])) for key in self.list(prefix)]
+
+    def stamps(self, prefix: str) -> Iterable[tuple[str, str]]:
+        """The keys under a prefix, ascending, with the objects' MD5s."""
+        return [(key, _stamp(self._objects[key])) for key in self.list(prefix)]
+
+
+def _stamp(body: bytes) -> str:
+    return hashlib.md5(body, usedforsecurity=False).hexdigest()

@@ -1,0 +1,309 @@
+from __future__ import annotations
+
+import gzip
+import re
+from pathlib import Path
+
+import pytest
+from moto import mock_aws
+
+from tallyroll import aws
+from tallyroll.archive import summary_key
+from tallyroll.aws import Caller
+from tallyroll.cli_archive import size_text
+from tallyroll.directories import DirectoryBucket
+from tallyroll.effects import SystemEffects
+from tallyroll.errors import Throttled
+from tallyroll.s3 import S3Bucket
+from tests.cli.desk import Answer, Desk, run
+from tests.unit.archives import Archived, archived
+from tests.unit.pipeline import WINDOW, hour
+
+HERE = ("--bucket", "memory")
+
+
+@pytest.fixture
+def whole() -> Archived:
+    return archived()
+
+
+@pytest.fixture
+def desk(
+    whole: Archived, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Desk:
+    return Desk(whole.pipeline, monkeypatch, capsys)
+
+
+# --- list
+
+
+def test_archives_as_a_table(desk: Desk, whole: Archived) -> None:
+    answer = desk.run("archive", "list", *HERE)
+    assert (answer.status, answer.err) == (0, "")
+    heads, _, row = answer.out.splitlines()
+    assert heads.split() == [
+        *("window", "state", "items", "keys", "events", "sum"),
+        *("size", "exported", "proven", "attempt"),
+    ]
+    items = str(len(whole.items()))
+    assert row.split()[:6] == [WINDOW, "proven", items, "3", "9", "5.000004"]
+    assert row.split()[-3:] == ["2026-11-20T08:30:00", "2026-11-20T08:30:00", "a1"]
+
+
+def test_archives_as_json(desk: Desk, whole: Archived) -> None:
+    [archive] = desk.run("archive", "list", "--json", *HERE).json
+    assert archive == {
+        "window": WINDOW,
+        "state": "proven",
+        "pipeline": "tallyroll",
+        "attempt": "a1",
+        "bucket": "memory",
+        "prefix": whole.prefix,
+        "bytes": sum(size for _, size in whole.bucket.sizes("archive/")),
+        "exported": "2026-11-20T08:30:00.000Z",
+        "items": len(whole.items()),
+        "proven": "2026-11-20T08:30:00.000Z",
+        "keys": 3,
+        "events": 9,
+        "sum": "5.000004",
+    }
+
+
+def test_every_attempt_or_the_one_that_counts(desk: Desk, whole: Archived) -> None:
+    given_up = whole.prefix[:-1] + "2"
+    whole.bucket.put(f"{given_up}/AWSDynamoDB/a2/data/000-0000.json.gz", b"")
+    assert [each["state"] for each in desk.run("archive", "list", "--json", *HERE).json] == [
+        "proven"
+    ]
+    every = desk.run("archive", "list", "--all", "--json", *HERE).json
+    assert [(each["attempt"], each["state"]) for each in every] == [
+        ("a1", "proven"),
+        ("a2", "incomplete"),
+    ]
+
+
+def test_a_range_of_archives(desk: Desk) -> None:
+    def listed(since: str, until: str) -> Answer:
+        return desk.run("archive", "list", "--json", "--since", since, "--until", until, *HERE)
+
+    assert len(listed(hour(8), hour(9)).json) == 1
+    none = listed(hour(9), hour(10))
+    assert (none.status, none.out) == (0, "")
+    assert "no archives of 'tallyroll' in 'memory'" in none.err
+    wrong = listed(hour(9), hour(8))
+    assert wrong.status == 2
+    assert "is not before" in wrong.err
+
+
+def test_a_damaged_manifest_is_listed_as_such(desk: Desk, whole: Archived) -> None:
+    whole.bucket.put(summary_key(whole.prefix), b"{")
+    answer = desk.run("archive", "list", *HERE)
+    assert answer.status == 1
+    assert " damaged " in answer.out
+    assert "manifest malformed" in answer.out
+
+
+def test_partitions_for_athena(desk: Desk, whole: Archived) -> None:
+    answer = desk.run("archive", "list", "--athena", "votes", *HERE)
+    assert answer.status == 0
+    assert answer.out == (
+        "ALTER TABLE votes ADD IF NOT EXISTS\n"
+        f"  PARTITION (day='2026-11-20', hour=8, window_id='{WINDOW}')"
+        f" LOCATION 's3://memory/{whole.prefix}/AWSDynamoDB/a1/data/';\n"
+    )
+    whole.remove(f"{whole.prefix}/proof.json")
+    unproven = desk.run("archive", "list", "--athena", "votes", *HERE)
+    assert (unproven.status, unproven.out) == (0, "")
+    assert "no proven archives" in unproven.err
+
+
+# --- verify
+
+
+def test_a_whole_archive(desk: Desk, whole: Archived) -> None:
+    answer = desk.run("archive", "verify", "--against-totals", *HERE)
+    assert (answer.status, answer.err) == (0, "")
+    assert answer.row(WINDOW, "yes", "whole", str(len(whole.items())), "3", "9", "5.000004")
+    for name in (WINDOW, whole.prefix):
+        assert desk.run("archive", "verify", name, *HERE).status == 0
+
+
+def test_differences_are_told_and_counted(desk: Desk, whole: Archived) -> None:
+    key = whole.spoil()
+    answer = desk.run("archive", "verify", *HERE)
+    assert answer.status == 1
+    assert f"{whole.prefix}: 3 differences" in answer.err
+    line = whole.files()[0].items + 1
+    assert f"  {key} line {line}: unreadable: JSONDecodeError" in answer.err
+    assert "MD5" in answer.err
+    assert " 3 wrong " in answer.out
+    [verified] = desk.run("archive", "verify", "--json", *HERE).json
+    assert verified["differences"] == len(verified["first"]) == 3
+
+
+def test_the_first_five_differences_are_told(desk: Desk, whole: Archived) -> None:
+    [first, *_] = whole.files()
+    whole.bucket.put(first.key, gzip.compress(b"\n" * 10))
+    answer = desk.run("archive", "verify", *HERE)
+    assert len([line for line in answer.err.splitlines() if " line " in line]) == 5
+    assert re.search(r"^tallyroll:   and \d+ more$", answer.err, re.MULTILINE)
+
+
+def test_totals_that_differ_are_found_if_asked_for(desk: Desk, whole: Archived) -> None:
+    whole.pipeline.totals._totals.clear()
+    assert desk.run("archive", "verify", *HERE).status == 0
+    answer = desk.run("archive", "verify", "--against-totals", *HERE)
+    assert answer.status == 1
+    assert f"{whole.prefix}: 3 differences" in answer.err
+
+
+def test_totals_that_cannot_be_read(
+    desk: Desk, whole: Archived, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise Throttled("BatchGetItem: too much")
+
+    monkeypatch.setattr(whole.pipeline.totals, "of_window", refuse)
+    assert desk.run("archive", "verify", "--against-totals", *HERE).status == 3
+
+
+def test_what_to_verify_is_said_once(desk: Desk) -> None:
+    answer = desk.run("archive", "verify", WINDOW, "--since", hour(8), *HERE)
+    assert answer.status == 2
+    assert "not both" in answer.err
+    assert desk.run("archive", "verify", "--since", hour(9), *HERE).status == 0
+
+
+# --- read
+
+
+def test_events_are_read_as_they_were_sent(desk: Desk) -> None:
+    answer = desk.run("archive", "read", WINDOW, *HERE)
+    assert (answer.status, answer.err) == (0, "")
+    events = {event["id"]: event for event in answer.json}
+    assert sorted(events) == [*(f"e{n}" for n in range(5)), *(f"p1:{n}" for n in range(4))]
+    assert list(events["e1"]) == ["id", "key", "ts", "value", "payload"]
+    assert (events["e1"]["value"], events["e1"]["payload"]) == (0.5, {"n": 1})
+    assert (events["p1:3"]["key"], events["p1:3"]["payload"]) == ("k0", ["ä", 3])
+
+
+def test_events_of_a_key_and_its_recount(desk: Desk) -> None:
+    answer = desk.run("archive", "read", WINDOW, "--key", "k0", *HERE)
+    assert {event["key"] for event in answer.json} == {"k0"}
+    assert len(answer.json) == 6
+    said = "key 'k0': 6 events, sum 1.500004 by its records, the same by its tally"
+    assert said in answer.err
+    none = desk.run("archive", "read", WINDOW, "--key", "none", *HERE)
+    assert (none.status, none.out) == (0, "")
+    assert "0 events, sum 0 by its records" in none.err
+    assert desk.run("archive", "read", WINDOW, "--key", "~k", *HERE).status == 2
+
+
+def test_a_key_whose_tally_differs(desk: Desk, whole: Archived) -> None:
+    items = whole.items()
+    items.remove(next(item for item in items if item["sk"]["S"].startswith("t#k1.")))
+    whole.rewrite(items)
+    answer = desk.run("archive", "read", WINDOW, "--key", "k1", *HERE)
+    assert answer.status == 1
+    assert "key 'k1': 2 events, sum 2.5 by its records, 0 events, sum 0 by its tally" in answer.err
+
+
+def test_items_as_they_stand(desk: Desk, whole: Archived) -> None:
+    answer = desk.run("archive", "read", WINDOW, "--raw", *HERE)
+    assert [line["Item"] for line in answer.json] == whole.items()
+    of_key = desk.run("archive", "read", WINDOW, "--raw", "--key", "k2", *HERE).json
+    assert [line["Item"]["sk"]["S"][:2] for line in of_key].count("t#") == 1
+
+
+def test_a_packet_that_cannot_be_unpacked(desk: Desk, whole: Archived) -> None:
+    items = whole.items()
+    packet = next(item for item in items if item["sk"]["S"] == "e#p1")
+    packet["data"] = {"B": "AAAA"}
+    whole.rewrite(items)
+    answer = desk.run("archive", "read", WINDOW, *HERE)
+    assert answer.status == 1
+    assert len(answer.json) == 5
+    [file] = whole.files()
+    assert (
+        f"{file.key} line {items.index(packet) + 1}: record 'p1' cannot be unpacked" in answer.err
+    )
+
+
+def test_what_is_read_can_be_sent_again(desk: Desk) -> None:
+    read = desk.run("archive", "read", WINDOW, *HERE)
+    sent = desk.run("send", stdin=read.out.encode())
+    assert sent.status == 0
+    assert len(desk.producer.bodies) == 9
+
+
+# --- where archives are
+
+
+def test_a_copy_in_a_directory(desk: Desk, whole: Archived, tmp_path: Path) -> None:
+    copy = DirectoryBucket(tmp_path)
+    for key in whole.bucket.list("archive/"):
+        copy.put(key, whole.bucket.get(key))
+    there = ("--dir", str(tmp_path))
+    [listed] = desk.run("archive", "list", "--json", *there).json
+    assert (listed["bucket"], listed["state"]) == (str(tmp_path), "proven")
+    assert desk.run("archive", "verify", *there).status == 0
+    assert len(desk.run("archive", "read", WINDOW, *there).json) == 9
+    native = ("archive", "restore", WINDOW, "--table", "restored", "--native", *there)
+    assert desk.run(*native).status == 2
+    assert desk.run("archive", "list", "--athena", "votes", *there).status == 2
+
+
+def test_where_there_is_nothing(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TALLYROLL_BUCKET", raising=False)
+    answer = desk.run("archive", "list")
+    assert answer.status == 2
+    assert "give --bucket, or set TALLYROLL_BUCKET" in answer.err
+    none = desk.run("archive", "list", "--dir", str(tmp_path / "none"))
+    assert none.status == 2
+    assert f"{str(tmp_path / 'none')!r}: there is none" in none.err
+    absent = desk.run("archive", "read", hour(9), *HERE)
+    assert (absent.status, absent.out) == (3, "")
+    assert "there is no archive under 'archive/tallyroll/date=2026-11-20/hour=09/" in absent.err
+    wrong = desk.run("archive", "read", "yesterday", *HERE)
+    assert wrong.status == 2
+    assert "'yesterday'" in wrong.err
+
+
+def test_the_bucket_of_the_environment(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TALLYROLL_BUCKET", "memory")
+    assert desk.run("archive", "list").status == 0
+    assert desk.settings
+    assert desk.settings.bucket == "memory"
+    assert desk.run("archive", "list", "--bucket", "other").status == 0
+    assert desk.settings.bucket == "other"
+
+
+def test_archives_in_s3(
+    whole: Archived, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    aws._session.cache_clear()
+    with mock_aws():
+        bucket = S3Bucket(Caller(aws.make_client("s3"), SystemEffects()), SystemEffects(), "kept")
+        aws.make_client("s3").create_bucket(Bucket="kept")
+        for key in whole.bucket.list("archive/"):
+            bucket.put(key, whole.bucket.get(key))
+        there = ("--bucket", "kept")
+        assert run(monkeypatch, capsys, "archive", "verify", *there).status == 0
+        [listed] = run(monkeypatch, capsys, "archive", "list", "--json", *there).json
+        sizes = [size for _, size in whole.bucket.sizes("archive/")]
+        assert (listed["state"], listed["bytes"]) == ("proven", sum(sizes))
+        url = f"s3://kept/{whole.prefix}/"
+        assert len(run(monkeypatch, capsys, "archive", "read", url, *there).json) == 9
+        gone = run(monkeypatch, capsys, "archive", "list", "--bucket", "gone")
+        assert (gone.status, gone.out) == (3, "")
+        assert "NoSuchBucket" in gone.err
+    aws._session.cache_clear()
+
+
+def test_sizes_for_people() -> None:
+    sizes = [0, 999, 1_000, 1_500_000, 10**12, 10**16]
+    assert [size_text(size) for size in sizes] == [
+        *("0 B", "999 B", "1.0 KB", "1.5 MB", "1.0 TB", "10000.0 TB"),
+    ]

@@ -1,0 +1,93 @@
+"""`tallyroll archive explain`: each kind of difference is told, with where it stands."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tallyroll.items import jsonable, record_item
+from tallyroll.ports import Item
+from tests.cli.desk import Answer, Desk
+from tests.unit.archives import Archived, archived
+from tests.unit.pipeline import WINDOW, record_with
+
+
+@pytest.fixture
+def whole() -> Archived:
+    return archived(proven=False)
+
+
+@pytest.fixture
+def desk(
+    whole: Archived, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Desk:
+    return Desk(whole.pipeline, monkeypatch, capsys)
+
+
+def explain(desk: Desk, *more: str) -> Answer:
+    return desk.run("archive", "explain", WINDOW, "--bucket", "memory", *more)
+
+
+def single(items: list[Item]) -> Item:
+    """The record of a single event."""
+    return next(item for item in items if item["sk"]["S"] == "e#e1")
+
+
+def test_an_archive_that_agrees(desk: Desk) -> None:
+    answer = explain(desk)
+    assert (answer.status, answer.out) == (0, "")
+    assert "0 items differ (0 shown), 0 keys, 0 other differences" in answer.err
+
+
+def test_each_kind_of_difference(desk: Desk, whole: Archived) -> None:
+    items = whole.items()
+    first, stranger = single(items), jsonable(record_item(record_with("late", "k9")))
+    changed = next(item for item in items if item["sk"]["S"] == "e#e2")
+    kept = [item for item in items if item not in (first, changed)]
+    twice = next(item for item in kept if item["sk"]["S"] == "g#")
+    whole.rewrite([*kept, {**changed, "v": {"N": "77"}}, stranger, twice])
+    told = explain(desk, "--json")
+    assert told.status == 1
+    found = {(line["difference"], line["sk"]) for line in told.json if "difference" in line}
+    assert found == {
+        ("missing", "e#e1"),
+        ("different", "e#e2"),
+        ("extra", "e#late"),
+        ("twice", "g#"),
+    }
+    [different] = [line for line in told.json if line.get("difference") == "different"]
+    assert different["attributes"] == ["v"]
+    assert "line" in different["place"]
+    keys = {line["key"]: line for line in told.json if "key" in line}
+    assert set(keys) == {"k1", "k2", "k9"}
+    assert keys["k9"]["archive records"] == [1, "1"]
+    assert keys["k9"]["table records"] is None
+    assert keys["k1"]["archive records"][0] == keys["k1"]["table records"][0] - 1
+
+
+def test_it_tells_people_why_the_window_was_not_proven(desk: Desk, whole: Archived) -> None:
+    state = whole.pipeline.state()
+    whole.pipeline.catalog.advance(replace(state, problem="key 'k1': differs"))
+    items = whole.items()
+    items.remove(single(items))
+    whole.rewrite(items)
+    answer = explain(desk)
+    assert "is open: key 'k1': differs" in answer.err
+    assert "missing  k1." in answer.out
+    assert "key 'k1': archive records 1 events" in answer.out
+    assert "1 items differ (1 shown), 1 keys" in answer.err
+
+
+def test_only_so_many_are_shown(desk: Desk, whole: Archived) -> None:
+    whole.rewrite([])
+    answer = explain(desk, "--limit", "2")
+    assert len(answer.out.splitlines()) == 4
+    assert f"{len(whole.pipeline.store.items(whole.window.table))} items differ (2 sh" in answer.err
+
+
+def test_without_its_table_there_is_nothing_to_compare_with(desk: Desk, whole: Archived) -> None:
+    whole.pipeline.store.drop_table(whole.window.table)
+    answer = explain(desk)
+    assert answer.status == 3
+    assert "is gone: there is nothing to compare with" in answer.err

@@ -1,0 +1,140 @@
+"""`tallyroll archive restore`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import pytest
+
+from tallyroll.dynamodb_restore import Import
+from tallyroll.errors import UsageError
+from tallyroll.ports import Item
+from tests.cli.desk import Answer, Desk
+from tests.unit.archives import Archived, archived
+from tests.unit.pipeline import WINDOW
+
+HERE = ("--bucket", "memory")
+
+
+@pytest.fixture
+def whole() -> Archived:
+    return archived()
+
+
+@pytest.fixture
+def desk(
+    whole: Archived, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Desk:
+    return Desk(whole.pipeline, monkeypatch, capsys)
+
+
+@dataclass
+class FakeRestore:
+    """Notes what is restored; `ended` says how an import ends."""
+
+    tables: dict[str, list[Item]] = field(default_factory=dict)
+    unfinished: set[str] = field(default_factory=set)
+    ended: Import | None = None
+    imports: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def begin(self, table: str, archive: str) -> bool:
+        if table in self.tables and table not in self.unfinished:
+            raise UsageError(f"table {table!r} exists")
+        self.unfinished.add(table)
+        return self.tables.setdefault(table, []) != []
+
+    def put(self, table: str, items: Iterable[Item]) -> None:
+        self.tables[table] = list(items)
+
+    def end(self, table: str) -> None:
+        self.unfinished.discard(table)
+
+    def start_import(self, table: str, bucket: str, prefix: str) -> Import:
+        self.imports.append((table, bucket, prefix))
+        return Import("arn:import", "IN_PROGRESS", 0, 0)
+
+    def await_import(self, started: Import, told: Callable[[int], None]) -> Import:
+        told(1)
+        assert self.ended
+        return self.ended
+
+
+@pytest.fixture
+def restores(desk: Desk) -> FakeRestore:
+    desk.restore = FakeRestore()
+    return desk.restore
+
+
+def restore(desk: Desk, *more: str, table: str = "restored") -> Answer:
+    return desk.run("archive", "restore", WINDOW, "--table", table, *more, *HERE)
+
+
+def test_an_archive_is_restored(desk: Desk, whole: Archived, restores: FakeRestore) -> None:
+    answer = restore(desk)
+    assert answer.status == 0
+    assert f"restored holds the {len(whole.items())} items of {whole.prefix}" in answer.err
+    assert restores.tables == {"restored": whole.items()}
+    assert not restores.unfinished
+    again = restore(desk)
+    assert again.status == 2
+    assert "'restored' exists" in again.err
+    assert restore(desk, "--json", table="other").json == [
+        {"table": "other", "items": len(whole.items()), "archive": whole.prefix}
+    ]
+
+
+def test_a_damaged_archive_leaves_an_unfinished_table(
+    desk: Desk, whole: Archived, restores: FakeRestore
+) -> None:
+    whole.spoil()
+    answer = restore(desk)
+    assert answer.status == 1
+    assert "3 differences" in answer.err
+    assert "restored holds what could be read, and stays marked as not whole" in answer.err
+    assert restores.unfinished == {"restored"}
+    assert "going on with restored" in restore(desk).err
+
+
+@pytest.mark.parametrize(
+    "table", [f"tallyroll-{WINDOW}", f"other-{WINDOW}", "tallyroll-catalog", "tallyroll-totals"]
+)
+def test_no_table_of_a_pipeline_is_restored_into(
+    desk: Desk, restores: FakeRestore, table: str
+) -> None:
+    answer = restore(desk, table=table)
+    assert answer.status == 2
+    assert repr(table) in answer.err
+    assert not restores.tables
+
+
+def test_an_archive_is_imported_natively(
+    desk: Desk, whole: Archived, restores: FakeRestore
+) -> None:
+    items = len(whole.items())
+    restores.ended = Import("arn:import", "COMPLETED", items, 0)
+    answer = restore(desk, "--native")
+    assert answer.status == 0
+    assert "arn:import" in answer.err
+    data = f"{whole.prefix}/AWSDynamoDB/a1/data/"
+    assert restores.imports == [("restored", "memory", data)]
+
+    for ended in (
+        Import("arn:import", "COMPLETED", items - 1, 1),
+        Import("arn:import", "FAILED", 0, 0, "S3NoSuchBucket: gone"),
+    ):
+        restores.ended = ended
+        failed = restore(desk, "--native")
+        assert failed.status == 1
+        said = f"{ended.status}: {ended.imported} of {items} items imported, {ended.errors} refused"
+        assert f"{said} {ended.problem}".rstrip() in failed.err
+
+
+def test_only_a_proven_archive_is_imported_natively(
+    desk: Desk, whole: Archived, restores: FakeRestore
+) -> None:
+    whole.remove(f"{whole.prefix}/proof.json")
+    answer = restore(desk, "--native")
+    assert answer.status == 2
+    assert "restore it without --native" in answer.err
+    assert not restores.imports

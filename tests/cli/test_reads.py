@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from tallyroll.errors import Throttled
+from tallyroll.states import Status
+from tests.cli.desk import Desk
+from tests.unit.pipeline import NOW, START, WINDOW, hour
+
+PACKET = {"v": 1, "id": "p", "key": "k", "t0": START, "events": [[0], [10, 2.5, {"a": 1}]]}
+
+
+@pytest.fixture
+def written(desk: Desk) -> Desk:
+    """A desk before a pipeline with five events of k and three of l in window 08."""
+    singles = [{"id": f"e{n}", "key": "k", "ts": NOW, "value": n} for n in range(3)]
+    others = [{"id": f"e{n}", "key": "l", "ts": NOW, "value": -1.5} for n in range(3)]
+    assert desk.pipeline.write(*singles, *others, PACKET).events == 8
+    return desk
+
+
+def failing(*arguments: object) -> Any:
+    raise Throttled("Query: too much")
+
+
+def test_one_event(written: Desk) -> None:
+    answer = written.run("event", "k", "e2", "--ts", str(NOW))
+    assert (answer.status, answer.err) == (0, "")
+    assert answer.row("k", WINDOW, "open")
+    assert answer.row("e2", "2026-11-20T08:30:00.000Z", "2")
+    (found,) = written.run("event", "k", "p:1", "--window", WINDOW, "--json").json
+    assert found == {
+        "key": "k",
+        "window": WINDOW,
+        "state": "open",
+        "id": "p:1",
+        "packet": "p",
+        "index": 1,
+        "ts": START + 10,
+        "value": "2.5",
+        "payload": {"a": 1},
+    }
+
+
+def test_a_packet_comes_with_its_events(written: Desk) -> None:
+    answer = written.run("event", "k", "p", "--window", WINDOW)
+    assert answer.row("p:0", "2026-11-20T08:00:00.000Z", "1")
+    assert answer.row("p:1", "2026-11-20T08:00:00.010Z", "2.5", '{"a":1}')
+
+
+def test_an_event_that_is_not_there(written: Desk) -> None:
+    answer = written.run("event", "k", "none", "--window", WINDOW)
+    assert (answer.status, answer.out) == (3, "")
+    assert "there is no event 'none' of key 'k'" in answer.err
+
+
+def test_the_events_of_a_key(written: Desk) -> None:
+    answer = written.run("events", "k", "--window", WINDOW)
+    assert (answer.status, answer.err) == (0, "")
+    ids = [line.split()[0] for line in answer.out.splitlines()[2:]]
+    assert ids == ["e0", "e1", "e2", "p:0", "p:1"]
+    lines = written.run("events", "k", "--window", WINDOW, "--json").json
+    assert [line["id"] for line in lines] == ids
+    assert lines[-1] == {
+        "id": "p:1",
+        "key": "k",
+        "ts": START + 10,
+        "value": 2.5,
+        "payload": {"a": 1},
+    }
+
+
+def test_the_cursor_goes_on(written: Desk) -> None:
+    ids: list[str] = []
+    more: list[str] = []
+    for _ in range(4):
+        answer = written.run("events", "k", "--window", WINDOW, "--limit", "2", "--json", *more)
+        assert answer.status == 0
+        ids += [line["id"] for line in answer.json]
+        told = re.search(r"there may be more: go on with (--cursor) (\S+)", answer.err)
+        if not told:
+            break
+        more = list(told.groups())
+    assert ids == ["e0", "e1", "e2", "p:0", "p:1"]
+
+
+def test_more_events_than_one_answer_holds(written: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tallyroll.cli_reads.EVENTS_MAX", 2)
+    answer = written.run("events", "k", "--window", WINDOW, "--limit", "5", "--json")
+    assert len(answer.json) == 5
+
+
+def test_no_events(written: Desk) -> None:
+    answer = written.run("events", "nobody", "--window", WINDOW)
+    assert (answer.status, answer.out) == (0, "")
+    assert f"no events of nobody in {WINDOW}" in answer.err
+
+
+def test_events_that_could_not_be_read_are_told(written: Desk) -> None:
+    written.pipeline.store.records = failing  # type: ignore[assignment]
+    answer = written.run("events", "k", "--window", WINDOW)
+    assert (answer.status, answer.out) == (1, "")
+    assert "not all could be read in time: go on with --cursor " in answer.err
+
+
+def test_the_largest_keys(written: Desk) -> None:
+    answer = written.run("top", "--window", WINDOW)
+    assert (answer.status, answer.err) == (0, "")
+    assert answer.row(WINDOW, "open", "2", "8", "2", "2026-11-20T08:30:00.000Z")
+    rows = [line.split() for line in answer.out.splitlines()]
+    assert rows.index(["k", "5", "6.5"]) < rows.index(["l", "3", "-4.5"])
+    (found,) = written.run("top", "--window", WINDOW, "-n", "1", "--by", "sum", "--json").json
+    assert found["top"] == [{"key": "k", "events": 5, "sum": "6.5"}]
+
+
+def test_a_window_without_keys(written: Desk) -> None:
+    answer = written.run("top", "--window", hour(7))
+    assert (answer.status, answer.err) == (0, "")
+    assert answer.row(hour(7), "open", "0", "0", "0", "2026-11-20T08:30:00.000Z")
+
+
+def test_largest_keys_that_are_not_whole_say_so(written: Desk) -> None:
+    written.pipeline.store.bucket = failing  # type: ignore[assignment]
+    answer = written.run("top", "--window", WINDOW)
+    assert answer.status == 1
+    assert "4 buckets of tallies could not be read" in answer.err
+
+
+@pytest.mark.parametrize(
+    "argv", [("event", "k", "e1"), ("events", "k"), ("top",)], ids=lambda argv: argv[0]
+)
+def test_a_dropped_window_is_in_the_archive(written: Desk, argv: tuple[str, ...]) -> None:
+    written.pipeline.move(Status.DROPPED, archive="archive/tallyroll/w/1")
+    answer = written.run(*argv, "--window", WINDOW)
+    assert (answer.status, answer.out) == (3, "")
+    assert "in the archive, under archive/tallyroll/w/1/" in answer.err
+    assert f"tallyroll archive read {WINDOW}" in answer.err
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("event", "k", "e1"),
+        ("event", "~k", "e1", "--window", WINDOW),
+        ("event", "k", "", "--window", WINDOW),
+        ("event", "k", "\udcff", "--window", WINDOW),
+        ("event", "k", "e1", "--window", WINDOW, "--ts", "1"),
+        ("event", "k", "e1", "--ts", "now"),
+        ("events", "k"),
+        ("events", "k", "--window", "now"),
+        ("events", "k", "--window", WINDOW, "--limit", "0"),
+        ("events", "k", "--window", WINDOW, "--cursor", "nonsense"),
+        ("top",),
+        ("top", "--window", WINDOW, "-n", "1001"),
+        ("top", "--window", WINDOW, "--by", "name"),
+    ],
+)
+def test_wrong_use(written: Desk, argv: tuple[str, ...]) -> None:
+    answer = written.run(*argv)
+    assert (answer.status, answer.out) == (2, "")
+    assert answer.err

@@ -1,0 +1,147 @@
+"""What every bucket promises: in memory, a directory, S3 (moto); and what archives need besides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from moto import mock_aws
+
+from tallyroll.archive_ports import ArchiveBucket
+from tallyroll.archive_reading import ListedBucket
+from tallyroll.aws import make_client
+from tallyroll.directories import DirectoryBucket
+from tallyroll.errors import Missing, Refused
+from tallyroll.limits import PART_BYTES_MIN
+from tallyroll.memory import MemoryBucket
+from tallyroll.settings import Settings
+from tallyroll.wiring import adapters
+from tests.contract.engines import SteadyEffects
+
+KEYS = ["a/b/1.json", "a/b-c", "a/b/2 ä.json", "a.json", "b/1"]
+
+
+@pytest.fixture(params=["memory", "directory", "s3"])
+def bucket(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ListedBucket]:
+    if request.param == "memory":
+        yield MemoryBucket()
+    elif request.param == "directory":
+        yield DirectoryBucket(tmp_path)
+    else:
+        with mock_aws():
+            make_client("s3").create_bucket(Bucket="archives")
+            yield adapters(Settings(bucket="archives"), SteadyEffects()).bucket
+
+
+@pytest.fixture(params=["memory", "s3"])
+def archives(request: pytest.FixtureRequest) -> Iterator[ArchiveBucket]:
+    if request.param == "memory":
+        yield MemoryBucket()
+        return
+    with mock_aws():
+        make_client("s3").create_bucket(Bucket="archives")
+        yield adapters(Settings(bucket="archives"), SteadyEffects()).bucket
+
+
+def test_what_was_put_is_got_and_streamed(bucket: ListedBucket) -> None:
+    body = bytes(range(256)) * 4_000
+    bucket.put("a/b/c", body)
+    bucket.put("a/b/empty", b"")
+    assert bucket.get("a/b/c") == body
+    assert b"".join(bucket.stream("a/b/c")) == body
+    assert max(map(len, bucket.stream("a/b/c"))) < len(body)
+    assert bucket.get("a/b/empty") == b""
+    bucket.put("a/b/c", b"again")
+    assert bucket.get("a/b/c") == b"again"
+
+
+def test_what_is_not_there(bucket: ListedBucket) -> None:
+    with pytest.raises(Missing):
+        bucket.get("a/none")
+    with pytest.raises(Missing):
+        list(bucket.stream("a/none"))
+    assert list(bucket.list("a")) == []
+
+
+def test_listings_are_ascending_with_sizes(bucket: ListedBucket) -> None:
+    for size, key in enumerate(KEYS):
+        bucket.put(key, b"x" * size)
+    assert list(bucket.list("")) == sorted(KEYS)
+    assert list(bucket.list("a/b")) == ["a/b-c", "a/b/1.json", "a/b/2 ä.json"]
+    assert list(bucket.sizes("a/b/")) == [("a/b/1.json", 0), ("a/b/2 ä.json", 2)]
+
+
+@pytest.mark.parametrize("key", ["../outside", "a/../../outside", "/outside", "a/.."])
+def test_no_key_leads_out_of_a_directory(tmp_path: Path, key: str) -> None:
+    (tmp_path / "outside").write_bytes(b"secret")
+    bucket = DirectoryBucket(tmp_path / "inside")
+    with pytest.raises(Missing, match="leads out"):
+        bucket.get(key)
+    with pytest.raises(Missing, match="leads out"):
+        bucket.put(key, b"")
+
+
+def test_a_directory_that_cannot_be_read_or_written(tmp_path: Path) -> None:
+    bucket = DirectoryBucket(tmp_path)
+    bucket.put("a/b", b"")
+    with pytest.raises(Refused, match="'a'"):
+        bucket.get("a")
+    with pytest.raises(Refused, match="'a/b/c'"):
+        bucket.put("a/b/c", b"")
+
+
+# --- what archives need besides
+
+
+def test_what_stands_is_never_written_over(archives: ArchiveBucket) -> None:
+    assert archives.put_once("a/b", b"first") == b"first"
+    assert archives.put_once("a/b", b"second") == b"first"
+    assert archives.get("a/b") == b"first"
+    assert archives.put_once("a/c", b"") == b""
+
+
+def test_stamps_tell_one_content_from_another(archives: ArchiveBucket) -> None:
+    archives.put("a/b", b"first")
+    archives.put("a/c", b"first")
+    before = dict(archives.stamps("a/"))
+    archives.put("a/c", b"second")
+    after = dict(archives.stamps("a/"))
+    assert list(before) == list(after) == ["a/b", "a/c"]
+    assert before["a/b"] == before["a/c"] == after["a/b"] != after["a/c"]
+
+
+def test_an_object_in_parts_stands_only_when_it_is_completed(archives: ArchiveBucket) -> None:
+    bodies = [b"x" * PART_BYTES_MIN, b"y" * PART_BYTES_MIN, b"the end"]
+    upload = archives.start_upload("a/b")
+    receipts = [
+        archives.put_part("a/b", upload, number, body) for number, body in enumerate(bodies, 1)
+    ]
+    assert list(archives.list("")) == []
+    archives.complete_upload("a/b", upload, receipts)
+    assert b"".join(archives.stream("a/b")) == b"".join(bodies)
+    archives.abort_upload("a/b", upload)
+    assert list(archives.list("")) == ["a/b"]
+
+
+def test_a_part_alone_may_be_small(archives: ArchiveBucket) -> None:
+    upload = archives.start_upload("a/b")
+    archives.complete_upload("a/b", upload, [archives.put_part("a/b", upload, 1, b"all")])
+    assert archives.get("a/b") == b"all"
+
+
+def test_an_upload_that_was_aborted_leaves_nothing(archives: ArchiveBucket) -> None:
+    upload = archives.start_upload("a/b")
+    archives.put_part("a/b", upload, 1, b"part")
+    archives.abort_upload("a/b", upload)
+    archives.abort_upload("a/b", upload)
+    assert list(archives.list("")) == []
+
+
+def test_two_uploads_of_one_key_do_not_mix(archives: ArchiveBucket) -> None:
+    first, second = archives.start_upload("a/b"), archives.start_upload("a/b")
+    receipts = {
+        upload: archives.put_part("a/b", upload, 1, upload.encode()) for upload in (first, second)
+    }
+    archives.complete_upload("a/b", second, [receipts[second]])
+    assert archives.get("a/b") == second.encode()

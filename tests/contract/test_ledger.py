@@ -1,0 +1,109 @@
+"""What every ledger promises: the first claim stands, and moves only as it was read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from moto import mock_aws
+
+from tallyroll.aws import make_client
+from tallyroll.dynamodb_catalog import DynamoCatalog
+from tallyroll.errors import Refused, Unknown
+from tallyroll.ledger import Claim, Identity
+from tallyroll.resources import declare, table_request
+from tallyroll.settings import Settings
+from tallyroll.windows import window_id
+from tests.contract.engines import HOUR, START, WINDOW, Engine
+from tests.contract.faults import Faults, error_reply, timeout
+
+NEXT = window_id(START + HOUR)
+LATER = window_id(START + 2 * HOUR)
+EVENT: Identity = (WINDOW, "k", "e1")
+
+
+def test_the_first_claim_stands(engine: Engine) -> None:
+    assert engine.catalog.claims([EVENT]) == {}
+    first = Claim(NEXT, START)
+    assert engine.catalog.claim(EVENT, first) == first
+    assert engine.catalog.claim(EVENT, Claim(LATER, START + 1)) == first
+    assert engine.catalog.claims([EVENT]) == {EVENT: first}
+
+
+def test_a_claim_moves_only_as_it_was_read(engine: Engine) -> None:
+    first, second = Claim(NEXT, START), Claim(LATER, START + 1)
+    engine.catalog.claim(EVENT, first)
+    assert engine.catalog.move(EVENT, first, second) == second
+    assert engine.catalog.move(EVENT, first, Claim(NEXT, START + 2)) == second
+    assert engine.catalog.claim(EVENT, first) == second
+    assert engine.catalog.claims([EVENT]) == {EVENT: second}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        (NEXT, "k", "e1"),
+        (WINDOW, "k#e1", "e1"),
+        (WINDOW, "k", "e1#"),
+        (WINDOW, "#", "#"),
+        (WINDOW, "käse 🧀" * 40, "ü" * 256),
+        (WINDOW, "x" * 512, "y" * 512),
+    ],
+)
+def test_claims_of_other_events_are_others(engine: Engine, other: Identity) -> None:
+    mine, theirs = Claim(NEXT, START), Claim(LATER, START)
+    engine.catalog.claim(EVENT, mine)
+    assert engine.catalog.claim(other, theirs) == theirs
+    assert engine.catalog.claims([other, EVENT]) == {EVENT: mine, other: theirs}
+
+
+def test_more_claims_than_one_request_reads(engine: Engine) -> None:
+    identities = [(WINDOW, "k", f"e{number}") for number in range(120)]
+    for identity in identities[::2]:
+        engine.catalog.claim(identity, Claim(NEXT, START))
+    assert set(engine.catalog.claims(identities)) == set(identities[::2])
+    assert engine.catalog.claims([]) == {}
+
+
+def test_claims_are_no_windows(engine: Engine) -> None:
+    engine.catalog.claim(EVENT, Claim(NEXT, START))
+    assert engine.catalog.windows(0, START * 2) == []
+    assert engine.catalog.window(WINDOW) is None
+
+
+# --- on DynamoDB, when it fails
+
+
+@pytest.fixture
+def faults() -> Iterator[Faults]:
+    with mock_aws():
+        make_client("dynamodb").create_table(**table_request(declare(Settings()).catalog))
+        yield Faults()
+
+
+def _catalog(faults: Faults) -> DynamoCatalog:
+    return DynamoCatalog(faults.caller, faults.effects, declare(Settings()).catalog.name)
+
+
+def test_a_claim_whose_answer_is_lost_is_found(faults: Faults) -> None:
+    first, second = Claim(NEXT, START), Claim(LATER, START)
+    faults.put(Faults.LOST)
+    assert _catalog(faults).claim(EVENT, first) == first
+    faults.put(Faults.LOST)
+    assert _catalog(faults).move(EVENT, first, second) == second
+    puts = [code for operation, code in faults.seen if operation == "PutItem"]
+    lost = ["ReadTimeoutError", "ConditionalCheckFailedException"]
+    assert puts == [*lost, *lost]
+
+
+def test_a_claim_that_is_refused_or_stays_unknown(faults: Faults) -> None:
+    faults.put(error_reply("AccessDeniedException"))
+    with pytest.raises(Refused):
+        _catalog(faults).claim(EVENT, Claim(NEXT, START))
+    faults.put(*[timeout()] * 4)
+    with pytest.raises(Unknown):
+        _catalog(faults).claim(EVENT, Claim(NEXT, START))
+    faults.put(error_reply("ConditionalCheckFailedException"))
+    with pytest.raises(Unknown, match="not there"):
+        _catalog(faults).claim(EVENT, Claim(NEXT, START))
+    assert _catalog(faults).claims([EVENT]) == {}

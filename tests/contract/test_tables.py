@@ -1,0 +1,164 @@
+"""Window tables themselves: checked, made recoverable, resized; gates of an earlier pipeline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from moto import mock_aws
+
+from tallyroll.aws import make_client
+from tallyroll.dynamodb_tables import DynamoTables
+from tallyroll.errors import Missing, Refused, Throttled
+from tallyroll.memory import MemoryStore
+from tallyroll.ports import Capacity
+from tallyroll.resources import declare
+from tallyroll.settings import Settings
+from tests.contract.engines import Engine
+from tests.contract.faults import Faults, error_reply
+
+KNOWS_TAGS = ("memory", "moto")
+BACKUPS = "ContinuousBackupsUnavailableException"
+
+
+def _foreign(engine: Engine, table: str) -> None:
+    """A table of that name that somebody else made, with a number for a sort key."""
+    if isinstance(engine.store, MemoryStore):
+        engine.store.make_table(table, {"tallyroll": engine.prefix})
+        engine.store.table(table).foreign = "its AttributeDefinitions are others"
+        return
+    keys = (("pk", "HASH", "S"), ("sk", "RANGE", "N"))
+    make_client("dynamodb").create_table(
+        TableName=table,
+        KeySchema=[{"AttributeName": name, "KeyType": kind} for name, kind, _ in keys],
+        AttributeDefinitions=[
+            {"AttributeName": name, "AttributeType": kind} for name, _, kind in keys
+        ],
+        BillingMode="PAY_PER_REQUEST",
+        Tags=[{"Key": "tallyroll", "Value": engine.prefix}],
+    )
+
+
+def test_a_table_of_ours_passes(engine: Engine) -> None:
+    spec = engine.made()
+    engine.store.check_table(spec.table, {"tallyroll": engine.prefix})
+    engine.store.recover_table(spec.table)
+    engine.store.recover_table(spec.table)
+    facts = engine.store.describe_table(spec.table)
+    assert facts
+    assert facts.protected
+
+
+def test_a_table_of_another_schema_is_refused(engine: Engine) -> None:
+    table = engine.spec().table
+    _foreign(engine, table)
+    with pytest.raises(Refused, match=f"table {table} .* AttributeDefinitions") as refused:
+        engine.store.check_table(table, {"tallyroll": engine.prefix})
+    assert refused.value.code == "NotOurs"
+
+
+def test_a_table_with_another_tag_is_refused(engine: Engine) -> None:
+    if engine.name not in KNOWS_TAGS:
+        pytest.skip("DynamoDB Local knows no tags")
+    spec = engine.made()
+    for tags in ({"tallyroll": "another"}, {"absent": "x"}):
+        with pytest.raises(Refused, match="tag"):
+            engine.store.check_table(spec.table, tags)
+
+
+def test_a_table_that_is_not_there(engine: Engine) -> None:
+    table = engine.spec().table
+    for verb in (engine.store.check_table, engine.store.tag_table):
+        with pytest.raises(Missing):
+            verb(table, {"tallyroll": engine.prefix})
+
+
+def test_a_half_made_table_is_protected_again(engine: Engine) -> None:
+    spec = engine.made()
+    if isinstance(engine.store, MemoryStore):
+        engine.store.table(spec.table).protected = False
+    else:
+        make_client("dynamodb").update_table(TableName=spec.table, DeletionProtectionEnabled=False)
+    engine.store.check_table(spec.table, {"tallyroll": engine.prefix})
+    facts = engine.store.describe_table(spec.table)
+    assert facts
+    assert facts.protected
+
+
+def test_a_table_that_an_earlier_pipeline_used_is_refused(engine: Engine) -> None:
+    spec = engine.opened()
+    tags = {"tallyroll": engine.prefix}
+    with pytest.raises(Refused, match=f"{spec.table} is there, with gates"):
+        engine.store.check_table(spec.table, tags)
+
+    engine.store.shut_gates(spec)
+    for verb in (engine.store.open_gates, lambda of: engine.store.check_table(of.table, tags)):
+        with pytest.raises(Refused, match=f"{spec.table} is there, with gates") as refused:
+            verb(spec)
+        assert refused.value.code == "UsedBefore"
+
+
+def test_provisioned_tables_are_resized(engine: Engine) -> None:
+    spec = engine.spec()
+    hot, cold = Capacity(50, 20, provisioned=True), Capacity(5, 2, provisioned=True)
+    engine.store.make_table(spec.table, {"tallyroll": engine.prefix}, hot)
+    assert _capacity(engine, spec.table) == (50, 20)
+    engine.store.resize_table(spec.table, cold)
+    engine.store.resize_table(spec.table, cold)
+    assert _capacity(engine, spec.table) == (5, 2)
+
+
+def _capacity(engine: Engine, table: str) -> tuple[int, int]:
+    if isinstance(engine.store, MemoryStore):
+        made = engine.store.table(table).capacity
+        assert made
+        return made.write, made.read
+    units = make_client("dynamodb").describe_table(TableName=table)["Table"][
+        "ProvisionedThroughput"
+    ]
+    return units["WriteCapacityUnits"], units["ReadCapacityUnits"]
+
+
+@pytest.fixture
+def tables() -> Any:
+    """Window tables on moto, before which replies can be put."""
+    with mock_aws():
+        faults = Faults()
+        made = DynamoTables(faults.caller, declare(Settings()).windows)
+        made.make_table("t", {"tallyroll": "tallyroll"}, Capacity(20_000, 12_000))
+        yield made, faults
+
+
+def test_warm_throughput_is_asked_for_and_point_in_time_recovery_switched_on(tables: Any) -> None:
+    made, faults = tables
+    made.recover_table("t")
+    described = faults.client.describe_table(TableName="t")["Table"]
+    assert described["WarmThroughput"]["WriteUnitsPerSecond"] == 20_000
+    backups = faults.client.describe_continuous_backups(TableName="t")
+    recovery = backups["ContinuousBackupsDescription"]["PointInTimeRecoveryDescription"]
+    assert recovery["PointInTimeRecoveryStatus"] == "ENABLED"
+
+
+def test_backups_that_are_only_being_enabled_are_tried_again_later(tables: Any) -> None:
+    made, faults = tables
+    faults.put(error_reply(BACKUPS))
+    with pytest.raises(Throttled, match=BACKUPS):
+        made.recover_table("t")
+
+
+def test_what_the_engine_does_not_know_is_passed_over(tables: Any) -> None:
+    made, faults = tables
+    faults.put(error_reply("UnknownOperationException"))
+    made.recover_table("t")
+    faults.put(None, error_reply("UnknownOperationException"))
+    made.check_table("t", {"tallyroll": "another"})  # describes, lists tags, looks for gates
+    faults.put(error_reply("AccessDeniedException"))
+    with pytest.raises(Refused):
+        made.recover_table("t")
+
+
+def test_tags_come_by_pages(tables: Any) -> None:
+    made, faults = tables
+    first = {"Tags": [{"Key": "a", "Value": "1"}], "NextToken": "more"}
+    faults.put(None, (200, first), (200, {"Tags": [{"Key": "tallyroll", "Value": "x"}]}))
+    made.check_table("t", {"a": "1", "tallyroll": "x"})

@@ -1,0 +1,81 @@
+"""docs/archive.md: its DuckDB query runs on an archive by the real exporter, and its words hold."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tallyroll.amounts import MICROS
+from tallyroll.archive import prefix_of
+from tallyroll.directories import DirectoryBucket
+from tallyroll.proof import Reading
+from tests.unit.archives import EVENTS, Archived, archived, put_file, put_manifests
+from tests.unit.pipeline import NOW, WINDOW, hour
+
+PAGE = (Path(__file__).parents[2] / "docs" / "archive.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Archived:
+    """A proven archive in this directory, and beside it attempts that prove nothing."""
+    whole = archived(attempt="20261120T083000Z-a1")
+    copy = DirectoryBucket(tmp_path)
+    for key in whole.bucket.list("archive/"):
+        copy.put(key, whole.bucket.get(key))
+    for window, attempt in ((WINDOW, "20261120T082000Z-a0"), (hour(9), "20261120T084000Z-a2")):
+        prefix = prefix_of("tallyroll", window, attempt)
+        file = put_file(copy, prefix, "000-0000", whole.items())
+        put_manifests(copy, prefix, whole.window.table, [file], NOW)
+    monkeypatch.chdir(tmp_path)
+    return whole
+
+
+def test_duckdb_recounts_what_was_proven(kept: Archived) -> None:
+    [block] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    names: dict[str, duckdb.DuckDBPyRelation] = {}
+    exec(block, names)
+    recount = names["recount"].fetchall()
+    reading = Reading(kept.bucket, kept.prefix)
+    assert len(list(reading)) == reading.counted.items
+    truth = {
+        key: (n, Decimal(amount) / MICROS) for key, (n, amount) in reading.counted.records.items()
+    }
+    assert {key: (n, total) for key, n, total in recount} == truth
+    assert {key: n for key, n, _ in recount} == EVENTS
+    assert [key for key, _, _ in recount] == ["k0", "k1", "k2"]
+
+
+def test_the_layout_is_as_it_is_written(kept: Archived) -> None:
+    layout = re.search(r"## The layout\n\n((?: {4}.*\n)+)", PAGE)
+    assert layout
+    folders: list[str] = []
+    patterns = []
+    for line in layout[1].splitlines():
+        depth = (len(line) - len(line.lstrip())) // 4 - 1
+        name = line.split()[0] if "{export" not in line else line.strip()
+        folders[depth:] = [name]
+        if not name.endswith("/"):
+            patterns.append(re.sub(r"\\{.*?\\}|\\\*", "[^/]+", re.escape("".join(folders))))
+    assert len(patterns) == 6
+    keys = list(kept.bucket.list("archive/"))
+    assert all(any(re.fullmatch(pattern, key) for pattern in patterns) for key in keys)
+    assert all(any(re.fullmatch(pattern, key) for key in keys) for pattern in patterns)
+
+
+def test_athena_columns_are_those_of_the_partitions(kept: Archived) -> None:
+    [columns] = re.findall(r"PARTITIONED BY \((.*?)\)", PAGE)
+    assert columns == "day string, hour int, window_id string"
+    [struct] = re.findall(r"item struct<(.*)>\n\)", PAGE, re.DOTALL)
+    named = dict(re.findall(r"(\w+): struct<(\w+): string>", struct))
+    found = {
+        name: kind
+        for item in kept.items()
+        if item["sk"]["S"].startswith("e#")
+        for name, value in item.items()
+        for kind in value
+    }
+    assert named == {name: kind.lower() for name, kind in found.items() if name != "h"}

@@ -1,0 +1,215 @@
+"""What the core does about each kind at each operation, for docs/faults.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tests.faults.kinds import MEANING, RULES, Kind
+
+_NO_ANSWER = (Kind.NOT_ARRIVED, Kind.REPLY_LOST, Kind.RESET, Kind.ERROR, Kind.ERROR_APPLIED)
+_AGAIN = (*_NO_ANSWER, Kind.THROTTLED)
+_PATIENT = ((Kind.SLOW,), "waited for: 5 s, and less than any function's reserve")
+_READ = (_AGAIN, "tried 4 times with full jitter, then told as Throttled or Unknown")
+_REPEATED = (_AGAIN, "tried 4 times with full jitter: a repetition changes nothing")
+
+Answers = Sequence[tuple[Sequence[Kind], str]]
+
+ANSWERS: Mapping[str, Answers] = {
+    "AbortMultipartUpload": (
+        (_AGAIN, "tried 4 times, then let be: the bucket's lifecycle rule ends the upload"),
+        _PATIENT,
+    ),
+    "BatchGetItem": (
+        _READ,
+        _PATIENT,
+        ((Kind.UNPROCESSED,), "asked for again, 8 times; then Throttled, never a smaller answer"),
+    ),
+    "BatchWriteItem": (
+        (_AGAIN, "tried 40 times: a restored item put twice is the same item"),
+        _PATIENT,
+        ((Kind.UNPROCESSED,), "put again, as one of the 40 tries"),
+    ),
+    "ChangeMessageVisibilityBatch": (
+        (_AGAIN, "let be: the message comes again after the queue's own timeout"),
+        _PATIENT,
+        ((Kind.UNPROCESSED,), "let be, too"),
+    ),
+    "CompleteMultipartUpload": (
+        (_AGAIN, "tried 4 times; an upload that is over then has left its object, or is missing"),
+        _PATIENT,
+    ),
+    "CreateMultipartUpload": (
+        (_AGAIN, "tried 4 times: an upload that nobody goes on with leaves no object"),
+        _PATIENT,
+    ),
+    "CreateTable": (
+        _REPEATED,
+        _PATIENT,
+        (
+            (Kind.IN_USE,),
+            "a window's table is there then, as wanted; a restore tells it and stops",
+        ),
+    ),
+    "DeleteItem": (
+        _REPEATED,
+        _PATIENT,
+        ((Kind.CONFLICT,), "told: the restore is begun again, and goes on from its mark"),
+    ),
+    "DeleteMessageBatch": (
+        (_AGAIN, "tried 4 times; a letter that may still stand is told, and redriven again"),
+        _PATIENT,
+        ((Kind.UNPROCESSED,), "told, too: the event counts once however often it is redriven"),
+    ),
+    "DeleteTable": (
+        _REPEATED,
+        _PATIENT,
+        ((Kind.IN_USE,), "Throttled: cleanup's next run tries again"),
+    ),
+    "DescribeContinuousBackups": (_READ, _PATIENT),
+    "DescribeExport": (_READ, _PATIENT),
+    "DescribeImport": (_READ, _PATIENT),
+    "DescribeTable": (
+        _READ,
+        _PATIENT,
+        ((Kind.CHANGING,), "the step waits for a later run"),
+        (
+            (Kind.NOT_SEEN_YET,),
+            "made again, which changes nothing; a restore tells it and is begun again",
+        ),
+    ),
+    "ExportTableToPointInTime": (
+        (_AGAIN, "tried 4 times under the attempt's token, so no export is begun twice"),
+        _PATIENT,
+    ),
+    "GetFunctionConfiguration": (
+        (_AGAIN, "tried 4 times; then this environment's settings are used, and that is told"),
+        _PATIENT,
+    ),
+    "GetItem": (_READ, _PATIENT),
+    "GetMetricStatistics": (
+        (_AGAIN, "tried 4 times; then nothing is known, and no window counts as drained"),
+        _PATIENT,
+    ),
+    "GetObject": (
+        (_AGAIN, "tried 4 times with full jitter; then the proof waits for a later run"),
+        _PATIENT,
+        (
+            (Kind.BROKEN_BODY,),
+            "Unknown: a small object is fetched again, a data file with the whole proof",
+        ),
+    ),
+    "GetQueueAttributes": (
+        (_AGAIN, "tried 4 times; then nothing is known, and no window counts as drained"),
+        _PATIENT,
+    ),
+    "GetQueueUrl": (_READ, _PATIENT),
+    "ImportTable": (
+        (_AGAIN, "tried 4 times under one token, so no import is begun twice"),
+        _PATIENT,
+        ((Kind.IN_USE,), "told: the table's name is taken"),
+    ),
+    "ListObjectsV2": (
+        _READ,
+        _PATIENT,
+        ((Kind.TRUNCATED,), "the next page is asked for, also after an empty one"),
+    ),
+    "ListTables": (
+        _READ,
+        _PATIENT,
+        ((Kind.TRUNCATED,), "the next page is asked for"),
+    ),
+    "ListTagsOfResource": (_READ, _PATIENT),
+    "PutItem": (
+        (
+            _AGAIN,
+            "tried again; whether it had been carried out is read from what stands there then",
+        ),
+        _PATIENT,
+        ((Kind.CONFLICT,), "a state is tried 10 times, other items by the next run"),
+    ),
+    "PutObject": (_REPEATED, _PATIENT),
+    "Query": (
+        _READ,
+        _PATIENT,
+        ((Kind.TRUNCATED,), "the next page is asked for, also after an empty one"),
+    ),
+    "ReceiveMessage": (
+        (_AGAIN, "tried 4 times; letters of a lost reply are seen again after five minutes"),
+        _PATIENT,
+    ),
+    "Scan": (
+        _READ,
+        _PATIENT,
+        ((Kind.TRUNCATED,), "the next page is asked for, also after an empty one"),
+    ),
+    "SendMessageBatch": (
+        (
+            _NO_ANSWER,
+            (
+                "a rejected message is handed back and rejected again; the command sends events"
+                " that have ids again"
+            ),
+        ),
+        (
+            (Kind.THROTTLED,),
+            "a producer tries 6 times, then as above; a rejected message is handed back",
+        ),
+        _PATIENT,
+        (
+            (Kind.UNPROCESSED,),
+            "only what the queue took counts as sent; a body it refuses goes to the bucket",
+        ),
+    ),
+    "TagResource": (
+        _REPEATED,
+        _PATIENT,
+        ((Kind.IN_USE,), "Throttled: cleanup's next run tries again"),
+    ),
+    "TransactWriteItems": (
+        (
+            _NO_ANSWER,
+            (
+                "tried again: what had been carried out is found as a duplicate, a shut gate or a"
+                " state that stands"
+            ),
+        ),
+        (
+            (Kind.THROTTLED,),
+            "tried again later, for a commit each key on its own, while there is time",
+        ),
+        _PATIENT,
+        ((Kind.ELEMENT_CONFLICT,), "tried again with another gate and other stripes"),
+        ((Kind.ELEMENT_THROTTLED,), "that key waits on its own, the others go on at once"),
+    ),
+    "UpdateContinuousBackups": (
+        (_AGAIN, "tried 4 times with full jitter, then by the next run: it delays no window"),
+        _PATIENT,
+    ),
+    "UpdateItem": (
+        _REPEATED,
+        _PATIENT,
+        ((Kind.CONFLICT,), "a gate is tried 100 times; a note or pointer waits for the next run"),
+    ),
+    "UpdateTable": (
+        _REPEATED,
+        _PATIENT,
+        ((Kind.IN_USE,), "Throttled: cleanup's next run tries again"),
+    ),
+    "UploadPart": (_REPEATED, _PATIENT),
+}
+
+
+def faults_table() -> str:
+    """Every operation with what can happen there and what is done about it."""
+    lines = ["| operation | what happens | what is done |", "|---|---|---|"]
+    for operation in RULES:
+        for number, (kinds, answer) in enumerate(ANSWERS[operation]):
+            shown = "" if number else f"`{operation}`"
+            lines.append(f"| {shown} | {', '.join(kinds)} | {answer} |")
+    return "\n".join(lines)
+
+
+def kinds_table() -> str:
+    """Every kind and its meaning."""
+    rows = [f"| {kind} | {meaning} |" for kind, meaning in MEANING.items()]
+    return "\n".join(["| kind | what it is |", "|---|---|", *rows])

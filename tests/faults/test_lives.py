@@ -1,0 +1,39 @@
+"""Lives under faults, crashes and stalls end exact."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.faults.scenarios import PARTS, SEEDS, Scenarios
+
+pytestmark = pytest.mark.engine
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_busy_life_under_faults_ends_exact(scenarios: Scenarios, seed: int) -> None:
+    result = scenarios.busy(seed)
+    assert result.strikes.total() > 50
+    assert not result.problems
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_crash_anywhere_is_repaired_by_the_next_runs(scenarios: Scenarios, part: int) -> None:
+    result = scenarios.crashes(part)
+    assert result.lives >= 3
+    assert not result.problems
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_reply_lost_anywhere_does_no_harm(scenarios: Scenarios, part: int) -> None:
+    result = scenarios.lost_replies(part)
+    assert result.strikes.total() >= 6
+    assert not result.problems
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_function_that_sleeps_through_a_life_does_no_harm(
+    scenarios: Scenarios, part: int
+) -> None:
+    result = scenarios.stalls(part)
+    assert result.lives >= 2
+    assert not result.problems

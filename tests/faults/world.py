@@ -1,0 +1,356 @@
+"""A small pipeline on real engines, its functions invoked as by Lambda, on its own clock."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import os
+import pkgutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cache
+from importlib import import_module
+from random import Random
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+from uuid import uuid4
+
+from moto.core import utils as moto_time
+
+import tallyroll
+from functions.aggregator import handler as aggregator
+from functions.cleanup import handler as cleanup
+from functions.roller import handler as roller
+from functions.writer import handler as writer
+from tallyroll import cli
+from tallyroll.aws import make_client
+from tallyroll.errors import TallyrollError
+from tallyroll.ports import T
+from tallyroll.resources import declare, queue_attributes, table_request
+from tallyroll.settings import Settings
+from tallyroll.suffixes import Chance
+from tests.faults.clients import Switchboard
+from tests.faults.injector import Crash, Injector, Plan
+from tests.faults.native import NativeExports
+
+if TYPE_CHECKING:
+    import pytest
+
+SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000
+BEGIN = 1_796_077_800_000  # 2026-11-30T22:30:00Z: a day ends within the lives
+TIME_LEFT_MS = 120_000
+FUNCTIONS: dict[str, ModuleType] = {
+    "writer": writer,
+    "aggregator": aggregator,
+    "roller": roller,
+    "cleanup": cleanup,
+}
+SMALL = Settings(
+    window_seconds=3600,
+    shards=2,
+    stripes_min=8,
+    buckets=1,
+    gates=2,
+    accept_for_ms=0,
+    skew_ms=MINUTE,
+    ahead_windows=1,
+    retention_ms=0,
+    visibility_ms=30_000,
+    drain_margin_ms=0,
+    settle_ms=0,
+    export_lease_ms=10 * MINUTE,
+    export_segments=1,
+    transactions_at_once=2,
+    cache_live_ms=0,
+)
+
+
+class WorldTime:
+    """Effects whose clock moves by sleeping and by waiting only; jobs run one after another."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance: Chance = Random(seed)
+        self._now = BEGIN
+
+    def now(self) -> int:
+        """Ms since the epoch."""
+        return self._now
+
+    def sleep(self, ms: float) -> None:
+        """Let that time pass."""
+        self._now += math.ceil(ms)
+
+    def pass_by(self, ms: int) -> None:
+        """Let time pass."""
+        self._now += ms
+
+    def together(self, jobs: Sequence[Callable[[], T]], at_once: int) -> list[T]:
+        """One after another; the first error after the last job, as the port has it."""
+        results: list[T] = []
+        errors: list[Exception] = []
+        for job in jobs:
+            try:
+                results.append(job())
+            except Exception as error:  # noqa: BLE001  (the port's contract)
+                errors.append(error)
+        if errors:
+            raise errors[0]
+        return results
+
+
+def window_of(ms: int) -> str:
+    """The id of the hour in which an instant lies."""
+    return datetime.fromtimestamp(ms // HOUR * 3600, UTC).strftime("%Y%m%dT%H%M%SZ")
+
+
+@dataclass
+class Context:
+    """What Lambda hands to a handler besides the event."""
+
+    time: WorldTime
+    until: int
+    function_name: str = "tallyroll"
+    memory_limit_in_mb: int = 512
+    invoked_function_arn: str = "arn:aws:lambda:us-east-1:123456789012:function:tallyroll"
+    aws_request_id: str = "3f2b1c9e-0000-4000-8000-000000000000"
+
+    def get_remaining_time_in_millis(self) -> int:
+        """What is left of the invocation's time."""
+        return self.until - self.time.now()
+
+
+@dataclass
+class Raw:
+    """Clients of the test itself, which no fault meets."""
+
+    dynamodb: Any
+    sqs: Any
+    s3: Any
+    cloudwatch: Any
+
+    @classmethod
+    def made(cls) -> Raw:
+        """New clients of the process's session."""
+        return cls(*map(make_client, ("dynamodb", "sqs", "s3", "cloudwatch")))
+
+    def items_in(self, bucket: str, prefix: str) -> int:
+        """How many items the data files under a prefix hold."""
+        return sum(1 for _ in self.archived(bucket, prefix))
+
+    def put(self, bucket: str, key: str, body: bytes) -> None:
+        """Put an object."""
+        self.s3.put_object(Bucket=bucket, Key=key, Body=body)
+
+    def archived(self, bucket: str, prefix: str) -> Iterator[Any]:
+        """The items of the data files under a prefix."""
+        listed = self.s3.list_objects_v2(Bucket=bucket, Prefix=prefix)
+        for entry in listed.get("Contents", ()):
+            if "/data/" in entry["Key"]:
+                body = self.s3.get_object(Bucket=bucket, Key=entry["Key"])["Body"].read()
+                for line in gzip.decompress(body).splitlines():
+                    yield json.loads(line)["Item"]
+
+
+@dataclass
+class World:
+    """One pipeline: its resources, its queue's deliveries, its functions' processes."""
+
+    settings: Settings
+    time: WorldTime
+    injector: Injector
+    raw: Raw
+    patch: pytest.MonkeyPatch
+    crashes: int = 0
+    delivered: list[dict[str, Any]] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    @classmethod
+    def made(
+        cls,
+        switchboard: Switchboard,
+        patch: pytest.MonkeyPatch,
+        seed: int,
+        plan: Plan | None = None,
+        **changes: Any,
+    ) -> World:
+        """A pipeline with its permanent resources, and production's wiring on this world's time."""
+        time = WorldTime(seed)
+        patch.setattr(moto_time, "utcnow", lambda: _naive(time.now()))
+        for module in _making_effects():
+            patch.setattr(module, "SystemEffects", lambda: time)
+        engines = switchboard.engines
+        switchboard.on_send = None
+        raw = Raw.made()
+        settings = _provided(raw, **changes)
+        engines.items_in = raw.items_in
+        engines.exports = NativeExports(window_of(BEGIN - HOUR), raw.put, time.now)
+        for name in [name for name in os.environ if name.startswith("TALLYROLL_")]:
+            patch.delenv(name)
+        for name, value in settings.to_env().items():
+            patch.setenv(name, value)
+        injector = Injector(engines.send, time, plan, Random(seed))
+        switchboard.on_send = injector.on_send
+        world = cls(settings, time, injector, raw, patch)
+        world.renew(*FUNCTIONS)
+        return world
+
+    def renew(self, *functions: str) -> None:
+        """End the processes of these functions: the next invocation begins in a new one."""
+        for name in functions:
+            FUNCTIONS[name].use_case.cache_clear()
+
+    def invoke(self, function: str, event: dict[str, Any]) -> Any | None:
+        """A function's answer; None if its process crashed or the function failed."""
+        context = Context(self.time, self.time.now() + TIME_LEFT_MS)
+        try:
+            answer = FUNCTIONS[function].handler(event, context)
+        except Crash:
+            self.crashes += 1
+            self.renew(function)
+            return None
+        except TallyrollError:
+            return None  # Lambda invokes it again
+        self.problems += [
+            f"{function}: {problem}"
+            for problem in answer.get("problems", ())
+            if "unexpected" in problem
+        ]
+        return answer
+
+    def roll(self) -> None:
+        """One run of the roller."""
+        self.invoke("roller", {})
+
+    def clean(self) -> None:
+        """One run of cleanup."""
+        self.invoke("cleanup", {})
+
+    def poll(self) -> bool:
+        """Have the writer count what the queue gives out; whether there was something."""
+        url = self.settings.queue_url
+        reply = self.raw.sqs.receive_message(
+            QueueUrl=url,
+            MaxNumberOfMessages=10,
+            MessageSystemAttributeNames=["All"],
+            MessageAttributeNames=["All"],
+        )
+        records = [_record(message) for message in reply.get("Messages", ())]
+        if records:
+            self.delivered += records
+            self.deliver(records)
+        return bool(records)
+
+    def deliver(self, records: Sequence[dict[str, Any]]) -> None:
+        """Invoke the writer, and acknowledge what it does not hand back."""
+        answer = self.invoke("writer", {"Records": list(records)})
+        if answer is None:
+            return
+        failed = {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
+        for record in records:
+            if record["messageId"] not in failed:
+                with suppress(self.raw.sqs.exceptions.ClientError):
+                    self.raw.sqs.delete_message(
+                        QueueUrl=self.settings.queue_url, ReceiptHandle=record["receiptHandle"]
+                    )
+
+    def redeliver(self) -> None:
+        """The queue delivers at least once: everything delivered so far comes again."""
+        for at in range(0, len(self.delivered), 10):
+            again = [
+                {**record, "attributes": {**record["attributes"], "ApproximateReceiveCount": "2"}}
+                for record in self.delivered[at : at + 10]
+            ]
+            self.deliver(again)
+
+    def command(self, *argv: str) -> int:
+        """Run `tallyroll` at a desk that knows the pipeline's name only; give its exit status."""
+        with self.patch.context() as held:
+            held.delenv("TALLYROLL_QUEUE_URL")
+            return cli.main(["--name", self.settings.name, *argv])
+
+    def send(self, *bodies: str) -> None:
+        """Put messages into the queue, past every fault."""
+        for body in bodies:
+            self.raw.sqs.send_message(QueueUrl=self.settings.queue_url, MessageBody=body)
+
+    def publish_ages(self) -> None:
+        """CloudWatch's age metric: all that is queued has been sent just now."""
+        now = self.time.now()
+        self.raw.cloudwatch.put_metric_data(
+            Namespace="AWS/SQS",
+            MetricData=[
+                {
+                    "MetricName": "ApproximateAgeOfOldestMessage",
+                    "Dimensions": [{"Name": "QueueName", "Value": f"{self.settings.name}-events"}],
+                    "Timestamp": datetime.fromtimestamp(now / 1000 - 60 * ago, UTC),
+                    "Value": 0,
+                }
+                for ago in (1, 2, 3, 4)
+            ],
+        )
+
+    def ask(self, path: str, **parameters: str) -> tuple[int, dict[str, Any]]:
+        """The aggregator's HTTP status and body; 0 if it crashed."""
+        event = {
+            "version": "2.0",
+            "rawPath": path,
+            "rawQueryString": urlencode(parameters),
+            "queryStringParameters": parameters,
+            "requestContext": {"http": {"method": "GET", "path": path}, "stage": "$default"},
+            "headers": {},
+            "isBase64Encoded": False,
+        }
+        answer = self.invoke("aggregator", event)
+        return (answer["statusCode"], json.loads(answer["body"])) if answer else (0, {})
+
+
+@cache
+def _making_effects() -> tuple[ModuleType, ...]:
+    """The core's modules that make production's effects by themselves."""
+    names = [module.name for module in pkgutil.iter_modules(tallyroll.__path__, "tallyroll.")]
+    modules = [import_module(name) for name in names if not name.endswith("__main__")]
+    return tuple(
+        module
+        for module in modules
+        if "SystemEffects" in vars(module) and module.__name__ != "tallyroll.effects"
+    )
+
+
+def _provided(raw: Raw, **changes: Any) -> Settings:
+    """Settings whose permanent tables, queues and bucket exist."""
+    name = f"f{uuid4().hex[:12]}"
+    facts = {setting: getattr(SMALL, setting) for setting in SMALL.__dataclass_fields__}
+    settings = Settings(**{**facts, "name": name, "bucket": f"{name}-archive", **changes})
+    declared = declare(settings)
+    for table in (declared.catalog, declared.totals):
+        raw.dynamodb.create_table(**table_request(table))
+    raw.s3.create_bucket(Bucket=settings.bucket)
+    dead = declared.dead_letters
+    dead_url = raw.sqs.create_queue(QueueName=dead.name, Attributes=queue_attributes(dead))
+    arn = f"arn:aws:sqs:us-east-1:123456789012:{dead.name}"
+    queue = declared.queue
+    url = raw.sqs.create_queue(QueueName=queue.name, Attributes=queue_attributes(queue, arn))
+    urls = {"queue_url": url["QueueUrl"], "dead_letters_url": dead_url["QueueUrl"]}
+    return Settings(**{**facts, **changes, "name": name, "bucket": settings.bucket, **urls})
+
+
+def _record(message: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "messageId": message["MessageId"],
+        "receiptHandle": message["ReceiptHandle"],
+        "body": message["Body"],
+        "attributes": message["Attributes"],
+        "messageAttributes": {
+            name: {"stringValue": value["StringValue"], "dataType": value["DataType"]}
+            for name, value in message.get("MessageAttributes", {}).items()
+        },
+        "eventSource": "aws:sqs",
+    }
+
+
+def _naive(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC).replace(tzinfo=None)

@@ -1,0 +1,199 @@
+"""The aggregator's other reads over HTTP: one event, the events of a key, the largest keys."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from tallyroll.lookups import Lookups
+from tallyroll.states import Status
+from tests.functions.invocation import Invocations, load
+from tests.unit.pipeline import NOW, TIME_LEFT, WINDOW
+
+KEY = "video:aurora-over-tromso"
+
+
+@pytest.fixture
+def counted(functions: Invocations) -> Invocations:
+    """The functions after one single event and a packet of three."""
+    functions.write(load("writer-own-id.json"))
+    functions.write(load("writer-packet.json"))
+    return functions
+
+
+def ask(
+    functions: Invocations, path: str, status: int = 200, left: int = TIME_LEFT, **query: object
+) -> dict[str, Any]:
+    """The body of an answer, whose status is as it should be."""
+    return asked(functions, path, urlencode(query), status, left)
+
+
+def asked(
+    functions: Invocations, path: str, query: str, status: int, left: int = TIME_LEFT
+) -> dict[str, Any]:
+    event = load("aggregator-count.json")
+    event |= {"rawPath": path, "rawQueryString": query}
+    event["requestContext"]["http"]["path"] = path
+    answer = functions.ask(event, left)
+    body = json.loads(answer["body"])
+    assert isinstance(body, dict)
+    assert answer["statusCode"] == status, body
+    return body
+
+
+def test_an_event(counted: Invocations) -> None:
+    body = ask(counted, "/v1/event", key=KEY, id="play-8f2c1", ts=NOW)
+    assert body == {
+        "key": KEY,
+        "window": WINDOW,
+        "state": "open",
+        "id": "play-8f2c1",
+        "ts": NOW - 2_000,
+        "value": "2.5",
+        "payload": {"country": "NO", "device": "phone"},
+    }
+
+
+def test_an_event_of_a_packet_and_the_packet(counted: Invocations) -> None:
+    body = ask(counted, "/v1/event", key=KEY, id="batch-77:2", window=WINDOW)
+    assert body == {
+        "key": KEY,
+        "window": WINDOW,
+        "state": "open",
+        "id": "batch-77:2",
+        "packet": "batch-77",
+        "index": 2,
+        "ts": NOW - 17_700,
+        "value": "1",
+        "payload": {"device": "tv"},
+    }
+    packet = ask(counted, "/v1/event", key=KEY, id="batch-77", window=WINDOW)
+    assert [event["value"] for event in packet["events"]] == ["1", "2.5", "1"]
+
+
+def test_events_page_by_page(counted: Invocations) -> None:
+    pages = [ask(counted, "/v1/events", key=KEY, window=WINDOW, limit=3)]
+    pages.append(
+        ask(counted, "/v1/events", key=KEY, window=WINDOW, limit=3, cursor=pages[0]["cursor"])
+    )
+    assert [[event["id"] for event in page["events"]] for page in pages] == [
+        ["batch-77:0", "batch-77:1", "batch-77:2"],
+        ["play-8f2c1"],
+    ]
+    assert all(page["complete"] for page in pages)
+    assert "cursor" not in pages[1]
+    assert {name: pages[0][name] for name in ("key", "window", "state", "as_of")} == {
+        "key": KEY,
+        "window": WINDOW,
+        "state": "open",
+        "as_of": "2026-11-20T08:30:00.000Z",
+    }
+
+
+def test_events_with_packets_as_they_are(counted: Invocations) -> None:
+    body = ask(counted, "/v1/events", key=KEY, window=WINDOW, packed="true")
+    assert [event["id"] for event in body["events"]] == ["batch-77", "play-8f2c1"]
+    assert [len(event.get("events", [])) for event in body["events"]] == [3, 0]
+
+
+def test_the_largest_keys(counted: Invocations) -> None:
+    assert ask(counted, "/v1/top", window=WINDOW) == {
+        "window": WINDOW,
+        "state": "open",
+        "keys": 1,
+        "events": 4,
+        "sum": "7",
+        "top": [{"key": KEY, "events": 4, "sum": "7"}],
+        "as_of": "2026-11-20T08:30:00.000Z",
+        "complete": True,
+    }
+
+
+def test_reads_that_run_out_of_time_say_so(counted: Invocations) -> None:
+    events = ask(counted, "/v1/events", left=0, key=KEY, window=WINDOW)
+    assert (events["events"], events["complete"]) == ([], False)
+    rest = ask(counted, "/v1/events", key=KEY, window=WINDOW, cursor=events["cursor"])
+    assert len(rest["events"]) == 4
+    top = ask(counted, "/v1/top", left=0, window=WINDOW)
+    assert (top["top"], top["complete"], top["missing_buckets"]) == ([], False, 4)
+
+
+def test_what_is_in_the_archive_is_gone_and_not_unknown(counted: Invocations) -> None:
+    counted.pipeline.move(Status.DROPPED, archive="archive/tallyroll/w/1")
+    for path, query in (
+        ("/v1/event", f"key={KEY}&id=play-8f2c1&window={WINDOW}"),
+        ("/v1/events", f"key={KEY}&window={WINDOW}"),
+        ("/v1/top", f"window={WINDOW}"),
+    ):
+        body = asked(counted, path, query, 410)
+        assert (body["status"], body["title"]) == (410, "Archived")
+        assert body["archive"] == "archive/tallyroll/w/1"
+        assert "its events are in the archive" in body["detail"]
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "named"),
+    [
+        ("/v1/event", "", "key None"),
+        ("/v1/event", "key=k", "id is missing"),
+        ("/v1/event", f"key=k&id={'x' * 1001}&ts={NOW}", "1001 bytes, over 1000"),
+        ("/v1/event", f"key=k&id=x&ts={NOW}&window={WINDOW}", "give one of them"),
+        ("/v1/event", "key=k&id=x&ts=then", "time 'then'"),
+        ("/v1/event", "key=k&id=x&window=now", "window 'now'"),
+        ("/v1/event", "key=k&id=x", "give the event's ts or window"),
+        ("/v1/event", "key=k&name=x", "known are key, id, window, ts"),
+        ("/v1/events", f"window={WINDOW}", "key None"),
+        ("/v1/events", "key=k", "window is missing"),
+        ("/v1/events", "key=k&window=2026-11-20T08:00Z", "an id looks like"),
+        ("/v1/events", f"key=k&window={WINDOW}&limit=0", "limit 0: must be from 1 to 1000"),
+        ("/v1/events", f"key=k&window={WINDOW}&limit=-1", "limit '-1': must be a whole number"),
+        ("/v1/events", f"key=k&window={WINDOW}&packed=1", "packed '1': must be true or false"),
+        ("/v1/events", f"key=k&window={WINDOW}&cursor=é", "cursor 'é'"),
+        ("/v1/events", "since=1", "known are key, window, limit, cursor, packed"),
+        ("/v1/top", "", "window is missing"),
+        ("/v1/top", f"window={WINDOW}&n=1001", "n 1001: must be from 1 to 1000"),
+        ("/v1/top", f"window={WINDOW}&n=1.5", "n '1.5'"),
+        ("/v1/top", f"window={WINDOW}&by=name", "by 'name': must be events or sum"),
+        ("/v1/top", "key=k", "known are window, n, by"),
+        ("/v1/counters", "key=a&key=b", "parameter 'key' comes twice"),
+        ("/v1/counters", "key=a&key=a", "parameter 'key' comes twice"),
+        ("/v1/counters", "key=%FF", "can't decode byte 0xff"),
+        ("/v1/counters", "&".join(f"p{n}" for n in range(21)), "Max number of fields"),
+    ],
+)
+def test_wrong_questions_are_told_what_is_wrong(
+    functions: Invocations, path: str, query: str, named: str
+) -> None:
+    assert named in asked(functions, path, query, 400)["detail"]
+
+
+def test_a_key_with_a_comma_is_one_key(functions: Invocations) -> None:
+    assert asked(functions, "/v1/counters", "key=a,b", 200)["key"] == "a,b"
+    assert asked(functions, "/v1/counters", "key=a%26key%3Db+c%2B", 200)["key"] == "a&key=b c+"
+
+
+def test_a_request_without_a_query(functions: Invocations) -> None:
+    event = load("aggregator-missing-key.json")
+    del event["rawQueryString"]
+    assert functions.ask(event)["statusCode"] == 400
+
+
+@pytest.mark.parametrize("method", ["POST", "DELETE"])
+def test_other_methods_are_not_there(functions: Invocations, method: str) -> None:
+    event = load("aggregator-top.json")
+    event["requestContext"]["http"]["method"] = method
+    assert functions.ask(event)["statusCode"] == 404
+
+
+def test_trouble_inside_is_not_shown_outside(
+    functions: Invocations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise KeyError("arn:aws:x")
+
+    monkeypatch.setattr(Lookups, "top", fail)
+    body = ask(functions, "/v1/top", 500, window=WINDOW)
+    assert "arn:aws" not in json.dumps(body)

@@ -1,0 +1,317 @@
+"""Which AWS calls each function's code can make, read off its source.
+
+From a handler on, whatever a function body names is followed: functions, methods of objects whose
+type is known by annotation or construction, classes that are made. A port leads to the adapter
+that `wiring` gives for it. What is followed is what *may* be called, by whichever path.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+CORE = ROOT / "src" / "tallyroll"
+# In memory for tests, or for the command: no function imports them.
+ASIDE = ("memory", "cli")
+CALLER = "aws.Caller"
+LEAVES = ("call", "read")
+PLAIN = ("__init__", "extend", "get")  # of dicts, lists and bases; on anything, as a rule
+TRANSACTION_PARTS = ("ConditionCheck", "Delete", "Put", "Update")
+
+Body = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class Call:
+    """An operation at a call site: in which module it stands, and which adapter's method led there.
+
+    The parts of a transaction are calls too, by their key: `Put`.
+    """
+
+    operation: str
+    module: str
+    adapter: str
+
+
+@dataclass
+class Class:
+    module: str
+    node: ast.ClassDef
+    methods: dict[str, Body] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A function body, with the class that it belongs to and the adapter that led to it."""
+
+    module: str
+    owner: str
+    name: str
+    adapter: str
+
+
+class Program:
+    """The modules of the core and one handler. A class goes by its module and name, `ports.Store`,
+    "" stands for one that is not known.
+    """
+
+    def __init__(self, function: str) -> None:
+        paths = {path.stem: path for path in CORE.glob("*.py") if not path.stem.startswith(ASIDE)}
+        paths["handler"] = ROOT / "functions" / function / "handler.py"
+        paths["telemetry"] = ROOT / "functions" / "telemetry.py"
+        self.classes: dict[str, Class] = {}
+        self.functions: dict[tuple[str, str], Body] = {}
+        self._imported: dict[str, dict[str, tuple[str, str]]] = {}
+        self._attributes: dict[tuple[str, str], str] = {}
+        for module, path in paths.items():
+            self._index(module, ast.parse(path.read_text()))
+        self.adapters: dict[str, str] = {}
+        self.adapters = self._wired(function)
+
+    def _index(self, module: str, tree: ast.Module) -> None:
+        names = self._imported[module] = {}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom):
+                source = (node.module or "").rpartition(".")[2]
+                for alias in node.names:
+                    names[alias.asname or alias.name] = (source, alias.name)
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef):
+                methods = {one.name: one for one in node.body if isinstance(one, Body)}
+                self.classes[f"{module}.{node.name}"] = Class(module, node, methods)
+            elif isinstance(node, Body):
+                self.functions[module, node.name] = node
+
+    def _wired(self, function: str) -> dict[str, str]:
+        """The adapter that stands behind each port, in the use case that `wiring` builds."""
+        [built] = [
+            node.value
+            for node in ast.walk(self.functions["wiring", function])
+            if isinstance(node, ast.Return)
+        ]
+        assert isinstance(built, ast.Call)
+        assert not built.keywords, "positions tell which port an adapter is given for"
+        use_case = self.classes[self.named("wiring", built.func)]
+        given_by = self.classes["wiring.Adapters"].methods
+        adapters = {}
+        for port, given in zip(use_case.methods["__init__"].args.args[1:], built.args, strict=True):
+            giver = given_by.get(given.attr) if isinstance(given, ast.Attribute) else None
+            if giver:
+                adapters[self.named(use_case.module, port.annotation)] = self.named(
+                    "wiring", giver.returns
+                )
+        # The queue's adapter is given the bucket's.
+        adapters.setdefault("ports.Bucket", self.named("wiring", given_by["bucket"].returns))
+        return adapters
+
+    def function(self, module: str, name: str) -> tuple[str, str] | None:
+        """Where a function stands that a module calls by this name."""
+        if (module, name) in self.functions:
+            return module, name
+        there = self._imported.get(module, {}).get(name)
+        return there if there in self.functions else None
+
+    def named(self, module: str, annotation: ast.AST | None) -> str:
+        """The class that an annotation or a name stands for in a module: of a port, its adapter."""
+        if isinstance(annotation, ast.BinOp):
+            return self.named(module, annotation.left)
+        if isinstance(annotation, ast.Attribute):
+            return self.named(module, ast.Name(annotation.attr))
+        if not isinstance(annotation, ast.Name):
+            return ""
+        found = f"{module}.{annotation.id}"
+        if found not in self.classes:  # imported, perhaps from where it is imported, too
+            source = self._imported.get(module, {}).get(annotation.id)
+            return self.named(source[0], ast.Name(source[1])) if source else ""
+        found = self.adapters.get(found, found)
+        return found if found in self.classes else ""
+
+    def method(self, owner: str, name: str) -> tuple[str, Body] | None:
+        """A method of a class or its bases: the class that has it, and its body."""
+        known = self.classes.get(owner)
+        if known is None:
+            return None
+        if name in known.methods:
+            return owner, known.methods[name]
+        found = (self.method(self.named(known.module, base), name) for base in known.node.bases)
+        return next(filter(None, found), None)
+
+    def base_of(self, owner: str) -> str:
+        """The class from which another one has a part of its methods; "" if there is none."""
+        known = self.classes[owner]
+        bases = (self.named(known.module, base) for base in known.node.bases)
+        return next(filter(None, bases), "")
+
+    def attribute(self, owner: str, name: str) -> str:
+        """The class of an object's attribute."""
+        if (owner, name) not in self._attributes:
+            self._attributes[owner, name] = ""  # where it is looked for in its own definition
+            self._attributes[owner, name] = self._attribute(owner, name)
+        return self._attributes[owner, name]
+
+    def _attribute(self, owner: str, name: str) -> str:
+        known = self.classes.get(owner)
+        if known is None:
+            return ""
+        found = self.method(owner, name)
+        if found:
+            decorated = any("property" in ast.unparse(one) for one in found[1].decorator_list)
+            return self.named(known.module, found[1].returns) if decorated else ""
+        for node in ast.walk(known.node):
+            if isinstance(node, ast.AnnAssign) and ast.unparse(node.target).removeprefix(
+                "self."
+            ) == (name):
+                return self.named(known.module, node.annotation)
+        for body in known.methods.values():
+            for node in ast.walk(body):
+                if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == f"self.{name}":
+                    return self.type_of(node.value, Locals(self, known.module, owner, body))
+        bases = (self.named(known.module, base) for base in known.node.bases)
+        return next(filter(None, (self.attribute(base, name) for base in bases)), "")
+
+    def type_of(self, node: ast.expr, known: Locals) -> str:
+        """The class of an expression's value."""
+        if isinstance(node, ast.Name):
+            return known.name(node.id)
+        if isinstance(node, ast.Attribute):
+            return self.attribute(self.type_of(node.value, known), node.attr)
+        if isinstance(node, ast.BoolOp):
+            return next(filter(None, (self.type_of(one, known) for one in node.values)), "")
+        if isinstance(node, ast.Call):
+            return self._result(node.func, known)
+        return ""
+
+    def _result(self, called: ast.expr, known: Locals) -> str:
+        """The class of what a call gives."""
+        made = self.named(known.module, called) if isinstance(called, ast.Name) else ""
+        if made:
+            return made
+        there = self.called(called, known)
+        return self.named(there[0], there[1].returns) if there else ""
+
+    def called(self, called: ast.expr, known: Locals) -> tuple[str, Body] | None:
+        """The module and body of the function or method that an expression stands for."""
+        place = None
+        if isinstance(called, ast.Name):
+            place = self.function(known.module, called.id)
+        elif isinstance(called, ast.Attribute):
+            found = self.method(self.type_of(called.value, known), called.attr)
+            if found:
+                return self.classes[found[0]].module, found[1]
+            if isinstance(called.value, ast.Name):  # `wiring.writer`: by its module
+                place = self.function(called.value.id, called.attr)
+        return (place[0], self.functions[place]) if place else None
+
+
+class Locals:
+    """The names in a function body whose class is known."""
+
+    def __init__(self, program: Program, module: str, owner: str, body: Body) -> None:
+        self._program = program
+        self.module = module
+        self._types: dict[str, str] = {"self": owner}
+        arguments = [*body.args.posonlyargs, *body.args.args, *body.args.kwonlyargs]
+        for one in arguments:
+            self._types.setdefault(one.arg, program.named(module, one.annotation))
+        for node in ast.walk(body):
+            if isinstance(node, Body) and node is not body:
+                for one in node.args.args:
+                    self._types.setdefault(one.arg, program.named(module, one.annotation))
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                found = program.type_of(node.value, self)
+                if found:
+                    self._types[node.targets[0].id] = found
+
+    def name(self, name: str) -> str:
+        """The class of a name's value; "" if it is not known."""
+        return self._types.get(name, "")
+
+
+class Trace:
+    """Follows one function's code from its handler: `calls` is what it may call, `unclear` what has
+    an adapter's method's name on an object of which nothing is known.
+    """
+
+    def __init__(self, function: str) -> None:
+        self.program = Program(function)
+        self._adapters = set(self.program.adapters.values())
+        bases = filter(None, map(self.program.base_of, self._adapters))
+        self._doors = {*self._adapters, *bases}
+        self.calls: set[Call] = set()
+        self.reached: set[Place] = set()
+        self.unclear: set[str] = set()
+        for module, name in list(self.program.functions):
+            if module == "handler":
+                self._follow(Place(module, "", name, ""))
+
+    def _follow(self, place: Place) -> None:
+        if place in self.reached:
+            return
+        self.reached.add(place)
+        program = self.program
+        if place.owner:
+            body = program.classes[place.owner].methods[place.name]
+        else:
+            body = program.functions[place.module, place.name]
+        known = Locals(program, place.module, place.owner, body)
+        for node in ast.walk(body):
+            self._note(node, place, known)
+            for module, owner, name in self._named(node, place, known):
+                adapter = owner if owner in self._doors else place.adapter
+                self._follow(Place(module, owner, name, adapter))
+
+    def _note(self, node: ast.AST, place: Place, known: Locals) -> None:
+        """Take down an AWS call that stands here, or an action of a transaction."""
+        operation = ""
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in LEAVES
+            and self.program.type_of(node.func.value, known) == CALLER
+            and place.owner != CALLER
+        ):
+            first = node.args[0] if node.args else None
+            assert isinstance(first, ast.Constant), f"{place}: not a literal operation"
+            operation = str(first.value)
+            self.calls.add(Call(operation, place.module, place.adapter))
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and not self.program.type_of(node.func.value, known)
+            and self._an_adapters(node.func.attr)
+        ):
+            self.unclear.add(f"{place.module}.{place.name}: {ast.unparse(node.func)}")
+        if isinstance(node, ast.Dict):
+            for key in node.keys:
+                if isinstance(key, ast.Constant) and key.value in TRANSACTION_PARTS:
+                    self.calls.add(Call(str(key.value), place.module, place.adapter))
+
+    def _named(self, node: ast.AST, place: Place, known: Locals) -> Iterator[tuple[str, str, str]]:
+        """The bodies that a node names: module, class or "", name."""
+        program = self.program
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            there = program.function(place.module, node.id)
+            if there:
+                yield there[0], "", there[1]
+            yield from self._made(program.named(place.module, node))
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+            owner = program.type_of(node.value, known)
+            found = program.method(owner, node.attr)
+            if found:
+                yield program.classes[found[0]].module, found[0], node.attr
+            if isinstance(node.value, ast.Name) and node.value.id == "wiring":
+                yield "wiring", "", node.attr
+
+    def _made(self, name: str) -> Iterator[tuple[str, str, str]]:
+        """What a class does by itself once it is made; adapters are made by `wiring`."""
+        if name and name not in self._adapters:
+            for method in self.program.classes[name].methods:
+                if method.startswith("__"):
+                    yield self.program.classes[name].module, name, method
+
+    def _an_adapters(self, method: str) -> bool:
+        methods = (self.program.classes[one].methods for one in self._adapters)
+        return method not in PLAIN and any(method in known for known in methods)

@@ -1,0 +1,109 @@
+# ruff: noqa: PLC0415  (importing the CDK starts Node.js, which has to be found first)
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import pytest
+
+from infra.options import Options, OptionsError
+from tallyroll.settings import Settings
+from tests.infra.templates import FUNCTIONS, Template, function, of_type, only
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_share_their_defaults_and_their_handlers_exist(
+    template: Template, name: str
+) -> None:
+    found = function(template, name)
+
+    module, _, attribute = found["Handler"].rpartition(".")
+    assert callable(getattr(importlib.import_module(module), attribute))
+    assert found["Architectures"] == ["arm64"]
+    assert found["Runtime"] == f"python3.{sys.version_info.minor}"
+    assert "TracingConfig" not in found
+    log = template["Resources"][found["LoggingConfig"]["LogGroup"]["Ref"]]["Properties"]
+    assert log["LogGroupName"] == f"/aws/lambda/tallyroll-{name}"
+    assert log["RetentionInDays"] == 30
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_follow_the_options(chosen: Template, name: str) -> None:
+    found = function(chosen, name)
+
+    assert found["FunctionName"] == f"votes-{name}"
+    assert found["Architectures"] == ["x86_64"]
+    assert found["TracingConfig"] == {"Mode": "Active"}
+    variables = found["Environment"]["Variables"]
+    assert variables["TALLYROLL_SHARDS"] == "32"
+    assert variables["TALLYROLL_EXPORTER"] == "native"
+    assert variables["TALLYROLL_HOT_SHARDS"] == '{"Ada":64}'
+    assert not [one for one in variables if "XRAY" in one or one.startswith("POWERTOOLS_TRACE")]
+
+
+def test_all_logs_follow_the_options(chosen: Template) -> None:
+    logs = of_type(chosen, "AWS::Logs::LogGroup").values()
+
+    assert {log["RetentionInDays"] for log in logs} == {7}
+    assert len(logs) == len(FUNCTIONS) + 1
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_environment_reads_back_as_the_settings(template: Template, name: str) -> None:
+    variables = function(template, name)["Environment"]["Variables"]
+    texts = {
+        variable: value if isinstance(value, str) else value["Ref"]
+        for variable, value in variables.items()
+    }
+
+    [bucket] = of_type(template, "AWS::S3::Bucket")
+    queues = {one["QueueName"]: id_ for id_, one in of_type(template, "AWS::SQS::Queue").items()}
+    assert Settings.from_env(texts) == Options().settings(
+        queue_url=queues["tallyroll-events"],
+        dead_letters_url=queues["tallyroll-dead-letters"],
+        bucket=bucket,
+    )
+
+
+def test_the_runtime_is_the_interpreters_where_lambda_has_it(node: None) -> None:
+    from infra.functions import runtime
+
+    assert [runtime(minor).name for minor in range(11, 15)] == [
+        "python3.11",
+        "python3.12",
+        "python3.13",
+        "python3.14",
+    ]
+    for minor in (10, 99):
+        said = rf"^Python 3\.{minor}: .* with one of 3\.11, 3\.12, 3\.13, 3\.14"
+        with pytest.raises(OptionsError, match=said):
+            runtime(minor)
+
+
+def test_schedules(template: Template) -> None:
+    rates = {}
+    for schedule in of_type(template, "AWS::Scheduler::Schedule").values():
+        id_ = schedule["Target"]["Arn"]["Fn::GetAtt"][0]
+        handler = template["Resources"][id_]["Properties"]["Handler"]
+        rates[handler.split(".")[1]] = schedule["ScheduleExpression"]
+        assert schedule["Target"]["RetryPolicy"]["MaximumRetryAttempts"] == 0
+        assert schedule["FlexibleTimeWindow"] == {"Mode": "OFF"}
+
+    assert rates == {"roller": "rate(1 minute)", "cleanup": "rate(5 minutes)"}
+    lease_ms = Options().settings().export_lease_ms
+    assert function(template, "cleanup")["Timeout"] * 1000 < lease_ms
+    for invocation in of_type(template, "AWS::Lambda::EventInvokeConfig").values():
+        assert invocation["MaximumRetryAttempts"] == 0
+
+
+def test_the_scheduler_acts_by_its_own_role(template: Template) -> None:
+    arns = [
+        schedule["Target"]["RoleArn"]
+        for schedule in of_type(template, "AWS::Scheduler::Schedule").values()
+    ]
+    assert arns[0] == arns[1]
+    role = template["Resources"][arns[0]["Fn::GetAtt"][0]]["Properties"]
+    [trust] = role["AssumeRolePolicyDocument"]["Statement"]
+    assert trust["Principal"] == {"Service": "scheduler.amazonaws.com"}
+    assert only(template, "AWS::ApiGatewayV2::Api")["Name"] == "tallyroll"

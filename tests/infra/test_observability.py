@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from aws_lambda_powertools import Metrics
+
+from functions.telemetry import NAMESPACE, add_read, add_report, add_rolled, metrics_of
+from infra.alarms import ALARMS
+from infra.bundle import ROOT
+from infra.options import Options
+from tallyroll.states import Status
+from tallyroll.steps import Rolled
+from tallyroll.writer import Report
+from tests.infra.conftest import Synthesize
+from tests.infra.templates import FUNCTIONS, Template, of_type, only, text
+
+DAY = 86_400
+GUIDE = (ROOT / "docs" / "operations.md").read_text()
+
+
+def alarms(template: Template, name: str = "tallyroll") -> dict[str, dict[str, Any]]:
+    """The alarms by their ids."""
+    found = of_type(template, "AWS::CloudWatch::Alarm").values()
+    return {alarm["AlarmName"].removeprefix(f"{name}-"): alarm for alarm in found}
+
+
+def test_there_is_one_alarm_of_each_and_it_says_where_to_read_on(template: Template) -> None:
+    found = alarms(template)
+    [topic] = of_type(template, "AWS::SNS::Topic")
+
+    assert found.keys() == ALARMS.keys()
+    for id_, alarm in found.items():
+        assert alarm["AlarmDescription"] == (f"{ALARMS[id_]}. What to do: docs/operations.md#{id_}")
+        assert alarm["AlarmActions"] == [{"Ref": topic}]
+
+
+def entries() -> dict[str, str]:
+    """The entries of the operations guide: text by heading."""
+    parts = re.split(r"^### (\S+)$", GUIDE, flags=re.MULTILINE)
+    return {
+        title: re.split(r"^##? ", text, maxsplit=1, flags=re.MULTILINE)[0]
+        for title, text in zip(parts[1::2], parts[2::2], strict=True)
+    }
+
+
+def test_the_operations_guide_has_an_entry_for_every_alarm_and_for_nothing_else() -> None:
+    assert list(entries()) == list(ALARMS)
+
+
+@pytest.mark.parametrize("id_", ALARMS)
+def test_every_entry_says_what_it_means_how_to_check_and_what_to_do(id_: str) -> None:
+    for part in ("**Means**", "**Check**", "**Do**"):
+        _, _, said = entries()[id_].partition(part)
+        assert len(said.split("\n\n")[0]) > 40, part
+
+
+Published = set[tuple[str, str]]
+
+
+def emitted(metrics: Metrics) -> Published:
+    """The names that were added, with their function; nothing but the two dimensions."""
+    entry: dict[str, Any] = {**metrics.serialize_metric_set()}
+    [directive] = entry["_aws"]["CloudWatchMetrics"]
+    assert directive["Namespace"] == NAMESPACE
+    assert sorted(directive["Dimensions"][0]) == ["pipeline", "service"]
+    names = {(str(entry["service"]), one["Name"]) for one in directive["Metrics"]}
+    metrics.clear_metrics()
+    return names
+
+
+def published() -> Published:
+    """All metrics that functions publish, but for those of single reasons."""
+    found: Published = set()
+    writer, aggregator = metrics_of("writer"), metrics_of("aggregator")
+    writer.clear_metrics()
+    add_report(writer, Report(), 1.0)
+    found |= emitted(writer)
+    add_read(aggregator, 1.0, failed=False)
+    found |= emitted(aggregator)
+    for name in ("roller", "cleanup"):
+        metrics = metrics_of(name)
+        add_rolled(metrics, Rolled())
+        found |= emitted(metrics)
+    return found
+
+
+def asked_by_alarms(template: Template) -> Iterator[dict[str, Any]]:
+    """The metrics of ours that alarms look at."""
+    for alarm in alarms(template).values():
+        stats = [
+            one["MetricStat"]["Metric"] for one in alarm.get("Metrics", ()) if "MetricStat" in one
+        ]
+        for metric in [*stats, alarm]:
+            if metric.get("Namespace") == NAMESPACE:
+                yield metric
+
+
+def dashboard(template: Template) -> list[dict[str, Any]]:
+    """The dashboard's widgets."""
+    body = json.loads(text(only(template, "AWS::CloudWatch::Dashboard")["DashboardBody"]))
+    widgets: list[dict[str, Any]] = body["widgets"]
+    return widgets
+
+
+def asked_by_dashboard(template: Template) -> Iterator[list[Any]]:
+    """The metrics of ours that are drawn: namespace, name, dimensions and their values."""
+    for widget in dashboard(template):
+        for metric in widget["properties"].get("metrics", ()):
+            if metric[0] == NAMESPACE:
+                yield metric
+
+
+def test_alarms_and_dashboard_look_at_metrics_that_are_published(template: Template) -> None:
+    asked: Published = set()
+    for metric in asked_by_alarms(template):
+        dimensions = {one["Name"]: one["Value"] for one in metric["Dimensions"]}
+        assert dimensions.keys() == {"pipeline", "service"}
+        assert dimensions["pipeline"] == "tallyroll"
+        asked.add((dimensions["service"], metric["MetricName"]))
+    drawn: Published = set()
+    for one in asked_by_dashboard(template):
+        dimensions = dict(zip(one[2:6:2], one[3:6:2], strict=True))
+        assert dimensions.keys() == {"pipeline", "service"}
+        drawn.add((dimensions["service"], one[1]))
+
+    assert len(asked) >= 10
+    assert len(drawn) >= 15
+    assert (asked | drawn) - published() == set()
+    assert 40 <= len(published()) <= 55  # "about fifty a pipeline", says the guide
+
+
+def test_a_pipelines_alarms_look_at_its_own_metrics_alone(chosen: Template) -> None:
+    assert alarms(chosen, "votes").keys() == ALARMS.keys()
+    for metric in asked_by_alarms(chosen):
+        assert {"Name": "pipeline", "Value": "votes"} in metric["Dimensions"]
+
+
+def test_events_and_dead_letters_raise_an_alarm_before_they_expire(template: Template) -> None:
+    found = alarms(template)
+
+    assert found["events-expire"]["Threshold"] == 10 * DAY / 2
+    assert found["dead-letters-expire"]["Threshold"] == 14 * DAY / 2
+    behind = found["falling-behind"]["Threshold"]
+    assert Options().visibility_seconds * 2 < behind < 3600
+    assert found["dead-letters"]["Threshold"] == 0
+    assert found["dead-letters"]["EvaluationPeriods"] == 1
+
+
+def test_silence_is_an_alarm_where_something_runs_by_the_clock(template: Template) -> None:
+    missing = {id_: alarm["TreatMissingData"] for id_, alarm in alarms(template).items()}
+
+    silent = {id_ for id_, treated in missing.items() if treated == "breaching"}
+    assert silent == {"next-window-missing", "cleanup-silent"}
+    assert set(missing.values()) == {"breaching", "notBreaching"}
+
+
+@pytest.mark.parametrize(
+    ("window_seconds", "open_", "closing"), [(3600, 3, 0), (60, 98, 30), (86_400, 2, 0)]
+)
+def test_windows_are_stuck_where_more_are_in_a_state_than_pass_through_it(
+    synthesize: Synthesize, template: Template, window_seconds: int, open_: int, closing: int
+) -> None:
+    """Half an hour's windows may be closing at once, and those that are open anyway beside them."""
+    made = template
+    if window_seconds != 3600:
+        made = synthesize(window_seconds=window_seconds, retention_seconds=3600)
+    found = alarms(made)
+
+    assert found["close-stuck"]["Threshold"] == open_
+    assert found["seal-stuck"]["Threshold"] == closing
+    for id_ in ("close-stuck", "seal-stuck", "export-stuck"):
+        [metric] = found[id_]["Metrics"]
+        assert metric["MetricStat"]["Stat"] == "Minimum"
+    assert found["window-tables"]["Threshold"] == 2_000
+
+
+def test_every_function_has_an_alarm_for_its_errors(template: Template) -> None:
+    found = alarms(template)
+    for name in FUNCTIONS:
+        [dimension] = found[f"{name}-errors"]["Dimensions"]
+        id_ = dimension["Value"]["Ref"]
+        handler = template["Resources"][id_]["Properties"]["Handler"]
+        assert handler == f"functions.{name}.handler.handler"
+        assert found[f"{name}-errors"]["MetricName"] == "Errors"
+    throttled = [one for one in found["function-throttles"]["Metrics"] if "MetricStat" in one]
+    assert len(throttled) == len(FUNCTIONS)
+
+
+def test_somebody_is_told_by_e_mail_if_that_is_chosen(template: Template, chosen: Template) -> None:
+    assert of_type(template, "AWS::SNS::Subscription") == {}
+    subscription = only(chosen, "AWS::SNS::Subscription")
+    assert (subscription["Protocol"], subscription["Endpoint"]) == ("email", "night@example.org")
+
+
+def test_alarms_may_publish_to_the_topic_though_its_policy_replaces_the_default(
+    template: Template,
+) -> None:
+    policy = only(template, "AWS::SNS::TopicPolicy")["PolicyDocument"]
+    [allowed] = [one for one in policy["Statement"] if one["Effect"] == "Allow"]
+
+    assert allowed["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
+    assert allowed["Condition"]["StringEquals"]["aws:SourceAccount"] == {"Ref": "AWS::AccountId"}
+
+
+def test_the_dashboard_answers_four_questions(template: Template) -> None:
+    widgets = dashboard(template)
+    headings = [one["properties"]["markdown"] for one in widgets if one["type"] == "text"]
+
+    assert [heading.splitlines()[0] for heading in headings] == [
+        "## Is it exact?",
+        "## Does it keep up?",
+        "## What is hot?",
+        "## What does it cost?",
+    ]
+    kinds = Counter(one["type"] for one in widgets)
+    assert kinds["alarm"] == 1
+    assert kinds["metric"] >= 12
+    [status] = [one for one in widgets if one["type"] == "alarm"]
+    assert len(status["properties"]["alarms"]) == len(ALARMS)
+
+
+def test_every_state_of_a_window_is_published_and_drawn(template: Template) -> None:
+    states = {f"Windows-{status}" for status in Status}
+
+    assert {("roller", name) for name in states} <= published()
+    assert states <= {metric[1] for metric in asked_by_dashboard(template)}

@@ -1,0 +1,308 @@
+"""Each function may do what its code does, on this pipeline's own, and nothing else."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tallyroll.archive import prefix_of, summary_key
+from tallyroll.resources import declare
+from tallyroll.settings import Settings
+from tallyroll.sqs import REJECTED_PREFIX
+from tallyroll.windows import table_name
+from tests.infra.calls import Call, Trace
+from tests.infra.templates import (
+    FUNCTIONS,
+    Template,
+    actions,
+    named,
+    of_type,
+    only,
+    resource,
+    statements,
+)
+
+WINDOW = "20261120T080000Z"
+TABLE_OF = {
+    "dynamodb_store": "windows",
+    "dynamodb_exports": "windows",
+    "dynamodb_records": "windows",
+    "dynamodb_tables": "windows",
+    "dynamodb_catalog": "catalog",
+    "dynamodb_periods": "catalog",
+    "dynamodb_totals": "totals",
+}
+# IAM's names where they are not the operation's own. A transaction needs what its parts need.
+# Sources: DynamoDB Developer Guide, "Using IAM with DynamoDB transactions"; Service Authorization
+# Reference, "Actions, resources, and condition keys for Amazon SQS" and "... for Amazon S3".
+ACTION_OF = {
+    "ConditionCheck": "ConditionCheckItem",
+    "Delete": "DeleteItem",
+    "Put": "PutItem",
+    "Update": "UpdateItem",
+    "ChangeMessageVisibilityBatch": "ChangeMessageVisibility",
+    "SendMessageBatch": "SendMessage",
+    "ListObjectsV2": "ListBucket",
+    "CreateMultipartUpload": "PutObject",
+    "UploadPart": "PutObject",
+    "CompleteMultipartUpload": "PutObject",
+}
+# What a call does besides, in the caller's name. Sources: DynamoDB Developer Guide, "Using
+# attribute-based access control" and "Requesting a table export in DynamoDB".
+IN_THE_CALLERS_NAME = {
+    "CreateTable": {("windows", "dynamodb:TagResource")},
+    "ExportTableToPointInTime": {
+        ("objects", "s3:AbortMultipartUpload"),
+        ("objects", "s3:PutObject"),
+        ("objects", "s3:PutObjectAcl"),
+    },
+}
+# What Lambda does in the writer's name. Source: AWS Lambda Developer Guide, "Creating and
+# configuring an Amazon SQS event source mapping".
+BY_EVENT_SOURCE = {
+    ("queue", "sqs:DeleteMessage"),
+    ("queue", "sqs:GetQueueAttributes"),
+    ("queue", "sqs:ReceiveMessage"),
+}
+OF_LOGS = {("log", "logs:CreateLogStream"), ("log", "logs:PutLogEvents")}
+
+Grants = set[tuple[str, str]]
+
+
+def needed(call: Call) -> Grants:
+    """The grants that a call needs: on what, and which action."""
+    action = ACTION_OF.get(call.operation, call.operation)
+    if call.operation == "TransactWriteItems":
+        return set()  # its parts are calls of their own
+    if call.module == "s3":
+        return {("bucket" if action == "ListBucket" else "objects", f"s3:{action}")}
+    if call.operation == "GetMetricStatistics":
+        return {("*", f"cloudwatch:{action}")}
+    if call.module == "sqs":
+        return {("dead letters" if action == "SendMessage" else "queue", f"sqs:{action}")}
+    module = call.adapter.partition(".")[0] if call.module == "dynamodb" else call.module
+    table = "exports" if action == "DescribeExport" else TABLE_OF[module]
+    return {(table, f"dynamodb:{action}")} | IN_THE_CALLERS_NAME.get(action, set())
+
+
+def label(template: Template, arn: str) -> str:
+    """What a policy's resource is: one of the words of `needed`."""
+    if arn == "*":
+        return "*"
+    known = {
+        named(template, "AWS::SQS::Queue", "QueueName", "tallyroll-events"): "queue",
+        named(template, "AWS::SQS::Queue", "QueueName", "tallyroll-dead-letters"): "dead letters",
+        named(template, "AWS::DynamoDB::Table", "TableName", "tallyroll-catalog"): "catalog",
+        named(template, "AWS::DynamoDB::Table", "TableName", "tallyroll-totals"): "totals",
+        **dict.fromkeys(of_type(template, "AWS::S3::Bucket"), "bucket"),
+        **dict.fromkeys(of_type(template, "AWS::Logs::LogGroup"), "log"),
+    }
+    if ":table/" in arn:
+        return "exports" if arn.endswith("Z/export/*") else "windows"
+    id_, slash, _ = arn.partition("/")
+    return "objects" if slash and known[id_] == "bucket" else known[id_]
+
+
+def granted(template: Template, name: str) -> Grants:
+    """What a function's role allows."""
+    return {
+        (label(template, resource(statement)), action)
+        for statement in statements(template, name)
+        for action in actions(statement)
+    }
+
+
+@pytest.fixture(scope="module", params=FUNCTIONS)
+def traced(request: pytest.FixtureRequest) -> tuple[str, Trace]:
+    """A function's name, and what its code may call."""
+    return request.param, Trace(request.param)
+
+
+def test_nothing_is_granted_that_the_code_does_not_call_and_nothing_called_is_missing(
+    template: Template, traced: tuple[str, Trace]
+) -> None:
+    name, trace = traced
+    wanted = set(OF_LOGS).union(*map(needed, trace.calls))
+    if name == "writer":
+        wanted |= BY_EVENT_SOURCE
+
+    found = granted(template, name)
+
+    assert sorted(found - wanted) == [], "granted, but never called"
+    assert sorted(wanted - found) == [], "called, but not granted"
+
+
+def test_tracing_is_granted_only_where_it_is_chosen(template: Template, chosen: Template) -> None:
+    sent = {"xray:PutTelemetryRecords", "xray:PutTraceSegments"}
+    for made, traced in ((template, False), (chosen, True)):
+        for name in FUNCTIONS:
+            allowed = {action for one in statements(made, name) for action in actions(one)}
+            assert (sent <= allowed) is traced
+            assert bool(sent & allowed) is traced
+
+
+def test_the_trace_sees_all_that_could_be_a_call(traced: tuple[str, Trace]) -> None:
+    name, trace = traced
+
+    assert trace.unclear == set()
+    assert len(trace.reached) > 50
+    reached = {(place.module, place.name) for place in trace.reached}
+    through = {"writer": "commit", "aggregator": "tallies", "roller": "seal", "cleanup": "export"}
+    assert through[name] in {method for _, method in reached}
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("writer", Call("Put", "dynamodb_store", "dynamodb_store.DynamoStore")),
+        ("roller", Call("ConditionCheck", "dynamodb_catalog", "dynamodb_store.DynamoStore")),
+        ("cleanup", Call("GetObject", "s3", "s3.S3Bucket")),
+    ],
+    ids=["a helper", "another module's helper", "a generator"],
+)
+def test_calls_are_found_behind(name: str, call: Call) -> None:
+    assert call in Trace(name).calls
+
+
+def test_only_the_roller_creates_and_only_cleanup_deletes(template: Template) -> None:
+    may = {name: {action for _, action in granted(template, name)} for name in FUNCTIONS}
+
+    def who(action: str) -> set[str]:
+        return {name for name in FUNCTIONS if f"dynamodb:{action}" in may[name]}
+
+    assert who("CreateTable") == {"roller"}
+    assert who("DeleteTable") == {"cleanup"}
+    assert who("UpdateTable") == {"roller", "cleanup"}
+    assert who("TagResource") == {"roller", "cleanup"}
+    assert who("UntagResource") == who("DeleteItem") == who("BatchWriteItem") == set()
+    assert not [action for allowed in may.values() for action in allowed if "*" in action]
+
+
+def test_a_table_without_proof_cannot_be_dropped(template: Template) -> None:
+    [drop] = [
+        one for one in statements(template, "cleanup") if "dynamodb:DeleteTable" in actions(one)
+    ]
+    [never] = statements(template, "cleanup", "Deny")
+
+    assert drop["Condition"] == {"Null": {"aws:ResourceTag/proven": "false"}}
+    assert never["Condition"] == {"Null": {"aws:ResourceTag/proven": "true"}}
+    assert actions(never) == ["dynamodb:DeleteTable"]
+    assert never["Resource"] == drop["Resource"]
+
+
+def test_only_cleanup_says_that_a_table_is_proven(template: Template) -> None:
+    keys = {
+        name: one["Condition"]["ForAllValues:StringEquals"]["aws:TagKeys"]
+        for name in FUNCTIONS
+        for one in statements(template, name)
+        if "dynamodb:TagResource" in actions(one)
+    }
+
+    assert keys == {"roller": ["tallyroll"], "cleanup": ["proven"]}
+    assert keys["roller"] == list(declare(Settings()).windows.tags)
+
+
+def pattern_of(template: Template) -> str:
+    """The names of the tables that the roller may create."""
+    [create] = [
+        one for one in statements(template, "roller") if "dynamodb:CreateTable" in actions(one)
+    ]
+    return resource(create).partition(":table/")[2]
+
+
+def test_all_functions_mean_the_same_window_tables(template: Template) -> None:
+    arns = {
+        resource(one).removesuffix("/export/*")
+        for name in FUNCTIONS
+        for effect in ("Allow", "Deny")
+        for one in statements(template, name, effect)
+        if ":table/" in resource(one)
+    }
+    assert len(arns) == 1
+
+
+def test_the_pattern_matches_this_pipelines_window_tables_alone(
+    template: Template, chosen: Template
+) -> None:
+    ours, votes = pattern_of(template), pattern_of(chosen)
+
+    assert ours == votes.replace("votes", "tallyroll")
+    assert fnmatchcase(table_name("tallyroll", WINDOW), ours)
+    assert not fnmatchcase(table_name("votes", WINDOW), ours)
+    for other in ("tallyroll-catalog", "tallyroll-totals", f"tallyroll-b-{WINDOW}"):
+        assert not fnmatchcase(other, ours)
+
+
+NAMES = st.from_regex(r"[a-z][a-z0-9-]{1,20}[a-z0-9]", fullmatch=True)
+REST = st.from_regex(r"-[a-z0-9-]{0,25}[a-z0-9]", fullmatch=True)
+
+
+@given(name=NAMES, rest=REST)
+def test_patterns_do_not_overlap_where_one_name_begins_with_another(name: str, rest: str) -> None:
+    pattern = f"{name}-????????T??????Z"
+    longer = name + rest
+
+    assert fnmatchcase(table_name(name, WINDOW), pattern)
+    assert not fnmatchcase(table_name(longer, WINDOW), pattern)
+    assert not fnmatchcase(table_name(name, WINDOW), f"{longer}-????????T??????Z")
+    for table in ("catalog", "totals"):
+        assert not fnmatchcase(f"{longer}-{table}", pattern)
+
+
+def test_that_law_is_about_the_pattern_that_is_deployed(chosen: Template) -> None:
+    assert pattern_of(chosen) == "votes-????????T??????Z"
+
+
+def test_objects_are_allowed_where_the_core_puts_them(template: Template) -> None:
+    allowed: dict[str, Any] = {
+        name: [
+            resource(one).partition("/")[2]
+            for one in statements(template, name)
+            if "s3:PutObject" in actions(one)
+        ]
+        for name in FUNCTIONS
+    }
+    archive = summary_key(prefix_of("tallyroll", WINDOW, "attempt"))
+
+    assert allowed["writer"] == [f"{REJECTED_PREFIX}/*"]
+    [archives] = allowed["cleanup"]
+    assert fnmatchcase(archive, archives)
+    assert not fnmatchcase(archive.replace("tallyroll", "tally"), archives)
+    assert allowed["aggregator"] == allowed["roller"] == []
+
+
+def test_the_scheduler_may_call_these_two_functions_alone(template: Template) -> None:
+    roles = of_type(template, "AWS::IAM::Role").values()
+    [role] = [
+        role
+        for role in roles
+        if role["AssumeRolePolicyDocument"]["Statement"][0]["Principal"]
+        == {"Service": "scheduler.amazonaws.com"}
+    ]
+    [trust] = role["AssumeRolePolicyDocument"]["Statement"]
+    [policy] = role["Policies"]
+    [invoke] = policy["PolicyDocument"]["Statement"]
+
+    assert trust["Condition"]["StringEquals"]["aws:SourceAccount"] == {"Ref": "AWS::AccountId"}
+    assert actions(invoke) == ["lambda:InvokeFunction"]
+    handlers = {
+        template["Resources"][arn["Fn::GetAtt"][0]]["Properties"]["Handler"].split(".")[1]
+        for arn in invoke["Resource"]
+    }
+    assert handlers == {"roller", "cleanup"}
+
+
+def test_only_encrypted_calls_reach_queues_bucket_and_topic(template: Template) -> None:
+    policies = [
+        *of_type(template, "AWS::SQS::QueuePolicy").values(),
+        only(template, "AWS::S3::BucketPolicy"),
+        only(template, "AWS::SNS::TopicPolicy"),
+    ]
+    for policy in policies:
+        denied = [one for one in policy["PolicyDocument"]["Statement"] if one["Effect"] == "Deny"]
+        assert {"Bool": {"aws:SecureTransport": "false"}} in [one["Condition"] for one in denied]
+    assert len(policies) == 4

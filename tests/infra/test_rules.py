@@ -1,0 +1,112 @@
+"""Rule packs find nothing that does not stand there for a reason."""
+
+# ruff: noqa: PLC0415  (importing the CDK starts Node.js, which has to be found first)
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cfnlint.api import lint  # type: ignore[import-untyped]
+
+from infra.options import Options
+from tests.infra.conftest import SKIP_BUNDLING
+from tests.infra.templates import Template
+
+# Found only where this interpreter is not the newest that Lambda has.
+ABOUT_THE_RUNTIME = {"AwsSolutions::AwsSolutions-L1", "Serverless::Serverless-LambdaLatestVersion"}
+# The CDK says of every function that it depends on its role, which CloudFormation knows already.
+SAID_TWICE = "W3005"
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What the packs say of one pipeline: open findings, acknowledged ones, acknowledgements."""
+
+    open: list[str]
+    acknowledged: dict[str, set[str]]
+    given: set[str]
+
+
+def findings(outdir: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Findings:
+    """Run both packs over a pipeline."""
+    import aws_cdk as cdk
+    import cdk_nag
+
+    from infra.stack import TallyrollStack
+
+    given: set[str] = set()
+    original = cdk.Acknowledgment
+
+    def acknowledgment(*, id: str, reason: str) -> cdk.Acknowledgment:  # noqa: A002
+        given.add(id)
+        return original(id=id, reason=reason)
+
+    monkeypatch.setattr(cdk, "Acknowledgment", acknowledgment)
+    app = cdk.App(outdir=str(outdir), context=SKIP_BUNDLING, analytics_reporting=False)
+    TallyrollStack(app, "tallyroll", options=Options(**options))
+    packs = [cdk_nag.AwsSolutionsChecks(app), cdk_nag.ServerlessChecks(app)]
+    cdk.Validations.of(app).add_plugins(*packs)
+    try:
+        app.synth()
+    except RuntimeError as error:
+        assert "ValidationFailed" in str(error)  # noqa: PT017  (the report says what was found)
+    reports = json.loads((outdir / "validation-report.json").read_text())["pluginReports"]
+    assert {"AwsSolutions", "Serverless"} <= {report["pluginName"] for report in reports}
+    acknowledged: dict[str, set[str]] = {}
+    for report in reports:
+        for one in report.get("suppressedViolations", ()):
+            acknowledged.setdefault(one["acknowledgedId"], set()).add(one["reason"])
+    return Findings(
+        [
+            f"{one['ruleName']}: {place['constructPath']}"
+            for report in reports
+            for one in report["violations"]
+            for place in one["violatingConstructs"]
+        ],
+        acknowledged,
+        given,
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"tracing": True, "auth": "jwt", "jwt_issuer": "https://a.example", "jwt_audience": "a"}],
+    ids=["by default", "with options"],
+)
+def test_rule_packs_find_what_is_acknowledged_and_nothing_else(
+    node: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    found = findings(tmp_path, monkeypatch, **options)
+
+    assert found.open == []
+    for id_, reasons in found.acknowledged.items():
+        assert min(map(len, reasons)) > 40, id_
+    unused = found.given - found.acknowledged.keys()
+    assert unused <= (ABOUT_THE_RUNTIME if sys.version_info >= (3, 14) else set())
+    assert len(found.acknowledged) >= 8
+
+
+def complaints(template: Template) -> list[str]:
+    """What cfn-lint finds, down to its warnings."""
+    found = lint(json.dumps(template), config={"ignore_checks": ["I", SAID_TWICE]})
+    return [f"{match.rule.id} {match.path}: {match.message}" for match in found]
+
+
+def test_cloudformation_would_take_the_template(template: Template, chosen: Template) -> None:
+    assert complaints(template) == []
+    assert complaints(chosen) == []
+
+
+def test_the_linter_is_at_work(template: Template) -> None:
+    broken = json.loads(json.dumps(template))
+    [schedule, *_] = [
+        one for one in broken["Resources"].values() if one["Type"] == "AWS::Scheduler::Schedule"
+    ]
+    schedule["Properties"]["FlexibleTimeWindow"]["Mode"] = "PERHAPS"
+
+    assert len(complaints(broken)) == 1

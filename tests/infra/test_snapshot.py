@@ -1,0 +1,62 @@
+"""The whole template in little: what there is, and how many. Change it here on purpose only."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+
+from infra.bundle import ROOT
+from tests.infra.templates import Template, text
+
+TYPES = {
+    "AWS::ApiGatewayV2::Api": 1,
+    "AWS::ApiGatewayV2::Integration": 1,
+    "AWS::ApiGatewayV2::Route": 4,
+    "AWS::ApiGatewayV2::Stage": 1,
+    "AWS::CloudWatch::Alarm": 21,
+    "AWS::CloudWatch::Dashboard": 1,
+    "AWS::DynamoDB::Table": 2,
+    "AWS::IAM::Role": 5,
+    "AWS::Lambda::EventInvokeConfig": 2,
+    "AWS::Lambda::EventSourceMapping": 1,
+    "AWS::Lambda::Function": 4,
+    "AWS::Lambda::Permission": 4,
+    "AWS::Logs::LogGroup": 5,
+    "AWS::S3::Bucket": 1,
+    "AWS::S3::BucketPolicy": 1,
+    "AWS::SNS::Topic": 1,
+    "AWS::SNS::TopicPolicy": 1,
+    "AWS::SQS::Queue": 2,
+    "AWS::SQS::QueuePolicy": 2,
+    "AWS::Scheduler::Schedule": 2,
+}
+OUTPUTS = {
+    "AlarmTopic": "PipelineObservabilityAlarms",
+    "ApiUrl": "PipelineReadsApi",
+    "BucketName": "PipelineStorageArchive",
+    "CatalogTable": "PipelineStorageCatalog",
+    "DeadLettersUrl": "PipelineQueuesDeadLetters",
+    "QueueUrl": "PipelineQueuesEvents",
+    "TotalsTable": "PipelineStorageTotals",
+}
+
+
+def test_what_there_is(template: Template) -> None:
+    assert Counter(one["Type"] for one in template["Resources"].values()) == TYPES
+
+
+def test_what_the_stack_says_of_itself(template: Template) -> None:
+    values = {name: text(one["Value"]) for name, one in template["Outputs"].items()}
+
+    shortened = {name: re.sub(r"[0-9A-F]{8}\b", "", value) for name, value in values.items()}
+    assert shortened == OUTPUTS
+
+
+def test_the_template_fits_and_names_no_account_region_or_secret(template: Template) -> None:
+    whole = json.dumps(template)
+
+    assert len(whole) < 500_000  # of 1 MB that CloudFormation takes
+    assert not re.search(r"\b\d{12}\b", whole)
+    assert not re.search(r"\b(us|eu|ap)-[a-z]+-\d\b", whole.replace("us-east-1, on demand", ""))
+    assert str(ROOT) not in whole

@@ -1,0 +1,102 @@
+"""What tables and archives hold: items weighed as they change, and counted once more in the end."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from tallyroll.memory import MemoryBucket, MemoryCatalog, MemoryStore
+from tallyroll.ports import Item
+from tallyroll.states import Status, Window
+
+Identity = tuple[str, str, str]
+MICROS = 1_000_000
+
+
+class WeighedItems(dict[tuple[str, str], Item]):
+    """A table's items, and at any time the keys whose tallies and records do not weigh the same."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unbalanced: dict[str, tuple[int, int]] = {}
+        self.places: dict[tuple[str, str], str] = {}
+        self.twice: list[str] = []
+
+    def __setitem__(self, primary: tuple[str, str], item: Item) -> None:
+        before = self.get(primary)
+        super().__setitem__(primary, item)
+        pk, sk = primary
+        if pk.startswith("~g."):
+            return
+        if pk.startswith("~t."):
+            key, sign = sk[2:].rpartition(".")[0], -1
+        else:
+            key, sign = pk.rpartition(".")[0], 1
+            if self.places.setdefault((key, sk), pk) != pk:
+                self.twice.append(f"{sk} of {key}")
+        n, amount = self.unbalanced.pop(key, (0, 0))
+        n += sign * (_n(item) - (_n(before) if before else 0))
+        amount += sign * (_v(item) - (_v(before) if before else 0))
+        if n or amount:
+            self.unbalanced[key] = (n, amount)
+
+
+def _n(item: Any) -> int:
+    return int(item["n"]["N"])
+
+
+def _v(item: Any) -> int:
+    return int(Decimal(item["v"]["N"]) * MICROS)
+
+
+@dataclass(slots=True)
+class Found:
+    """What the tables or archives hold in the end: records, and sums by (window, key)."""
+
+    records: dict[Identity, tuple[int, int]] = field(default_factory=dict)
+    by_records: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+    by_tallies: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+    twice: list[Identity] = field(default_factory=list)
+
+    def add(self, window: str, item: Any) -> None:
+        """Count one item."""
+        pk, sk, sums = item["pk"]["S"], item["sk"]["S"], self.by_records
+        if pk.startswith("~g."):
+            return
+        if pk.startswith("~t."):
+            key, sums = sk[2:].rpartition(".")[0], self.by_tallies
+        else:
+            key = pk.rpartition(".")[0]
+            identity = (window, key, sk[2:])
+            if identity in self.records:
+                self.twice.append(identity)
+            self.records[identity] = (_n(item), _v(item))
+        n, amount = sums.get((window, key), (0, 0))
+        sums[window, key] = (n + _n(item), amount + _v(item))
+
+
+def made_again(catalog: MemoryCatalog, store: MemoryStore) -> list[str]:
+    """Dropped windows of whose name there is a table: made again by a roller that slept."""
+    tables = store.tables()
+    windows = catalog.windows(0, 10**15)
+    dropped = [window for window in windows if window.status is Status.DROPPED]
+    return [window.id for window in dropped if window.table in tables]
+
+
+def may_count(items: Iterable[Item]) -> bool:
+    """Whether there are records, or a gate that lets one in."""
+    return any("h" in item or item.get("open") == {"BOOL": True} for item in items)
+
+
+def archive_items(bucket: MemoryBucket, window: Window) -> list[Any]:
+    """The items of a window's proven archive, read without the core's reader."""
+    return [
+        json.loads(line)["Item"]
+        for key in bucket.list(f"{window.archive}/")
+        if "/data/" in key
+        for line in gzip.decompress(bucket.get(key)).splitlines()
+    ]

@@ -1,0 +1,122 @@
+"""Runs many seeds on several processes at once."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from multiprocessing import get_context
+from multiprocessing.pool import Pool
+from typing import Any, TypeVar
+
+import pytest
+
+from tests.simulation.pipeline import Result, simulate
+from tests.simulation.planted import PLANTED, Planted
+
+START_SECONDS_MAX = 120
+LANE_REPORT = "simulated lane"  # (seeds, CPU seconds, messages, violations) of a test
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+@dataclass(slots=True)
+class Summary:
+    """What many seeds came to; `faults` by kind."""
+
+    seeds: int = 0
+    messages: int = 0
+    commits: int = 0
+    steps: int = 0
+    dropped: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    failed: list[Result] = field(default_factory=list)
+
+    def add(self, result: Result) -> None:
+        """Count one seed."""
+        self.seeds += 1
+        self.messages += result.messages
+        self.commits += result.commits
+        self.steps += result.steps
+        self.dropped += result.dropped
+        self.faults.update(fault.kind for fault in result.faults)
+        if result.violation:
+            self.failed.append(result)
+
+
+@dataclass(frozen=True, slots=True)
+class Hunt:
+    """How the search for a planted bug ended: the first seed that finds it and is clean without it,
+    or none if it survived.
+    """
+
+    name: str
+    seed: int | None
+    tried: int
+    violation: str
+
+
+def bug_name(planted: Planted) -> str:
+    """The name of a planted bug."""
+    return planted.bug.__name__
+
+
+def planted_named(name: str) -> Planted:
+    """The planted bug of that name. Raises KeyError."""
+    return {bug_name(planted): planted for planted in PLANTED}[name]
+
+
+@contextmanager
+def in_place(bug: Planted | None) -> Iterator[Mapping[str, Any]]:
+    """The bug stands planted meanwhile, if there is one; gives the weather in which it shows."""
+    with pytest.MonkeyPatch.context() as patch:
+        if bug:
+            bug.bug(patch)
+        yield bug.weather if bug else {}
+
+
+def run_seeds(seeds: Iterable[int], tweaks: Mapping[str, Any], processes: int) -> Iterator[Result]:
+    """The results of the seeds as they come; only a failing one keeps its trace."""
+    return _spread(partial(_run_one, dict(tweaks)), seeds, processes)
+
+
+def hunt_bugs(names: Iterable[str], seeds: range, processes: int) -> Iterator[Hunt]:
+    """How the search for each planted bug ended, as they end."""
+    return _spread(partial(_hunt_one, seeds), names, processes)
+
+
+def _run_one(tweaks: Mapping[str, Any], seed: int) -> Result:
+    result = simulate(seed, **tweaks)
+    return result if result.violation else replace(result, trace=[])
+
+
+def _hunt_one(seeds: range, name: str) -> Hunt:
+    bug = planted_named(name)
+    for tried, seed in enumerate(seeds, 1):
+        with in_place(bug) as weather:
+            violation = simulate(seed, **weather).violation
+        if violation and not simulate(seed, **weather).violation:
+            return Hunt(name, seed, tried, violation)
+    return Hunt(name, None, len(seeds), "")
+
+
+def _spread(work: Callable[[A], B], jobs: Iterable[A], processes: int) -> Iterator[B]:
+    if processes == 1:
+        yield from map(work, jobs)
+        return
+    with _pool(processes) as pool:
+        # A pool starts processes that die while they start again and again, for ever.
+        pool.apply_async(int).get(START_SECONDS_MAX)
+        yield from pool.imap_unordered(work, jobs)
+
+
+def _pool(processes: int) -> Pool:
+    """Processes that leave an interrupt to this one, also while they start: they inherit that."""
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        return get_context("spawn").Pool(processes)
+    finally:
+        signal.signal(signal.SIGINT, handler)

@@ -1,0 +1,113 @@
+"""What people do to a running pipeline: they deploy, hold services back, and open the past."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+from tallyroll.errors import StoreError
+from tallyroll.history import open_past
+from tallyroll.ports import Catalog
+from tallyroll.settings import EXPORTERS
+from tests.simulation.plans import SERVICES, SETTINGS, START_MS, WINDOW_MS
+from tests.simulation.wires import Wire
+from tests.simulation.world import Streams
+
+if TYPE_CHECKING:
+    from tests.simulation.pipeline import System
+
+
+class Operator:
+    """Acts as long as producers send."""
+
+    def __init__(self, system: System) -> None:
+        self._system = system
+        self._world = system.world
+        self._chance = Streams(system.world).random
+
+    def deploy(self) -> None:
+        """Other settings for every sandbox that starts from now on; some old ones live on."""
+        system = self._system
+        while system.producing:
+            self._world.pause(40_000 + self._chance() * 300_000)
+            settings = replace(SETTINGS, **self._changes())
+            self._world.note(f"deploys shards={settings.shards} gates={settings.gates}")
+            system.deployed(settings)
+            system.platform.retire(self._chance() if self._chance() < 0.5 else 1)
+
+    def _changes(self) -> dict[str, Any]:
+        chance = self._chance
+        return {
+            "shards": 1 + int(chance() * 7),
+            "hot_shards": {"hot": 1 + int(chance() * 20)} if chance() < 0.7 else {},
+            "shards_max": 1 + int(chance() * 20),
+            "stripes_min": 8 + int(chance() * 5),
+            "buckets": 1 + int(chance() * 4),
+            "gates": 1 + int(chance() * 4),
+            "suffix": "product" if chance() < 0.3 else "calculated",
+            "accept_for_ms": int(chance() * 90_000),
+            "skew_ms": int(chance() * 10_000),
+            "require_ts": chance() < 0.15,
+            "ahead_windows": 1 + int(chance() * 3),
+            "window_seconds": (30, 60, 60, 60, 120)[int(chance() * 5)],
+            "roller_period_ms": 5_000 + int(chance() * 10_000),
+            "retention_ms": int(chance() * 60_000),
+            "visibility_ms": 20_000 + int(chance() * 20_000),
+            "drain_margin_ms": int(chance() * 15_000),
+            "settle_ms": int(chance() * 8_000),
+            "export_lease_ms": 60_000 + int(chance() * 60_000),
+            "exporter": EXPORTERS[int(chance() * len(EXPORTERS))],
+            "export_segments": 1 + int(chance() * 4),
+            "transactions_at_once": 1 + int(chance() * 5),
+            "cache_live_ms": int(chance() * 4_000),
+            "cache_calendar_ms": int(chance() * 40_000),
+        }
+
+    def hold_back(self) -> None:
+        """Hold a service back now and then, so that a backlog grows."""
+        while self._system.producing:
+            self._world.pause(30_000 + self._chance() * 150_000)
+            most = 100_000 if self._chance() < 0.7 else 40_000
+            service = SERVICES[int(self._chance() ** 2 * len(SERVICES))]
+            self._away(service, int(self._chance() * most))
+
+    def black_out(self, service: str) -> None:
+        """Keep a service away for five to seven windows' length."""
+        self._world.pause(self._chance() * 60_000)
+        self._away(service, int((5 + 2 * self._chance()) * WINDOW_MS))
+
+    def _away(self, service: str, ms: int) -> None:
+        self._world.note(f"{service} is away for {ms / 1000:.0f} s")
+        self._system.away_until[service] = self._world.now + ms
+
+    def load_history(self) -> None:
+        """Open some of the past windows of which events are sent, once or, when their day may be
+        rolled up already, twice.
+        """
+        system, numbers = self._system, self._system.plan.history
+        for again in range(1 + int(self._chance() * 2)):
+            self._world.pause(self._chance() * 200_000 + again * 150_000)
+            oldest = max(numbers) + int(self._chance() * 2)
+            windows = 1 + int(self._chance() * (oldest - min(numbers) + 1))
+            since = START_MS - oldest * WINDOW_MS
+            accept_for_ms = 10_000 + int(self._chance() * 110_000)
+            while not self._opened(since, since + windows * WINDOW_MS, accept_for_ms):
+                self._world.pause(1_000)
+                if not system.producing:
+                    return
+
+    def _opened(self, since: int, until: int, accept_for_ms: int) -> bool:
+        """One call of `tallyroll windows open`, by a clock that is off; whether it went well."""
+        system = self._system
+        catalog = cast("Catalog", Wire(self._world, system.catalog))
+        clock_ms = round((2 * self._chance() - 1) * system.weather.clock_ms)
+        try:
+            calendar = catalog.calendar()
+            if calendar is None:
+                return False
+            now = self._world.now + clock_ms
+            past = open_past(catalog, calendar, "simulated", since, until, now, accept_for_ms)
+        except StoreError:
+            return False
+        self._world.note(f"opened {[window.id[9:15] for window in past.created]} of the past")
+        return True

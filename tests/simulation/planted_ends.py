@@ -1,0 +1,119 @@
+"""Bugs of closing, sealing, exporting and dropping windows."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+import pytest
+
+import tallyroll.cleanup
+import tallyroll.proving
+import tallyroll.sealing
+from tallyroll.archive import prefix_of, proof_key
+from tallyroll.items import gate_item
+from tallyroll.memory import MemoryBucket, MemoryCatalog, MemoryStore
+from tallyroll.ports import Bucket
+from tallyroll.specs import Spec
+from tallyroll.states import Window
+
+Patch = pytest.MonkeyPatch
+ALL = 1_000_000
+
+
+def gates_shut_but_one(patch: Patch) -> None:
+    """Sealing begins before the last gate is shut."""
+    shut_gate = MemoryStore.shut_gate
+
+    def shut(self: Any, spec: Spec, number: int) -> None:
+        if number < spec.gates:
+            shut_gate(self, spec, number)
+
+    patch.setattr(MemoryStore, "shut_gate", shut)
+
+
+def gates_opened_blindly(patch: Patch) -> None:
+    def open_gate(self: Any, spec: Spec, number: int) -> None:
+        item = gate_item(number)
+        self.items(spec.table)[item["pk"]["S"], item["sk"]["S"]] = item
+
+    patch.setattr(MemoryStore, "open_gate", open_gate)
+
+
+def tallies_listed_before_the_gates_are_shut(patch: Patch) -> None:
+    seal = tallyroll.sealing.seal
+
+    def hasty(spec: Spec, store: Any, totals: Any, effects: Any, begun: Any) -> Any:
+        numbers = range(1, spec.buckets + 1)
+        listed = {number: list(store.stripes(spec, number, begun.place, ALL)) for number in numbers}
+        store.shut_gates(spec)
+
+        class Stale:
+            def stripes(self, spec: Spec, number: int, *_: Any) -> Any:
+                return iter(listed[number])
+
+        return seal(spec, Stale(), totals, effects, begun)  # type: ignore[arg-type]
+
+    patch.setattr("tallyroll.roller.seal", hasty)
+    patch.setattr("tallyroll.roller.Roller._shut", lambda self, window: None)
+    patch.setattr(tallyroll.sealing, "STRIPES_PER_SLICE", ALL)
+
+
+def bucket_cut_after_a_page(patch: Patch) -> None:
+    """A listing of tallies ends after its first page."""
+    stripes = MemoryStore.stripes
+    patch.setattr(MemoryStore, "stripes", lambda self, *asked: islice(stripes(self, *asked), 1))
+
+
+def closed_without_asking_the_queue(patch: Patch) -> None:
+    patch.setattr("tallyroll.roller.drained", lambda *_: True)
+
+
+def stragglers_forgotten(patch: Patch) -> None:
+    """What the queue's age metric leaves out is taken for gone."""
+    patch.setattr(MemoryCatalog, "stragglers", lambda *_: {})
+
+
+def made_by_an_old_calendar(patch: Patch) -> None:
+    """A roller that slept through a change of the windows' length makes one of the old length."""
+    create = MemoryCatalog.create
+    patch.setattr(MemoryCatalog, "create", lambda self, window, *_: create(self, window))
+
+
+def dropped_without_proof(patch: Patch) -> None:
+    patch.setattr(tallyroll.cleanup, "prove", lambda *_: 0)
+    patch.setattr(tallyroll.cleanup, "check_stands", lambda *_: None)
+
+
+def proven_by_the_exports_status(patch: Patch) -> None:
+    """The manifest is there: that has to do."""
+
+    def trusting(window: Window, spec: Spec, bucket: Bucket, *_: Any) -> int:
+        assert window.archive
+        bucket.put(proof_key(window.archive), b"{}")
+        return 0
+
+    patch.setattr(tallyroll.cleanup, "prove", trusting)
+    patch.setattr(tallyroll.cleanup, "check_stands", lambda *_: None)
+
+
+def proven_by_checksums(patch: Patch) -> None:
+    """Files and manifests agree: nothing is recounted, so that a short export goes unseen."""
+    patch.setattr(tallyroll.proving, "compare", lambda *_: [])
+    patch.setattr(tallyroll.proving, "differing_keys", lambda *_: [])
+
+
+def attempts_share_a_prefix(patch: Patch) -> None:
+    """A second attempt writes over the archive of the first, which may be proven by then."""
+
+    def put_once(self: Any, key: str, body: bytes) -> bytes:
+        self.put(key, body)
+        return body
+
+    patch.setattr(
+        tallyroll.cleanup,
+        "prefix_of",
+        lambda pipeline, window, attempt: prefix_of(pipeline, window, "only"),
+    )
+    patch.setattr(tallyroll.cleanup, "check_place", lambda *_: None)
+    patch.setattr(MemoryBucket, "put_once", put_once)

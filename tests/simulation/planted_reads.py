@@ -1,0 +1,119 @@
+"""Bugs of the aggregator's reads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tallyroll import memory_catalog
+from tallyroll.counting import Aggregator
+from tallyroll.lookups import Lookups
+from tallyroll.memory import MemoryCatalog, MemoryStore
+from tallyroll.specs import Spec
+from tallyroll.states import Window
+
+Patch = pytest.MonkeyPatch
+BEYOND_MS = 30_000
+
+
+def unprocessed_stripes_dropped(patch: Patch) -> None:
+    """BatchGetItem gives a part, and nobody asks for the rest."""
+    stripes_of = Spec.stripes_of
+    tallies = MemoryStore.tallies
+
+    def partly(self: Any, spec: Spec, keys: Any) -> Any:
+        with pytest.MonkeyPatch.context() as meanwhile:
+            meanwhile.setattr(Spec, "stripes_of", lambda spec, key: stripes_of(spec, key) - 1)
+            return tallies(self, spec, keys)
+
+    patch.setattr(MemoryStore, "tallies", partly)
+
+
+def cached_beyond_its_promise(patch: Patch) -> None:
+    count = Aggregator.count
+
+    def stale(self: Any, *asked: Any, **named: Any) -> Any:
+        settings = self._settings
+        self._settings = replace(settings, cache_live_ms=settings.cache_live_ms + BEYOND_MS)
+        try:
+            return count(self, *asked, **named)
+        finally:
+            self._settings = settings
+
+    patch.setattr(Aggregator, "count", stale)
+
+
+def cached_though_consistent(patch: Patch) -> None:
+    count = Aggregator.count
+
+    def forgetful(self: Any, *asked: Any, consistent: bool) -> Any:
+        del consistent
+        return count(self, *asked)
+
+    patch.setattr(Aggregator, "count", forgetful)
+
+
+def missing_windows_left_out(patch: Patch) -> None:
+    """A smaller number is passed off as whole."""
+    tally = Aggregator._tally
+    patch.setattr(Aggregator, "_tally", lambda self, *asked: (tally(self, *asked)[0], []))
+
+
+def totals_read_before_the_states(patch: Patch) -> None:
+    """A window that is sealed in between is in neither."""
+    read = Aggregator._read
+
+    def hasty(self: Any, key: str, since: Any, until: Any, *rest: Any) -> Any:
+        totals = self._totals
+        found = totals.of_key(key, "", "99999999T999999Z")
+        self._totals = _Stale(totals, found)
+        try:
+            return read(self, key, since, until, *rest)
+        finally:
+            self._totals = totals
+
+    patch.setattr(Aggregator, "_read", hasty)
+
+
+def looked_up_on_another_shard(patch: Patch) -> None:
+    """By today's N, and not by that of the record's window."""
+    lookups_spec = Lookups._spec
+
+    def resharded(self: Any, window: str) -> Spec | None:
+        spec = lookups_spec(self, window)
+        return spec and replace(spec, shards=spec.shards + 1, hot={})
+
+    patch.setattr(Lookups, "_spec", resharded)
+
+
+class _Stale:
+    """Totals that were read a while ago."""
+
+    def __init__(self, totals: Any, found: Any) -> None:
+        self._totals = totals
+        self._found = found
+
+    def of_key(self, _key: str, since: str, until: str) -> Any:
+        return [total for total in self._found if since <= total.window < until]
+
+    def of_window(self, window: str, keys: Any) -> Any:
+        return self._totals.of_window(window, keys)
+
+
+def rolled_up_for_ever(patch: Patch) -> None:
+    """A window of the past is created, and the sums of its day still stand."""
+    create = MemoryCatalog.create
+
+    def unseen(self: Any, window: Window, *calendar: Any) -> bool:
+        with pytest.MonkeyPatch.context() as meanwhile:
+            if window.accept_from is not None:
+                meanwhile.setattr(memory_catalog, "periods_at", lambda _: ())
+            return create(self, window, *calendar)
+
+    patch.setattr(MemoryCatalog, "create", unseen)
+
+
+def sums_of_a_day_counted_beside_its_windows(patch: Patch) -> None:
+    patch.setattr("tallyroll.counting.uncovered", lambda since, until, _: [(since, until)])

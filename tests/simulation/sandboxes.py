@@ -1,0 +1,132 @@
+"""Where the functions run: sandboxes that keep their caches, invocations that end, die or thaw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from tallyroll.archive_ports import ArchiveBucket, PointInTime
+from tallyroll.cleanup import Cleanup
+from tallyroll.counting import Aggregator
+from tallyroll.ports import Catalog, Queue, Store
+from tallyroll.roller import Roller
+from tallyroll.settings import Settings
+from tallyroll.totals import Totals
+from tallyroll.writer import Writer
+from tests.simulation.wires import BucketWire, QueueWire, StoreWire, TotalsWire, Wire, is_expected
+from tests.simulation.world import Group, SimEffects, World
+
+if TYPE_CHECKING:
+    from tests.simulation.pipeline import System
+
+TIMEOUT_MS = {"writer": 15_000, "roller": 30_000, "cleanup": 60_000, "aggregator": 10_000}
+
+
+@dataclass(slots=True, eq=False)
+class Sandbox:
+    """One execution environment of a function; its clock is `clock_ms` ahead."""
+
+    number: int
+    use_case: Any
+    settings: Settings
+    clock_ms: int
+    busy: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Invocation:
+    """One run of a function; `answer` is None if it failed, crashed or took too long."""
+
+    group: Group
+    sandbox: Sandbox
+    answer: Any = None
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The part of a Lambda context that handlers use."""
+
+    world: World
+    deadline: int
+
+    def get_remaining_time_in_millis(self) -> int:
+        """How long the invocation may still take, ms."""
+        return max(0, self.deadline - self.world.now)
+
+
+class Platform:
+    """Runs functions in sandboxes, one invocation at a time in each."""
+
+    def __init__(self, system: System) -> None:
+        self._system = system
+        self._world = system.world
+        self._idle: dict[str, list[Sandbox]] = {name: [] for name in TIMEOUT_MS}
+        self._running: dict[str, Sandbox] = {}
+        self._invocations = self._built_ever = 0
+
+    def use_case(self) -> Any:
+        """The use case of the sandbox in which the current task runs, for the handlers."""
+        return self._running[self._world.current.group.name].use_case
+
+    def retire(self, share: float) -> None:
+        """Let no invocation begin any more in this share of the idle sandboxes.
+
+        Those that are busy live on, as Lambda lets them for a while.
+        """
+        for boxes in self._idle.values():
+            boxes[:] = [box for box in boxes if self._world.random.random() >= share]
+
+    def invoke(self, name: str, run: Callable[[Context], Any]) -> Invocation:
+        """Run a function and wait until it ends or its time is over.
+
+        What is then still under way is killed, or goes on unseen: a sandbox that thaws later.
+        """
+        world = self._world
+        boxes = self._idle[name]
+        sandbox = boxes.pop(0) if boxes else self._built(name)
+        self._invocations += 1
+        group = Group(f"{name}{self._invocations}")
+        self._running[group.name] = sandbox
+        invocation = Invocation(group, sandbox)
+        context = Context(world, world.now + TIMEOUT_MS[name])
+
+        def body() -> None:
+            invocation.answer = run(context)
+
+        task = world.spawn(group.name, body, group)
+        if world.join([task], TIMEOUT_MS[name]) and not group.crashed:
+            boxes.insert(0, sandbox)
+            if not is_expected(task.error):
+                world.fail(f"{group.name} raised {task.error!r}")
+            return invocation
+        if not group.crashed:
+            world.note(f"{group.name} timed out")
+            if not world.roll(world.weather.zombie):
+                world.kill(group)
+        return Invocation(group, sandbox)
+
+    def _built(self, name: str) -> Sandbox:
+        system, world = self._system, self._world
+        settings = system.settings
+        clock_ms = round((2 * world.random.random() - 1) * system.weather.clock_ms)
+        effects = SimEffects(world, clock_ms)
+        store = cast("Store", StoreWire(world, system.store))
+        catalog = cast("Catalog", Wire(world, system.catalog))
+        totals = cast("Totals", TotalsWire(world, system.totals))
+        queue = cast("Queue", QueueWire(world, system.queue))
+        bucket = cast("ArchiveBucket", BucketWire(world, system.bucket))
+        use_case: Writer | Roller | Aggregator | Cleanup
+        match name:
+            case "writer":
+                use_case = Writer(settings, store, catalog, queue, effects)
+            case "roller":
+                use_case = Roller(settings, store, catalog, totals, queue, effects)
+            case "aggregator":
+                use_case = Aggregator(settings, store, catalog, totals, effects)
+            case _:
+                exports = cast("PointInTime", Wire(world, system.exports))
+                use_case = Cleanup(settings, store, catalog, totals, bucket, effects, exports)
+        self._built_ever += 1
+        return Sandbox(self._built_ever, use_case, settings, clock_ms)

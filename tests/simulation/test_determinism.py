@@ -1,0 +1,142 @@
+"""The same seed gives the same run in every process and in every Python version.
+
+Some methods of `random` changed their algorithm between versions, and the order of a set changes
+from process to process: neither may have a part in a run.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.simulation.pipeline import simulate
+
+ROOT = Path(__file__).parents[2]
+HERE = Path(__file__).parent
+OUTSIDE = {
+    "run.py",
+    "lanes.py",
+    "shrinking.py",
+}  # these run simulations, and no simulation runs them
+SIMULATED = [
+    path
+    for path in sorted(HERE.glob("*.py"))
+    if path.name not in OUTSIDE and not path.name.startswith(("test_", "conftest"))
+]
+CORE = sorted((ROOT / "src" / "tallyroll").glob("*.py"))
+KEPT_BY_ALL_VERSIONS = {"random", "getrandbits"}
+DRAWS = {name for name in dir(Random) if not name.startswith("_")} - {"seed"}
+UNORDERED = {"set", "frozenset"}
+ORDERING = {"list", "tuple", "enumerate", "iter", "zip", "map", "filter", "join"}
+SEEDS = (3, 4, 5)
+HASHES = """
+from tests.simulation.pipeline import simulate
+print(*(simulate(seed).trace_hash for seed in {seeds}))
+"""
+
+
+def named(path: Path) -> str:
+    return path.name
+
+
+def nodes(path: Path) -> Iterator[ast.AST]:
+    return ast.walk(ast.parse(path.read_text()))
+
+
+def called(node: ast.AST) -> str:
+    """The last part of the name that a call calls."""
+    if not isinstance(node, ast.Call):
+        return ""
+    if isinstance(node.func, ast.Attribute):
+        return node.func.attr
+    return node.func.id if isinstance(node.func, ast.Name) else ""
+
+
+def is_unordered(node: ast.AST) -> bool:
+    if isinstance(node, ast.BinOp):
+        return is_unordered(node.left) or is_unordered(node.right)
+    return isinstance(node, ast.Set | ast.SetComp) or (
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in UNORDERED
+    )
+
+
+def ordered(node: ast.AST) -> list[ast.AST]:
+    """What a node goes through in order."""
+    if isinstance(node, ast.For | ast.comprehension):
+        return [node.iter]
+    if isinstance(node, ast.Starred):
+        return [node.value]
+    return list(node.args) if isinstance(node, ast.Call) and called(node) in ORDERING else []
+
+
+def test_there_is_something_to_look_at() -> None:
+    assert {"world.py", "wires.py", "producers.py"} <= {path.name for path in SIMULATED}
+    assert len(CORE) > 30
+    assert {"choice", "shuffle", "randrange", "gauss"} <= DRAWS - KEPT_BY_ALL_VERSIONS
+
+
+@pytest.mark.parametrize("path", SIMULATED + CORE, ids=named)
+def test_only_the_draws_that_all_versions_share_are_used(path: Path) -> None:
+    assert {called(node) for node in nodes(path)} & (DRAWS - KEPT_BY_ALL_VERSIONS) == set()
+    modules = {
+        alias.name for node in nodes(path) if isinstance(node, ast.Import) for alias in node.names
+    }
+    assert "random" not in modules, "import its classes by name: they are looked for here"
+
+
+@pytest.mark.parametrize("path", SIMULATED + CORE, ids=named)
+def test_nothing_goes_through_a_set_in_its_order(path: Path) -> None:
+    gone_through = [node for parent in nodes(path) for node in ordered(parent)]
+    assert [ast.unparse(node) for node in gone_through if is_unordered(node)] == []
+
+
+@pytest.mark.parametrize("path", SIMULATED, ids=named)
+def test_nothing_simulated_knows_the_real_time_or_place(path: Path) -> None:
+    modules = {
+        name
+        for node in nodes(path)
+        for name in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module]
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+    }
+    assert modules & {"os", "time", "secrets", "threading", "socket", "tempfile"} == set()
+    builtins = {
+        node.func.id
+        for node in nodes(path)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    assert builtins & {"hash", "id", "SystemRandom", "uuid4", "uuid1"} == set()
+    assert {called(node) for node in nodes(path)} & {"utcnow", "today", "urandom"} == set()
+
+
+def test_a_seed_replays_exactly_also_in_another_process() -> None:
+    """The other one hashes texts otherwise."""
+    here = [simulate(seed) for seed in SEEDS]
+    assert simulate(SEEDS[0]).trace == here[0].trace
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+    environment["PYTHONHASHSEED"] = "12345" if os.environ.get("PYTHONHASHSEED") != "12345" else "1"
+    there = subprocess.run(
+        [sys.executable, "-c", HASHES.format(seeds=SEEDS)],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    ).stdout.split()
+    assert there == [result.trace_hash for result in here]
+
+
+def test_seeds_differ() -> None:
+    assert simulate(1).trace_hash != simulate(2).trace_hash

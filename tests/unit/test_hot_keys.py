@@ -1,0 +1,208 @@
+"""A key that goes viral in one window is spread in the next."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from tallyroll.errors import Throttled
+from tallyroll.hot_keys import Scout
+from tallyroll.limits import PARTITION_WRITE_UNITS
+from tallyroll.ports import Answer, Element, Outcome, Verdict
+from tallyroll.records import Increment, Record
+from tallyroll.settings import Settings
+from tallyroll.specs import Spec
+from tallyroll.windows import window_id
+from tests.unit.pipeline import (
+    HOUR,
+    NOW,
+    SECOND,
+    SMALL,
+    TIME_LEFT,
+    WINDOW,
+    Pipeline,
+    ScriptedStore,
+    hour,
+    opened,
+)
+
+FINE = Element(Answer.FINE)
+MINUTES = Settings(
+    window_seconds=60,
+    shards=8,
+    stripes_min=8,
+    buckets=4,
+    gates=4,
+    skew_ms=0,
+    roller_period_ms=5 * SECOND,
+    cache_calendar_ms=0,
+    settle_ms=0,
+)
+
+
+class Partitions(ScriptedStore):
+    """A store in which every partition key has a partition of its own, of 1,000 units a second.
+
+    What goes beyond is throttled, element by element, as DynamoDB does for a hot key. Gates and
+    tallies are left out: they are spread by their own numbers.
+    """
+
+    spent: Counter[tuple[int, str]]
+    throttled: int = 0
+
+    def commit(
+        self, spec: Spec, records: Sequence[Record], increments: Sequence[Increment]
+    ) -> Outcome:
+        second = self._effects.now() // SECOND
+        asked = Counter({place(record): 0 for record in records})
+        for record in records:
+            asked[place(record)] += record.units
+        over = {
+            pk
+            for pk, units in asked.items()
+            if self.spent[second, pk] + units > PARTITION_WRITE_UNITS
+        }
+        if over:
+            self.throttled += 1
+            elements = tuple(
+                Element(Answer.THROTTLED) if place(record) in over else FINE for record in records
+            )
+            return Outcome(Verdict.CANCELLED, elements, (FINE,) * len(increments))
+        for pk, units in asked.items():
+            self.spent[second, pk] += units
+        return super().commit(spec, records, increments)
+
+
+def place(record: Record) -> str:
+    return f"{record.key}.{record.shard}"
+
+
+def bodies(now: int, keys: Iterable[str]) -> list[dict[str, object]]:
+    return [
+        {"id": f"{now}-{n}", "key": key, "ts": now, "payload": "x" * 3_000}
+        for n, key in enumerate(keys)
+    ]
+
+
+def storm(pipeline: Pipeline, seconds: int, keys: Sequence[str]) -> int:
+    """A batch of these keys each second; how often the store throttled a commit."""
+    store = pipeline.store
+    assert isinstance(store, Partitions)
+    before = store.throttled
+    for _ in range(seconds):
+        end = pipeline.effects.now() + SECOND
+        report = pipeline.write(*bodies(pipeline.effects.now(), keys))
+        assert report.events + len(report.failures) == len(keys)
+        pipeline.effects.pass_by(max(0, end - pipeline.effects.now()))
+    return store.throttled - before
+
+
+def roll_to_the_next_window(pipeline: Pipeline) -> None:
+    now = pipeline.effects.now()
+    end = now // 60_000 * 60_000 + 60_000
+    while pipeline.effects.now() < end:
+        pipeline.roller().run(TIME_LEFT)
+        pipeline.effects.pass_by(min(5 * SECOND, end - pipeline.effects.now()))
+    pipeline.roller().run(TIME_LEFT)
+
+
+def viral() -> Pipeline:
+    pipeline = Pipeline(MINUTES)
+    pipeline.store = Partitions(pipeline.effects, pipeline.catalog)
+    pipeline.store.script, pipeline.store.commits = [], []
+    pipeline.store.spent = Counter()
+    pipeline.roller().run(TIME_LEFT)
+    roll_to_the_next_window(pipeline)
+    return pipeline
+
+
+def test_a_key_that_goes_viral_is_spread_in_the_next_window() -> None:
+    """1,300 records a second, 8 units each: more than 8 partitions take."""
+    pipeline, load = viral(), ["viral"] * 1_300
+    assert storm(pipeline, 4, load) > 0
+    first = pipeline.spec(window_id(pipeline.effects.now() // 60_000 * 60_000))
+    roll_to_the_next_window(pipeline)
+    assert storm(pipeline, 4, load) == 0
+    spec = pipeline.spec(window_id(pipeline.effects.now() // 60_000 * 60_000))
+    assert first.shards_of("viral") == 8 < spec.shards_of("viral") <= 40
+    assert spec.shards_of("cold") == 8
+    for _ in range(8):
+        roll_to_the_next_window(pipeline)
+    spec = pipeline.spec(window_id(pipeline.effects.now() // 60_000 * 60_000))
+    assert spec.hot == {}, "it cooled"
+
+
+def test_many_cold_keys_are_not_noted() -> None:
+    pipeline = viral()
+    assert storm(pipeline, 4, [f"key-{n}" for n in range(1_300)]) == 0
+    current = window_id(pipeline.effects.now() // 60_000 * 60_000)
+    assert pipeline.catalog.hot(current) == []
+    roll_to_the_next_window(pipeline)
+    assert pipeline.spec(window_id(pipeline.effects.now() // 60_000 * 60_000)).hot == {}
+
+
+def test_without_adaptation_nothing_is_noted_and_the_settings_stand() -> None:
+    pipeline = opened(replace(SMALL, shards_max=4, hot_shards={"k": 9}))
+    assert pipeline.spec().hot == {"k": 9}
+    throttled = Outcome(Verdict.CANCELLED, (Element(Answer.THROTTLED),), (FINE,))
+    pipeline.store.script = [throttled]
+    assert pipeline.write({"id": "e", "key": "k", "ts": NOW}).events == 1
+    assert pipeline.catalog.hot(WINDOW) == []
+
+
+def test_a_key_that_was_throttled_is_noted_once() -> None:
+    pipeline = opened()
+    noted: list[Sequence[str]] = []
+    note = pipeline.catalog.note_hot
+
+    def noting(window: str, keys: Sequence[str]) -> None:
+        noted.append(keys)
+        note(window, keys)
+
+    pipeline.catalog.note_hot = noting  # type: ignore[method-assign]
+    writer = pipeline.writer()
+    for number in range(3):
+        pipeline.store.script = [Outcome(Verdict.THROTTLED)]
+        message = pipeline.message({"id": f"e{number}", "key": "k", "ts": NOW})
+        assert writer.write([message], TIME_LEFT).events == 1
+    assert noted == [["k"]]
+    assert pipeline.catalog.hot(WINDOW) == ["k"]
+
+
+def test_a_note_that_cannot_be_written_is_written_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = opened()
+    scout = Scout(pipeline.settings, pipeline.catalog, pipeline.effects)
+
+    def refuse(*_: object) -> None:
+        raise Throttled("slow down")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline.catalog, "note_hot", refuse)
+        scout.look([], [(WINDOW, "k")])
+    assert pipeline.catalog.hot(WINDOW) == []
+    scout.look([], [(WINDOW, "k")])
+    assert pipeline.catalog.hot(WINDOW) == ["k"]
+
+
+def test_keys_keep_their_shards_if_their_load_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pipeline = opened(replace(SMALL, hot_shards={"k": 64}))
+    pipeline.settings = SMALL
+
+    def refuse(*_: object) -> None:
+        raise Throttled("slow down")
+
+    monkeypatch.setattr(pipeline.store, "tallies", refuse)
+    pipeline.effects.pass_by(HOUR)
+    assert pipeline.roller().run(TIME_LEFT).problems == []
+    pipeline.roller().run(TIME_LEFT)
+    assert pipeline.spec(hour(9)).hot == {"k": 64}
+    monkeypatch.undo()
+    pipeline.effects.pass_by(HOUR)
+    pipeline.roller().run(TIME_LEFT)
+    pipeline.roller().run(TIME_LEFT)
+    assert pipeline.spec(hour(10)).hot == {"k": 32}
