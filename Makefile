@@ -13,7 +13,7 @@ LOCK := $(PY) -m uv --quiet pip compile --universal --python-version 3.11 --gene
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo local test bench simulate check synth lock clean engine
+.PHONY: help demo local test bench costs simulate check synth lock clean engine
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ bench: $(VENV)/local.stamp engine ## Measure: spread of ids, writing, archiving,
 	@$(PY) -m benchmarks.writing
 	@$(PY) -m benchmarks.archiving $(RECORDS)
 	@$(PY) -m benchmarks.sealing $(KEYS)
+
+costs: $(VENV)/dev.stamp ## Reckon what a million events cost on AWS, and an idle month
+	@$(PY) -m benchmarks.costs
 
 simulate: $(VENV)/dev.stamp ## Simulate faults (SEEDS=10000 FROM=0; SEED=7 replays; BUGS=all plants bugs)
 	@$(PY) -m tests.simulation.run --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) \

@@ -1,0 +1,164 @@
+"""What a million events cost on AWS, and a month in which nothing happens: `make costs`.
+
+Write units come from the requests that the writer would send, by AWS's rule; prices are those of
+us-east-1 (AWS's price pages, November 2026, without free tiers). Where a figure is assumed, and not
+computed, the last table says so: put your own in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+from rich.console import Console
+from rich.table import Table
+
+from infra.alarms import ALARMS
+from tallyroll.commits import plan
+from tallyroll.cost import Cost, commit_cost
+from tallyroll.events import Event, decode
+from tallyroll.lifecycle import freeze
+from tallyroll.packing import pack
+from tallyroll.records import Message, Record, record_of
+from tallyroll.settings import Settings
+from tallyroll.specs import Spec
+from tallyroll.states import Window
+
+MILLION = 1_000_000
+WRITE_UNIT = 0.625 / MILLION
+READ_UNIT = 0.125 / MILLION
+SQS_REQUEST = 0.40 / MILLION  # each 64 KB of a request is one
+LAMBDA_REQUEST = 0.20 / MILLION
+LAMBDA_GB_SECOND = 0.0000133334  # arm64
+ALARM_MONTH, METRIC_MONTH, DASHBOARD_MONTH = 0.10, 0.30, 3.00
+SQS_CHUNK_BYTES = 64 * 1024
+SQS_BATCH = 10
+HOURS_A_MONTH = 730
+
+BATCH = 980  # messages that a writer is handed at once
+EVENTS = 9_800
+FUNCTION_GB = 1_769 / 1024  # what infra gives them: one whole processor
+WRITER_MS_PER_MESSAGE = 0.2
+FUNCTION_MS_IDLE = 300
+METRICS_PUBLISHED = 60
+START_MS = 1_795_161_600_000
+WIDTH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One kind of traffic, as message bodies that carry EVENTS events in all."""
+
+    name: str
+    bodies: Sequence[str]
+
+    @property
+    def messages_each(self) -> float:
+        """Messages per event."""
+        return len(self.bodies) / EVENTS
+
+
+def loads() -> Iterator[Load]:
+    """The three examples."""
+    hot = [f'{{"id": "vote-{n:08d}", "key": "Ada", "ts": {START_MS + n}}}' for n in range(EVENTS)]
+    yield Load("one hot key, own ids", hot)
+    cold = [f'{{"id": "o-{n:08d}", "key": "k-{n}", "ts": {START_MS + n}}}' for n in range(EVENTS)]
+    yield Load("every event its own key", cold)
+    ids = (f"packet-{n}" for n in count())
+    events = [Event("Ada", None, START_MS + n, MILLION, None) for n in range(EVENTS)]
+    yield Load("one hot key, packed", list(pack(events, new_id=lambda: next(ids))))
+
+
+def store_cost(spec: Spec, bodies: Sequence[str]) -> Cost:
+    """The writes for these messages, in full batches."""
+    cost = Cost()
+    for first in range(0, len(bodies), BATCH):
+        records = [_record(spec, body, first + n) for n, body in enumerate(bodies[first:][:BATCH])]
+        for commit in plan(spec, records):
+            cost += commit_cost(commit.records, commit.increments)
+    return cost
+
+
+def _record(spec: Spec, body: str, number: int) -> Record:
+    return record_of(decode(body), Message(f"m{number}", body, START_MS, 1, ""), spec)
+
+
+def queue_requests(bodies: Sequence[str]) -> float:
+    """SQS requests: sent by tens, received by tens, deleted by tens."""
+    requests = 0.0
+    for first in range(0, len(bodies), SQS_BATCH):
+        size = sum(len(body.encode()) for body in bodies[first : first + SQS_BATCH])
+        chunks = -(-size // SQS_CHUNK_BYTES)
+        requests += 2 * chunks + 1
+    return requests
+
+
+def main() -> None:
+    """Print the tables."""
+    settings, console = Settings(), Console(width=WIDTH)
+    spec = freeze(Window("20261120T080000Z", "", START_MS, START_MS + 3_600_000), settings)
+    console.print(_of_events(spec), _of_a_month(settings), _assumed())
+
+
+def _of_events(spec: Spec) -> Table:
+    table = Table(title="A million events, in US dollars")
+    table.add_column("load")
+    for name in ("units each", "DynamoDB", "SQS", "Lambda", "in all"):
+        table.add_column(name, justify="right")
+    for load in loads():
+        units = store_cost(spec, load.bodies).units / EVENTS
+        dynamodb = units * MILLION * WRITE_UNIT
+        sqs = queue_requests(load.bodies) / EVENTS * MILLION * SQS_REQUEST
+        messages = load.messages_each * MILLION
+        compute = messages * WRITER_MS_PER_MESSAGE / 1_000 * FUNCTION_GB * LAMBDA_GB_SECOND
+        compute += messages / BATCH * LAMBDA_REQUEST
+        whole = dynamodb + sqs + compute
+        figures = (f"{units:.3f}", *(f"{each:.3f}" for each in (dynamodb, sqs, compute, whole)))
+        table.add_row(load.name, *figures)
+    return table
+
+
+def _of_a_month(settings: Settings) -> Table:
+    """What stands there costs whether anything is counted or not."""
+    tables = HOURS_A_MONTH * 3600 / settings.window_seconds
+    gates = tables * settings.gates * 3  # put in a transaction at two units, shut at one
+    functions = HOURS_A_MONTH * 60 + HOURS_A_MONTH * 12
+    listed = tables * settings.buckets + functions * 20
+    costs = {
+        "gates of new tables": gates * WRITE_UNIT,
+        "reads of roller and cleanup": listed * READ_UNIT,
+        "roller and cleanup": functions
+        * (LAMBDA_REQUEST + FUNCTION_MS_IDLE / 1_000 * FUNCTION_GB * LAMBDA_GB_SECOND),
+        "alarms": len(ALARMS) * ALARM_MONTH,
+        "metrics": METRICS_PUBLISHED * METRIC_MONTH,
+        "dashboard": DASHBOARD_MONTH,
+    }
+    table = Table(title="An idle month, in US dollars")
+    table.add_column("for")
+    table.add_column("cost", justify="right")
+    for name, cost in costs.items():
+        table.add_row(name, f"{cost:.2f}")
+    table.add_section()
+    table.add_row("in all", f"{sum(costs.values()):.2f}")
+    return table
+
+
+def _assumed() -> Table:
+    table = Table(title="Assumed, not computed")
+    table.add_column("what")
+    table.add_column("value", justify="right")
+    for what, value in (
+        ("messages in a writer's batch", f"{BATCH}"),
+        ("writer's time for a message, ms", f"{WRITER_MS_PER_MESSAGE}"),
+        ("memory of functions, GB", f"{FUNCTION_GB:.2f}"),
+        ("an idle run of roller or cleanup, ms", f"{FUNCTION_MS_IDLE}"),
+        ("custom metrics published", f"{METRICS_PUBLISHED}"),
+    ):
+        table.add_row(what, value)
+    table.caption = "left out: storage, archives, logs, reads by the API, point-in-time recovery"
+    return table
+
+
+if __name__ == "__main__":
+    main()
