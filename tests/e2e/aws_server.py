@@ -1,0 +1,164 @@
+"""moto as a server to which `cdk deploy` can deploy a pipeline.
+
+    python -m tests.e2e.aws_server
+
+prints its port and serves until it is killed. It is `local.moto_server` with two changes:
+
+- moto's CloudFormation creates the types of `KINDS` as well, which moto 5.2 would leave out: by the
+  service's own API, with the template's properties as they are. botocore checks them, so that a
+  property that the API does not know fails the deployment;
+- queues invoke no function: moto would run it in Docker, whatever the batch size. The test plays
+  the event source itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Any
+
+import boto3
+from botocore import xform_name
+from moto import mock_aws
+from moto.core.common_models import CloudFormationModel
+
+from local.moto_server import serve
+from local.moto_sqs import LeanQueue
+
+Properties = dict[str, Any]
+Call = tuple[str, Properties]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How a resource of a type is created.
+
+    `calls` gives the operations and their parameters, from the resource's name and properties; the
+    name is the one under the property `named_by`, or a generated one. Ref gives what the last reply
+    has under `reference`, or the name; GetAtt what `attributes` finds in that reply.
+    """
+
+    type: str
+    service: str
+    calls: Callable[[str, Properties], list[Call]]
+    reference: str = ""
+    named_by: str = ""
+    attributes: Mapping[str, Callable[[Properties], str]] = field(default_factory=dict)
+
+
+def _as_it_is(operation: str) -> Callable[[str, Properties], list[Call]]:
+    return lambda _name, properties: [(operation, properties)]
+
+
+def _schedule(name: str, properties: Properties) -> list[Call]:
+    return [("CreateSchedule", {"Name": name, **properties})]
+
+
+def _alarm(name: str, properties: Properties) -> list[Call]:
+    asked = {"AlarmNames": [name]}
+    return [("PutMetricAlarm", {"AlarmName": name, **properties}), ("DescribeAlarms", asked)]
+
+
+def _queue_policy(_name: str, properties: Properties) -> list[Call]:
+    attributes = {"Policy": json.dumps(properties["PolicyDocument"])}
+    return [
+        ("SetQueueAttributes", {"QueueUrl": url, "Attributes": attributes})
+        for url in properties["Queues"]
+    ]
+
+
+def _topic_policy(_name: str, properties: Properties) -> list[Call]:
+    policy = {
+        "AttributeName": "Policy",
+        "AttributeValue": json.dumps(properties["PolicyDocument"]),
+    }
+    return [("SetTopicAttributes", {"TopicArn": arn, **policy}) for arn in properties["Topics"]]
+
+
+KINDS = (
+    Kind(
+        "AWS::CloudWatch::Alarm",
+        "cloudwatch",
+        _alarm,
+        named_by="AlarmName",
+        attributes={"Arn": lambda reply: reply["MetricAlarms"][0]["AlarmArn"]},
+    ),
+    Kind("AWS::Scheduler::Schedule", "scheduler", _schedule),
+    Kind(
+        "AWS::ApiGatewayV2::Api",
+        "apigatewayv2",
+        _as_it_is("CreateApi"),
+        reference="ApiId",
+        attributes={name: itemgetter(name) for name in ("ApiId", "ApiEndpoint")},
+    ),
+    Kind(
+        "AWS::ApiGatewayV2::Integration",
+        "apigatewayv2",
+        _as_it_is("CreateIntegration"),
+        reference="IntegrationId",
+    ),
+    Kind("AWS::ApiGatewayV2::Route", "apigatewayv2", _as_it_is("CreateRoute"), reference="RouteId"),
+    Kind(
+        "AWS::ApiGatewayV2::Stage",
+        "apigatewayv2",
+        _as_it_is("CreateStage"),
+        reference="StageName",
+    ),
+    Kind("AWS::Lambda::EventInvokeConfig", "lambda", _as_it_is("PutFunctionEventInvokeConfig")),
+    Kind("AWS::SQS::QueuePolicy", "sqs", _queue_policy),
+    Kind("AWS::SNS::TopicPolicy", "sns", _topic_policy),
+)
+
+
+def model(kind: Kind) -> type[CloudFormationModel]:
+    """The class by which moto's CloudFormation creates resources of a kind, while it is referenced.
+
+    moto finds its models among the direct subclasses of `CloudFormationModel`, hence a class each.
+    """
+
+    def create(cls: Any, name: str, described: Any, _account: str, region: str, /, **_: Any) -> Any:
+        client: Any = boto3.client(kind.service, region_name=region)  # type: ignore[call-overload]
+        reply: Properties = {}
+        for operation, parameters in kind.calls(name, described["Properties"]):
+            reply = getattr(client, xform_name(operation))(**parameters)
+        resource = cls()
+        resource.physical_resource_id = reply[kind.reference] if kind.reference else name
+        resource.attributes = {key: find(reply) for key, find in kind.attributes.items()}
+        return resource
+
+    namespace = {
+        "__module__": "moto.ext.models",  # moto reads the service's name from there
+        "cloudformation_name_type": staticmethod(lambda: kind.named_by),
+        "cloudformation_type": staticmethod(lambda: kind.type),
+        "has_cfn_attr": classmethod(lambda _cls, name: name in kind.attributes),
+        "get_cfn_attribute": lambda self, name: self.attributes[name],
+        "create_from_cloudformation_json": classmethod(create),
+    }
+    return type(kind.type.replace("::", ""), (CloudFormationModel,), namespace)
+
+
+class _Deaf:
+    """No event source mappings, whatever is put there."""
+
+    def __get__(self, _queue: Any, _owner: Any) -> dict[str, Any]:
+        return {}
+
+    def __set__(self, _queue: Any, _mappings: dict[str, Any]) -> None:
+        pass
+
+
+def main() -> None:
+    """Serve, and print the port."""
+    models = [model(kind) for kind in KINDS]
+    vars_of_queue: Any = LeanQueue
+    vars_of_queue.lambda_event_source_mappings = _Deaf()
+    # The calls above stay in this process and reach the backends that the server serves.
+    mock_aws().start()
+    serve(0, lambda port: print(port, flush=True))  # noqa: T201  (what it is for)
+    assert models  # moto knows them by weak references only
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""Plays what calls functions in AWS, by what is deployed: the queue's event source, the HTTP API
+and the schedules.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+from local.poller import RECEIVE_MAX, failed_ids, record
+from local.schedule import scheduled_event
+from tests.e2e.deployment import REGION, Deployment, Json
+
+Invoke = Callable[[str, Any], Any]
+"""Invokes the function of an ARN with an event."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What one poll did: the records that the function was given, and the ids left in the queue."""
+
+    records: list[Json]
+    left: set[str]
+
+
+class EventSource:
+    """The deployed event source mapping of a queue."""
+
+    def __init__(self, deployment: Deployment, invoke: Invoke) -> None:
+        self._sqs = deployment.client("sqs")
+        [self.mapping] = deployment.client("lambda").list_event_source_mappings()[
+            "EventSourceMappings"
+        ]
+        name = self.mapping["EventSourceArn"].rpartition(":")[2]
+        self.queue_url = self._sqs.get_queue_url(QueueName=name)["QueueUrl"]
+        self._invoke = invoke
+
+    def poll(self) -> Batch:
+        """Receive a batch, invoke the function, delete what it does not name as failed."""
+        messages = self.receive(self.mapping["BatchSize"])
+        records = [record(found, self.mapping["EventSourceArn"], REGION) for found in messages]
+        if not records:
+            return Batch([], set())
+        left = self.deliver(records)
+        for found in messages:
+            if found["MessageId"] not in left:
+                self._sqs.delete_message(
+                    QueueUrl=self.queue_url, ReceiptHandle=found["ReceiptHandle"]
+                )
+        return Batch(records, left)
+
+    def deliver(self, records: list[Json]) -> set[str]:
+        """Invoke the function with these records; the ids that it names as failed."""
+        response = self._invoke(self.mapping["FunctionArn"], {"Records": records})
+        ids = {one["messageId"] for one in records}
+        if "ReportBatchItemFailures" not in self.mapping.get("FunctionResponseTypes", ()):
+            return set()  # Lambda would not look at the response
+        return failed_ids(response, ids)
+
+    def in_flight(self) -> int:
+        """How many messages the queue hides."""
+        name = "ApproximateNumberOfMessagesNotVisible"
+        asked = self._sqs.get_queue_attributes(QueueUrl=self.queue_url, AttributeNames=[name])
+        return int(asked["Attributes"][name])
+
+    def receive(self, most: int) -> list[Json]:
+        """Take up to so many messages, as far as there are any."""
+        messages: list[Json] = []
+        while len(messages) < most:
+            reply = self._sqs.receive_message(
+                QueueUrl=self.queue_url,
+                MaxNumberOfMessages=min(RECEIVE_MAX, most - len(messages)),
+                MessageSystemAttributeNames=["All"],
+                MessageAttributeNames=["All"],
+            )
+            if not reply.get("Messages"):
+                break
+            messages += reply["Messages"]
+        return messages
+
+
+class HttpApi:
+    """The deployed HTTP API: its routes, and the functions behind them."""
+
+    def __init__(self, deployment: Deployment, invoke: Invoke) -> None:
+        client = deployment.client("apigatewayv2")
+        [api] = client.get_apis()["Items"]
+        integrations = client.get_integrations(ApiId=api["ApiId"])["Items"]
+        targets = {f"integrations/{found['IntegrationId']}": found for found in integrations}
+        routes = client.get_routes(ApiId=api["ApiId"])["Items"]
+        self.integrations = {route["RouteKey"]: targets[route["Target"]] for route in routes}
+        self.routes = {route["RouteKey"]: route for route in routes}
+        self.id = api["ApiId"]
+        self._host = f"{self.id}.execute-api.{REGION}.amazonaws.com"
+        self._invoke = invoke
+
+    def get(self, path: str, **query: str) -> tuple[int, Json]:
+        """Status and JSON of the answer to a GET; raises KeyError where there is no such route."""
+        route = f"GET {path}"
+        integration = self.integrations[route]
+        assert (integration["IntegrationType"], integration["PayloadFormatVersion"]) == (
+            "AWS_PROXY",
+            "2.0",
+        )
+        response = self._invoke(integration["IntegrationUri"], self._event(route, path, query))
+        return response["statusCode"], json.loads(response["body"])
+
+    def _event(self, route: str, path: str, query: dict[str, str]) -> Json:
+        """A request of payload format 2.0. Source: Amazon API Gateway Developer Guide, "Create AWS
+        Lambda proxy integrations for HTTP APIs".
+        """
+        now = datetime.now(UTC)
+        text = urlencode(query)
+        http = {"method": "GET", "path": path, "protocol": "HTTP/1.1", "sourceIp": "192.0.2.17"}
+        return {
+            "version": "2.0",
+            "routeKey": route,
+            "rawPath": path,
+            "rawQueryString": text,
+            "headers": {"accept": "*/*", "host": self._host, "x-forwarded-proto": "https"},
+            "queryStringParameters": dict(parse_qsl(text)),
+            "requestContext": {
+                "accountId": "123456789012",
+                "apiId": self.id,
+                "domainName": self._host,
+                "domainPrefix": self.id,
+                "http": {**http, "userAgent": "e2e"},
+                "requestId": "JKJaXmPLvHcESHA=",
+                "routeKey": route,
+                "stage": "$default",
+                "time": f"{now:%d/%b/%Y:%H:%M:%S} +0000",
+                "timeEpoch": int(now.timestamp() * 1000),
+            },
+            "isBase64Encoded": False,
+        }
+
+
+class Schedules:
+    """The deployed schedules, by the ARN of what they invoke."""
+
+    def __init__(self, deployment: Deployment, invoke: Invoke) -> None:
+        client = deployment.client("scheduler")
+        names = [entry["Name"] for entry in client.list_schedules()["Schedules"]]
+        found = [client.get_schedule(Name=name) for name in names]
+        self.by_target = {schedule["Target"]["Arn"]: schedule for schedule in found}
+        self._invoke = invoke
+
+    def fire(self, arn: str) -> Any:
+        """Invoke a function as its schedule does; raises KeyError where it has none."""
+        schedule = self.by_target[arn]
+        given = schedule["Target"].get("Input")
+        event = json.loads(given) if given else scheduled_event(schedule["Name"], datetime.now(UTC))
+        return self._invoke(arn, event)
