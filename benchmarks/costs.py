@@ -44,6 +44,8 @@ FUNCTION_MS_IDLE = 300
 METRICS_PUBLISHED = 60
 START_MS = 1_795_161_600_000
 WIDTH = 100
+Rows = list[tuple[str, ...]]
+"""A table, its headings first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,18 +96,10 @@ def queue_requests(bodies: Sequence[str]) -> float:
     return requests
 
 
-def main() -> None:
-    """Print the tables."""
-    settings, console = Settings(), Console(width=WIDTH)
+def of_events(settings: Settings) -> Rows:
+    """What a million events of each load cost."""
     spec = freeze(Window("20261120T080000Z", "", START_MS, START_MS + 3_600_000), settings)
-    console.print(_of_events(spec), _of_a_month(settings), _assumed())
-
-
-def _of_events(spec: Spec) -> Table:
-    table = Table(title="A million events, in US dollars")
-    table.add_column("load")
-    for name in ("units each", "DynamoDB", "SQS", "Lambda", "in all"):
-        table.add_column(name, justify="right")
+    rows: Rows = [("load", "units each", "DynamoDB", "SQS", "Lambda", "in all")]
     for load in loads():
         units = store_cost(spec, load.bodies).units / EVENTS
         dynamodb = units * MILLION * WRITE_UNIT
@@ -113,51 +107,57 @@ def _of_events(spec: Spec) -> Table:
         messages = load.messages_each * MILLION
         compute = messages * WRITER_MS_PER_MESSAGE / 1_000 * FUNCTION_GB * LAMBDA_GB_SECOND
         compute += messages / BATCH * LAMBDA_REQUEST
-        whole = dynamodb + sqs + compute
-        figures = (f"{units:.3f}", *(f"{each:.3f}" for each in (dynamodb, sqs, compute, whole)))
-        table.add_row(load.name, *figures)
-    return table
+        costs = (dynamodb, sqs, compute, dynamodb + sqs + compute)
+        rows.append((load.name, f"{units:.3f}", *(f"{cost:.3f}" for cost in costs)))
+    return rows
 
 
-def _of_a_month(settings: Settings) -> Table:
-    """What stands there costs whether anything is counted or not."""
+def of_a_month(settings: Settings) -> Rows:
+    """What stands there costs in a month, whether anything is counted or not."""
     tables = HOURS_A_MONTH * 3600 / settings.window_seconds
     gates = tables * settings.gates * 3  # put in a transaction at two units, shut at one
-    functions = HOURS_A_MONTH * 60 + HOURS_A_MONTH * 12
-    listed = tables * settings.buckets + functions * 20
+    runs = HOURS_A_MONTH * 60 + HOURS_A_MONTH * 12
+    listed = tables * settings.buckets + runs * 20
+    each_run = LAMBDA_REQUEST + FUNCTION_MS_IDLE / 1_000 * FUNCTION_GB * LAMBDA_GB_SECOND
     costs = {
         "gates of new tables": gates * WRITE_UNIT,
         "reads of roller and cleanup": listed * READ_UNIT,
-        "roller and cleanup": functions
-        * (LAMBDA_REQUEST + FUNCTION_MS_IDLE / 1_000 * FUNCTION_GB * LAMBDA_GB_SECOND),
+        "roller and cleanup": runs * each_run,
         "alarms": len(ALARMS) * ALARM_MONTH,
         "metrics": METRICS_PUBLISHED * METRIC_MONTH,
         "dashboard": DASHBOARD_MONTH,
     }
-    table = Table(title="An idle month, in US dollars")
-    table.add_column("for")
-    table.add_column("cost", justify="right")
-    for name, cost in costs.items():
-        table.add_row(name, f"{cost:.2f}")
-    table.add_section()
-    table.add_row("in all", f"{sum(costs.values()):.2f}")
-    return table
+    costs["in all"] = sum(costs.values())
+    return [("for", "cost"), *((name, f"{cost:.2f}") for name, cost in costs.items())]
 
 
-def _assumed() -> Table:
-    table = Table(title="Assumed, not computed")
-    table.add_column("what")
-    table.add_column("value", justify="right")
-    for what, value in (
+def assumed() -> Rows:
+    """The figures that are not computed."""
+    return [
+        ("what", "value"),
         ("messages in a writer's batch", f"{BATCH}"),
         ("writer's time for a message, ms", f"{WRITER_MS_PER_MESSAGE}"),
         ("memory of functions, GB", f"{FUNCTION_GB:.2f}"),
         ("an idle run of roller or cleanup, ms", f"{FUNCTION_MS_IDLE}"),
         ("custom metrics published", f"{METRICS_PUBLISHED}"),
+    ]
+
+
+def main() -> None:
+    """Print the tables."""
+    settings, console = Settings(), Console(width=WIDTH)
+    for title, rows in (
+        ("A million events, in US dollars", of_events(settings)),
+        ("An idle month, in US dollars", of_a_month(settings)),
+        ("Assumed, not computed", assumed()),
     ):
-        table.add_row(what, value)
-    table.caption = "left out: storage, archives, logs, reads by the API, point-in-time recovery"
-    return table
+        table = Table(title=title)
+        for number, heading in enumerate(rows[0]):
+            table.add_column(heading, justify="right" if number else "left")
+        for row in rows[1:]:
+            table.add_row(*row)
+        console.print(table)
+    console.print("left out: storage, archives, logs, reads by the API, point-in-time recovery")
 
 
 if __name__ == "__main__":

@@ -15,16 +15,15 @@ import json
 import os
 import resource
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import processes
 from benchmarks.archiving import put_all
 from local.embedded import Embedded
 from tallyroll import rolling, sealing, wiring
@@ -48,7 +47,6 @@ MICROS = 1_000_000
 TIME_LEFT_MS = 300_000  # the roller's, as it is deployed
 WIDTH = 100
 SETTINGS = Settings(name="benchmark", gates=16, settle_ms=0, ahead_windows=1, shards_max=16)
-ROOT = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,18 +120,12 @@ def roll(time_left_ms: int) -> Taken:
 
 def spawned(environment: dict[str, str], *arguments: str) -> subprocess.Popen[str]:
     """A process of the roller, which prints what it took."""
-    command = [sys.executable, "-m", "benchmarks.sealing", "--roll", *arguments]
-    return subprocess.Popen(
-        command, cwd=ROOT, env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True
-    )
+    return processes.spawned("benchmarks.sealing", environment, "--roll", *arguments)
 
 
 def taken(process: subprocess.Popen[str]) -> Taken:
     """What a process took that was let to its end. Raises RuntimeError if it failed."""
-    said, _ = process.communicate()
-    if process.returncode:
-        raise RuntimeError(f"the roller ended with {process.returncode}")
-    return Taken(**json.loads(said.splitlines()[-1]))
+    return Taken(**processes.last_said(process))
 
 
 def measure(keys: int, console: Console) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from local import dynamodb_local
+from tests.durations import Durations, part_of
 from tests.faults.summary import pytest_terminal_summary  # noqa: F401  (a hook: of every process)
 
 if TYPE_CHECKING:
@@ -23,6 +24,23 @@ MADE_UP_AWS = {
     "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
     "AWS_EC2_METADATA_DISABLED": "true",
 }
+
+
+# They run the whole, which the other tests cover part by part; traced they take twice as long.
+NOT_TRACED = {"concurrency", "demo", "e2e", "faults"}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have the durations added up where the tests of all processes come together."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Durations())
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep some parts from being traced."""
+    for item in items:
+        if part_of(item.nodeid) in NOT_TRACED:
+            item.add_marker(pytest.mark.no_cover)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -30,8 +30,8 @@ Asked = tuple[str, int | None, int | None, bool]
 
 @dataclass(frozen=True, slots=True)
 class WindowCount:
-    """What a key has in one window; `amount` in millionths, `status` that of the window when it was
-    read.
+    """What a key has in one window; `amount` in millionths. `status` is that of a live window when
+    it was read; of one that has its totals it is `sealed`, whatever has become of its table.
     """
 
     window: WindowId

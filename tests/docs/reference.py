@@ -12,7 +12,9 @@ from collections.abc import Callable
 from dataclasses import MISSING, fields
 from pathlib import Path
 
+from benchmarks.costs import assumed, of_a_month, of_events
 from benchmarks.suffixes import rows
+from infra.options import Options
 from tallyroll.settings import PREFIX, Settings
 from tests.faults.answers import faults_table, kinds_table
 
@@ -29,7 +31,31 @@ def settings_table() -> str:
     return "\n".join(lines)
 
 
+def options_table() -> str:
+    """All options of a deployment, in their order."""
+    lines = ["| option | default | what |", "|---|---|---|"]
+    for option in fields(Options):
+        default = (
+            "" if option.default in (MISSING, None, "") else f"`{str(option.default).lower()}`"
+        )
+        lines.append(f"| `tallyroll:{option.name}` | {default} | {option.metadata['doc']} |")
+    return "\n".join(lines)
+
+
+def table_of(rows: list[tuple[str, ...]]) -> str:
+    """Rows, the headings first, as Markdown."""
+    heading, *others = rows
+    ruled = "|---" + "|---:" * (len(heading) - 1) + "|"
+    return "\n".join(
+        [f"| {' | '.join(heading)} |", ruled, *(f"| {' | '.join(row)} |" for row in others)]
+    )
+
+
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
+    "costs-events": ("deploy.md", lambda: table_of(of_events(Settings()))),
+    "costs-month": ("deploy.md", lambda: table_of(of_a_month(Settings()))),
+    "costs-assumed": ("deploy.md", lambda: table_of(assumed())),
+    "options": ("deploy.md", options_table),
     "faults": ("faults.md", faults_table),
     "fault-kinds": ("faults.md", kinds_table),
     "settings": ("settings.md", settings_table),

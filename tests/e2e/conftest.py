@@ -13,7 +13,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from tests.e2e import cdk_command
+from infra.cdk_command import CommandError, CommandMissingError, script
 from tests.e2e.deployment import Deployment, MotoServer
 from tests.e2e.lambda_runtime import lay_out_runtime
 from tests.e2e.pipeline import DeployedPipeline
@@ -35,7 +35,7 @@ def pipeline(
         log.info("moto server: %.1f s", time.monotonic() - began)
         try:
             deployment = Deployment(NAME, moto.endpoint, folder)
-        except cdk_command.CommandError as failed:
+        except CommandError as failed:
             failed.add_note(moto.complaints())
             raise
         for verb, seconds in deployment.seconds.items():
@@ -63,10 +63,10 @@ def pipeline(
 
 def _check_tools() -> None:
     try:
-        cdk_command.script()
+        script()
         if find_spec("awslambdaric") is None:
-            raise cdk_command.CommandMissingError("awslambdaric, which runs on Linux, is missing")
-    except cdk_command.CommandMissingError as missing:
+            raise CommandMissingError("awslambdaric, which runs on Linux, is missing")
+    except CommandMissingError as missing:
         if os.environ.get("CI"):
             raise
         pytest.skip(str(missing))

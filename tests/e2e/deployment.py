@@ -20,9 +20,10 @@ from urllib.parse import urlsplit
 import boto3
 from botocore.config import Config
 
+from infra.cdk_command import ROOT
 from local.guard import spawn_guarded
 from tests.e2e import cdk_command
-from tests.e2e.cdk_command import ROOT, written_to
+from tests.e2e.cdk_command import written_to
 
 ACCOUNT, REGION = "123456789012", "us-east-1"  # moto's
 START_TIMEOUT_S = 60.0

@@ -26,7 +26,8 @@ time.sleep(600)
 ROOT = Path(__file__).parents[2]
 # A parent that starts a guarded sleeper, tells its process ids, and waits.
 PARENT = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored below a shell's `&`
 from local.guard import spawn_guarded
 process = spawn_guarded([sys.executable, "-c", "import time; time.sleep(600)"])
 print(process.pid, process.child_pid, flush=True)
