@@ -28,7 +28,7 @@ local: $(VENV)/local.stamp engine ## Run a pipeline on this machine for your own
 test: $(VENV)/dev.stamp engine ## Run the tests; print the core's coverage (ARGS="tests/unit -k name")
 	@$(PY) -m infra.cdk_command install
 	@$(PY) -m coverage erase && rm -f coverage.json
-	@$(PY) -m pytest -n $(JOBS) --cov --cov-report=term --cov-report=json \
+	@$(PY) -m pytest -n $(JOBS) --dist worksteal --cov --cov-report=term --cov-report=json \
 		$(if $(ARGS),--cov-fail-under=0 $(ARGS)); \
 	status=$$?; test ! -f coverage.json || $(PY) -c 'import json; \
 		t = json.load(open("coverage.json"))["totals"]; \

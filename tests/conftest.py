@@ -27,7 +27,7 @@ MADE_UP_AWS = {
 
 
 # They run the whole, which the other tests cover part by part; traced they take twice as long.
-NOT_TRACED = {"concurrency", "demo", "e2e", "faults"}
+NOT_TRACED = {"concurrency", "demo", "e2e", "faults", "infra", "local", "properties"}
 
 
 def pytest_configure(config: pytest.Config) -> None:
