@@ -1,28 +1,35 @@
-"""Builds the use cases from settings: the one place where ports meet their AWS adapters."""
+"""Builds the use cases from settings: the one place where ports meet their AWS adapters.
+
+What only some functions or only the operator needs is imported where it is made: a function that
+starts cold loads nothing else.
+"""
 
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from tallyroll.aws import Caller, LateClient, Observe, make_client
-from tallyroll.cleanup import Cleanup
-from tallyroll.counting import Aggregator
-from tallyroll.deployment import LambdaDeployment
 from tallyroll.dynamodb_catalog import DynamoCatalog
-from tallyroll.dynamodb_exports import DynamoExports
-from tallyroll.dynamodb_listing import DynamoListing
-from tallyroll.dynamodb_restore import DynamoRestore
 from tallyroll.dynamodb_store import DynamoStore
-from tallyroll.dynamodb_totals import DynamoTotals
 from tallyroll.effects import SystemEffects
 from tallyroll.ports import Effects
 from tallyroll.resources import declare
-from tallyroll.roller import Roller
 from tallyroll.s3 import S3Bucket
 from tallyroll.settings import Settings
 from tallyroll.sqs import Producer, SqsQueue
-from tallyroll.sqs_dead_letters import SqsDeadLetters
-from tallyroll.writer import Writer
+
+if TYPE_CHECKING:
+    from tallyroll.cleanup import Cleanup
+    from tallyroll.counting import Aggregator
+    from tallyroll.deployment import LambdaDeployment
+    from tallyroll.dynamodb_exports import DynamoExports
+    from tallyroll.dynamodb_listing import DynamoListing
+    from tallyroll.dynamodb_restore import DynamoRestore
+    from tallyroll.dynamodb_totals import DynamoTotals
+    from tallyroll.roller import Roller
+    from tallyroll.sqs_dead_letters import SqsDeadLetters
+    from tallyroll.writer import Writer
 
 
 class Adapters:
@@ -50,6 +57,8 @@ class Adapters:
     @cached_property
     def totals(self) -> DynamoTotals:
         """The sealed totals."""
+        from tallyroll.dynamodb_totals import DynamoTotals
+
         return DynamoTotals(self._dynamodb, self.effects, self._resources.totals.name)
 
     @cached_property
@@ -68,6 +77,8 @@ class Adapters:
     @cached_property
     def dead_letters(self) -> SqsDeadLetters:
         """The dead-letter queue, as the operator sees it."""
+        from tallyroll.sqs_dead_letters import SqsDeadLetters
+
         return SqsDeadLetters(
             self._sqs,
             self.effects,
@@ -89,11 +100,15 @@ class Adapters:
     @cached_property
     def exports(self) -> DynamoExports:
         """DynamoDB's own exports of window tables."""
+        from tallyroll.dynamodb_exports import DynamoExports
+
         return DynamoExports(self._dynamodb)
 
     @cached_property
     def restore(self) -> DynamoRestore:
         """What restores archives into tables of their own."""
+        from tallyroll.dynamodb_restore import DynamoRestore
+
         return DynamoRestore(self._dynamodb, self.effects)
 
     @cached_property
@@ -112,11 +127,15 @@ class Adapters:
     @cached_property
     def tables(self) -> DynamoListing:
         """The account's tables, as the operator sees them."""
+        from tallyroll.dynamodb_listing import DynamoListing
+
         return DynamoListing(self._dynamodb)
 
     @cached_property
     def deployment(self) -> LambdaDeployment:
         """The pipeline's functions, as the operator sees them."""
+        from tallyroll.deployment import LambdaDeployment
+
         return LambdaDeployment(self._late("lambda"))
 
     @cached_property
@@ -141,24 +160,32 @@ def adapters(
 
 def writer(settings: Settings, observe: Observe | None = None) -> Writer:
     """The writer, as the queue's function runs it."""
+    from tallyroll.writer import Writer
+
     made = adapters(settings, observe=observe)
     return Writer(settings, made.store, made.catalog, made.queue, made.effects)
 
 
 def aggregator(settings: Settings, observe: Observe | None = None) -> Aggregator:
     """The aggregator, as the HTTP API's function runs it."""
+    from tallyroll.counting import Aggregator
+
     made = adapters(settings, observe=observe)
     return Aggregator(settings, made.store, made.catalog, made.totals, made.effects)
 
 
 def roller(settings: Settings, observe: Observe | None = None) -> Roller:
     """The roller, as its schedule runs it."""
+    from tallyroll.roller import Roller
+
     made = adapters(settings, observe=observe)
     return Roller(settings, made.store, made.catalog, made.totals, made.queue, made.effects)
 
 
 def cleanup(settings: Settings, observe: Observe | None = None) -> Cleanup:
     """Cleanup, as its schedule runs it."""
+    from tallyroll.cleanup import Cleanup
+
     made = adapters(settings, observe=observe)
     return Cleanup(
         settings,
