@@ -28,7 +28,6 @@ from local.running import Run, Start, now_ms
 from local.view import Show, Snapshot, busy, mishaps, view_on
 from local.wording import numbered
 from tallyroll.history import open_past
-from tallyroll.sealing import add_up
 from tallyroll.settings import Settings
 from tallyroll.states import Status, Window
 from tallyroll.windows import Span
@@ -250,9 +249,9 @@ def _list_tallies(run: Run, windows: Sequence[Window]) -> dict[str, Sum]:
     specs = run.adapters.catalog.specs([window.id for window in windows])
     for spec in specs.values():
         for number in range(1, spec.buckets + 1):
-            for tally in add_up(run.adapters.store.bucket(spec, number)).values():
-                before = sums.get(tally.key, Sum())
-                sums[tally.key] = Sum(before.events + tally.n, before.amount + tally.amount)
+            for stripe in run.adapters.store.bucket(spec, number):
+                before = sums.get(stripe.key, Sum())
+                sums[stripe.key] = Sum(before.events + stripe.n, before.amount + stripe.amount)
     return sums
 
 

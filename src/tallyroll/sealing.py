@@ -98,16 +98,6 @@ def seal(
     yield replace(_counted(sealing, sealing.begun), begun=(), done=True)
 
 
-def add_up(stripes: Sequence[Tally]) -> dict[str, Tally]:
-    """The tally of each key from its stripes (series are left out)."""
-    sums: dict[str, Tally] = {}
-    for stripe in stripes:
-        before = sums.get(stripe.key)
-        n, amount = (before.n, before.amount) if before else (0, 0)
-        sums[stripe.key] = Tally(stripe.key, n + stripe.n, amount + stripe.amount)
-    return sums
-
-
 def _place_of(stripe: Stripe) -> str:
     return stripe.place
 

@@ -11,7 +11,7 @@ from tallyroll import sealing
 from tallyroll.errors import ProofMismatch
 from tallyroll.ports import Tally, Verdict
 from tallyroll.records import Increment
-from tallyroll.sealing import Sealing, add_up, seal
+from tallyroll.sealing import Sealing, seal
 from tallyroll.totals import Total
 from tests.unit.pipeline import NOW, WINDOW, Pipeline, opened, record_with, spec_of
 
@@ -183,8 +183,3 @@ def test_a_short_window_s_sixtieth_is_no_second() -> None:
     state = Sealing(units=(20, *[0] * 59))
     assert state.peak(short) == 220
     assert Sealing().peak(spec) == 0
-
-
-def test_stripes_add_up_by_key() -> None:
-    stripes = [Tally("k", 1, 5, ((0, 1),)), Tally("l", 2, 7), Tally("k", 3, -6)]
-    assert add_up(stripes) == {"k": Tally("k", 4, -1), "l": Tally("l", 2, 7)}
