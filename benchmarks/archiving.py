@@ -13,10 +13,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -150,24 +148,12 @@ def clean(time_left_ms: int) -> Taken:
     """One run of cleanup in this process, timed."""
     seconds: dict[str, float] = {"export": 0.0, "proof": 0.0}
 
-    def timed(name: str, work: Callable[..., Any]) -> Callable[..., Any]:
-        def run(*args: Any) -> Any:
-            began = time.perf_counter()
-            try:
-                return work(*args)
-            finally:
-                seconds[name] += time.perf_counter() - began
-
-        return run
-
     for name, attribute in (("export", "export"), ("proof", "prove")):
-        setattr(cleanup, attribute, timed(name, getattr(cleanup, attribute)))
+        setattr(cleanup, attribute, processes.timed(seconds, name, getattr(cleanup, attribute)))
     settings = Settings.from_env(os.environ)
     rolled = wiring.cleanup(settings).run(time_left_ms)
-    usage = resource.getrusage(resource.RUSAGE_SELF)
     [status] = [name for name in rolled.states if name not in ("open", "creating")]
-    cpu = usage.ru_utime + usage.ru_stime
-    return Taken(seconds, cpu, usage.ru_maxrss / 1024, status, rolled.problems)
+    return Taken(seconds, processes.cpu_seconds(), processes.peak_mib(), status, rolled.problems)
 
 
 def spawned(environment: dict[str, str], *arguments: str) -> subprocess.Popen[str]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+STATUS = Path("/proc/self/status")  # Linux alone has it
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -27,3 +30,34 @@ def last_said(process: subprocess.Popen[str]) -> Any:
     if process.returncode:
         raise RuntimeError(f"{process.args!r} ended with {process.returncode}")
     return json.loads(said.splitlines()[-1])
+
+
+def timed(seconds: dict[str, float], name: str, work: Callable[..., Any]) -> Callable[..., Any]:
+    """The same work, which adds what it takes to the seconds of that name."""
+
+    def run(*args: Any) -> Any:
+        began = time.perf_counter()
+        try:
+            return work(*args)
+        finally:
+            seconds[name] += time.perf_counter() - began
+
+    return run
+
+
+def cpu_seconds() -> float:
+    """What this process has used of the processors, in seconds."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def peak_mib() -> float:
+    """The most memory that this process has held, in MiB.
+
+    Linux counts into a process's `ru_maxrss` what its parent held when it was started (its
+    `VmHWM` begins anew with the program); macOS gives bytes where Linux gives KiB.
+    """
+    if STATUS.exists():
+        lines = STATUS.read_text(encoding="ascii").splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20)

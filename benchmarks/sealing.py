@@ -13,12 +13,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -100,22 +97,10 @@ def roll(time_left_ms: int) -> Taken:
     """One run of the roller in this process, timed."""
     seconds = {"seal": 0.0, "roll up": 0.0}
 
-    def timed(name: str, work: Callable[..., Any]) -> Callable[..., Any]:
-        def run(*args: Any) -> Any:
-            began = time.perf_counter()
-            try:
-                return work(*args)
-            finally:
-                seconds[name] += time.perf_counter() - began
-
-        return run
-
     for owner, method, name in ((Roller, "_seal", "seal"), (Rolling, "run", "roll up")):
-        setattr(owner, method, timed(name, getattr(owner, method)))
+        setattr(owner, method, processes.timed(seconds, name, getattr(owner, method)))
     rolled = wiring.roller(Settings.from_env(os.environ)).run(time_left_ms)
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    cpu = usage.ru_utime + usage.ru_stime
-    return Taken(seconds, cpu, usage.ru_maxrss / 1024, rolled.problems)
+    return Taken(seconds, processes.cpu_seconds(), processes.peak_mib(), rolled.problems)
 
 
 def spawned(environment: dict[str, str], *arguments: str) -> subprocess.Popen[str]:
