@@ -223,6 +223,9 @@ def _java(home: Path, port: int, heap_mb: int) -> list[str]:
     return [
         str(JAVA),
         f"-Xmx{heap_mb}m",
+        # An engine lives for seconds or minutes: half of its time would go into optimizing itself.
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+UseSerialGC",
         f"-Djava.library.path={home / 'DynamoDBLocal_lib'}",
         "--enable-native-access=ALL-UNNAMED",
         "-jar",
