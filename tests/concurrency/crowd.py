@@ -15,6 +15,7 @@ from tallyroll.aws import make_client
 from tallyroll.effects import SystemEffects
 from tallyroll.items import parse_item
 from tallyroll.lifecycle import freeze
+from tallyroll.limits import TRANSACTION_ACTIONS_MAX
 from tallyroll.memory import MemoryQueue
 from tallyroll.records import Message, Record
 from tallyroll.resources import declare, table_request
@@ -101,6 +102,15 @@ class Crowd:
     def counted(self) -> int:
         """The events that the writers say they were the first to count, so far."""
         return sum(report.events for report in self.reports)
+
+    @property
+    def in_doubt(self) -> int:
+        """The most events that were counted and that no writer knows to be counted by it.
+
+        On a slow machine a reply comes after the writer gave it up; the next try, which then finds
+        the records, takes them for duplicates.
+        """
+        return sum(report.unknown for report in self.reports) * TRANSACTION_ACTIONS_MAX
 
     def records(self) -> list[Record]:
         """All records in the window's table."""

@@ -53,7 +53,7 @@ def test_one_hot_key_under_sixteen_writers(crowd: Crowd) -> None:
         crowd.deliver(deliveries(messages, 1), seed=2)
     tally = crowd.made.store.tallies(crowd.spec, ["hot"])["hot"]
     assert (tally.n, tally.amount) == (EVENTS, sum(n % 7 for n in range(EVENTS)) * 1_000_000)
-    assert crowd.counted == EVENTS
+    assert 0 <= EVENTS - crowd.counted <= crowd.in_doubt
     assert len(set(watcher.answers)) > 10, "it was hardly watched while it grew"
     ids = Counter(record.id for record in crowd.records())
     assert len(ids) == ids.total() == EVENTS
@@ -104,7 +104,8 @@ def test_a_window_closed_in_the_middle(crowd: Crowd) -> None:
     counted = sum(report.events for report in crowd.reports)
     records = crowd.records()
     totals = crowd.made.totals.of_window(crowd.spec.window, keys)
-    assert sum(total.n for total in totals.values()) == len(records) == counted < few
+    assert sum(total.n for total in totals.values()) == len(records) < few
+    assert 0 <= len(records) - counted <= crowd.in_doubt
     stored = {record.id for record in records}
     rejected = {letter.message.id for letter in crowd.queue.dead_letters}
     assert {letter.reason for letter in crowd.queue.dead_letters} == {Reason.WINDOW_SEALED}
