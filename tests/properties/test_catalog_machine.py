@@ -153,7 +153,7 @@ class Catalogs(RuleBasedStateMachine):
 
 TestCatalogs = Catalogs.TestCase
 TestCatalogs.settings = settings(
-    max_examples=80,
+    max_examples=50,
     stateful_step_count=30,
     deadline=None,
     # Shrinking a failure takes longer than a test may (`faulthandler_timeout`).

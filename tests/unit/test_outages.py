@@ -7,12 +7,15 @@ from collections import Counter
 from dataclasses import replace
 from itertools import count
 
+import pytest
+
 from tallyroll.events import Event
 from tallyroll.packing import pack
 from tallyroll.states import Status
 from tallyroll.windows import window_id
 from tests.unit.pipeline import HOUR, MINUTE, SMALL, START, TIME_LEFT, Pipeline, StillEffects
 
+pytestmark = pytest.mark.no_cover  # traced, so many events take twice as long
 EVENTS = 50_000
 PACKED = 1_000  # events of a packet
 KEYS = ("a", "b.1", "ü")
