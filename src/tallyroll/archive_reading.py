@@ -9,19 +9,28 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby
+from itertools import groupby, islice
 from os.path import commonprefix
 from typing import Protocol
 
-from tallyroll.archive import Place, find_summary, parse_prefix, prefix_of, proof_key, read_summary
+from tallyroll.archive import (
+    DataFile,
+    Place,
+    find_summary,
+    parse_prefix,
+    prefix_of,
+    proof_key,
+    read_summary,
+)
 from tallyroll.errors import Missing, ProofMismatch, Refused, UsageError
 from tallyroll.events import Event
 from tallyroll.items import Gate
 from tallyroll.packing import event_body
 from tallyroll.ports import Bucket, Effects, Item
-from tallyroll.proof import Findings, Found, Reading, Recount, differing_keys
+from tallyroll.proof import FINDINGS_KEPT, Findings, Found, Reading, Recount, differing_keys
 from tallyroll.reading import StoredEvent, StoredPacket, stored
 from tallyroll.records import Record
+from tallyroll.repeats import Repeats, digest_of, repeats_named
 from tallyroll.totals import Totals
 from tallyroll.windows import WindowId, iso, window_start
 
@@ -232,10 +241,18 @@ class ArchiveReading(Reading):
         super().__init__(bucket, archive.prefix)
         self._archive = archive
         self._totals = totals
+        self._repeats = Repeats()
+
+    def items_of(self, file: DataFile) -> Iterator[Found]:
+        """Stream those of one data file."""
+        for found in super().items_of(file):
+            self._repeats.add(digest_of(found.item))
+            yield found
 
     def verified(self) -> Verification:
         """Read what is left, then compare: files with manifests, records with tallies, with the
-        proof if there is one, and with the totals if they are given. Raises StoreError if the
+        proof if there is one, and with the totals if they are given; no item may stand twice, for
+        which an archive where one does is read once more. Raises StoreError if the
         bucket or the totals fail.
         """
         for _ in self:
@@ -257,6 +274,10 @@ class ArchiveReading(Reading):
                 " was it exported before the window was sealed?"
             )
         yield from differing_keys(self._archive.place.window, counted, self._totals)
+        repeats = self._repeats.found()
+        if first := list(islice(repeats, FINDINGS_KEPT)):
+            yield from repeats_named(Reading(self._bucket, self._prefix), first)
+        yield from (f"an item stands more than once, its digest is {one.hex()}" for one in repeats)
         if self._archive.problem:
             yield self._archive.problem
         if proof := self._archive.proof:

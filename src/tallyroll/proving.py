@@ -4,10 +4,12 @@ what was noted at sealing all agree.
     {prefix}/progress/proof-00042.json        what was read of some data files, from number 42 on
     {prefix}/progress/sums-{run}-0003.json.z  sums of the keys of partition 3, as a run spilled them
     {prefix}/progress/compared-0003.json      what the comparison of that partition came to
+    {prefix}/progress/items-{run}-0001.bin    digests of items of partition 1, as a run spilled them
+    {prefix}/progress/repeated-0001.json      which of them stand more than once
 
-Each run goes on where the notes end, and keeps no more than some sums in memory: those of keys of
-one partition, by hash, are merged and compared at a time. The archive must be the same throughout:
-manifests, keys and ETags of all data files stand, as a digest, in each note.
+Each run goes on where the notes end, and keeps no more than some sums and digests in memory: those
+of one partition, by hash, are merged and compared at a time. The archive must be the same
+throughout: manifests, keys and ETags of all data files stand, as a digest, in each note.
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice, takewhile
 from typing import Any
 
 from tallyroll.archive import DataFile, prefix_of, progress_dir, proof_key
@@ -24,7 +27,9 @@ from tallyroll.archive_ports import ArchiveBucket
 from tallyroll.errors import Missing, ProofMismatch
 from tallyroll.ports import Effects
 from tallyroll.proof import FINDINGS_KEPT, Reading, Recount, differing_keys
+from tallyroll.repeats import DIGESTS_HELD, cut, digest_of, digests_in, repeated, repeats_named
 from tallyroll.specs import Spec
+from tallyroll.spilling import Spills
 from tallyroll.states import Window
 from tallyroll.suffixes import stable_hash
 from tallyroll.totals import Totals
@@ -32,6 +37,7 @@ from tallyroll.windows import iso
 
 SUMS_HELD = 100_000  # of keys, by records or by tallies, before they are spilled: some 30 MB
 PARTITION_KEYS = 25_000
+PARTITION_ITEMS = 1_000_000  # 12 MB of digests
 KEYS_TOO_MANY = 8  # so many times the keys of a partition are no window's that was sealed
 NOTE_EVERY_MS = 30_000  # what a run that is killed has read in vain
 CLOCK_EVERY_ITEMS = 1_000
@@ -169,17 +175,20 @@ class _Proof:
         self._progress = progress_dir(window.archive)
         self._reading = Reading(bucket, window.archive)
         self._partitions = max(1, -(-(window.keys or 0) // PARTITION_KEYS))
-        self._token = f"{effects.chance.getrandbits(48):012x}"
-        self._spilled = 0
+        self._spills = Spills(bucket, self._progress, effects)
 
     def run(self) -> int | None:
         """See `prove`."""
         files = self._reading.files()
         self._raise_findings()
+        self._item_partitions = max(1, -(-(self._reading.expected or 0) // PARTITION_ITEMS))
         self._identity = self._identified(files)
         notes = self._read_files(files)
-        compared = notes and self._compare_partitions(notes)
-        if not notes or not compared:
+        if notes is None:
+            return None
+        compared = self._by_partition("compared", self._partitions, self._compare, notes)
+        items = self._by_partition("repeated", self._item_partitions, self._repeated, notes)
+        if compared is None or items is None:
             return None
         counted = Counted(
             items=sum(note["items"] for note in notes),
@@ -191,6 +200,8 @@ class _Proof:
         )
         findings = compare(self._window, self._spec, counted)
         findings += [finding for note in compared for finding in note["findings"]]
+        if repeats := [digest for note in items for digest in note["repeated"]]:
+            findings += self._named(repeats)
         if findings:
             raise ProofMismatch(findings)
         if self._identified(self._reading.files()) != self._identity:
@@ -207,7 +218,8 @@ class _Proof:
             raise ProofMismatch([f"{key}: no manifest lists it" for key in strays])
         self._digest = _digest_of(standing)
         said = [[file.key, file.items, file.md5] for file in files]
-        facts = json.dumps([said, self._digest, self._partitions, _facts(self._window)])
+        partitions = [self._partitions, self._item_partitions]
+        facts = json.dumps([said, self._digest, partitions, _facts(self._window)])
         return hashlib.sha256(facts.encode()).hexdigest()
 
     def _read_files(self, files: Sequence[DataFile]) -> list[dict[str, Any]] | None:
@@ -234,25 +246,34 @@ class _Proof:
         """
         counted = self._reading.counted = Recount()
         spills: list[dict[str, Any]] = []
+        runs: list[dict[str, Any]] = []
+        digests: list[bytes] = []
         began, end = self._effects.now(), first
         for file in files[first:]:
             now = self._effects.now()
-            if end > first and (now >= began + NOTE_EVERY_MS or spills or now >= self._deadline):
+            if end > first and (
+                now >= began + NOTE_EVERY_MS or spills or runs or now >= self._deadline
+            ):
                 break
-            for number, _ in enumerate(self._reading.items_of(file)):
+            for number, found in enumerate(self._reading.items_of(file)):
                 if number % CLOCK_EVERY_ITEMS == 0 and self._effects.now() >= self._deadline:
                     return None
                 if len(counted.records) + len(counted.tallies) >= SUMS_HELD:
                     spills.append(self._spill(counted))
+                digests.append(digest_of(found.item))
+                if len(digests) >= DIGESTS_HELD:
+                    runs.append(self._spill_digests(digests))
             end += 1
         self._raise_findings()
         spills.append(self._spill(counted))
+        runs.append(self._spill_digests(digests))
         return {
             "identity": self._identity,
             "end": end,
             "items": counted.items,
             "gates": [counted.gates_shut, counted.gates_open],
             "spills": spills,
+            "runs": runs,
         }
 
     def _spill(self, counted: Recount) -> dict[str, Any]:
@@ -263,31 +284,38 @@ class _Proof:
                 line = json.dumps([kind, key, n, str(amount)])
                 lines[stable_hash(key) % self._partitions].append(line)
             sums.clear()
-        name, self._spilled = f"sums-{self._token}{self._spilled:04x}", self._spilled + 1
-        digests = []
-        for partition, some in enumerate(lines):
-            body = zlib.compress("\n".join(some).encode(), 1)
-            if some:
-                self._bucket.put(f"{self._progress}{name}-{partition:04d}.json.z", body)
-            digests.append(hashlib.sha256(body).hexdigest() if some else "")
-        return {"name": name, "digests": digests}
+        bodies = [zlib.compress("\n".join(some).encode(), 1) if some else b"" for some in lines]
+        return self._spills.put("sums", bodies, "json.z")
 
-    def _compare_partitions(self, notes: Sequence[dict[str, Any]]) -> list[dict[str, Any]] | None:
+    def _spill_digests(self, digests: list[bytes]) -> dict[str, Any]:
+        """Write the items' digests that are held to the bucket, sorted, and forget them."""
+        digests.sort()
+        bodies = cut(digests, self._item_partitions)
+        digests.clear()
+        return self._spills.put("items", bodies, "bin")
+
+    def _by_partition(
+        self,
+        name: str,
+        partitions: int,
+        compare: Callable[[int, Sequence[dict[str, Any]]], dict[str, Any]],
+        notes: Sequence[dict[str, Any]],
+    ) -> list[dict[str, Any]] | None:
         """Compare partition by partition; what all came to, or None if time was up."""
         compared = []
-        standing = frozenset(self._bucket.list(f"{self._progress}compared-"))
-        for partition in range(self._partitions):
-            key = f"{self._progress}compared-{partition:04d}.json"
+        standing = frozenset(self._bucket.list(f"{self._progress}{name}-"))
+        for partition in range(partitions):
+            key = f"{self._progress}{name}-{partition:04d}.json"
             if key in standing:
                 compared.append(self._noted(key, self._bucket.get(key)))
                 continue
             if self._effects.now() >= self._deadline:
                 return None
-            said = json.dumps(self._compare_partition(partition, notes)).encode()
+            said = json.dumps({"identity": self._identity, **compare(partition, notes)}).encode()
             compared.append(self._noted(key, self._bucket.put_once(key, said)))
         return compared
 
-    def _compare_partition(self, partition: int, notes: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    def _compare(self, partition: int, notes: Sequence[dict[str, Any]]) -> dict[str, Any]:
         merged = Recount()
         sums = {"r": merged.records, "t": merged.tallies}
         for spill in (spill for note in notes for spill in note["spills"]):
@@ -302,7 +330,6 @@ class _Proof:
             if len(findings) >= FINDINGS_KEPT:
                 break
         return {
-            "identity": self._identity,
             "keys": len(merged.records),
             "events": sum(n for n, _ in merged.records.values()),
             "amount": str(sum(amount for _, amount in merged.records.values())),
@@ -310,18 +337,23 @@ class _Proof:
         }
 
     def _spilled_sums(self, spill: dict[str, Any], partition: int) -> Iterator[list[Any]]:
-        digest = spill["digests"][partition]
-        if not digest:
-            return
-        key = f"{self._progress}{spill['name']}-{partition:04d}.json.z"
-        try:
-            body = self._bucket.get(key)
-        except Missing:
-            raise ProofMismatch([f"{key}: missing"]) from None
-        if hashlib.sha256(body).hexdigest() != digest:
-            raise ProofMismatch([f"{key}: changed since it was written"])
-        for line in zlib.decompress(body).decode().split("\n"):
-            yield json.loads(line)
+        if body := self._spills.get(spill, partition):
+            for line in zlib.decompress(body).decode().split("\n"):
+                yield json.loads(line)
+
+    def _repeated(self, partition: int, notes: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        bodies = [self._spills.get(run, partition) for note in notes for run in note["runs"]]
+        found = islice(repeated(map(digests_in, bodies)), FINDINGS_KEPT)
+        return {"repeated": [digest.hex() for digest in found]}
+
+    def _named(self, repeats: Sequence[str]) -> list[str]:
+        """What is said of items that stand more than once: the archive is read once more to name
+        them, as far as there is time.
+        """
+        reading = takewhile(
+            lambda _: self._effects.now() < self._deadline, Reading(self._bucket, self._prefix)
+        )
+        return repeats_named(reading, [bytes.fromhex(digest) for digest in repeats[:FINDINGS_KEPT]])
 
     def _noted(self, key: str, body: bytes) -> dict[str, Any]:
         """A note of this run or another one's. Raises ProofMismatch if it is of another archive."""
@@ -348,7 +380,7 @@ class _Proof:
             "dataDigest": self._digest,
             "archiveDigest": self._identity,
             "compared": "files with manifests; per key records with tallies and with totals;"
-            " keys, events and amount with the window's state; gates with its spec",
+            " keys, events and amount with the window's state; gates with its spec; no item twice",
         }
         stands = json.loads(self._bucket.put_once(key, json.dumps(proof).encode()))
         if {**stands, "provenAt": ""} != {**proof, "provenAt": ""}:

@@ -25,6 +25,8 @@ from tests.unit.test_proof import archived, exported, prefix, proven, rewrite
 @pytest.fixture
 def small_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """A proof of many partitions and spills, without millions of keys."""
+    monkeypatch.setattr(proving, "DIGESTS_HELD", 8)
+    monkeypatch.setattr(proving, "PARTITION_ITEMS", 50)
     monkeypatch.setattr(proving, "SUMS_HELD", 8)
     monkeypatch.setattr(proving, "PARTITION_KEYS", 10)
     monkeypatch.setattr(proving, "NOTE_EVERY_MS", 0)
@@ -96,7 +98,9 @@ def test_a_run_ends_with_its_time_and_another_goes_on(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.usefixtures("small_memory")
-@pytest.mark.parametrize("which", ["data/", "manifest-files", "sums-", "proof-0", "compared-"])
+@pytest.mark.parametrize(
+    "which", ["data/", "manifest-files", "sums-", "items-", "proof-0", "compared-", "repeated-"]
+)
 def test_what_changes_between_two_runs_is_noticed(
     which: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,8 +115,8 @@ def test_what_changes_between_two_runs_is_noticed(
             proven(pipeline, window)
     key = next(key for key in pipeline.bucket.list(prefix(window)) if which in key)
     pipeline.bucket.put(key, pipeline.bucket.get(key).replace(b"e", b"f") + b" ")
-    if which == "sums-":
-        for note in [*pipeline.bucket.list(f"{progress_dir(prefix(window))}compared")]:
+    if note_of := {"sums-": "compared-", "items-": "repeated-"}.get(which):
+        for note in [*pipeline.bucket.list(f"{progress_dir(prefix(window))}{note_of}")]:
             del pipeline.bucket._objects[note]
     with pytest.raises(ProofMismatch):
         proven(pipeline, window)
@@ -201,6 +205,8 @@ def test_memory_does_not_grow_with_the_number_of_keys(monkeypatch: pytest.Monkey
     """The peak of a proof of ten times as many keys, all of them spilled and merged."""
     monkeypatch.setattr("tallyroll.archive.UNZIP_BYTES", 16_384)
     monkeypatch.setattr(proving, "SUMS_HELD", 1_000)
+    monkeypatch.setattr(proving, "DIGESTS_HELD", 1_000)
+    monkeypatch.setattr(proving, "PARTITION_ITEMS", 1_000)
     monkeypatch.setattr(proving, "PARTITION_KEYS", 250)
     peaks = []
     for keys in (1_000, 10_000):

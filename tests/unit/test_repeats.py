@@ -1,0 +1,117 @@
+"""Items that stand twice in an archive, and the archives that their sums let pass."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from itertools import chain
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tallyroll import proving, repeats
+from tallyroll.archive import progress_dir
+from tallyroll.errors import ProofMismatch
+from tallyroll.ports import Item
+from tallyroll.repeats import DIGEST_BYTES, Repeats, cut, digest_of, digests_in, repeated
+from tallyroll.states import Window
+from tests.unit.archives import Archived, sealed_and_exported
+from tests.unit.pipeline import NOW, Pipeline
+from tests.unit.test_proof import archived, findings, proven, rewrite
+
+DIGESTS = st.lists(st.binary(min_size=DIGEST_BYTES, max_size=DIGEST_BYTES) | st.just(b"7" * 12))
+
+
+@given(st.lists(DIGESTS, max_size=5), st.integers(1, 9))
+def test_repeats_are_found_in_all_runs_whatever_the_parts(
+    runs: list[list[bytes]], parts: int
+) -> None:
+    wanted = sorted(one for one, times in Counter(chain(*runs)).items() if times > 1)
+    bodies = [cut(sorted(run), parts) for run in runs]
+    found = [
+        digest
+        for part in range(parts)
+        for digest in repeated([digests_in(body[part]) for body in bodies])
+    ]
+    assert found == wanted
+
+
+@given(digests=DIGESTS)
+def test_a_file_holds_what_memory_does_not(digests: list[bytes]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(repeats, "DIGESTS_HELD", 3)
+        patch.setattr(repeats, "READ_DIGESTS", 2)
+        kept = Repeats()
+        for digest in digests:
+            kept.add(digest)
+        assert list(kept.found()) == sorted(one for one, n in Counter(digests).items() if n > 1)
+
+
+def test_a_digest_tells_where_the_keys_part() -> None:
+    def item(pk: str, sk: str) -> Item:
+        return {"pk": {"S": pk}, "sk": {"S": sk}}
+
+    assert digest_of(item("a", "b")) == digest_of({**item("a", "b"), "n": {"N": "1"}})
+    assert digest_of(item("ab", "c")) != digest_of(item("a", "bc"))
+
+
+def swapped(*, events: int = 5, kind: str = "e#") -> tuple[Pipeline, Window, str]:
+    """An archive with the counts and sums of a whole one, in which an item is gone and an equal one
+    stands twice; and that one's name.
+    """
+    pipeline, window = sealed_and_exported(
+        {"id": f"e{n}", "key": "k", "ts": NOW, "value": 1} for n in range(events)
+    )
+    items = archived(pipeline)
+    first, second, *_ = [at for at, item in enumerate(items) if item["sk"]["S"].startswith(kind)]
+    items[first] = items[second]
+    rewrite(pipeline, window, items)
+    return pipeline, window, f"{items[second]['pk']['S']}/{items[second]['sk']['S']}"
+
+
+@pytest.mark.parametrize("kind", ["e#", "g#"])
+def test_a_record_that_stands_in_for_another_is_named(kind: str) -> None:
+    pipeline, window, name = swapped(kind=kind)
+    [finding] = findings(pipeline, window)
+    assert finding.startswith(f"item {name} stands more than once: ")
+    assert finding.count("000-0000.json.gz line ") == 2
+    assert Archived(pipeline, window).findings(pipeline.totals) == [finding]
+
+
+def test_nothing_else_would_find_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline, window, _ = swapped()
+    monkeypatch.setattr(proving, "repeated", lambda _: iter([]))
+    assert proven(pipeline, window) == len(archived(pipeline))
+
+
+def test_it_is_found_over_many_spills_and_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proving, "DIGESTS_HELD", 7)
+    monkeypatch.setattr(proving, "PARTITION_ITEMS", 20)
+    pipeline, window, name = swapped(events=60)
+    [finding] = findings(pipeline, window)
+    assert name in finding
+    kept = list(pipeline.bucket.list(progress_dir(window.archive or "")))
+    assert sum("items-" in key for key in kept) > 10
+    assert sum("repeated-" in key for key in kept) == 4
+
+
+def test_one_that_there_is_no_time_to_name_is_found_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pipeline, window, _ = swapped()
+    compare = proving.compare
+
+    def slow(*known: object) -> list[str]:
+        pipeline.effects.pass_by(3_600_000)
+        return compare(*known)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(proving, "compare", slow)
+    with pytest.raises(ProofMismatch, match="stands more than once, its digest is"):
+        proven(pipeline, window)
+
+
+def test_a_whole_archive_is_left_as_it_is() -> None:
+    pipeline, window = sealed_and_exported([{"id": "e", "key": "k", "ts": NOW}])
+    window = replace(window, items=proven(pipeline, window))
+    assert Archived(pipeline, window).findings(pipeline.totals) == []
