@@ -5,7 +5,7 @@ state      pk 2026-11   sk {window}#state       replaced whole while `version` i
 hot        pk 2026-11   sk {window}#hot         `keys` that may need more shards
 straggler  pk 2026-11   sk {window}#straggler   `at`, the latest note in ms
 calendar   pk ~catalog  sk calendar             lengths, which are only added to; genesis
-live       pk ~catalog  sk live                 since, version
+live       pk ~catalog  sk live                 since, opened, created, version
 months     pk ~catalog  sk months               the set of all months that have windows
 
 The redrive ledger lies in the same table (`dynamodb_ledger.py`).
@@ -20,13 +20,15 @@ from typing import Any
 from tallyroll.items import Key
 from tallyroll.ports import Item
 from tallyroll.specs import Spec
-from tallyroll.states import Calendar, Status, Window
-from tallyroll.windows import Grid, WindowId
+from tallyroll.states import Calendar, LivePointer, Status, Window
+from tallyroll.windows import Grid, Span, WindowId
 
 _PK = "~catalog"
 CALENDAR: Key = {"pk": {"S": _PK}, "sk": {"S": "calendar"}}
 LIVE: Key = {"pk": {"S": _PK}, "sk": {"S": "live"}}
 MONTHS: Key = {"pk": {"S": _PK}, "sk": {"S": "months"}}
+ABSENT = "attribute_not_exists(pk)"
+VERSION_STANDS = "#version = :read"
 _SPEC_NUMBERS = tuple(fact.name for fact in fields(Spec) if str(fact.type).startswith("int"))
 _SPEC_TEXTS = tuple(fact.name for fact in fields(Spec) if fact.type in ("str", "WindowId"))
 _STATE_NUMBERS = tuple(fact.name for fact in fields(Window) if str(fact.type).startswith("int"))
@@ -55,6 +57,44 @@ def parse_calendar(item: Item) -> Calendar:
         (int(entry["L"][0]["N"]), int(entry["L"][1]["N"])) for entry in item["lengths"]["L"]
     )
     return Calendar(Grid(lengths), int(item["genesis"]["N"]))
+
+
+def pointer_change(read: LivePointer | None, wanted: LivePointer) -> dict[str, Any]:
+    """The update that puts another live pointer if it is as it was read (None: not there)."""
+    values: dict[str, Any] = {
+        ":since": {"N": str(wanted.since)},
+        ":opened": {
+            "L": [{"L": [{"N": str(span.start)}, {"N": str(span.end)}]} for span in wanted.opened]
+        },
+        ":next": {"N": str(wanted.version)},
+    }
+    update = "SET #since = :since, #opened = :opened, #version = :next"
+    if wanted.created is None:
+        update += " REMOVE #created"
+    else:
+        update += ", #created = :created"
+        values[":created"] = {"S": wanted.created}
+    if read:
+        values[":read"] = {"N": str(read.version)}
+    names = ("since", "opened", "created", "version")
+    return {
+        "Key": LIVE,
+        "UpdateExpression": update,
+        "ConditionExpression": VERSION_STANDS if read else ABSENT,
+        "ExpressionAttributeNames": {f"#{name}": name for name in names},
+        "ExpressionAttributeValues": values,
+    }
+
+
+def parse_pointer(item: Item) -> LivePointer:
+    """The live pointer in its item."""
+    spans = (entry["L"] for entry in item.get("opened", {"L": []})["L"])
+    return LivePointer(
+        since=int(item["since"]["N"]),
+        version=int(item["version"]["N"]),
+        opened=tuple(Span(int(start["N"]), int(end["N"])) for start, end in spans),
+        created=item["created"]["S"] if "created" in item else None,
+    )
 
 
 def spec_item(spec: Spec) -> Item:

@@ -12,6 +12,7 @@ from tallyroll.archive_ports import ArchiveBucket, ExportStatus, PointInTime
 from tallyroll.errors import Missing, ProofMismatch, Refused, StateConflict, StoreError
 from tallyroll.exporting import export, segments_for
 from tallyroll.lifecycle import ROLLER_STEPS, TRIED, Facts, Step
+from tallyroll.live import list_live
 from tallyroll.native_export import begin, time_to_export
 from tallyroll.ports import Catalog, Effects, Store
 from tallyroll.proving import check_place, check_stands, notes, prove
@@ -54,10 +55,8 @@ class Cleanup:
         rolled = Rolled()
         deadline = self._effects.now() + time_left_ms - DEADLINE_RESERVE_MS
         pointer = self._catalog.live()
-        if pointer is None:
-            return rolled
         before = self._effects.now() if until is None else until
-        for window in self._catalog.windows(pointer.since, before):
+        for window in list_live(self._catalog, pointer, 0, before):
             held = _Held(deadline + DEADLINE_RESERVE_MS)
             lived = carry_out(
                 window,

@@ -17,6 +17,7 @@ from tallyroll.cli_views import STAGES, instant, length, short, window_json
 from tallyroll.lateness import late, next_missing
 from tallyroll.limits import TS_MS_MAX
 from tallyroll.listing import TableCard
+from tallyroll.live import list_live
 from tallyroll.settings import Settings
 from tallyroll.specs import Spec
 from tallyroll.states import Status, Window
@@ -46,10 +47,11 @@ def list_windows(arguments: Namespace, settings: Settings, screen: Screen) -> in
     every = arguments.all or Status.DROPPED in wanted
     made = wiring.adapters(settings)
     catalog = made.catalog
+    end = TS_MS_MAX + 1 if until is None else until
     if since is None and not every:
-        pointer = catalog.live()
-        since = pointer.since if pointer else None
-    found = catalog.windows(since or 0, TS_MS_MAX + 1 if until is None else until)
+        found = list_live(catalog, catalog.live(), 0, end)
+    else:
+        found = catalog.windows(since or 0, end)
     shown = [
         window
         for window in found

@@ -11,6 +11,7 @@ from functools import partial
 from tallyroll.covering import Gap, rolled_within, uncovered
 from tallyroll.errors import Missing, StoreError
 from tallyroll.limits import SKEW_MS_MAX
+from tallyroll.live import list_live
 from tallyroll.lookups import Lookups, deadline_of
 from tallyroll.periods import KINDS, PeriodName, PeriodState, period_of
 from tallyroll.ports import Catalog, Effects, Store
@@ -202,12 +203,9 @@ class Aggregator:
         )
 
     def _live_windows(self, since: int | None, until: int | None, now: int) -> list[Window]:
-        pointer = self._catalog.live()
-        if pointer is None:
-            return []
-        begin = max(pointer.since, since or 0)
         end = now + SKEW_MS_MAX if until is None else until
-        return [window for window in self._catalog.windows(begin, end) if not window.status.sealed]
+        listed = list_live(self._catalog, self._catalog.live(), since or 0, end)
+        return [window for window in listed if not window.status.sealed]
 
     def _tally(
         self, key: str, windows: Sequence[Window], deadline: int

@@ -14,8 +14,8 @@ from tallyroll.doctor_queues import dead_letters, queue
 from tallyroll.doctor_tables import permanent, quota, stray_tables, tables
 from tallyroll.errors import StoreError
 from tallyroll.lateness import late, next_missing
-from tallyroll.states import Calendar, Status
-from tallyroll.windows import iso
+from tallyroll.states import Status
+from tallyroll.windows import iso, window_id
 
 _ROLLER = (
     "Let the roller run: its schedule (`aws scheduler list-schedules`), its log, its permissions"
@@ -146,7 +146,7 @@ def gaps(case: Case) -> Iterator[Sign]:
 
 
 def live_pointer(case: Case) -> Iterator[Sign]:
-    """No window that lives stands before the live pointer: nobody would look at it."""
+    """The live pointer covers every window that lives: nobody would look at another one."""
     pointer = case.pointer
     alive = [window for window in case.windows.values() if window.status is not Status.DROPPED]
     if pointer is None:
@@ -155,26 +155,17 @@ def live_pointer(case: Case) -> Iterator[Sign]:
         yield fine("no windows yet")
         return
     for window in alive:
-        if window.start < pointer.since:
+        if not pointer.covers(window.start):
             yield Sign(
                 Level.FINDING,
                 f"{window.id}: it is {window.status}, and the live pointer has passed it:"
                 " neither roller nor cleanup looks at it",
-                _repointing(case.calendar, window.start),
+                "Opening what is there already has it looked at again: `tallyroll windows open"
+                f" --since {window.id} --until {window_id(window.end)}`.",
                 window.id,
             )
-    yield fine(f"the oldest window that lives starts at {iso(pointer.since)} or later")
-
-
-def _repointing(calendar: Calendar | None, start: int) -> str:
-    if calendar is None or start <= 0:
-        return _RESTORE
-    before = calendar.grid.at(min(start, calendar.genesis) - 1)
-    until = calendar.grid.after(before)
-    return (
-        "Opening a window before it moves the pointer back: `tallyroll windows open --since"
-        f" {before.id} --until {until.id} --accept-for 1m`."
-    )
+    text = f"no regular window that lives starts before {iso(pointer.since)}"
+    yield fine(f"{text}; windows of the past live in {len(pointer.opened):,} spans")
 
 
 EXAMINATIONS: tuple[tuple[str, Examination], ...] = (

@@ -8,15 +8,19 @@ from typing import Any
 
 from tallyroll.aws import Caller, attempts
 from tallyroll.catalog_items import (
+    ABSENT,
     CALENDAR,
     LIVE,
     MONTHS,
+    VERSION_STANDS,
     key_of,
     lengths_of,
     month_of,
     parse_calendar,
+    parse_pointer,
     parse_spec,
     parse_window,
+    pointer_change,
     spec_item,
     window_item,
 )
@@ -44,8 +48,6 @@ from tallyroll.specs import Spec
 from tallyroll.states import Calendar, LivePointer, Status, Window
 from tallyroll.windows import WindowId, window_id
 
-_ABSENT = "attribute_not_exists(pk)"
-_VERSION_STANDS = "#version = :read"
 _LENGTHS_STAND = "#lengths = :lengths"
 
 
@@ -86,7 +88,7 @@ class DynamoCatalog:
                 ":extended": lengths_of(extended),
             },
         }
-        changes = (calendar, _pointer_change(live, live.since))
+        changes = (calendar, pointer_change(live, replace(live, version=live.version + 1)))
         actions = [{"Update": {"TableName": self._table, **change}} for change in changes]
         if transact(self._caller, self._effects, actions) is None:
             return True
@@ -143,10 +145,10 @@ class DynamoCatalog:
     def create(self, window: Window, calendar: Calendar | None = None) -> bool:
         """Put a first state, with its month and the live pointer, if there is none; else False.
 
-        The pointer's version grows even if it does not move: a run that listed the windows before
-        this one was there must not move it past. All in one transaction, by which the sums of its
-        day and month stand no more, either. Raises StateConflict unless `calendar`, where given,
-        still stands; Throttled or Unknown if it stays undecided, and Refused.
+        The pointer's version grows even if it covered it before: a run that listed the windows
+        before this one was there must not move it past. All in one transaction, by which the sums
+        of its day and month stand no more, either. Raises StateConflict unless `calendar`, where
+        given, still stands; Throttled or Unknown if it stays undecided, and Refused.
         """
         last: StoreError | None = None
         unknown = False
@@ -175,15 +177,15 @@ class DynamoCatalog:
     ) -> list[Action]:
         month = month_of(window.id)
         table = {"TableName": self._table}
-        state = {**table, "Item": window_item(window), "ConditionExpression": _ABSENT}
+        state = {**table, "Item": window_item(window), "ConditionExpression": ABSENT}
         months = {
             **table,
             "Key": MONTHS,
             "UpdateExpression": "ADD months :month",
             "ExpressionAttributeValues": {":month": {"SS": [month]}},
         }
-        since = window.start if live is None else min(live.since, window.start)
-        pointer = {**table, **_pointer_change(live, since)}
+        covering = (live or LivePointer(window.start, 0)).with_created(window)
+        pointer = {**table, **pointer_change(live, covering)}
         creation: list[Action] = [{"Put": state}, {"Update": months}, {"Update": pointer}]
         creation += opened_again(self._table, window.start)
         if calendar:
@@ -220,7 +222,7 @@ class DynamoCatalog:
                     "PutItem",
                     TableName=self._table,
                     Item=window_item(wanted),
-                    ConditionExpression=_VERSION_STANDS,
+                    ConditionExpression=VERSION_STANDS,
                     ExpressionAttributeNames={"#version": "version"},
                     ExpressionAttributeValues={":read": {"N": str(window.version)}},
                 )
@@ -241,15 +243,13 @@ class DynamoCatalog:
         raise last or Throttled(f"window {window.id} could not be advanced")
 
     def live(self) -> LivePointer | None:
-        """The pointer to the oldest window that is not dropped."""
+        """The pointer to the windows that are not dropped."""
         item = self._get(LIVE)
-        if item is None:
-            return None
-        return LivePointer(int(item["since"]["N"]), int(item["version"]["N"]))
+        return None if item is None else parse_pointer(item)
 
-    def move_live(self, read: LivePointer, since: int) -> None:
+    def move_live(self, read: LivePointer, moved: LivePointer) -> None:
         """Move the pointer if its version is still the one that was read; else do nothing."""
-        self._if_it_stands(_pointer_change(read, since))
+        self._if_it_stands(pointer_change(read, replace(moved, version=read.version + 1)))
 
     def note_straggler(self, window: WindowId, at: int) -> None:
         """Note `at` on the window, unless a later note stands."""
@@ -310,7 +310,7 @@ class DynamoCatalog:
         """Put the item if there is none under its key; the one that stands then."""
         try:
             self._caller.read(
-                "PutItem", TableName=self._table, Item=item, ConditionExpression=_ABSENT
+                "PutItem", TableName=self._table, Item=item, ConditionExpression=ABSENT
             )
         except Refused as error:
             if error.code != CONDITION_FAILED:
@@ -329,24 +329,6 @@ class DynamoCatalog:
                 raise Throttled(str(error), error.code) from error
             if error.code != CONDITION_FAILED:
                 raise
-
-
-def _pointer_change(read: LivePointer | None, since: int) -> dict[str, Any]:
-    """The update that moves the live pointer if it is as it was read (None: not there)."""
-    values = {
-        ":since": {"N": str(since)},
-        ":next": {"N": str(read.version + 1 if read else 1)},
-    }
-    names = {"#since": "since", "#version": "version"}
-    return {
-        "Key": LIVE,
-        "UpdateExpression": "SET #since = :since, #version = :next",
-        "ConditionExpression": _VERSION_STANDS if read else _ABSENT,
-        "ExpressionAttributeNames": names,
-        "ExpressionAttributeValues": {**values, ":read": {"N": str(read.version)}}
-        if read
-        else values,
-    }
 
 
 def creating_check(table: str, window: WindowId) -> Action:

@@ -14,6 +14,7 @@ from itertools import islice
 
 from tallyroll.errors import UsageError
 from tallyroll.limits import SPEC_ABSENT_CACHED_MS
+from tallyroll.live import cover
 from tallyroll.ports import Catalog, Effects
 from tallyroll.states import Calendar, Status, Window
 from tallyroll.windows import Grid, Span, WindowId, iso, table_name
@@ -48,7 +49,8 @@ def open_past(
     """Create the windows that start in [since, until) and have no state yet; times in ms.
 
     They take events that are sent from `now` until `accept_for_ms` later, once the roller has made
-    them. Repeating a call does no harm: a window that exists, in whatever state, stays as it is.
+    them. Repeating a call does no harm: a window that exists, in whatever state, stays as it is,
+    and is looked at again if the live pointer has passed it.
     Raises UsageError, before anything is created, for a range off the bounds of windows, of over
     1,000 windows or with a regular window that the roller has yet to make; and StoreError, after
     which some may have been created.
@@ -71,6 +73,7 @@ def open_past(
             created.append(window)
         elif stands := catalog.window(span.id):
             states[span.id] = stands
+    cover(catalog, list(states.values()))
     return PastWindows(tuple(created), tuple(states.values()))
 
 

@@ -71,8 +71,8 @@ class MemoryCatalog(MemoryLedger):
     def create(self, window: Window, calendar: Calendar | None = None) -> bool:
         """Put a first state if the window has none; False if it has.
 
-        The live pointer moves back before it. Its version grows even where it stands far enough
-        back, so that nobody who read it before this window was there can move it past.
+        The live pointer covers it from now on. Its version grows even where it did before, so that
+        nobody who read it before this window was there can move it past.
         The sums of its day and month stand no more. Raises StateConflict unless `calendar`, where
         given, still stands.
         """
@@ -82,7 +82,7 @@ class MemoryCatalog(MemoryLedger):
             return False
         self._windows[window.id] = window
         live = self._live or LivePointer(window.start, 0)
-        self._live = LivePointer(min(live.since, window.start), live.version + 1)
+        self._live = live.with_created(window)
         for period in periods_at(window.start):
             state = self._periods.get(period.name, PeriodState(period.name, 0))
             self._periods[period.name] = replace(state, epoch=state.epoch + 1)
@@ -125,13 +125,13 @@ class MemoryCatalog(MemoryLedger):
         return changed
 
     def live(self) -> LivePointer | None:
-        """The pointer to the oldest window that is not dropped."""
+        """The pointer to the windows that are not dropped."""
         return self._live
 
-    def move_live(self, read: LivePointer, since: int) -> None:
+    def move_live(self, read: LivePointer, moved: LivePointer) -> None:
         """Move the pointer if it is still as it was read; else do nothing."""
         if self._live == read:
-            self._live = LivePointer(since, read.version + 1)
+            self._live = replace(moved, version=read.version + 1)
 
     def note_straggler(self, window: WindowId, at: int) -> None:
         """Note that messages of the window are about until `at`, unless a later note stands."""

@@ -267,8 +267,8 @@ class Catalog(Ledger, Periods, Protocol):
         ...
 
     def create(self, window: Window, calendar: Calendar | None = None) -> bool:
-        """Put a first state if the window has none, moving the live pointer back before it; False
-        if it has.
+        """Put a first state if the window has none, with which the live pointer covers it; False if
+        it has.
 
         The sums of its day and month stand no more: the epoch of each grows by one with it, and
         both are among the `unrolled`. Raises StateConflict unless `calendar`, where given, still
@@ -285,11 +285,13 @@ class Catalog(Ledger, Periods, Protocol):
         ...
 
     def live(self) -> LivePointer | None:
-        """The pointer to the oldest window that is not dropped."""
+        """The pointer to the windows that are not dropped."""
         ...
 
-    def move_live(self, read: LivePointer, since: int) -> None:
-        """Move the pointer if it is still as it was read; else do nothing."""
+    def move_live(self, read: LivePointer, moved: LivePointer) -> None:
+        """Put `moved`, under the next version, in the place of the pointer if that is still as it
+        was read; else do nothing.
+        """
         ...
 
     def note_straggler(self, window: WindowId, at: int) -> None:

@@ -17,6 +17,7 @@ from tallyroll.dead_letters import DeadLetters, ReceivedLetter, Resend
 from tallyroll.errors import Reason, Rejected, StoreError, UsageError
 from tallyroll.events import Envelope, decode, digest
 from tallyroll.ledger import Claim, Identity
+from tallyroll.live import list_live
 from tallyroll.placing import acceptable_record, identity_of
 from tallyroll.ports import Catalog, Effects, Store
 from tallyroll.records import Message, Redrive, event_time
@@ -120,8 +121,7 @@ class Redriver:
         now = self._effects.now()
         if state and takes(state, now):
             return
-        pointer = self._catalog.live()
-        live = self._catalog.windows(pointer.since, now + 1) if pointer else []
+        live = list_live(self._catalog, self._catalog.live(), 0, now + 1)
         others = [window.id for window in live if takes(window, now)][-WINDOWS_NAMED:]
         status = f"is {state.status}" if state else "is not there"
         raise UsageError(

@@ -25,6 +25,7 @@ from tallyroll.lifecycle import (
     to_make,
 )
 from tallyroll.limits import LISTING_BUCKETS
+from tallyroll.live import list_live
 from tallyroll.ports import Capacity, Catalog, Effects, Queue, Store
 from tallyroll.resources import TAG_PIPELINE
 from tallyroll.rolling import Rolling
@@ -34,7 +35,7 @@ from tallyroll.specs import Spec
 from tallyroll.states import Calendar, LivePointer, Status, Window
 from tallyroll.steps import DEADLINE_RESERVE_MS, Rolled, carry_out
 from tallyroll.totals import Totals
-from tallyroll.windows import Grid, WindowId, iso, table_name, window_id
+from tallyroll.windows import Grid, WindowId, iso, table_name
 
 _log = logging.getLogger(__name__)
 PEAKS_LOOKED_BACK_MS = 2 * 86_400_000
@@ -72,7 +73,7 @@ class Roller:
         calendar = self._founded(now)
         pointer = self._catalog.live()
         since = pointer.since if pointer else calendar.genesis
-        windows = self._catalog.windows(since, now + AHEAD_LISTED_MS)
+        windows = list_live(self._catalog, pointer, 0, now + AHEAD_LISTED_MS)
         if pointer and make:
             calendar = self._extended(calendar, pointer, windows)
         if make:
@@ -162,17 +163,14 @@ class Roller:
     def _move_live(
         self, calendar: Calendar, pointer: LivePointer, lived: Sequence[Window], now: int
     ) -> None:
-        """Move the live pointer to the oldest window that is not dropped, past no gap.
-
-        A window that could not be created must still be found missing by the next run; and if the
-        pointer's own window is not listed, a creation has moved it that is not seen whole yet.
+        """Move the live pointer to what is not dropped, past no gap: a window that could not be
+        created must still be found missing by the next run.
         """
         known = [window.id for window in lived]
-        gaps = to_make(calendar, known, pointer.since, now, self._settings)
-        if gaps or window_id(pointer.since) not in known:
+        if to_make(calendar, known, pointer.since, now, self._settings):
             return
-        alive = (window.start for window in lived if window.status is not Status.DROPPED)
-        self._catalog.move_live(pointer, min(alive, default=pointer.since))
+        if moved := pointer.moved_by(lived, calendar.genesis):
+            self._catalog.move_live(pointer, moved)
 
     def _over(self, window: Window, now: int) -> bool:
         return window.status is Status.OPEN and now > _accept_until(window)

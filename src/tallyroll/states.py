@@ -5,11 +5,14 @@ Times are ms since the epoch, amounts millionths.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import pairwise
 
-from tallyroll.windows import Grid, WindowId
+from tallyroll.windows import Grid, Span, WindowId, window_start
+
+SPANS_MAX = 16  # of windows opened in the past; a listing takes a query of each
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,63 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class LivePointer:
-    """Every window before `since` is dropped; `version` guards the pointer."""
+    """Every window that starts before `since` and in none of the spans `opened` is dropped; these
+    are ascending and apart. `version` guards the pointer.
+
+    `created` is the window that was created last, as long as the pointer was not moved since: a
+    listing beside that creation may lack it, and then tells too little to move the pointer by.
+    """
 
     since: int
     version: int
+    opened: tuple[Span, ...] = ()
+    created: WindowId | None = None
+
+    def covers(self, start: int) -> bool:
+        """Whether a window that starts then (ms) is among those that may live."""
+        return start >= self.since or any(start in span for span in self.opened)
+
+    def spans(self, since: int, until: int) -> list[Span]:
+        """Where the windows that start in [since, until) and may live are to be looked for."""
+        spans = (
+            Span(max(since, span.start), min(until, span.end))
+            for span in (*self.opened, Span(self.since, max(self.since, until)))
+        )
+        return [span for span in spans if span.start < span.end]
+
+    def with_created(self, window: Window) -> LivePointer:
+        """The pointer once a window was created."""
+        opened = self.opened
+        if window.start < self.since:
+            opened = joined([*opened, Span(window.start, window.end)])
+        return LivePointer(self.since, self.version + 1, opened, window.id)
+
+    def moved_by(self, listed: Sequence[Window], genesis: int) -> LivePointer | None:
+        """The pointer by a listing of all windows that it covers: from the oldest regular one on
+        that lives, and for those of the past that live. None if the listing may lack one.
+        """
+        alive = [window for window in listed if window.status is not Status.DROPPED]
+        regular = (window.start for window in alive if window.start >= genesis)
+        since = min(regular, default=self.since)
+        past = [Span(window.start, window.end) for window in alive if window.start < since]
+        unseen = self.created and all(window.id != self.created for window in listed)
+        if self.created and unseen and window_start(self.created) < since:
+            return None
+        return LivePointer(since, self.version, joined(past))
+
+
+def joined(spans: Iterable[Span]) -> tuple[Span, ...]:
+    """At most 16 spans, ascending and apart, that hold all of these: neighbours are made one,
+    and so are those with the least between them.
+    """
+    apart: list[Span] = []
+    for span in sorted(spans):
+        if apart and span.start <= apart[-1].end:
+            apart[-1] = Span(apart[-1].start, max(apart[-1].end, span.end))
+        else:
+            apart.append(span)
+    widest = sorted(range(1, len(apart)), key=lambda at: apart[at - 1].end - apart[at].start)
+    bounds = [0, *sorted(widest[: SPANS_MAX - 1]), len(apart)]
+    return tuple(
+        Span(apart[first].start, apart[end - 1].end) for first, end in pairwise(bounds) if end
+    )

@@ -94,7 +94,7 @@ class Undertaker:
         problems = []
         pointer = self._catalog.live()
         for window in windows:
-            if pointer and window.start < pointer.since:
+            if pointer and not pointer.covers(window.start):
                 problems.append(
                     f"window {window.id}: passed by the live pointer (tallyroll doctor)"
                 )

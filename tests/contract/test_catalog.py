@@ -10,10 +10,11 @@ from moto import mock_aws
 from tallyroll.dynamodb_catalog import DynamoCatalog
 from tallyroll.errors import StateConflict
 from tallyroll.limits import HOT_NOTES_MAX, TS_MS_MAX
+from tallyroll.live import cover, list_live
 from tallyroll.resources import declare, table_request
 from tallyroll.settings import Settings
 from tallyroll.states import Calendar, LivePointer, Status, Window
-from tallyroll.windows import Grid, window_id
+from tallyroll.windows import Grid, Span, window_id
 from tests.contract.engines import HOUR, START, Engine
 from tests.contract.faults import Faults
 
@@ -62,7 +63,7 @@ def test_the_calendar_is_extended_only_as_it_was_read(engine: Engine) -> None:
     assert engine.catalog.window(late.id) is None
     assert engine.catalog.create(late, second)
     assert not engine.catalog.create(late, second)
-    engine.catalog.move_live(after, START + HOUR)
+    engine.catalog.move_live(after, replace(after, since=START + HOUR))
     live = engine.catalog.live()
     assert live
     assert live.since == START, "who read it before the extension moves it no more"
@@ -190,22 +191,27 @@ def test_no_windows_are_listed_before_the_first(engine: Engine) -> None:
     assert engine.catalog.windows(0, TS_MS_MAX) == []
 
 
-def test_creating_moves_the_live_pointer_back_and_always_bumps_it(engine: Engine) -> None:
+def test_the_live_pointer_covers_what_is_created_and_is_always_bumped(engine: Engine) -> None:
     assert engine.catalog.live() is None
-    engine.catalog.create(_window(engine))
-    first = engine.catalog.live()
-    assert first
-    assert first.since == START
+    first = _window(engine)
+    engine.catalog.create(first)
+    assert engine.catalog.live() == LivePointer(START, 1, (), first.id)
 
-    engine.catalog.create(_window(engine, START + HOUR))
-    second = engine.catalog.live()
-    assert second == LivePointer(START, first.version + 1)
+    later = _window(engine, START + HOUR)
+    engine.catalog.create(later)
+    assert engine.catalog.live() == LivePointer(START, 2, (), later.id)
 
-    engine.catalog.create(_window(engine, START - HOUR))
-    assert engine.catalog.live() == LivePointer(START - HOUR, first.version + 2)
+    long_ago = _window(engine, START - 9 * HOUR)
+    engine.catalog.create(long_ago)
+    spans = (Span(long_ago.start, long_ago.end),)
+    assert engine.catalog.live() == LivePointer(START, 3, spans, long_ago.id)
+    assert not engine.catalog.create(long_ago)
+    assert engine.catalog.live() == LivePointer(START, 3, spans, long_ago.id)
 
-    engine.catalog.create(_window(engine, START - HOUR))  # is there already
-    assert engine.catalog.live() == LivePointer(START - HOUR, first.version + 2)
+    before = _window(engine, START - 10 * HOUR)
+    engine.catalog.create(before)
+    spans = (Span(before.start, long_ago.end),)
+    assert engine.catalog.live() == LivePointer(START, 4, spans, before.id)
 
 
 def test_the_live_pointer_moves_only_from_where_it_was_read(engine: Engine) -> None:
@@ -214,13 +220,37 @@ def test_the_live_pointer_moves_only_from_where_it_was_read(engine: Engine) -> N
     assert read
     engine.catalog.create(_window(engine, START + HOUR))
 
-    engine.catalog.move_live(read, START + 2 * HOUR)
+    engine.catalog.move_live(read, replace(read, since=START + 2 * HOUR))
     stands = engine.catalog.live()
     assert stands
     assert stands.since == START
 
-    engine.catalog.move_live(stands, START + HOUR)
-    assert engine.catalog.live() == LivePointer(START + HOUR, stands.version + 1)
+    spans = (Span(START - 3 * HOUR, START - 2 * HOUR), Span(START - HOUR, START))
+    moved = LivePointer(START + HOUR, stands.version, spans)
+    engine.catalog.move_live(stands, moved)
+    assert engine.catalog.live() == replace(moved, version=stands.version + 1)
+
+
+def test_windows_of_the_past_are_listed_without_those_between(engine: Engine) -> None:
+    windows = [_window(engine, START + hours * HOUR) for hours in (0, -50, -3, -2, 1)]
+    for window in windows:
+        engine.catalog.create(window)
+    first, long_ago, past, later, last = windows
+    pointer = engine.catalog.live()
+    assert pointer
+
+    def listed(since: int, until: int) -> list[Window]:
+        return list_live(engine.catalog, pointer, since, until)
+
+    assert listed(0, TS_MS_MAX) == [long_ago, past, later, first, last]
+    assert listed(past.start + 1, last.start) == [later, first]
+    passed = LivePointer(last.start, pointer.version, pointer.opened[:1])
+    assert list_live(engine.catalog, passed, 0, TS_MS_MAX) == [long_ago, last]
+    assert list_live(engine.catalog, None, 0, TS_MS_MAX) == []
+
+    engine.catalog.move_live(pointer, passed)
+    cover(engine.catalog, windows)
+    assert list_live(engine.catalog, engine.catalog.live(), 0, TS_MS_MAX) == listed(0, TS_MS_MAX)
 
 
 def test_straggler_notes_keep_the_newest(engine: Engine) -> None:

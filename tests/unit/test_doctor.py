@@ -7,10 +7,11 @@ import pytest
 from tallyroll.diagnosis import Level
 from tallyroll.doctor import EXAMINATIONS
 from tallyroll.errors import Refused, StoreError
+from tallyroll.history import open_past
 from tallyroll.memory import MemoryCatalog
 from tallyroll.ports import Backlog
 from tallyroll.states import LivePointer, Status, Window
-from tallyroll.windows import window_start
+from tallyroll.windows import window_id, window_start
 from tests.unit.doctoring import bad, examined, first, grown, only, states
 from tests.unit.pipeline import HOUR, MINUTE, NOW, Pipeline, hour
 
@@ -160,16 +161,16 @@ def test_a_live_pointer_that_has_passed_a_window(pipeline: Pipeline) -> None:
     pipeline.catalog._live = LivePointer(window_start(sealed) + HOUR, 99)
     sign = only(pipeline, "live-pointer")
     assert sign.window == sealed
-    assert "tallyroll windows open --since" in sign.remedy
+    until = window_start(sealed) + HOUR
+    assert f"tallyroll windows open --since {sealed} --until {window_id(until)}" in sign.remedy
 
     calendar = pipeline.catalog.calendar()
     assert calendar
-    before = calendar.grid.at(calendar.genesis - 1)
-    assert f"--since {before.id} " in sign.remedy
-    pipeline.catalog.create(
-        Window(before.id, f"tallyroll-{before.id}", before.start, before.end, accept_from=NOW)
-    )
+    span = (window_start(sealed), until)
+    past = open_past(pipeline.catalog, calendar, "tallyroll", *span, NOW, MINUTE)
+    assert [window.id for window in past.existed] == [sealed]
     assert "live-pointer" not in bad(pipeline)
+    assert Status.SEALED in {pipeline.state(window.id).status for window in past.existed}
 
 
 def test_without_a_live_pointer(pipeline: Pipeline) -> None:

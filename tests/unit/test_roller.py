@@ -326,7 +326,7 @@ def test_a_past_window_opened_on_purpose_is_taken_care_of() -> None:
     )
     assert pipeline.catalog.create(past)
     assert run(pipeline).steps == {Step.MAKE_TABLE: 1, Step.OPEN: 1}
-    assert (pipeline.spec(day_before).accept_from, _live(pipeline)) == (NOW, start)
+    assert (pipeline.spec(day_before).accept_from, _live(pipeline)) == (NOW, START - 2 * HOUR)
     assert pipeline.write({"id": "e1", "key": "k", "ts": start}).events == 1
 
 
