@@ -170,8 +170,11 @@ class DynamoRestore:
     def _await_active(self, table: str) -> None:
         until = self._effects.now() + ACTIVE_WITHIN_MS
         while self._effects.now() < until:
-            facts = self._caller.read("DescribeTable", TableName=table)["Table"]
-            if facts["TableStatus"] == "ACTIVE":
+            try:
+                facts = self._caller.read("DescribeTable", TableName=table)["Table"]
+            except Missing:  # eventually consistent: it may not know of the table yet
+                facts = {}
+            if facts.get("TableStatus") == "ACTIVE":
                 return
             self._effects.sleep(ACTIVE_POLL_MS)
         raise Unknown(f"table {table} is not active yet: delete it and try again later")

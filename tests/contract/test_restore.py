@@ -22,7 +22,7 @@ from tallyroll.records import increments_of
 from tallyroll.settings import Settings
 from tallyroll.wiring import adapters
 from tests.contract.engines import SteadyEffects
-from tests.contract.faults import Faults
+from tests.contract.faults import Faults, error_reply
 from tests.unit.archives import Archived, archived
 from tests.unit.pipeline import record_with, spec_of
 
@@ -222,6 +222,15 @@ def test_a_table_that_does_not_become_active(faults: Faults) -> None:
     faults.put(None, None, *[creating] * 10)
     with pytest.raises(Unknown, match="not active yet"):
         maker.begin("restored", PREFIX)
+
+
+def test_a_table_that_is_not_seen_yet_is_waited_for(faults: Faults) -> None:
+    maker = DynamoRestore(faults.caller, faults.effects)
+    unseen = error_reply("ResourceNotFoundException")
+    faults.put(None, None, unseen, unseen)
+    assert not maker.begin("restored", PREFIX)
+    assert [operation for operation, _ in faults.seen][-4:] == ["DescribeTable"] * 3 + ["PutItem"]
+    assert stored_count("restored") == 1
 
 
 # --- by ImportTable
