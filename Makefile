@@ -13,10 +13,10 @@ LOCK := $(PY) -m uv --quiet pip compile --universal --python-version 3.11 --gene
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo local test bench costs simulate check synth deploy lock clean engine
+.PHONY: help demo local test bench costs coldstart simulate check synth deploy lock clean engine
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/local.stamp engine ## Count on this machine, on an embedded AWS (INPUT=file, ARGS="...")
 	@$(PY) -m local.demo $(if $(INPUT),--input "$(INPUT)") $(ARGS)
@@ -44,6 +44,9 @@ bench: $(VENV)/local.stamp engine ## Measure: spread of ids, writing, archiving,
 
 costs: $(VENV)/dev.stamp ## Reckon what a million events cost on AWS, and an idle month
 	@$(PY) -m benchmarks.costs
+
+coldstart: $(VENV)/dev.stamp ## Measure the functions' cold starts, part by part (ROUNDS=n)
+	@$(PY) -m benchmarks.cold_start $(ROUNDS)
 
 simulate: $(VENV)/dev.stamp ## Simulate faults (SEEDS=10000 FROM=0; SEED=7 replays; BUGS=all plants bugs)
 	@$(PY) -m tests.simulation.run --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) \

@@ -1,7 +1,6 @@
 """Runs a deployed function as Lambda does: AWS's runtime client, its zip, its environment.
 
-The interpreter is the one that runs the tests, which is the one that the asset was built with, cut
-off from everything else: of the installed packages it sees those that Lambda's runtime brings.
+The interpreter is the one that runs the tests, which is the one that the asset was built with.
 """
 
 from __future__ import annotations
@@ -14,46 +13,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from importlib.metadata import distribution
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from local.guard import GuardedProcess, spawn_guarded
+from local.lambda_runtime import reserved, start_command
+from local.runtime_api import RuntimeApi
 from tests.e2e.cdk_command import written_to
-from tests.e2e.runtime_api import RuntimeApi
 
-# boto3 with its needs, and the runtime client with its own.
-_BROUGHT_BY_LAMBDA = (
-    "boto3",
-    "botocore",
-    "jmespath",
-    "python-dateutil",
-    "s3transfer",
-    "six",
-    "urllib3",
-    "awslambdaric",
-    "simplejson",
-    "snapshot-restore-py",
-)
-_START = """
-import sys
-sys.path[:0] = sys.argv[1:3]
-from awslambdaric.__main__ import main
-main(["awslambdaric", sys.argv[3]])
-"""
 _INIT_TIMEOUT_S = 60.0  # on a busy machine; Lambda gives 10 s
 _POLL_S = 0.1
-
-
-def lay_out_runtime(target: Path) -> None:
-    """Put what Lambda's runtime brings into a directory, as links to the installed packages."""
-    target.mkdir()
-    for name in _BROUGHT_BY_LAMBDA:
-        package = distribution(name)
-        tops = {file.parts[0] for file in package.files or ()}
-        for top in sorted(tops - {"..", "__pycache__"}):
-            (target / top).symlink_to(str(package.locate_file(top)))
 
 
 class DeployedFunction:
@@ -89,36 +59,24 @@ class DeployedFunction:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The deployed variables, those that Lambda sets, and those that lead to the emulators.
-
-        Source: AWS Lambda Developer Guide, "Defined runtime environment variables".
-        """
+        """The deployed variables, those that Lambda sets, and those that lead to the emulators."""
         deployed: dict[str, str] = self._configuration["Environment"]["Variables"]
         return {**deployed, **self.reserved, **self._added}
 
     @property
     def reserved(self) -> dict[str, str]:
         """What Lambda sets, and no deployment may."""
-        minor = f"python3.{sys.version_info.minor}"
-        assert self._configuration["Runtime"] == minor
+        configuration = self._configuration
+        assert configuration["Runtime"] == f"python3.{sys.version_info.minor}"
         return {
-            "_HANDLER": self._configuration["Handler"],
-            "AWS_ACCESS_KEY_ID": "testing",
-            "AWS_DEFAULT_REGION": "us-east-1",
-            "AWS_EXECUTION_ENV": f"AWS_Lambda_{minor}",
-            "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(self._configuration["MemorySize"]),
-            "AWS_LAMBDA_FUNCTION_NAME": self.name,
-            "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
-            "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
-            "AWS_LAMBDA_LOG_GROUP_NAME": f"/aws/lambda/{self.name}",
-            "AWS_LAMBDA_LOG_STREAM_NAME": "2026/11/20/[$LATEST]e2e",
-            "AWS_LAMBDA_RUNTIME_API": self._api.address,
-            "AWS_REGION": "us-east-1",
-            "AWS_SECRET_ACCESS_KEY": "testing",
-            "LAMBDA_RUNTIME_DIR": str(self._runtime),
-            "LAMBDA_TASK_ROOT": str(self._task),
-            "LANG": "en_US.UTF-8",
-            "TZ": ":UTC",
+            **reserved(
+                self.name,
+                configuration["Handler"],
+                configuration["MemorySize"],
+                api=self._api.address,
+                task=self._task,
+                runtime=self._runtime,
+            )
         }
 
     def invoke(self, event: Any) -> Any:
@@ -158,10 +116,9 @@ class DeployedFunction:
         self._output.close()
 
     def _start(self) -> None:
-        arguments = [str(self._task), str(self._runtime), self._configuration["Handler"]]
         began = time.monotonic()
         self._process = spawn_guarded(
-            [sys.executable, "-I", "-S", "-c", _START, *arguments],
+            start_command(self._configuration["Handler"], self._task, self._runtime),
             cwd=self._task,
             env=self.environment,
             stdout=self._output,

@@ -27,11 +27,11 @@ from typing import Any
 
 import pytest
 
+from local.runtime_api import FunctionFailed
 from tallyroll.errors import Reason
 from tests.e2e.conftest import NAME
 from tests.e2e.lambda_runtime import DeployedFunction
 from tests.e2e.pipeline import DeployedPipeline
-from tests.e2e.runtime_api import FunctionFailed
 from tests.e2e.triggers import Batch
 
 pytestmark = [pytest.mark.e2e, pytest.mark.engine, pytest.mark.slow]
