@@ -37,7 +37,7 @@ def add_report(metrics: Metrics, report: Report, elapsed_ms: float) -> None:
         "AwaitingWindow": report.waiting,
         "UndatedEvents": report.undated,
         "Conflicts": report.contended,
-        "Throttles": report.throttled,
+        "Throttles": report.throttled.total(),
         "UnknownOutcomes": report.unknown,
         "WriteUnitsSingle": report.cost.units_single,
         "WriteUnitsPacked": report.cost.units_packed,
@@ -49,6 +49,8 @@ def add_report(metrics: Metrics, report: Report, elapsed_ms: float) -> None:
         metrics.add_metric(name, MetricUnit.Count, value)
     for reason, number in report.rejected.items():
         metrics.add_metric(f"Rejected-{reason}", MetricUnit.Count, number)
+    for limit, number in report.throttled.items():
+        metrics.add_metric(f"Throttles-{limit}", MetricUnit.Count, number)
     metrics.add_metric("BatchLatency", MetricUnit.Milliseconds, elapsed_ms)
 
 

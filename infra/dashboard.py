@@ -14,6 +14,8 @@ from infra.functions import PipelineFunction
 from infra.ingest import Queues
 from infra.metrics import DOLLARS_PER_MILLION_WRITE_UNITS, MINUTE, PipelineMetrics, computed
 from infra.options import Options
+from tallyroll.errors import Reason
+from tallyroll.ports import Limit
 from tallyroll.states import Status
 
 if TYPE_CHECKING:
@@ -64,7 +66,7 @@ def _exact(metrics: PipelineMetrics, queues: Queues) -> Widgets:
     )
     return [
         _graph("Archives and totals that disagree", mismatches),
-        _graph("What was not counted", [*metrics.writer("Rejected"), dead]),
+        _graph("What was not counted", [*metrics.by("Rejected", Reason), dead]),
         _graph("What was absorbed", metrics.writer("Duplicates", "UnknownOutcomes")),
     ]
 
@@ -108,7 +110,7 @@ def _hot(metrics: PipelineMetrics) -> Widgets:
         "100 * (throttles + conflicts) / (single + packed)", refused, "% of requests refused"
     )
     return [
-        _graph("Throttled", metrics.writer("Throttles")),
+        _graph("Throttled, by limit", metrics.by("Throttles", Limit)),
         _graph("In conflict", metrics.writer("Conflicts")),
         _graph("Share of requests that were refused", [share]),
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -41,6 +41,10 @@ class PipelineMetrics:
     def writer(self, *names: str) -> list[cloudwatch.IMetric]:
         """Sums by the minute of what the writer publishes."""
         return [self.of("writer", name) for name in names]
+
+    def by(self, name: str, kinds: Iterable[str]) -> list[cloudwatch.IMetric]:
+        """What the writer publishes one by one for each kind: sums by the minute."""
+        return [self.of("writer", f"{name}-{kind}", label=kind) for kind in kinds]
 
     def windows(self, *states: str) -> list[cloudwatch.IMetric]:
         """How many windows are in these states."""

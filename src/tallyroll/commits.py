@@ -6,6 +6,7 @@ words.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -16,7 +17,7 @@ from tallyroll.cost import Cost, commit_cost
 from tallyroll.errors import Reason
 from tallyroll.items import weighed
 from tallyroll.limits import TRANSACTION_ACTIONS_MAX, TRANSACTION_BYTES_PLANNED
-from tallyroll.ports import Answer, Effects, Element, Outcome, Store, Verdict
+from tallyroll.ports import Answer, Effects, Element, Limit, Outcome, Store, Verdict
 from tallyroll.records import Increment, Record, increments_of
 from tallyroll.specs import Spec
 from tallyroll.suffixes import Chance
@@ -221,13 +222,13 @@ def _again(commits: Sequence[Commit], deadline: int, why: str) -> Step:
 @dataclass(slots=True)
 class Run:
     """What a run of commits came to; `fates` by (window, key, record id), `throttled_keys` as
-    (window, key).
+    (window, key), `throttled` the requests by what each was too much for.
     """
 
     fates: dict[tuple[str, str, str], Fate] = field(default_factory=dict)
     cost: Cost = field(default_factory=Cost)
     contended: int = 0
-    throttled: int = 0
+    throttled: Counter[Limit] = field(default_factory=Counter)
     unknown: int = 0
     throttled_keys: dict[tuple[str, str], None] = field(default_factory=dict)
 
@@ -244,7 +245,7 @@ def run(
         whole.fates.update(part.fates)
         whole.cost += part.cost
         whole.contended += part.contended
-        whole.throttled += part.throttled
+        whole.throttled.update(part.throttled)
         whole.unknown += part.unknown
         whole.throttled_keys.update(part.throttled_keys)
     return whole
@@ -272,9 +273,12 @@ def _lineage(store: Store, commit: Commit, effects: Effects, deadline: int) -> R
 
 def _measure(done: Run, commit: Commit, outcome: Outcome) -> None:
     done.cost += commit_cost(commit.records, commit.increments)
-    seen = {element.answer for element in (*outcome.records, *outcome.increments)}
-    done.contended += Answer.CONTENDED in seen
-    done.throttled += outcome.verdict is Verdict.THROTTLED or Answer.THROTTLED in seen
+    elements = (*outcome.records, *outcome.increments)
+    done.contended += any(element.answer is Answer.CONTENDED for element in elements)
+    limits = [element.limit for element in elements if element.answer is Answer.THROTTLED]
+    if outcome.limit or outcome.verdict is Verdict.THROTTLED:
+        limits = [outcome.limit or Limit.OTHER]
+    done.throttled.update(limits[:1])
     done.unknown += outcome.verdict is Verdict.UNKNOWN
     for key in _throttled_keys(commit, outcome):
         done.throttled_keys[commit.spec.window, key] = None

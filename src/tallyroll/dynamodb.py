@@ -10,7 +10,7 @@ from tallyroll.aws import Caller, attempts, response_of
 from tallyroll.errors import Refused, StoreError, Throttled, Unknown
 from tallyroll.items import Key
 from tallyroll.limits import BATCH_GET_KEYS_MAX
-from tallyroll.ports import Effects, Item
+from tallyroll.ports import Effects, Item, Limit
 
 CANCELLED = "TransactionCanceledException"
 CONDITION_FAILED = "ConditionalCheckFailedException"
@@ -19,6 +19,15 @@ REASON_NONE = "None"
 REASON_CONDITION = "ConditionalCheckFailed"
 REASON_CONFLICT = "TransactionConflict"
 REASONS_INVALID = frozenset({"ValidationError", "ItemCollectionSizeLimitExceeded"})
+# By a part of what DynamoDB calls them; a cancelled transaction tells but two apart, of tables on
+# demand and provisioned. Sources: DynamoDB API Reference, ThrottlingReason and TransactWriteItems.
+_LIMITS = {
+    "KeyRangeThroughputExceeded": Limit.KEY_RANGE,
+    "MaxOnDemandThroughputExceeded": Limit.ON_DEMAND_MAX,
+    "ProvisionedThroughputExceeded": Limit.PROVISIONED,
+    "AccountLimitExceeded": Limit.ACCOUNT,
+    "ThrottlingError": Limit.TABLE,
+}
 BATCH_TRIES = 8
 TRANSACTION_TRIES = 10
 TRIPS_AT_ONCE = 16
@@ -110,6 +119,20 @@ def cancellation_reasons(error: StoreError) -> list[Mapping[str, Any]]:
     Empty if it was not cancelled.
     """
     return list(response_of(error).get("CancellationReasons") or ())
+
+
+def limit_of(error: StoreError) -> Limit:
+    """What a throttled request was too much for."""
+    response = response_of(error)
+    # DynamoDB's model spells it both ways, by the exception.
+    reasons = response.get("ThrottlingReasons") or response.get("throttlingReasons") or ()
+    said = [reason.get("reason", "") for reason in reasons]
+    return limit_named(said[0] if said else error.code or "")
+
+
+def limit_named(reason: str) -> Limit:
+    """The limit in a throttling reason, an error's code or that of a cancellation."""
+    return next((limit for name, limit in _LIMITS.items() if name in reason), Limit.OTHER)
 
 
 def passing(error: Refused) -> bool:

@@ -18,6 +18,8 @@ from tallyroll.dynamodb import (
     Action,
     batch_get,
     cancellation_reasons,
+    limit_named,
+    limit_of,
     query,
     transact,
 )
@@ -262,7 +264,7 @@ def _outcome(error: StoreError, records: int, increments: int) -> Outcome:
     elif isinstance(error, Missing):
         verdict = Verdict.GATE_MISSING
     elif isinstance(error, Throttled):
-        verdict = Verdict.THROTTLED
+        return Outcome(Verdict.THROTTLED, detail=str(error), limit=limit_of(error))
     else:
         # Also for refusals that are no record's fault (expired credentials, denied access): such
         # messages are to be handed back, not rejected.
@@ -279,7 +281,8 @@ def _cancelled(error: StoreError, records: int, increments: int) -> Outcome:
         verdict = Verdict.GATE_SHUT if gate.get("Item") else Verdict.GATE_MISSING
         return Outcome(verdict, detail=str(error))
     answers = tuple(elements[:records]), tuple(elements[records:])
-    return Outcome(Verdict.CANCELLED, *answers, detail=str(error))
+    limit = _element(gate).limit if _element(gate).answer is Answer.THROTTLED else None
+    return Outcome(Verdict.CANCELLED, *answers, detail=str(error), limit=limit)
 
 
 def _all_contended(records: int, increments: int, detail: str) -> Outcome:
@@ -300,7 +303,8 @@ def _element(reason: Mapping[str, Any]) -> Element:
         return Element(Answer.CONTENDED, detail=detail)
     if code in REASONS_INVALID:
         return Element(Answer.INVALID, detail=detail)
-    return Element(Answer.THROTTLED, detail=detail)  # throttled, or a reason that may pass too
+    # Throttled, or a reason that may pass too.
+    return Element(Answer.THROTTLED, detail=detail, limit=limit_named(code))
 
 
 def _stripe(item: Item) -> Tally:

@@ -58,13 +58,27 @@ class Answer(StrEnum):
     INVALID = "invalid"
 
 
+class Limit(StrEnum):
+    """What a throttled write was too much for, as far as the store said."""
+
+    KEY_RANGE = "key-range"  # one partition: a hot shard
+    TABLE = "table"  # what the table takes by now; on demand it grows
+    PROVISIONED = "provisioned"  # the capacity that a table was given
+    ON_DEMAND_MAX = "on-demand-max"  # the most that a table on demand was allowed
+    ACCOUNT = "account"  # the account's quota
+    OTHER = "other"
+
+
 @dataclass(frozen=True, slots=True)
 class Element:
-    """The answer for one element; `digest` is that of the stored record if it is a duplicate."""
+    """The answer for one element; `digest` is that of the stored record if it is a duplicate,
+    `limit` what it was too much for if it was throttled.
+    """
 
     answer: Answer
     digest: bytes | None = None
     detail: str = ""
+    limit: Limit = Limit.OTHER
 
 
 class Verdict(StrEnum):
@@ -82,13 +96,14 @@ class Verdict(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """A commit's verdict; if it is CANCELLED, `records` and `increments` answer one by one, in
-    request order.
+    request order. `limit` is what it was too much for as a whole, or for its gate.
     """
 
     verdict: Verdict
     records: tuple[Element, ...] = ()
     increments: tuple[Element, ...] = ()
     detail: str = ""
+    limit: Limit | None = None
 
 
 @dataclass(frozen=True, slots=True)

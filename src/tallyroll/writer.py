@@ -20,7 +20,7 @@ from tallyroll.errors import Missing, Reason, StoreError
 from tallyroll.hot_keys import Scout
 from tallyroll.ledger import Identity
 from tallyroll.placing import Case, Placer
-from tallyroll.ports import Catalog, Effects, Queue, Rejection, Store
+from tallyroll.ports import Catalog, Effects, Limit, Queue, Rejection, Store
 from tallyroll.records import Message, Record
 from tallyroll.settings import Settings
 from tallyroll.specs import Spec
@@ -49,7 +49,7 @@ class Report:
     waiting: int = 0
     undated: int = 0
     contended: int = 0
-    throttled: int = 0
+    throttled: Counter[Limit] = field(default_factory=Counter)
     unknown: int = 0
     cost: Cost = field(default_factory=Cost)
 
@@ -136,7 +136,7 @@ class Writer:
             case.fate = fate if case is keeper else _follower_fate(case, keeper, fate)
         report.cost += done.cost
         report.contended += done.contended
-        report.throttled += done.throttled
+        report.throttled.update(done.throttled)
         report.unknown += done.unknown
         counted = [
             case for case in keepers.values() if case.fate and case.fate.kind is Kind.COUNTED

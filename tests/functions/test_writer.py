@@ -6,7 +6,7 @@ import pytest
 
 from functions.writer import handler as writer
 from tallyroll import wiring
-from tallyroll.ports import Outcome, Verdict
+from tallyroll.ports import Limit, Outcome, Verdict
 from tallyroll.settings import Settings
 from tallyroll.writer import Writer
 from tests.functions.invocation import Invocations, load
@@ -81,6 +81,14 @@ def test_the_metrics_have_units_and_no_unbounded_dimension(functions: Invocation
         "Rejected": 1,
         "Rejected-not-json": 1,
     }
+
+
+def test_throttles_are_told_by_what_they_were_too_much_for(functions: Invocations) -> None:
+    limits = (Limit.KEY_RANGE, Limit.KEY_RANGE, Limit.ACCOUNT)
+    functions.pipeline.store.script = [Outcome(Verdict.THROTTLED, limit=one) for one in limits]
+    functions.write(load("writer-own-id.json"))
+    throttles = {name: n for name, n in functions.values().items() if name.startswith("Throttles")}
+    assert throttles == {"Throttles": 3, "Throttles-key-range": 2, "Throttles-account": 1}
 
 
 def test_the_metrics_of_pipelines_side_by_side_are_told_apart(

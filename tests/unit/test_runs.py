@@ -6,7 +6,7 @@ import pytest
 
 from tallyroll.commits import Kind, Run, plan, run
 from tallyroll.cost import commit_cost
-from tallyroll.ports import Answer, Element, Outcome, Verdict
+from tallyroll.ports import Answer, Element, Limit, Outcome, Verdict
 from tallyroll.records import Record, increments_of
 from tests.unit.pipeline import NOW, SECOND, WINDOW, Pipeline, opened, record_with
 
@@ -57,8 +57,24 @@ def test_trouble_is_waited_out_and_measured(outcome: Outcome, seen: tuple[int, i
     pipeline.store.script = [outcome]
     done = carried_out(pipeline, record_with("a"))
     assert kinds(done) == {"a": Kind.COUNTED}
-    assert (done.contended, done.throttled, done.unknown) == seen
+    assert (done.contended, done.throttled.total(), done.unknown) == seen
     assert len(pipeline.effects.slept) == 1
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Outcome(Verdict.THROTTLED, limit=Limit.KEY_RANGE),
+        Outcome(Verdict.CANCELLED, (Element(Answer.THROTTLED, limit=Limit.KEY_RANGE),), (FINE,)),
+        Outcome(Verdict.CANCELLED, (FINE,), (FINE,), limit=Limit.KEY_RANGE),  # of the gate
+    ],
+    ids=["the request", "a record", "the gate"],
+)
+def test_throttles_are_measured_by_what_they_were_too_much_for(outcome: Outcome) -> None:
+    pipeline = opened()
+    pipeline.store.script = [outcome, Outcome(Verdict.THROTTLED)]
+    done = carried_out(pipeline, record_with("a"))
+    assert done.throttled == {Limit.KEY_RANGE: 1, Limit.OTHER: 1}
 
 
 def test_every_attempt_costs() -> None:
