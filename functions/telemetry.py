@@ -63,19 +63,27 @@ def add_read(metrics: Metrics, elapsed_ms: float, *, failed: bool) -> None:
 
 
 def add_rolled(metrics: Metrics, rolled: Rolled) -> None:
-    """The metrics of one run of the roller or of cleanup.
-
-    Every state has a number, also zero: an alarm is to see that it emptied.
-    """
+    """The metrics of one run of the roller or of cleanup."""
     _name_pipeline(metrics)
     metrics.add_metric("Steps", MetricUnit.Count, rolled.steps.total())
     metrics.add_metric("Problems", MetricUnit.Count, len(rolled.problems))
     metrics.add_metric("ProofFailures", MetricUnit.Count, rolled.mismatches)
+    metrics.add_metric("StuckFor", MetricUnit.Seconds, rolled.stuck_ms / 1000)
+
+
+def add_windows(metrics: Metrics, rolled: Rolled) -> None:
+    """The metrics of the windows that the roller found.
+
+    Every state has a number, also zero: an alarm is to see that it emptied.
+    """
     metrics.add_metric("NextWindowMissing", MetricUnit.Count, rolled.next_missing)
     for status in Status:
         metrics.add_metric(f"Windows-{status}", MetricUnit.Count, rolled.states[status])
     tables = sum(rolled.states.values()) - rolled.states[Status.DROPPED]
     metrics.add_metric("WindowTables", MetricUnit.Count, tables)
+    metrics.add_metric("HotKeys", MetricUnit.Count, rolled.hot_keys)
+    if rolled.shards:
+        metrics.add_metric("ShardsMost", MetricUnit.Count, rolled.shards)
 
 
 def _name_pipeline(metrics: Metrics) -> None:

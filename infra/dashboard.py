@@ -48,7 +48,7 @@ def make_dashboard(
             [_heading("Is it exact?", "all of these are zero, or have a reason that is known")],
             _exact(metrics, queues),
             [_heading("Does it keep up?", "the oldest event is young, the states move on")],
-            _keeping_up(metrics, queues),
+            _keeping_up(options, metrics, queues),
             [_heading("What is hot?", "throttles ask for more shards, conflicts for more stripes")],
             _hot(metrics),
             [_heading("What does it cost?", "prices of us-east-1, on demand")],
@@ -71,7 +71,7 @@ def _exact(metrics: PipelineMetrics, queues: Queues) -> Widgets:
     ]
 
 
-def _keeping_up(metrics: PipelineMetrics, queues: Queues) -> Widgets:
+def _keeping_up(options: Options, metrics: PipelineMetrics, queues: Queues) -> Widgets:
     events = queues.events
     backlog: list[cloudwatch.IMetric] = [
         events.metric_approximate_number_of_messages_visible(
@@ -89,12 +89,19 @@ def _keeping_up(metrics: PipelineMetrics, queues: Queues) -> Widgets:
         metrics.of("writer", "BatchLatency", "p99", label="a batch, p99, ms"),
         metrics.of("aggregator", "ReadLatency", "p99", label="a read, p99, ms"),
     ]
+    stuck: list[cloudwatch.IMetric] = [
+        metrics.of("roller", "StuckFor", "Maximum", label="closing"),
+        metrics.of("cleanup", "StuckFor", "Maximum", label="past retention"),
+    ]
+    tables = {"tables": metrics.of("roller", "WindowTables", "Maximum")}
+    quota = computed(f"100 * tables / {options.table_quota}", tables, "%")
     return [
         _graph("Age of the oldest event", [age]),
         _graph("Backlog", backlog),
         _graph("Events", metrics.writer("EventsCounted", "HandedBack", "AwaitingWindow")),
         _graph("Windows by state", metrics.windows(*(status.value for status in Status))),
-        _graph("Window tables", [metrics.of("roller", "WindowTables", "Maximum")]),
+        _graph("Longest standstill of a window, s", stuck),
+        _graph("Tables used, % of the quota", [quota]),
         _graph("Latency", latency),
     ]
 
@@ -109,7 +116,12 @@ def _hot(metrics: PipelineMetrics) -> Widgets:
     share = computed(
         "100 * (throttles + conflicts) / (single + packed)", refused, "% of requests refused"
     )
+    shards: list[cloudwatch.IMetric] = [
+        metrics.of("roller", "HotKeys", "Maximum", label="keys with shards of their own"),
+        metrics.of("roller", "ShardsMost", "Maximum", label="most shards of a key"),
+    ]
     return [
+        _graph("Hot keys of the current window", shards),
         _graph("Throttled, by limit", metrics.by("Throttles", Limit)),
         _graph("In conflict", metrics.writer("Conflicts")),
         _graph("Share of requests that were refused", [share]),

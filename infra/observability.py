@@ -23,8 +23,8 @@ from tallyroll.resources import DEAD_LETTERS_RETENTION_SECONDS
 from tallyroll.settings import Settings
 
 BEHIND_SECONDS = 900  # over twice the visibility timeout of a writer that crashed
-SEAL_MINUTES = 30  # closing takes `settle_ms` and a few runs of the roller
-EXPORT_MINUTES = 120  # an attempt and its lease, four times over
+SEAL_MINUTES = 30  # a slice of a sealing takes less than a run of the roller
+EXPORT_MINUTES = 120  # a few attempts, each given up after its lease
 # Tables that an account may have in a Region unless its quota was raised. Source: DynamoDB
 # Developer Guide, "Quotas".
 TABLES_SHARE = 0.8
@@ -146,15 +146,12 @@ def _window_rules(metrics: PipelineMetrics, settings: Settings) -> Mapping[str, 
         }
         return computed("FILL(m0, 0) + FILL(m1, 0)", parts, name, FIVE_MINUTES)
 
-    def stuck(state: str, minutes: int, there: int = 0) -> _Rule:
-        """More in a state, all that time, than pass through it in that time and are `there` anyway.
-
-        The least number that was there in five minutes: windows that come and go do not count.
-        """
+    def stuck(function: str, minutes: int) -> _Rule:
+        """A window has not got on for that long, as two runs in a row found."""
         return _Rule(
-            metric=metrics.of("roller", f"Windows-{state}", "Minimum", period=FIVE_MINUTES),
-            above=there + minutes * 60 // settings.window_seconds,
-            times=minutes // 5,
+            metric=metrics.of(function, "StuckFor", "Maximum", period=FIVE_MINUTES),
+            above=minutes * 60,
+            times=2,
         )
 
     length_ms = settings.window_seconds * 1000
@@ -167,9 +164,14 @@ def _window_rules(metrics: PipelineMetrics, settings: Settings) -> Mapping[str, 
             times=5,
             silence_is_bad=True,
         ),
-        "close-stuck": stuck("open", SEAL_MINUTES, there=open_at_once),
-        "seal-stuck": stuck("closing", SEAL_MINUTES),
-        "export-stuck": stuck("exporting", EXPORT_MINUTES),
+        # The least number that was there in five minutes: windows that come and go do not count.
+        "close-stuck": _Rule(
+            metric=metrics.of("roller", "Windows-open", "Minimum", period=FIVE_MINUTES),
+            above=open_at_once + SEAL_MINUTES * 60 // settings.window_seconds,
+            times=SEAL_MINUTES // 5,
+        ),
+        "seal-stuck": stuck("roller", SEAL_MINUTES),
+        "export-stuck": stuck("cleanup", EXPORT_MINUTES),
         "cleanup-silent": _Rule(
             metric=computed(
                 "0 - runs",

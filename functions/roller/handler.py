@@ -8,7 +8,7 @@ from typing import Any
 
 from aws_lambda_powertools import Logger
 
-from functions.telemetry import add_rolled, metrics_of
+from functions.telemetry import add_rolled, add_windows, metrics_of
 from tallyroll import wiring
 from tallyroll.roller import Roller
 from tallyroll.settings import Settings
@@ -29,6 +29,7 @@ def handler(_event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Run roller once; answer what was done and what went wrong."""
     rolled = use_case().run(context.get_remaining_time_in_millis())
     add_rolled(metrics, rolled)
+    add_windows(metrics, rolled)
     for problem in rolled.problems:
         logger.error(problem)
     return {"steps": dict(rolled.steps), "problems": rolled.problems}

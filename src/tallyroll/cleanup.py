@@ -11,6 +11,7 @@ from tallyroll.archive import find_summary, prefix_of
 from tallyroll.archive_ports import ArchiveBucket, ExportStatus, PointInTime
 from tallyroll.errors import Missing, ProofMismatch, Refused, StateConflict, StoreError
 from tallyroll.exporting import export, segments_for
+from tallyroll.lateness import ARCHIVED, stuck_ms
 from tallyroll.lifecycle import ROLLER_STEPS, TRIED, Facts, Step
 from tallyroll.live import list_live
 from tallyroll.native_export import begin, time_to_export
@@ -56,6 +57,7 @@ class Cleanup:
         deadline = self._effects.now() + time_left_ms - DEADLINE_RESERVE_MS
         pointer = self._catalog.live()
         before = self._effects.now() if until is None else until
+        windows = []
         for window in list_live(self._catalog, pointer, 0, before):
             held = _Held(deadline + DEADLINE_RESERVE_MS)
             lived = carry_out(
@@ -69,6 +71,8 @@ class Cleanup:
                 rolled,
             )
             rolled.states[lived.status] += 1
+            windows.append(lived)
+        rolled.stuck_ms = stuck_ms(windows, ARCHIVED, self._effects.now(), self._settings)
         return rolled
 
     def _facts(self, held: _Held, window: Window) -> Facts:

@@ -5,7 +5,11 @@ The bounds are those of the alarms; see docs/operations.md.
 
 from __future__ import annotations
 
-from tallyroll.lifecycle import SHUT
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+
+from tallyroll.lifecycle import SHUT, TRIED
+from tallyroll.sealing import PROGRESSED
 from tallyroll.settings import Settings
 from tallyroll.states import Calendar, Status, Window
 from tallyroll.windows import Span, iso
@@ -18,6 +22,8 @@ COLD_LATE_MS = HOUR_MS  # past its retention, and cleanup runs every few minutes
 EXPORT_LATE_MS = 2 * HOUR_MS
 DROP_LATE_MS = HOUR_MS
 PAST_LATE_MS = 15 * MINUTE_MS  # opened on purpose, and not made
+ARCHIVED = frozenset({Status.SEALED, Status.EXPORTING, Status.PROVEN, Status.DROPPING})
+"""The states of windows that cleanup is to take on."""
 
 
 def roller_grace_ms(settings: Settings) -> int:
@@ -58,6 +64,34 @@ def _cold(window: Window, settings: Settings) -> int:
 def _first_attempt(window: Window) -> int:
     """When the first attempt began, as far as is known: later ones overwrite it."""
     return window.times.get(Status.EXPORTING, 0) if window.attempts <= 1 else 0
+
+
+def stuck_ms(
+    windows: Iterable[Window], states: AbstractSet[Status], now: int, settings: Settings
+) -> int:
+    """For how long that window of these states has not got on which has not for longest; 0 if none
+    is to. A window that is slow, and gets on, is not stuck.
+    """
+    found = (_got_on_at(window, settings) for window in windows if window.status in states)
+    return max(0, now - min((at for at in found if at is not None), default=now))
+
+
+def _got_on_at(window: Window, settings: Settings) -> int | None:
+    """When (ms) a window last came a step further, or should have; None while it does."""
+    times = window.times
+    match window.status:
+        case Status.CLOSING:
+            return max(times.get(each, 0) for each in (Status.CLOSING, SHUT, PROGRESSED))
+        case Status.SEALED:
+            return _cold(window, settings)
+        case Status.EXPORTING if window.attempts <= 1 and not window.problem:
+            return times.get(TRIED)
+        case Status.EXPORTING:
+            return _cold(window, settings)
+        case Status.PROVEN | Status.DROPPING:
+            return times.get(window.status)
+        case _:
+            return None
 
 
 def late(window: Window, now: int, settings: Settings) -> str | None:

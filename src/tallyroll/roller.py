@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from tallyroll.capacity import cold_capacity, hot_capacity
 from tallyroll.errors import StateConflict, StoreError
 from tallyroll.hot_keys import hot_shards
+from tallyroll.lateness import stuck_ms
 from tallyroll.lifecycle import (
     CHECKED,
     COOLED,
@@ -62,6 +64,7 @@ class Roller:
         self._effects = effects
         self._rolling = Rolling(catalog, totals, effects)
         self._empty_counts: dict[WindowId, int] = {}
+        self._current: Spec | None = None
 
     def run(self, time_left_ms: int, *, make: bool = True) -> Rolled:
         """Do what is due, creation first, within `time_left_ms`; create no windows unless `make`.
@@ -99,11 +102,22 @@ class Roller:
         self._roll_up(lived, deadline, rolled)
         current = calendar.grid.at(self._effects.now()).id
         rolled.states.update(window.status for window in lived)
-        rolled.stuck_since = min(map(_got_on_at, filter(_is_closing, lived)), default=None)
+        rolled.stuck_ms = stuck_ms(lived, {Status.CLOSING}, self._effects.now(), self._settings)
         rolled.next_missing = not any(
             window.id == current and window.status is Status.OPEN for window in lived
         )
+        self._tell_shards(current, rolled)
         return rolled
+
+    def _tell_shards(self, current: WindowId, rolled: Rolled) -> None:
+        """How many shards keys have now; what cannot be read is told by the next run."""
+        if self._current is None or self._current.window != current:
+            with suppress(StoreError):
+                self._current = self._catalog.specs([current]).get(current)
+        if self._current and self._current.window == current:
+            hot = self._current.hot
+            rolled.hot_keys = len(hot)
+            rolled.shards = max([self._current.shards, *hot.values()])
 
     def _founded(self, now: int) -> Calendar:
         """The calendar; the first run founds it, with the current window as genesis."""
@@ -310,15 +324,6 @@ class Roller:
 def _urgency(window: Window) -> tuple[bool, bool, int]:
     """Creation first, regular windows before those of the past, the oldest first."""
     return window.status is not Status.CREATING, window.accept_from is not None, window.start
-
-
-def _is_closing(window: Window) -> bool:
-    return window.status is Status.CLOSING
-
-
-def _got_on_at(window: Window) -> int:
-    """When (ms) a closing window last came a step further."""
-    return max(window.times.get(each, 0) for each in (Status.CLOSING, SHUT, PROGRESSED))
 
 
 def _accept_until(window: Window) -> int:

@@ -22,8 +22,9 @@ _log = logging.getLogger(__name__)
 class Rolled:
     """What a run did: its steps, the windows by state after it, and what went wrong, for people.
 
-    `stuck_since` is when (ms) that closing window last got on which has not for longest; None if
-    none is closing.
+    `stuck_ms` is for how long that of its windows has not got on which has not for longest. Of the
+    current window the roller tells, as far as they can be read, the `hot_keys` that have shards of
+    their own, and the most `shards` that a key has.
     """
 
     steps: Counter[str] = field(default_factory=Counter)
@@ -31,7 +32,9 @@ class Rolled:
     problems: list[str] = field(default_factory=list)
     mismatches: int = 0
     next_missing: bool = False
-    stuck_since: int | None = None
+    stuck_ms: int = 0
+    hot_keys: int = 0
+    shards: int = 0
 
 
 def carry_out(

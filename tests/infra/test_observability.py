@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 from aws_lambda_powertools import Metrics
 
-from functions.telemetry import NAMESPACE, add_read, add_report, add_rolled, metrics_of
+from functions.telemetry import (
+    NAMESPACE,
+    add_read,
+    add_report,
+    add_rolled,
+    add_windows,
+    metrics_of,
+)
 from infra.alarms import ALARMS
 from infra.bundle import ROOT
 from infra.options import Options
@@ -88,6 +95,8 @@ def published() -> Published:
     for name in ("roller", "cleanup"):
         metrics = metrics_of(name)
         add_rolled(metrics, Rolled())
+        if name == "roller":
+            add_windows(metrics, Rolled(shards=1))
         found |= emitted(metrics)
     return found
 
@@ -163,23 +172,28 @@ def test_silence_is_an_alarm_where_something_runs_by_the_clock(template: Templat
     assert set(missing.values()) == {"breaching", "notBreaching"}
 
 
-@pytest.mark.parametrize(
-    ("window_seconds", "open_", "closing"), [(3600, 3, 0), (60, 98, 30), (86_400, 2, 0)]
-)
-def test_windows_are_stuck_where_more_are_in_a_state_than_pass_through_it(
-    synthesize: Synthesize, template: Template, window_seconds: int, open_: int, closing: int
+@pytest.mark.parametrize(("window_seconds", "open_"), [(3600, 3), (60, 98), (86_400, 2)])
+def test_windows_do_not_close_where_more_are_open_than_should_be(
+    synthesize: Synthesize, template: Template, window_seconds: int, open_: int
 ) -> None:
-    """Half an hour's windows may be closing at once, and those that are open anyway beside them."""
+    """Those of half an hour may be drained at once, and those that are open anyway beside them."""
     made = template
     if window_seconds != 3600:
         made = synthesize(window_seconds=window_seconds, retention_seconds=3600)
-    found = alarms(made)
+    found = alarms(made)["close-stuck"]
 
-    assert found["close-stuck"]["Threshold"] == open_
-    assert found["seal-stuck"]["Threshold"] == closing
-    for id_ in ("close-stuck", "seal-stuck", "export-stuck"):
-        [metric] = found[id_]["Metrics"]
-        assert metric["MetricStat"]["Stat"] == "Minimum"
+    assert found["Threshold"] == open_
+    assert found["Metrics"][0]["MetricStat"]["Stat"] == "Minimum"
+
+
+def test_a_standstill_is_told_by_whom_it_stands_with(template: Template) -> None:
+    found = alarms(template)
+
+    for id_, function, seconds in (("seal", "roller", 1_800), ("export", "cleanup", 7_200)):
+        alarm = found[f"{id_}-stuck"]
+        [metric] = [one["MetricStat"]["Metric"] for one in alarm["Metrics"]]
+        assert (metric["MetricName"], alarm["Threshold"]) == ("StuckFor", seconds)
+        assert {"Name": "service", "Value": function} in metric["Dimensions"]
     assert found["window-tables"]["Threshold"] == 2_000
 
 
