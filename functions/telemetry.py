@@ -7,14 +7,18 @@ no bound, and each would be billed as a metric.
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from aws_lambda_powertools import Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 
 from tallyroll.settings import PREFIX, Settings
 from tallyroll.states import Status
-from tallyroll.steps import Rolled
-from tallyroll.writer import Report
+
+if TYPE_CHECKING:  # each function loads its own at a cold start, and no other's
+    from tallyroll.counting import Gathering
+    from tallyroll.steps import Rolled
+    from tallyroll.writer import Report
 
 NAMESPACE = "Tallyroll"
 
@@ -60,6 +64,12 @@ def add_read(metrics: Metrics, elapsed_ms: float, *, failed: bool) -> None:
     metrics.add_metric("Reads", MetricUnit.Count, 1)
     metrics.add_metric("ReadsFailed", MetricUnit.Count, failed)
     metrics.add_metric("ReadLatency", MetricUnit.Milliseconds, elapsed_ms)
+
+
+def add_gathering(metrics: Metrics, gathering: Gathering) -> None:
+    """The metrics of one gathering of a key's stripes."""
+    metrics.add_metric("GatherLatency", MetricUnit.Milliseconds, gathering.took_ms)
+    metrics.add_metric("GatherWidth", MetricUnit.Count, gathering.stripes)
 
 
 def add_rolled(metrics: Metrics, rolled: Rolled) -> None:

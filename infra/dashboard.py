@@ -88,6 +88,7 @@ def _keeping_up(options: Options, metrics: PipelineMetrics, queues: Queues) -> W
         metrics.of("writer", "BatchLatency", "p50", label="a batch, median, ms"),
         metrics.of("writer", "BatchLatency", "p99", label="a batch, p99, ms"),
         metrics.of("aggregator", "ReadLatency", "p99", label="a read, p99, ms"),
+        metrics.of("aggregator", "GatherLatency", "p99", label="of it, stripes gathered, p99, ms"),
     ]
     stuck: list[cloudwatch.IMetric] = [
         metrics.of("roller", "StuckFor", "Maximum", label="closing"),
@@ -119,6 +120,7 @@ def _hot(metrics: PipelineMetrics) -> Widgets:
     shards: list[cloudwatch.IMetric] = [
         metrics.of("roller", "HotKeys", "Maximum", label="keys with shards of their own"),
         metrics.of("roller", "ShardsMost", "Maximum", label="most shards of a key"),
+        metrics.of("aggregator", "GatherWidth", "Maximum", label="most stripes in a read"),
     ]
     return [
         _graph("Hot keys of the current window", shards),

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 
-from functions.telemetry import add_read, metrics_of
+from functions.telemetry import add_gathering, add_read, metrics_of
 from tallyroll import wiring
 from tallyroll.counting import Aggregator
 from tallyroll.queries import (
@@ -49,7 +49,10 @@ def use_case() -> Aggregator:
 @app.get("/v1/counters")
 def counters() -> Response[str]:
     """The count of one key over a range of windows."""
-    return _response(answer_counter(use_case(), _parameters(), _time_left_ms()))
+    answer = answer_counter(use_case(), _parameters(), _time_left_ms())
+    if gathering := use_case().gathering:
+        add_gathering(metrics, gathering)
+    return _response(answer)
 
 
 @app.get("/v1/event")

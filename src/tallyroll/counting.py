@@ -72,9 +72,19 @@ class Count:
         return not self.missing
 
 
+@dataclass(frozen=True, slots=True)
+class Gathering:
+    """How many stripes of a key's tallies, in all live windows, a count put together, and how long
+    (ms) that took.
+    """
+
+    stripes: int
+    took_ms: int
+
+
 class Aggregator:
     """Counts keys; one per process, for its small cache of hot reads. `lookups` reads what single
-    windows hold.
+    windows hold; `gathering` is that of the last count, None if it read no live window.
     """
 
     def __init__(
@@ -88,6 +98,7 @@ class Aggregator:
         self._effects = effects
         self._specs: dict[WindowId, Spec] = {}
         self._counts: dict[Asked, Count] = {}
+        self.gathering: Gathering | None = None
 
     def count(
         self,
@@ -105,6 +116,7 @@ class Aggregator:
         Strongly consistent; an answer may be as old as the cache keeps it unless `consistent`.
         Raises UsageError for a range off the bounds or backwards, naming the nearest bound.
         """
+        self.gathering = None
         now = self._effects.now()
         asked = (key, since, until, by_window)
         cached = self._counts.get(asked)
@@ -218,7 +230,11 @@ class Aggregator:
             window for window in windows if window.id in self._specs
         ]  # else it took in nothing yet
         jobs = [partial(self._tally_window, key, window, deadline) for window in begun]
+        began = self._effects.now()
         answers = self._effects.together(jobs, WINDOWS_AT_ONCE)
+        if begun:
+            stripes = sum(self._specs[window.id].stripes_of(key) for window in begun)
+            self.gathering = Gathering(stripes, self._effects.now() - began)
         counted = [answer for answer in answers if answer]
         missing = [window.id for window, answer in zip(begun, answers, strict=True) if not answer]
         return counted, missing

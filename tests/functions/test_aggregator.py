@@ -10,6 +10,7 @@ from functions.aggregator.handler import logger
 from tallyroll.counting import Aggregator
 from tallyroll.errors import Throttled
 from tests.functions.invocation import Invocations, load
+from tests.unit.pipeline import SMALL
 
 KEY = "video:aurora-over-tromso"
 
@@ -115,6 +116,14 @@ def test_reads_are_measured(functions: Invocations, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Aggregator, "count", fail)
     functions.ask(load("aggregator-count.json"))
     assert functions.values()["ReadsFailed"] == 1
+
+
+def test_gathering_is_measured(functions: Invocations) -> None:
+    """Three live windows, each with a key's eight stripes."""
+    functions.ask(load("aggregator-count.json"))
+    assert functions.values()["GatherWidth"] == 3 * SMALL.stripes_min
+    units = functions.units()
+    assert (units["GatherLatency"], units["GatherWidth"]) == ("Milliseconds", "Count")
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from aws_lambda_powertools import Metrics
 
 from functions.telemetry import (
     NAMESPACE,
+    add_gathering,
     add_read,
     add_report,
     add_rolled,
@@ -20,6 +21,7 @@ from functions.telemetry import (
 from infra.alarms import ALARMS
 from infra.bundle import ROOT
 from infra.options import Options
+from tallyroll.counting import Gathering
 from tallyroll.errors import Reason
 from tallyroll.ports import Limit
 from tallyroll.states import Status
@@ -91,6 +93,7 @@ def published() -> Published:
     add_report(writer, every, 1.0)
     found |= emitted(writer)
     add_read(aggregator, 1.0, failed=False)
+    add_gathering(aggregator, Gathering(8, 1))
     found |= emitted(aggregator)
     for name in ("roller", "cleanup"):
         metrics = metrics_of(name)

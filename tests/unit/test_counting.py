@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tallyroll.counting import Count
+from tallyroll.counting import Count, Gathering
 from tallyroll.errors import Missing, Throttled, UsageError
 from tallyroll.ports import Tally
 from tallyroll.specs import Spec
@@ -61,6 +61,17 @@ def test_sealed_and_live_windows_together() -> None:
     assert by_window(answer) == {"06": 1, "07": 2, "08": 3}
     assert [window.status for window in answer.windows] == ["sealed", "open", "open"]
     assert answer.as_of == NOW
+
+
+def test_what_was_gathered_is_told() -> None:
+    pipeline = counted()
+    aggregator = pipeline.aggregator()
+    aggregator.count("k", None, None, TIME_LEFT)
+    assert aggregator.gathering == Gathering(stripes=2 * SMALL.stripes_min, took_ms=0)
+    aggregator.count("k", None, None, TIME_LEFT)  # from the cache
+    assert aggregator.gathering is None
+    aggregator.count("k", START - 2 * HOUR, START - HOUR, TIME_LEFT)  # sealed: its totals
+    assert aggregator.gathering is None
 
 
 def test_a_range_takes_whole_windows() -> None:
