@@ -14,8 +14,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sqs as sqs
 
 from infra.storage import Storage
+from tallyroll.dead_letters import REJECTED_PREFIX
 from tallyroll.resources import TAG_PIPELINE, TAG_PROVEN
-from tallyroll.sqs import REJECTED_PREFIX
 
 
 def of_writer(
@@ -125,6 +125,28 @@ def of_cleanup(storage: Storage, pipeline: str) -> Sequence[iam.PolicyStatement]
         # Without a condition on the prefix: only to who may list does S3 say that an object is
         # missing, which the proof must know from an object that it may not read.
         _allow(storage.bucket.bucket_arn, "s3:ListBucket"),
+    ]
+
+
+def of_redriver(
+    storage: Storage, queue: sqs.IQueue, dead_letters: sqs.IQueue
+) -> Sequence[iam.PolicyStatement]:
+    """What `tallyroll dlq` needs: look at dead letters and their bodies, at windows, records and
+    claims, put claims, send letters again, and delete them.
+    """
+    return [
+        _tables(storage.window_tables_arn, "GetItem"),
+        _tables(storage.catalog.table_arn, "BatchGetItem", "GetItem", "PutItem", "Query"),
+        _allow(
+            dead_letters.queue_arn,
+            "sqs:ChangeMessageVisibility",
+            "sqs:DeleteMessage",
+            "sqs:GetQueueAttributes",
+            "sqs:GetQueueUrl",
+            "sqs:ReceiveMessage",
+        ),
+        _allow(queue.queue_arn, "sqs:GetQueueUrl", "sqs:SendMessage"),
+        _allow(rejected(storage), "s3:GetObject"),
     ]
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from constructs import Construct
 
+from infra import permissions
 from infra.asset import function_code
 from infra.functions import FunctionDefaults
 from infra.ingest import Ingest, Queues
@@ -133,6 +134,14 @@ class Tallyroll(Construct):
     def grant_send(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow `grantee` to send events."""
         return self.queue.grant_send_messages(grantee)
+
+    def grant_redrive(self, grantee: iam.IGrantable) -> None:
+        """Allow `grantee`, an operator, what `tallyroll dlq` does."""
+        queue = self.queue
+        for statement in permissions.of_redriver(self.storage, queue, self.dead_letter_queue):
+            grantee.grant_principal.add_to_principal_policy(statement)
+        if queue.encryption_master_key:
+            queue.encryption_master_key.grant_encrypt_decrypt(grantee)
 
     def grant_read(self, grantee: iam.IGrantable) -> None:
         """Allow `grantee` to ask the HTTP API. Raises OptionsError where it asks for tokens."""

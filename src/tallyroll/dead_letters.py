@@ -34,6 +34,7 @@ ATTRIBUTE_WINDOW = "tallyroll-window"
 ATTRIBUTE_TARGET = "tallyroll-target"
 ATTRIBUTE_BODY = "tallyroll-body"
 BODY_IN_BUCKET = "s3"
+REJECTED_PREFIX = "rejected"  # under which a body lies in the bucket
 UNDELIVERED = "undelivered"
 
 # Longer than a look at all of them takes; whoever is killed leaves them hidden no longer than that.

@@ -22,6 +22,7 @@ from tallyroll.dead_letters import (
     ATTRIBUTE_TARGET,
     ATTRIBUTE_WINDOW,
     BODY_IN_BUCKET,
+    REJECTED_PREFIX,
 )
 from tallyroll.errors import Refused, StoreError, Throttled
 from tallyroll.limits import QUEUE_BATCH_MAX, QUEUE_MESSAGE_BYTES_MAX
@@ -32,7 +33,6 @@ CALLS_AT_ONCE = 16
 SEND_TRIES = 6
 DETAIL_CHARACTERS_MAX = 500
 DATAPOINTS_MAX = 1_440  # of one GetMetricStatistics [CloudWatch API Reference]
-REJECTED_PREFIX = "rejected"
 
 # Anything but #x9 | #xA | #xD | #x20-#xD7FF | #xE000-#xFFFD | #x10000-#x10FFFF, all that a message
 # may hold. Source: Amazon SQS API Reference, SendMessage.

@@ -17,8 +17,10 @@ CORE = ROOT / "src" / "tallyroll"
 # In memory for tests, or for the command: no function imports them.
 ASIDE = ("memory", "cli")
 CALLER = "aws.Caller"
+REDRIVE = "redrive"  # the operator's, of the command line
 LEAVES = ("call", "read")
-PLAIN = ("__init__", "extend", "get")  # of dicts, lists and bases; on anything, as a rule
+# Of dicts, lists, texts and bases; on anything, as a rule.
+PLAIN = ("__init__", "count", "extend", "get")
 TRANSACTION_PARTS = ("ConditionCheck", "Delete", "Put", "Update")
 
 Body = ast.FunctionDef | ast.AsyncFunctionDef
@@ -60,7 +62,10 @@ class Program:
 
     def __init__(self, function: str) -> None:
         paths = {path.stem: path for path in CORE.glob("*.py") if not path.stem.startswith(ASIDE)}
-        paths["handler"] = ROOT / "functions" / function / "handler.py"
+        if function == REDRIVE:
+            paths |= {name: CORE / f"{name}.py" for name in ("cli_dead_letters", "cli_queues")}
+        else:
+            paths["handler"] = ROOT / "functions" / function / "handler.py"
         paths["telemetry"] = ROOT / "functions" / "telemetry.py"
         self.classes: dict[str, Class] = {}
         self.functions: dict[tuple[str, str], Body] = {}
@@ -87,14 +92,17 @@ class Program:
 
     def _wired(self, function: str) -> dict[str, str]:
         """The adapter that stands behind each port, in the use case that `wiring` builds."""
+        module = "cli_dead_letters" if function == REDRIVE else "wiring"
         [built] = [
-            node.value
-            for node in ast.walk(self.functions["wiring", function])
-            if isinstance(node, ast.Return)
+            node
+            for node in ast.walk(self.functions[module, function])
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and self.named(module, node.func)
         ]
-        assert isinstance(built, ast.Call)
-        assert not built.keywords, "positions tell which port an adapter is given for"
-        use_case = self.classes[self.named("wiring", built.func)]
+        named = {keyword.arg for keyword in built.keywords}
+        assert named <= {"to", "unverified"}, "positions tell which port an adapter is given for"
+        use_case = self.classes[self.named(module, built.func)]
         given_by = self.classes["wiring.Adapters"].methods
         adapters = {}
         for port, given in zip(use_case.methods["__init__"].args.args[1:], built.args, strict=True):
@@ -115,7 +123,12 @@ class Program:
         return there if there in self.functions else None
 
     def named(self, module: str, annotation: ast.AST | None) -> str:
-        """The class that an annotation or a name stands for in a module: of a port, its adapter."""
+        """The class that an annotation or a name stands for in a module: of a port, its adapter; of
+        a callable, what it gives.
+        """
+        if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value) == "Callable":
+            assert isinstance(annotation.slice, ast.Tuple)
+            return self.named(module, annotation.slice.elts[1])
         if isinstance(annotation, ast.BinOp):
             return self.named(module, annotation.left)
         if isinstance(annotation, ast.Attribute):
@@ -190,7 +203,9 @@ class Program:
         if made:
             return made
         there = self.called(called, known)
-        return self.named(there[0], there[1].returns) if there else ""
+        if there:
+            return self.named(there[0], there[1].returns)
+        return self.type_of(called, known) if isinstance(called, ast.Attribute) else ""
 
     def called(self, called: ast.expr, known: Locals) -> tuple[str, Body] | None:
         """The module and body of the function or method that an expression stands for."""
@@ -244,7 +259,7 @@ class Trace:
         self.reached: set[Place] = set()
         self.unclear: set[str] = set()
         for module, name in list(self.program.functions):
-            if module == "handler":
+            if module == "handler" or (module, name) == ("cli_dead_letters", function):
                 self._follow(Place(module, "", name, ""))
 
     def _follow(self, place: Place) -> None:
@@ -302,7 +317,8 @@ class Trace:
             found = program.method(owner, node.attr)
             if found:
                 yield program.classes[found[0]].module, found[0], node.attr
-            if isinstance(node.value, ast.Name) and node.value.id == "wiring":
+            of_wiring = isinstance(node.value, ast.Name) and node.value.id == "wiring"
+            if of_wiring and ("wiring", node.attr) in program.functions:
                 yield "wiring", "", node.attr
 
     def _made(self, name: str) -> Iterator[tuple[str, str, str]]:

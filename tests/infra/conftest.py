@@ -7,6 +7,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,8 +16,12 @@ from infra.bundle import assemble
 from infra.node import provide_node
 from tests.infra.templates import Template
 
+if TYPE_CHECKING:
+    import aws_cdk as cdk
+
 SKIP_BUNDLING: dict[str, list[str]] = {"aws:cdk:bundling-stacks": []}
 Synthesize = Callable[..., Template]
+Built = Callable[[Callable[["cdk.Stack"], None]], Template]
 
 
 @pytest.fixture(scope="session")
@@ -42,6 +47,22 @@ def synthesize(node: None, tmp_path_factory: pytest.TempPathFactory) -> Synthesi
         return template
 
     return synthesized
+
+
+@pytest.fixture
+def built(node: None, tmp_path: Path) -> Built:
+    """Build a stack of someone else's and give its template."""
+    import aws_cdk as cdk  # noqa: PLC0415  (it starts Node.js, which has to be found first)
+
+    def built(build: Callable[[cdk.Stack], None]) -> Template:
+        app = cdk.App(outdir=str(tmp_path), context=SKIP_BUNDLING, analytics_reporting=False)
+        stack = cdk.Stack(app, "Theirs")
+        build(stack)
+        path = app.synth().get_stack_artifact(stack.artifact_id).template_full_path
+        template: Template = json.loads(Path(path).read_text())
+        return template
+
+    return built
 
 
 @pytest.fixture(scope="session")

@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tallyroll.archive import prefix_of, summary_key
+from tallyroll.dead_letters import REJECTED_PREFIX
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
-from tallyroll.sqs import REJECTED_PREFIX
 from tallyroll.windows import table_name
 from tests.infra.calls import Call, Trace
+from tests.infra.grants import Grants, label, needed
 from tests.infra.templates import (
     FUNCTIONS,
     Template,
     actions,
-    named,
     of_type,
     only,
     resource,
@@ -27,40 +27,6 @@ from tests.infra.templates import (
 )
 
 WINDOW = "20261120T080000Z"
-TABLE_OF = {
-    "dynamodb_store": "windows",
-    "dynamodb_exports": "windows",
-    "dynamodb_records": "windows",
-    "dynamodb_tables": "windows",
-    "dynamodb_catalog": "catalog",
-    "dynamodb_periods": "catalog",
-    "dynamodb_totals": "totals",
-}
-# IAM's names where they are not the operation's own. A transaction needs what its parts need.
-# Sources: DynamoDB Developer Guide, "Using IAM with DynamoDB transactions"; Service Authorization
-# Reference, "Actions, resources, and condition keys for Amazon SQS" and "... for Amazon S3".
-ACTION_OF = {
-    "ConditionCheck": "ConditionCheckItem",
-    "Delete": "DeleteItem",
-    "Put": "PutItem",
-    "Update": "UpdateItem",
-    "ChangeMessageVisibilityBatch": "ChangeMessageVisibility",
-    "SendMessageBatch": "SendMessage",
-    "ListObjectsV2": "ListBucket",
-    "CreateMultipartUpload": "PutObject",
-    "UploadPart": "PutObject",
-    "CompleteMultipartUpload": "PutObject",
-}
-# What a call does besides, in the caller's name. Sources: DynamoDB Developer Guide, "Using
-# attribute-based access control" and "Requesting a table export in DynamoDB".
-IN_THE_CALLERS_NAME = {
-    "CreateTable": {("windows", "dynamodb:TagResource")},
-    "ExportTableToPointInTime": {
-        ("objects", "s3:AbortMultipartUpload"),
-        ("objects", "s3:PutObject"),
-        ("objects", "s3:PutObjectAcl"),
-    },
-}
 # What Lambda does in the writer's name. Source: AWS Lambda Developer Guide, "Creating and
 # configuring an Amazon SQS event source mapping".
 BY_EVENT_SOURCE = {
@@ -69,42 +35,6 @@ BY_EVENT_SOURCE = {
     ("queue", "sqs:ReceiveMessage"),
 }
 OF_LOGS = {("log", "logs:CreateLogStream"), ("log", "logs:PutLogEvents")}
-
-Grants = set[tuple[str, str]]
-
-
-def needed(call: Call) -> Grants:
-    """The grants that a call needs: on what, and which action."""
-    action = ACTION_OF.get(call.operation, call.operation)
-    if call.operation == "TransactWriteItems":
-        return set()  # its parts are calls of their own
-    if call.module == "s3":
-        return {("bucket" if action == "ListBucket" else "objects", f"s3:{action}")}
-    if call.operation == "GetMetricStatistics":
-        return {("*", f"cloudwatch:{action}")}
-    if call.module == "sqs":
-        return {("dead letters" if action == "SendMessage" else "queue", f"sqs:{action}")}
-    module = call.adapter.partition(".")[0] if call.module == "dynamodb" else call.module
-    table = "exports" if action == "DescribeExport" else TABLE_OF[module]
-    return {(table, f"dynamodb:{action}")} | IN_THE_CALLERS_NAME.get(action, set())
-
-
-def label(template: Template, arn: str) -> str:
-    """What a policy's resource is: one of the words of `needed`."""
-    if arn == "*":
-        return "*"
-    known = {
-        named(template, "AWS::SQS::Queue", "QueueName", "tallyroll-events"): "queue",
-        named(template, "AWS::SQS::Queue", "QueueName", "tallyroll-dead-letters"): "dead letters",
-        named(template, "AWS::DynamoDB::Table", "TableName", "tallyroll-catalog"): "catalog",
-        named(template, "AWS::DynamoDB::Table", "TableName", "tallyroll-totals"): "totals",
-        **dict.fromkeys(of_type(template, "AWS::S3::Bucket"), "bucket"),
-        **dict.fromkeys(of_type(template, "AWS::Logs::LogGroup"), "log"),
-    }
-    if ":table/" in arn:
-        return "exports" if arn.endswith("Z/export/*") else "windows"
-    id_, slash, _ = arn.partition("/")
-    return "objects" if slash and known[id_] == "bucket" else known[id_]
 
 
 def granted(template: Template, name: str) -> Grants:

@@ -4,17 +4,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from infra.options import Options, OptionsError
-from tests.infra.conftest import SKIP_BUNDLING
+from tests.infra.conftest import Built
 from tests.infra.templates import (
-    Template,
     actions,
     function,
     named,
@@ -26,25 +22,6 @@ from tests.infra.templates import (
 
 if TYPE_CHECKING:
     import aws_cdk as cdk
-
-
-Built = Callable[[Callable[["cdk.Stack"], None]], Template]
-
-
-@pytest.fixture
-def built(node: None, tmp_path: Path) -> Built:
-    """Build a stack and give its template."""
-    import aws_cdk as cdk
-
-    def built(build: Callable[[cdk.Stack], None]) -> Template:
-        app = cdk.App(outdir=str(tmp_path), context=SKIP_BUNDLING, analytics_reporting=False)
-        stack = cdk.Stack(app, "Theirs")
-        build(stack)
-        path = app.synth().get_stack_artifact(stack.artifact_id).template_full_path
-        template: Template = json.loads(Path(path).read_text())
-        return template
-
-    return built
 
 
 def test_several_pipelines_stand_in_one_stack(

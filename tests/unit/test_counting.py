@@ -66,12 +66,14 @@ def test_sealed_and_live_windows_together() -> None:
 def test_what_was_gathered_is_told() -> None:
     pipeline = counted()
     aggregator = pipeline.aggregator()
-    aggregator.count("k", None, None, TIME_LEFT)
-    assert aggregator.gathering == Gathering(stripes=2 * SMALL.stripes_min, took_ms=0)
-    aggregator.count("k", None, None, TIME_LEFT)  # from the cache
-    assert aggregator.gathering is None
-    aggregator.count("k", START - 2 * HOUR, START - HOUR, TIME_LEFT)  # sealed: its totals
-    assert aggregator.gathering is None
+
+    def told(since: int | None, until: int | None) -> Gathering | None:
+        aggregator.count("k", since, until, TIME_LEFT)
+        return aggregator.gathering
+
+    assert told(None, None) == Gathering(stripes=2 * SMALL.stripes_min, took_ms=0)
+    assert told(None, None) is None  # from the cache
+    assert told(START - 2 * HOUR, START - HOUR) is None  # sealed: its totals
 
 
 def test_a_range_takes_whole_windows() -> None:
