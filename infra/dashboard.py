@@ -35,14 +35,16 @@ def make_dashboard(
     functions: Sequence[PipelineFunction],
     alarms: Mapping[str, cloudwatch.Alarm],
 ) -> cloudwatch.Dashboard:
-    """The dashboard of a pipeline, named as it is."""
+    """The dashboard of a pipeline, named after it and its Region: an account's dashboards share one
+    list. Source: CloudWatch API Reference, PutDashboard.
+    """
     alarm_status = cloudwatch.AlarmStatusWidget(
         title="Alarms", alarms=list(alarms.values()), width=24, height=4
     )
     return cloudwatch.Dashboard(
         scope,
         "Dashboard",
-        dashboard_name=options.name,
+        dashboard_name=f"{options.name}-{cdk.Stack.of(scope).region}",
         widgets=[
             [alarm_status],
             [_heading("Is it exact?", "all of these are zero, or have a reason that is known")],

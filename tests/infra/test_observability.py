@@ -245,6 +245,13 @@ def test_the_dashboard_answers_four_questions(template: Template) -> None:
     assert len(status["properties"]["alarms"]) == len(ALARMS)
 
 
+def test_dashboards_of_one_name_in_two_regions_do_not_meet(template: Template) -> None:
+    """An account has one list of dashboards for all Regions."""
+    name = only(template, "AWS::CloudWatch::Dashboard")["DashboardName"]
+
+    assert text(name) == "tallyroll-AWS::Region"
+
+
 def test_every_state_of_a_window_is_published_and_drawn(template: Template) -> None:
     states = {f"Windows-{status}" for status in Status}
 

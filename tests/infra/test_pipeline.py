@@ -18,6 +18,7 @@ from tests.infra.templates import (
     only,
     resource,
     statements,
+    text,
 )
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def test_several_pipelines_stand_in_one_stack(
     template = built(build)
 
     names = [
-        (kind, found[property_])
+        (kind, text(found[property_]))
         for kind, property_ in (
             ("AWS::SQS::Queue", "QueueName"),
             ("AWS::DynamoDB::Table", "TableName"),
