@@ -13,7 +13,7 @@ LOCK := $(PY) -m uv --quiet pip compile --universal --python-version 3.11 --gene
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo local test bench costs coldstart simulate check synth deploy lock clean engine
+.PHONY: help demo local test bench costs coldstart simulate check synth package deploy lock clean engine
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ synth: $(VENV)/dev.stamp ## Write the CDK app into cdk.out, offline (CONTEXT='{"
 	@rm -rf cdk.out
 	@$(if $(CONTEXT),CDK_CONTEXT_JSON='$(CONTEXT)') $(PY) app.py
 	@ls cdk.out/*.template.json
+
+package: synth ## Write a zip and a plain template into build, to deploy without the CDK
+	@$(PY) -m infra.package cdk.out build
 
 deploy: $(VENV)/dev.stamp ## Deploy to AWS (ARGS="-c tallyroll:name=votes"; CDK="diff" or "destroy" instead)
 	@$(PY) -m infra.cdk_command run $(or $(CDK),deploy) $(ARGS)
