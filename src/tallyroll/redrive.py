@@ -229,7 +229,7 @@ class Redriver:
                 return self._fitting(event, claim.target, claim)
             case Place.ABSENT:
                 return self._elsewhere(event, claim, calendar)
-            case Place.CONFLICT_SEALED if not own:
+            case Place.DISPLACED if not own:
                 return self._elsewhere(event, claim, calendar)
             case Place.UNVERIFIED:
                 self._need_unverified(event, claim.target)
@@ -289,7 +289,8 @@ class Redriver:
 
     def _look(self, event: _Event, window: WindowId) -> Place:
         _, key, record_id = event.identity
-        return self._whereabouts.place(window, key, record_id, digest(event.envelope))
+        content = digest(event.envelope)
+        return self._whereabouts.place(window, key, record_id, content, home=event.home)
 
     def _claimed(self, plan: _Plan | Decision) -> Decision:
         """Claim a redrive's target, or take that of the claim which another one put first."""

@@ -8,7 +8,7 @@ from tallyroll.errors import Missing
 from tallyroll.ports import Catalog, Effects, Store
 from tallyroll.specs import Spec
 from tallyroll.states import Status, Window
-from tallyroll.windows import WindowId
+from tallyroll.windows import Span, WindowId
 
 
 class Place(StrEnum):
@@ -21,8 +21,8 @@ class Place(StrEnum):
     ABSENT = "absent"  # not in it for ever
     UNVERIFIED = "unverified"  # its table is dropped
     COUNTED = "counted"
-    CONFLICT = "conflict"  # another content has its id there, and the window is not sealed
-    CONFLICT_SEALED = "conflict-sealed"
+    CONFLICT = "conflict"  # another content has its id there
+    DISPLACED = "displaced"  # for ever, by an event of another window that has its id
 
 
 class Whereabouts:
@@ -34,8 +34,11 @@ class Whereabouts:
         self._effects = effects
         self._specs: dict[WindowId, Spec] = {}
 
-    def place(self, window: WindowId, key: str, record_id: str, content: bytes) -> Place:
-        """How the event of a key, id and digest stands to a window. Raises StoreError.
+    def place(
+        self, window: WindowId, key: str, record_id: str, content: bytes, *, home: Span
+    ) -> Place:
+        """How the event of a key, id and digest, which happened in the window `home`, stands to a
+        window. Raises StoreError.
 
         The state is read before the record, for only what a sealed window does not hold will never
         be in it; and after it, for only while a window is not being dropped is its table the one
@@ -55,7 +58,8 @@ class Whereabouts:
         if stored:
             if stored.digest == content:
                 return Place.COUNTED
-            return Place.CONFLICT_SEALED if before.status.sealed else Place.CONFLICT
+            displaced = before.status.sealed and stored.ts not in home
+            return Place.DISPLACED if displaced else Place.CONFLICT
         after = self._catalog.window(window)
         if after is None or after.status in (Status.DROPPING, Status.DROPPED):
             return Place.UNVERIFIED

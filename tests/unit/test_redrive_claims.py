@@ -17,7 +17,7 @@ from tallyroll.records import Redrive
 from tallyroll.redrive import Course
 from tallyroll.states import Status
 from tests.unit.pipeline import HOUR, NOW, SECOND, WINDOW, hour, opened
-from tests.unit.redriving import Operator, counted, drain, records, reject, seal, with_late
+from tests.unit.redriving import LATE, Operator, counted, drain, records, reject, seal, with_late
 
 
 def test_a_claim_that_stands_is_kept() -> None:
@@ -78,6 +78,26 @@ def test_another_event_of_its_id_in_the_target_keeps_it_out_until_that_is_sealed
     assert operator.one(to=hour(7)).target == hour(7)
     drain(pipeline)
     assert sorted(records(pipeline)) == [(hour(7), "e1"), (WINDOW, "e1")]
+
+
+def test_another_content_of_its_identity_in_the_target_keeps_it_out_for_good() -> None:
+    """If the claim moved on for the second content, a copy of the first would count there, too."""
+    pipeline, operator = with_late()
+    seal(pipeline, hour(6))
+    operator.one(to=hour(7))
+    drain(pipeline)
+    letters = [
+        reject(
+            pipeline, json.dumps({"id": "e1", "key": "k", "ts": LATE, **fields}), Reason.TOO_LATE
+        )
+        for fields in ({"value": 2}, {})
+    ]
+    seal(pipeline, hour(7))
+    decisions = {one.letter.first_id: one for one in operator.redrive()}
+    assert [decisions[letter].why for letter in letters] == ["id-conflict", ""]
+    drain(pipeline)
+    assert records(pipeline) == [(hour(7), "e1")]
+    assert pipeline.catalog.claims([(hour(6), "k", "e1")])[hour(6), "k", "e1"].target == hour(7)
 
 
 def test_the_claim_of_whoever_was_first_holds_for_both() -> None:
