@@ -47,7 +47,6 @@ class Engine:
     store: Store
     catalog: Catalog
     totals: Totals
-    bounds_numbers: bool = True
 
     def spec(self, *, shards: int = 4, stripes_min: int = 8, gates: int = 3) -> Spec:
         """The spec of a small window."""

@@ -17,7 +17,6 @@ from tallyroll.settings import Settings
 from tests.contract.engines import Engine
 from tests.contract.faults import Faults, error_reply
 
-KNOWS_TAGS = ("memory", "moto")
 BACKUPS = "ContinuousBackupsUnavailableException"
 
 
@@ -58,8 +57,6 @@ def test_a_table_of_another_schema_is_refused(engine: Engine) -> None:
 
 
 def test_a_table_with_another_tag_is_refused(engine: Engine) -> None:
-    if engine.name not in KNOWS_TAGS:
-        pytest.skip("DynamoDB Local knows no tags")
     spec = engine.made()
     for tags in ({"tallyroll": "another"}, {"absent": "x"}):
         with pytest.raises(Refused, match="tag"):
