@@ -206,9 +206,9 @@ LATER = ACCEPT_UNTIL + 10 * MINUTE
 MARGIN, PERIOD = SETTINGS.drain_margin_ms, SETTINGS.drain_period_ms
 
 
-def ages(*ages_ms: int, newest_at: int = LATER) -> Backlog:
-    """A busy queue with one datapoint a period, the last at `newest_at`."""
-    first = newest_at - (len(ages_ms) - 1) * PERIOD
+def ages(*ages_ms: int) -> Backlog:
+    """A busy queue with one datapoint a period, the last at `LATER`."""
+    first = LATER - (len(ages_ms) - 1) * PERIOD
     return replace(BUSY, ages=tuple((first + n * PERIOD, age) for n, age in enumerate(ages_ms)))
 
 
@@ -244,11 +244,16 @@ def test_the_margin_belongs_to_the_window() -> None:
         ages(SECOND, SECOND),
         ages(20 * MINUTE, SECOND, SECOND),
         ages(SECOND, SECOND, 20 * MINUTE),
-        ages(SECOND, SECOND, SECOND, newest_at=LATER - (AGES_LOOKED_BACK - 2) * PERIOD - 1),
     ],
 )
 def test_unknown_is_not_drained(backlog: Backlog) -> None:
     assert not dry(backlog)
+
+
+def test_ages_of_long_ago_say_nothing() -> None:
+    newer, last = ages(SECOND, SECOND, SECOND), LATER - 2 * PERIOD + AGES_LOOKED_BACK * PERIOD
+    assert drained(ACCEPT_UNTIL, newer, 0, None, last, SETTINGS)
+    assert not drained(ACCEPT_UNTIL, newer, 0, None, last + 1, SETTINGS)
 
 
 def test_the_order_of_the_datapoints_does_not_matter() -> None:
