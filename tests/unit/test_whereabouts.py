@@ -1,0 +1,37 @@
+"""What a window may still count is never taken for absent, whatever happens between two looks."""
+
+from __future__ import annotations
+
+import pytest
+
+from tallyroll.records import Record
+from tallyroll.specs import Spec
+from tallyroll.whereabouts import Place, Whereabouts
+from tallyroll.windows import Span
+from tests.unit.pipeline import HOUR, NOW, START, WINDOW, Pipeline, opened
+from tests.unit.redriving import seal
+
+HOME = Span(START, START + HOUR)
+
+
+def place_of(pipeline: Pipeline, record_id: str = "e1") -> Place:
+    where = Whereabouts(pipeline.store, pipeline.catalog, pipeline.effects)
+    return where.place(WINDOW, "k", record_id, b"", home=HOME)
+
+
+def test_a_copy_that_counts_just_after_the_look_before_the_window_is_sealed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pipeline = opened()
+    look = pipeline.store.record
+
+    def overtaken(spec: Spec, key: str, record_id: str) -> Record | None:
+        found = look(spec, key, record_id)
+        monkeypatch.undo()
+        assert pipeline.write({"id": record_id, "key": key, "ts": NOW}).events == 1
+        seal(pipeline, WINDOW)
+        return found
+
+    monkeypatch.setattr(pipeline.store, "record", overtaken)
+    assert place_of(pipeline) is not Place.ABSENT
+    assert place_of(pipeline, "e2") is Place.ABSENT
