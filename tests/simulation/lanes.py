@@ -97,8 +97,10 @@ def _hunt_one(seeds: range, name: str) -> Hunt:
     bug = planted_named(name)
     for tried, seed in enumerate(seeds, 1):
         with in_place(bug) as weather:
-            violation = simulate(seed, **weather).violation
-        if violation and not simulate(seed, **weather).violation:
+            violation = simulate(seed, **weather).violation or ""
+        # A bug that merely raises was not caught: it does not even run.
+        caught = violation and " raised " not in violation
+        if caught and not simulate(seed, **weather).violation:
             return Hunt(name, seed, tried, violation)
     return Hunt(name, None, len(seeds), "")
 

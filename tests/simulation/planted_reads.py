@@ -48,9 +48,9 @@ def cached_beyond_its_promise(patch: Patch) -> None:
 def cached_though_consistent(patch: Patch) -> None:
     count = Aggregator.count
 
-    def forgetful(self: Any, *asked: Any, consistent: bool) -> Any:
+    def forgetful(self: Any, *asked: Any, consistent: bool, **named: Any) -> Any:
         del consistent
-        return count(self, *asked)
+        return count(self, *asked, **named)
 
     patch.setattr(Aggregator, "count", forgetful)
 

@@ -62,6 +62,8 @@ def violation_without_bugs(seed: int, weather: tuple[tuple[str, object], ...]) -
 @pytest.mark.parametrize("planted", PLANTED, ids=bug_name)
 def test_a_planted_bug_is_caught(planted: Planted) -> None:
     with in_place(planted) as weather:
-        assert simulate(planted.seed, **weather).violation, "it survived: make simulate BUGS=all"
-    found = violation_without_bugs(planted.seed, tuple(weather.items()))
-    assert not found, "it is not the planted bug"
+        found = simulate(planted.seed, **weather).violation
+        assert found, "it survived: make simulate BUGS=all"
+        assert " raised " not in found, "it was not caught, it does not even run"
+    without = violation_without_bugs(planted.seed, tuple(weather.items()))
+    assert not without, "it is not the planted bug"
