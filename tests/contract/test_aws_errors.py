@@ -346,6 +346,12 @@ def test_a_creation_whose_reply_is_lost_was_ours(engine: Engine, faults: Faults)
     assert live.version == 1
 
 
+def test_a_creation_that_did_not_arrive_is_not_ours(engine: Engine, faults: Faults) -> None:
+    engine.catalog.create(replace(_window(), table="of another run"))
+    faults.put(None, timeout())
+    assert not engine.catalog.create(_window())
+
+
 def test_a_creation_beside_another_is_tried_again(engine: Engine, faults: Faults) -> None:
     engine.catalog.create(replace(_window(), id="20261120T090000Z", start=START + HOUR))
     stale = {"Item": {"since": {"N": "0"}, "version": {"N": "77"}}}

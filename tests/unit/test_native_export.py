@@ -75,6 +75,20 @@ def test_a_time_that_cannot_be_restored_yet_is_awaited() -> None:
     assert pipeline.state(COLD).status is Status.DROPPED
 
 
+def test_a_time_that_cannot_be_restored_for_hours_ends_the_attempt() -> None:
+    """DynamoDB may forget its token, and after a lost reply make a second export."""
+    pipeline = native()
+    pipeline.exports.protected_since[pipeline.state(COLD).table] = pipeline.effects.now() + 9 * HOUR
+    run(pipeline)
+    for _ in range(7 * 6 - 1):
+        pipeline.effects.pass_by(10 * MINUTE)
+        assert run(pipeline).problems == []
+    pipeline.effects.pass_by(10 * MINUTE)
+    assert "could not be begun for hours" in run(pipeline).problems[0]
+    assert pipeline.state(COLD).problem
+    assert arns(pipeline) == []
+
+
 def test_without_point_in_time_recovery_the_table_is_scanned() -> None:
     pipeline = native()
     pipeline.exports._always = False
