@@ -1,20 +1,30 @@
-"""What people do to a running pipeline: they deploy, hold services back, and open the past."""
+"""What people do to a running pipeline: they deploy, hold services back, open the past, and redrive
+dead letters.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from tallyroll.dead_letters import DeadLetters, Look, ReceivedLetter
 from tallyroll.errors import StoreError
 from tallyroll.history import open_past
-from tallyroll.ports import Catalog
+from tallyroll.ports import Catalog, Store
+from tallyroll.redrive import Redriver
 from tallyroll.settings import EXPORTERS
 from tests.simulation.plans import SERVICES, SETTINGS, START_MS, WINDOW_MS
-from tests.simulation.wires import Wire
-from tests.simulation.world import Streams
+from tests.simulation.wires import LettersWire, StoreWire, Wire, judged
+from tests.simulation.world import Group, SimEffects, Streams, Task
 
 if TYPE_CHECKING:
     from tests.simulation.pipeline import System
+
+REDRIVE_MS_MAX = 60_000  # then the operator begins another one beside it
+LETTERS_MAX = 1_000
 
 
 class Operator:
@@ -24,6 +34,7 @@ class Operator:
         self._system = system
         self._world = system.world
         self._chance = Streams(system.world).random
+        self._processes: list[Task] = []
 
     def deploy(self) -> None:
         """Other settings for every sandbox that starts from now on; some old ones live on."""
@@ -111,3 +122,44 @@ class Operator:
             return False
         self._world.note(f"opened {[window.id[9:15] for window in past.created]} of the past")
         return True
+
+    def redrive(self) -> None:
+        """Redrive the dead letters now and then, by a process that may be killed or sleep."""
+        world = self._world
+        world.pause(self._chance() * 120_000)
+        while self._system.producing:
+            process = Group(f"redrive{len(self._processes) + 1}")
+            clock_ms = round((2 * self._chance() - 1) * self._system.weather.clock_ms)
+            task = world.spawn(process.name, partial(self._redriven, clock_ms), process)
+            self._processes.append(task)
+            world.join([task], REDRIVE_MS_MAX)
+            world.pause(20_000 + self._chance() * 100_000)
+
+    @property
+    def is_redriving(self) -> bool:
+        """Whether a process may still send."""
+        return not all(task.done for task in self._processes)
+
+    def _redriven(self, clock_ms: int) -> None:
+        """One call of `tallyroll dlq redrive`, by a clock that is off."""
+        system, world = self._system, self._world
+        letters = cast("DeadLetters", LettersWire(world, system.letters))
+        redriver = Redriver(
+            system.settings,
+            cast("Store", StoreWire(world, system.store)),
+            cast("Catalog", Wire(world, system.catalog)),
+            letters,
+            SimEffects(world, clock_ms),
+        )
+        look = Look(letters, LETTERS_MAX)
+        with suppress(StoreError), judged(world):
+            for page in look.pages():
+                decisions = redriver.redrive([each for each in page if self._may_go(each)])
+                courses = Counter(str(decision.why or decision.course) for decision in decisions)
+                world.note(f"redrives {dict(courses)}")
+            look.close()
+
+    def _may_go(self, letter: ReceivedLetter) -> bool:
+        """What is of the past goes to windows that are opened for it, and those must come first."""
+        sent = self._system.oracle.sent[letter.first_id]
+        return not (self._system.plan.history and sent.time < START_MS)

@@ -7,7 +7,7 @@ belongs; it shares no code with the writer for that.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 from tallyroll.errors import Reason
@@ -15,51 +15,22 @@ from tallyroll.memory import DeadLetter, MemoryBucket, MemoryCatalog, MemoryStor
 from tallyroll.memory_tables import Items
 from tallyroll.periods import PeriodState
 from tallyroll.ports import Outcome, Verdict
-from tallyroll.records import Record
+from tallyroll.records import Record, Redrive
 from tallyroll.settings import Settings
 from tallyroll.specs import Spec
 from tallyroll.states import Status, Window
 from tallyroll.totals import PeriodTotal, Total
+from tests.simulation.freezing import is_of, may_be_hot
 from tests.simulation.holdings import (
-    MICROS,
     Found,
     Identity,
     WeighedItems,
     archive_items,
     may_count,
 )
+from tests.simulation.sent import Opened, Sent
 from tests.simulation.truth import Read, Truth, window_name
 from tests.simulation.world import World
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """What a producer sent: what it should count as, or the reason for which it can never count."""
-
-    key: str = ""
-    record_id: str | None = None
-    ts: int | None = None
-    n: int = 1
-    amount: int = MICROS
-    bad: Reason | None = None
-    message_id: str = ""
-    sent: int = 0
-    times: tuple[int, ...] = ()
-    """When the events of a packet happened, which may not all lie in one window."""
-
-    @property
-    def time(self) -> int:
-        """The instant by which its window is chosen."""
-        return self.sent if self.ts is None else self.ts
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """A past window that was opened on purpose: what it accepts, and when that stood (ms)."""
-
-    accept_from: int
-    accept_until: int
-    at: int
 
 
 class Oracle:
@@ -80,6 +51,9 @@ class Oracle:
         self.sent: dict[str, Sent] = {}
         self._by_id: dict[tuple[str, str], list[Sent]] = {}
         self._spans: list[tuple[int, int]] = []
+        self._redriven: set[str] = set()
+        self._counts_as: dict[Identity, Identity] = {}
+        self._counted: dict[tuple[str, str], list[tuple[int, int]]] = {}
         self.stored: dict[Identity, int] = {}
         self.sealed: dict[str, Window] = {}
         self.totals: dict[tuple[str, str], Total] = {}
@@ -99,12 +73,16 @@ class Oracle:
 
     def identity_of(self, sent: Sent) -> Identity:
         """The (window, key, record id) under which a message must be stored."""
-        return self.window_of(sent.time), sent.key, sent.record_id or sent.message_id
+        return sent.target or self.window_of(sent.time), sent.key, sent.id
+
+    def _home_of(self, sent: Sent) -> Identity:
+        """The identity that it had before it was ever redriven."""
+        return self.window_of(sent.time), sent.key, sent.id
 
     def _messages_of(self, identity: Identity) -> list[Sent]:
         """The messages that may be stored under an identity."""
         sent = self._by_id.get(identity[1:], [])
-        return [each for each in sent if self.window_of(each.time) == identity[0]]
+        return [each for each in sent if self.identity_of(each) == identity]
 
     def _is_mixed(self, sent: Sent) -> bool:
         return len({self.window_of(at) for at in sent.times}) > 1
@@ -113,7 +91,23 @@ class Oracle:
         """Take note of a message."""
         self.sent[sent.message_id] = sent
         if not sent.bad:
-            self._by_id.setdefault((sent.key, sent.record_id or sent.message_id), []).append(sent)
+            self._by_id.setdefault((sent.key, sent.id), []).append(sent)
+
+    def on_redriven(self, message_id: str, redrive: Redrive) -> None:
+        """Take note of a message that an operator sent again."""
+        first = self.sent[redrive.id]
+        if first.bad or first.sent != redrive.sent:
+            self._world.fail(f"2: {first} was redriven as {redrive}")
+        again = replace(first, message_id=message_id, sent=self._world.now, target=redrive.target)
+        self.on_send(replace(again, first_id=redrive.id, first_sent=redrive.sent))
+        self._redriven.add(redrive.id)
+
+    def on_letter_deleted(self, first_id: str) -> None:
+        """Check that what is a dead letter no more was sent again, or counts."""
+        first = self.sent[first_id]
+        counted = (first.n, first.amount) in self._counted.get((first.key, first.id), ())
+        if not counted and first_id not in self._redriven:
+            self._world.fail(f"2: the dead letter of {first} was deleted, and it is nowhere")
 
     def on_length(self, since: int, length_ms: int) -> None:
         """Take note that windows have another length from `since` on."""
@@ -139,30 +133,12 @@ class Oracle:
         """Check that a spec never changes, and is that of one deployment and no mixture."""
         if self._specs.setdefault(spec.window, spec) != spec:
             self._world.fail(f"5: {spec} replaced {self._specs[spec.window]}")
-        if not any(self._is_of(spec, settings) for settings in self.deployed):
+        span, opened = self._span_at(spec.start), self.opened.get(spec.window)
+        if not any(
+            is_of(spec, settings, span, opened) and may_be_hot(spec, settings, self.deployed)
+            for settings in self.deployed
+        ):
             self._world.fail(f"5: {spec} is not what any deployment would freeze")
-
-    def _is_of(self, spec: Spec, settings: Settings) -> bool:
-        opened = self.opened.get(spec.window)
-        return (
-            (spec.start, spec.end) == self._span_at(spec.start)
-            and spec.accept_from == (opened.accept_from if opened else 0)
-            and spec.accept_until
-            == (opened.accept_until if opened else spec.end + settings.accept_for_ms)
-            and (spec.shards, spec.stripes_min, spec.buckets, spec.gates)
-            == (settings.shards, settings.stripes_min, settings.buckets, settings.gates)
-            and (spec.suffix, spec.skew, spec.require_ts)
-            == (settings.suffix, settings.skew_ms, settings.require_ts)
-            and self._may_be_hot(spec, settings)
-        )
-
-    def _may_be_hot(self, spec: Spec, settings: Settings) -> bool:
-        """Whether wished keys have their shards, and no key more than it could ever have got."""
-        wished = settings.hot_shards
-        most = max(max((each.shards_max, *each.hot_shards.values())) for each in self.deployed)
-        return all(spec.shards_of(key) >= n for key, n in wished.items()) and all(
-            1 <= shards <= most for shards in spec.hot.values()
-        )
 
     def on_read(self, read: Read, answer: Mapping[str, Any]) -> None:
         """Check an answer of the aggregator."""
@@ -212,15 +188,25 @@ class Oracle:
                 fail(f"5: {identity} was counted though it was sent too late or too early")
             if identity not in self.stored:
                 now = self._world.now
+                self._counted.setdefault(identity[1:], []).append((record.n, record.amount))
                 self.truth.on_counted(now, spec.window, record.key, record.n, record.amount)
             if self.stored.setdefault(identity, record.shard) != record.shard:
                 fail(f"5: {identity} was on shard {self.stored[identity]}, now {record.shard}")
+            self._count_once(identity, messages)
+
+    def _count_once(self, identity: Identity, messages: Sequence[Sent]) -> None:
+        """Check that a redriven event counts in one window alone, be it its own or another."""
+        homes = {self._home_of(sent): None for sent in messages}
+        for home in (identity,) if identity in homes else homes:
+            counts_as = self._counts_as.setdefault(home, identity)
+            if counts_as != identity:
+                self._world.fail(f"1: {home} counts as {counts_as} and as {identity}")
 
     def _admissible(self, sent: Sent, spec: Spec) -> bool:
         opened = self.opened.get(spec.window)
         accepts_from = opened.accept_from if opened else 0
         in_time = accepts_from <= sent.sent <= spec.accept_until and not self._is_mixed(sent)
-        return in_time and sent.time <= sent.sent + spec.skew
+        return in_time and (bool(sent.target) or sent.time <= sent.sent + spec.skew)
 
     def on_gate(self, spec: Spec, before: Items, after: Items) -> None:
         """Check that no gate which was shut stands open again."""
@@ -367,22 +353,26 @@ class Oracle:
     ) -> bool:
         match letter.reason:
             case None | Reason.CRASHES_WRITER:
-                return self._with_fuse
+                return self._with_fuse and "the writer failed on it" not in letter.detail
             case Reason.TOO_FAR_AHEAD:
-                return sent.time > sent.sent + min(each.skew_ms for each in self.deployed)
+                ahead_ms = min(each.skew_ms for each in self.deployed)
+                return not sent.target and sent.time > sent.sent + ahead_ms
             case Reason.TOO_LATE:
                 return self._too_late(sent, catalog)
             case Reason.NOT_OPEN_WHEN_SENT:
-                opened = self.opened.get(self.window_of(sent.time))
+                opened = self.opened.get(self.identity_of(sent)[0])
                 return opened is not None and sent.sent < opened.accept_from
             case Reason.TS_REQUIRED:
-                spec = self._specs.get(self.window_of(sent.time))
+                spec = self._specs.get(self.identity_of(sent)[0])
                 undated = sent.record_id is not None and sent.ts is None
                 return undated and spec is not None and spec.require_ts
             case Reason.PACKET_MIXED_WINDOWS:
                 return self._is_mixed(sent)
             case Reason.WINDOW_SEALED:
                 return not self.gentle and (not counted or "unverified" in letter.detail)
+            case Reason.NOT_CLAIMED:
+                claim = catalog.claims([home := self._home_of(sent)]).get(home)
+                return bool(sent.target) and claim is not None and claim.target != sent.target
             case Reason.ID_CONFLICT:
                 rivals = self._messages_of(self.identity_of(sent))
                 return any(rival.amount != sent.amount for rival in rivals)
@@ -390,10 +380,10 @@ class Oracle:
                 return reason is sent.bad
 
     def _too_late(self, sent: Sent, catalog: MemoryCatalog) -> bool:
-        window, calendar = self.window_of(sent.time), catalog.calendar()
+        window, calendar = self.identity_of(sent)[0], catalog.calendar()
         opened, spec = self.opened.get(window), self._specs.get(window)
         if spec is not None and sent.sent > spec.accept_until:
             return True
-        if calendar is None or sent.time >= calendar.genesis:
+        if calendar is None or sent.target or sent.time >= calendar.genesis:
             return False
         return opened is None or sent.sent <= opened.at

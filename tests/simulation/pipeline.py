@@ -16,7 +16,7 @@ import pytest
 from functions.cleanup import handler as cleanup_function
 from functions.roller import handler as roller_function
 from functions.writer import handler as writer_function
-from tallyroll import limits, memory_exports, native_export, resharding, sealing
+from tallyroll import dead_letters, limits, memory_exports, native_export, resharding, sealing
 from tallyroll.records import Message
 from tallyroll.settings import Settings
 from tallyroll.states import Status
@@ -31,6 +31,7 @@ from tests.simulation.plans import (
     gentled,
     oversleep_ms,
     planned,
+    redrives,
 )
 from tests.simulation.producers import KEYS, Producer
 from tests.simulation.readers import Reader
@@ -38,6 +39,7 @@ from tests.simulation.sandboxes import Invocation, Platform
 from tests.simulation.watched import (
     SimBucket,
     SimCatalog,
+    SimDeadLetters,
     SimExports,
     SimQueue,
     SimStore,
@@ -51,6 +53,8 @@ FAULTS_MS = 480_000
 DRAIN_MS_MAX = 1_800_000
 WRITERS = 3
 VISIBILITY_SECONDS_MAX = 20  # of a handed-back message: under the visibility timeout, as on AWS
+UNEXPECTED = "unexpected: "  # what roller and cleanup say of a bug that they survived
+HIDDEN_SECONDS = 30  # so that redrives overtake one another
 SHARD_UNITS_AIMED = 3  # so little traffic makes a key hot
 STRIPES_HELD = 24  # so that a window is sealed in several pages
 STRIPES_PER_SLICE = 10  # and slices
@@ -68,7 +72,9 @@ class System:
 
     def __init__(self, seed: int, bounds: Bounds = UNBOUND) -> None:
         self.world = World(seed, START_MS, bounds)
-        self.plan = planned(Random(f"{seed} plan"))
+        self.plan = replace(
+            planned(Random(f"{seed} plan")), redrives=redrives(Random(f"{seed} redrive"))
+        )
         self.weather = forecast(Random(f"{seed} weather"))
         if self.plan.gentle:
             self.weather = gentled(self.weather)
@@ -81,6 +87,8 @@ class System:
         self.bucket = SimBucket(self)
         self.exports = SimExports(self)
         self.queue = SimQueue(self, limits.RECEIVES_FUSE)
+        self.letters = SimDeadLetters(self)
+        self.operator = Operator(self)
         self.platform = Platform(self)
         self.away_until = dict.fromkeys(SERVICES, 0)
         self.producing = True
@@ -98,7 +106,7 @@ class System:
         world, plan = self.world, self.plan
         self.oracle.gentle = plan.gentle and self.weather == gentled(self.weather)
         life = Group("life", mortal=False)
-        operator, reader = Operator(self), Reader(self)
+        operator, reader = self.operator, Reader(self)
         for number in range(3):
             world.spawn(f"producer{number}", self._produce, life)
         for number in range(WRITERS):
@@ -112,6 +120,7 @@ class System:
             (plan.outages, "outage", operator.hold_back),
             (plan.blackout, "blackout", partial(operator.black_out, plan.blackout)),
             (plan.history, "history", operator.load_history),
+            (plan.redrives, "redrive", operator.redrive),
         ):
             if taking_part:
                 world.spawn(name, body, life)
@@ -150,7 +159,8 @@ class System:
         """Whether the queue is empty, and every window that was over at `last` came to its end."""
         over = self.catalog.windows(0, last - WINDOW_MS)
         ends = (Status.DROPPED,) if self.oracle.gentle else SEALED
-        return not len(self.queue) and all(window.status in ends for window in over)
+        empty = not len(self.queue) and not self.operator.is_redriving
+        return empty and all(window.status in ends for window in over)
 
     def _produce(self) -> None:
         world = self.world
@@ -235,10 +245,13 @@ class System:
         invocation = self.platform.invoke(name, lambda context: handler(event, context))
         for problem in (invocation.answer or {}).get("problems", ()):
             self.world.note(f"problem: {problem}")
+            if UNEXPECTED in problem:
+                self.world.fail(f"{invocation.group.name} raised and went on: {problem}")
         return invocation
 
 
 def _sqs_record(message: Message) -> dict[str, Any]:
+    told = dead_letters.attributes_of(message.redrive) if message.redrive else {}
     return {
         "messageId": message.id,
         "receiptHandle": message.receipt,
@@ -247,6 +260,7 @@ def _sqs_record(message: Message) -> dict[str, Any]:
             "SentTimestamp": str(message.sent),
             "ApproximateReceiveCount": str(message.receives),
         },
+        "messageAttributes": {name: {"stringValue": text} for name, text in told.items()},
         "eventSource": "aws:sqs",
     }
 
@@ -287,6 +301,7 @@ def handlers_of(system: System) -> Iterator[None]:
             patch.setattr(function, "metrics", NoMetrics())
         patch.setenv("TALLYROLL_NAME", SETTINGS.name)
         patch.setattr(limits, "VISIBILITY_SECONDS_MAX", VISIBILITY_SECONDS_MAX)
+        patch.setattr(dead_letters, "HIDDEN_SECONDS", HIDDEN_SECONDS)
         patch.setattr(native_export, "SEALED_FOR_MS", SEALED_FOR_MS)
         patch.setattr(memory_exports, "LATEST_BEHIND_MS", LATEST_BEHIND_MS)
         patch.setattr(sealing, "STRIPES_HELD", STRIPES_HELD)
@@ -328,7 +343,7 @@ def simulate(seed: int, bounds: Bounds = UNBOUND, /, **tweaks: Any) -> Result:
         world.trace,
         violation,
         world.steps,
-        len(system.oracle.sent),
+        sum(not sent.target for sent in system.oracle.sent.values()),
         system.oracle.commits,
         system.oracle.dropped,
         len(made_again(system.catalog, system.store)),

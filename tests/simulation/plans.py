@@ -44,6 +44,7 @@ class Plan:
     `blackout` what is away for many windows. `history` numbers the windows before genesis (1 is
     the last of them) of which events are sent; the operator opens some. In a `gentle` seed nothing
     else goes wrong, so that no message may be rejected for a window that closed too early.
+    `redrives`: the operator does so with dead letters.
     """
 
     with_fuse: bool
@@ -58,6 +59,7 @@ class Plan:
     exporter: str
     deploys: bool
     gentle: bool
+    redrives: bool = False
 
 
 def planned(chance: Random) -> Plan:
@@ -89,6 +91,11 @@ def planned(chance: Random) -> Plan:
         deploys=False,
         gentle=True,
     )
+
+
+def redrives(chance: Random) -> bool:
+    """Whether the operator redrives dead letters under a seed."""
+    return chance.random() < 0.5
 
 
 def oversleep_ms(chance: Random) -> int:

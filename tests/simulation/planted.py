@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.simulation import planted_ends, planted_reads, planted_writes
+from tests.simulation import planted_ends, planted_reads, planted_redrives, planted_writes
 
 Patch = pytest.MonkeyPatch
 
@@ -42,6 +42,7 @@ SLEEPERS = {
 SPOILED = {"mangled": 0.3}
 SLOW_ROLLERS = {"slow_verb": "live", "slow_ms": 12_000, "zombie": 1.0}
 SLOW_READS = {"slow_verb": "live", "slow_ms": 6_000}
+BELATED = {"belated": 0.3, "duplicate": 0.3}
 LAGGARDS = {"laggard": 0.3, "zombie": 1.0}
 PLANTED = (
     Planted(planted_writes.put_without_condition, 0),
@@ -67,8 +68,8 @@ PLANTED = (
     Planted(planted_ends.stragglers_forgotten, 13),
     Planted(planted_ends.made_by_an_old_calendar, 35, SLOW_ROLLERS),
     Planted(planted_ends.dropped_without_proof, 0),
-    Planted(planted_ends.proven_by_the_exports_status, 2, SPOILED),
-    Planted(planted_ends.proven_by_checksums, 2, SPOILED),
+    Planted(planted_ends.proven_by_the_exports_status, 6, SPOILED),
+    Planted(planted_ends.proven_by_checksums, 15, SPOILED),
     Planted(planted_ends.attempts_share_a_prefix, 6, LAGGARDS),
     Planted(planted_reads.unprocessed_stripes_dropped, 0),
     Planted(planted_reads.cached_beyond_its_promise, 0),
@@ -78,4 +79,8 @@ PLANTED = (
     Planted(planted_reads.totals_read_before_the_states, 7, SLOW_READS),
     Planted(planted_reads.rolled_up_for_ever, 92),
     Planted(planted_reads.sums_of_a_day_counted_beside_its_windows, 0),
+    Planted(planted_redrives.sent_before_it_is_claimed, 2),
+    Planted(planted_redrives.redriven_without_a_ledger, 2),
+    Planted(planted_redrives.redriven_while_its_window_is_closing, 41, BELATED),
+    Planted(planted_redrives.claim_moved_past_another_content, 2),
 )

@@ -9,7 +9,7 @@ from random import Random
 
 from tallyroll.errors import Reason
 from tests.simulation.holdings import MICROS
-from tests.simulation.oracle import Sent
+from tests.simulation.sent import Sent
 
 KEYS = ("hot", "hot", "hot", "hot", "warm.2", "käse")
 OF_THE_PAST = 0.15  # the share of the past's events, where there are any

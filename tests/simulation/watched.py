@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tallyroll.archive_ports import ExportState, ExportStatus
+from tallyroll.dead_letters import ReceivedLetter
 from tallyroll.memory import (
     MemoryBucket,
     MemoryCatalog,
+    MemoryDeadLetters,
     MemoryQueue,
     MemoryStore,
     MemoryTotals,
@@ -16,7 +18,7 @@ from tallyroll.memory import (
 from tallyroll.memory_exports import MemoryExports
 from tallyroll.periods import PeriodState, period_of
 from tallyroll.ports import Outcome, Rejection, Verdict
-from tallyroll.records import Increment, Message, Record
+from tallyroll.records import Increment, Message, Record, Redrive
 from tallyroll.settings import Settings
 from tallyroll.specs import Spec
 from tallyroll.states import Calendar, LivePointer, Status, Window
@@ -194,6 +196,12 @@ class SimQueue(MemoryQueue):
         )
         self._system = system
 
+    def send(self, body: str, delay_ms: float = 0, redrive: Redrive | None = None) -> str:
+        message_id = super().send(body, delay_ms, redrive)
+        if redrive:
+            self._system.oracle.on_redriven(message_id, redrive)
+        return message_id
+
     def take_settings(self, settings: Settings) -> None:
         """Be deployed with other settings."""
         self._visibility_ms = settings.visibility_ms
@@ -228,3 +236,18 @@ class SimQueue(MemoryQueue):
         for letter in self.dead_letters[-len(rejections) :]:
             self._system.oracle.on_dead(letter)
         return there
+
+
+class SimDeadLetters(MemoryDeadLetters):
+    """The dead letters as the operator sees them, watched by the oracle."""
+
+    def __init__(self, system: System) -> None:
+        super().__init__(system.queue, SimEffects(system.world))
+        self._system = system
+
+    def delete(self, letters: Sequence[ReceivedLetter]) -> list[bool]:
+        gone = super().delete(letters)
+        for letter, is_gone in zip(letters, gone, strict=True):
+            if is_gone:
+                self._system.oracle.on_letter_deleted(letter.first_id)
+        return gone

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
+from tallyroll.dead_letters import DeadLetters, ReceivedLetter, Resend
 from tallyroll.errors import StoreError, TallyrollError, Throttled, Unknown
 from tallyroll.memory import MemoryStore
 from tallyroll.ports import Answer, Backlog, Element, Item, Outcome, Queue, Rejection, Verdict
@@ -218,6 +221,32 @@ class QueueWire(Wire):
         return found
 
 
+class LettersWire(Wire):
+    """The dead letters: each is sent again, and deleted, by a call that may be lost."""
+
+    _port: DeadLetters
+
+    def resend(self, resends: Sequence[Resend]) -> list[str]:
+        """Send one by one; why each is not surely there, or nothing."""
+        why = []
+        for resend in resends:
+            try:
+                why += self._call("resend", partial(self._port.resend, [resend]))
+            except StoreError as error:
+                why.append(str(error))
+        return why
+
+    def delete(self, letters: Sequence[ReceivedLetter]) -> list[bool]:
+        """Delete one by one; True for those that are surely gone."""
+        gone = []
+        for letter in letters:
+            try:
+                gone += self._call("delete letter", partial(self._port.delete, [letter]))
+            except StoreError:
+                gone.append(False)
+        return gone
+
+
 class BucketWire(Wire):
     """The bucket; a stream may break off, a listing may fail, an object may come out mangled."""
 
@@ -286,6 +315,12 @@ def _mangled(key: str, body: bytes, chance: Random) -> bytes | None:
     return json.dumps(summary).encode()
 
 
-def is_expected(error: Exception | None) -> bool:
-    """Whether a function may end with this error: a port's, never a bug's."""
-    return error is None or isinstance(error, StoreError)
+@contextmanager
+def judged(world: World) -> Iterator[None]:
+    """What runs here may end with a port's error, never with a bug's, whoever still awaits it."""
+    try:
+        yield
+    except StoreError:
+        raise
+    except Exception as error:  # noqa: BLE001 (a bug's)
+        world.fail(f"{world.current.group.name} raised {error!r}")

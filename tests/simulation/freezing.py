@@ -1,0 +1,32 @@
+"""What a deployment may freeze into a window's spec, by the oracle's own reckoning."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tallyroll.settings import Settings
+from tallyroll.specs import Spec
+from tests.simulation.sent import Opened
+
+
+def is_of(spec: Spec, settings: Settings, span: tuple[int, int], opened: Opened | None) -> bool:
+    """Whether a spec is that of one deployment, for the window of a span (ms)."""
+    return (
+        (spec.start, spec.end) == span
+        and spec.accept_from == (opened.accept_from if opened else 0)
+        and spec.accept_until
+        == (opened.accept_until if opened else spec.end + settings.accept_for_ms)
+        and (spec.shards, spec.stripes_min, spec.buckets, spec.gates)
+        == (settings.shards, settings.stripes_min, settings.buckets, settings.gates)
+        and (spec.suffix, spec.skew, spec.require_ts)
+        == (settings.suffix, settings.skew_ms, settings.require_ts)
+    )
+
+
+def may_be_hot(spec: Spec, settings: Settings, deployed: Sequence[Settings]) -> bool:
+    """Whether wished keys have their shards, and no key more than it could ever have got."""
+    wished = settings.hot_shards
+    most = max(max((each.shards_max, *each.hot_shards.values())) for each in deployed)
+    return all(spec.shards_of(key) >= n for key, n in wished.items()) and all(
+        1 <= shards <= most for shards in spec.hot.values()
+    )

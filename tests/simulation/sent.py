@@ -1,0 +1,47 @@
+"""What producers sent, what it should count as, and which past windows were opened for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tallyroll.errors import Reason
+from tests.simulation.holdings import MICROS
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What a producer sent: what it should count as, or the reason for which it can never count."""
+
+    key: str = ""
+    record_id: str | None = None
+    ts: int | None = None
+    n: int = 1
+    amount: int = MICROS
+    bad: Reason | None = None
+    message_id: str = ""
+    sent: int = 0
+    times: tuple[int, ...] = ()
+    """When the events of a packet happened, which may not all lie in one window."""
+    first_id: str = ""
+    first_sent: int = 0
+    target: str = ""
+    """Of one that was redriven: what it was at first, and the window where it is to count."""
+
+    @property
+    def time(self) -> int:
+        """The instant by which its window is chosen."""
+        return (self.first_sent or self.sent) if self.ts is None else self.ts
+
+    @property
+    def id(self) -> str:
+        """The id of its record."""
+        return self.record_id or self.first_id or self.message_id
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A past window that was opened on purpose: what it accepts, and when that stood (ms)."""
+
+    accept_from: int
+    accept_until: int
+    at: int
