@@ -13,6 +13,7 @@ from tallyroll.errors import Missing, Refused, StateConflict
 from tallyroll.items import Gate, parse_item
 from tallyroll.ports import Answer, TableStatus, Tally, Verdict
 from tallyroll.records import Record, increments_of
+from tallyroll.specs import Spec
 from tallyroll.states import Status, Window
 from tests.contract.engines import Engine, commit, counted, record, with_data
 
@@ -73,6 +74,28 @@ def test_the_largest_commit_of_a_key_is_98_records(engine: Engine) -> None:
     spec = engine.opened()
     counted(engine.store, spec, *(record(spec, "a", str(index)) for index in range(98)))
     assert engine.store.tallies(spec, ["a"])["a"].n == 98
+
+
+def _refused_whole(engine: Engine, spec: Spec, *records: Record) -> None:
+    assert commit(engine.store, spec, *records).verdict is Verdict.INVALID
+    assert engine.store.tallies(spec, ["a"])["a"].n == 0
+    assert engine.store.record(spec, "a", records[0].id) is None
+
+
+def test_a_commit_of_over_100_actions_is_invalid(engine: Engine) -> None:
+    spec = engine.opened()
+    _refused_whole(engine, spec, *(record(spec, "a", str(index)) for index in range(99)))
+
+
+def test_a_commit_of_over_4_mb_is_invalid(engine: Engine) -> None:
+    spec = engine.opened()
+    large = (with_data(record(spec, "a", str(index)), b"0" * 390 * 1024) for index in range(11))
+    _refused_whole(engine, spec, *large)
+
+
+def test_a_commit_that_names_a_record_twice_is_invalid(engine: Engine) -> None:
+    spec = engine.opened()
+    _refused_whole(engine, spec, record(spec, "a", "x"), record(spec, "a", "x"))
 
 
 def test_a_shut_gate_refuses_and_changes_nothing(engine: Engine) -> None:
