@@ -7,6 +7,7 @@ every window that is over is dropped and counted exactly.
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -17,6 +18,7 @@ from hypothesis.stateful import (
     rule,
 )
 
+from tallyroll.roller import Roller
 from tallyroll.states import Status, Window
 from tests.properties.catalog_world import Order, Run, World
 from tests.unit.pipeline import MINUTE, SECOND
@@ -159,3 +161,14 @@ TestCatalogs.settings = settings(
     # Shrinking a failure takes longer than a test may (`faulthandler_timeout`).
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )
+
+
+def test_an_error_that_a_run_survives_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def opening(_roller: Roller, window: Window, *_: object) -> Window:
+        raise KeyError(window.id)
+
+    monkeypatch.setattr(Roller, "_open", opening)
+    world = World(0, 0)
+    world.roll()
+    with pytest.raises(AssertionError, match="unexpected: KeyError"):
+        world.check()
