@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from base64 import b64encode
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -90,6 +91,14 @@ def made_again(catalog: MemoryCatalog, store: MemoryStore) -> list[str]:
 def may_count(items: Iterable[Item]) -> bool:
     """Whether there are records, or a gate that lets one in."""
     return any("h" in item or item.get("open") == {"BOOL": True} for item in items)
+
+
+def told(items: Iterable[Any]) -> list[str]:
+    """Items with all that they hold, as an archive tells them, in one order."""
+    return sorted(
+        json.dumps(item, sort_keys=True, default=lambda binary: b64encode(binary).decode())
+        for item in items
+    )
 
 
 def archive_items(bucket: MemoryBucket, window: Window) -> list[Any]:

@@ -27,6 +27,7 @@ from tests.simulation.holdings import (
     WeighedItems,
     archive_items,
     may_count,
+    told,
 )
 from tests.simulation.sent import Opened, Sent
 from tests.simulation.truth import Read, Truth, window_name
@@ -293,12 +294,7 @@ class Oracle:
             return
         if f"{window.archive}/proof.json" not in bucket.list(f"{window.archive}/"):
             self._world.fail(f"3: {window.id} is dropped, but there is no proof")
-        live, archived = Found(), Found()
-        for item in items.values():
-            live.add(window.id, item)
-        for item in archive_items(bucket, window):
-            archived.add(window.id, item)
-        if live != archived:
+        if told(items.values()) != told(archive_items(bucket, window)):
             self._world.fail(f"3: {window.id} is dropped, but its archive is not the table")
         self._gone.add(window.id)
         self.dropped += 1

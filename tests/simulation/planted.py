@@ -70,6 +70,7 @@ PLANTED = (
     Planted(planted_ends.dropped_without_proof, 0),
     Planted(planted_ends.proven_by_the_exports_status, 6, SPOILED),
     Planted(planted_ends.proven_by_checksums, 4, SPOILED),
+    Planted(planted_ends.payloads_not_exported, 0),
     Planted(planted_ends.attempts_share_a_prefix, 6, LAGGARDS),
     Planted(planted_reads.unprocessed_stripes_dropped, 0),
     Planted(planted_reads.cached_beyond_its_promise, 0),
