@@ -110,6 +110,12 @@ class Oracle:
         if not counted and first_id not in self._redriven:
             self._world.fail(f"2: the dead letter of {first} was deleted, and it is nowhere")
 
+    def on_founded(self, lengths: Sequence[tuple[int, int]]) -> None:
+        """Take the first roller's word for the length of windows: it may come after deployments."""
+        if lengths not in [((0, each.window_seconds * 1000),) for each in self.deployed]:
+            self._world.fail(f"5: windows of {lengths} are what no deployment would found")
+        self._lengths = list(lengths)
+
     def on_length(self, since: int, length_ms: int) -> None:
         """Take note that windows have another length from `since` on."""
         if since % length_ms or since % self._lengths[-1][1] or since <= self._lengths[-1][0]:

@@ -86,6 +86,13 @@ class SimCatalog(MemoryCatalog):
         super().__init__()
         self._system = system
 
+    def found(self, calendar: Calendar) -> Calendar:
+        before = self.calendar()
+        stands = super().found(calendar)
+        if before is None:
+            self._system.oracle.on_founded(stands.grid.lengths)
+        return stands
+
     def extend(self, read: Calendar, extended: Calendar, live: LivePointer) -> bool:
         changed = super().extend(read, extended, live)
         if changed:
