@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from tallyroll.diagnosis import Case, Check, Level, Sign, fine, unchecked
 from tallyroll.doctor_proofs import archives, totals
 from tallyroll.doctor_queues import dead_letters, queue
+from tallyroll.doctor_sums import listing, rollups
 from tallyroll.doctor_tables import permanent, quota, stray_tables, tables
 from tallyroll.errors import StoreError
 from tallyroll.lateness import late, next_missing
@@ -180,6 +181,8 @@ EXAMINATIONS: tuple[tuple[str, Examination], ...] = (
     ("stray-tables", stray_tables),
     ("quota", quota),
     ("totals", totals),
+    ("listing", listing),
+    ("rollups", rollups),
     ("archives", archives),
     ("queue", queue),
     ("dead-letters", dead_letters),

@@ -20,6 +20,8 @@ INVARIANTS = (
     "stray-tables",
     "tables",
     "totals",
+    "listing",
+    "rollups",
     "archives",
 )
 
