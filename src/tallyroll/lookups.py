@@ -7,14 +7,15 @@ it is in the archive, and a read says so instead of finding nothing.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
 from tallyroll.errors import Absent, Archived, Missing, StoreError, UsageError
 from tallyroll.limits import TS_MS_MAX
-from tallyroll.ports import Catalog, Effects, Store, Tally
+from tallyroll.merging import merged
+from tallyroll.ports import Catalog, Effects, Store, Stripe, Tally
 from tallyroll.reading import (
     BYTES_MAX,
     EVENTS_MAX,
@@ -30,6 +31,7 @@ from tallyroll.reading import (
     stored,
 )
 from tallyroll.records import Page
+from tallyroll.sealing import STRIPES_HELD, Sum, gather, place_of
 from tallyroll.specs import Spec
 from tallyroll.states import Status, Window
 from tallyroll.totals import Listed, Totals
@@ -97,12 +99,22 @@ class Top:
 
 @dataclass(frozen=True, slots=True)
 class _Largest:
-    """The largest keys of one bucket of a listing, and what all of its keys hold."""
+    """The largest of some keys, and what all of these hold."""
 
-    largest: tuple[Listed, ...]
-    keys: int
-    events: int
-    amount: int
+    largest: tuple[Listed, ...] = ()
+    keys: int = 0
+    events: int = 0
+    amount: int = 0
+
+    def with_some(self, more: Sequence[Listed], n: int, *, by_amount: bool) -> _Largest:
+        """With other keys; the `n` largest stay."""
+        ranked = heapq.nsmallest(n, [*self.largest, *more], key=_rank(by_amount=by_amount))
+        return _Largest(
+            tuple(ranked),
+            self.keys + len(more),
+            self.events + sum(each.n for each in more),
+            self.amount + sum(each.amount for each in more),
+        )
 
 
 def _rank(*, by_amount: bool) -> Callable[[Listed], tuple[int, str]]:
@@ -233,9 +245,9 @@ class Lookups:
         """The `n` keys of a window that have most events, or the largest sums; of equals the first
         in code point order.
 
-        Of a sealed window its listed totals are read, also when its table is gone. Of a live one
-        all tallies are summed: memory grows with the number of its keys. Raises UsageError, Absent,
-        Archived and StoreError.
+        Of a sealed window its listed totals are read, also when its table is gone, of a live one
+        all tallies; either way nothing but some pages and the largest is in memory. Raises
+        UsageError, Absent, Archived and StoreError.
         """
         if not 1 <= n <= TOP_MAX:
             raise UsageError(f"n {n}: must be from 1 to {TOP_MAX}")
@@ -244,17 +256,19 @@ class Lookups:
         known = self._catalog.window(window)
         if known and known.listed:
             return self._top_listed(known, n, now, deadline, by_amount=by_amount)
-        answer, state = self._read(window, lambda spec: self._sums(spec, deadline))
-        sums, missing = answer or ({}, 0)
-        which = 1 if by_amount else 0
-        largest = heapq.nsmallest(n, sums.items(), key=lambda item: (-item[1][which], item[0]))
+
+        def read(spec: Spec) -> tuple[_Largest, int]:
+            return self._top_live(spec, n, deadline, by_amount=by_amount)
+
+        answer, state = self._read(window, read)
+        found, missing = answer or (_Largest(), 0)
         return Top(
             window=window,
             status=state.status,
-            largest=tuple(Tally(key, *sums[key]) for key, _ in largest),
-            keys=len(sums),
-            events=sum(events for events, _ in sums.values()),
-            amount=sum(amount for _, amount in sums.values()),
+            largest=tuple(Tally(total.key, total.n, total.amount) for total in found.largest),
+            keys=found.keys,
+            events=found.events,
+            amount=found.amount,
             missing=missing,
             as_of=now,
         )
@@ -288,43 +302,53 @@ class Lookups:
     def _largest(
         self, window: WindowId, bucket: int, n: int, deadline: int, *, by_amount: bool
     ) -> _Largest | None:
-        keys = events = amount = 0
-        largest: list[Listed] = []
+        found = _Largest()
         try:
             for page in self._totals.listing(window, bucket, "", LISTED_PER_PAGE):
-                keys += len(page)
-                events += sum(total.n for total in page)
-                amount += sum(total.amount for total in page)
-                largest = heapq.nsmallest(n, [*largest, *page], key=_rank(by_amount=by_amount))
+                found = found.with_some(page, n, by_amount=by_amount)
                 if self._effects.now() >= deadline:
                     return None
         except StoreError:
             return None
-        return _Largest(tuple(largest), keys, events, amount)
+        return found
 
-    def _sums(self, spec: Spec, deadline: int) -> tuple[dict[str, tuple[int, int]], int]:
-        """Events and amount of every key, and how many buckets could not be read in time."""
-        sums: dict[str, tuple[int, int]] = {}
-        missing = 0
-        for first in range(1, spec.buckets + 1, BUCKETS_AT_ONCE):
-            numbers = range(first, min(first + BUCKETS_AT_ONCE, spec.buckets + 1))
-            jobs = [partial(self._bucket, spec, number, deadline) for number in numbers]
-            for stripes in self._effects.together(jobs, BUCKETS_AT_ONCE):
-                missing += stripes is None
-                for stripe in stripes or ():
-                    events, amount = sums.get(stripe.key, (0, 0))
-                    sums[stripe.key] = (events + stripe.n, amount + stripe.amount)
-        return sums, missing
+    def _top_live(
+        self, spec: Spec, n: int, deadline: int, *, by_amount: bool
+    ) -> tuple[_Largest, int]:
+        """The largest keys by the tallies, and how many buckets could not be read whole in time;
+        the buckets are read as one, in the order that brings a key's stripes together.
+        """
+        page = max(1, STRIPES_HELD // spec.buckets)
+        unread: set[int] = set()
+        buckets = [
+            self._stripes(spec, number, page, deadline, unread)
+            for number in range(1, spec.buckets + 1)
+        ]
+        begun: list[Sum] = []
+        found = _Largest()
+        for batch in merged(buckets, place_of, page, self._effects):
+            ended = [Listed(*each) for each in gather(begun, batch)]
+            found = found.with_some(ended, n, by_amount=by_amount)
+        left = [Listed(*each) for each in begun]
+        return found.with_some(left, n, by_amount=by_amount), len(unread)
 
-    def _bucket(self, spec: Spec, number: int, deadline: int) -> Sequence[Tally] | None:
-        if self._effects.now() >= deadline:
-            return None
-        try:
-            return self._store.bucket(spec, number)
-        except Missing:
-            raise
-        except StoreError:
-            return None
+    def _stripes(
+        self, spec: Spec, number: int, page: int, deadline: int, unread: set[int]
+    ) -> Iterator[list[Stripe]]:
+        """A bucket's stripes, as far as they can be read in time; else it is noted as unread."""
+        pages: Iterator[list[Stripe]] | None = None
+        while self._effects.now() < deadline:
+            try:
+                pages = pages or self._store.stripes(spec, number, "", page)
+                stripes = next(pages, None)
+            except Missing:
+                raise
+            except StoreError:
+                break
+            if stripes is None:
+                return
+            yield stripes
+        unread.add(number)
 
     def _read(self, window: WindowId, read: Callable[[Spec], T]) -> tuple[T | None, Window]:
         """What `read` finds in a window's table, None before it takes events, and the window's

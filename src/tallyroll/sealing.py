@@ -25,6 +25,8 @@ from tallyroll.totals import Total, Totals
 STRIPES_HELD = 8_192  # pages of all buckets together; a stripe takes about a kilobyte
 STRIPES_PER_SLICE = 2_000  # what a run that is cut off has done in vain, at the most
 PROGRESSED = "sealing"  # among a window's times: when a slice of its totals was last put
+Sum = tuple[str, int, int]
+"""A key, its events and their amount (millionths)."""
 ACTION_UNITS = 2  # of a tally's or a gate's part in a transaction [txn]
 
 
@@ -43,7 +45,7 @@ class Sealing:
     keys: int = 0
     events: int = 0
     amount: int = 0
-    begun: tuple[tuple[str, int, int], ...] = ()
+    begun: tuple[Sum, ...] = ()
     units: tuple[int, ...] = (0,) * SERIES_SLOTS
     additions: tuple[int, ...] = (0,) * SERIES_SLOTS
     done: bool = False
@@ -89,7 +91,7 @@ def seal(
     buckets = [
         store.stripes(spec, number, sealing.place, page) for number in range(1, spec.buckets + 1)
     ]
-    for batch in merged(buckets, _place_of, page, effects):
+    for batch in merged(buckets, place_of, page, effects):
         for first in range(0, len(batch), STRIPES_PER_SLICE):
             sealing, ended = _with(sealing, batch[first : first + STRIPES_PER_SLICE], spec)
             totals.put(ended)
@@ -98,18 +100,14 @@ def seal(
     yield replace(_counted(sealing, sealing.begun), begun=(), done=True)
 
 
-def _place_of(stripe: Stripe) -> str:
-    return stripe.place
-
-
-def _with(sealing: Sealing, stripes: Sequence[Stripe], spec: Spec) -> tuple[Sealing, list[Total]]:
-    """The state after these stripes, and the totals of the keys that ended before or among them.
+def gather(begun: list[Sum], stripes: Sequence[Stripe]) -> list[Sum]:
+    """Add stripes, in the order of their places, to the keys that are begun; give those that ended
+    before or among them.
 
     Stripes of `a.1` lie among those of `a`, between its first and its second, so a key ends only
     when a place does not begin with its name and a dot. Those begun are as many as a name has dots.
     """
-    begun, ended = list(sealing.begun), []
-    units, additions = list(sealing.units), list(sealing.additions)
+    ended = []
     for stripe in stripes:
         tally = stripe.tally
         while begun and not stripe.place.startswith(f"{begun[-1][0]}."):
@@ -119,7 +117,21 @@ def _with(sealing: Sealing, stripes: Sequence[Stripe], spec: Spec) -> tuple[Seal
         else:
             n = amount = 0
         begun.append((tally.key, n + tally.n, amount + tally.amount))
-        _weigh(tally, spec, units, additions)
+    return ended
+
+
+def place_of(stripe: Stripe) -> str:
+    """By what stripes are merged."""
+    return stripe.place
+
+
+def _with(sealing: Sealing, stripes: Sequence[Stripe], spec: Spec) -> tuple[Sealing, list[Total]]:
+    """The state after these stripes, and the totals of the keys that ended before or among them."""
+    begun = list(sealing.begun)
+    ended = gather(begun, stripes)
+    units, additions = list(sealing.units), list(sealing.additions)
+    for stripe in stripes:
+        _weigh(stripe.tally, spec, units, additions)
     sealing = replace(
         _counted(sealing, ended),
         place=stripes[-1].place,
@@ -130,7 +142,7 @@ def _with(sealing: Sealing, stripes: Sequence[Stripe], spec: Spec) -> tuple[Seal
     return sealing, [Total(key, spec.window, n, amount) for key, n, amount in ended]
 
 
-def _counted(sealing: Sealing, ended: Sequence[tuple[str, int, int]]) -> Sealing:
+def _counted(sealing: Sealing, ended: Sequence[Sum]) -> Sealing:
     return replace(
         sealing,
         keys=sealing.keys + len(ended),

@@ -123,7 +123,7 @@ def test_a_window_without_keys(written: Desk) -> None:
 
 
 def test_largest_keys_that_are_not_whole_say_so(written: Desk) -> None:
-    written.pipeline.store.bucket = failing  # type: ignore[assignment]
+    written.pipeline.store.stripes = failing  # type: ignore[assignment]
     answer = written.run("top", "--window", WINDOW)
     assert answer.status == 1
     assert "4 buckets of tallies could not be read" in answer.err

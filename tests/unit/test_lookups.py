@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from tallyroll.errors import Absent, Refused, Throttled, UsageError
 from tallyroll.limits import TS_MS_MAX
 from tallyroll.lookups import Events, Found, Lookups, Top
-from tallyroll.ports import Tally
+from tallyroll.ports import Stripe, Tally
 from tallyroll.reading import BYTES_MAX, StoredEvent, StoredPacket, stored
 from tallyroll.records import Page
 from tallyroll.specs import Spec
@@ -324,15 +325,15 @@ def test_a_top_that_is_not_whole_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
     pipeline = voted()
     nothing = look(pipeline).top(WINDOW, 3, 0)
     assert (nothing.complete, nothing.missing, nothing.largest) == (False, 4, ())
-    bucket = pipeline.store.bucket
-    filled = next(n for n in range(1, 5) if bucket(pipeline.spec(), n))
+    stripes = pipeline.store.stripes
+    filled = next(n for n in range(1, 5) if pipeline.store.bucket(pipeline.spec(), n))
 
-    def refuse(spec: Spec, number: int) -> list[Tally]:
+    def refuse(spec: Spec, number: int, after: str, limit: int) -> Iterator[list[Stripe]]:
         if number == filled:
             raise Throttled("slow down")
-        return bucket(spec, number)
+        yield from stripes(spec, number, after, limit)
 
-    monkeypatch.setattr(pipeline.store, "bucket", refuse)
+    monkeypatch.setattr(pipeline.store, "stripes", refuse)
     part = best(pipeline)
     assert (part.complete, part.missing) == (False, 1)
     assert 0 < part.events < 16
