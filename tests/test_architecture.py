@@ -134,6 +134,18 @@ def test_importing_a_use_case_does_not_import_the_sdk() -> None:
     assert found == {**NO_EFFECT, "sdk": False}
 
 
+def test_what_constructs_import_of_the_core_does_not_import_the_sdk() -> None:
+    modules = {
+        node.module
+        for path in sources(ROOT / "infra")
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tallyroll.")
+    }
+    assert "tallyroll.resources" in modules
+    found = after_importing(*(module for module in modules if module))
+    assert found == {**NO_EFFECT, "sdk": False}
+
+
 def test_importing_the_whole_core_has_no_effect() -> None:
     names = [path.stem for path in sources(CORE) if not path.stem.startswith("__")]
     found = after_importing(*(f"tallyroll.{name}" for name in names))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from aws_lambda_powertools import Metrics
 
+from benchmarks.costs import METRICS_IDLE, METRICS_WATCHED
 from functions.telemetry import (
     NAMESPACE,
     add_gathering,
@@ -147,7 +148,17 @@ def test_alarms_and_dashboard_look_at_metrics_that_are_published(template: Templ
     assert len(drawn) >= 15
     assert (asked | drawn) - published() == set()
     always = {one for one in published() if not one[1].startswith(("Rejected-", "Throttles-"))}
-    assert 40 <= len(always) <= 55  # "about fifty a pipeline", says the guide
+    assert 38 <= len(always) <= 45  # "some forty a pipeline", says the guide
+    idle = [name for function, name in always if function in ("roller", "cleanup")]
+    assert len(idle) == METRICS_IDLE  # which the table of costs has
+
+
+def test_the_table_of_costs_has_every_metric_that_an_alarm_watches(template: Template) -> None:
+    watched = [
+        sum("MetricStat" in one for one in alarm.get("Metrics", ())) or 1
+        for alarm in alarms(template).values()
+    ]
+    assert sum(watched) == METRICS_WATCHED
 
 
 def test_a_pipelines_alarms_look_at_its_own_metrics_alone(chosen: Template) -> None:
