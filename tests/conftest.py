@@ -49,6 +49,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.no_cover)
 
 
+def pytest_unconfigure() -> None:
+    """Let the process clear away everything when it ends."""
+    gc.unfreeze()
+
+
 @pytest.fixture(scope="module", autouse=True)
 def a_small_heap_to_look_through() -> None:
     """Take what earlier modules left behind out of the garbage collector's sight.
