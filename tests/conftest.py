@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from local import dynamodb_local
 from tests.durations import Durations, part_of
@@ -32,7 +33,12 @@ NOT_TRACED = {"concurrency", "demo", "e2e", "faults", "infra", "local", "propert
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Have the durations added up where the tests of all processes come together."""
+    """Have the durations added up where the tests of all processes come together, and let laws
+    take their time on a busy machine.
+    """
+    given = settings.get_profile(settings.get_current_profile_name())
+    settings.register_profile("unhurried", given, deadline=None)
+    settings.load_profile("unhurried")
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Durations())
 

@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tallyroll.archive import prefix_of, summary_key
@@ -171,7 +171,6 @@ NAMES = st.from_regex(r"[a-z][a-z0-9-]{1,20}[a-z0-9]", fullmatch=True)
 REST = st.from_regex(r"-[a-z0-9-]{0,25}[a-z0-9]", fullmatch=True)
 
 
-@settings(deadline=None)  # of a busy machine
 @given(name=NAMES, rest=REST)
 def test_patterns_do_not_overlap_where_one_name_begins_with_another(name: str, rest: str) -> None:
     pattern = f"{name}-????????T??????Z"

@@ -157,7 +157,6 @@ TestCatalogs = Catalogs.TestCase
 TestCatalogs.settings = settings(
     max_examples=50,
     stateful_step_count=30,
-    deadline=None,
     # Shrinking a failure takes longer than a test may (`faulthandler_timeout`).
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )

@@ -26,7 +26,7 @@ from tallyroll.windows import Grid, iso, parse_instant, window_id, window_start
 from tests.properties import strategies as some
 from tests.unit.pipeline import NOW, spec_of
 
-laws = settings(deadline=None, max_examples=60)
+laws = settings(max_examples=60)
 
 
 # --- windows

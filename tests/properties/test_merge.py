@@ -34,7 +34,7 @@ from tallyroll.suffixes import calculated
 from tests.properties import strategies as some
 from tests.unit.pipeline import NOW, START, WINDOW, record_with, spec_of
 
-laws = settings(deadline=None, max_examples=100)
+laws = settings(max_examples=100)
 SPEC = spec_of(start=0, end=2**60)
 positions = st.builds(Position, some.ids, st.none() | st.integers(0, 10**6))
 ids = st.text("ab:.é\uffff\U00010000", min_size=1, max_size=4)

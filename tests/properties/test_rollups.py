@@ -209,7 +209,7 @@ def small_slices() -> Iterator[None]:
 SCHEDULES = st.lists(st.integers(0, 3), max_size=400)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(schedule=SCHEDULES, rolled_before=st.booleans(), drops=st.booleans())
 def test_a_count_is_true_at_some_time_while_it_is_read(
     schedule: list[int], rolled_before: bool, drops: bool
@@ -293,7 +293,7 @@ def _both(one: Callable[[], object], other: Callable[[], object]) -> Callable[[]
     return lambda: (one(), other())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     slots=st.sets(st.integers(0, 20), min_size=1, max_size=12),
     unsealed=st.sets(st.integers(0, 20)),

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tallyroll.history import open_past
@@ -45,7 +45,6 @@ def test_few_spans_hold_all(starts: list[int]) -> None:
     since=hours,
     until=hours,
 )
-@settings(deadline=None)
 def test_no_window_that_lives_is_left_out(
     made: list[int], dropped: set[int], genesis: int, seen: bool, since: int, until: int
 ) -> None:
