@@ -22,7 +22,7 @@ PAST_WINDOW = window_of(BEGIN - HOUR)
 LATER = BEGIN + 95 * MINUTE
 LATER_WINDOW = window_of(LATER)
 DAY_SEALED = BEGIN + 155 * MINUTE  # its last window has taken events for an hour more
-LOOK_MS = 5 * MINUTE  # as long as `tallyroll dlq` hides the letters it looks at
+LOOK_MS = 5 * MINUTE + SECOND  # longer than `tallyroll dlq` hides the letters it looks at
 NOTE = "/progress/segment-"  # in the URL of what says that a part of an archive is written
 TURNS_MAX = 40
 
