@@ -206,7 +206,7 @@ def test_memory_does_not_grow_with_the_number_of_keys(monkeypatch: pytest.Monkey
     monkeypatch.setattr("tallyroll.archive.UNZIP_BYTES", 16_384)
     monkeypatch.setattr(proving, "SUMS_HELD", 1_000)
     monkeypatch.setattr(proving, "DIGESTS_HELD", 1_000)
-    monkeypatch.setattr(proving, "PARTITION_ITEMS", 1_000)
+    monkeypatch.setattr(proving, "PARTITION_ITEMS", 4_000)
     monkeypatch.setattr(proving, "PARTITION_KEYS", 250)
     peaks = []
     for keys in (1_000, 10_000):
