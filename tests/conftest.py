@@ -43,6 +43,18 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Durations())
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Trace once in each process.
+
+    In those of xdist, pytest-cov 7 begins once when its options are read and once more with the
+    session; only the second is paused for what is not to be traced, and only the second is kept.
+    """
+    plugin = session.config.pluginmanager.getplugin("_cov")
+    if plugin and hasattr(session.config, "workerinput"):
+        plugin.cov_controller.cov.stop()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep some parts from being traced, and have the one that deploys begin the run.
 
