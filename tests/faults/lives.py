@@ -62,16 +62,17 @@ class Seeded:
             return GOES_WELL
         name = str(call.site)
         hits = self._hits.get(name, 0)
-        if self._chance.random() >= (self.often if hits < self.first else self.seldom):
-            return GOES_WELL
-        self._hits[name] = hits + 1
         # Seldom possible, so taken when they are; the second in some lives only, for it ends a
         # row of tries and so keeps other kinds away.
         seldom = (Kind.NOT_SEEN_YET, Kind.CHANGING) if self.seed % 3 == 2 else (Kind.NOT_SEEN_YET,)
         for kind in seldom:
             if kind in kinds and (name, kind) not in self._taken:
                 self._taken.add((name, kind))
+                self._hits[name] = hits + 1
                 return Blow(kind)
+        if self._chance.random() >= (self.often if hits < self.first else self.seldom):
+            return GOES_WELL
+        self._hits[name] = hits + 1
         return Blow(kinds[(self.seed * self.first + hits) % len(kinds)])
 
 
@@ -237,6 +238,9 @@ def busy_life(world: World, ledger: Ledger, plan: Seeded, folder: Path) -> None:
     for window in both:
         _restore(world, plan, window, f"{world.settings.name}-restored-{window[9:11]}")
         ledger.check_restored(window, f"{world.settings.name}-restored-{window[9:11]}")
+    taken = f"{world.settings.name}-restored-{NOW_WINDOW[9:11]}"
+    again = ("archive", "restore", NOW_WINDOW, "--table", taken)
+    _by_hand(world, plan, *again, ends_with=WRONG_USE)
     _restore(world, plan, NOW_WINDOW, f"{world.settings.name}-imported", "--native")
     look_after(world, plan)
     plan.active = False
@@ -258,15 +262,15 @@ def _clean(world: World, plan: Seeded) -> None:
     plan.rival = None
 
 
-def _by_hand(world: World, plan: Seeded, *argv: str) -> None:
-    """Run a command until it is done, as a person would."""
+def _by_hand(world: World, plan: Seeded, *argv: str, ends_with: int = 0) -> None:
+    """Run a command until it is done, or refused for what it asks, as a person would."""
     plan.may_crash = False
     for _ in range(TURNS_MAX):
-        if world.command(*argv) == 0:
+        if world.command(*argv) == ends_with:
             break
         world.time.pass_by(SECOND)
     else:
-        raise StuckLife(f"{argv} is never done")
+        raise StuckLife(f"{argv} never ends with {ends_with}")
     plan.may_crash = True
 
 
