@@ -11,7 +11,8 @@ from hypothesis import settings
 
 from local import dynamodb_local
 from tests.durations import Durations, part_of
-from tests.faults.summary import pytest_terminal_summary  # noqa: F401  (a hook: of every process)
+from tests.faults import summary as faults_struck
+from tests.simulation import summary as seeds_simulated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,14 +34,15 @@ NOT_TRACED = {"concurrency", "demo", "e2e", "faults", "infra", "local", "propert
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Have the durations added up where the tests of all processes come together, and let laws
+    """Have all summed up where the tests of all processes come together, and let laws
     take their time on a busy machine.
     """
     given = settings.get_profile(settings.get_current_profile_name())
     settings.register_profile("unhurried", given, deadline=None)
     settings.load_profile("unhurried")
     if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Durations())
+        for summary in (Durations(), seeds_simulated, faults_struck):
+            config.pluginmanager.register(summary)
 
 
 @pytest.hookimpl(tryfirst=True)

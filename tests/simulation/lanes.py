@@ -18,7 +18,6 @@ from tests.simulation.pipeline import Result, simulate
 from tests.simulation.planted import PLANTED, Planted
 
 START_SECONDS_MAX = 120
-LANE_REPORT = "simulated lane"  # (seeds, CPU seconds, messages, violations) of a test
 A = TypeVar("A")
 B = TypeVar("B")
 

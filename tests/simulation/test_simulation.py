@@ -10,10 +10,11 @@ from itertools import count
 
 import pytest
 
-from tests.simulation.lanes import LANE_REPORT, bug_name, in_place
+from tests.simulation.lanes import bug_name, in_place
 from tests.simulation.pipeline import simulate
 from tests.simulation.planted import DROWSY, PLANTED, Planted
 from tests.simulation.run import replay_command
+from tests.simulation.summary import LANE_REPORT
 
 LANES = 6
 LANE_SEEDS_MIN = 50

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.simulation.lanes import LANE_REPORT
+LANE_REPORT = "simulated lane"  # (seeds, CPU seconds, messages, violations) of a test
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
