@@ -53,8 +53,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     session; only the second is paused for what is not to be traced, and only the second is kept.
     """
     plugin = session.config.pluginmanager.getplugin("_cov")
-    if plugin and hasattr(session.config, "workerinput"):
-        plugin.cov_controller.cov.stop()
+    controller = getattr(plugin, "cov_controller", None)
+    if controller and hasattr(session.config, "workerinput"):
+        controller.cov.stop()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
