@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from tallyroll.dead_letters import DeadLetters, Look, ReceivedLetter
-from tallyroll.errors import StoreError
+from tallyroll.errors import StoreError, UsageError
 from tallyroll.history import open_past
 from tallyroll.ports import Catalog, Store
 from tallyroll.redrive import Redriver
@@ -102,10 +102,9 @@ class Operator:
             windows = 1 + int(self._chance() * (oldest - min(numbers) + 1))
             since = START_MS - oldest * WINDOW_MS
             accept_for_ms = 10_000 + int(self._chance() * 110_000)
-            while not self._opened(since, since + windows * WINDOW_MS, accept_for_ms):
+            until = since + windows * WINDOW_MS
+            while system.producing and not self._opened(since, until, accept_for_ms):
                 self._world.pause(1_000)
-                if not system.producing:
-                    return
 
     def _opened(self, since: int, until: int, accept_for_ms: int) -> bool:
         """One call of `tallyroll windows open`, by a clock that is off; whether it went well."""
@@ -114,11 +113,19 @@ class Operator:
         clock_ms = round((2 * self._chance() - 1) * system.weather.clock_ms)
         try:
             calendar = catalog.calendar()
-            if calendar is None:
-                return False
-            now = self._world.now + clock_ms
+        except StoreError:
+            return False
+        if calendar is None:
+            return False
+        now = self._world.now + clock_ms
+        try:
             past = open_past(catalog, calendar, "simulated", since, until, now, accept_for_ms)
         except StoreError:
+            return False
+        except UsageError as told:
+            if until <= calendar.genesis:
+                raise
+            self._world.note(f"told to wait for a regular window: {told}")
             return False
         self._world.note(f"opened {[window.id[9:15] for window in past.created]} of the past")
         return True
