@@ -37,6 +37,7 @@ def add_report(metrics: Metrics, report: Report, elapsed_ms: float) -> None:
         "SingleEventsCounted": report.single_events,
         "PackedEventsCounted": report.packed_events,
         "Duplicates": report.duplicates,
+        "Finished": report.finished,
         "HandedBack": len(report.failures),
         "AwaitingWindow": report.waiting,
         "UndatedEvents": report.undated,
@@ -55,6 +56,8 @@ def add_report(metrics: Metrics, report: Report, elapsed_ms: float) -> None:
         metrics.add_metric(f"Rejected-{reason}", MetricUnit.Count, number)
     for limit, number in report.throttled.items():
         metrics.add_metric(f"Throttles-{limit}", MetricUnit.Count, number)
+    if report.failures:
+        metrics.add_metric("OldestHandedBack", MetricUnit.Seconds, report.oldest_back_ms / 1000)
     metrics.add_metric("BatchLatency", MetricUnit.Milliseconds, elapsed_ms)
 
 
@@ -87,6 +90,7 @@ def add_windows(metrics: Metrics, rolled: Rolled) -> None:
     Every state has a number, also zero: an alarm is to see that it emptied.
     """
     metrics.add_metric("NextWindowMissing", MetricUnit.Count, rolled.next_missing)
+    metrics.add_metric("WritersSilentFor", MetricUnit.Seconds, rolled.silent_ms / 1000)
     for status in Status:
         metrics.add_metric(f"Windows-{status}", MetricUnit.Count, rolled.states[status])
     tables = sum(rolled.states.values()) - rolled.states[Status.DROPPED]

@@ -14,7 +14,7 @@ ALARMS: Mapping[str, str] = MappingProxyType(
     {
         "dead-letters": "messages stand in the dead-letter queue, which no count has",
         "dead-letters-expire": "dead letters are at half of their retention",
-        "falling-behind": "events wait in the queue for more than a quarter of an hour",
+        "falling-behind": "events wait in the queue for more than forty minutes",
         "events-expire": "events wait in the queue for half of its retention",
         "handed-back": "messages come back again and again, for an hour",
         "next-window-missing": "the current window is not open, or the roller says nothing",

@@ -15,6 +15,7 @@ from constructs import Construct
 
 from infra.acknowledged import acknowledge
 from infra.options import Options, OptionsError
+from tallyroll.resources import function_name
 
 # With this memory a function has one whole virtual CPU. Source: AWS Lambda Developer Guide,
 # "Configure Lambda function memory".
@@ -54,7 +55,7 @@ class PipelineFunction(Construct):
         """`package` is the one in `functions` with the handler."""
         super().__init__(scope, id_)
         options = defaults.options
-        name = f"{options.name}-{package}"
+        name = function_name(options.name, package)
         self.package = package
         self.log = log_group(self, "Log", f"/aws/lambda/{name}", options)
         statements = [*statements, _may_write(self.log), *_may_trace(options)]

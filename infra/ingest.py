@@ -33,6 +33,7 @@ class Queues(Construct):
         scope: Construct,
         id_: str,
         *,
+        options: Options,
         resources: Resources,
         given: sqs.IQueue | None = None,
     ) -> None:
@@ -47,12 +48,16 @@ class Queues(Construct):
         if given is None:
             self.events = _queue(self, "Events", resources.queue, self.dead_letters)
             self.retention_seconds = resources.queue.retention_seconds
+            self.visibility_seconds = resources.queue.visibility_seconds
         else:
             self.events = given
             _check_standard(given)
-            _check_visibility(given, resources.queue.visibility_seconds)
             kept = _known(given, "message_retention_period", SQS_RETENTION_SECONDS)
             self.retention_seconds = SQS_RETENTION_SECONDS if kept is None else kept
+            least = options.visibility_seconds_of(self.retention_seconds)
+            _check_visibility(given, least)
+            hidden = _known(given, "visibility_timeout", SQS_VISIBILITY_SECONDS)
+            self.visibility_seconds = hidden or max(least, options.visibility_seconds)
 
 
 class Ingest(Construct):
@@ -150,7 +155,8 @@ def _check_visibility(queue: sqs.IQueue, least: int) -> None:
     if found is not None and found < least:
         raise OptionsError(
             f"queue {queue.node.path}: visibility timeout {found} s; give at least {least} s, 6"
-            " times the writer's timeout and batch window (tallyroll:batch_window_seconds)"
+            " times the writer's timeout and batch window (tallyroll:batch_window_seconds), and a"
+            " thousandth of the retention"
         )
 
 

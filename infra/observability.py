@@ -22,7 +22,7 @@ from infra.options import Options
 from tallyroll.resources import DEAD_LETTERS_RETENTION_SECONDS
 from tallyroll.settings import Settings
 
-BEHIND_SECONDS = 900  # over twice the visibility timeout of a writer that crashed
+BEHIND_SECONDS = 2_400  # over twice the visibility timeout of a writer that crashed
 SEAL_MINUTES = 30  # a slice of a sealing takes less than a run of the roller
 EXPORT_MINUTES = 120  # a few attempts, each given up after its lease
 # Tables that an account may have in a Region unless its quota was raised. Source: DynamoDB

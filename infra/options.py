@@ -9,7 +9,13 @@ from typing import Any
 
 from infra.kinds import Flag, HotShards, Kind, Length, Name, OneOf, Text, Units, Whole
 from tallyroll.errors import UsageError
-from tallyroll.limits import SHARDS_MAX, SKEW_MS_MAX, WARM_UNITS_MAX
+from tallyroll.limits import (
+    RECEIVES_FUSE,
+    SHARDS_MAX,
+    SKEW_MS_MAX,
+    VISIBILITY_MS,
+    WARM_UNITS_MAX,
+)
 from tallyroll.settings import EXPORTERS, Settings
 
 PREFIX = "tallyroll:"
@@ -222,8 +228,18 @@ class Options:
 
     @property
     def visibility_seconds(self) -> int:
-        """How long the event queue must hide messages at the least, s."""
-        return VISIBILITY_BATCHES * (WRITER_TIMEOUT_SECONDS + self.batch_window_seconds)
+        """How long the pipeline's own event queue hides messages, s."""
+        return max(VISIBILITY_MS // 1000, self.visibility_seconds_of(0))
+
+    def visibility_seconds_of(self, retention_seconds: int) -> int:
+        """How long an event queue that keeps messages for so long must hide them at the least, s.
+
+        Six batches, and a thousandth of the retention: a queue gives a message up after 1,000
+        receives at the most, and one whose writers always die must not reach that before it
+        expires.
+        """
+        batches = VISIBILITY_BATCHES * (WRITER_TIMEOUT_SECONDS + self.batch_window_seconds)
+        return max(batches, -(-retention_seconds // RECEIVES_FUSE))
 
     @property
     def audiences(self) -> list[str]:
@@ -231,9 +247,19 @@ class Options:
         return self.jwt_audience.split(",") if self.jwt_audience else []
 
     def settings(
-        self, *, queue_url: str = "", dead_letters_url: str = "", bucket: str = ""
+        self,
+        *,
+        queue_url: str = "",
+        dead_letters_url: str = "",
+        bucket: str = "",
+        visibility_seconds: int | None = None,
+        retention_seconds: int | None = None,
     ) -> Settings:
-        """The pipeline's settings; the URLs and the bucket's name are known once they are made."""
+        """The pipeline's settings; the URLs and the bucket's name are known once they are made.
+
+        `visibility_seconds` and `retention_seconds` are those of a queue that was handed in.
+        """
+        kept_seconds = retention_seconds or _DEFAULTS.queue_retention_ms // 1000
         at_once = self.max_concurrency * _DEFAULTS.transactions_at_once
         needed = min(SHARDS_MAX, max(_DEFAULTS.stripes_min, STRIPES_PER_COMMIT * at_once))
         return Settings(
@@ -259,7 +285,8 @@ class Options:
             point_in_time_recovery=self.point_in_time_recovery,
             table_quota=self.table_quota,
             rollups=self.rollups,
-            visibility_ms=self.visibility_seconds * 1000,
+            visibility_ms=(visibility_seconds or self.visibility_seconds) * 1000,
+            queue_retention_ms=kept_seconds * 1000,
         )
 
 

@@ -15,20 +15,22 @@ from aws_cdk import aws_sqs as sqs
 
 from infra.storage import Storage
 from tallyroll.dead_letters import REJECTED_PREFIX
+from tallyroll.receptions import WRITERS_PK
 from tallyroll.resources import TAG_PIPELINE, TAG_PROVEN
 
 
 def of_writer(
     storage: Storage, queue: sqs.IQueue, dead_letters: sqs.IQueue
 ) -> Sequence[iam.PolicyStatement]:
-    """Commit to window tables, read the catalog and note stragglers there, take messages from the
-    queue (Lambda does, in the writer's name) and delay them, reject.
+    """Commit to window tables, read the catalog and note stragglers there, keep writers' notes,
+    take messages from the queue (Lambda does, in the writer's name) and delay them, reject.
     """
     return [
         _tables(
             storage.window_tables_arn, "ConditionCheckItem", "GetItem", "PutItem", "UpdateItem"
         ),
         _tables(storage.catalog.table_arn, "BatchGetItem", "GetItem", "UpdateItem"),
+        _notes(storage, "DeleteItem", "PutItem", "Query"),
         _allow(
             queue.queue_arn,
             "sqs:ChangeMessageVisibility",
@@ -77,6 +79,7 @@ def of_roller(storage: Storage, queue: sqs.IQueue) -> Sequence[iam.PolicyStateme
             "Query",
             "UpdateItem",
         ),
+        _notes(storage, "DeleteItem"),  # those of no more use
         _tables(storage.totals.table_arn, "PutItem", "Query"),  # listings, to roll them up
         _allow(queue.queue_arn, "sqs:GetQueueAttributes"),
         _allow("*", "cloudwatch:GetMetricStatistics"),  # metrics have no ARN
@@ -169,6 +172,16 @@ def _tables(
     arn: str, *operations: str, conditions: dict[str, Any] | None = None
 ) -> iam.PolicyStatement:
     return _allow(arn, *(f"dynamodb:{name}" for name in operations), conditions=conditions)
+
+
+def _notes(storage: Storage, *operations: str) -> iam.PolicyStatement:
+    """Operations on writers' notes, and on nothing else of the catalog. Source: DynamoDB Developer
+    Guide, "Using IAM policy conditions for fine-grained access control".
+    """
+    keys = {"dynamodb:LeadingKeys": [WRITERS_PK]}
+    return _tables(
+        storage.catalog.table_arn, *operations, conditions={"ForAllValues:StringEquals": keys}
+    )
 
 
 def _tag(arn: str, key: str) -> iam.PolicyStatement:

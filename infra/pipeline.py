@@ -36,8 +36,8 @@ class Tallyroll(Construct):
     """A pipeline of the options' name; several stand side by side under different names.
 
     An existing `queue` takes the place of the event queue. It must hide messages for at least
-    `options.visibility_seconds`, and its own dead-letter rule, if it has one, should allow 1,000
-    receives: a healthy backlog must not end there.
+    `options.visibility_seconds_of` its retention, and its own dead-letter rule, if it has one,
+    should allow 1,000 receives: a healthy backlog must not end there.
 
     Raises OptionsError for options or a queue that cannot work.
     """
@@ -54,11 +54,13 @@ class Tallyroll(Construct):
         self.options = options
         resources = declare(options.settings())
         self.storage = Storage(self, "Storage", resources=resources)
-        self.queues = Queues(self, "Queues", resources=resources, given=queue)
+        self.queues = Queues(self, "Queues", options=options, resources=resources, given=queue)
         settings = options.settings(
             queue_url=self.queues.events.queue_url,
             dead_letters_url=self.queues.dead_letters.queue_url,
             bucket=self.storage.bucket.bucket_name,
+            visibility_seconds=self.queues.visibility_seconds,
+            retention_seconds=self.queues.retention_seconds,
         )
         defaults = FunctionDefaults(
             options=options,

@@ -71,6 +71,7 @@ def case_of(arguments: Namespace, settings: Settings, screen: Screen, *, deep: b
         dead_letters=made.dead_letters_queue if dead_letters else None,
         bucket=made.bucket if settings.bucket else None,
         effects=made.effects,
+        handed_back=made.queue_metrics.handed_back,
         deep=deep,
         deployed=found.there,
         wished=found.differ,

@@ -21,8 +21,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from tallyroll.draining import Backlog
 from tallyroll.limits import QUEUE_BATCH_MAX, TS_MS_MAX
-from tallyroll.ports import Backlog
 from tallyroll.records import Redrive
 from tallyroll.windows import WindowId
 

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from tallyroll.aws import Caller
 from tallyroll.errors import Missing
+from tallyroll.resources import function_name
 
 PREFIX = "TALLYROLL_"
 
@@ -33,7 +34,7 @@ class LambdaDeployment:
 
     def environment(self, pipeline: str) -> Mapping[str, str] | None:
         """By GetFunctionConfiguration; None also where the engine knows no functions."""
-        name = f"{pipeline}-roller"
+        name = function_name(pipeline, "roller")
         try:
             reply = self._caller.read("GetFunctionConfiguration", FunctionName=name)
         except Missing:

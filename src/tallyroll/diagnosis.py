@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
 from typing import Protocol
 
 from tallyroll.archive_ports import ArchiveBucket
+from tallyroll.draining import Backlog
 from tallyroll.errors import StoreError
 from tallyroll.limits import TS_MS_MAX
 from tallyroll.listing import TableListing
-from tallyroll.ports import Backlog, Catalog, Effects, Store
+from tallyroll.ports import Catalog, Effects, Store
 from tallyroll.resources import Resources, declare
 from tallyroll.settings import Settings
 from tallyroll.states import Calendar, LivePointer, Window
@@ -90,8 +91,9 @@ class Case:
     """A pipeline before the doctor: its ports, and what was read of it once.
 
     `queue` and `dead_letters` are None if there are none, `bucket` if it is not known. `deep` asks
-    for everything to be read; `settings` are the deployment's, `wished` those of the environment in
-    which the command runs, `deployed` says whether the functions are there.
+    for everything to be read; `handed_back` gives, since a time (ms), the ages (ms) of the oldest
+    message that writers handed back; `settings` are the deployment's, `wished` those of the
+    environment in which the command runs, `deployed` says whether the functions are there.
     """
 
     settings: Settings
@@ -103,6 +105,7 @@ class Case:
     dead_letters: Backlogged | None
     bucket: ArchiveBucket | None
     effects: Effects
+    handed_back: Callable[[int], Sequence[tuple[int, int]]] | None = None
     deep: bool = False
     deployed: bool | None = None
     wished: Mapping[str, tuple[str, str]] = field(default_factory=dict)

@@ -38,12 +38,20 @@ from tallyroll.dynamodb import (
 )
 from tallyroll.dynamodb_ledger import put_claim, read_claims
 from tallyroll.dynamodb_periods import advanced, opened_again, read_periods, read_unrolled
+from tallyroll.dynamodb_receptions import (
+    beats,
+    delete_reception,
+    put_reception,
+    read_heartbeat,
+    read_receptions,
+)
 from tallyroll.errors import Refused, StateConflict, StoreError, Throttled, Unknown
 from tallyroll.items import Key
 from tallyroll.ledger import Claim, Identity
 from tallyroll.limits import HOT_NOTES_MAX, TS_MS_MAX
 from tallyroll.periods import PeriodName, PeriodState
 from tallyroll.ports import Effects, Item
+from tallyroll.receptions import Heartbeat, Reception
 from tallyroll.specs import Spec
 from tallyroll.states import Calendar, LivePointer, Status, Window
 from tallyroll.windows import WindowId, window_id
@@ -262,6 +270,27 @@ class DynamoCatalog:
                 "ExpressionAttributeValues": {":until": {"N": str(at)}},
             }
         )
+
+    def note_received(self, reception: Reception) -> None:
+        """Put a note, in the place of one with its id."""
+        put_reception(self._caller, self._table, reception)
+
+    def clear_received(self, reception: Reception) -> None:
+        """Take a note back."""
+        delete_reception(self._caller, self._table, reception)
+
+    def receptions(self, since: int, until: int) -> list[Reception]:
+        """The notes put at [since, until) ms that were not taken back, ascending."""
+        return read_receptions(self._caller, self._table, since, until)
+
+    def beat(self, at: int, *, finished: bool) -> None:
+        """Note a heartbeat; later times stand."""
+        for change in beats(at, finished=finished):
+            self._if_it_stands(change)
+
+    def heartbeat(self) -> Heartbeat:
+        """The last heartbeat of all writers."""
+        return read_heartbeat(self._caller, self._effects, self._table)
 
     def note_hot(self, window: WindowId, keys: Sequence[str]) -> None:
         """Note keys that may need more shards, while fewer than 500 are noted."""

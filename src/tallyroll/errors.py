@@ -51,6 +51,7 @@ class Reason(StrEnum):
     ID_CONFLICT = "id-conflict"
     REFUSED_BY_STORE = "refused-by-store"
     CRASHES_WRITER = "crashes-writer"
+    EXPIRING = "expiring"
     NOT_CLAIMED = "not-claimed"
 
 

@@ -16,7 +16,9 @@ from tallyroll.windows import Span, iso
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
-OPEN_LATE_MS = 30 * MINUTE_MS  # over and not closing: the queue is not drained
+# Over and not closing: the queue is not drained. A note of a message holds a window for two
+# visibility timeouts more.
+OPEN_LATE_MS = 30 * MINUTE_MS
 CLOSING_LATE_MS = 30 * MINUTE_MS
 COLD_LATE_MS = HOUR_MS  # past its retention, and cleanup runs every few minutes
 EXPORT_LATE_MS = 2 * HOUR_MS
@@ -42,7 +44,8 @@ def due(window: Window, settings: Settings) -> int | None:
             made = times.get(Status.CREATING, 0) + roller_grace_ms(settings)
             return max(window.start - settings.skew_ms, made)
         case Status.OPEN:
-            return max(window.end, window.accept_until or 0) + OPEN_LATE_MS
+            over = max(window.end, window.accept_until or 0)
+            return over + 2 * settings.visibility_ms + OPEN_LATE_MS
         case Status.CLOSING:
             begun = times.get(SHUT, times.get(Status.CLOSING, window.end))
             return begun + settings.settle_ms + CLOSING_LATE_MS

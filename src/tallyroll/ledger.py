@@ -46,6 +46,7 @@ class MemoryLedger:
     """Claims in memory."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._claims: dict[Identity, Claim] = {}
 
     def claims(self, identities: Sequence[Identity]) -> Mapping[Identity, Claim]:

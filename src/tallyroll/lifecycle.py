@@ -13,14 +13,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import inf
 
-from tallyroll.ports import Backlog, TableStatus
+from tallyroll.ports import TableStatus
 from tallyroll.settings import Settings
 from tallyroll.specs import Spec
 from tallyroll.states import Calendar, Status, Window
 from tallyroll.windows import Span, WindowId
 
-DRAIN_DATAPOINTS = 3  # how many ages, or how many empty counts, must agree
-AGES_LOOKED_BACK = 15  # periods of the age metric, which lags; an older age proves as much
 LEASE_DOUBLINGS_MAX = 7  # an export that fails for good is tried every 34 hours in the end
 CHECKED = "checked"  # among a window's times: when its table was found to be ours
 RECOVERABLE = "recoverable"  # when point-in-time recovery was switched on
@@ -147,37 +145,6 @@ def given_up_at(window: Window, settings: Settings) -> float:
         return inf
     doublings = min(max(0, window.attempts - 1), LEASE_DOUBLINGS_MAX)
     return since + (settings.export_lease_ms << doublings)
-
-
-def drained(
-    accept_until: int,
-    backlog: Backlog,
-    empty_counts: int,
-    straggler: int | None,
-    now: int,
-    settings: Settings,
-) -> bool:
-    """Whether the queue holds nothing any more that was sent by `accept_until` (ms). Unknown is not
-    drained.
-
-    Either the newest ages all say that everything is newer (they leave out what was received three
-    times or more, so no message may have been handed back lately, noted in `straggler`), or the
-    counts were zero `empty_counts` times in a row. A mistake loses nothing: a late message meets a
-    shut gate, and is rejected with its reason.
-    """
-    if straggler is not None and straggler > now - 2 * settings.visibility_ms:
-        return False
-    if backlog.empty and empty_counts >= DRAIN_DATAPOINTS:
-        return True
-    newest = sorted(backlog.ages)[-DRAIN_DATAPOINTS:]
-    if len(newest) < DRAIN_DATAPOINTS or newest[0][0] < now - ages_kept_ms(settings):
-        return False
-    return all(at - age > accept_until + settings.drain_margin_ms for at, age in newest)
-
-
-def ages_kept_ms(settings: Settings) -> int:
-    """How far back the queue's ages are asked for."""
-    return AGES_LOOKED_BACK * settings.drain_period_ms
 
 
 def to_make(

@@ -46,14 +46,32 @@ HOT_NOTES_MAX = 500  # keys noted in one window: they are one item too
 # Queue
 QUEUE_MESSAGE_BYTES_MAX = 1024 * 1024  # attributes included [sqs]
 QUEUE_BATCH_MAX = 10  # entries of one send, receive, delete or visibility call [sqs]
+IN_FLIGHT_MAX = 120_000  # messages, about; then a standard queue delivers none [sqs]
 RECEIVES_ALONE = 900  # from here a message runs alone: it may be what crashes the writer
-RECEIVES_GIVEN_UP = 950  # from here it is rejected unless it is stored already
-RECEIVES_FUSE = 1_000  # the queue's own maxReceiveCount, a fuse for crashes only
+RECEIVES_GIVEN_UP = 950  # from here it is rejected unread: reading it may be what crashes
+RECEIVES_FUSE = 1_000  # the queue's own maxReceiveCount, a fuse for crashes only; the most [sqs]
+# The queue hides what is being worked on for so long that a message whose writers always die is
+# received no more than 1,000 times in the queue's retention, ten days: 864 s at the least.
+VISIBILITY_MS = 900_000
 VISIBILITY_SECONDS_MAX = 300  # the longest that a handed-back message waits at first
-RECEIVES_PATIENT = 100  # from here it waits longer, so that the queue's retention, ten days, ends
-PATIENT_VISIBILITY_SECONDS = 1_020  # before it would be taken for a message that crashes writers
+RECEIVES_PATIENT = (
+    500  # from here its waits are so long that the retention ends before the receives
+)
+PATIENT_VISIBILITY_SECONDS_MAX = 21_600  # at most 12 h [sqs]; by half of that it is looked at
 WAITING_VISIBILITY_SECONDS = 20  # while its window has been awaited for under ten minutes
 WAITING_SOON_MS = 10 * 60 * 1000
+EXPIRY_SHARE = (
+    0.05  # of the retention: so long before its end a message is rejected, not handed back
+)
+
+# Writers' notes
+MESSAGES_NOTED_MAX = 1_000  # of a batch: 4 KB
+HEARTBEAT_EVERY_MS = 10_000
+RECEPTIONS_KEPT = 8  # visibility timeouts for which the note of a batch whose writer died is kept
+LONE_DEATHS_MAX = 5  # so many writers died on a message alone: it is rejected unread
+# Of the writer's invocations in a metric period. Where fewer fail without a note, 5 % to the power
+# of three is the share of messages that three receives hide from the age metric unnoted.
+FAILED_SHARE_MAX = 0.05
 
 # Bucket
 PART_BYTES_MIN = 5 * 1024 * 1024  # of an upload, but for its last; S3 User Guide, "Upload limits"

@@ -9,12 +9,13 @@ from tallyroll.errors import StateConflict
 from tallyroll.ledger import MemoryLedger
 from tallyroll.limits import HOT_NOTES_MAX
 from tallyroll.periods import PeriodName, PeriodState, periods_at
+from tallyroll.receptions import MemoryWriterNotes
 from tallyroll.specs import Spec
 from tallyroll.states import Calendar, LivePointer, Window
 from tallyroll.windows import WindowId
 
 
-class MemoryCatalog(MemoryLedger):
+class MemoryCatalog(MemoryLedger, MemoryWriterNotes):
     """Specs, states, the calendar, the live pointer, straggler notes, the redrive ledger."""
 
     def __init__(self) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tallyroll.dead_letters import ReceivedLetter, Resend
+from tallyroll.draining import Backlog
 from tallyroll.limits import QUEUE_BATCH_MAX
 from tallyroll.memory_queue import DeadLetter, MemoryQueue
-from tallyroll.ports import Backlog, Effects
+from tallyroll.ports import Effects
 
 
 @dataclass(slots=True)

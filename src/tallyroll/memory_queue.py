@@ -8,12 +8,13 @@ metric that leaves out what was received three times.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
+from tallyroll.draining import Backlog, Invocations
 from tallyroll.errors import Reason
-from tallyroll.limits import RECEIVES_FUSE
-from tallyroll.ports import Backlog, Effects, Rejection
+from tallyroll.limits import RECEIVES_FUSE, VISIBILITY_MS
+from tallyroll.ports import Effects, Rejection
 from tallyroll.records import Message, Redrive
 from tallyroll.windows import WindowId
 
@@ -56,7 +57,7 @@ class MemoryQueue:
         self,
         effects: Effects,
         *,
-        visibility_ms: float = 360_000,
+        visibility_ms: float = VISIBILITY_MS,
         max_receives: int = RECEIVES_FUSE,
         age_period_ms: int = 60_000,
         age_lag_ms: int = 0,
@@ -68,6 +69,7 @@ class MemoryQueue:
         self._age_lag_ms = age_lag_ms
         self._ages: list[tuple[int, int]] = []
         self._next_age_at: int | None = None
+        self._invocations: dict[int, tuple[int, int]] = {}
         self._used = False
         self._held: dict[str, Held] = {}
         self.dead_letters: list[DeadLetter] = []
@@ -135,17 +137,42 @@ class MemoryQueue:
             )
         return [True] * len(rejections)
 
-    def backlog(self, since: int) -> Backlog:
-        """The queue's counts now, and its ages since `since`."""
-        now = self._observed(use=False)
+    def acknowledge(self, receipts: Sequence[str]) -> None:
+        """Delete messages that are done."""
+        for receipt in receipts:
+            self.delete(receipt)
+
+    def invoked(self, *, failed: bool) -> None:
+        """Take note of an invocation of the writer, which failed or was throttled, or did not."""
+        until = self._effects.now() // self._age_period_ms * self._age_period_ms
+        until += self._age_period_ms
+        total, failures = self._invocations.get(until, (0, 0))
+        self._invocations[until] = total + 1, failures + failed
+
+    def counts(self) -> Backlog:
+        """The queue's counts now."""
+        now = self._effects.now()
         visible = delayed = in_flight = 0
         for held in self._held.values():
             visible += held.visible_at <= now
             delayed += held.visible_at > now and not held.receives
             in_flight += held.visible_at > now and held.receives > 0
+        return Backlog(visible, in_flight, delayed)
+
+    def backlog(self, since: int, invocations_since: int | None = None) -> Backlog:
+        """The queue's counts now, its ages and its writer's invocations, as late as they show."""
+        now = self._observed(use=False)
         latest = now - self._age_lag_ms - self._age_period_ms  # the start of the last full period
-        shown = [(at, age) for at, age in self._ages if since <= at <= latest]
-        return Backlog(visible, in_flight, delayed, tuple(shown))
+        return replace(
+            self.counts(),
+            ages=tuple((at, age) for at, age in self._ages if since <= at <= latest),
+            invocations=tuple(
+                Invocations(until, *numbers)
+                for until, numbers in self._invocations.items()
+                if invocations_since is not None
+                and invocations_since < until <= latest + self._age_period_ms
+            ),
+        )
 
     def _observed(self, *, use: bool = True) -> int:
         """Note the ages due before this moment, while nothing had changed yet; give the time.

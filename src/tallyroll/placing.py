@@ -49,6 +49,12 @@ class Case:
         return self.target or (self.span.id if self.span else None)
 
     @property
+    def comes_again(self) -> bool:
+        """Whether the queue must deliver it again."""
+        final = (Kind.COUNTED, Kind.DUPLICATE, Kind.REJECTED)
+        return self.fate is None or self.fate.kind not in final
+
+    @property
     def identity(self) -> Identity:
         """What makes the record one: its window, key and id."""
         assert self.spec and self.record
@@ -64,10 +70,12 @@ class Placer:
         self._cached = cached
 
     def place(self, cases: Sequence[Case]) -> None:
-        """Give each case its window and record, or the fate that it has without one.
+        """Give each case that has no fate yet its window and record, or the fate that it has
+        without one.
 
         Raises StoreError if the catalog cannot be read.
         """
+        cases = [case for case in cases if not case.fate]
         if any(case.message.redrive for case in cases):
             self._cached.forget_calendar()  # a claim is under the window by the latest grid
         calendar = self._cached.calendar()
@@ -189,11 +197,9 @@ def _guarded(case: Case) -> Iterator[None]:
         raise
     except Exception as error:  # noqa: BLE001  (see above)
         _log.exception("message %s: unexpected", case.message.id)
-        detail = f"the writer failed on it: {type(error).__name__}"
-        if case.message.receives >= limits.RECEIVES_GIVEN_UP:
-            case.fate = Fate(Kind.REJECTED, reason=Reason.CRASHES_WRITER, detail=detail)
-        else:
-            case.fate = Fate(Kind.HANDED_BACK, detail=detail)
+        case.fate = Fate(
+            Kind.HANDED_BACK, detail=f"the writer failed on it: {type(error).__name__}"
+        )
 
 
 def _is_undated(envelope: Envelope) -> bool:

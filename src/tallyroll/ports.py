@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol, TypeVar
 
+from tallyroll.draining import Backlog
 from tallyroll.errors import Reason
 from tallyroll.ledger import Ledger
 from tallyroll.periods import Periods
+from tallyroll.receptions import WriterNotes
 from tallyroll.records import Increment, Message, Page, Record
 from tallyroll.specs import Spec
 from tallyroll.states import Calendar, LivePointer, Window
@@ -248,7 +250,7 @@ class Store(Protocol):
         ...
 
 
-class Catalog(Ledger, Periods, Protocol):
+class Catalog(Ledger, Periods, WriterNotes, Protocol):
     """The permanent table of windows, with the redrive ledger. Reads are strongly consistent."""
 
     def calendar(self) -> Calendar | None:
@@ -336,25 +338,6 @@ class Rejection:
     window: WindowId | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Backlog:
-    """What a queue says of itself: counts, and its oldest message's age at some times ((at ms, age
-    ms) pairs).
-
-    The ages leave out messages received three times or more, lag, and are absent for an idle queue.
-    """
-
-    visible: int
-    in_flight: int
-    delayed: int
-    ages: tuple[tuple[int, int], ...] = ()
-
-    @property
-    def empty(self) -> bool:
-        """Whether no message was counted."""
-        return self.visible + self.in_flight + self.delayed == 0
-
-
 class Queue(Protocol):
     """The queue as the writer and the roller see it."""
 
@@ -366,8 +349,18 @@ class Queue(Protocol):
         """Send each with its reason to the dead-letter queue; say of each if it is surely there."""
         ...
 
-    def backlog(self, since: int) -> Backlog:
-        """The queue's counts now, and its ages since `since`."""
+    def acknowledge(self, receipts: Sequence[str]) -> None:
+        """Delete messages that are done, before their batch ends. Best effort."""
+        ...
+
+    def counts(self) -> Backlog:
+        """The queue's counts now, and nothing else."""
+        ...
+
+    def backlog(self, since: int, invocations_since: int | None = None) -> Backlog:
+        """The queue's counts now, its ages since `since` (ms), and its writer's invocations since
+        `invocations_since` (ms); None: not asked for.
+        """
         ...
 
 

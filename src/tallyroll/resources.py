@@ -23,7 +23,6 @@ TAG_PROVEN = "proven"
 PARTITION_KEY = "pk"
 SORT_KEY = "sk"
 _DAY_SECONDS = 86_400
-QUEUE_RETENTION_SECONDS = 10 * _DAY_SECONDS
 DEAD_LETTERS_RETENTION_SECONDS = 14 * _DAY_SECONDS  # they expire by their original time, so: longer
 
 
@@ -87,6 +86,11 @@ class Resources:
         return replace(self.windows, name=self.windows.name + window)
 
 
+def function_name(pipeline: str, package: str) -> str:
+    """The name of a pipeline's Lambda function: `package` is the one in `functions` it runs."""
+    return f"{pipeline}-{package}"
+
+
 def declare(settings: Settings) -> Resources:
     """The resources of the pipeline that `settings` describe."""
     name = settings.name
@@ -98,7 +102,7 @@ def declare(settings: Settings) -> Resources:
         queue=QueueDeclaration(
             name=f"{name}-events",
             visibility_seconds=visibility_seconds,
-            retention_seconds=QUEUE_RETENTION_SECONDS,
+            retention_seconds=settings.queue_retention_ms // 1000,
             dead_letters=dead_letters,
             max_receives=RECEIVES_FUSE,
             tags=tags,

@@ -10,6 +10,14 @@ from functools import partial
 from typing import Any
 
 from tallyroll.capacity import cold_capacity, hot_capacity
+from tallyroll.draining import (
+    Backlog,
+    Evidence,
+    accepts_until,
+    ages_kept_ms,
+    drained,
+    invocations_since,
+)
 from tallyroll.errors import StateConflict, StoreError
 from tallyroll.hot_keys import hot_shards
 from tallyroll.lateness import stuck_ms
@@ -21,14 +29,13 @@ from tallyroll.lifecycle import (
     SHUT,
     Facts,
     Step,
-    ages_kept_ms,
-    drained,
     freeze,
     to_make,
 )
-from tallyroll.limits import LISTING_BUCKETS
+from tallyroll.limits import LISTING_BUCKETS, RECEPTIONS_KEPT
 from tallyroll.live import list_live
 from tallyroll.ports import Capacity, Catalog, Effects, Queue, Store
+from tallyroll.receptions import Heartbeat, Reception
 from tallyroll.resources import TAG_PIPELINE
 from tallyroll.rolling import Rolling
 from tallyroll.sealing import PROGRESSED, Sealing, seal
@@ -41,11 +48,15 @@ from tallyroll.windows import Grid, WindowId, iso, table_name
 
 _log = logging.getLogger(__name__)
 PEAKS_LOOKED_BACK_MS = 2 * 86_400_000
+RECEPTIONS_AHEAD_MS = 3_600_000  # by which a writer's clock may be ahead
+RECEPTIONS_DELETED_MAX = 25  # in one run
 AHEAD_LISTED_MS = 2 * 366 * 86_400_000  # more than any window that is made ahead starts ahead
 
 
 class Roller:
-    """One per process: it remembers over its runs how often the queue was found empty."""
+    """One per process: it remembers over its runs how often the queue was found empty, and since
+    when it was not.
+    """
 
     def __init__(
         self,
@@ -64,6 +75,7 @@ class Roller:
         self._effects = effects
         self._rolling = Rolling(catalog, totals, effects)
         self._empty_counts: dict[WindowId, int] = {}
+        self._waiting_since: int | None = None
         self._current: Spec | None = None
 
     def run(self, time_left_ms: int, *, make: bool = True) -> Rolled:
@@ -187,40 +199,73 @@ class Roller:
             self._catalog.move_live(pointer, moved)
 
     def _over(self, window: Window, now: int) -> bool:
-        return window.status is Status.OPEN and now > _accept_until(window)
+        return window.status is Status.OPEN and now > accepts_until(window)
 
     def _drain_facts(
         self, closable: Sequence[Window], now: int, rolled: Rolled
     ) -> Mapping[WindowId, bool]:
-        """Whether the queue is drained of each of these windows; asks the queue only if there is
-        one. A queue that does not answer keeps windows from closing, and from nothing else.
+        """Whether the queue is drained of each of these windows; asks for its metrics only if there
+        is one. A queue that does not answer keeps windows from closing, and from nothing else.
         """
-        if not closable:
-            self._empty_counts = {}
-            return {}
         try:
-            backlog = self._queue.backlog(now - ages_kept_ms(self._settings))
-            stragglers = self._catalog.stragglers([window.id for window in closable])
+            heartbeat = self._catalog.heartbeat()
+            if closable:
+                return self._drained(closable, heartbeat, now, rolled)
+            self._empty_counts = {}
+            self._watch(self._queue.counts(), heartbeat, now, rolled)
         except StoreError as error:
             rolled.problems.append(f"the queue's backlog is not known: {error}")
             self._empty_counts = {}
-            return {}
+        return {}
+
+    def _drained(
+        self, closable: Sequence[Window], heartbeat: Heartbeat, now: int, rolled: Rolled
+    ) -> Mapping[WindowId, bool]:
+        settings = self._settings
+        backlog = self._queue.backlog(
+            now - ages_kept_ms(settings), invocations_since(closable, now, settings)
+        )
+        self._watch(backlog, heartbeat, now, rolled)
+        stragglers = self._catalog.stragglers([window.id for window in closable])
+        receptions = self._receptions(now)
         self._empty_counts = {
             window.id: self._empty_counts.get(window.id, 0) + 1
             for window in closable
-            if backlog.empty and now > _accept_until(window) + self._settings.drain_margin_ms
+            if backlog.empty and now > accepts_until(window) + settings.drain_margin_ms
         }
         return {
             window.id: drained(
-                _accept_until(window),
-                backlog,
-                self._empty_counts.get(window.id, 0),
-                stragglers.get(window.id),
+                window,
+                Evidence(
+                    backlog,
+                    self._empty_counts.get(window.id, 0),
+                    stragglers.get(window.id),
+                    heartbeat.at,
+                    receptions,
+                ),
                 now,
-                self._settings,
+                settings,
             )
             for window in closable
         }
+
+    def _receptions(self, now: int) -> list[Reception]:
+        """Writers' notes of batches; those that are of no more use are deleted, some at a time."""
+        kept_since = now - RECEPTIONS_KEPT * self._settings.visibility_ms
+        receptions = self._catalog.receptions(0, now + RECEPTIONS_AHEAD_MS)
+        old = [each for each in receptions if each.at < kept_since]
+        for each in old[:RECEPTIONS_DELETED_MAX]:
+            self._catalog.clear_received(each)
+        return receptions
+
+    def _watch(self, backlog: Backlog, heartbeat: Heartbeat, now: int, rolled: Rolled) -> None:
+        """Tell for how long the queue has held messages of which writers finished none."""
+        if backlog.empty:
+            self._waiting_since = None
+            return
+        if self._waiting_since is None:
+            self._waiting_since = now
+        rolled.silent_ms = max(0, now - max(self._waiting_since, heartbeat.finished or 0))
 
     def _facts(self, drain: Mapping[WindowId, bool], window: Window) -> Facts:
         if window.status is Status.CREATING:
@@ -324,7 +369,3 @@ class Roller:
 def _urgency(window: Window) -> tuple[bool, bool, int]:
     """Creation first, regular windows before those of the past, the oldest first."""
     return window.status is not Status.CREATING, window.accept_from is not None, window.start
-
-
-def _accept_until(window: Window) -> int:
-    return window.accept_until or window.end

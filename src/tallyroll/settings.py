@@ -14,7 +14,13 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
 from tallyroll.errors import SettingsError, UsageError
-from tallyroll.limits import SHARDS_MAX, SKEW_MS_MAX, TABLE_QUOTA, WARM_UNITS_MAX
+from tallyroll.limits import (
+    SHARDS_MAX,
+    SKEW_MS_MAX,
+    TABLE_QUOTA,
+    VISIBILITY_MS,
+    WARM_UNITS_MAX,
+)
 from tallyroll.suffixes import strategy
 from tallyroll.windows import check_length
 
@@ -86,7 +92,10 @@ class Settings:
     table_quota: int = _described(TABLE_QUOTA, "how many tables the account may have in the region")
     roller_period_ms: int = _described(60_000, "how often the roller runs, ms")
     retention_ms: int = _described(259_200_000, "how long a window is kept after it was sealed, ms")
-    visibility_ms: int = _described(360_000, "the event queue's visibility timeout, ms")
+    visibility_ms: int = _described(VISIBILITY_MS, "the event queue's visibility timeout, ms")
+    queue_retention_ms: int = _described(
+        864_000_000, "how long the event queue keeps a message, ms"
+    )
     drain_period_ms: int = _described(
         60_000, "period of the queue's age metric, ms; on AWS whole minutes"
     )
@@ -145,6 +154,13 @@ class Settings:
         """
         return self.skew_ms + 2 * self.roller_period_ms
 
+    @property
+    def writer_lasts_ms(self) -> int:
+        """How long a writer works on a batch at the most: a queue must hide messages for six times
+        as long. Source: AWS Lambda Developer Guide, "Using Lambda with Amazon SQS".
+        """
+        return self.visibility_ms // 6
+
     @classmethod
     def from_env(cls, environment: Mapping[str, str]) -> Settings:
         """The settings in an environment; a variable that is absent or empty leaves its default."""
@@ -198,6 +214,7 @@ _RANGES = (
     ("roller_period_ms", 100, 3_600_000),
     ("retention_ms", 0, 10 * 366 * 86_400_000),
     ("visibility_ms", 1_000, 43_200_000),
+    ("queue_retention_ms", 60_000, 1_209_600_000),
     ("drain_period_ms", 1_000, 3_600_000),
     ("drain_margin_ms", 0, 3_600_000),
     ("settle_ms", 0, 3_600_000),

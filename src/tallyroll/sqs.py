@@ -8,11 +8,11 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
 from functools import partial
 
 from tallyroll.aws import Caller, attempts
+from tallyroll.cloudwatch import QueueMetrics
 from tallyroll.dead_letters import (
     ATTRIBUTE_BODY,
     ATTRIBUTE_DETAIL,
@@ -24,15 +24,15 @@ from tallyroll.dead_letters import (
     BODY_IN_BUCKET,
     REJECTED_PREFIX,
 )
+from tallyroll.draining import Backlog
 from tallyroll.errors import Refused, StoreError, Throttled
 from tallyroll.limits import QUEUE_BATCH_MAX, QUEUE_MESSAGE_BYTES_MAX
-from tallyroll.ports import Backlog, Bucket, Effects, Rejection
+from tallyroll.ports import Bucket, Effects, Rejection
 from tallyroll.windows import iso
 
 CALLS_AT_ONCE = 16
 SEND_TRIES = 6
 DETAIL_CHARACTERS_MAX = 500
-DATAPOINTS_MAX = 1_440  # of one GetMetricStatistics [CloudWatch API Reference]
 
 # Anything but #x9 | #xA | #xD | #x20-#xD7FF | #xE000-#xFFFD | #x10000-#x10FFFF, all that a message
 # may hold. Source: Amazon SQS API Reference, SendMessage.
@@ -65,10 +65,7 @@ class Letter:
 
 
 class SqsQueue:
-    """The event queue and its dead-letter queue.
-
-    `metrics` calls CloudWatch, where the age metric has a datapoint every `age_period_ms`.
-    """
+    """The event queue and its dead-letter queue; `metrics` are those of the event queue."""
 
     def __init__(
         self,
@@ -78,8 +75,7 @@ class SqsQueue:
         queue_url: str,
         dead_letters_url: str,
         bucket: Bucket,
-        metrics: Caller,
-        age_period_ms: int,
+        metrics: QueueMetrics,
     ) -> None:
         self._caller = caller
         self._effects = effects
@@ -87,7 +83,6 @@ class SqsQueue:
         self._dead_letters_url = dead_letters_url
         self._bucket = bucket
         self._metrics = metrics
-        self._age_period_s = max(1, age_period_ms // 1000)
 
     def delay(self, receipts: Sequence[tuple[str, int]]) -> None:
         """Change visibilities; what fails comes back by the queue's own timeout."""
@@ -166,11 +161,23 @@ class SqsQueue:
                 taken += self._take(rejections, [(index, pointer)]) if pointer else []
         return taken
 
-    def backlog(self, since: int) -> Backlog:
-        """The queue's counts now, and the ages of its oldest message since `since` (ms).
+    def acknowledge(self, receipts: Sequence[str]) -> None:
+        """Delete messages that are done; what fails comes again, and is found a duplicate."""
+        jobs = [
+            partial(self._delete, receipts[at : at + QUEUE_BATCH_MAX])
+            for at in range(0, len(receipts), QUEUE_BATCH_MAX)
+        ]
+        self._effects.together(jobs, CALLS_AT_ONCE)
 
-        An age stands at the start of its period, so that no message is taken for newer than it is.
-        """
+    def _delete(self, receipts: Sequence[str]) -> None:
+        entries = [
+            {"Id": str(index), "ReceiptHandle": receipt} for index, receipt in enumerate(receipts)
+        ]
+        with suppress(StoreError):
+            self._caller.call("DeleteMessageBatch", QueueUrl=self._queue_url, Entries=entries)
+
+    def counts(self) -> Backlog:
+        """The queue's counts now."""
         names = (
             "ApproximateNumberOfMessages",
             "ApproximateNumberOfMessagesNotVisible",
@@ -180,28 +187,21 @@ class SqsQueue:
             "GetQueueAttributes", QueueUrl=self._queue_url, AttributeNames=list(names)
         )
         visible, in_flight, delayed = (int(reply["Attributes"][name]) for name in names)
-        return Backlog(visible, in_flight, delayed, self._ages(since))
+        return Backlog(visible, in_flight, delayed)
 
-    def _ages(self, since: int) -> tuple[tuple[int, int], ...]:
-        now = self._effects.now()
-        since = max(since, now - DATAPOINTS_MAX * self._age_period_s * 1000)
-        if since >= now:
-            return ()
-        reply = self._metrics.read(
-            "GetMetricStatistics",
-            Namespace="AWS/SQS",
-            MetricName="ApproximateAgeOfOldestMessage",
-            Dimensions=[{"Name": "QueueName", "Value": self._queue_url.rpartition("/")[2]}],
-            StartTime=datetime.fromtimestamp(since / 1000, UTC),
-            EndTime=datetime.fromtimestamp(now / 1000, UTC),
-            Period=self._age_period_s,
-            Statistics=["Maximum"],
+    def backlog(self, since: int, invocations_since: int | None = None) -> Backlog:
+        """The queue's counts now, the ages of its oldest message since `since` (ms), and its
+        writer's invocations since `invocations_since` (ms), if asked for.
+
+        An age stands at the start of its period, so that no message is taken for newer than it is.
+        """
+        return replace(
+            self.counts(),
+            ages=self._metrics.ages(since),
+            invocations=(
+                () if invocations_since is None else self._metrics.invocations(invocations_since)
+            ),
         )
-        ages = (
-            (round(point["Timestamp"].timestamp() * 1000), round(point["Maximum"] * 1000))
-            for point in reply["Datapoints"]
-        )
-        return tuple(sorted(ages))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,10 @@ from typing import Any
 
 from tallyroll.aws import Caller
 from tallyroll.dead_letters import ReceivedLetter, Resend, attributes_of, letter_of
+from tallyroll.draining import Backlog
 from tallyroll.errors import StoreError, Unknown
 from tallyroll.limits import QUEUE_BATCH_MAX
-from tallyroll.ports import Backlog, Bucket, Effects
+from tallyroll.ports import Bucket, Effects
 from tallyroll.sqs import CALLS_AT_ONCE, Letter, in_batches, send_batch
 
 LONG_POLL_SECONDS = 2  # asks all of SQS's servers, not some of them

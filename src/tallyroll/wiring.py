@@ -10,11 +10,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tallyroll.aws import Caller, LateClient, Observe, make_client
+from tallyroll.cloudwatch import QueueMetrics
 from tallyroll.dynamodb_catalog import DynamoCatalog
 from tallyroll.dynamodb_store import DynamoStore
 from tallyroll.effects import SystemEffects
 from tallyroll.ports import Effects
-from tallyroll.resources import declare
+from tallyroll.resources import declare, function_name
 from tallyroll.s3 import S3Bucket
 from tallyroll.settings import Settings
 from tallyroll.sqs import Producer, SqsQueue
@@ -70,8 +71,23 @@ class Adapters:
             queue_url=self.settings.queue_url,
             dead_letters_url=self.settings.dead_letters_url,
             bucket=self.bucket,
-            metrics=self._late("cloudwatch"),
-            age_period_ms=self.settings.drain_period_ms,
+            metrics=self.queue_metrics,
+        )
+
+    @cached_property
+    def queue_metrics(self) -> QueueMetrics:
+        """What CloudWatch says of the event queue and the writer."""
+        name = self.settings.name
+        return self._metrics_of(self.settings.queue_url, function_name(name, "writer"))
+
+    def _metrics_of(self, queue_url: str, writer: str = "") -> QueueMetrics:
+        return QueueMetrics(
+            self._late("cloudwatch"),
+            self.effects,
+            queue=queue_url.rpartition("/")[2],
+            period_ms=self.settings.drain_period_ms,
+            writer=writer,
+            pipeline=self.settings.name,
         )
 
     @cached_property
@@ -120,8 +136,7 @@ class Adapters:
             queue_url=self.settings.dead_letters_url,
             dead_letters_url="",
             bucket=self.bucket,
-            metrics=self._late("cloudwatch"),
-            age_period_ms=self.settings.drain_period_ms,
+            metrics=self._metrics_of(self.settings.dead_letters_url),
         )
 
     @cached_property

@@ -7,16 +7,16 @@ Nothing is acknowledged before it is stored or stands in the dead-letter queue w
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 
-from tallyroll import limits
 from tallyroll.caches import CachedCatalog
 from tallyroll.commits import Fate, Kind, beside_stored, plan, run
 from tallyroll.cost import Cost
 from tallyroll.errors import Missing, Reason, StoreError
+from tallyroll.handing_back import is_expiring
 from tallyroll.hot_keys import Scout
 from tallyroll.ledger import Identity
 from tallyroll.placing import Case, Placer
@@ -25,19 +25,19 @@ from tallyroll.records import Message, Record
 from tallyroll.settings import Settings
 from tallyroll.specs import Spec
 from tallyroll.states import Status
-from tallyroll.windows import WindowId
+from tallyroll.windows import WindowId, iso
+from tallyroll.writer_notes import WriterNotebook
 
 # For a last commit, rejections, visibility and notes: each a call of up to 1 s to connect and 5 s
 # to read. A function that has less time than that in all keeps a third of it.
 DEADLINE_RESERVE_MS = 15_000
-HAND_BACK_SECONDS = 5
 UNDECIDED = (Kind.SHUT_OUT, Kind.UNCOMPARED)
 
 
 @dataclass(slots=True)
 class Report:
     """What became of a batch; `failures` are the ids of the messages that the queue must deliver
-    again.
+    again, `oldest_back_ms` is the age of the oldest of them.
     """
 
     failures: list[str] = field(default_factory=list)
@@ -47,11 +47,17 @@ class Report:
     duplicates: int = 0
     rejected: Counter[Reason] = field(default_factory=Counter)
     waiting: int = 0
+    oldest_back_ms: int = 0
     undated: int = 0
     contended: int = 0
     throttled: Counter[Limit] = field(default_factory=Counter)
     unknown: int = 0
     cost: Cost = field(default_factory=Cost)
+
+    @property
+    def finished(self) -> int:
+        """The messages that need not come again."""
+        return self.messages - len(self.failures)
 
     @property
     def events(self) -> int:
@@ -73,45 +79,44 @@ class Writer:
         cached = CachedCatalog(catalog, effects, settings.cache_calendar_ms)
         self._placer = Placer(settings, catalog, cached)
         self._scout = Scout(settings, catalog, effects)
-        self._noted: dict[WindowId, int] = {}
+        self._notes = WriterNotebook(settings, catalog, queue, effects)
 
     def write(self, messages: Sequence[Message], time_left_ms: int) -> Report:
-        """Count a batch within `time_left_ms`; what could not be done by then is handed back."""
+        """Count a batch within `time_left_ms`; what could not be done by then is handed back.
+
+        Before anything else, messages that were received before are noted: whatever happens then,
+        even if this process dies, no window closes on them, and the next writer knows.
+        """
         reserve = min(DEADLINE_RESERVE_MS, time_left_ms // 3)
         deadline = self._effects.now() + time_left_ms - reserve
         report = Report(messages=len(messages))
         cases = [Case(message) for message in messages]
-        usual = [case for case in cases if case.message.receives < limits.RECEIVES_ALONE]
-        alone = [[case] for case in cases if case.message.receives >= limits.RECEIVES_ALONE]
-        for group in [usual, *alone]:
-            try:
-                self._placer.place(group)
-                now = self._effects.now()
-                received_before = [case for case in group if case.message.receives > 1]
-                self._note_stragglers((case, now) for case in received_before)
-                self._give_up(group)
-                self._count(group, report, deadline)
-                self._compare_with_stored(group)
-                self._look_behind_shut_gates(group, deadline)
-            except StoreError as error:
-                for case in group:
-                    if case.fate is None or case.fate.kind in UNDECIDED:
-                        case.fate = Fate(Kind.HANDED_BACK, detail=str(error))
-        self._reject(cases)
-        self._hand_back(cases)
-        _sum_up(report, cases)
+        groups = self._notes.begin(cases)
+        for number, group in enumerate(groups):
+            if number:
+                self._notes.narrow(group)
+            self._write_group(group, report, deadline)
+            if number < len(groups) - 1:  # what follows may kill this process: settle this first
+                self._queue.acknowledge(
+                    [case.message.receipt for case in group if not case.comes_again]
+                )
+        self._notes.end(cases)
+        _sum_up(report, cases, self._effects.now())
         return report
 
-    def _give_up(self, cases: Sequence[Case]) -> None:
-        """Reject what seems to crash the writer again and again, unless it is stored already."""
-        hopeless = [
-            case
-            for case in cases
-            if case.message.receives >= limits.RECEIVES_GIVEN_UP and not case.fate
-        ]
-        for case, stored, known in self._find(hopeless):
-            detail = f"received {case.message.receives} times and still not counted: {known}"
-            _judge(case, stored, Reason.CRASHES_WRITER, detail)
+    def _write_group(self, group: Sequence[Case], report: Report, deadline: int) -> None:
+        try:
+            self._placer.place(group)
+            self._notes.placed(group)
+            self._count(group, report, deadline)
+            self._compare_with_stored(group)
+            self._look_behind_shut_gates(group, deadline)
+        except StoreError as error:
+            for case in group:
+                if case.fate is None or case.fate.kind in UNDECIDED:
+                    case.fate = Fate(Kind.HANDED_BACK, detail=str(error))
+        self._reject(group)
+        self._notes.hand_back(group)
 
     def _count(self, cases: Sequence[Case], report: Report, deadline: int) -> None:
         """Collapse duplicates, commit, and give every placed message its fate."""
@@ -214,6 +219,14 @@ class Writer:
             return error
 
     def _reject(self, cases: Sequence[Case]) -> None:
+        """Send to the dead-letter queue what can never count, and what the queue would soon drop;
+        what that queue does not take is handed back.
+        """
+        now, retention_ms = self._effects.now(), self._settings.queue_retention_ms
+        for case in cases:
+            if case.fate and case.comes_again and is_expiring(case.message, now, retention_ms):
+                detail = f"sent {iso(case.message.sent)} and not counted: {case.fate.detail}"
+                case.fate = Fate(Kind.REJECTED, reason=Reason.EXPIRING, detail=detail)
         rejected = [
             (case, case.fate) for case in cases if case.fate and case.fate.kind is Kind.REJECTED
         ]
@@ -229,35 +242,6 @@ class Writer:
         for (case, _), there in zip(rejected, sent, strict=True):
             if not there:
                 case.fate = Fate(Kind.HANDED_BACK, detail="the dead-letter queue did not take it")
-
-    def _hand_back(self, cases: Sequence[Case]) -> None:
-        """Set when the messages come again, and note them."""
-        back = [case for case in cases if case.fate and case.fate.kind is Kind.HANDED_BACK]
-        now = self._effects.now()
-        delays = [(case, _delay_seconds(case, now)) for case in back]
-        with suppress(StoreError):
-            if back:
-                self._queue.delay([(case.message.receipt, seconds) for case, seconds in delays])
-        self._note_stragglers((case, now + seconds * 1_000) for case, seconds in delays)
-
-    def _note_stragglers(self, expected: Iterable[tuple[Case, int]]) -> None:
-        """Note on their windows until when (ms) messages are about which the queue's age metric may
-        leave out.
-
-        Handed-back ones, until they come again; and all that were received before, now: the metric
-        forgets a message after its third receive, also one whose writers were killed and could
-        note nothing.
-        """
-        newest: dict[WindowId, int] = {}
-        for case, at in expected:
-            if case.window:
-                newest[case.window] = max(at, newest.get(case.window, at))
-        every = limits.STRAGGLER_NOTE_EVERY_MS
-        for window, at in newest.items():
-            if at - self._noted.get(window, at - every) >= every:
-                with suppress(StoreError):
-                    self._catalog.note_straggler(window, at)
-                    self._noted[window] = at
 
 
 def _judge(case: Case, stored: Record | None, otherwise: Reason, detail: str) -> None:
@@ -284,16 +268,7 @@ def _follower_fate(case: Case, keeper: Case, fate: Fate) -> Fate:
     return Fate(Kind.HANDED_BACK, detail="another message of the same id is undecided")
 
 
-def _delay_seconds(case: Case, now: int) -> int:
-    if case.waits and now - case.message.sent < limits.WAITING_SOON_MS:
-        return limits.WAITING_VISIBILITY_SECONDS
-    if case.message.receives >= limits.RECEIVES_PATIENT:
-        return limits.PATIENT_VISIBILITY_SECONDS
-    doublings = min(case.message.receives - 1, 10)
-    return min(limits.VISIBILITY_SECONDS_MAX, HAND_BACK_SECONDS << doublings)
-
-
-def _sum_up(report: Report, cases: Sequence[Case]) -> None:
+def _sum_up(report: Report, cases: Sequence[Case], now: int) -> None:
     for case in cases:
         assert case.fate
         match case.fate.kind:
@@ -311,4 +286,5 @@ def _sum_up(report: Report, cases: Sequence[Case]) -> None:
                 report.rejected[case.fate.reason] += 1
             case _:
                 report.failures.append(case.message.id)
+                report.oldest_back_ms = max(report.oldest_back_ms, now - case.message.sent)
                 report.waiting += case.waits

@@ -11,6 +11,7 @@ from tallyroll.dynamodb_catalog import DynamoCatalog
 from tallyroll.errors import StateConflict
 from tallyroll.limits import HOT_NOTES_MAX, TS_MS_MAX
 from tallyroll.live import cover, list_live
+from tallyroll.receptions import Heartbeat, Reception
 from tallyroll.resources import declare, table_request
 from tallyroll.settings import Settings
 from tallyroll.states import Calendar, LivePointer, Status, Window
@@ -251,6 +252,35 @@ def test_windows_of_the_past_are_listed_without_those_between(engine: Engine) ->
     engine.catalog.move_live(pointer, passed)
     cover(engine.catalog, windows)
     assert list_live(engine.catalog, engine.catalog.live(), 0, TS_MS_MAX) == listed(0, TS_MS_MAX)
+
+
+def test_notes_of_batches_stand_until_they_are_taken_back(engine: Engine) -> None:
+    catalog = engine.catalog
+    first = Reception("a1", START, START - HOUR, START - 5, b"1234" * 1_000)
+    second = Reception("a0", START, 0, START, b"")
+    third = Reception("b", START + 7, START, START)
+    for one in (third, first, second):
+        catalog.note_received(one)
+    assert catalog.receptions(0, TS_MS_MAX) == [second, first, third]
+    assert catalog.receptions(START, START + 7) == [second, first]
+    assert catalog.receptions(START + 7, START + 7) == []
+    narrowed = replace(first, digests=b"5678")
+    catalog.note_received(narrowed)
+    catalog.clear_received(second)
+    catalog.clear_received(second)
+    assert catalog.receptions(START - 1, START + 8) == [narrowed, third]
+    assert catalog.windows(0, TS_MS_MAX) == []
+
+
+def test_the_latest_heartbeat_stands(engine: Engine) -> None:
+    catalog = engine.catalog
+    assert catalog.heartbeat() == Heartbeat(None, None)
+    catalog.beat(START, finished=False)
+    assert catalog.heartbeat() == Heartbeat(START, None)
+    for at, finished in ((START + 9, True), (START + 5, True), (START + 12, False)):
+        catalog.beat(at, finished=finished)
+    assert catalog.heartbeat() == Heartbeat(START + 12, START + 9)
+    assert catalog.receptions(0, TS_MS_MAX) == []
 
 
 def test_straggler_notes_keep_the_newest(engine: Engine) -> None:

@@ -14,6 +14,7 @@ from botocore.exceptions import ClientError
 from moto import mock_aws
 
 from tallyroll.aws import Caller, make_client
+from tallyroll.draining import Invocations
 from tallyroll.errors import Missing, Reason, Refused
 from tallyroll.limits import QUEUE_MESSAGE_BYTES_MAX
 from tallyroll.ports import Rejection
@@ -184,8 +185,7 @@ def test_what_the_queue_refuses_all_the_same_goes_to_the_bucket(place: Place, wh
         queue_url="events",
         dead_letters_url="dead",
         bucket=place.made.bucket,
-        metrics=Caller(None, place.made.effects),
-        age_period_ms=60_000,
+        metrics=place.made.queue_metrics,
     )
     bodies = ("a", "poison 1", "b", "poison 3")
     rejections = [_rejection(body, f"m-{index}") for index, body in enumerate(bodies)]
@@ -261,6 +261,91 @@ def test_the_backlog_counts_and_gives_ages(place: Place) -> None:
     assert backlog.ages == ((oldest, 7_000), (oldest + 60_000, 500))
     assert place.made.queue.backlog(0).ages == backlog.ages
     assert place.made.queue.backlog(now + 60_000).ages == ()
+
+
+def _put(namespace: str, name: str, at: int, value: float, **dimensions: str) -> None:
+    make_client("cloudwatch").put_metric_data(
+        Namespace=namespace,
+        MetricData=[
+            {
+                "MetricName": name,
+                "Dimensions": [{"Name": key, "Value": value} for key, value in dimensions.items()],
+                "Timestamp": datetime.fromtimestamp(at / 1000, UTC),
+                "Value": value,
+            }
+        ],
+    )
+
+
+def test_the_backlog_gives_the_writers_invocations(place: Place) -> None:
+    now = place.made.effects.now()
+    first = now // 60_000 * 60_000 - 180_000
+    ours = {"FunctionName": "tallyroll-writer"}
+    for at, name, value in (
+        (first, "Invocations", 5),
+        (first + 1_000, "Invocations", 4),
+        (first, "Errors", 0),
+        (first + 60_000, "Invocations", 3),
+        (first + 60_000, "Errors", 2),
+        (first + 60_000, "Throttles", 7),
+        (first + 120_000, "Throttles", 1),
+    ):
+        _put("AWS/Lambda", name, at, value, **ours)
+    _put("AWS/Lambda", "Errors", first, 99, FunctionName="another-writer")
+
+    assert place.made.queue.backlog(first).invocations == ()
+    found = place.made.queue.backlog(first, first).invocations
+    assert found == (
+        Invocations(first + 60_000, 9, 0),
+        Invocations(first + 120_000, 10, 9),
+        Invocations(first + 180_000, 1, 1),
+    )
+    assert [each.troubled for each in found] == [False, True, True]
+
+
+def test_invocations_of_ten_days_are_told_in_longer_periods(place: Place) -> None:
+    """One call gives 1,440 datapoints at the most."""
+    now = place.made.effects.now()
+    since = now - 10 * 86_400_000
+    asked: list[Any] = []
+    caller = place.made.queue_metrics._caller
+    call = caller.read
+
+    def asking(operation: str, /, **params: Any) -> dict[str, Any]:
+        asked.append(params)
+        return call(operation, **params)
+
+    caller.read = asking  # type: ignore[method-assign]
+    _put("AWS/Lambda", "Errors", now - 5 * 86_400_000, 3, FunctionName="tallyroll-writer")
+    [only] = place.made.queue.backlog(now, since).invocations
+    assert only.failed == 3
+    period = {params["Period"] for params in asked}
+    assert period == {660}, "a multiple of the metric's period"
+    assert (now - since) / 1000 / 660 <= 1_440
+
+
+def test_the_age_of_what_was_handed_back(place: Place) -> None:
+    now = place.made.effects.now()
+    at = now // 60_000 * 60_000 - 120_000
+    for seconds in (5, 7200, 60):
+        _put("Tallyroll", "OldestHandedBack", at, seconds, pipeline="tallyroll", service="writer")
+    assert place.made.queue_metrics.handed_back(at) == ((at, 7_200_000),)
+
+
+def test_done_messages_are_deleted_before_their_batch_ends(place: Place) -> None:
+    assert place.made.producer.send([f"body {index}" for index in range(12)]) == []
+    received = [message for _ in range(2) for message in place.received()]
+    receipts = [message["ReceiptHandle"] for message in received]
+    place.made.queue.acknowledge(["no such receipt", *receipts[:11]])
+    assert place.made.queue.counts().total == 1
+    place.made.queue.delay([(receipts[11], 0)])
+    assert [message["Body"] for message in place.received()] == [received[11]["Body"]]
+    place.made.queue.acknowledge([])
+
+
+def test_acknowledging_is_best_effort(place: Place) -> None:
+    place.sqs.delete_queue(QueueUrl=place.made.settings.queue_url)
+    place.made.queue.acknowledge(["receipt"])
 
 
 def test_no_backlog_without_a_queue(place: Place) -> None:

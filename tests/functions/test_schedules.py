@@ -25,10 +25,17 @@ def test_the_roller_says_what_it_did(functions: Invocations) -> None:
         "WindowTables": 3,
         "ShardsMost": 4,
     }
-    told = {"Problems", "ProofFailures", "NextWindowMissing", "HotKeys", "StuckFor"}
+    told = {
+        "Problems",
+        "ProofFailures",
+        "NextWindowMissing",
+        "HotKeys",
+        "StuckFor",
+        "WritersSilentFor",
+    }
     assert told | {f"Windows-{status}" for status in Status} < values.keys()
     units = functions.units()
-    assert units.pop("StuckFor") == "Seconds"
+    assert units.pop("StuckFor") == units.pop("WritersSilentFor") == "Seconds"
     assert set(units.values()) == {"Count"}
 
 

@@ -74,6 +74,7 @@ def test_the_metrics_have_units_and_no_unbounded_dimension(functions: Invocation
     assert values.pop("BatchLatency") >= 0
     assert {name: value for name, value in values.items() if value} == {
         "Messages": 2,
+        "Finished": 2,
         "EventsCounted": 1,
         "SingleEventsCounted": 1,
         "WriteUnitsSingle": 6,

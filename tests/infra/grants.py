@@ -13,6 +13,7 @@ TABLE_OF = {
     "dynamodb_catalog": "catalog",
     "dynamodb_ledger": "catalog",
     "dynamodb_periods": "catalog",
+    "dynamodb_receptions": "catalog",
     "dynamodb_totals": "totals",
 }
 # IAM's names where they are not the operation's own. A transaction needs what its parts need.

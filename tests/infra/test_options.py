@@ -35,6 +35,7 @@ NO_OPTIONS = {
     "dead_letters_url",
     "bucket",
     "visibility_ms",
+    "queue_retention_ms",
     "roller_period_ms",
     "drain_period_ms",
     "export_lease_ms",

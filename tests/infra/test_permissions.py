@@ -108,8 +108,19 @@ def test_only_the_roller_creates_and_only_cleanup_deletes(template: Template) ->
     assert who("DeleteTable") == {"cleanup"}
     assert who("UpdateTable") == {"roller", "cleanup"}
     assert who("TagResource") == {"roller", "cleanup"}
-    assert who("UntagResource") == who("DeleteItem") == who("BatchWriteItem") == set()
+    assert who("UntagResource") == who("BatchWriteItem") == set()
     assert not [action for allowed in may.values() for action in allowed if "*" in action]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_items_are_deleted_only_among_writers_notes(template: Template, name: str) -> None:
+    deleting = [one for one in statements(template, name) if "dynamodb:DeleteItem" in actions(one)]
+    assert bool(deleting) is (name in ("writer", "roller"))
+    for one in deleting:
+        assert one["Condition"] == {
+            "ForAllValues:StringEquals": {"dynamodb:LeadingKeys": ["~writers"]}
+        }
+        assert label(template, resource(one)) == "catalog"
 
 
 def test_a_table_without_proof_cannot_be_dropped(template: Template) -> None:

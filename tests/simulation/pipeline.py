@@ -217,6 +217,7 @@ class System:
             world.note("batch " + ",".join(f"{m.id[:6]}*{m.receives}" for m in batch))
             event = {"Records": [_sqs_record(message) for message in batch]}
             invocation = self._invoke("writer", event)
+            self.queue.invoked(failed=invocation.answer is None)
             if invocation.answer is None:
                 continue
             failed = [

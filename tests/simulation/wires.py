@@ -11,9 +11,10 @@ from random import Random
 from typing import Any, TypeVar
 
 from tallyroll.dead_letters import DeadLetters, ReceivedLetter, Resend
+from tallyroll.draining import Backlog
 from tallyroll.errors import StoreError, TallyrollError, Throttled, Unknown
 from tallyroll.memory import MemoryStore
-from tallyroll.ports import Answer, Backlog, Element, Item, Outcome, Queue, Rejection, Verdict
+from tallyroll.ports import Answer, Element, Item, Outcome, Queue, Rejection, Verdict
 from tallyroll.records import Increment, Record
 from tallyroll.specs import Spec
 from tallyroll.totals import PeriodTotal, Totals
@@ -210,9 +211,9 @@ class QueueWire(Wire):
         kept = [receipt for receipt in receipts if not world.roll(world.weather.refused)]
         self._call("delay", lambda: self._port.delay(kept))
 
-    def backlog(self, since: int) -> Backlog:
+    def backlog(self, since: int, invocations_since: int | None = None) -> Backlog:
         """The counts, which are approximate: now and then the queue seems empty or without ages."""
-        found = self._call("backlog", lambda: self._port.backlog(since))
+        found = self._call("backlog", lambda: self._port.backlog(since, invocations_since))
         world = self._world
         eclipse = Random(f"{world.seed} {world.now // ECLIPSE_MS}").random()
         if eclipse < world.weather.misread:

@@ -8,8 +8,9 @@ from typing import Any
 
 from tallyroll.diagnosis import Case, Check, Level, Sign
 from tallyroll.doctor import examine
+from tallyroll.draining import Backlog
 from tallyroll.memory import MemoryListing, MemoryQueue
-from tallyroll.ports import Backlog, Effects
+from tallyroll.ports import Effects
 from tallyroll.resources import declare
 from tallyroll.states import Status
 from tests.unit.pipeline import HOUR, MINUTE, NOW, SMALL, TIME_LEFT, Pipeline, StillEffects

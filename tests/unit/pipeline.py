@@ -106,7 +106,15 @@ class PickyQueue(MemoryQueue):
         return taken
 
 
-SMALL = Settings(shards=4, stripes_min=8, buckets=4, gates=4, export_segments=2, settle_ms=0)
+SMALL = Settings(
+    shards=4,
+    stripes_min=8,
+    buckets=4,
+    gates=4,
+    export_segments=2,
+    settle_ms=0,
+    visibility_ms=6 * MINUTE,
+)
 
 
 @dataclass
@@ -121,7 +129,7 @@ class Pipeline:
         self.store = ScriptedStore(self.effects, self.catalog)
         self.store.script, self.store.commits = [], []
         self.totals = MemoryTotals()
-        self.queue = PickyQueue(self.effects)
+        self.queue = PickyQueue(self.effects, visibility_ms=self.settings.visibility_ms)
         self.queue.delays = []
         self.bucket = MemoryBucket()
         self.exports = MemoryExports(self.effects, self.store, self.bucket)

@@ -79,6 +79,8 @@ def test_a_busy_queue_drains_by_the_age_of_its_oldest_message() -> None:
     closed_at = None
     for minute in range(10):
         pipeline.queue.send("{}")
+        pipeline.queue.invoked(failed=False)
+        pipeline.catalog.beat(pipeline.effects.now(), finished=True)
         if roller.run(TIME_LEFT).steps:
             closed_at = minute
             break
@@ -123,7 +125,7 @@ def test_shut_gates_are_given_time_before_the_tallies_are_listed() -> None:
 def test_a_queue_that_does_not_answer_stops_no_creation(monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline = opened()
 
-    def silent(since: int) -> object:
+    def silent(since: int, invocations_since: int) -> object:
         raise Unknown("no answer")
 
     monkeypatch.setattr(pipeline.queue, "backlog", silent)

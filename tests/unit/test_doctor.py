@@ -1,19 +1,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tallyroll.diagnosis import Level
 from tallyroll.doctor import EXAMINATIONS
+from tallyroll.draining import Backlog
 from tallyroll.errors import Refused, StoreError
 from tallyroll.history import open_past
 from tallyroll.memory import MemoryCatalog
-from tallyroll.ports import Backlog
 from tallyroll.states import LivePointer, Status, Window
-from tallyroll.windows import window_id, window_start
+from tallyroll.windows import iso, window_id, window_start
 from tests.unit.doctoring import bad, examined, first, grown, only, states
-from tests.unit.pipeline import HOUR, MINUTE, NOW, Pipeline, hour
+from tests.unit.pipeline import HOUR, MINUTE, NOW, TIME_LEFT, Pipeline, hour
 
 DAY = 24 * HOUR
 
@@ -219,15 +220,45 @@ class Waiting:
 
 
 def test_queues(pipeline: Pipeline) -> None:
+    pipeline.catalog.beat(pipeline.effects.now(), finished=True)
     assert bad(pipeline, queue=Waiting(5, MINUTE)) == {}
-    behind = only(pipeline, "queue", Level.WARNING, queue=Waiting(5_000, 20 * MINUTE))
-    assert behind.text == "5,000 messages, 1 in flight, 2 delayed; the oldest waits for 20 min"
+    behind = only(pipeline, "queue", Level.WARNING, queue=Waiting(5_000, 50 * MINUTE))
+    assert behind.text == "5,000 messages, 1 in flight, 2 delayed; the oldest waits for 50 min"
     assert "will expire" in only(pipeline, "queue", queue=Waiting(1, 6 * DAY)).text
     letters = only(pipeline, "dead-letters", Level.WARNING, dead_letters=Waiting(1, 3 * HOUR))
     assert "3 h" in letters.text
     assert "will expire" in only(pipeline, "dead-letters", dead_letters=Waiting(1, 8 * DAY)).text
     assert "no queue tallyroll-events" in only(pipeline, "queue", queue=None).text
     assert "-dead-letters" in only(pipeline, "dead-letters", dead_letters=None).text
+
+
+def test_writers_that_finish_nothing(pipeline: Pipeline) -> None:
+    finished = pipeline.effects.now()
+    pipeline.catalog.beat(finished, finished=True)
+    pipeline.effects.pass_by(15 * MINUTE)
+    pipeline.catalog.beat(pipeline.effects.now(), finished=False)
+    pipeline.roller().run(TIME_LEFT)
+    silent = only(pipeline, "queue", Level.WARNING, queue=Waiting(5, MINUTE))
+    assert silent.text == f"8 messages, and no writer finished one since {iso(finished)}"
+    assert bad(pipeline) == {}, "an empty queue needs none"
+
+
+def test_messages_that_come_again_for_hours(pipeline: Pipeline) -> None:
+    def back(*hours: int) -> Any:
+        return lambda since: [(since, each * HOUR) for each in hours]
+
+    assert bad(pipeline, handed_back=back()) == {}
+    assert "3 h old" in only(pipeline, "queue", Level.WARNING, handed_back=back(1, 3, 2)).text
+    assert only(pipeline, "queue", handed_back=back(5 * 24)).level is Level.FINDING
+
+
+def test_a_flight_that_is_nearly_full(pipeline: Pipeline) -> None:
+    class Full(Waiting):
+        def backlog(self, since: int) -> Backlog:
+            return Backlog(0, 96_000, 0)
+
+    pipeline.catalog.beat(pipeline.effects.now(), finished=True)
+    assert "96,000" in only(pipeline, "queue", Level.WARNING, queue=Full(0, 0)).text
 
 
 def test_real_dead_letters_are_counted(pipeline: Pipeline) -> None:

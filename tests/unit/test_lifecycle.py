@@ -6,7 +6,6 @@ from itertools import product
 import pytest
 
 from tallyroll.lifecycle import (
-    AGES_LOOKED_BACK,
     CHECKED,
     COOLED,
     RECOVERABLE,
@@ -14,16 +13,15 @@ from tallyroll.lifecycle import (
     TRIED,
     Facts,
     Step,
-    drained,
     freeze,
     next_step,
     to_make,
 )
-from tallyroll.ports import Backlog, TableStatus
+from tallyroll.ports import TableStatus
 from tallyroll.settings import Settings
 from tallyroll.states import Calendar, Status, Window
 from tallyroll.windows import Grid
-from tests.unit.pipeline import HOUR, MINUTE, NOW, SECOND, SMALL, START, WINDOW, hour
+from tests.unit.pipeline import HOUR, MINUTE, NOW, SMALL, START, WINDOW, hour
 
 SETTINGS = Settings()
 PROVISIONED = replace(
@@ -196,76 +194,6 @@ def test_every_state_takes_its_own_steps_and_no_others_whatever_the_facts() -> N
                 taken[status].add(next_step(fresh, facts, now, PROVISIONED))
     assert taken == ALLOWED
     assert {step for steps in taken.values() for step in steps if step} == set(Step)
-
-
-# --- drained
-
-QUIET = Backlog(0, 0, 0)
-BUSY = Backlog(5, 2, 0)
-LATER = ACCEPT_UNTIL + 10 * MINUTE
-MARGIN, PERIOD = SETTINGS.drain_margin_ms, SETTINGS.drain_period_ms
-
-
-def ages(*ages_ms: int) -> Backlog:
-    """A busy queue with one datapoint a period, the last at `LATER`."""
-    first = LATER - (len(ages_ms) - 1) * PERIOD
-    return replace(BUSY, ages=tuple((first + n * PERIOD, age) for n, age in enumerate(ages_ms)))
-
-
-def dry(backlog: Backlog, empty_counts: int = 0, straggler: int | None = None) -> bool:
-    return drained(ACCEPT_UNTIL, backlog, empty_counts, straggler, LATER, SETTINGS)
-
-
-def test_a_queue_counted_empty_three_times_is_drained() -> None:
-    assert [dry(QUIET, counts) for counts in (0, 1, 2, 3, 9)] == [False, False, False, True, True]
-
-
-@pytest.mark.parametrize("one", [Backlog(1, 0, 0), Backlog(0, 1, 0), Backlog(0, 0, 1)])
-def test_a_queue_that_holds_a_message_is_not_empty(one: Backlog) -> None:
-    assert not dry(one, 9)
-
-
-def test_a_queue_whose_oldest_messages_are_all_newer_is_drained() -> None:
-    assert dry(ages(SECOND, SECOND, SECOND))
-    assert dry(ages(20 * MINUTE, SECOND, SECOND, SECOND))
-
-
-def test_the_margin_belongs_to_the_window() -> None:
-    newest = LATER - ACCEPT_UNTIL - MARGIN
-    assert not dry(ages(0, 0, newest))
-    assert dry(ages(0, 0, newest - 1))
-
-
-@pytest.mark.parametrize(
-    "backlog",
-    [
-        BUSY,
-        ages(SECOND),
-        ages(SECOND, SECOND),
-        ages(20 * MINUTE, SECOND, SECOND),
-        ages(SECOND, SECOND, 20 * MINUTE),
-    ],
-)
-def test_unknown_is_not_drained(backlog: Backlog) -> None:
-    assert not dry(backlog)
-
-
-def test_ages_of_long_ago_say_nothing() -> None:
-    newer, last = ages(SECOND, SECOND, SECOND), LATER - 2 * PERIOD + AGES_LOOKED_BACK * PERIOD
-    assert drained(ACCEPT_UNTIL, newer, 0, None, last, SETTINGS)
-    assert not drained(ACCEPT_UNTIL, newer, 0, None, last + 1, SETTINGS)
-
-
-def test_the_order_of_the_datapoints_does_not_matter() -> None:
-    known = ages(20 * MINUTE, SECOND, SECOND, SECOND)
-    assert dry(replace(known, ages=known.ages[::-1]))
-
-
-def test_a_message_handed_back_lately_may_still_be_there() -> None:
-    visibility = 2 * SETTINGS.visibility_ms
-    for backlog, counts in ((QUIET, 9), (ages(SECOND, SECOND, SECOND), 0)):
-        assert not dry(backlog, counts, straggler=LATER - visibility + 1)
-        assert dry(backlog, counts, straggler=LATER - visibility)
 
 
 # --- which windows to make, and their specs

@@ -122,21 +122,3 @@ def test_when_a_record_cannot_be_looked_up_it_is_handed_back(
     report = pipeline.write(event("stored"), event("unlucky"), event("late"))
     assert (report.duplicates, report.failures) == (1, ["message-3"])
     assert report.rejected == {Reason.WINDOW_SEALED: 1}
-
-
-def test_a_given_up_message_in_a_window_whose_store_does_not_answer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    pipeline = opened()
-
-    def record(store: ScriptedStore, spec: Spec, key: str, record_id: str) -> Record | None:
-        raise Unknown("no answer")
-
-    monkeypatch.setattr(ScriptedStore, "record", record)
-    messages = [
-        pipeline.message(event("e1"), receives=950),
-        pipeline.message(event("e2"), receives=950),
-        pipeline.message(event("e3")),
-    ]
-    report = pipeline.writer().write(messages, 60_000)
-    assert (report.failures, report.events) == (["message-1", "message-2"], 1)

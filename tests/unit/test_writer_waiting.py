@@ -65,7 +65,6 @@ def test_a_window_that_is_not_made_is_awaited_and_alarmed() -> None:
         (10 * MINUTE, 1, 5),
         (10 * MINUTE, 4, 40),
         (HOUR, 99, 300),
-        (HOUR, 990, 1_020),
     ],
 )
 def test_waiting_is_short_for_ten_minutes_and_then_backs_off(
@@ -75,13 +74,6 @@ def test_waiting_is_short_for_ten_minutes_and_then_backs_off(
     message = pipeline.message(event(ts=NOW - age), sent=NOW - age, receives=receives)
     report = pipeline.writer().write([message], TIME_LEFT)
     assert (report.waiting, pipeline.queue.delays) == (1, [(message.receipt, seconds)])
-
-
-def test_waiting_for_a_window_is_never_given_up() -> None:
-    pipeline = unrolled()
-    message = pipeline.message(event(), receives=999)
-    report = pipeline.writer().write([message], TIME_LEFT)
-    assert (report.failures, report.rejected) == ([message.id], {})
 
 
 def test_what_waits_is_counted_within_30_seconds_after_its_window_opens() -> None:

@@ -1,0 +1,147 @@
+"""Writers' notes: heartbeats, and batches that hold messages which were received before.
+
+A writer notes such a batch before anything else, and clears the note when the batch has ended. So a
+note that stays says two things. Its messages may still be in the queue, hidden from the queue's age
+metric: windows that may accept them stay open. And one of them may have killed the writer: the next
+writers run them in ever smaller groups, so that the others leave the queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Protocol
+
+from tallyroll.limits import MESSAGES_NOTED_MAX
+from tallyroll.records import Message
+
+WRITERS_PK = "~writers"  # where they lie in the catalog, apart from all else
+DIGEST_BYTES = 4  # of a message's id; a collision makes a group smaller, nothing else
+DEATHS_SEEN_MAX = 8  # a group is cut no further than into 2^8 parts
+
+
+@dataclass(frozen=True, slots=True)
+class Reception:
+    """A batch on which a writer began at `at` (ms), with messages that were received before.
+
+    They were sent between `oldest` and `newest` (ms). `digests` are those of the messages that are
+    worked on at the moment, at most 1,000, joined.
+    """
+
+    id: str
+    at: int
+    oldest: int
+    newest: int
+    digests: bytes = b""
+
+    def names(self, message: Message) -> bool:
+        """Whether a message was being worked on."""
+        wanted = digest_of(message)
+        size = DIGEST_BYTES
+        found = self.digests.find(wanted)
+        while found >= 0 and found % size:
+            found = self.digests.find(wanted, found + 1)
+        return found >= 0
+
+    @property
+    def alone(self) -> bool:
+        """Whether one message alone was being worked on."""
+        return len(self.digests) == DIGEST_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """When (ms) a writer last ended a batch with all notes of it taken, and when one last finished
+    a message: counted it, found it a duplicate, or rejected it. None: never.
+    """
+
+    at: int | None = None
+    finished: int | None = None
+
+
+class WriterNotes(Protocol):
+    """What writers note in the catalog. Reads are strongly consistent."""
+
+    def note_received(self, reception: Reception) -> None:
+        """Put a note, in the place of one with its id."""
+        ...
+
+    def clear_received(self, reception: Reception) -> None:
+        """Take a note back."""
+        ...
+
+    def receptions(self, since: int, until: int) -> list[Reception]:
+        """The notes put at [since, until) ms that were not taken back, ascending."""
+        ...
+
+    def beat(self, at: int, *, finished: bool) -> None:
+        """Note that a writer ended a batch at `at` (ms), and whether it finished a message; later
+        times stand.
+        """
+        ...
+
+    def heartbeat(self) -> Heartbeat:
+        """The last heartbeat of all writers."""
+        ...
+
+
+def digest_of(message: Message) -> bytes:
+    """What stands for a message in a note."""
+    return blake2b(message.id.encode(), digest_size=DIGEST_BYTES).digest()
+
+
+def reception_of(note_id: str, at: int, messages: Sequence[Message]) -> Reception:
+    """The note of a batch with these messages, of which there is one at least; those that were
+    received most often are named.
+    """
+    named = sorted(messages, key=lambda message: -message.receives)[:MESSAGES_NOTED_MAX]
+    sent = [message.sent for message in messages]
+    return Reception(note_id, at, min(sent), max(sent), b"".join(map(digest_of, named)))
+
+
+def deaths_of(
+    messages: Sequence[Message], receptions: Sequence[Reception]
+) -> Mapping[str, tuple[int, int]]:
+    """How many writers died while they worked on each of these messages, by message id: (among
+    others, alone). Messages without any are left out.
+    """
+    deaths: dict[str, tuple[int, int]] = {}
+    for message in messages:
+        named = [each for each in receptions if each.names(message)]
+        if named:
+            alone = sum(each.alone for each in named)
+            deaths[message.id] = (len(named) - alone, alone)
+    return deaths
+
+
+class MemoryWriterNotes:
+    """Writers' notes in memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._receptions: dict[str, Reception] = {}
+        self._heartbeat = Heartbeat()
+
+    def note_received(self, reception: Reception) -> None:
+        """Put a note, in the place of one with its id."""
+        self._receptions[reception.id] = reception
+
+    def clear_received(self, reception: Reception) -> None:
+        """Take a note back."""
+        self._receptions.pop(reception.id, None)
+
+    def receptions(self, since: int, until: int) -> list[Reception]:
+        """The notes put at [since, until) ms that were not taken back, ascending."""
+        found = [each for each in self._receptions.values() if since <= each.at < until]
+        return sorted(found, key=lambda each: (each.at, each.id))
+
+    def beat(self, at: int, *, finished: bool) -> None:
+        """Note a heartbeat; later times stand."""
+        known = self._heartbeat
+        done = max(at, known.finished or 0) if finished else known.finished
+        self._heartbeat = Heartbeat(max(at, known.at or 0), done)
+
+    def heartbeat(self) -> Heartbeat:
+        """The last heartbeat of all writers."""
+        return self._heartbeat

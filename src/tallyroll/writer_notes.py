@@ -1,0 +1,197 @@
+"""What a writer notes about its batches, and in which groups it writes them.
+
+Notes serve the roller, which must not close a window while messages for it are hidden from the
+queue's age metric, and the next writers, which must tell messages that kill writers from others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+
+from tallyroll import limits
+from tallyroll.commits import Fate, Kind
+from tallyroll.draining import Backlog
+from tallyroll.errors import Reason, StoreError
+from tallyroll.handing_back import delay_seconds
+from tallyroll.placing import Case
+from tallyroll.ports import Catalog, Effects, Queue
+from tallyroll.receptions import DEATHS_SEEN_MAX, Reception, deaths_of, digest_of, reception_of
+from tallyroll.settings import Settings
+from tallyroll.windows import WindowId
+
+COUNTS_KEPT_MS = 10_000
+BEATS_PER_VISIBILITY = 10  # heartbeats in a visibility timeout, at the least
+
+
+class WriterNotebook:
+    """The notes of one writer; it works on one batch at a time."""
+
+    def __init__(
+        self, settings: Settings, catalog: Catalog, queue: Queue, effects: Effects
+    ) -> None:
+        self._settings = settings
+        self._catalog = catalog
+        self._queue = queue
+        self._effects = effects
+        self._reception: Reception | None = None
+        self._noted: dict[WindowId, int] = {}
+        self._complete = True
+        self._finished = False
+        self._beat_at: int | None = None
+        self._counts = Backlog(0, 0, 0)
+        self._counted_at: int | None = None
+
+    def begin(self, cases: Sequence[Case]) -> list[list[Case]]:
+        """Note the batch's messages that were received before; give the groups to be written, one
+        after the other.
+
+        The last groups hold messages on which writers died: ever fewer, at last one. Those on which
+        writers died alone again and again, or that were received 950 times, are rejected unread.
+        """
+        self._complete, now = True, self._effects.now()
+        before = [case.message for case in cases if case.message.receives > 1]
+        self._reception = None
+        if before:
+            note_id = f"{self._effects.chance.getrandbits(64):016x}"
+            self._reception = reception_of(note_id, now, before)
+            self._put(self._reception)
+        deaths: Mapping[str, tuple[int, int]] = {}
+        hidden = [message for message in before if message.receives > 2]
+        if hidden:
+            since = now - limits.RECEPTIONS_KEPT * self._settings.visibility_ms
+            until = now - self._settings.writer_lasts_ms
+            with suppress(StoreError):
+                deaths = deaths_of(hidden, self._catalog.receptions(since, until))
+        among = {each: died for each, (died, _) in deaths.items()}
+        alone = {each: died for each, (_, died) in deaths.items() if died}
+        _give_up(cases, alone)
+        usual, suspects, lone = [], [], []
+        for case in cases:
+            if case.fate:
+                usual.append(case)
+            elif case.message.id in alone or case.message.receives >= limits.RECEIVES_ALONE:
+                lone.append([case])
+            elif case.message.id in among:
+                suspects.append(case)
+            else:
+                usual.append(case)
+        groups = [group for group in [usual, *self._cut(suspects, among), *lone] if group]
+        if len(groups) > 1:
+            self.narrow(groups[0])
+        return groups
+
+    def _cut(self, suspects: Sequence[Case], among: dict[str, int]) -> list[list[Case]]:
+        """Cut messages on which writers died into groups, by chance: half as large as those in
+        which the most writers died.
+        """
+        if not suspects:
+            return []
+        died = min(DEATHS_SEEN_MAX, max(among[case.message.id] for case in suspects))
+        size = -(-len(suspects) >> died) or 1
+        drawn = [(self._effects.chance.random(), case) for case in suspects]
+        mixed = [case for _, case in sorted(drawn, key=lambda pair: pair[0])]
+        return [mixed[at : at + size] for at in range(0, len(mixed), size)]
+
+    def narrow(self, group: Sequence[Case]) -> None:
+        """Note that only this group's messages are being worked on: a death is theirs alone."""
+        if self._reception:
+            named = [case.message for case in group if case.message.receives > 1]
+            digests = b"".join(map(digest_of, named[: limits.MESSAGES_NOTED_MAX]))
+            self._reception = replace(self._reception, digests=digests)
+            self._put(self._reception)
+
+    def placed(self, cases: Iterable[Case]) -> None:
+        """Note the windows of messages that were received before, once placing has named them."""
+        now = self._effects.now()
+        self._note_windows((case, now) for case in cases if case.message.receives > 1)
+
+    def hand_back(self, cases: Sequence[Case]) -> None:
+        """Set when messages come again that have to, and note until then their windows."""
+        back = [case for case in cases if case.comes_again]
+        if not back:
+            return
+        now, in_flight = self._effects.now(), self._in_flight()
+        delays = [
+            (
+                case,
+                delay_seconds(
+                    case.message,
+                    now,
+                    waits=case.waits,
+                    in_flight=in_flight,
+                    retention_ms=self._settings.queue_retention_ms,
+                ),
+            )
+            for case in back
+        ]
+        with suppress(StoreError):
+            self._queue.delay([(case.message.receipt, seconds) for case, seconds in delays])
+        self._note_windows((case, now + seconds * 1_000) for case, seconds in delays)
+
+    def end(self, cases: Sequence[Case]) -> None:
+        """Take the batch's note back, and note a heartbeat if all its notes were taken."""
+        reception, now = self._reception, self._effects.now()
+        if reception:
+            self._reception = None
+            self._take(partial(self._catalog.clear_received, reception))
+        self._finished |= any(not case.comes_again for case in cases)
+        every = min(limits.HEARTBEAT_EVERY_MS, self._settings.visibility_ms // BEATS_PER_VISIBILITY)
+        due = self._beat_at is None or now - self._beat_at >= every
+        if self._complete and due:
+            finished = self._finished
+            self._take(partial(self._catalog.beat, now, finished=finished))
+            if self._complete:
+                self._beat_at, self._finished = now, False
+
+    def _put(self, reception: Reception) -> None:
+        self._take(partial(self._catalog.note_received, reception))
+
+    def _take(self, note: Callable[[], None]) -> bool:
+        """Have a note taken; without all of them the batch counts as no sign of life."""
+        try:
+            note()
+        except StoreError:
+            self._complete = False
+            return False
+        return True
+
+    def _note_windows(self, expected: Iterable[tuple[Case, int]]) -> None:
+        """Note on their windows until when (ms) messages are hidden from the queue's age metric,
+        at most every ten seconds.
+        """
+        newest: dict[WindowId, int] = {}
+        for case, at in expected:
+            if case.window and not (case.fate and case.fate.kind is Kind.REJECTED):
+                newest[case.window] = max(at, newest.get(case.window, at))
+        every = limits.STRAGGLER_NOTE_EVERY_MS
+        now = self._effects.now()
+        self._noted = {window: at for window, at in self._noted.items() if at + every > now}
+        for window, at in newest.items():
+            note = partial(self._catalog.note_straggler, window, at)
+            if at - self._noted.get(window, at - every) >= every and self._take(note):
+                self._noted[window] = at
+
+    def _in_flight(self) -> int:
+        """How many messages are in flight, as of the last ten seconds; 0 if that is not known."""
+        now = self._effects.now()
+        if self._counted_at is None or now - self._counted_at >= COUNTS_KEPT_MS:
+            self._counted_at = now
+            with suppress(StoreError):
+                self._counts = self._queue.counts()
+        return self._counts.in_flight
+
+
+def _give_up(cases: Sequence[Case], alone: dict[str, int]) -> None:
+    """Reject unread what seems to crash the writer: it may be reading it that does."""
+    for case in cases:
+        message, died = case.message, alone.get(case.message.id, 0)
+        detail = ""
+        if died >= limits.LONE_DEATHS_MAX:
+            detail = f"{died} writers died while they worked on this message alone"
+        elif message.receives >= limits.RECEIVES_GIVEN_UP:
+            detail = f"received {message.receives} times and still not finished"
+        if detail:
+            case.fate = Fate(Kind.REJECTED, reason=Reason.CRASHES_WRITER, detail=detail)
