@@ -12,8 +12,10 @@ from typing import Any, Self
 
 from local.embedded import Embedded
 from local.functions import Function
+from local.lambda_metrics import LambdaMetrics
 from local.poller import Faults, Poller
 from local.schedule import Schedule, scheduled_event
+from tallyroll.resources import function_name
 
 GRACE_S = 2.0
 CLEANUP_PERIODS = 5  # cleanup runs every so many periods of the roller
@@ -97,7 +99,11 @@ class Pipeline:
             )
             for name, (target, every) in periods.items()
         }
-        self._drivers: list[Schedule | Poller] = [*self.schedules.values(), self.poller]
+        metrics = LambdaMetrics(
+            aws.client("cloudwatch"), function_name(settings.name, "writer"), self.poller
+        )
+        told = Schedule("metrics", metrics, settings.drain_period_ms / 1000, on_error=failed)
+        self._drivers: list[Schedule | Poller] = [*self.schedules.values(), told, self.poller]
 
     @property
     def functions(self) -> dict[str, Function]:

@@ -56,6 +56,7 @@ class Polled:
     `deleted` counts the messages that are done; `failed` those left in the queue by the function's
     answer; `redelivered` those left there on purpose; `killed` the batches whose function was
     killed on purpose; `errors` other batches that failed as a whole, and failed calls to the queue.
+    `ended` counts all invocations that ended, `broken` those that failed and were not killed.
     """
 
     batches: int = 0
@@ -65,6 +66,8 @@ class Polled:
     redelivered: int = 0
     killed: int = 0
     errors: int = 0
+    ended: int = 0
+    broken: int = 0
 
 
 class Poller:
@@ -181,12 +184,13 @@ class Poller:
         except FunctionError as error:
             killed = kill_after_ms is not None and error.kind == KILLED
             if killed:
-                self._add(killed=1)
+                self._add(killed=1, ended=1)
                 self._bring_again(batch)
             else:
-                self._add(errors=1)
+                self._add(errors=1, ended=1, broken=1)
                 self._on_error(str(error))
             return
+        self._add(ended=1)
         self._batch_ms += 0.2 * ((time.monotonic() - started) * 1000 - self._batch_ms)
         failed = failed_ids(response, {message["MessageId"] for message in batch})
         done = [message for message in batch if message["MessageId"] not in failed]
