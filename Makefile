@@ -13,7 +13,7 @@ LOCK := $(PY) -m uv --quiet pip compile --universal --python-version 3.11 --gene
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo local test bench costs coldstart simulate check synth package deploy lock clean engine
+.PHONY: help demo local test bench costs limits coldstart simulate check synth package deploy lock clean engine
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,10 @@ bench: $(VENV)/local.stamp engine ## Measure: spread of ids, writing, archiving,
 
 costs: $(VENV)/dev.stamp ## Reckon what a million events cost on AWS, and an idle month
 	@$(PY) -m benchmarks.costs
+
+limits: $(VENV)/dev.stamp ## Model conflicts by concurrency, and events a second of a key and a table
+	@$(PY) -m benchmarks.conflicts
+	@$(PY) -m benchmarks.limits
 
 coldstart: $(VENV)/dev.stamp ## Measure the functions' cold starts, part by part (ROUNDS=n)
 	@$(PY) -m benchmarks.cold_start $(ROUNDS)

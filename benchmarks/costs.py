@@ -156,6 +156,7 @@ def main() -> None:
         for row in rows[1:]:
             table.add_row(*row)
         console.print(table)
+    console.print("units are without conflicts; `python -m benchmarks.conflicts` models these")
     console.print("left out: storage, archives, logs, reads by the API, point-in-time recovery")
 
 

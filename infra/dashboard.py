@@ -51,7 +51,7 @@ def make_dashboard(
             _exact(metrics, queues),
             [_heading("Does it keep up?", "the oldest event is young, the states move on")],
             _keeping_up(options, metrics, queues),
-            [_heading("What is hot?", "throttles ask for more shards, conflicts for more stripes")],
+            [_heading("What is hot?", "throttles ask for shards, conflicts for gates and stripes")],
             _hot(metrics),
             [_heading("What does it cost?", "prices of us-east-1, on demand")],
             _cost(metrics, functions),

@@ -10,6 +10,7 @@ from typing import Any
 from infra.kinds import Flag, HotShards, Kind, Length, Name, OneOf, Text, Units, Whole
 from tallyroll.errors import UsageError
 from tallyroll.limits import (
+    GATES_MAX,
     RECEIVES_FUSE,
     SHARDS_MAX,
     SKEW_MS_MAX,
@@ -24,7 +25,10 @@ BATCH_SIZE_UNBUFFERED = 10  # a larger batch needs a window of at least 1 s
 # The queue must hide messages for that many times what a batch may take, so that Lambda can try
 # again while it is throttled. Source: AWS Lambda Developer Guide, "Using Lambda with Amazon SQS".
 VISIBILITY_BATCHES = 6
-STRIPES_PER_COMMIT = 4  # with fewer, commits that run at once meet on one stripe too often
+# With fewer, commits that run at once meet on one stripe or gate too often: see the model in
+# benchmarks/conflicts.py. Every count of a key reads all its stripes; gates cost less.
+STRIPES_PER_COMMIT = 4
+GATES_PER_COMMIT = 8
 # Source: CloudWatch Logs API Reference, PutRetentionPolicy; of those, all up to ten years.
 LOG_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1827, 3653)
 
@@ -75,7 +79,11 @@ class Options:
     buckets: int = _option(
         _DEFAULTS.buckets, Whole(1, 1_024), "buckets under which a window's tallies are listed"
     )
-    gates: int = _option(_DEFAULTS.gates, Whole(1, 4_096), "gates of a window")
+    gates: int | None = _option(
+        None,
+        Whole(1, GATES_MAX, unset=True),
+        "gates of a window; unset: eight times the commits that can run at once, 256 to 4,096",
+    )
     retention_seconds: int = _option(
         _DEFAULTS.retention_ms // 1000,
         Whole(0, 10 * 366 * _DAY),
@@ -261,7 +269,8 @@ class Options:
         """
         kept_seconds = retention_seconds or _DEFAULTS.queue_retention_ms // 1000
         at_once = self.max_concurrency * _DEFAULTS.transactions_at_once
-        needed = min(SHARDS_MAX, max(_DEFAULTS.stripes_min, STRIPES_PER_COMMIT * at_once))
+        stripes = min(SHARDS_MAX, max(_DEFAULTS.stripes_min, STRIPES_PER_COMMIT * at_once))
+        gates = min(GATES_MAX, max(_DEFAULTS.gates, GATES_PER_COMMIT * at_once))
         return Settings(
             name=self.name,
             queue_url=queue_url,
@@ -271,9 +280,9 @@ class Options:
             shards=self.shards,
             hot_shards=self.hot_shards,
             shards_max=self.shards_max,
-            stripes_min=self.stripes if self.stripes is not None else needed,
+            stripes_min=self.stripes if self.stripes is not None else stripes,
             buckets=self.buckets,
-            gates=self.gates,
+            gates=self.gates if self.gates is not None else gates,
             accept_for_ms=self.accept_for_seconds * 1000,
             skew_ms=self.skew_seconds * 1000,
             require_ts=self.require_ts,

@@ -147,7 +147,7 @@ def _sorted_out(commit: Commit, outcome: Outcome, now: int, deadline: int, chanc
     settled: list[tuple[Record, Fate]] = []
     left: list[Record] = []
     slow_keys: set[str] = set()
-    contended = False
+    contended = outcome.gate_contended
     for record, element in zip(commit.records, outcome.records, strict=True):
         if fate := _fate(record, element):
             settled.append((record, fate))
@@ -274,7 +274,8 @@ def _lineage(store: Store, commit: Commit, effects: Effects, deadline: int) -> R
 def _measure(done: Run, commit: Commit, outcome: Outcome) -> None:
     done.cost += commit_cost(commit.records, commit.increments)
     elements = (*outcome.records, *outcome.increments)
-    done.contended += any(element.answer is Answer.CONTENDED for element in elements)
+    contended = any(element.answer is Answer.CONTENDED for element in elements)
+    done.contended += contended or outcome.gate_contended
     limits = [element.limit for element in elements if element.answer is Answer.THROTTLED]
     if outcome.limit or outcome.verdict is Verdict.THROTTLED:
         limits = [outcome.limit or Limit.OTHER]

@@ -281,8 +281,14 @@ def _cancelled(error: StoreError, records: int, increments: int) -> Outcome:
         verdict = Verdict.GATE_SHUT if gate.get("Item") else Verdict.GATE_MISSING
         return Outcome(verdict, detail=str(error))
     answers = tuple(elements[:records]), tuple(elements[records:])
-    limit = _element(gate).limit if _element(gate).answer is Answer.THROTTLED else None
-    return Outcome(Verdict.CANCELLED, *answers, detail=str(error), limit=limit)
+    held = _element(gate)
+    return Outcome(
+        Verdict.CANCELLED,
+        *answers,
+        detail=str(error),
+        limit=held.limit if held.answer is Answer.THROTTLED else None,
+        gate_contended=held.answer is Answer.CONTENDED,
+    )
 
 
 def _all_contended(records: int, increments: int, detail: str) -> Outcome:

@@ -39,6 +39,7 @@ SKEW_MS_MAX = 86_400_000  # the most that a pipeline may allow events to lie ahe
 SERIES_SLOTS = 60  # a tally keeps its count per sixtieth of the window
 LISTING_BUCKETS = 16  # partition keys of a sealed window's listing: 8,000 keys a second [ddb]
 SHARDS_MAX = 10_000
+GATES_MAX = 4_096  # of a window: each is put and shut once; benchmarks/conflicts.py has the model
 HOT_KEYS_MAX = 200  # with N of their own in one window's spec, which readers and writers keep
 HOT_LIST_BYTES_MAX = 100 * 1024  # all of their names: the spec is one item
 HOT_NOTES_MAX = 500  # keys noted in one window: they are one item too

@@ -98,7 +98,8 @@ class Verdict(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """A commit's verdict; if it is CANCELLED, `records` and `increments` answer one by one, in
-    request order. `limit` is what it was too much for as a whole, or for its gate.
+    request order. `limit` is what it was too much for as a whole, or for its gate;
+    `gate_contended` says that another transaction held the gate.
     """
 
     verdict: Verdict
@@ -106,6 +107,7 @@ class Outcome:
     increments: tuple[Element, ...] = ()
     detail: str = ""
     limit: Limit | None = None
+    gate_contended: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from typing import Any
 
 from tallyroll.errors import SettingsError, UsageError
 from tallyroll.limits import (
+    GATES_MAX,
     SHARDS_MAX,
     SKEW_MS_MAX,
     TABLE_QUOTA,
@@ -64,7 +65,7 @@ class Settings:
         64, "least stripes of a key's tally: four times the commits that run at once"
     )
     buckets: int = _described(64, "buckets under which a window's tallies are listed")
-    gates: int = _described(256, "gates of a window")
+    gates: int = _described(256, "gates of a window: eight times the commits that run at once")
     accept_for_ms: int = _described(
         3_600_000, "how long after its end a window accepts late events, ms"
     )
@@ -204,7 +205,7 @@ _RANGES = (
     ("shards_max", 1, SHARDS_MAX),
     ("stripes_min", 8, SHARDS_MAX),
     ("buckets", 1, 1_024),
-    ("gates", 1, 4_096),
+    ("gates", 1, GATES_MAX),
     ("accept_for_ms", 0, 366 * 86_400_000),
     ("skew_ms", 0, SKEW_MS_MAX),
     ("ahead_windows", 1, 48),

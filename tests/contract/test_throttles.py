@@ -75,3 +75,10 @@ def test_a_throttle_of_the_gate_alone_is_one_too(commit: Commit) -> None:
     outcome = commit(cancelled_reply("ThrottlingError", "None", "None"), "a")
     assert (outcome.verdict, outcome.limit) == (Verdict.CANCELLED, Limit.TABLE)
     assert {element.answer for element in (*outcome.records, *outcome.increments)} == {Answer.FINE}
+
+
+def test_a_conflict_of_the_gate_alone_is_told(commit: Commit) -> None:
+    outcome = commit(cancelled_reply("TransactionConflict", "None", "None"), "a")
+    assert (outcome.verdict, outcome.gate_contended) == (Verdict.CANCELLED, True)
+    outcome = commit(cancelled_reply("None", "TransactionConflict", "None"), "a")
+    assert (outcome.verdict, outcome.gate_contended) == (Verdict.CANCELLED, False)

@@ -12,7 +12,9 @@ from collections.abc import Callable
 from dataclasses import MISSING, fields
 from pathlib import Path
 
+from benchmarks.conflicts import of_deployments, of_gates, of_tables
 from benchmarks.costs import assumed, of_a_month, of_events
+from benchmarks.limits import TABLE_UNITS, of_keys
 from benchmarks.suffixes import rows
 from infra.options import Options
 from tallyroll.settings import PREFIX, Settings
@@ -55,6 +57,11 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "costs-events": ("deploy.md", lambda: table_of(of_events(Settings()))),
     "costs-month": ("deploy.md", lambda: table_of(of_a_month(Settings()))),
     "costs-assumed": ("deploy.md", lambda: table_of(assumed())),
+    "conflicts": ("sharding.md", lambda: table_of(of_deployments())),
+    "conflicts-tables": ("sharding.md", lambda: table_of(of_tables())),
+    "gates": ("sharding.md", lambda: table_of(of_gates())),
+    "limits": ("sharding.md", lambda: table_of(of_keys())),
+    "limits-warm": ("sharding.md", lambda: table_of(of_keys(TABLE_UNITS[1]))),
     "options": ("deploy.md", options_table),
     "faults": ("faults.md", faults_table),
     "fault-kinds": ("faults.md", kinds_table),

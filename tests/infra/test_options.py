@@ -16,8 +16,12 @@ from infra.options import (
     Options,
     OptionsError,
 )
+from infra.schedules import ROLLER_TIMEOUT_SECONDS
+from tallyroll.dynamodb_store import GATES_AT_ONCE
 from tallyroll.errors import SettingsError
+from tallyroll.limits import GATES_MAX
 from tallyroll.settings import Settings
+from tallyroll.steps import DEADLINE_RESERVE_MS
 
 # Options that are settings under another name or in another unit.
 SETTING_OF = {
@@ -238,3 +242,17 @@ def test_the_queue_hides_messages_for_six_batches(window_seconds: int) -> None:
 @pytest.mark.parametrize(("writers", "stripes"), [(2, 64), (4, 128), (100, 3_200), (1_000, 10_000)])
 def test_stripes_grow_with_the_commits_at_once(writers: int, stripes: int) -> None:
     assert Options(max_concurrency=writers).settings().stripes_min == stripes
+
+
+@pytest.mark.parametrize(
+    ("writers", "gates"), [(2, 256), (4, 256), (5, 320), (20, 1_280), (64, 4_096), (1_000, 4_096)]
+)
+def test_gates_grow_with_the_commits_at_once(writers: int, gates: int) -> None:
+    assert Options(max_concurrency=writers).settings().gates == gates
+    assert Options(max_concurrency=writers, gates=7).settings().gates == 7
+
+
+def test_one_run_of_the_roller_can_shut_the_most_gates() -> None:
+    """Also where an update takes a whole second: a run that is killed shuts all of them again."""
+    seconds = -(-GATES_MAX // GATES_AT_ONCE)
+    assert seconds < ROLLER_TIMEOUT_SECONDS - DEADLINE_RESERVE_MS / 1_000

@@ -106,7 +106,7 @@ def test_a_batch_is_gathered_from_several_receives(
     options = {"batch_size": 25, "window_s": 0.3, "concurrency": 1}
     polled = poll(aws, url, stub, lambda polled: polled.deleted == 55, **options)
     assert [len(batch) for batch in stub.batches] == [25, 25, 5]
-    assert polled == Polled(batches=3, received=55, deleted=55)
+    assert polled == Polled(batches=3, received=55, deleted=55, ended=3)
     assert depth(aws, url) == 0
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -203,6 +204,12 @@ def test_a_cancellation_that_blames_nobody_waits_too() -> None:
     """A gate's own conflict is not among the elements."""
     (again,) = follow(Commit(SPEC, (A,)), cancelled([FINE], [FINE])).commits
     assert again.not_before > NOW
+
+
+def test_a_conflict_of_the_gate_beside_a_duplicate_waits_too() -> None:
+    outcome = replace(cancelled([duplicate(), FINE], [FINE]), gate_contended=True)
+    (again,) = follow(Commit(SPEC, (A, B)), outcome).commits
+    assert (again.records, again.attempt) == ((B,), 1)
 
 
 def test_a_conflict_beside_a_duplicate_still_waits() -> None:

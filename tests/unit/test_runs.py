@@ -50,6 +50,7 @@ def test_a_lost_answer_is_found_out_by_the_retry() -> None:
         (Outcome(Verdict.THROTTLED), (0, 1, 0)),
         (Outcome(Verdict.CANCELLED, (FINE,), (Element(Answer.THROTTLED),)), (0, 1, 0)),
         (BUSY, (1, 0, 0)),
+        (Outcome(Verdict.CANCELLED, (FINE,), (FINE,), gate_contended=True), (1, 0, 0)),
     ],
 )
 def test_trouble_is_waited_out_and_measured(outcome: Outcome, seen: tuple[int, int, int]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,17 @@ from tallyroll.records import Record
 from tallyroll.specs import Spec
 from tallyroll.states import Status
 from tallyroll.windows import WindowId
-from tests.unit.pipeline import NOW, SECOND, WINDOW, Pipeline, ScriptedStore, hour, opened
+from tests.unit.pipeline import (
+    HOUR,
+    NOW,
+    SECOND,
+    TIME_LEFT,
+    WINDOW,
+    Pipeline,
+    ScriptedStore,
+    hour,
+    opened,
+)
 
 SEALED = [Status.SEALED, Status.EXPORTING, Status.PROVEN, Status.DROPPING, Status.DROPPED]
 
@@ -122,3 +133,26 @@ def test_when_a_record_cannot_be_looked_up_it_is_handed_back(
     report = pipeline.write(event("stored"), event("unlucky"), event("late"))
     assert (report.duplicates, report.failures) == (1, ["message-3"])
     assert report.rejected == {Reason.WINDOW_SEALED: 1}
+
+
+def test_another_number_of_gates_holds_for_later_windows_only() -> None:
+    pipeline = opened()
+    assert pipeline.spec().gates == 4
+    pipeline.settings = replace(pipeline.settings, gates=9)
+    assert pipeline.write(event("e1")).events == 1
+    pipeline.move(Status.CLOSING)
+    for _ in range(3):
+        pipeline.effects.pass_by(HOUR)
+        pipeline.roller().run(TIME_LEFT)
+        pipeline.roller().run(TIME_LEFT)
+
+    def gates(window: str) -> list[bool]:
+        items = pipeline.store.items(pipeline.spec(window).table).values()
+        return [item["open"]["BOOL"] for item in items if item["pk"]["S"].startswith("~g.")]
+
+    assert pipeline.state().status is Status.SEALED
+    assert gates(WINDOW) == [False] * 4
+    later = [hour(number) for number in (10, 11)]
+    assert [pipeline.spec(window).gates for window in later] == [9, 9]
+    assert [len(gates(window)) for window in later] == [9, 9]
+    assert pipeline.write(event("e2", ts=pipeline.effects.now())).events == 1
