@@ -135,6 +135,18 @@ def test_every_letter_is_one_that_the_queue_takes(rejections: list[Rejection]) -
         assert (letter.pointer is None) == (body == received.body)
 
 
+@pytest.mark.parametrize("name", ["target", "message-id", "sent"])
+@pytest.mark.parametrize("text", ["t" * QUEUE_MESSAGE_BYTES_MAX, "\x00", "\ud800", "\uffff"])
+def test_a_hostile_attribute_reaches_no_letter(name: str, text: str) -> None:
+    """Random attributes seldom have their form but for one of them."""
+    told: dict[str, str | None] = {"target": WINDOW, "message-id": "first", "sent": str(NOW)}
+    received = message("{}", told | {name: text})
+    ((body, attributes),) = reject([Rejection(received, Reason.BAD_KEY, "no good", WINDOW)])
+    assert body == "{}"
+    assert text not in attributes.values()
+    assert "tallyroll-target" not in attributes
+
+
 @given(st.one_of(messages, redriven))
 def test_only_a_window_id_redrives(received: Message) -> None:
     if received.redrive:
