@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tallyroll.errors import Missing, ProofMismatch
+from tallyroll.gzip_members import unzipped
 from tallyroll.ports import Bucket, Item
 from tallyroll.windows import WindowId, iso, window_start
 
@@ -32,7 +33,6 @@ _PREFIX = re.compile(
     r"archive/(?P<pipeline>[^/]+)/date=[0-9-]{10}/hour=[0-9]{2}/(?P<window>[^/]+)/(?P<attempt>[^/]+)"
 )
 _SUMMARY_NAME = "/manifest-summary.json"
-UNZIP_BYTES = 1024 * 1024  # at once: repetitive items shrink a thousandfold
 
 Fault = Callable[[int | None, str], None]
 """Told of each fault of a data file: its line, from 1, or None for the file as a whole, and what is
@@ -259,24 +259,24 @@ def read_items(bucket: Bucket, file: DataFile, fault: Fault) -> Iterator[tuple[i
 
 
 def _lines(bucket: Bucket, key: str, md5: hashlib._Hash) -> Iterator[bytes]:
-    rest = b""
-    for part in _unzipped(bucket, key, md5):
-        *lines, rest = (rest + part).split(b"\n")
-        if len(rest) > LINE_BYTES_MAX:
+    begun: list[bytes] = []  # the pieces of a line whose end was not read yet
+    size = 0
+    for part in unzipped(_summed(bucket.stream(key), md5)):
+        first, *others = part.split(b"\n")
+        begun.append(first)
+        size += len(first)
+        if others:
+            yield b"".join(begun)
+            *whole, last = others
+            yield from whole
+            begun, size = [last], len(last)
+        if size > LINE_BYTES_MAX:
             raise ValueError(f"a line over {LINE_BYTES_MAX} bytes")
-        yield from lines
-    if rest:
-        yield rest
+    if size:
+        yield b"".join(begun)
 
 
-def _unzipped(bucket: Bucket, key: str, md5: hashlib._Hash) -> Iterator[bytes]:
-    unzip = zlib.decompressobj(31)
-    for chunk in bucket.stream(key):
+def _summed(chunks: Iterable[bytes], md5: hashlib._Hash) -> Iterator[bytes]:
+    for chunk in chunks:
         md5.update(chunk)
-        left = chunk
-        while left:
-            yield unzip.decompress(left, UNZIP_BYTES)
-            left = unzip.unconsumed_tail
-    yield unzip.flush()
-    if not unzip.eof:
-        raise EOFError("the file is truncated")
+        yield chunk

@@ -16,7 +16,8 @@ from typing import Any
 from tallyroll.aws import backoff_ms
 from tallyroll.cli_calendar import SendCalendar
 from tallyroll.errors import Reason
-from tallyroll.events import Event, Packet, load_json
+from tallyroll.events import Event, Packet
+from tallyroll.json_texts import load_json
 from tallyroll.limits import QUEUE_BATCH_MAX
 from tallyroll.packing import event_body, pack
 from tallyroll.ports import Effects

@@ -16,7 +16,8 @@ from tallyroll.cli_delivery import Delivery, Envelopes, Sent
 from tallyroll.cli_queues import with_queue
 from tallyroll.cli_screen import Screen
 from tallyroll.errors import Refused, Rejected, UsageError
-from tallyroll.events import Event, load_json, parse
+from tallyroll.events import Event, parse
+from tallyroll.json_texts import load_json
 from tallyroll.jsonlines import Source, UnreadableInput, check_size, envelope_of
 from tallyroll.settings import Settings
 from tallyroll.windows import parse_instant

@@ -10,7 +10,11 @@ tallyroll-window                      the window in which it happened, if it was
 tallyroll-target                      the window that it was redriven to, if it was
 tallyroll-body                        "s3" if the body is a pointer
 
-A redriven message on its way to the writer has the target, the id and the sent time.
+A redriven message on its way to the writer has the target, the id and the sent time. Producers may
+set these attributes too, to anything. They count only if all three have their form: a window id, 1
+to 100 visible ASCII characters, and ms up to the year 9999. Otherwise the message is as if it had
+none of them. So a dead letter repeats no more than 131 bytes of a producer's attributes, and always
+fits into the queue, at least as a pointer.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ from typing import Any, Protocol
 from tallyroll.draining import Backlog
 from tallyroll.limits import QUEUE_BATCH_MAX, TS_MS_MAX
 from tallyroll.records import Redrive
-from tallyroll.windows import WindowId
+from tallyroll.windows import WindowId, is_window_id
 
 ATTRIBUTE_REASON = "tallyroll-reason"
 ATTRIBUTE_DETAIL = "tallyroll-detail"
@@ -182,11 +186,18 @@ def redrive_of(attributes: Mapping[str, str]) -> Redrive | None:
 
     Anybody may set them: only the ledger's claim makes them count.
     """
-    target, first_id = attributes.get(ATTRIBUTE_TARGET), attributes.get(ATTRIBUTE_MESSAGE_ID, "")
-    sent = attributes.get(ATTRIBUTE_SENT, "")
-    if not target or not _MESSAGE_ID.fullmatch(first_id) or not _MS.fullmatch(sent):
+    target, first = attributes.get(ATTRIBUTE_TARGET, ""), _first_of(attributes)
+    return Redrive(target, *first) if first and is_window_id(target) else None
+
+
+def _first_of(attributes: Mapping[str, str]) -> tuple[str, int] | None:
+    """The id and the sent time (ms) that a message had when it was new; None unless both have their
+    form.
+    """
+    first_id, sent = attributes.get(ATTRIBUTE_MESSAGE_ID, ""), attributes.get(ATTRIBUTE_SENT, "")
+    if not _MESSAGE_ID.fullmatch(first_id) or not _MS.fullmatch(sent):
         return None
-    return Redrive(target, first_id, int(sent)) if int(sent) <= TS_MS_MAX else None
+    return (first_id, int(sent)) if int(sent) <= TS_MS_MAX else None
 
 
 def attributes_of(redrive: Redrive) -> dict[str, str]:
@@ -204,12 +215,14 @@ def letter_of(
     """A dead letter from its parts.
 
     A letter without a reason was moved by the fuse: its other attributes are the producer's, or
-    those of a redrive.
+    those of a redrive. A target that is no window id is the producer's too: then id and sent time
+    are not believed either.
     """
     reason = attributes.get(ATTRIBUTE_REASON)
-    first_id, sent = attributes.get(ATTRIBUTE_MESSAGE_ID, ""), attributes.get(ATTRIBUTE_SENT, "")
     redrive = redrive_of(attributes)
-    told = redrive is not None or (reason is not None and first_id and _MS.fullmatch(sent))
+    told = redrive is not None or (reason is not None and ATTRIBUTE_TARGET not in attributes)
+    first = _first_of(attributes) if told else None
+    window = attributes.get(ATTRIBUTE_WINDOW, "")
     in_bucket = reason is not None and attributes.get(ATTRIBUTE_BODY) == BODY_IN_BUCKET
     return ReceivedLetter(
         id=id_,
@@ -219,9 +232,9 @@ def letter_of(
         body=body,
         reason=reason,
         detail=attributes.get(ATTRIBUTE_DETAIL, "") if reason else "",
-        window=attributes.get(ATTRIBUTE_WINDOW) if reason else None,
-        first_id=first_id if told else id_,
-        first_sent=int(sent) if told else arrived,
+        window=window if reason and is_window_id(window) else None,
+        first_id=first[0] if first else id_,
+        first_sent=first[1] if first else arrived,
         target=redrive.target if redrive else None,
         pointer=_pointer(body) if in_bucket else None,
     )

@@ -10,20 +10,32 @@ Fields that are not named here are kept out and are no error. Whatever can never
 
 from __future__ import annotations
 
-import json
+import gc
 import re
-import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import chain
 from typing import Any
 
 from tallyroll import limits
-from tallyroll.amounts import JsonFloat, format_amount, parse_amount, shown
+from tallyroll.amounts import (
+    MICROS,
+    JsonFloat,
+    format_amount,
+    parse_amount,
+    parse_decimal,
+    shown,
+)
 from tallyroll.errors import Reason, Rejected
+from tallyroll.json_texts import canonical, load_json
 
 DIGEST_VERSION = b"\x01"
 ENVELOPE_VERSION = 1
-_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}]', re.DOTALL)
+ENTRY_FIELDS_MAX = 3
+_FIELDS = frozenset({"v", "key", "id", "ts", "t0", "value", "events"})
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")  # Unicode's category Cc, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,46 +68,56 @@ def decode(body: str) -> Envelope:
     """The event or packet in a message's body. Raises Rejected with the reason."""
     if not body.strip():
         raise Rejected(Reason.EMPTY_BODY, "the message has no body")
-    return parse(load_json(body))
+    with _no_collections():
+        fields = load_json(body, float)
+        return _parse(fields, load_json(body, str) if _floats_matter(fields) else None)
 
 
-def load_json(text: str) -> Any:
-    """The JSON value in `text`, floats as JsonFloat. Raises Rejected (not-json), also for NaN and
-    Infinity.
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """Collect no garbage meanwhile: what is read holds no circles, and to look for them in 100,000
+    new lists takes as long as to make them.
     """
-    if _nesting(text) > limits.NESTING_MAX:
-        raise Rejected(Reason.NOT_JSON, f"nested more than {limits.NESTING_MAX} deep")
+    collecting = gc.isenabled()
+    gc.disable()
     try:
-        return json.loads(text, parse_float=JsonFloat, parse_constant=_no_constant)
-    except RecursionError:
-        raise Rejected(Reason.NOT_JSON, "nested too deeply") from None
-    except ValueError as error:
-        raise Rejected(Reason.NOT_JSON, f"{error}: {shown(text)}") from None
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
-def _nesting(text: str) -> int:
-    """How deep a JSON text's brackets go, strings left out; exact if there are over 100."""
-    opened = text.count("[") + text.count("{")
-    if opened <= limits.NESTING_MAX:
-        return opened
-    depth = deepest = 0
-    for bracket in _BRACKETS.finditer(text):
-        if (mark := bracket[0]) in "[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif mark in "]}":
-            depth -= 1
-    return deepest
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
+def _floats_matter(fields: Any) -> bool:
+    """Whether any float stands where `parse` looks at it: a value may have more digits than a
+    float. Then the body is read again for the floats' texts, which is faster than to keep each.
+    """
+    if not isinstance(fields, dict):
+        return isinstance(fields, float)
+    types = set(map(type, map(fields.get, _FIELDS)))
+    events = fields.get("events")
+    if isinstance(events, list):
+        kinds = set(map(type, events))
+        types.update(map(type, chain.from_iterable(events)) if kinds == {list} else [float])
+    return float in types
 
 
 def parse(fields: Any) -> Envelope:
-    """The event or packet in a decoded JSON value. Raises Rejected with the reason."""
+    """The event or packet in a decoded JSON value, its floats as JsonFloat. Raises Rejected with
+    the reason.
+    """
+    return _parse(fields, None)
+
+
+def _parse(fields: Any, written: Any) -> Envelope:
+    """The same for floats of any kind; `written`, if given, is the same value with their texts in
+    their places.
+    """
     if not isinstance(fields, dict):
+        fields = _as_written(fields, written)
         raise Rejected(Reason.NOT_AN_OBJECT, f"{shown(fields)} is not a JSON object")
+    if written:
+        told = {name: _as_written(fields[name], written[name]) for name in _FIELDS & fields.keys()}
+        fields = {**fields, **told}
     version = fields.get("v", ENVELOPE_VERSION)
     if isinstance(version, bool) or version != ENVELOPE_VERSION:
         raise Rejected(
@@ -103,7 +125,7 @@ def parse(fields: Any) -> Envelope:
         )
     key = check_key(fields.get("key"))
     if "events" in fields:
-        return _packet(key, fields)
+        return _packet(key, fields, written["events"] if written else None)
     given = fields.get("value")
     return Event(
         key=key,
@@ -132,13 +154,6 @@ def digest(envelope: Envelope) -> bytes:
         entries = [[dt, format_amount(amount), payload] for dt, amount, payload in envelope.entries]
         supplied = [envelope.id, envelope.key, envelope.t0, entries]
     return DIGEST_VERSION + blake2b(canonical(supplied).encode(), digest_size=16).digest()
-
-
-def canonical(value: Any) -> str:
-    """The one JSON text of a value: keys sorted, no spaces, not escaped beyond need."""
-    return json.dumps(
-        value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
-    )
 
 
 def check_key(key: Any) -> str:
@@ -172,7 +187,7 @@ def _unfit(text: str, bytes_max: int) -> str | None:
         return "holds a lone surrogate, which is not text"
     if size > bytes_max:
         return f"has {size} bytes, over {bytes_max}"
-    if any(unicodedata.category(char) == "Cc" for char in text):
+    if _CONTROL.search(text):
         return "holds a control character"
     return None
 
@@ -214,7 +229,12 @@ def _payload(payload: Any) -> str | None:
     return text
 
 
-def _packet(key: str, fields: dict[str, Any]) -> Packet:
+def _as_written(value: Any, text: Any) -> Any:
+    """A float by its text, if there is one; any other value as it is."""
+    return JsonFloat(text) if isinstance(value, float) and isinstance(text, str) else value
+
+
+def _packet(key: str, fields: dict[str, Any], written: Any) -> Packet:
     packet_id, t0, events = _id(fields.get("id")), _ts(fields.get("t0"), "t0"), fields["events"]
     if packet_id is None:
         raise Rejected(
@@ -228,26 +248,60 @@ def _packet(key: str, fields: dict[str, Any]) -> Packet:
         raise Rejected(Reason.BAD_PACKET, f"events {shown(events)}: must be an array")
     if not events:
         raise Rejected(Reason.PACKET_EMPTY, "a packet needs at least one event")
-    return Packet(key, packet_id, t0, tuple(_entry(key, t0, entry) for entry in events))
+    return Packet(key, packet_id, t0, tuple(_entries(key, t0, events, written or events)))
 
 
-def _entry(key: str, t0: int, entry: Any) -> tuple[int, int, str | None]:
+def _entries(
+    key: str, t0: int, events: list[Any], written: list[Any]
+) -> list[tuple[int, int, str | None]]:
+    """The packed events; `written` has the texts of floats, or JsonFloats.
+
+    A packet may have 100,000 of them: what most are like is checked here, without a call.
+    """
+    entries: list[tuple[int, int, str | None]] = []
+    add = entries.append
+    first, last, bound = limits.TS_MS_MIN - t0, limits.TS_MS_MAX - t0, limits.VALUE_BOUND
+    for entry, texts in zip(events, written, strict=True):
+        fields = len(entry) if isinstance(entry, list) else 0
+        given = payload = None
+        if fields == 1:
+            (dt,) = entry
+        elif fields == 2:
+            dt, given = entry
+        elif fields == ENTRY_FIELDS_MAX:
+            dt, given, payload = entry
+        else:
+            raise _no_entry(key, entry, texts)
+        if type(dt) is not int or not first <= dt <= last:
+            _check_dt(t0, _as_written(dt, texts[0]))
+        if given is None:
+            amount = MICROS
+        elif type(given) is float and texts is not entry:
+            amount = parse_decimal(texts[1])
+        elif type(given) is int and -bound < given < bound:
+            amount = given * MICROS
+        else:
+            amount = parse_amount(given)
+        add((dt, amount, None if payload is None else _payload(payload)))
+    return entries
+
+
+def _no_entry(key: str, entry: Any, texts: Any) -> Rejected:
     if isinstance(entry, dict):
         if entry.get("id") is not None:
-            raise Rejected(
+            return Rejected(
                 Reason.PACKET_OWN_IDS, "events with ids of their own are sent one by one"
             )
         if entry.get("key", key) != key:
-            raise Rejected(
-                Reason.PACKET_MIXED_KEYS,
-                f"event of key {shown(entry['key'])} in a packet of {key!r}",
+            other = _as_written(entry["key"], texts["key"])
+            return Rejected(
+                Reason.PACKET_MIXED_KEYS, f"event of key {shown(other)} in a packet of {key!r}"
             )
-    if not isinstance(entry, list) or not 1 <= len(entry) <= 3:
-        raise Rejected(
-            Reason.BAD_PACKET, f"packed event {shown(entry)}: must be [dt, value, payload]"
-        )
-    dt, given, payload = (*entry, None, None)[:3]
+    entry = _as_written(entry, texts)
+    return Rejected(Reason.BAD_PACKET, f"packed event {shown(entry)}: must be [dt, value, payload]")
+
+
+def _check_dt(t0: int, dt: Any) -> None:
     if isinstance(dt, bool) or not isinstance(dt, int):
         raise Rejected(Reason.BAD_PACKET, f"dt {shown(dt)}: must be a whole number of ms after t0")
     _ts(t0 + dt, "t0 + dt")
-    return dt, parse_amount(1 if given is None else given), _payload(payload)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import sys
 import zlib
@@ -12,9 +11,11 @@ from typing import Any, BinaryIO, cast
 
 from tallyroll.errors import Reason, Rejected, TallyrollError, UsageError
 from tallyroll.events import Envelope, Event, decode
+from tallyroll.gzip_members import unzipped
 from tallyroll.limits import ITEM_BYTES_MAX, PACKET_BYTES_MAX
 
 LINE_BYTES_MAX = 4 * 1024 * 1024  # a 400 KB item takes less, however its JSON is escaped
+CHUNK_BYTES = 64 * 1024
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -38,6 +39,27 @@ class _Counted(io.RawIOBase):
         data = self._below.read1(len(buffer))
         buffer[: len(data)] = data
         self.position += len(data)
+        return len(data)
+
+
+class _Unzipped(io.RawIOBase):
+    """The content of a gzip stream, which is read no further than it must be."""
+
+    def __init__(self, below: io.BufferedIOBase) -> None:
+        self._parts = unzipped(iter(lambda: below.read1(CHUNK_BYTES), b""))
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer with what the next part has, as far as it goes."""
+        if not self._rest:
+            self._rest = memoryview(next(self._parts, b""))
+        data = self._rest[: len(buffer)]
+        buffer[: len(data)] = data
+        self._rest = self._rest[len(data) :]
         return len(data)
 
 
@@ -79,7 +101,7 @@ class Source:
             buffered = io.BufferedReader(self._counted)
             head = buffered.peek(2)[:2]
             packed = bool(head) and _GZIP_MAGIC.startswith(head)
-            stream = gzip.GzipFile(fileobj=buffered) if packed else buffered
+            stream = io.BufferedReader(_Unzipped(buffered), CHUNK_BYTES) if packed else buffered
             while line := stream.readline(LINE_BYTES_MAX):
                 number += 1
                 whole = line.endswith(b"\n") or len(line) < LINE_BYTES_MAX

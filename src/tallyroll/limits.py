@@ -29,6 +29,7 @@ VALUE_DIGITS_MAX = 18
 VALUE_BOUND: int = 10**VALUE_DIGITS_MAX
 PACKET_BYTES_MAX = 256 * 1024
 NESTING_MAX = 100  # Python versions differ in how deep they can read
+INTEGER_DIGITS_MAX = 4_300  # Python's own default limit: beyond it, int() takes quadratic time
 TS_MS_MIN = 10**11  # 1973 in ms; anything below is taken for seconds
 TS_MS_MAX = 253_402_300_799_999  # the year 9999, the last that a window id can name
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
+from tallyroll.dead_letters import attributes_of, redrive_of
 from tallyroll.draining import Backlog, Invocations
 from tallyroll.errors import Reason
 from tallyroll.limits import RECEIVES_FUSE, VISIBILITY_MS
@@ -79,8 +80,12 @@ class MemoryQueue:
         return len(self._held)
 
     def send(self, body: str, delay_ms: float = 0, redrive: Redrive | None = None) -> str:
-        """Send a message, redriven or new; give its id."""
+        """Send a message, redriven or new; give its id.
+
+        The redrive passes through attributes, as it does in SQS: one without form is left out.
+        """
         now = self._observed()
+        redrive = redrive_of(attributes_of(redrive)) if redrive else None
         message_id = str(UUID(int=self._effects.chance.getrandbits(128), version=4))
         self._held[message_id] = Held(message_id, body, now, now + delay_ms, redrive)
         return message_id

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from tallyroll.amounts import MICROS, format_amount
-from tallyroll.events import ENVELOPE_VERSION, Event, canonical
+from tallyroll.events import ENVELOPE_VERSION, Event
+from tallyroll.json_texts import canonical
 from tallyroll.limits import PACKET_BYTES_MAX
 
 PACKET_EVENTS_MAX = 1_000

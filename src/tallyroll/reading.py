@@ -21,7 +21,7 @@ from typing import Any
 
 from tallyroll.amounts import read_amount, shown
 from tallyroll.errors import Refused, UsageError
-from tallyroll.events import canonical
+from tallyroll.json_texts import canonical
 from tallyroll.records import Page, Record
 from tallyroll.windows import WindowId
 

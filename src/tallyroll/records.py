@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from tallyroll.amounts import format_amount
 from tallyroll.errors import Reason, Rejected
-from tallyroll.events import Event, Packet, canonical, digest
+from tallyroll.events import Event, Packet, digest
+from tallyroll.json_texts import canonical
 from tallyroll.limits import PACKET_BYTES_MAX, UNIT_BYTES
 from tallyroll.specs import Spec
 from tallyroll.windows import Span, WindowId, uuid7_time

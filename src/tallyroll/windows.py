@@ -20,7 +20,7 @@ from tallyroll.limits import TS_MS_MAX, WINDOW_SECONDS_MAX, WINDOW_SECONDS_MIN
 WindowId = str
 """A window's start in UTC, to the second: `20261120T080000Z`."""
 
-_ID = re.compile(r"\d{8}T\d{6}Z")
+_ID = re.compile(r"[0-9]{8}T[0-9]{6}Z")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -128,6 +128,14 @@ def window_start(window: WindowId) -> int:
     except ValueError:
         raise UsageError(f"window {window!r}: an id looks like 20261120T080000Z") from None
     return int(instant.timestamp()) * 1000
+
+
+def is_window_id(text: str) -> bool:
+    """Whether a text has the form of a window id: 16 characters that name a second since 1970."""
+    try:
+        return window_start(text) >= 0
+    except UsageError:
+        return False
 
 
 def table_name(pipeline: str, window: WindowId) -> str:

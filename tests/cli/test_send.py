@@ -138,6 +138,14 @@ def test_what_stands_before_a_break_is_sent(desk: Desk) -> None:
     assert answer.json[0]["lines"] == len(desk.producer.bodies) > 1_000
 
 
+def test_garbage_after_gzip_is_named(desk: Desk) -> None:
+    data = gzip.compress(lines({"key": "k"})) + gzip.compress(lines({"key": "k"})) + b"junk"
+    answer = desk.run("--json", "send", stdin=data)
+    assert answer.status == 1
+    assert "stdin, after line 2: garbage after member 2: b'junk'" in answer.err
+    assert answer.json[0]["lines"] == 2
+
+
 def test_packets_are_lines_too(desk: Desk) -> None:
     packet = {"v": 1, "id": "p", "key": "k", "t0": NOW, "events": [[0], [5, 3]]}
     answer = desk.run("send", stdin=lines(packet, {**packet, "events": []}))

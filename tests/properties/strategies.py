@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from hypothesis import strategies as st
 
 from tallyroll.amounts import MICROS
-from tallyroll.events import Event, canonical
+from tallyroll.events import Event
+from tallyroll.json_texts import canonical
 from tallyroll.limits import VALUE_BOUND, WINDOW_SECONDS_MAX
 from tallyroll.records import Record
 from tallyroll.windows import Grid

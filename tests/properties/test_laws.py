@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from tallyroll.amounts import JsonFloat, format_amount, parse_amount, read_amount
 from tallyroll.commits import plan
-from tallyroll.events import Event, Packet, canonical, decode, digest
+from tallyroll.events import Event, Packet, decode, digest
 from tallyroll.items import item_bytes, jsonable, parse_item, record_item
+from tallyroll.json_texts import canonical
 from tallyroll.limits import (
     PACKET_BYTES_MAX,
     TRANSACTION_ACTIONS_MAX,

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
+from base64 import b64encode
+from dataclasses import replace
 
 import pytest
 
@@ -132,8 +135,26 @@ def test_a_flipped_bit(at: int) -> None:
 def test_bytes_behind_the_end() -> None:
     bucket, file = written()
     bucket.put(file.key, bucket.get(file.key) + b"more")
+    with pytest.raises(ProofMismatch, match="garbage after member 1: b'more'"):
+        read(bucket, file)
+
+
+def test_zero_bytes_behind_the_end_are_padding_that_the_checksum_finds() -> None:
+    bucket, file = written()
+    bucket.put(file.key, bucket.get(file.key) + bytes(512))
     with pytest.raises(ProofMismatch, match="MD5"):
         read(bucket, file)
+
+
+@pytest.mark.parametrize("cut", [1, 2, 250, 499])
+def test_a_file_of_several_members_is_read_whole(cut: int) -> None:
+    bucket, file = written()
+    lines = gzip.decompress(bucket.get(file.key)).splitlines(keepends=True)
+    parts = [b"".join(lines[:cut]), b"", b"".join(lines[cut:])]
+    body = b"".join(map(gzip.compress, parts))
+    bucket.put(file.key, body)
+    digest = b64encode(hashlib.md5(body, usedforsecurity=False).digest()).decode()
+    assert read(bucket, replace(file, md5=digest)) == ITEMS
 
 
 def test_a_wrong_checksum() -> None:

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from tallyroll.errors import Reason, Rejected
-from tallyroll.events import Event, Packet, canonical, decode, digest, load_json
+from tallyroll.events import Event, Packet, decode, digest
+from tallyroll.json_texts import canonical, load_json
 from tallyroll.limits import NESTING_MAX, TS_MS_MAX, TS_MS_MIN
 from tests.unit.pipeline import NOW
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tallyroll.memory import MemoryQueue
-from tests.unit.pipeline import MINUTE, START, StillEffects
+from tallyroll.records import Redrive
+from tests.unit.pipeline import MINUTE, START, WINDOW, StillEffects
 
 
 def test_an_age_stands_at_the_start_of_its_period_and_shows_after_its_end() -> None:
@@ -29,3 +30,11 @@ def test_an_idle_queue_has_no_ages() -> None:
     assert queue.backlog(0).ages == ((START, 0),)
     effects.pass_by(5 * MINUTE)
     assert queue.backlog(0).ages == ((START, 0),)
+
+
+def test_a_redrive_without_form_is_left_out_as_by_sqs() -> None:
+    queue = MemoryQueue(StillEffects(START))
+    redrive = Redrive(WINDOW, "first", START)
+    for target in (WINDOW, "no-window"):
+        queue.send("a", redrive=Redrive(target, "first", START))
+    assert [message.redrive for message in queue.receive()] == [redrive, None]

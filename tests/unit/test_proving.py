@@ -203,7 +203,7 @@ def test_the_state_must_name_its_own_archive(archive: str | None) -> None:
 
 def test_memory_does_not_grow_with_the_number_of_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     """The peak of a proof of ten times as many keys, all of them spilled and merged."""
-    monkeypatch.setattr("tallyroll.archive.UNZIP_BYTES", 16_384)
+    monkeypatch.setattr("tallyroll.gzip_members.PART_BYTES_MAX", 16_384)
     monkeypatch.setattr(proving, "SUMS_HELD", 1_000)
     monkeypatch.setattr(proving, "DIGESTS_HELD", 1_000)
     monkeypatch.setattr(proving, "PARTITION_ITEMS", 4_000)

@@ -84,8 +84,12 @@ def test_ids_name_starts() -> None:
     assert table_name("tallyroll", WINDOW) == "tallyroll-20261120T080000Z"
 
 
+ARABIC = WINDOW.replace("0", "\N{ARABIC-INDIC DIGIT ZERO}")
+
+
 @pytest.mark.parametrize(
-    "text", ["", "20261120T080000", "20261320T080000Z", "2026-11-20T08:00:00Z", WINDOW + "\n"]
+    "text",
+    ["", "20261120T080000", "20261320T080000Z", "2026-11-20T08:00:00Z", WINDOW + "\n", ARABIC],
 )
 def test_malformed_ids(text: str) -> None:
     with pytest.raises(UsageError, match="an id looks like"):

@@ -145,6 +145,13 @@ def test_attributes_come_back_as_they_were_given() -> None:
     "changed",
     [
         {"tallyroll-target": ""},
+        {"tallyroll-target": "t" * 200_000},
+        {"tallyroll-target": WINDOW + "\n"},
+        {"tallyroll-target": WINDOW.lower()},
+        {"tallyroll-target": "20261120T080060Z"},
+        {"tallyroll-target": "20261320T080000Z"},
+        {"tallyroll-target": "19691231T235959Z"},
+        {"tallyroll-target": WINDOW.replace("0", "\N{ARABIC-INDIC DIGIT ZERO}")},
         {"tallyroll-message-id": ""},
         {"tallyroll-message-id": "x" * 101},
         {"tallyroll-message-id": "ü"},

@@ -1,0 +1,64 @@
+"""Reading gzip as a stream, all members of it, in bounded memory.
+
+A gzip file is a sequence of members, each a whole header, data and checksum; their contents follow
+one another (RFC 1952, 2.2). `cat a.gz b.gz` makes such a file, and so may any exporter that
+compresses in parts. Zero bytes after the last member are padding, which gzip(1) and Python's `gzip`
+leave out too. Anything else there is an error: it may be a member whose header is damaged.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator
+from zlib import decompressobj
+
+PART_BYTES_MAX = 1024 * 1024  # of one part: repetitive content shrinks a thousandfold
+# zlib copies what a member leaves of the bytes that it was given. Given few at a time, even members
+# of no content, 20 bytes each, are read in linear time.
+_FED_BYTES = 16 * 1024
+_FIRST_BYTE = b"\x1f"  # of every member [RFC 1952, 2.3.1]
+_WITH_HEADER = 31  # zlib's `wbits`: the largest window, in the gzip format
+
+
+def unzipped(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The content of all members of a gzip file, in parts of at most 1 MiB; `chunks` are the file's
+    bytes, cut anywhere.
+
+    Raises EOFError if the file ends within a member or has none, and zlib.error for damaged data
+    and for anything but zero bytes after the last member. What was read before is given first.
+    """
+    members = 0
+    member = None
+    padded = False
+    for piece in _pieces(chunks):
+        rest = piece
+        while rest:
+            if member is None:
+                if members:
+                    data = rest.lstrip(b"\0")
+                    padded = padded or len(data) < len(rest)
+                    if not data:
+                        break
+                    if padded or data[:1] != _FIRST_BYTE:
+                        raise zlib.error(f"garbage after member {members}: {data[:8]!r}")
+                member = decompressobj(_WITH_HEADER)
+            try:
+                part = member.decompress(rest, PART_BYTES_MAX)
+            except zlib.error as error:
+                raise zlib.error(f"in member {members + 1}: {error}") from None
+            if part:
+                yield part
+            rest = member.unconsumed_tail
+            if member.eof:
+                rest, member = member.unused_data, None
+                members += 1
+    if member and (part := member.flush()):
+        yield part
+    if member or not members:
+        raise EOFError(f"the file is truncated in member {members + 1}")
+
+
+def _pieces(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    for chunk in chunks:
+        for first in range(0, len(chunk), _FED_BYTES):
+            yield chunk[first : first + _FED_BYTES]
