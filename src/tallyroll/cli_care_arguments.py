@@ -1,5 +1,5 @@
-"""The arguments of `tallyroll doctor` and `tallyroll teardown`; light, since every run of the
-command reads them.
+"""The arguments of `tallyroll doctor`, `tallyroll probe` and `tallyroll teardown`; light, since
+every run of the command reads them.
 """
 
 from __future__ import annotations
@@ -25,6 +25,21 @@ _DOCTOR_END = """exit status:
 examples:
   tallyroll doctor
   tallyroll doctor --deep --json    every tally, total and archive is read"""
+_PROBE = """Send events to a deployment, read them by several clients while they are counted, and
+judge what was read: no count above what was sent, below what was counted, or smaller than one
+before it; sums that belong to their events; cached reads no older than the cache allows.
+
+Without --live only the plan and its cost are printed. With --live they are printed first, and
+nothing is sent before somebody agreed. The keys are new ones, under --prefix; their counts stay."""
+_PROBE_END = """exit status:
+  0  every rule holds, and every event was counted
+  1  a rule is broken
+  2  wrong use, or not agreed to
+  3  not all was sent, or counted in time; AWS was not reached, or something is not there
+
+examples:
+  tallyroll --name votes probe
+  tallyroll --name votes probe --live --events 2000 --yes"""
 _TEARDOWN = """Take down the window tables, which outlive the stack. Run it again to go on with what
 an interruption left.
 
@@ -47,7 +62,7 @@ def add_care(
     run: Callable[[str, str], Callable[[Namespace], int]],
     duration: Callable[[str], int],
 ) -> None:
-    """Add both commands; `run` gives what runs a function of a module."""
+    """Add the commands; `run` gives what runs a function of a module."""
     usage = "[--deep] [--bucket BUCKET]"
     doctor = command(commands, "tallyroll doctor", "check a pipeline", usage, _DOCTOR_END, _DOCTOR)
     doctor.add_argument(
@@ -55,6 +70,8 @@ def add_care(
     )
     _add_bucket(doctor)
     doctor.set_defaults(run=run("cli_doctor", "doctor"))
+
+    _add_probe(commands, command, run, duration)
 
     usage = "--export | --force [--yes NAME] [--dry-run] [options]"
     teardown = command(
@@ -81,6 +98,43 @@ def add_care(
     )
     _add_bucket(teardown)
     teardown.set_defaults(run=run("cli_teardown", "teardown"))
+
+
+def _add_probe(
+    commands: Any,
+    command: Command,
+    run: Callable[[str, str], Callable[[Namespace], int]],
+    duration: Callable[[str], int],
+) -> None:
+    usage = "[--live [--yes]] [--prefix PREFIX] [--events N] [--keys N] [--timeout TIME]"
+    probe = command(
+        commands, "tallyroll probe", "probe whether counts are exact", usage, _PROBE_END, _PROBE
+    )
+    probe.add_argument("--live", action="store_true", help="do it, and pay for it")
+    probe.add_argument("--yes", action="store_true", help="agree to the cost without being asked")
+    probe.add_argument(
+        "--prefix",
+        default="tallyroll-probe/",
+        help="what the keys begin with (tallyroll-probe/ by default)",
+    )
+    probe.add_argument(
+        "--events",
+        metavar="N",
+        type=int,
+        default=1_000,
+        help="how many events to send (1000 by default)",
+    )
+    probe.add_argument(
+        "--keys", metavar="N", type=int, default=3, help="of how many keys (3 by default)"
+    )
+    probe.add_argument(
+        "--timeout",
+        metavar="TIME",
+        type=duration,
+        default="15m",
+        help="wait no longer than that for the last event (15m by default)",
+    )
+    probe.set_defaults(run=run("cli_probe", "probe"))
 
 
 def _add_bucket(command: Any) -> None:

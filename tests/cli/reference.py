@@ -36,6 +36,7 @@ COMMANDS = (
     "archive read",
     "archive restore",
     "doctor",
+    "probe",
     "teardown",
     "version",
 )

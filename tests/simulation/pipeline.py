@@ -20,6 +20,7 @@ from tallyroll import dead_letters, limits, memory_exports, native_export, resha
 from tallyroll.records import Message
 from tallyroll.settings import Settings
 from tallyroll.states import Status
+from tests.simulation.historians import Historian
 from tests.simulation.holdings import made_again
 from tests.simulation.operators import Operator
 from tests.simulation.oracle import Oracle
@@ -89,6 +90,7 @@ class System:
         self.queue = SimQueue(self, limits.RECEIVES_FUSE)
         self.letters = SimDeadLetters(self)
         self.operator = Operator(self)
+        self.historian = Historian(self)
         self.platform = Platform(self)
         self.away_until = dict.fromkeys(SERVICES, 0)
         self.producing = True
@@ -124,6 +126,7 @@ class System:
         ):
             if taking_part:
                 world.spawn(name, body, life)
+        world.spawn("historian", self.historian.live, life)
         world.weather = self.weather
         world.run(START_MS + FAULTS_MS)
         world.note("calm from here on")
@@ -143,6 +146,7 @@ class System:
         self.oracle.final(self.store, self.catalog, self.totals, self.bucket)
         world.spawn("last reader", partial(self._read_all, reader), life)
         world.run()
+        self.historian.judge()
 
     def _read_all(self, reader: Reader) -> None:
         """In calm weather every read is whole."""
@@ -229,6 +233,7 @@ class System:
             for message in batch:
                 if message.id not in failed:
                     self.oracle.on_acknowledged(message.id)
+                    self.historian.on_acknowledged(message.id)
                     if not world.roll(world.weather.duplicate):
                         self.queue.delete(message.receipt)
 

@@ -80,6 +80,8 @@ PLANTED = (
     Planted(planted_reads.totals_read_before_the_states, 7, SLOW_READS),
     Planted(planted_reads.rolled_up_for_ever, 92),
     Planted(planted_reads.sums_of_a_day_counted_beside_its_windows, 0),
+    Planted(planted_reads.largest_keys_of_all_buckets_but_one, 0),
+    Planted(planted_reads.largest_keys_by_an_old_sum, 0),
     Planted(planted_redrives.sent_before_it_is_claimed, 2),
     Planted(planted_redrives.redriven_without_a_ledger, 2),
     Planted(planted_redrives.redriven_while_its_window_is_closing, 41, BELATED),

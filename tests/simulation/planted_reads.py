@@ -117,3 +117,28 @@ def rolled_up_for_ever(patch: Patch) -> None:
 
 def sums_of_a_day_counted_beside_its_windows(patch: Patch) -> None:
     patch.setattr("tallyroll.counting.uncovered", lambda since, until, _: [(since, until)])
+
+
+def largest_keys_of_all_buckets_but_one(patch: Patch) -> None:
+    """Found by the history alone: the oracle has no truth of the largest keys."""
+    live = Lookups._top_live
+
+    def short(self: Any, spec: Spec, *asked: Any, **named: Any) -> Any:
+        return live(self, replace(spec, buckets=spec.buckets - 1), *asked, **named)
+
+    patch.setattr(Lookups, "_top_live", short)
+
+
+def largest_keys_by_an_old_sum(patch: Patch) -> None:
+    """Events are those of now, sums those of an earlier look. Found by the history alone."""
+    top = Lookups.top
+
+    def torn(self: Any, *asked: Any, **named: Any) -> Any:
+        before = {tally.key: tally.amount for tally in top(self, *asked, **named).largest}
+        found = top(self, *asked, **named)
+        largest = [
+            replace(tally, amount=before.get(tally.key, tally.amount)) for tally in found.largest
+        ]
+        return replace(found, largest=tuple(largest))
+
+    patch.setattr(Lookups, "top", torn)

@@ -88,6 +88,7 @@ class Reader:
         told = f"{body['events']}{'' if body['complete'] else ' and more'}"
         system.world.note(f"read {key} {read.since}..{read.until}: {told}")
         system.oracle.on_read(read, body)
+        system.historian.on_read(read, body)
         found: dict[str, Any] = body
         return found
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from tallyroll.errors import StoreError, Unknown
+from tallyroll.histories import Rule
 from tallyroll.roller import Roller
 from tallyroll.states import Window
+from tests.simulation import planted_reads
 from tests.simulation.pipeline import simulate
 from tests.simulation.wires import judged
 from tests.simulation.world import Group, Violation, World
@@ -43,3 +47,19 @@ def test_an_error_that_a_roller_survives(monkeypatch: pytest.MonkeyPatch) -> Non
     assert violation
     assert "raised and went on" in violation
     assert "unexpected: KeyError" in violation
+
+
+@pytest.mark.parametrize(
+    ("bug", "rule"),
+    [
+        (planted_reads.largest_keys_of_all_buckets_but_one, Rule.BELOW),
+        (planted_reads.largest_keys_by_an_old_sum, Rule.TORN),
+    ],
+)
+def test_a_bug_that_the_history_alone_finds(
+    bug: Callable[[pytest.MonkeyPatch], None], rule: Rule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bug(monkeypatch)
+    violation = simulate(0).violation
+    assert violation
+    assert violation.startswith(f"history: {rule}: ")

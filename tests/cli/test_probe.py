@@ -1,0 +1,279 @@
+"""`tallyroll probe` before a pipeline in memory, whose writer counts while the probe waits."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tallyroll import cli, probes, probing
+from tallyroll.counting import Aggregator, Count
+from tallyroll.errors import Throttled
+from tallyroll.histories import Rule
+from tallyroll.memory import MemoryStore
+from tallyroll.ports import Tally
+from tallyroll.specs import Spec
+from tallyroll.states import Status
+from tests.cli.desk import Answer, Desk
+from tests.unit.pipeline import NOW, START, WINDOW, StillEffects, hour
+
+EVENTS = 200
+PER_SLEEP = 12
+
+
+@pytest.fixture(autouse=True)
+def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probing, "ROUNDS", 8)
+
+
+@pytest.fixture
+def counting(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    """A desk whose writer counts some messages whenever somebody waits."""
+    sleep = StillEffects.sleep
+
+    def busy(self: StillEffects, ms: float) -> None:
+        sleep(self, ms)
+        count_some(desk, PER_SLEEP)
+
+    monkeypatch.setattr(StillEffects, "sleep", busy)
+    return desk
+
+
+def count_some(desk: Desk, most: int) -> None:
+    messages = desk.pipeline.queue.receive(most)
+    if messages:
+        assert not desk.pipeline.writer().write(messages, 60_000).failures
+    for message in messages:
+        desk.pipeline.queue.delete(message.receipt)
+
+
+def live(desk: Desk, *argv: str) -> Answer:
+    return desk.run("probe", "--live", "--yes", "--events", str(EVENTS), *argv)
+
+
+def verdicts(answer: Answer) -> dict[str, str]:
+    """The verdict of each rule in the table."""
+    rows = [line.split() for line in answer.out.splitlines()]
+    names = [*Rule, "all-counted"]
+    return {row[0]: " ".join(row[2:]) for row in rows if row and row[0] in names}
+
+
+def test_without_live_it_says_what_it_would_cost(desk: Desk) -> None:
+    answer = desk.run("probe", "--events", "1000", "--keys", "2")
+    assert answer.status == 0
+    assert desk.producer.tried == []
+    assert "20261120T070000Z, 20261120T080000Z" in answer.out
+    assert "nothing was sent: --live does it" in answer.err
+    (told,) = desk.run("probe", "--events", "1000", "--keys", "2", "--json").json
+    plan = told["plan"]
+    assert plan["windows"] == [hour(7), WINDOW]
+    assert [key.startswith("tallyroll-probe/20261120T083000Z-") for key in plan["keys"]] == [
+        True
+    ] * 2
+    assert plan["events"] == 1000
+    assert 750 < plan["messages"] < 1000, "singles, packets of ten, and an eighth of all twice"
+    assert plan["write_units_max"] == 6 * plan["messages"] + 2 * (2 * 4 + 6)
+    assert 0 < plan["dollars_max"] < 1
+
+
+def test_every_rule_holds_while_events_are_counted(counting: Desk) -> None:
+    answer = live(counting)
+    assert answer.status == 0, answer.err
+    assert set(verdicts(answer).values()) == {"holds"}
+    bodies = [json.loads(body) for body in counting.producer.bodies]
+    packets = [body for body in bodies if "events" in body]
+    assert {len(packet["events"]) for packet in packets} == {10}
+    ids = [body["id"] for body in bodies]
+    assert len(set(ids)) < len(ids), "some are sent twice"
+    assert {body["key"].rpartition("/")[2] for body in bodies} == {"1", "2", "3"}
+    assert "stay" in answer.err
+
+    plan, *rules, result = live(counting, "--json").json
+    assert [rule["rule"] for rule in rules] == list(Rule)
+    assert all(rule["judged"] and not rule["broken"] and not rule["undecided"] for rule in rules)
+    assert plan["plan"]["events"] == EVENTS
+    assert (result["result"], result["events"], result["counted"]) == ("holds", EVENTS, EVENTS)
+    assert (result["missing"], result["unsent"], result["unanswered"]) == ([], 0, 0)
+    tallies = [
+        counting.pipeline.tally(key, window)[0]
+        for key in plan["plan"]["keys"]
+        for window in plan["plan"]["windows"]
+    ]
+    assert sum(tallies) == EVENTS
+    assert all(tallies), "every key has events in every window"
+
+
+Store = dict[str, Tally]
+Mistake = Callable[[Store, Store], Store]
+
+
+def twice(tallies: Store, _before: Store) -> Store:
+    return {key: replace(one, n=2 * one.n, amount=2 * one.amount) for key, one in tallies.items()}
+
+
+def torn(tallies: Store, _before: Store) -> Store:
+    return {key: replace(one, amount=one.amount + bool(one.n)) for key, one in tallies.items()}
+
+
+def older(_tallies: Store, before: Store) -> Store:
+    return before
+
+
+def lost(tallies: Store, _before: Store) -> Store:
+    return {key: Tally(key, 0, 0) for key in tallies}
+
+
+@pytest.mark.parametrize(
+    ("mistake", "rule"),
+    [
+        (twice, Rule.ABOVE),
+        (torn, Rule.TORN),
+        (older, Rule.BACKWARDS),
+        (lost, Rule.BELOW),
+    ],
+)
+def test_a_store_that_tells_it_wrong(
+    counting: Desk, monkeypatch: pytest.MonkeyPatch, mistake: Mistake, rule: Rule
+) -> None:
+    tallies, calls = MemoryStore.tallies, 0
+    seen: dict[tuple[str, str], Store] = {}
+
+    def wrong(self: MemoryStore, spec: Spec, keys: Sequence[str]) -> Store:
+        nonlocal calls
+        calls += 1
+        found = tallies(self, spec, keys)
+        place = spec.window, keys[0]
+        answer = mistake(found, seen.get(place, found)) if calls % 7 == 0 else found
+        seen.setdefault(place, found)
+        return answer
+
+    monkeypatch.setattr(MemoryStore, "tallies", wrong)
+    answer = live(counting)
+    assert answer.status == 1
+    assert verdicts(answer)[rule].startswith("broken")
+    assert f"{rule}: a" in answer.err
+
+
+def test_a_cache_that_keeps_for_too_long(counting: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    count = Aggregator.count
+
+    def stale(self: Aggregator, *asked: Any, **named: Any) -> Count:
+        settings = self._settings
+        self._settings = replace(settings, cache_live_ms=60_000)
+        try:
+            return count(self, *asked, **named)
+        finally:
+            self._settings = settings
+
+    monkeypatch.setattr(Aggregator, "count", stale)
+    answer = live(counting, "--keys", "1")
+    assert answer.status == 1
+    assert verdicts(answer)[Rule.STALE].startswith("broken")
+
+
+def test_what_is_not_counted_in_time(desk: Desk) -> None:
+    answer = live(desk, "--timeout", "30s")
+    assert answer.status == 3
+    assert verdicts(answer)["all-counted"] == "not in time"
+    assert "not counted in time: " in answer.err
+    assert "Do the writers run?" in answer.err
+    *_, result = live(desk, "--timeout", "30s", "--json").json
+    assert (result["result"], result["counted"]) == ("out-of-time", 0)
+    assert sum(place["events"] for place in result["missing"]) == EVENTS
+
+
+def test_a_broken_rule_comes_before_the_time(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    tallies = MemoryStore.tallies
+
+    def wrong(self: MemoryStore, spec: Spec, keys: Sequence[str]) -> Store:
+        return {key: Tally(key, 10**6, 0) for key in tallies(self, spec, keys)}
+
+    monkeypatch.setattr(MemoryStore, "tallies", wrong)
+    assert live(desk, "--timeout", "30s").status == 1
+
+
+def test_messages_that_the_queue_refuses_at_first(counting: Desk) -> None:
+    refused: set[str] = set()
+
+    def at_first(body: str) -> str | None:
+        if body in refused:
+            return None
+        refused.add(body)
+        return "busy"
+
+    counting.producer.refuses = at_first
+    assert live(counting).status == 0
+
+
+def test_messages_that_the_queue_never_takes(counting: Desk) -> None:
+    counting.producer.refuses = lambda body: "no" if '"events"' in body else None
+    answer = live(counting)
+    assert answer.status == 3
+    assert "messages were not certainly taken by the queue" in answer.err
+    counting.producer.refuses = lambda body: "no"
+    answer = live(counting)
+    assert answer.status == 3
+    assert "nothing was sent" in answer.err
+
+
+def test_reads_that_fail(counting: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    count, calls = Aggregator.count, 0
+
+    def failing(self: Aggregator, *asked: Any, **named: Any) -> Count:
+        nonlocal calls
+        calls += 1
+        if calls % 5 == 0:
+            raise Throttled("Query: too much")
+        return count(self, *asked, **named)
+
+    monkeypatch.setattr(Aggregator, "count", failing)
+    answer = live(counting)
+    assert answer.status == 0, answer.err
+    assert "reads failed" in answer.err
+    counting.cut_off()
+    assert live(counting).status == 3
+
+
+@pytest.mark.parametrize(
+    "argv", [("--events", "0"), ("--events", "100001"), ("--keys", "0"), ("--prefix", "~x")]
+)
+def test_wrong_use(desk: Desk, argv: tuple[str, ...]) -> None:
+    answer = desk.run("probe", *argv)
+    assert (answer.status, answer.out) == (2, "")
+    assert argv[0] in answer.err
+
+
+def test_somebody_has_to_agree(counting: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    answer = counting.run("probe", "--live")
+    assert answer.status == 2
+    assert "give --yes" in answer.err
+    for typed, status in (("\n", 2), ("", 2), ("yes\n", 0)):
+        assert counting.producer.tried == []
+        monkeypatch.setattr(sys, "stdin", Terminal(typed))
+        assert cli.main(["probe", "--live", "--events", "40"]) == status
+    assert counting.producer.tried
+
+
+def test_no_window_takes_events(desk: Desk) -> None:
+    desk.pipeline.move(Status.CLOSING, WINDOW)
+    answer = desk.run("probe")
+    assert answer.status == 3
+    assert "does the roller run?" in answer.err
+
+
+def test_a_window_that_soon_takes_no_more_is_left_alone(desk: Desk) -> None:
+    desk.pipeline.effects.pass_by(START + 2 * 3_600_000 - NOW - probes.MARGIN_MS - 3_600_000)
+    (told,) = desk.run("probe", "--json").json
+    assert told["plan"]["windows"] == [hour(7), WINDOW]
+    desk.pipeline.effects.pass_by(1)
+    (told,) = desk.run("probe", "--json").json
+    assert told["plan"]["windows"] == [WINDOW]

@@ -1,0 +1,171 @@
+"""What clients of a simulation did and saw, judged as a history, as on a deployment.
+
+The oracle sees every commit. The history holds only what clients know, so it also judges reads that
+the oracle has no truth for: the largest keys, and counts told window by window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from decimal import Decimal
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from tallyroll import histories
+from tallyroll.errors import Absent, Archived
+from tallyroll.histories import Counted, History, Share
+from tallyroll.judging import judge
+from tallyroll.lookups import TOP_MAX, Top
+from tallyroll.periods import DAY, MONTH, period_of
+from tallyroll.queries import answer_counter
+from tallyroll.windows import window_id, window_start
+from tests.simulation.holdings import MICROS
+from tests.simulation.producers import KEYS
+from tests.simulation.sandboxes import Context, Invocation
+from tests.simulation.truth import Read
+
+if TYPE_CHECKING:
+    from tests.simulation.pipeline import System
+
+LAST = "99999999T999999Z"
+EVERY_MS_MAX = 80_000
+WINDOWS_BACK = 3
+
+
+class Historian:
+    """Keeps the history of a simulation, and is a client of its own that reads now and then."""
+
+    def __init__(self, system: System) -> None:
+        self._system = system
+        self.history = History()
+        self._acknowledged: list[tuple[str, int]] = []
+
+    def on_acknowledged(self, message_id: str) -> None:
+        """Take note that a message was deleted from the queue."""
+        self._acknowledged.append((message_id, self._system.world.now))
+
+    def on_read(self, read: Read, body: Mapping[str, Any], asked: str = "") -> None:
+        """Take note of an answer of the aggregator's."""
+        shares = [
+            Share.of_window(window_start(part["window"]), part["events"], _micros(part["sum"]))
+            for part in body["windows"]
+        ]
+        for part in body.get("rolled_up", ()):
+            name = part["period"].replace("-", "")
+            period = period_of((DAY if len(name) == len("20261120") else MONTH) + name)
+            shares.append(Share(period.start, period.end, part["events"], _micros(part["sum"])))
+        seen = histories.Read(
+            f"sandbox {read.sandbox}",
+            read.key,
+            read.began,
+            read.ended,
+            body["events"],
+            _micros(body["sum"]),
+            since=window_start(read.since),
+            until=inf if read.until == LAST else window_start(read.until),
+            cache_ms=0 if read.consistent else read.cache_ms,
+            shares=tuple(shares),
+            missing=tuple(map(window_start, body.get("missing", ()))),
+            complete=body["complete"],
+            as_of=round(datetime.fromisoformat(body["as_of"]).timestamp() * 1000) - read.clock_ms,
+            asked=asked,
+        )
+        self.history.reads.append(seen)
+
+    def live(self) -> None:
+        """Read as long as producers send: a key window by window, the largest keys of a window."""
+        world = self._system.world
+        while self._system.producing:
+            world.pause(world.random.random() * EVERY_MS_MAX)
+            self._read_by_window(KEYS[int(world.random.random() * len(KEYS))])
+            back = int(world.random.random() * WINDOWS_BACK)
+            calendar = self._system.catalog.calendar()
+            if calendar:
+                span = calendar.grid.at(world.now)
+                for _ in range(back):
+                    span = calendar.grid.at(span.start - 1)
+                for _ in range(2):
+                    self._read_largest(span.id)
+
+    def judge(self) -> None:
+        """Fail if a rule does not hold."""
+        system, history = self._system, self.history
+        windows = {
+            message_id: system.oracle.identity_of(sent)
+            for message_id, sent in system.oracle.sent.items()
+            if not sent.bad
+        }
+        for message_id, (window, key, record_id) in windows.items():
+            sent = system.oracle.sent[message_id]
+            identity = window_start(window), key, record_id
+            history.sent.append(histories.Sent(identity, sent.n, sent.amount, sent.sent))
+        for message_id, at in self._acknowledged:
+            if message_id in windows and message_id not in system.oracle.dead:
+                window, key, record_id = windows[message_id]
+                sent = system.oracle.sent[message_id]
+                identity = window_start(window), key, record_id
+                history.counted.append(Counted(identity, sent.n, sent.amount, at))
+        verdict = judge(history)
+        for finding in verdict.findings:
+            system.world.fail(f"history: {finding.rule}: {finding.text}")
+
+    def _read_by_window(self, key: str) -> None:
+        began = self._system.world.now
+        asked = {"key": key, "consistent": "true", "windows": "true"}
+        invocation = self._system.platform.invoke(
+            "aggregator",
+            lambda context: answer_counter(
+                self._system.platform.use_case(), asked, context.get_remaining_time_in_millis()
+            ),
+        )
+        if invocation.answer is None:
+            return
+        box, now = invocation.sandbox, self._system.world.now
+        cache_ms = box.settings.cache_live_ms
+        since = window_id(0)
+        read = Read(key, since, LAST, True, began, now, box.clock_ms, cache_ms, box.number)
+        self.on_read(read, invocation.answer.body, "by window")
+
+    def _read_largest(self, window: str) -> None:
+        began = self._system.world.now
+
+        def largest(context: Context) -> Top | str:
+            lookups = self._system.platform.use_case().lookups
+            try:
+                found: Top = lookups.top(window, TOP_MAX, context.get_remaining_time_in_millis())
+            except (Absent, Archived) as error:
+                return type(error).__name__
+            return found
+
+        invocation = self._system.platform.invoke("aggregator", largest)
+        if isinstance(invocation.answer, Top):
+            told = invocation.answer
+            self._system.world.note(f"largest of {window[9:15]}: {told.events}, {told.complete}")
+            for key in dict.fromkeys(KEYS):
+                self.history.reads.append(self._seen(key, told, invocation, began))
+
+    def _seen(self, key: str, top: Top, invocation: Invocation, began: int) -> histories.Read:
+        """A key's place among the largest, which are all: what is not there is said to be empty."""
+        sums = [(tally.n, tally.amount) for tally in top.largest if tally.key == key]
+        n, amount = sums[0] if sums else (0, 0)
+        start = window_start(top.window)
+        return histories.Read(
+            f"sandbox {invocation.sandbox.number}",
+            key,
+            began,
+            self._system.world.now,
+            n,
+            amount,
+            since=start,
+            until=start + 1,
+            shares=(Share.of_window(start, n, amount),) if top.complete else (),
+            complete=top.complete,
+            parted=top.complete,
+            as_of=top.as_of - invocation.sandbox.clock_ms,
+            asked="largest",
+        )
+
+
+def _micros(text: str) -> int:
+    return int(Decimal(text) * MICROS)
