@@ -114,6 +114,10 @@ def _writing_rules() -> Mapping[str, Rule]:
         "events-await-window": _single(_ours("writer", "AwaitingWindow"), times=5),
         "store-throttles": _single(_ours("writer", "Throttles"), times=15),
         "reads-failing": _single(_ours("aggregator", "ReadsFailed", period=FIVE_MINUTES), times=2),
+        # One answer in a while may lack windows: its range was long, and its time was over.
+        "reads-incomplete": _single(
+            _ours("aggregator", "ReadsIncomplete", period=FIVE_MINUTES), times=3
+        ),
     }
 
 
@@ -170,7 +174,8 @@ def _function_rules(functions: Sequence[str]) -> Mapping[str, Rule]:
         f"m{number}": Watched(Source.FUNCTION, function, "Throttles", period=FIVE_MINUTES)
         for number, function in enumerate(functions)
     }
-    total = f"SUM([{', '.join(throttles)}])"
+    # A function that nobody invokes publishes nothing, and a sum of nothing may be nothing.
+    total = f"SUM([{', '.join(f'FILL({name}, 0)' for name in throttles)}])"
     return {
         "function-throttles": Rule(metrics=throttles, expression=total, label="throttles", times=3),
         **{
