@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -20,6 +20,8 @@ from tallyroll import dead_letters, limits, memory_exports, native_export, resha
 from tallyroll.records import Message
 from tallyroll.settings import Settings
 from tallyroll.states import Status
+from tests.simulation.ailments import Ailments
+from tests.simulation.gauges import Gauges, Publisher
 from tests.simulation.holdings import made_again
 from tests.simulation.operators import Operator
 from tests.simulation.oracle import Oracle
@@ -68,10 +70,13 @@ FUNCTIONS: dict[str, Any] = {
 
 
 class System:
-    """Everything that runs in one simulation."""
+    """Everything that runs in one simulation; `base` are the settings of the first deployment."""
+
+    start: ClassVar[int] = START_MS
+    base: ClassVar[Settings] = SETTINGS
 
     def __init__(self, seed: int, bounds: Bounds = UNBOUND) -> None:
-        self.world = World(seed, START_MS, bounds)
+        self.world = World(seed, self.start, bounds)
         self.plan = replace(
             planned(Random(f"{seed} plan")), redrives=redrives(Random(f"{seed} redrive"))
         )
@@ -79,9 +84,11 @@ class System:
         if self.plan.gentle:
             self.weather = gentled(self.weather)
         self.oversleep_ms = oversleep_ms(Random(f"{seed} sleep"))
-        self.oracle = Oracle(self.world, WINDOW_MS, with_fuse=self.plan.with_fuse)
+        window_ms = self.base.window_seconds * 1000
+        self.oracle = Oracle(self.world, window_ms, with_fuse=self.plan.with_fuse)
+        self.ailments, self.gauges = Ailments(self.world), Gauges()
         self.catalog = SimCatalog(self)
-        self.settings = replace(SETTINGS, exporter=self.plan.exporter)
+        self.settings = replace(self.base, exporter=self.plan.exporter)
         self.store = SimStore(self)
         self.totals = SimTotals(self)
         self.bucket = SimBucket(self)
@@ -153,7 +160,8 @@ class System:
 
     def is_away(self, service: str) -> bool:
         """Whether a service does nothing now."""
-        return self.producing and self.world.now < self.away_until[service]
+        held_back = self.producing and self.world.now < self.away_until.get(service, 0)
+        return held_back or self.ailments.has("away", service)
 
     def _drained(self, last: int) -> bool:
         """Whether the queue is empty, and every window that was over at `last` came to its end."""
@@ -266,16 +274,6 @@ def _sqs_record(message: Message) -> dict[str, Any]:
     }
 
 
-class NoMetrics:
-    """Takes the handlers' metrics: powertools would mix those of invocations that run at once."""
-
-    def add_metric(self, name: str, unit: object, value: float) -> None:
-        """Take a metric."""
-
-    def add_dimension(self, name: str, value: str) -> None:
-        """Take a dimension."""
-
-
 @dataclass(slots=True)
 class Result:
     """What a simulation came to."""
@@ -294,13 +292,27 @@ class Result:
 
 
 @contextmanager
-def handlers_of(system: System) -> Iterator[None]:
-    """The handlers' cached factories give the simulated use cases meanwhile."""
+def functions_of(system: System) -> Iterator[None]:
+    """The handlers' cached factories give the simulated use cases meanwhile, and what they publish
+    is gauged.
+    """
     with pytest.MonkeyPatch.context() as patch:
-        for function in FUNCTIONS.values():
+        for name, function in FUNCTIONS.items():
             patch.setattr(function, "use_case", system.platform.use_case)
-            patch.setattr(function, "metrics", NoMetrics())
-        patch.setenv("TALLYROLL_NAME", SETTINGS.name)
+            patch.setattr(function, "metrics", Publisher(system, name))
+        patch.setenv("TALLYROLL_NAME", system.base.name)
+        disabled = logging.root.manager.disable
+        logging.disable(logging.CRITICAL)
+        try:
+            yield
+        finally:
+            logging.disable(disabled)
+
+
+@contextmanager
+def handlers_of(system: System) -> Iterator[None]:
+    """The same, with limits as small as the settings of a short simulation."""
+    with functions_of(system), pytest.MonkeyPatch.context() as patch:
         patch.setattr(limits, "VISIBILITY_SECONDS_MAX", VISIBILITY_SECONDS_MAX)
         patch.setattr(dead_letters, "HIDDEN_SECONDS", HIDDEN_SECONDS)
         patch.setattr(native_export, "SEALED_FOR_MS", SEALED_FOR_MS)
@@ -312,12 +324,7 @@ def handlers_of(system: System) -> Iterator[None]:
             patch.setattr(limits, "RECEIVES_ALONE", 6)
             patch.setattr(limits, "RECEIVES_GIVEN_UP", 9)
             system.queue._max_receives = 12
-        disabled = logging.root.manager.disable
-        logging.disable(logging.CRITICAL)
-        try:
-            yield
-        finally:
-            logging.disable(disabled)
+        yield
 
 
 def simulate(seed: int, bounds: Bounds = UNBOUND, /, **tweaks: Any) -> Result:
