@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,8 @@ from tallyroll.states import Status
 from tests.simulation.ailments import Ailments
 from tests.simulation.gauges import Gauges, Publisher
 from tests.simulation.holdings import made_again
+from tests.simulation.marking import watch
+from tests.simulation.marks import Marks
 from tests.simulation.operators import Operator
 from tests.simulation.oracle import Oracle
 from tests.simulation.plans import (
@@ -87,6 +90,7 @@ class System:
         window_ms = self.base.window_seconds * 1000
         self.oracle = Oracle(self.world, window_ms, with_fuse=self.plan.with_fuse)
         self.ailments, self.gauges = Ailments(self.world), Gauges()
+        self.marks = Marks()
         self.catalog = SimCatalog(self)
         self.settings = replace(self.base, exporter=self.plan.exporter)
         self.store = SimStore(self)
@@ -289,6 +293,7 @@ class Result:
     orphans: int
     faults: list[Fault] = field(repr=False)
     lasted_ms: int
+    marks: Counter[str] = field(repr=False)
 
 
 @contextmanager
@@ -313,6 +318,7 @@ def functions_of(system: System) -> Iterator[None]:
 def handlers_of(system: System) -> Iterator[None]:
     """The same, with limits as small as the settings of a short simulation."""
     with functions_of(system), pytest.MonkeyPatch.context() as patch:
+        watch(system, patch)
         patch.setattr(limits, "VISIBILITY_SECONDS_MAX", VISIBILITY_SECONDS_MAX)
         patch.setattr(dead_letters, "HIDDEN_SECONDS", HIDDEN_SECONDS)
         patch.setattr(native_export, "SEALED_FOR_MS", SEALED_FOR_MS)
@@ -357,4 +363,5 @@ def simulate(seed: int, bounds: Bounds = UNBOUND, /, **tweaks: Any) -> Result:
         len(made_again(system.catalog, system.store)),
         world.faults,
         world.now - world.start,
+        system.marks.met,
     )
