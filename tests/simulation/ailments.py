@@ -17,6 +17,7 @@ from tallyroll.ports import Outcome, Verdict
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
+ILL = "ill from now on: "
 DENIED = "AccessDeniedException"
 
 
@@ -72,6 +73,12 @@ class Ailments:
             return True
         return False
 
+    def is_alone(self, function: str, sandbox: int) -> bool:
+        """Whether this sandbox of a function is ill, and others are not."""
+        known = [name for name, number in self._sandboxes.items() if number == sandbox]
+        ill = [one for one in self.all if one.name in known]
+        return any(one.strikes(function, self.world.now) for one in ill)
+
     def _chosen(self, ailment: Ailment, sandbox: int | None) -> int | None:
         """The sandbox that an ailment of one alone strikes: the first that comes along."""
         if sandbox is None:
@@ -96,7 +103,7 @@ class Ailments:
 
     def _note(self, ailment: Ailment) -> None:
         if ailment.name not in self.struck:
-            self.world.note(f"ill from now on: {ailment.name}")
+            self.world.note(f"{ILL}{ailment.name}")
         self.struck[ailment.name] = self.struck.get(ailment.name, 0) + 1
 
 

@@ -17,6 +17,8 @@ from tallyroll.counting import Aggregator
 from tallyroll.errors import Reason
 from tallyroll.ports import Answer, Verdict
 from tallyroll.redrive import Course, Redriver
+from tests.simulation.ailments import ILL
+from tests.simulation.liveness import PARTS
 from tests.simulation.marking_windows import watch_windows
 from tests.simulation.watching import watched
 
@@ -186,6 +188,8 @@ class _Queue:
         note(text)
         if text == "backlog misread as empty":
             self._hit("backlog-misread")
+        if text.startswith(ILL) and text.removeprefix(ILL) in PARTS:
+            self._hit(f"ill-{text.removeprefix(ILL)}")
 
 
 class _Redrives:

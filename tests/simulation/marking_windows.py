@@ -108,8 +108,6 @@ class _Catalog:
                 self._attempt(before, after)
             case Status.PROVEN if is_new and after.attempts > 1:
                 self._hit("proven-after-failure")
-            case Status.PROVEN | Status.DROPPING if after.problem:
-                self._hit("proof-lost")
         return after
 
     def _sealed(self, before: Any, after: Any) -> None:

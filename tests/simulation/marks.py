@@ -96,7 +96,6 @@ MARKS: Mapping[str, str] = {
     "exporter-changed": "an attempt is by another exporter than the one before",
     "note-stands": "a run's note of progress is not put, since another run's stands",
     "proven-after-failure": "an archive is proven after another attempt had failed",
-    "proof-lost": "a proven archive is not as it was, and its table stays",
     "native-awaited": "DynamoDB's export is not over when it is looked at",
     "native-asked-twice": "DynamoDB's export is begun twice, and is one",
     "native-failed": "DynamoDB's export fails",
@@ -114,6 +113,14 @@ MARKS: Mapping[str, str] = {
     "redrive-unverified": "a dead letter is left, since its window's table is gone",
     "redrive-not-sent": "a dead letter is claimed, and not surely sent",
     "redrive-not-deleted": "a dead letter is sent again, and not deleted",
+    # What fails for ever, and was met
+    "ill-roller": "the roller runs no more",
+    "ill-cleanup": "cleanup runs no more",
+    "ill-aggregator": "the aggregator answers no more",
+    "ill-writer": "one sandbox of the writer fails whatever it is given",
+    "ill-deletion": "one table is never deleted",
+    "ill-export": "one table is never exported",
+    "ill-letters": "the dead-letter queue takes nothing any more",
     # Reads
     "read-incomplete": "a count lacks windows, and says so",
     "read-rolled-up": "a count takes days or months",

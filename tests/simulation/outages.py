@@ -102,6 +102,7 @@ class Quiet(System):
         self.oracle.deployed.append(self.settings)
         self.began = self.world.now + HEALTHY_MS
         self.ended = self.began + (outage.lasts_ms if outage else 0)
+        self.ailments.all.clear()
         for ailment in outage.ailments if outage else ():
             self.ailments.all.append(replace(ailment, since=self.began, until=self.ended))
 

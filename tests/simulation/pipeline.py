@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,10 +20,10 @@ from functions.writer import handler as writer_function
 from tallyroll import dead_letters, limits, memory_exports, native_export, resharding, sealing
 from tallyroll.records import Message
 from tallyroll.settings import Settings
-from tallyroll.states import Status
-from tests.simulation.ailments import Ailments
+from tests.simulation.ailments import Ailment, Ailments
 from tests.simulation.gauges import Gauges, Publisher
 from tests.simulation.holdings import made_again
+from tests.simulation.liveness import Liveness, forever
 from tests.simulation.marking import watch
 from tests.simulation.marks import Marks
 from tests.simulation.operators import Operator
@@ -53,7 +53,6 @@ from tests.simulation.watched import (
 from tests.simulation.weather import CALM, LETTER, forecast
 from tests.simulation.world import UNBOUND, Bounds, Fault, Group, Violation, World
 
-SEALED = tuple(status for status in Status if status.sealed)
 FAULTS_MS = 480_000
 DRAIN_MS_MAX = 1_800_000
 WRITERS = 3
@@ -90,6 +89,7 @@ class System:
         window_ms = self.base.window_seconds * 1000
         self.oracle = Oracle(self.world, window_ms, with_fuse=self.plan.with_fuse)
         self.ailments, self.gauges = Ailments(self.world), Gauges()
+        self.ailments.all += self.ill(seed)
         self.marks = Marks()
         self.catalog = SimCatalog(self)
         self.settings = replace(self.base, exporter=self.plan.exporter)
@@ -105,6 +105,10 @@ class System:
         self.producing = True
         self.open = True
         self.deployed(self.settings)
+
+    def ill(self, seed: int) -> Sequence[Ailment]:
+        """What fails for ever under a seed."""
+        return forever(Random(f"{seed} forever"))
 
     def deployed(self, settings: Settings) -> None:
         """Deploy: whatever starts from now on has these settings."""
@@ -142,18 +146,20 @@ class System:
         last = world.now
         world.run(world.now + self.oversleep_ms)
         world.rouse()
-        until = world.now + DRAIN_MS_MAX
+        until, liveness = world.now + DRAIN_MS_MAX, Liveness(self)
         while world.now < until and not self._drained(last):
             world.run(world.now + 10_000)
+        world.run(max(world.now, liveness.told_by()))
         self.open = False
         world.run(world.now + 120_000)
         if not self._drained(last):
-            left = [message.id for message in self.queue.held()]
-            states = [(window.id, str(window.status)) for window in self.catalog.windows(0, last)]
-            world.fail(f"2: not drained after half an hour of calm: {left}, {states}")
-        self.oracle.final(self.store, self.catalog, self.totals, self.bucket)
-        world.spawn("last reader", partial(self._read_all, reader), life)
-        world.run()
+            world.fail(f"2: not drained after half an hour of calm: {liveness.left(last)}")
+        waiting = liveness.waiting()
+        self.oracle.final(self.store, self.catalog, self.totals, self.bucket, waiting)
+        liveness.check_alarms()
+        if not liveness.fails("aggregator"):
+            world.spawn("last reader", partial(self._read_all, reader), life)
+            world.run()
 
     def _read_all(self, reader: Reader) -> None:
         """In calm weather every read is whole."""
@@ -168,11 +174,10 @@ class System:
         return held_back or self.ailments.has("away", service)
 
     def _drained(self, last: int) -> bool:
-        """Whether the queue is empty, and every window that was over at `last` came to its end."""
-        over = self.catalog.windows(0, last - WINDOW_MS)
-        ends = (Status.DROPPED,) if self.oracle.gentle else SEALED
-        empty = not len(self.queue) and not self.operator.is_redriving
-        return empty and all(window.status in ends for window in over)
+        """Whether the queue is empty, and every window that was over at `last` came to its end, as
+        far as nothing fails for ever.
+        """
+        return Liveness(self).left(last) == ([], []) and not self.operator.is_redriving
 
     def _produce(self) -> None:
         world = self.world

@@ -89,7 +89,7 @@ class Platform:
         """
         world, ailments = self._world, self._system.ailments
         boxes = self._idle[name]
-        sandbox = boxes.pop(0) if boxes else self._built(name)
+        sandbox = self._chosen(name)
         if ailments.has("held", name):
             boxes.insert(0, sandbox)
             gauge_invocation(self._system, name, failed=False, held=True)
@@ -118,6 +118,19 @@ class Platform:
             if not world.roll(world.weather.zombie):
                 world.kill(group)
         return Invocation(group, sandbox)
+
+    def _chosen(self, name: str) -> Sandbox:
+        """An idle sandbox, or a new one. One that is ill alone is passed over now and then: where
+        few invocations run at once, all would go to it.
+        """
+        boxes = self._idle[name]
+        sandbox = boxes.pop(0) if boxes else self._built(name)
+        passed = self._system.ailments.is_alone(name, sandbox.number)
+        if not passed or self._world.random.random() < 0.5:
+            return sandbox
+        other = boxes.pop(0) if boxes else self._built(name)
+        boxes.append(sandbox)
+        return other
 
     def _built(self, name: str) -> Sandbox:
         system, world = self._system, self._world

@@ -18,7 +18,7 @@ from tests.simulation.resuming import revision
 SEEN_IN = "\n".join(Path(str(module.__file__)).read_text() for module in (marking, marking_windows))
 MET_SOON = 45  # of them, by the seeds of the test below
 # Names that are put together where they are seen.
-PUT_TOGETHER = ("rejected-", "looked-up-a")
+PUT_TOGETHER = ("rejected-", "looked-up-a", "ill-")
 
 
 def test_there_are_many_marks_and_each_says_what_it_means() -> None:
