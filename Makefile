@@ -53,9 +53,10 @@ limits: $(VENV)/dev.stamp ## Model conflicts by concurrency, and events a second
 coldstart: $(VENV)/dev.stamp ## Measure the functions' cold starts, part by part (ROUNDS=n)
 	@$(PY) -m benchmarks.cold_start $(ROUNDS)
 
-simulate: $(VENV)/dev.stamp ## Simulate faults (SEEDS=10000 FROM=0; SEED=7 replays; BUGS=all plants bugs)
+simulate: $(VENV)/dev.stamp ## Simulate faults (SEEDS=10000 FROM=0; SEED=7 replays; BUGS=all plants bugs; RESUME=file)
 	@$(PY) -m tests.simulation.run --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) \
 		$(if $(SEEDS),--seeds $(SEEDS)) $(if $(FROM),--from $(FROM)) $(if $(BUGS),--bugs $(BUGS)) \
+		$(if $(RESUME),--resume $(RESUME)) \
 		$(if $(WEATHER),--weather "$(WEATHER)") $(if $(ONLY_FAULTS),--only-faults $(ONLY_FAULTS))
 
 check: $(VENV)/dev.stamp ## Lint, formatting, types

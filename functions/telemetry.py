@@ -69,6 +69,11 @@ def add_read(metrics: Metrics, elapsed_ms: float, *, failed: bool) -> None:
     metrics.add_metric("ReadLatency", MetricUnit.Milliseconds, elapsed_ms)
 
 
+def add_answer(metrics: Metrics, *, complete: bool) -> None:
+    """The metrics of one answer: whether it holds all that was asked for."""
+    metrics.add_metric("ReadsIncomplete", MetricUnit.Count, not complete)
+
+
 def add_gathering(metrics: Metrics, gathering: Gathering) -> None:
     """The metrics of one gathering of a key's stripes."""
     metrics.add_metric("GatherLatency", MetricUnit.Milliseconds, gathering.took_ms)

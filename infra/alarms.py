@@ -28,6 +28,7 @@ ALARMS: Mapping[str, str] = MappingProxyType(
         "store-throttles": "DynamoDB throttles writes, in every minute of a quarter of an hour",
         "function-throttles": "Lambda throttles functions of the pipeline",
         "reads-failing": "reads are answered with an error of ours",
+        "reads-incomplete": "reads are answered without some of the windows that were asked for",
         "window-tables": "window tables near the quota of tables of an account and Region",
         **{f"{name}-errors": f"the {name} fails as a whole" for name in FUNCTIONS},
     }

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 
-from functions.telemetry import add_gathering, add_read, metrics_of
+from functions.telemetry import add_answer, add_gathering, add_read, metrics_of
 from tallyroll import wiring
 from tallyroll.counting import Aggregator
 from tallyroll.queries import (
@@ -100,6 +100,7 @@ def _is_ours(status: int) -> bool:
 
 
 def _response(answer: Answer) -> Response[str]:
+    add_answer(metrics, complete=answer.is_complete)
     return Response(answer.status, answer.content_type, json.dumps(answer.body))
 
 

@@ -35,6 +35,11 @@ class Answer:
     body: dict[str, Any]
     content_type: str = "application/json"
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing that was asked for is missing from the answer."""
+        return bool(self.body.get("complete", True))
+
 
 @dataclass(frozen=True, slots=True)
 class CounterQuery:

@@ -98,15 +98,18 @@ def test_a_read_that_runs_out_of_time_says_so(functions: Invocations) -> None:
     body = json.loads(answer["body"])
     assert (answer["statusCode"], body["complete"], body["events"]) == (200, False, 0)
     assert "20261120T080000Z" in body["missing"]
+    assert functions.values()["ReadsIncomplete"] == 1
 
 
 def test_reads_are_measured(functions: Invocations, monkeypatch: pytest.MonkeyPatch) -> None:
     functions.ask(load("aggregator-bad-key.json"))
     assert functions.metrics["service"] == "aggregator"
     assert (functions.values()["Reads"], functions.values()["ReadsFailed"]) == (1, 0)
+    assert functions.values()["ReadsIncomplete"] == 0
     assert functions.units() == {
         "Reads": "Count",
         "ReadsFailed": "Count",
+        "ReadsIncomplete": "Count",
         "ReadLatency": "Milliseconds",
     }
 

@@ -12,6 +12,7 @@ from aws_lambda_powertools import Metrics
 from benchmarks.costs import METRICS_IDLE, METRICS_WATCHED
 from functions.telemetry import (
     NAMESPACE,
+    add_answer,
     add_gathering,
     add_read,
     add_report,
@@ -94,6 +95,7 @@ def published() -> Published:
     add_report(writer, every, 1.0)
     found |= emitted(writer)
     add_read(aggregator, 1.0, failed=False)
+    add_answer(aggregator, complete=True)
     add_gathering(aggregator, Gathering(8, 1))
     found |= emitted(aggregator)
     for name in ("roller", "cleanup"):

@@ -18,13 +18,14 @@ from tests.simulation.pipeline import Result, simulate
 from tests.simulation.planted import PLANTED, Planted
 
 START_SECONDS_MAX = 120
+COUNTED = ("messages", "commits", "steps", "dropped", "faults", "marks")
 A = TypeVar("A")
 B = TypeVar("B")
 
 
 @dataclass(slots=True)
 class Summary:
-    """What many seeds came to; `faults` by kind."""
+    """What many seeds came to; `faults` by kind, `marks` by name."""
 
     seeds: int = 0
     messages: int = 0
@@ -32,6 +33,7 @@ class Summary:
     steps: int = 0
     dropped: int = 0
     faults: Counter[str] = field(default_factory=Counter)
+    marks: Counter[str] = field(default_factory=Counter)
     failed: list[Result] = field(default_factory=list)
 
     def add(self, result: Result) -> None:
@@ -42,8 +44,22 @@ class Summary:
         self.steps += result.steps
         self.dropped += result.dropped
         self.faults.update(fault.kind for fault in result.faults)
+        self.marks.update(result.marks)
         if result.violation:
             self.failed.append(result)
+
+    def numbers(self) -> dict[str, Any]:
+        """What was counted, but for the seeds, as JSON."""
+        return {name: getattr(self, name) for name in COUNTED}
+
+    @classmethod
+    def of(cls, numbers: Mapping[str, Any], seeds: int) -> Summary:
+        """The summary of so many seeds of which these numbers were told."""
+        summary = cls(seeds=seeds)
+        for name in COUNTED:
+            kind = type(getattr(summary, name))
+            setattr(summary, name, kind(numbers[name]))
+        return summary
 
 
 @dataclass(frozen=True, slots=True)

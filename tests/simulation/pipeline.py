@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -19,9 +20,13 @@ from functions.writer import handler as writer_function
 from tallyroll import dead_letters, limits, memory_exports, native_export, resharding, sealing
 from tallyroll.records import Message
 from tallyroll.settings import Settings
-from tallyroll.states import Status
+from tests.simulation.ailments import Ailment, Ailments
+from tests.simulation.gauges import Gauges, Publisher
 from tests.simulation.historians import Historian
 from tests.simulation.holdings import made_again
+from tests.simulation.liveness import Liveness, forever
+from tests.simulation.marking import watch
+from tests.simulation.marks import Marks
 from tests.simulation.operators import Operator
 from tests.simulation.oracle import Oracle
 from tests.simulation.plans import (
@@ -49,7 +54,6 @@ from tests.simulation.watched import (
 from tests.simulation.weather import CALM, LETTER, forecast
 from tests.simulation.world import UNBOUND, Bounds, Fault, Group, Violation, World
 
-SEALED = tuple(status for status in Status if status.sealed)
 FAULTS_MS = 480_000
 DRAIN_MS_MAX = 1_800_000
 WRITERS = 3
@@ -69,10 +73,13 @@ FUNCTIONS: dict[str, Any] = {
 
 
 class System:
-    """Everything that runs in one simulation."""
+    """Everything that runs in one simulation; `base` are the settings of the first deployment."""
+
+    start: ClassVar[int] = START_MS
+    base: ClassVar[Settings] = SETTINGS
 
     def __init__(self, seed: int, bounds: Bounds = UNBOUND) -> None:
-        self.world = World(seed, START_MS, bounds)
+        self.world = World(seed, self.start, bounds)
         self.plan = replace(
             planned(Random(f"{seed} plan")), redrives=redrives(Random(f"{seed} redrive"))
         )
@@ -80,9 +87,13 @@ class System:
         if self.plan.gentle:
             self.weather = gentled(self.weather)
         self.oversleep_ms = oversleep_ms(Random(f"{seed} sleep"))
-        self.oracle = Oracle(self.world, WINDOW_MS, with_fuse=self.plan.with_fuse)
+        window_ms = self.base.window_seconds * 1000
+        self.oracle = Oracle(self.world, window_ms, with_fuse=self.plan.with_fuse)
+        self.ailments, self.gauges = Ailments(self.world), Gauges()
+        self.ailments.all += self.ill(seed)
+        self.marks = Marks()
         self.catalog = SimCatalog(self)
-        self.settings = replace(SETTINGS, exporter=self.plan.exporter)
+        self.settings = replace(self.base, exporter=self.plan.exporter)
         self.store = SimStore(self)
         self.totals = SimTotals(self)
         self.bucket = SimBucket(self)
@@ -96,6 +107,10 @@ class System:
         self.producing = True
         self.open = True
         self.deployed(self.settings)
+
+    def ill(self, seed: int) -> Sequence[Ailment]:
+        """What fails for ever under a seed."""
+        return forever(Random(f"{seed} forever"))
 
     def deployed(self, settings: Settings) -> None:
         """Deploy: whatever starts from now on has these settings."""
@@ -134,18 +149,20 @@ class System:
         last = world.now
         world.run(world.now + self.oversleep_ms)
         world.rouse()
-        until = world.now + DRAIN_MS_MAX
+        until, liveness = world.now + DRAIN_MS_MAX, Liveness(self)
         while world.now < until and not self._drained(last):
             world.run(world.now + 10_000)
+        world.run(max(world.now, liveness.told_by()))
         self.open = False
         world.run(world.now + 120_000)
         if not self._drained(last):
-            left = [message.id for message in self.queue.held()]
-            states = [(window.id, str(window.status)) for window in self.catalog.windows(0, last)]
-            world.fail(f"2: not drained after half an hour of calm: {left}, {states}")
-        self.oracle.final(self.store, self.catalog, self.totals, self.bucket)
-        world.spawn("last reader", partial(self._read_all, reader), life)
-        world.run()
+            world.fail(f"2: not drained after half an hour of calm: {liveness.left(last)}")
+        waiting = liveness.waiting()
+        self.oracle.final(self.store, self.catalog, self.totals, self.bucket, waiting)
+        liveness.check_alarms()
+        if not liveness.fails("aggregator"):
+            world.spawn("last reader", partial(self._read_all, reader), life)
+            world.run()
         self.historian.judge()
 
     def _read_all(self, reader: Reader) -> None:
@@ -157,14 +174,14 @@ class System:
 
     def is_away(self, service: str) -> bool:
         """Whether a service does nothing now."""
-        return self.producing and self.world.now < self.away_until[service]
+        held_back = self.producing and self.world.now < self.away_until.get(service, 0)
+        return held_back or self.ailments.has("away", service)
 
     def _drained(self, last: int) -> bool:
-        """Whether the queue is empty, and every window that was over at `last` came to its end."""
-        over = self.catalog.windows(0, last - WINDOW_MS)
-        ends = (Status.DROPPED,) if self.oracle.gentle else SEALED
-        empty = not len(self.queue) and not self.operator.is_redriving
-        return empty and all(window.status in ends for window in over)
+        """Whether the queue is empty, and every window that was over at `last` came to its end, as
+        far as nothing fails for ever.
+        """
+        return Liveness(self).left(last) == ([], []) and not self.operator.is_redriving
 
     def _produce(self) -> None:
         world = self.world
@@ -271,16 +288,6 @@ def _sqs_record(message: Message) -> dict[str, Any]:
     }
 
 
-class NoMetrics:
-    """Takes the handlers' metrics: powertools would mix those of invocations that run at once."""
-
-    def add_metric(self, name: str, unit: object, value: float) -> None:
-        """Take a metric."""
-
-    def add_dimension(self, name: str, value: str) -> None:
-        """Take a dimension."""
-
-
 @dataclass(slots=True)
 class Result:
     """What a simulation came to."""
@@ -296,16 +303,32 @@ class Result:
     orphans: int
     faults: list[Fault] = field(repr=False)
     lasted_ms: int
+    marks: Counter[str] = field(repr=False)
+
+
+@contextmanager
+def functions_of(system: System) -> Iterator[None]:
+    """The handlers' cached factories give the simulated use cases meanwhile, and what they publish
+    is gauged.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        for name, function in FUNCTIONS.items():
+            patch.setattr(function, "use_case", system.platform.use_case)
+            patch.setattr(function, "metrics", Publisher(system, name))
+        patch.setenv("TALLYROLL_NAME", system.base.name)
+        disabled = logging.root.manager.disable
+        logging.disable(logging.CRITICAL)
+        try:
+            yield
+        finally:
+            logging.disable(disabled)
 
 
 @contextmanager
 def handlers_of(system: System) -> Iterator[None]:
-    """The handlers' cached factories give the simulated use cases meanwhile."""
-    with pytest.MonkeyPatch.context() as patch:
-        for function in FUNCTIONS.values():
-            patch.setattr(function, "use_case", system.platform.use_case)
-            patch.setattr(function, "metrics", NoMetrics())
-        patch.setenv("TALLYROLL_NAME", SETTINGS.name)
+    """The same, with limits as small as the settings of a short simulation."""
+    with functions_of(system), pytest.MonkeyPatch.context() as patch:
+        watch(system, patch)
         patch.setattr(limits, "VISIBILITY_SECONDS_MAX", VISIBILITY_SECONDS_MAX)
         patch.setattr(dead_letters, "HIDDEN_SECONDS", HIDDEN_SECONDS)
         patch.setattr(native_export, "SEALED_FOR_MS", SEALED_FOR_MS)
@@ -317,12 +340,7 @@ def handlers_of(system: System) -> Iterator[None]:
             patch.setattr(limits, "RECEIVES_ALONE", 6)
             patch.setattr(limits, "RECEIVES_GIVEN_UP", 9)
             system.queue._max_receives = 12
-        disabled = logging.root.manager.disable
-        logging.disable(logging.CRITICAL)
-        try:
-            yield
-        finally:
-            logging.disable(disabled)
+        yield
 
 
 def simulate(seed: int, bounds: Bounds = UNBOUND, /, **tweaks: Any) -> Result:
@@ -355,4 +373,5 @@ def simulate(seed: int, bounds: Bounds = UNBOUND, /, **tweaks: Any) -> Result:
         len(made_again(system.catalog, system.store)),
         world.faults,
         world.now - world.start,
+        system.marks.met,
     )

@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.simulation import planted_ends, planted_reads, planted_redrives, planted_writes
+from tests.simulation import (
+    planted_ends,
+    planted_forever,
+    planted_reads,
+    planted_redrives,
+    planted_writes,
+)
 
 Patch = pytest.MonkeyPatch
 
@@ -86,4 +92,6 @@ PLANTED = (
     Planted(planted_redrives.redriven_without_a_ledger, 2),
     Planted(planted_redrives.redriven_while_its_window_is_closing, 41, BELATED),
     Planted(planted_redrives.claim_moved_past_another_content, 2),
+    Planted(planted_forever.a_window_keeps_others_from_their_turn, 1),
+    Planted(planted_forever.a_letter_keeps_its_batch, 8),
 )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, cast
 
-from tallyroll.errors import Absent, Archived
-from tallyroll.queries import answer_counter
+from functions.telemetry import add_answer, add_read
+from tallyroll.errors import Absent, Archived, StoreError
+from tallyroll.queries import Answer, answer_counter, answer_error
+from tests.simulation.gauges import Publisher
 from tests.simulation.holdings import Identity
 from tests.simulation.plans import PAST_WINDOWS, WINDOW_MS
 from tests.simulation.producers import KEYS
@@ -14,12 +17,16 @@ from tests.simulation.truth import Read, window_name
 from tests.simulation.world import Streams
 
 if TYPE_CHECKING:
+    from aws_lambda_powertools import Metrics
+
     from tests.simulation.pipeline import System
 
 EVERY_MS_MAX = 90_000
 AGAIN_MS_MAX = 2_000  # soon enough to be answered from the cache
 BOUND_MS = 2 * WINDOW_MS  # a bound of windows of every length that is deployed
 LAST = "99999999T999999Z"
+FAILED = HTTPStatus.INTERNAL_SERVER_ERROR
+FAILED_LOOK_UP = "Failed"
 
 
 class Reader:
@@ -28,6 +35,7 @@ class Reader:
     def __init__(self, system: System) -> None:
         self._system = system
         self._chance = Streams(system.world).random
+        self._publisher = Publisher(system, "aggregator")
 
     def live(self) -> None:
         """Read as long as producers send."""
@@ -67,11 +75,9 @@ class Reader:
         invocation = system.platform.invoke(
             "aggregator",
             # Not by the handler: powertools keeps one request for the whole process.
-            lambda context: answer_counter(
-                system.platform.use_case(), asked, context.get_remaining_time_in_millis()
-            ),
+            lambda context: self._answered(asked, context),
         )
-        if invocation.answer is None:
+        if invocation.answer is None or invocation.answer.status >= FAILED:
             return None
         box, body = invocation.sandbox, invocation.answer.body
         read = Read(
@@ -92,6 +98,18 @@ class Reader:
         found: dict[str, Any] = body
         return found
 
+    def _answered(self, asked: dict[str, str], context: Context) -> Answer:
+        """What the aggregator's handler does with a request, its metrics too."""
+        use_case = self._system.platform.use_case()
+        try:
+            answer = answer_counter(use_case, asked, context.get_remaining_time_in_millis())
+        except StoreError as error:
+            answer = answer_error(error)
+        metrics = cast("Metrics", self._publisher)
+        add_answer(metrics, complete=answer.is_complete)
+        add_read(metrics, 0, failed=answer.status >= FAILED)
+        return answer
+
     def look_up(self, identity: Identity) -> None:
         """Look one record up by its identity, and check what is said of it."""
         system = self._system
@@ -103,9 +121,11 @@ class Reader:
                 system.platform.use_case().lookups.event(key, record_id, window, None)
             except (Absent, Archived) as error:
                 return type(error).__name__
+            except StoreError:
+                return FAILED_LOOK_UP
             return "Found"
 
         answer = system.platform.invoke("aggregator", looked_up).answer
-        if answer is not None:
+        if answer not in (None, FAILED_LOOK_UP):
             system.world.note(f"look up {record_id} of {key} in {window[9:15]}: {answer}")
             system.oracle.on_looked_up(identity, answer, system.catalog, before=before)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from tallyroll.archive_ports import ArchiveBucket, PointInTime
 from tallyroll.cleanup import Cleanup
 from tallyroll.counting import Aggregator
+from tallyroll.errors import Refused
 from tallyroll.ports import Catalog, Queue, Store
 from tallyroll.roller import Roller
 from tallyroll.settings import Settings
 from tallyroll.totals import Totals
 from tallyroll.writer import Writer
+from tests.simulation.ailments import Ailing
+from tests.simulation.gauges import gauge_invocation
 from tests.simulation.wires import BucketWire, QueueWire, StoreWire, TotalsWire, Wire, judged
 from tests.simulation.world import Group, SimEffects, World
 
@@ -83,9 +87,13 @@ class Platform:
 
         What is then still under way is killed, or goes on unseen: a sandbox that thaws later.
         """
-        world = self._world
+        world, ailments = self._world, self._system.ailments
         boxes = self._idle[name]
-        sandbox = boxes.pop(0) if boxes else self._built(name)
+        sandbox = self._chosen(name)
+        if ailments.has("held", name):
+            boxes.insert(0, sandbox)
+            gauge_invocation(self._system, name, failed=False, held=True)
+            return Invocation(Group(name), sandbox)
         self._invocations += 1
         group = Group(f"{name}{self._invocations}")
         self._running[group.name] = sandbox
@@ -94,10 +102,15 @@ class Platform:
 
         def body() -> None:
             with judged(world):
+                if ailments.has("dies", name, sandbox.number):
+                    raise Refused("it dies at once", "Runtime.ImportModuleError")
                 invocation.answer = run(context)
 
         task = world.spawn(group.name, body, group)
-        if world.join([task], TIMEOUT_MS[name]) and not group.crashed:
+        ended = world.join([task], TIMEOUT_MS[name]) and not group.crashed
+        failed = not ended or invocation.answer is None
+        gauge_invocation(self._system, name, failed=failed, held=False)
+        if ended:
             boxes.insert(0, sandbox)
             return invocation
         if not group.crashed:
@@ -106,16 +119,30 @@ class Platform:
                 world.kill(group)
         return Invocation(group, sandbox)
 
+    def _chosen(self, name: str) -> Sandbox:
+        """An idle sandbox, or a new one. One that is ill alone is passed over now and then: where
+        few invocations run at once, all would go to it.
+        """
+        boxes = self._idle[name]
+        sandbox = boxes.pop(0) if boxes else self._built(name)
+        passed = self._system.ailments.is_alone(name, sandbox.number)
+        if not passed or self._world.random.random() < 0.5:
+            return sandbox
+        other = boxes.pop(0) if boxes else self._built(name)
+        boxes.append(sandbox)
+        return other
+
     def _built(self, name: str) -> Sandbox:
         system, world = self._system, self._world
         settings = system.settings
         clock_ms = round((2 * world.random.random() - 1) * system.weather.clock_ms)
         effects = SimEffects(world, clock_ms)
-        store = cast("Store", StoreWire(world, system.store))
-        catalog = cast("Catalog", Wire(world, system.catalog))
-        totals = cast("Totals", TotalsWire(world, system.totals))
-        queue = cast("Queue", QueueWire(world, system.queue))
-        bucket = cast("ArchiveBucket", BucketWire(world, system.bucket))
+        ill = partial(Ailing, system.ailments, name)
+        store = cast("Store", StoreWire(world, ill("store", system.store)))
+        catalog = cast("Catalog", Wire(world, ill("catalog", system.catalog)))
+        totals = cast("Totals", TotalsWire(world, ill("totals", system.totals)))
+        queue = cast("Queue", QueueWire(world, ill("queue", system.queue)))
+        bucket = cast("ArchiveBucket", BucketWire(world, ill("bucket", system.bucket)))
         use_case: Writer | Roller | Aggregator | Cleanup
         match name:
             case "writer":
@@ -125,7 +152,7 @@ class Platform:
             case "aggregator":
                 use_case = Aggregator(settings, store, catalog, totals, effects)
             case _:
-                exports = cast("PointInTime", Wire(world, system.exports))
+                exports = cast("PointInTime", Wire(world, ill("exports", system.exports)))
                 use_case = Cleanup(settings, store, catalog, totals, bucket, effects, exports)
         self._built_ever += 1
         return Sandbox(self._built_ever, use_case, settings, clock_ms)

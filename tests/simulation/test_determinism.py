@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
 OUTSIDE = {
     "run.py",
+    "resuming.py",
     "lanes.py",
     "shrinking.py",
 }  # these run simulations, and no simulation runs them

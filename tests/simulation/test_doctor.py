@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from unittest.mock import patch
 
 import pytest
@@ -12,11 +13,12 @@ from tallyroll.memory import MemoryListing
 from tallyroll.resources import declare
 from tests.faults.operators import INVARIANTS
 from tests.simulation.holdings import made_again
+from tests.simulation.liveness import forever
 from tests.simulation.pipeline import System, simulate
 from tests.simulation.world import Group, SimEffects
 from tests.unit.doctoring import LetterQueue
 
-SEEDS = range(3, 11)  # each drops windows
+SEEDS = range(3, 11)  # each drops windows, if nothing fails for ever that is needed for that
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -44,7 +46,8 @@ def test_after_a_life_under_faults_the_doctor_finds_all_invariants_whole(seed: i
         result = simulate(seed)
     assert not result.violation
     assert found == {}
-    assert result.dropped
+    ill = {ailment.name for ailment in forever(Random(f"{seed} forever"))}
+    assert result.dropped or ill & {"roller", "cleanup", "export", "deletion"}
 
 
 def _case(system: System) -> Case:

@@ -1,0 +1,187 @@
+"""When each alarm fires, as plain data: the CDK makes alarms of it, tests evaluate it.
+
+Nothing here imports the CDK.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from infra.alarms import FUNCTIONS
+from tallyroll.resources import DEAD_LETTERS_RETENTION_SECONDS
+from tallyroll.settings import Settings
+
+BEHIND_SECONDS = 2_400  # over twice the visibility timeout of a writer that crashed
+SEAL_MINUTES = 30  # a slice of a sealing takes less than a run of the roller
+EXPORT_MINUTES = 120  # a few attempts, each given up after its lease
+# Tables that an account may have in a Region unless its quota was raised. Source: DynamoDB
+# Developer Guide, "Quotas".
+TABLES_SHARE = 0.8
+MINUTE, FIVE_MINUTES = 60, 300
+
+
+class Source(StrEnum):
+    """Who publishes a metric, by its namespace."""
+
+    PIPELINE = "Tallyroll"  # our functions; dimensions: the pipeline and the function
+    QUEUE = "AWS/SQS"  # dimension: the queue
+    FUNCTION = "AWS/Lambda"  # dimension: the function
+
+
+EVENTS, DEAD_LETTERS = "events", "dead-letters"
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """One metric as an alarm reads it: a statistic of each period of `period` seconds.
+
+    `of` is the function (writer, aggregator, roller, cleanup) or the queue (events, dead-letters)
+    that it is about.
+    """
+
+    source: Source
+    of: str
+    name: str
+    statistic: str = "Sum"
+    period: int = MINUTE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """An alarm fires when its number is over `above` in each of `times` periods in a row.
+
+    The number is that of the only metric, or the `expression` over `metrics`, which names them. A
+    period without data breaches if `silence_is_bad`, and is as good as one below otherwise.
+    """
+
+    metrics: Mapping[str, Watched]
+    expression: str = ""
+    label: str = ""
+    above: float = 0
+    times: int = 1
+    silence_is_bad: bool = False
+
+    @property
+    def period(self) -> int:
+        """The length of a period in seconds: that of the metrics, which all have the same."""
+        [period] = {metric.period for metric in self.metrics.values()}
+        return period
+
+
+def rules_for(settings: Settings, retention_seconds: int) -> dict[str, Rule]:
+    """The rule of each alarm, by its id, in no order; `retention_seconds` is the event queue's."""
+    return {
+        **_queue_rules(retention_seconds),
+        **_writing_rules(),
+        **_window_rules(settings),
+        **_function_rules(FUNCTIONS),
+    }
+
+
+def _single(
+    metric: Watched, *, above: float = 0, times: int = 1, silence_is_bad: bool = False
+) -> Rule:
+    return Rule(metrics={"m0": metric}, above=above, times=times, silence_is_bad=silence_is_bad)
+
+
+def _queue(of: str, name: str, period: int = MINUTE) -> Watched:
+    return Watched(Source.QUEUE, of, name, "Maximum", period)
+
+
+def _queue_rules(retention_seconds: int) -> Mapping[str, Rule]:
+    waiting = _queue(EVENTS, "ApproximateAgeOfOldestMessage")
+    return {
+        "dead-letters": _single(_queue(DEAD_LETTERS, "ApproximateNumberOfMessagesVisible")),
+        "dead-letters-expire": _single(
+            _queue(DEAD_LETTERS, "ApproximateAgeOfOldestMessage", FIVE_MINUTES),
+            above=DEAD_LETTERS_RETENTION_SECONDS / 2,
+        ),
+        "falling-behind": _single(waiting, above=BEHIND_SECONDS, times=5),
+        "events-expire": _single(waiting, above=retention_seconds / 2),
+    }
+
+
+def _ours(of: str, name: str, statistic: str = "Sum", period: int = MINUTE) -> Watched:
+    return Watched(Source.PIPELINE, of, name, statistic, period)
+
+
+def _writing_rules() -> Mapping[str, Rule]:
+    return {
+        # The age of the oldest message leaves out what was received three times or more.
+        "handed-back": _single(_ours("writer", "HandedBack", period=FIVE_MINUTES), times=12),
+        "events-await-window": _single(_ours("writer", "AwaitingWindow"), times=5),
+        "store-throttles": _single(_ours("writer", "Throttles"), times=15),
+        "reads-failing": _single(_ours("aggregator", "ReadsFailed", period=FIVE_MINUTES), times=2),
+        # One answer in a while may lack windows: its range was long, and its time was over.
+        "reads-incomplete": _single(
+            _ours("aggregator", "ReadsIncomplete", period=FIVE_MINUTES), times=3
+        ),
+    }
+
+
+def _both(name: str, times: int = 1) -> Rule:
+    """What roller and cleanup publish under one name, together."""
+    parts = {
+        f"m{number}": _ours(function, name, period=FIVE_MINUTES)
+        for number, function in enumerate(("roller", "cleanup"))
+    }
+    return Rule(metrics=parts, expression="FILL(m0, 0) + FILL(m1, 0)", label=name, times=times)
+
+
+def _stuck(function: str, minutes: int) -> Rule:
+    """A window has not got on for that long, as two runs in a row found."""
+    stuck = _ours(function, "StuckFor", "Maximum", FIVE_MINUTES)
+    return _single(stuck, above=minutes * 60, times=2)
+
+
+def _window_rules(settings: Settings) -> Mapping[str, Rule]:
+    length_ms = settings.window_seconds * 1000
+    opened_ms = settings.freeze_lead_ms + length_ms + settings.accept_for_ms
+    open_at_once = -(-opened_ms // length_ms)
+    return {
+        "next-window-missing": _single(
+            _ours("roller", "NextWindowMissing", "Maximum"), times=5, silence_is_bad=True
+        ),
+        # The least number that was there in five minutes: windows that come and go do not count.
+        "close-stuck": _single(
+            _ours("roller", "Windows-open", "Minimum", FIVE_MINUTES),
+            above=open_at_once + SEAL_MINUTES * 60 // settings.window_seconds,
+            times=SEAL_MINUTES // 5,
+        ),
+        "seal-stuck": _stuck("roller", SEAL_MINUTES),
+        "export-stuck": _stuck("cleanup", EXPORT_MINUTES),
+        "cleanup-silent": Rule(
+            metrics={"runs": _ours("cleanup", "Steps", "SampleCount", FIVE_MINUTES)},
+            expression="0 - runs",
+            label="runs of cleanup, negative",
+            above=-1,
+            times=6,
+            silence_is_bad=True,
+        ),
+        "proof-mismatch": _both("ProofFailures"),
+        "steps-failing": _both("Problems", times=3),
+        "window-tables": _single(
+            _ours("roller", "WindowTables", "Maximum", FIVE_MINUTES),
+            above=TABLES_SHARE * settings.table_quota,
+        ),
+    }
+
+
+def _function_rules(functions: Sequence[str]) -> Mapping[str, Rule]:
+    throttles = {
+        f"m{number}": Watched(Source.FUNCTION, function, "Throttles", period=FIVE_MINUTES)
+        for number, function in enumerate(functions)
+    }
+    # A function that nobody invokes publishes nothing, and a sum of nothing may be nothing.
+    total = f"SUM([{', '.join(f'FILL({name}, 0)' for name in throttles)}])"
+    return {
+        "function-throttles": Rule(metrics=throttles, expression=total, label="throttles", times=3),
+        **{
+            f"{function}-errors": _single(
+                Watched(Source.FUNCTION, function, "Errors", period=FIVE_MINUTES), times=2
+            )
+            for function in functions
+        },
+    }

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from infra.alarm_rules import Rule, rules_for
+from infra.alarms import ALARMS
+from infra.bundle import ROOT
+from tallyroll.settings import Settings
+
+RULES = rules_for(Settings(), 864_000)
+IMPORT = "import sys, infra.alarm_rules; print('aws_cdk' in sys.modules)"
+
+
+def test_every_alarm_has_a_rule() -> None:
+    assert RULES.keys() == ALARMS.keys()
+
+
+def test_the_rules_are_plain_data_that_need_no_cdk() -> None:
+    told = subprocess.run(
+        [sys.executable, "-c", IMPORT],
+        cwd=ROOT,
+        env={"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert told.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_an_expression_names_its_metrics_and_a_period_is_one_of_cloudwatchs(rule: Rule) -> None:
+    """CloudWatch takes 10, 20, 30 s and multiples of a minute; of those we use minutes."""
+    assert rule.period % 60 == 0
+    assert rule.times >= 1
+    names = re.findall(r"\b[a-z]\w*\b", rule.expression)
+    assert sorted(names or rule.metrics) == sorted(rule.metrics)

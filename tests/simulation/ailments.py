@@ -1,0 +1,148 @@
+"""What fails and stays so: a function, some calls of it, the deletion of one table.
+
+Weather strikes one call by chance; an ailment strikes every call that it names, from one moment
+until another, or for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from tallyroll.errors import Refused, Throttled
+from tallyroll.ports import Outcome, Verdict
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+ILL = "ill from now on: "
+DENIED = "AccessDeniedException"
+
+
+@dataclass(frozen=True, slots=True)
+class Ailment:
+    """What is ill from `since` until `until` (ms).
+
+    `functions` names whose invocations are struck; none stands for all. `how` it strikes them:
+
+    - `dies`: every invocation raises before it does anything
+    - `held`: the function has no concurrency, every invocation is refused
+    - `away`: nobody invokes it: its schedule or event source is disabled
+    - `denied`, `throttled`: calls of the port's `verbs` are refused (none: all of them), for the
+      `table` alone if one is named
+
+    With `one_sandbox` it strikes one sandbox of the function alone, for good.
+    """
+
+    name: str
+    how: str
+    functions: tuple[str, ...] = ()
+    port: str = ""
+    verbs: tuple[str, ...] = ()
+    since: float = 0
+    until: float = inf
+    table: str = ""
+    one_sandbox: bool = False
+
+    def strikes(self, function: str, now: float) -> bool:
+        """Whether it strikes this function now."""
+        return self.since <= now < self.until and function in (self.functions or (function,))
+
+
+@dataclass(slots=True)
+class Ailments:
+    """The ailments of one simulation, and what they struck."""
+
+    world: World
+    all: list[Ailment] = field(default_factory=list)
+    struck: dict[str, int] = field(default_factory=dict)
+    _sandboxes: dict[str, int] = field(default_factory=dict)
+
+    def has(self, how: str, function: str, sandbox: int | None = None) -> bool:
+        """Whether invocations of a function (in a sandbox of this number) are struck in this way
+        now.
+        """
+        for ailment in self.all:
+            if ailment.how != how or not ailment.strikes(function, self.world.now):
+                continue
+            if ailment.one_sandbox and sandbox != self._chosen(ailment, sandbox):
+                continue
+            self._note(ailment)
+            return True
+        return False
+
+    def is_alone(self, function: str, sandbox: int) -> bool:
+        """Whether this sandbox of a function is ill, and others are not."""
+        known = [name for name, number in self._sandboxes.items() if number == sandbox]
+        ill = [one for one in self.all if one.name in known]
+        return any(one.strikes(function, self.world.now) for one in ill)
+
+    def _chosen(self, ailment: Ailment, sandbox: int | None) -> int | None:
+        """The sandbox that an ailment of one alone strikes: the first that comes along."""
+        if sandbox is None:
+            return -1
+        return self._sandboxes.setdefault(ailment.name, sandbox)
+
+    def check(self, function: str, port: str, verb: str, named: Iterable[Any]) -> None:
+        """Raise Refused or Throttled if a call of a port fails; `named` are its arguments."""
+        for ailment in self.all:
+            if ailment.how not in ("denied", "throttled") or ailment.port != port:
+                continue
+            if not ailment.strikes(function, self.world.now):
+                continue
+            if ailment.verbs and verb not in ailment.verbs:
+                continue
+            if ailment.table and ailment.table not in [_table_of(each) for each in named]:
+                continue
+            self._note(ailment)
+            if ailment.how == "throttled":
+                raise Throttled(f"{verb}: {ailment.name}", "ThrottlingException")
+            raise Refused(f"{verb}: {ailment.name}", DENIED)
+
+    def _note(self, ailment: Ailment) -> None:
+        if ailment.name not in self.struck:
+            self.world.note(f"{ILL}{ailment.name}")
+        self.struck[ailment.name] = self.struck.get(ailment.name, 0) + 1
+
+
+def _table_of(argument: Any) -> str:
+    """The table that an argument of a store's verb names: a name, or a spec."""
+    return argument if isinstance(argument, str) else getattr(argument, "table", "")
+
+
+class Ailing:
+    """A port as one function has it: its calls fail while an ailment strikes them."""
+
+    def __init__(self, ailments: Ailments, function: str, name: str, port: Any) -> None:
+        self._ailments = ailments
+        self._function = function
+        self._name = name
+        self._port = port
+
+    def __getattr__(self, verb: str) -> Any:
+        found = getattr(self._port, verb)
+        if not callable(found):
+            return found
+        if verb == "commit":
+            return self._commit
+        return self._checked(verb, found)
+
+    def _checked(self, verb: str, perform: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **named: Any) -> Any:
+            self._ailments.check(self._function, self._name, verb, [*args, *named.values()])
+            return perform(*args, **named)
+
+        return call
+
+    def _commit(self, spec: Any, records: Sequence[Any], increments: Sequence[Any]) -> Outcome:
+        """A commit never raises: its outcome says what the DynamoDB adapter makes of the error."""
+        try:
+            self._ailments.check(self._function, self._name, "commit", [spec])
+        except Throttled as error:
+            return Outcome(Verdict.THROTTLED, detail=str(error))
+        except Refused as error:
+            return Outcome(Verdict.UNKNOWN, detail=str(error))
+        outcome: Outcome = self._port.commit(spec, records, increments)
+        return outcome

@@ -1,0 +1,129 @@
+"""The metrics of a simulated pipeline: those that the functions publish through
+`functions/telemetry.py`, and what SQS and Lambda would publish, by the minute of virtual time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from infra.alarm_rules import DEAD_LETTERS, EVENTS, Source, Watched
+from tallyroll.memory_queue import AGE_RECEIVES_LEFT_OUT
+
+if TYPE_CHECKING:
+    from tests.simulation.pipeline import System
+
+MINUTE_MS = 60_000
+STATISTICS = ("Sum", "Maximum", "Minimum", "SampleCount")
+
+
+@dataclass(slots=True)
+class Minute:
+    """What was published of one metric within a minute."""
+
+    total: float = 0.0
+    most: float = 0.0
+    least: float = 0.0
+    number: int = 0
+
+    def add(self, value: float) -> None:
+        """Add one value."""
+        self.most = max(self.most, value) if self.number else value
+        self.least = min(self.least, value) if self.number else value
+        self.total += value
+        self.number += 1
+
+
+@dataclass(slots=True)
+class Gauges:
+    """All metrics, by who published them, of what, their name, and the minute."""
+
+    minutes: dict[tuple[Source, str, str], dict[int, Minute]] = field(default_factory=dict)
+
+    def put(self, source: Source, of: str, name: str, at: int, value: float) -> None:
+        """Publish a value at a moment (ms)."""
+        series = self.minutes.setdefault((source, of, name), {})
+        series.setdefault(at // MINUTE_MS, Minute()).add(value)
+
+    def statistic(self, watched: Watched, start: int) -> float | None:
+        """The statistic of the period that starts at `start` (ms); None if nothing was published.
+
+        Raises ValueError for a statistic or a period that is not known here.
+        """
+        if watched.statistic not in STATISTICS or watched.period % 60:
+            raise ValueError(f"no statistic is known for {watched}")
+        series = self.minutes.get((watched.source, watched.of, watched.name), {})
+        first = start // MINUTE_MS
+        found = [series[at] for at in range(first, first + watched.period // 60) if at in series]
+        if not found:
+            return None
+        match watched.statistic:
+            case "Sum":
+                return sum(minute.total for minute in found)
+            case "Maximum":
+                return max(minute.most for minute in found)
+            case "Minimum":
+                return min(minute.least for minute in found)
+            case _:
+                return float(sum(minute.number for minute in found))
+
+
+class Publisher:
+    """A function's metrics as `functions/telemetry.py` adds them.
+
+    Powertools' own would mix those of invocations that run at once. An invocation that raises or
+    is killed has added nothing: handlers add their metrics last.
+    """
+
+    def __init__(self, system: System, function: str) -> None:
+        self._system = system
+        self._function = function
+
+    def add_metric(self, name: str, unit: object, value: float) -> None:
+        """Publish a metric."""
+        del unit
+        now = self._system.world.now
+        self._system.gauges.put(Source.PIPELINE, self._function, name, now, float(value))
+
+    def add_dimension(self, name: str, value: str) -> None:
+        """Take a dimension: there is one pipeline."""
+
+
+def gauge_invocation(system: System, function: str, *, failed: bool, held: bool) -> None:
+    """What Lambda publishes of one invocation; one that is `held` back by a limit did not begin.
+
+    Source: AWS Lambda Developer Guide, "Types of metrics for Lambda functions".
+    """
+    now = system.world.now
+    system.gauges.put(Source.FUNCTION, function, "Throttles", now, float(held))
+    if not held:
+        system.gauges.put(Source.FUNCTION, function, "Invocations", now, 1.0)
+        system.gauges.put(Source.FUNCTION, function, "Errors", now, float(failed))
+
+
+def gauge_queues(system: System) -> None:
+    """What SQS publishes every minute of both queues.
+
+    The age leaves out what was received three times or more; the dead letters' queue publishes
+    nothing while it is empty and nobody asks it for anything. Source: Amazon SQS Developer Guide,
+    "Available CloudWatch metrics for Amazon SQS".
+    """
+    now, held = system.world.now, system.queue.held()
+    hidden = sum(each.visible_at > now and each.receives > 0 for each in held)
+    visible = sum(each.visible_at <= now for each in held)
+    aged = [now - each.sent for each in held if each.receives < AGE_RECEIVES_LEFT_OUT]
+    for name, value in (
+        ("ApproximateNumberOfMessagesVisible", visible),
+        ("ApproximateNumberOfMessagesNotVisible", hidden),
+        ("ApproximateNumberOfMessagesDelayed", len(held) - hidden - visible),
+        ("ApproximateAgeOfOldestMessage", max(aged, default=0) / 1000),
+    ):
+        system.gauges.put(Source.QUEUE, EVENTS, name, now, value)
+    letters = system.queue.dead_letters
+    if letters:
+        oldest = min(letter.at for letter in letters)
+        for name, value in (
+            ("ApproximateNumberOfMessagesVisible", len(letters)),
+            ("ApproximateAgeOfOldestMessage", (now - oldest) / 1000),
+        ):
+            system.gauges.put(Source.QUEUE, DEAD_LETTERS, name, now, value)

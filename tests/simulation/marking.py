@@ -1,0 +1,262 @@
+"""Where the marks are seen: the simulated ports, the oracle, and some functions of the core, each
+watched from outside for the time of one simulation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import tallyroll.commits
+import tallyroll.writer
+from tallyroll import limits
+from tallyroll.commits import Kind
+from tallyroll.counting import Aggregator
+from tallyroll.errors import Reason
+from tallyroll.ports import Answer, Verdict
+from tallyroll.redrive import Course, Redriver
+from tests.simulation.ailments import ILL
+from tests.simulation.liveness import PARTS
+from tests.simulation.marking_windows import watch_windows
+from tests.simulation.watching import watched
+
+if TYPE_CHECKING:
+    from tests.simulation.pipeline import System
+
+Perform = Callable[..., Any]
+TRIES = 5
+VERDICTS = {
+    Verdict.UNKNOWN: "commit-unknown",
+    Verdict.GATE_SHUT: "gate-shut",
+    Verdict.GATE_MISSING: "gate-missing",
+}
+HANDED_BACK = {
+    "not made yet": "awaits-window",
+    "no calendar yet": "awaits-calendar",
+    "calendar has changed": "calendar-cached",
+    "did not take it": "letter-refused",
+    "is undecided": "follower-undecided",
+    "is closing": "closing-behind-gate",
+    "is creating": "open-behind-gate",
+}
+REASONS = {
+    reason: f"rejected-{reason}"
+    for reason in (
+        Reason.TOO_LATE,
+        Reason.TOO_FAR_AHEAD,
+        Reason.NOT_OPEN_WHEN_SENT,
+        Reason.TS_REQUIRED,
+        Reason.PACKET_MIXED_WINDOWS,
+        Reason.WINDOW_SEALED,
+        Reason.ID_CONFLICT,
+        Reason.CRASHES_WRITER,
+    )
+}
+LEFT = {
+    "being closed": "redrive-while-closing",
+    "unverified": "redrive-unverified",
+    "not sent": "redrive-not-sent",
+    "not deleted": "redrive-not-deleted",
+}
+
+
+def watch(system: System, patch: pytest.MonkeyPatch) -> None:
+    """Count the marks of a simulation from now on, until the patch is undone."""
+    commits, batches, queue = _Commits(system), _Batches(system), _Queue(system)
+    redrives, reads = _Redrives(system), _Reads(system)
+    watched(patch, tallyroll.commits, commits, "after")
+    watched(patch, tallyroll.writer, batches, "_sum_up")
+    watched(patch, system.queue, queue, "deliver", "delete")
+    watched(patch, system.oracle, queue, "on_dead")
+    watched(patch, system.world, queue, "note")
+    watched(patch, system.oracle, redrives, "on_redriven")
+    watched(patch, system.catalog, redrives, "claim", "move")
+    watched(patch, system.oracle, reads, "on_read", "on_looked_up")
+    patch.setattr(Redriver, "redrive", redrives.around(Redriver.redrive))
+    patch.setattr(Aggregator, "count", reads.around(Aggregator.count))
+    watch_windows(system, patch)
+
+
+class _Commits:
+    """Marks of what a store answers, and of what follows."""
+
+    def __init__(self, system: System) -> None:
+        self._hit = system.marks.hit
+
+    def after(self, after: Perform, commit: Any, outcome: Any, *rest: Any) -> Any:
+        step = after(commit, outcome, *rest)
+        if name := VERDICTS.get(outcome.verdict):
+            self._hit(name)
+        if commit.attempt == TRIES:
+            self._hit("commit-stubborn")
+        if outcome.verdict is Verdict.INVALID and step.commits:
+            self._hit("commit-bisected")
+        if outcome.verdict is Verdict.THROTTLED and len(step.commits) > 1:
+            self._hit("throttled-by-key")
+        if any(fate.kind is Kind.HANDED_BACK for _, fate in step.settled):
+            self._hit("no-time-left")
+        if outcome.verdict is Verdict.CANCELLED:
+            self._cancelled(commit, outcome, step)
+        return step
+
+    def _cancelled(self, commit: Any, outcome: Any, step: Any) -> None:
+        answers = [element.answer for element in (*outcome.records, *outcome.increments)]
+        if Answer.CONTENDED in answers:
+            self._hit("commit-contended")
+        if Answer.THROTTLED in answers and len(step.commits) > 1:
+            self._hit("throttled-apart")
+        for record, element in zip(commit.records, outcome.records, strict=True):
+            if element.answer is not Answer.DUPLICATE:
+                continue
+            if element.digest != record.digest:
+                self._hit("rival-met")
+            elif commit.attempt:
+                self._hit("own-record-met")
+
+
+class _Batches:
+    """Marks of what became of a batch's messages."""
+
+    def __init__(self, system: System) -> None:
+        self._system = system
+        self._hit = system.marks.hit
+
+    def _sum_up(self, sum_up: Perform, report: Any, cases: Sequence[Any]) -> None:
+        sum_up(report, cases)
+        placed = [case for case in cases if case.spec and case.record]
+        contents: dict[Any, list[bytes]] = {}
+        for case in placed:
+            contents.setdefault(case.identity, []).append(case.record.digest)
+        for digests in contents.values():
+            if len(digests) > 1:
+                same = len(dict.fromkeys(digests)) == 1
+                self._hit("twice-in-batch" if same else "rivals-in-batch")
+        if len(dict.fromkeys(case.spec.window for case in placed)) > 1:
+            self._hit("windows-in-batch")
+        for case in cases:
+            self._message(case)
+
+    def _message(self, case: Any) -> None:
+        kind, receives = case.fate.kind, case.message.receives
+        if receives >= limits.RECEIVES_ALONE:
+            self._hit("runs-alone")
+        if kind is Kind.COUNTED and receives > 1:
+            self._hit("counted-later")
+        if kind is Kind.DUPLICATE and case.spec:
+            state = self._system.catalog.window(case.spec.window)
+            if state and state.status.sealed:
+                self._hit("duplicate-of-sealed")
+        if case.message.redrive and kind in (Kind.COUNTED, Kind.DUPLICATE):
+            self._hit("redriven-counted" if kind is Kind.COUNTED else "redriven-duplicate")
+        if kind is Kind.HANDED_BACK:
+            for name in (name for text, name in HANDED_BACK.items() if text in case.fate.detail):
+                self._hit(name)
+
+
+class _Queue:
+    """Marks of the queue and its dead letters."""
+
+    def __init__(self, system: System) -> None:
+        self._system = system
+        self._hit = system.marks.hit
+
+    def deliver(self, deliver: Perform, held: Any) -> Any:
+        if held.visible_at > self._system.world.now and held.receives:
+            self._hit("delivered-while-hidden")
+        return deliver(held)
+
+    def delete(self, delete: Perform, receipt: str) -> None:
+        id_ = receipt.partition("#")[0]
+        if any(each.id == id_ and each.receipt != receipt for each in self._system.queue.held()):
+            self._hit("deleted-in-vain")
+        delete(receipt)
+
+    def on_dead(self, on_dead: Perform, letter: Any) -> None:
+        on_dead(letter)
+        if letter.reason is None:
+            self._hit("fuse-moved")
+        elif letter.reason in REASONS:
+            self._hit(REASONS[letter.reason])
+            if "unverified" in letter.detail:
+                self._hit("rejected-unverified")
+        elif letter.reason is not Reason.NOT_CLAIMED:
+            self._hit("rejected-malformed")
+
+    def note(self, note: Perform, text: str) -> None:
+        note(text)
+        if text == "backlog misread as empty":
+            self._hit("backlog-misread")
+        if text.startswith(ILL) and text.removeprefix(ILL) in PARTS:
+            self._hit(f"ill-{text.removeprefix(ILL)}")
+
+
+class _Redrives:
+    """Marks of redrives and of their ledger."""
+
+    def __init__(self, system: System) -> None:
+        self._oracle = system.oracle
+        self._hit = system.marks.hit
+
+    def around(self, redrive: Perform) -> Perform:
+        """`Redriver.redrive`, watched."""
+
+        def redriven(redriver: Any, letters: Any) -> Any:
+            decisions = redrive(redriver, letters)
+            for decision in decisions:
+                if decision.course is Course.COUNTED:
+                    self._hit("redrive-found-counted")
+                if name := LEFT.get(str(decision.why)):
+                    self._hit(name)
+            return decisions
+
+        return redriven
+
+    def on_redriven(self, on_redriven: Perform, message_id: str, redrive: Any) -> None:
+        on_redriven(message_id, redrive)
+        home = self._oracle.window_of(self._oracle.sent[message_id].time)
+        self._hit("redriven-home" if redrive.target == home else "redriven-elsewhere")
+
+    def claim(self, claim: Perform, identity: Any, wanted: Any) -> Any:
+        stands = claim(identity, wanted)
+        self._hit("claimed" if stands == wanted else "claim-lost")
+        return stands
+
+    def move(self, move: Perform, identity: Any, read: Any, wanted: Any) -> Any:
+        stands = move(identity, read, wanted)
+        self._hit("claim-moved" if stands == wanted else "claim-lost")
+        return stands
+
+
+class _Reads:
+    """Marks of what the aggregator answers."""
+
+    def __init__(self, system: System) -> None:
+        self._hit = system.marks.hit
+
+    def around(self, count: Perform) -> Perform:
+        """`Aggregator.count`, watched."""
+
+        def counted(aggregator: Any, *args: Any, **named: Any) -> Any:
+            began = aggregator._effects.now()
+            found = count(aggregator, *args, **named)
+            if found.as_of < began:
+                self._hit("read-from-cache")
+            return found
+
+        return counted
+
+    def on_read(self, on_read: Perform, read: Any, answer: Any) -> None:
+        on_read(read, answer)
+        if not answer["complete"]:
+            self._hit("read-incomplete")
+        if answer.get("rolled_up"):
+            self._hit("read-rolled-up")
+
+    def on_looked_up(
+        self, look: Perform, identity: Any, answer: str, *rest: Any, **more: Any
+    ) -> None:
+        look(identity, answer, *rest, **more)
+        if answer in ("Absent", "Archived"):
+            self._hit(f"looked-up-{answer.lower()}")

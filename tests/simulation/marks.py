@@ -1,0 +1,154 @@
+"""Rare states that a simulation is to meet: each has a name, and is counted where it is seen.
+
+A promise that holds over ten thousand seeds says little of a state that none of them came to. A
+long run prints how often each was met, and fails if one never was.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+MARKS: Mapping[str, str] = {
+    # Batches and commits
+    "twice-in-batch": "a batch holds an event twice",
+    "rivals-in-batch": "a batch holds two contents of one identity",
+    "windows-in-batch": "a batch is for several windows",
+    "counted-later": "a message counts at its second delivery or later",
+    "runs-alone": "a message was received so often that it runs alone",
+    "commit-unknown": "a commit's outcome is unknown, and it is tried again",
+    "own-record-met": "a commit that is tried again finds its own record",
+    "rival-met": "a commit finds another content stored under its identity",
+    "commit-contended": "a commit meets a conflict: gate and stripes are drawn anew",
+    "commit-stubborn": "a commit is tried for the sixth time",
+    "commit-bisected": "a commit that is refused as a whole is halved",
+    "throttled-apart": "a throttled key waits, and the others of its commit go on",
+    "throttled-by-key": "a commit that is throttled as a whole is tried again key by key",
+    "no-time-left": "a commit is handed back because its next attempt would come too late",
+    "gate-shut": "a commit meets a gate that is shut",
+    "gate-missing": "a commit meets a gate that is missing, or no table",
+    "belated-committed": "a commit that was given up is carried out minutes later",
+    "belated-shut-out": "a commit that was given up is carried out later, and meets a shut gate",
+    "zombie-committed": "a writer that has timed out goes on, and commits",
+    # Messages that do not count at once
+    "awaits-window": "a message waits for a window that is not made yet",
+    "awaits-calendar": "a message waits for the first roller",
+    "calendar-cached": "a writer's calendar is older than a change of the windows' length",
+    "closing-behind-gate": "a message is handed back, since its window is closing",
+    "open-behind-gate": "a message is handed back, since its window's gates are not open yet",
+    "duplicate-of-sealed": "a message of a sealed window is found there, and acknowledged",
+    "looked-up-nowhere": "a writer looks a record up, and its table is gone",
+    "follower-undecided": "two of a batch have one identity, and the first is undecided",
+    "letter-refused": "the dead-letter queue does not take a message, which is handed back",
+    "delivered-while-hidden": "a message is delivered while another writer has it",
+    "deleted-in-vain": "a message that was received again is deleted by its old receipt",
+    # Rejections
+    "rejected-malformed": "a body that can never be read is rejected",
+    "rejected-too-late": "a message that was sent too late is rejected",
+    "rejected-too-far-ahead": "an event that lies too far ahead is rejected",
+    "rejected-not-open-when-sent": "a message was sent before its past window was opened",
+    "rejected-ts-required": "an event without a time is rejected",
+    "rejected-packet-mixed-windows": "a packet over two windows is rejected",
+    "rejected-window-sealed": "a message comes after its window was sealed",
+    "rejected-unverified": "the same, and the window's table is gone",
+    "rejected-id-conflict": "another content is stored under a message's identity",
+    "rejected-crashes-writer": "a message that seems to kill writers is rejected",
+    "fuse-moved": "the queue's own fuse moves a message",
+    # Windows and their states
+    "calendar-extended": "windows get another length",
+    "extended-in-vain": "windows get no other length, since another run was faster",
+    "created-twice": "a window is created that is there",
+    "created-by-an-old-calendar": "a window is refused, since the calendar has changed",
+    "past-opened": "a window of the past is opened",
+    "spec-stands": "a spec is put that stands already, as another deployment froze it",
+    "hot-noted": "a writer notes a hot key",
+    "hot-shards": "a window gives a key shards of its own",
+    "state-conflict": "a state is written by two runs, and one of them gives way",
+    "gate-opened-twice": "a gate is put that stands",
+    "gate-not-opened": "a gate is not put, since its window is not being created any more",
+    "gate-shut-twice": "a gate is shut that is shut",
+    "table-made-twice": "a table is made that is there",
+    "table-made-again": "a late roller makes the table of a dropped window",
+    "straggler-held": "a note of messages that are about keeps a window open",
+    "backlog-misread": "the queue's counts are wrong",
+    "closed-by-age": "a window closes while the queue holds newer messages",
+    "closed-when-empty": "a window closes, and the queue is empty",
+    "sealed-in-slices": "a window is sealed in several slices",
+    "seal-resumed": "a sealing goes on in the middle",
+    "sealed-empty": "a window without events is sealed",
+    "total-put-again": "a total is put that stands",
+    "pointer-moved": "the live pointer moves on",
+    "pointer-too-late": "the live pointer is not moved, since another run has changed it",
+    # Days and months
+    "rolled-up-day": "a day is rolled up",
+    "rolled-up-again": "a day or month is rolled up that had been before",
+    "roll-up-resumed": "a roll-up goes on in the middle, by another run",
+    "roll-up-repeated": "sums of a day or month are put that stand",
+    "rolled-period-reopened": "a window is opened in a day or month that is rolled up",
+    "period-conflict": "a period's state is written by two runs, and one of them gives way",
+    "nothing-to-roll-up": "a day or month is settled, since it has one window",
+    # Archives
+    "attempt-given-up": "an attempt at an archive ends with a problem",
+    "attempt-anew": "another attempt is begun",
+    "segments-doubled": "an attempt has more segments than the one before",
+    "attempt-taken-over": "a run goes on with the attempt of one that was killed or late",
+    "export-resumed": "an export goes on where notes of segments stand",
+    "exporter-changed": "an attempt is by another exporter than the one before",
+    "note-stands": "a run's note of progress is not put, since another run's stands",
+    "proven-after-failure": "an archive is proven after another attempt had failed",
+    "native-awaited": "DynamoDB's export is not over when it is looked at",
+    "native-asked-twice": "DynamoDB's export is begun twice, and is one",
+    "native-failed": "DynamoDB's export fails",
+    "native-given-up": "an attempt by DynamoDB's export is given up",
+    # Redrives
+    "claimed": "a dead letter's identity is claimed",
+    "claim-moved": "a claim moves to another window",
+    "claim-lost": "a claim is not put, since another redrive was faster",
+    "redriven-home": "an event is redriven into its own window",
+    "redriven-elsewhere": "an event is redriven into another window",
+    "redriven-counted": "a redriven event counts",
+    "redriven-duplicate": "a redriven event is found a duplicate",
+    "redrive-found-counted": "a dead letter is deleted, since its event counted already",
+    "redrive-while-closing": "a dead letter is left, since its window is being closed",
+    "redrive-unverified": "a dead letter is left, since its window's table is gone",
+    "redrive-not-sent": "a dead letter is claimed, and not surely sent",
+    "redrive-not-deleted": "a dead letter is sent again, and not deleted",
+    # What fails for ever, and was met
+    "ill-roller": "the roller runs no more",
+    "ill-cleanup": "cleanup runs no more",
+    "ill-aggregator": "the aggregator answers no more",
+    "ill-writer": "one sandbox of the writer fails whatever it is given",
+    "ill-deletion": "one table is never deleted",
+    "ill-export": "one table is never exported",
+    "ill-letters": "the dead-letter queue takes nothing any more",
+    # Reads
+    "read-incomplete": "a count lacks windows, and says so",
+    "read-rolled-up": "a count takes days or months",
+    "read-from-cache": "a count comes from the cache",
+    "looked-up-archived": "a record is asked for whose table is gone",
+    "looked-up-absent": "a record is asked for that is not there",
+}
+
+
+class Marks:
+    """How often each mark was met."""
+
+    def __init__(self) -> None:
+        self.met: Counter[str] = Counter()
+
+    def hit(self, name: str) -> None:
+        """Count a mark. Raises KeyError if there is none of that name."""
+        MARKS[name]
+        self.met[name] += 1
+
+
+def never_met(met: Mapping[str, int]) -> list[str]:
+    """The marks that were never met, in their order."""
+    return [name for name in MARKS if not met.get(name)]
+
+
+def table(met: Mapping[str, int]) -> str:
+    """How often each mark was met, a line each."""
+    width = max(map(len, MARKS))
+    lines = [f"{name:{width}}  {met.get(name, 0):>9,}  {told}" for name, told in MARKS.items()]
+    return "\n".join([f"{'mark':{width}}  {'met':>9}", *lines])
