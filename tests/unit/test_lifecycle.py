@@ -65,7 +65,8 @@ EXPORTING = replace(
 )
 DAMAGED = replace(EXPORTING, problem="gates")
 TAKEN = replace(EXPORTING, busy_until=ENTERED + MINUTE, noted=3)
-SHUT_UP = replace(window(Status.CLOSING), times={**window(Status.CLOSING).times, SHUT: ENTERED})
+SHUT_AT = ENTERED + 3 * SETTLE  # the last gate, long after closing began
+SHUT_UP = replace(window(Status.CLOSING), times={**window(Status.CLOSING).times, SHUT: SHUT_AT})
 NEW = replace(CREATING, times={Status.CREATING: ENTERED})
 TABLE = [
     # creating: a table first, and the spec no earlier than the lead
@@ -100,8 +101,8 @@ TABLE = [
     (window(Status.OPEN), START + HOUR + 1, Facts(drained=True), Step.CLOSE),
     # closing
     (window(Status.CLOSING), ENTERED, Facts(), Step.SHUT),
-    (SHUT_UP, ENTERED + SETTLE - 1, Facts(), None),
-    (SHUT_UP, ENTERED + SETTLE, Facts(), Step.SEAL),
+    (SHUT_UP, SHUT_AT + SETTLE - 1, Facts(), None),
+    (SHUT_UP, SHUT_AT + SETTLE, Facts(), Step.SEAL),
     # sealed: until it is cold
     (window(Status.SEALED), ENTERED + RETENTION - 1, Facts(), None),
     (window(Status.SEALED), ENTERED + RETENTION, Facts(), Step.EXPORT),
