@@ -224,6 +224,13 @@ def test_a_spec_is_frozen_from_the_settings() -> None:
     assert (spec.accept_from, spec.accept_until) == (0, START + 2 * HOUR)
 
 
+def test_hot_keys_that_were_found_take_the_place_of_the_settings() -> None:
+    settings = replace(SMALL, hot_shards={"k": 200}, require_ts=True)
+    spec = freeze(CREATING, settings, {"found": 9})
+    assert (spec.hot, spec.require_ts) == ({"found": 9}, True)
+    assert freeze(CREATING, settings, {}).hot == {}
+
+
 def test_the_spec_of_a_past_window_opened_on_purpose() -> None:
     spec = freeze(replace(CREATING, accept_from=NOW, accept_until=NOW + HOUR), SMALL)
     assert (spec.accept_from, spec.accept_until) == (NOW, NOW + HOUR)
