@@ -106,12 +106,14 @@ def test_a_transaction_stays_under_4_mb() -> None:
 def test_the_bytes_of_a_transaction_are_bounded_to_the_byte(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    records = [weighed(record_with(name)) for name in ("a", "b")]
-    size = sum(record.size for record in records) + 3 * ACTION_OVERHEAD_BYTES  # two puts, a tally
+    records = [weighed(record_with(name)) for name in "abcd"]
+    size = sum(record.size for record in records[:2]) + 3 * ACTION_OVERHEAD_BYTES  # with a tally
     monkeypatch.setattr(commits, "TRANSACTION_BYTES_PLANNED", size)
-    assert named(plan(SPEC, records)) == [["a", "b"]]
+    planned = plan(SPEC, records)
+    assert named(planned) == [["a", "b"], ["c", "d"]]
+    assert all(commit.spec == SPEC for commit in planned)
     monkeypatch.setattr(commits, "TRANSACTION_BYTES_PLANNED", size - 1)
-    assert named(plan(SPEC, records)) == [["a"], ["b"]]
+    assert named(plan(SPEC, records)) == [["a"], ["b"], ["c"], ["d"]]
 
 
 def test_records_are_sorted_by_key_and_shard() -> None:
@@ -221,6 +223,7 @@ def test_another_content_under_the_same_id_is_a_conflict() -> None:
     assert fate.detail.startswith("id 'a' of key 'k' ")
     assert fate == beside_stored(A, b"other")
     assert beside_stored(A, A.digest).kind is Kind.DUPLICATE
+    assert beside_stored(A, None) == Fate(Kind.UNCOMPARED)
 
 
 @pytest.mark.parametrize(

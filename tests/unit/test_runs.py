@@ -102,6 +102,7 @@ def test_at_the_deadline_records_are_handed_back_untried() -> None:
     before = len(pipeline.store.commits)
     done = carried_out(pipeline, record_with("a"), seconds=0)
     assert kinds(done) == {"a": Kind.HANDED_BACK}
+    assert {fate.detail for fate in done.fates.values()} == {"no time left"}
     assert (len(pipeline.store.commits), done.cost.requests) == (before, 0)
 
 
