@@ -13,7 +13,7 @@ LOCK := $(PY) -m uv --quiet pip compile --universal --python-version 3.11 --gene
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo local test bench costs limits coldstart simulate check synth package deploy lock clean engine
+.PHONY: help demo local test bench costs limits coldstart simulate mutate check synth package deploy lock clean engine
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ simulate: $(VENV)/dev.stamp ## Simulate faults (SEEDS=10000 FROM=0; SEED=7 repla
 		$(if $(SEEDS),--seeds $(SEEDS)) $(if $(FROM),--from $(FROM)) $(if $(BUGS),--bugs $(BUGS)) \
 		$(if $(RESUME),--resume $(RESUME)) \
 		$(if $(WEATHER),--weather "$(WEATHER)") $(if $(ONLY_FAULTS),--only-faults $(ONLY_FAULTS))
+
+mutate: $(VENV)/dev.stamp ## Mutate the modules that decide; each mutant must be caught (MODULE=commits)
+	@$(PY) -m tests.mutation.run --jobs $(JOBS) $(MODULE)
 
 check: $(VENV)/dev.stamp ## Lint, formatting, types
 	@$(PY) -m ruff check --quiet

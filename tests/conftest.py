@@ -11,6 +11,7 @@ from hypothesis import settings
 
 from local import dynamodb_local
 from tests.durations import Durations, part_of
+from tests.faults import consistency
 from tests.faults import summary as faults_struck
 from tests.simulation import summary as seeds_simulated
 
@@ -95,6 +96,23 @@ def made_up_aws() -> Iterator[None]:
         for name, value in MADE_UP_AWS.items():
             patch.setenv(name, value)
         yield
+
+
+@pytest.fixture(scope="session")
+def eventual_reads() -> Iterator[list[str]]:
+    """The reads of DynamoDB that the core made without asking for consistency."""
+    found: list[str] = []
+    with consistency.watched(found):
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def every_read_is_consistent(eventual_reads: list[str]) -> Iterator[None]:
+    """Fail a test in which the core read what may be out of date."""
+    yield
+    told = [*eventual_reads]
+    eventual_reads.clear()
+    assert not told
 
 
 @pytest.fixture(scope="session")

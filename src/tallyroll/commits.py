@@ -97,6 +97,7 @@ def plan(spec: Spec, records: Iterable[Record]) -> list[Commit]:
             commits.append(Commit(spec, tuple(chosen)))
             chosen, keys, actions, size = [], set(), GATE_ACTIONS, 0
             more = 2
+            grown = record.size + more * ACTION_OVERHEAD_BYTES
         chosen.append(record)
         keys.add(record.key)
         actions += more

@@ -106,7 +106,7 @@ def site_now() -> Site | None:
     return None
 
 
-_BETWEEN = frozenset({"sites.py", "injector.py", "clients.py", "test_planted.py"})
+_BETWEEN = frozenset({"sites.py", "consistency.py", "injector.py", "clients.py", "test_planted.py"})
 
 
 def _at(file: str, frame: FrameType) -> Site:

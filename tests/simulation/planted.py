@@ -48,6 +48,7 @@ SLEEPERS = {
 SPOILED = {"mangled": 0.3}
 SLOW_ROLLERS = {"slow_verb": "live", "slow_ms": 12_000, "zombie": 1.0}
 SLOW_READS = {"slow_verb": "live", "slow_ms": 6_000}
+SLOW_PERIODS = {"slow_verb": "periods", "slow_ms": 20_000}
 BELATED = {"belated": 0.3, "duplicate": 0.3}
 LAGGARDS = {"laggard": 0.3, "zombie": 1.0}
 PLANTED = (
@@ -88,6 +89,7 @@ PLANTED = (
     Planted(planted_reads.sums_of_a_day_counted_beside_its_windows, 0),
     Planted(planted_reads.largest_keys_of_all_buckets_but_one, 0),
     Planted(planted_reads.largest_keys_by_an_old_sum, 0),
+    Planted(planted_reads.windows_read_before_the_periods_state, 60, SLOW_PERIODS),
     Planted(planted_redrives.sent_before_it_is_claimed, 2),
     Planted(planted_redrives.redriven_without_a_ledger, 2),
     Planted(planted_redrives.redriven_while_its_window_is_closing, 41, BELATED),

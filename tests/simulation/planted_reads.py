@@ -1,4 +1,4 @@
-"""Bugs of the aggregator's reads."""
+"""Bugs of the aggregator's reads, and of the roll-ups that it reads."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from tallyroll import memory_catalog
 from tallyroll.counting import Aggregator
 from tallyroll.lookups import Lookups
 from tallyroll.memory import MemoryCatalog, MemoryStore
+from tallyroll.periods import Period
+from tallyroll.rolling import Rolling
 from tallyroll.specs import Spec
 from tallyroll.states import Window
 
@@ -142,3 +144,27 @@ def largest_keys_by_an_old_sum(patch: Patch) -> None:
         return replace(found, largest=tuple(largest))
 
     patch.setattr(Lookups, "top", torn)
+
+
+def windows_read_before_the_periods_state(patch: Patch) -> None:
+    """A window that is created between the two reads is never summed, and the sums stand."""
+    settle = Rolling._settle
+
+    def hasty(self: Any, period: Period, *rest: Any) -> bool:
+        catalog = self._catalog
+        windows: list[Window] = catalog.windows(period.start, period.end)
+
+        class Earlier:
+            def __getattr__(self, verb: str) -> Any:
+                return getattr(catalog, verb)
+
+            def windows(self, _since: int, _until: int) -> list[Window]:
+                return windows
+
+        self._catalog = Earlier()
+        try:
+            return settle(self, period, *rest)
+        finally:
+            self._catalog = catalog
+
+    patch.setattr(Rolling, "_settle", hasty)

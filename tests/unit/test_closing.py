@@ -10,6 +10,7 @@ import pytest
 from tallyroll import sealing
 from tallyroll.errors import Unknown
 from tallyroll.lifecycle import Step
+from tallyroll.specs import Spec
 from tallyroll.states import Status
 from tallyroll.steps import Rolled
 from tallyroll.totals import Total
@@ -73,6 +74,27 @@ def test_empty_counts_are_in_a_row_and_of_this_closing() -> None:
     assert pipeline.state(hour(7)).status is Status.OPEN
 
 
+def test_a_queue_found_empty_within_the_drain_margin_proves_nothing() -> None:
+    """By a clock that is ahead the window is over, and producers may still send to it."""
+    pipeline = opened()
+    roller = pipeline.roller()
+    margin, over = SMALL.drain_margin_ms, pipeline.spec(hour(7)).accept_until
+    pipeline.effects.pass_by(over + 1 - NOW)
+    for _ in range(5):
+        roller.run(TIME_LEFT)
+        pipeline.effects.pass_by((margin - 1) // 5)
+    assert over < pipeline.effects.now() <= over + margin
+    roller.run(TIME_LEFT)
+    assert pipeline.state(hour(7)).status is Status.OPEN
+    pipeline.effects.pass_by(over + margin + 1 - pipeline.effects.now())
+    roller.run(TIME_LEFT)
+    assert pipeline.state(hour(7)).status is Status.OPEN, "counts within the margin were kept"
+    for _ in range(5):
+        roller.run(TIME_LEFT)
+        pipeline.effects.pass_by(MINUTE)
+    assert pipeline.state(hour(7)).status is Status.SEALED
+
+
 def test_a_busy_queue_drains_by_the_age_of_its_oldest_message() -> None:
     pipeline = opened()
     roller = pipeline.roller()
@@ -115,6 +137,27 @@ def test_shut_gates_are_given_time_before_the_tallies_are_listed() -> None:
     """A query beside a transaction may show it in part until it is answered."""
     pipeline = opened(replace(SMALL, settle_ms=60_000))
     pipeline.move(Status.CLOSING, hour(6))
+    assert run(pipeline).steps == {Step.SHUT: 1}
+    pipeline.effects.pass_by(59_999)
+    assert run(pipeline).steps.total() == 0
+    pipeline.effects.pass_by(1)
+    assert run(pipeline).steps == {Step.SEAL: 1}
+
+
+def test_the_time_to_settle_begins_when_the_last_gate_is_shut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Closing began long before: transactions could pass a gate until it was shut."""
+    pipeline = opened(replace(SMALL, settle_ms=60_000))
+    pipeline.move(Status.CLOSING, hour(6))
+    pipeline.effects.pass_by(10 * MINUTE)
+    shut_gates = pipeline.store.shut_gates
+
+    def slow(spec: Spec) -> None:
+        pipeline.effects.pass_by(30_000)
+        shut_gates(spec)
+
+    monkeypatch.setattr(pipeline.store, "shut_gates", slow)
     assert run(pipeline).steps == {Step.SHUT: 1}
     pipeline.effects.pass_by(59_999)
     assert run(pipeline).steps.total() == 0

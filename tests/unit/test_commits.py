@@ -5,7 +5,9 @@ from random import Random
 
 import pytest
 
+from tallyroll import commits
 from tallyroll.commits import (
+    ACTION_OVERHEAD_BYTES,
     BACKOFF_MS_MAX,
     CONFLICT_BACKOFF_MS,
     THROTTLE_BACKOFF_MS,
@@ -18,7 +20,7 @@ from tallyroll.commits import (
     plan,
 )
 from tallyroll.errors import Reason
-from tallyroll.items import item_bytes, record_item
+from tallyroll.items import item_bytes, record_item, weighed
 from tallyroll.limits import TRANSACTION_ACTIONS_MAX, TRANSACTION_BYTES_MAX
 from tallyroll.ports import Answer, Element, Outcome, Verdict
 from tallyroll.records import Record
@@ -31,6 +33,16 @@ THROTTLED = Element(Answer.THROTTLED)
 CONTENDED = Element(Answer.CONTENDED)
 INVALID = Element(Answer.INVALID, detail="no such number")
 A, B, C = record_with("a", "k"), record_with("b", "k"), record_with("c", "l")
+
+
+class Least:
+    """Chance that always draws the least."""
+
+    def random(self) -> float:
+        return 0.0
+
+    def getrandbits(self, k: int, /) -> int:
+        return 0
 
 
 class Latest:
@@ -92,6 +104,19 @@ def test_a_transaction_stays_under_4_mb() -> None:
     assert [len(commit.records) for commit in commits] == [10, 10, 10]
 
 
+def test_the_bytes_of_a_transaction_are_bounded_to_the_byte(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    records = [weighed(record_with(name)) for name in "abcd"]
+    size = sum(record.size for record in records[:2]) + 3 * ACTION_OVERHEAD_BYTES  # with a tally
+    monkeypatch.setattr(commits, "TRANSACTION_BYTES_PLANNED", size)
+    planned = plan(SPEC, records)
+    assert named(planned) == [["a", "b"], ["c", "d"]]
+    assert all(commit.spec == SPEC for commit in planned)
+    monkeypatch.setattr(commits, "TRANSACTION_BYTES_PLANNED", size - 1)
+    assert named(plan(SPEC, records)) == [["a"], ["b"], ["c"], ["d"]]
+
+
 def test_records_are_sorted_by_key_and_shard() -> None:
     records = [
         record_with("a", "l", shard=1),
@@ -148,6 +173,17 @@ def test_backing_off_draws_from_zero_on() -> None:
     assert max(waits) > THROTTLE_BACKOFF_MS * 16 * 0.9
 
 
+def test_backing_off_is_a_millisecond_at_the_least() -> None:
+    step = after(Commit(SPEC, (A,)), Outcome(Verdict.THROTTLED), NOW, DEADLINE, Least())
+    assert step.commits[0].not_before == NOW + 1
+
+
+def test_an_invalid_commit_is_cut_in_the_middle() -> None:
+    commit = Commit(SPEC, tuple(record_with(f"{n}") for n in range(6)))
+    step = follow(commit, Outcome(Verdict.INVALID))
+    assert named(step.commits) == [["0", "1", "2"], ["3", "4", "5"]]
+
+
 def test_an_invalid_commit_is_halved_until_one_record_fails_alone() -> None:
     records = tuple(record_with(f"{n}") for n in range(5))
     due, refused, runs = [Commit(SPEC, records)], [], 0
@@ -185,8 +221,10 @@ def test_another_content_under_the_same_id_is_a_conflict() -> None:
     step = follow(Commit(SPEC, (A,)), cancelled([duplicate(b"other")], [FINE]))
     ((_, fate),) = step.settled
     assert (fate.kind, fate.reason, fate.digest) == (Kind.REJECTED, Reason.ID_CONFLICT, b"other")
+    assert fate.detail.startswith("id 'a' of key 'k' ")
     assert fate == beside_stored(A, b"other")
     assert beside_stored(A, A.digest).kind is Kind.DUPLICATE
+    assert beside_stored(A, None) == Fate(Kind.UNCOMPARED)
 
 
 @pytest.mark.parametrize(
@@ -215,6 +253,8 @@ def test_a_conflict_of_the_gate_beside_a_duplicate_waits_too() -> None:
 def test_a_conflict_beside_a_duplicate_still_waits() -> None:
     step = follow(Commit(SPEC, (A, B)), cancelled([duplicate(), CONTENDED], [FINE]))
     assert (len(step.settled), step.commits[0].attempt) == (1, 1)
+    step = follow(Commit(SPEC, (A, B, C)), cancelled([duplicate(), CONTENDED, FINE], [FINE, FINE]))
+    assert (len(step.settled), step.commits[0].attempt) == (1, 1), "the conflict was forgotten"
 
 
 @pytest.mark.parametrize(
@@ -255,21 +295,22 @@ def test_an_invalid_tally_beside_a_duplicate_goes_on_without_the_duplicate() -> 
 
 
 @pytest.mark.parametrize(
-    "outcome",
+    ("outcome", "why"),
     [
-        Outcome(Verdict.UNKNOWN),
-        Outcome(Verdict.THROTTLED),
-        cancelled([CONTENDED, FINE, FINE], [FINE, FINE]),
-        cancelled([THROTTLED, FINE, THROTTLED], [FINE, FINE]),
+        (Outcome(Verdict.UNKNOWN, detail="no answer"), "no answer"),
+        (Outcome(Verdict.THROTTLED, detail="slow down"), "slow down"),
+        (cancelled([CONTENDED, FINE, FINE], [FINE, FINE]), "contended"),
+        (cancelled([THROTTLED, FINE, THROTTLED], [FINE, FINE]), "throttled"),
     ],
 )
-def test_what_would_be_tried_after_the_deadline_is_handed_back(outcome: Outcome) -> None:
+def test_what_would_be_tried_after_the_deadline_is_handed_back(outcome: Outcome, why: str) -> None:
     step = follow(Commit(SPEC, (A, B, C)), outcome, deadline=NOW + 1)
     assert step.commits == ()
     kinds: list[tuple[Record, Kind]] = [(record, fate.kind) for record, fate in step.settled]
     assert sorted(kinds, key=lambda pair: pair[0].id) == [
         (record, Kind.HANDED_BACK) for record in (A, B, C)
     ]
+    assert {fate.detail for _, fate in step.settled} == {why}
 
 
 def test_what_is_settled_stays_settled_when_time_is_up() -> None:
@@ -279,5 +320,6 @@ def test_what_is_settled_stays_settled_when_time_is_up() -> None:
 
 
 def test_an_answer_must_be_about_every_element() -> None:
-    with pytest.raises(ValueError, match="zip"):
-        follow(Commit(SPEC, (A, B)), cancelled([FINE], [FINE]))
+    for records, increments in (([FINE], [FINE]), ([FINE, FINE], [])):
+        with pytest.raises(ValueError, match="zip"):
+            follow(Commit(SPEC, (A, B)), cancelled(records, increments))

@@ -65,7 +65,8 @@ EXPORTING = replace(
 )
 DAMAGED = replace(EXPORTING, problem="gates")
 TAKEN = replace(EXPORTING, busy_until=ENTERED + MINUTE, noted=3)
-SHUT_UP = replace(window(Status.CLOSING), times={**window(Status.CLOSING).times, SHUT: ENTERED})
+SHUT_AT = ENTERED + 3 * SETTLE  # the last gate, long after closing began
+SHUT_UP = replace(window(Status.CLOSING), times={**window(Status.CLOSING).times, SHUT: SHUT_AT})
 NEW = replace(CREATING, times={Status.CREATING: ENTERED})
 TABLE = [
     # creating: a table first, and the spec no earlier than the lead
@@ -100,8 +101,8 @@ TABLE = [
     (window(Status.OPEN), START + HOUR + 1, Facts(drained=True), Step.CLOSE),
     # closing
     (window(Status.CLOSING), ENTERED, Facts(), Step.SHUT),
-    (SHUT_UP, ENTERED + SETTLE - 1, Facts(), None),
-    (SHUT_UP, ENTERED + SETTLE, Facts(), Step.SEAL),
+    (SHUT_UP, SHUT_AT + SETTLE - 1, Facts(), None),
+    (SHUT_UP, SHUT_AT + SETTLE, Facts(), Step.SEAL),
     # sealed: until it is cold
     (window(Status.SEALED), ENTERED + RETENTION - 1, Facts(), None),
     (window(Status.SEALED), ENTERED + RETENTION, Facts(), Step.EXPORT),
@@ -221,6 +222,13 @@ def test_a_spec_is_frozen_from_the_settings() -> None:
     assert (spec.shards, spec.stripes_min, spec.buckets, spec.gates) == (4, 8, 4, 4)
     assert (spec.suffix, spec.skew, spec.hot) == ("product", 7, {"k": 200})
     assert (spec.accept_from, spec.accept_until) == (0, START + 2 * HOUR)
+
+
+def test_hot_keys_that_were_found_take_the_place_of_the_settings() -> None:
+    settings = replace(SMALL, hot_shards={"k": 200}, require_ts=True)
+    spec = freeze(CREATING, settings, {"found": 9})
+    assert (spec.hot, spec.require_ts) == ({"found": 9}, True)
+    assert freeze(CREATING, settings, {}).hot == {}
 
 
 def test_the_spec_of_a_past_window_opened_on_purpose() -> None:

@@ -16,10 +16,14 @@ from tests.unit.test_lookups import ALL, best, find, ids, listed, look, written
 def reads(pipeline: Pipeline) -> list[Any]:
     """The three reads, as calls."""
     return [
-        lambda: find(pipeline, "e1"),
+        lambda: find_e1(pipeline),
         lambda: listed(pipeline),
         lambda: best(pipeline),
     ]
+
+
+def find_e1(pipeline: Pipeline) -> Any:
+    return find(pipeline, "e1")
 
 
 def drop(pipeline: Pipeline, status: Status = Status.DROPPED) -> None:
@@ -73,6 +77,27 @@ def test_a_window_that_is_dropped_during_a_read(monkeypatch: pytest.MonkeyPatch)
     for read in reads(pipeline):
         with pytest.raises(Archived):
             read()
+
+
+@pytest.mark.parametrize("verb", ["record", "records", "stripes"])
+def test_a_window_that_is_dropped_right_before_its_table_is_read(
+    monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    """A state that was read before the table would say that an empty one is the window's."""
+    pipeline = written()
+    read = {"record": find_e1, "records": listed, "stripes": best}[verb]
+    look_in = getattr(pipeline.store, verb)
+
+    def late(*asked: Any) -> Any:
+        if pipeline.state().status is Status.OPEN:
+            drop(pipeline)
+            pipeline.store.make_table(pipeline.state().table)
+        return look_in(*asked)
+
+    monkeypatch.setattr(pipeline.store, verb, late)
+    with pytest.raises(Archived):
+        read(pipeline)
+    assert pipeline.state().status is Status.DROPPED
 
 
 def test_a_table_that_is_gone_too_early_is_missing_not_empty() -> None:

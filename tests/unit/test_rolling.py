@@ -219,6 +219,28 @@ def test_it_begins_anew_when_a_window_came_in_between(monkeypatch: pytest.Monkey
     }
 
 
+def test_a_window_created_while_a_roll_up_begins_is_summed_in_the_end() -> None:
+    """It comes between the reads of the period's state and of its windows: sums without it must
+    not stand.
+    """
+    days = Days()
+    days.day(1)
+    days.at(2)
+    windows, late = days.catalog.windows, FIRST + HOUR
+
+    def listed(since: int, until: int) -> list[Window]:
+        found = windows(since, until)
+        if (since, until) == (FIRST, FIRST + DAY) and late not in [each.start for each in found]:
+            days.window(late, {"a": 5})
+        return found
+
+    days.catalog.windows = listed  # type: ignore[method-assign]
+    assert days.roll().steps == {}
+    assert not days.stands("day#20261101")
+    assert days.roll().steps == {"roll-up": 1}
+    assert days.sums("day#20261101")["a"] == (4 + 5, (4 + 5) * MICROS)
+
+
 def test_a_month_waits_for_a_day_whose_sums_cannot_be_put() -> None:
     days = Days()
     days.day(1)

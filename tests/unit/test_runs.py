@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
 import pytest
 
-from tallyroll.commits import Kind, Run, plan, run
+from tallyroll.commits import (
+    CONFLICT_BACKOFF_MS,
+    THROTTLE_BACKOFF_MS,
+    Kind,
+    Run,
+    plan,
+    run,
+)
 from tallyroll.cost import commit_cost
-from tallyroll.ports import Answer, Element, Limit, Outcome, Verdict
+from tallyroll.ports import Answer, Element, Limit, Outcome, T, Verdict
 from tallyroll.records import Record, increments_of
 from tests.unit.pipeline import NOW, SECOND, WINDOW, Pipeline, opened, record_with
 
@@ -92,6 +103,7 @@ def test_at_the_deadline_records_are_handed_back_untried() -> None:
     before = len(pipeline.store.commits)
     done = carried_out(pipeline, record_with("a"), seconds=0)
     assert kinds(done) == {"a": Kind.HANDED_BACK}
+    assert {fate.detail for fate in done.fates.values()} == {"no time left"}
     assert (len(pipeline.store.commits), done.cost.requests) == (before, 0)
 
 
@@ -112,3 +124,92 @@ def test_a_slow_key_is_retried_after_the_swift_ones_are_done() -> None:
     order = [[record.key for record in records] for _, records, _ in pipeline.store.commits]
     assert order[-3:] == [["hot", "k"], ["k"], ["hot"]]
     assert set(kinds(done).values()) == {Kind.COUNTED}
+
+
+def test_what_commits_came_to_is_added_up() -> None:
+    """Two transactions of one run, each with trouble of its own."""
+    pipeline = opened()
+    trouble = [BUSY, Outcome(Verdict.UNKNOWN), Outcome(Verdict.THROTTLED)]
+    pipeline.store.script = [*trouble, None, *trouble]
+    spec, records = pipeline.spec(), (record_with("a"), record_with("b"))
+    commits = [commit for record in records for commit in plan(spec, [record])]
+    done = run(pipeline.store, commits, pipeline.effects, NOW + 10 * SECOND, 8)
+    assert kinds(done) == {"a": Kind.COUNTED, "b": Kind.COUNTED}
+    once = commit_cost(records[:1], increments_of(records[:1]))
+    assert (done.cost.requests, done.cost.units) == (8, 8 * once.units)
+    assert (done.contended, done.unknown, done.throttled) == (2, 2, {Limit.OTHER: 2})
+    assert done.throttled_keys == {(WINDOW, "k"): None}
+
+
+def test_as_many_transactions_run_side_by_side_as_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pipeline = opened()
+    asked: list[int] = []
+    together = pipeline.effects.together
+
+    def noted(jobs: Sequence[Callable[[], T]], at_once: int) -> list[T]:
+        asked.append(at_once)
+        return together(jobs, at_once)
+
+    monkeypatch.setattr(pipeline.effects, "together", noted)
+    carried_out(pipeline, record_with("a"))
+    assert asked == [8]
+
+
+THROTTLED = Element(Answer.THROTTLED)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "hot"),
+    [
+        (Outcome(Verdict.THROTTLED), []),  # of two keys, nobody knows which
+        (Outcome(Verdict.CANCELLED, (THROTTLED, FINE), (FINE, FINE)), ["k"]),
+        (Outcome(Verdict.CANCELLED, (FINE, FINE), (FINE, THROTTLED)), ["l"]),
+        (Outcome(Verdict.CANCELLED, (CONTENDED, FINE), (FINE, CONTENDED)), []),
+        (Outcome(Verdict.UNKNOWN), []),
+    ],
+)
+def test_the_keys_that_were_too_hot(outcome: Outcome, hot: list[str]) -> None:
+    pipeline = opened()
+    pipeline.store.script = [outcome]
+    done = carried_out(pipeline, record_with("a"), record_with("b", "l"))
+    assert set(kinds(done).values()) == {Kind.COUNTED}
+    assert [*done.throttled_keys] == [(WINDOW, key) for key in hot]
+
+
+def test_one_request_that_was_throttled_at_several_elements_is_one() -> None:
+    pipeline = opened()
+    elements = (Element(Answer.THROTTLED, limit=Limit.TABLE),) * 2
+    pipeline.store.script = [Outcome(Verdict.CANCELLED, elements, elements)]
+    done = carried_out(pipeline, record_with("a"), record_with("b", "l"))
+    assert done.throttled == {Limit.TABLE: 1}
+
+
+def test_the_earliest_due_goes_first() -> None:
+    """Of three keys of a throttled commit, each waits for a time of its own."""
+    pipeline = opened()
+    pipeline.store.script = [Outcome(Verdict.THROTTLED)]
+    done = carried_out(pipeline, *(record_with("a", key) for key in "hijklm"))
+    assert set(kinds(done).values()) == {Kind.COUNTED}
+    draws = Random(1)  # as the pipeline's own chance, which nothing else has drawn from
+    waits = {key: int(draws.random() * THROTTLE_BACKOFF_MS) for key in "hijklm"}
+    order = [records[0].key for _, records, _ in pipeline.store.commits[-6:]]
+    assert order == sorted(waits, key=lambda key: waits[key])
+
+
+def test_nothing_is_tried_before_it_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = opened()
+    pipeline.store.script = [BUSY]
+    tried: list[int] = []
+    commit = pipeline.store.commit
+
+    def noted(*asked: Any) -> Outcome:
+        tried.append(pipeline.effects.now())
+        return commit(*asked)
+
+    monkeypatch.setattr(pipeline.store, "commit", noted)
+    pipeline.effects.chance = Random(3)
+    waits = int(Random(3).random() * CONFLICT_BACKOFF_MS) + 1
+    carried_out(pipeline, record_with("a"))
+    assert tried == [NOW, NOW + waits]

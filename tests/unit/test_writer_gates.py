@@ -72,6 +72,28 @@ def test_when_the_table_is_gone_it_is_rejected_unverified(status: Status) -> Non
     assert "unverified" in pipeline.queue.dead_letters[0].detail
 
 
+def test_a_window_that_is_dropped_right_before_its_record_is_looked_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A late roller makes its table again: that this one is empty says nothing of the event, and a
+    state that was read before would not tell.
+    """
+    pipeline = shut(Status.PROVEN)
+    look_up = ScriptedStore.record
+
+    def late(store: ScriptedStore, spec: Spec, key: str, record_id: str) -> Record | None:
+        if pipeline.state().status is Status.PROVEN:
+            store.drop_table(spec.table)
+            pipeline.move(Status.DROPPED)
+            store.make_table(spec.table)
+        return look_up(store, spec, key, record_id)
+
+    monkeypatch.setattr(ScriptedStore, "record", late)
+    report = pipeline.write(event("stored"))
+    assert report.rejected == {Reason.WINDOW_SEALED: 1}
+    assert "unverified whether it was counted" in pipeline.queue.dead_letters[0].detail
+
+
 @pytest.mark.parametrize("status", [Status.SEALED, Status.EXPORTING, Status.PROVEN])
 def test_a_table_that_must_not_be_gone_rejects_nothing(status: Status) -> None:
     pipeline = shut(status)
