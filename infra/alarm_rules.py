@@ -10,16 +10,23 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from infra.alarms import FUNCTIONS
+from tallyroll.limits import IN_FLIGHT_MAX
 from tallyroll.resources import DEAD_LETTERS_RETENTION_SECONDS
 from tallyroll.settings import Settings
 
 BEHIND_SECONDS = 2_400  # over twice the visibility timeout of a writer that crashed
 SEAL_MINUTES = 30  # a slice of a sealing takes less than a run of the roller
+# A message that was received before holds its window for two visibility timeouts, and half an hour
+# is left to the queue.
+HELD_MINUTES = 60
 EXPORT_MINUTES = 120  # a few attempts, each given up after its lease
 # Tables that an account may have in a Region unless its quota was raised. Source: DynamoDB
 # Developer Guide, "Quotas".
 TABLES_SHARE = 0.8
-MINUTE, FIVE_MINUTES = 60, 300
+MINUTE, FIVE_MINUTES, HOUR = 60, 300, 3_600
+HANDED_BACK_SECONDS = HOUR
+SILENT_SECONDS = 900
+IN_FLIGHT_SHARE = 0.8
 
 
 class Source(StrEnum):
@@ -74,7 +81,7 @@ def rules_for(settings: Settings, retention_seconds: int) -> dict[str, Rule]:
     """The rule of each alarm, by its id, in no order; `retention_seconds` is the event queue's."""
     return {
         **_queue_rules(retention_seconds),
-        **_writing_rules(),
+        **_writing_rules(retention_seconds),
         **_window_rules(settings),
         **_function_rules(FUNCTIONS),
     }
@@ -100,6 +107,11 @@ def _queue_rules(retention_seconds: int) -> Mapping[str, Rule]:
         ),
         "falling-behind": _single(waiting, above=BEHIND_SECONDS, times=5),
         "events-expire": _single(waiting, above=retention_seconds / 2),
+        "in-flight": _single(
+            _queue(EVENTS, "ApproximateNumberOfMessagesNotVisible"),
+            above=IN_FLIGHT_SHARE * IN_FLIGHT_MAX,
+            times=5,
+        ),
     }
 
 
@@ -107,10 +119,13 @@ def _ours(of: str, name: str, statistic: str = "Sum", period: int = MINUTE) -> W
     return Watched(Source.PIPELINE, of, name, statistic, period)
 
 
-def _writing_rules() -> Mapping[str, Rule]:
+def _writing_rules(retention_seconds: int) -> Mapping[str, Rule]:
+    back = _ours("writer", "OldestHandedBack", "Maximum", HOUR)
     return {
-        # The age of the oldest message leaves out what was received three times or more.
-        "handed-back": _single(_ours("writer", "HandedBack", period=FIVE_MINUTES), times=12),
+        # The age of the oldest message leaves out what was received three times or more. Those
+        # wait for up to some three quarters of an hour between two receives.
+        "handed-back": _single(back, above=HANDED_BACK_SECONDS),
+        "handed-back-expire": _single(back, above=retention_seconds / 2),
         "events-await-window": _single(_ours("writer", "AwaitingWindow"), times=5),
         "store-throttles": _single(_ours("writer", "Throttles"), times=15),
         "reads-failing": _single(_ours("aggregator", "ReadsFailed", period=FIVE_MINUTES), times=2),
@@ -147,8 +162,12 @@ def _window_rules(settings: Settings) -> Mapping[str, Rule]:
         # The least number that was there in five minutes: windows that come and go do not count.
         "close-stuck": _single(
             _ours("roller", "Windows-open", "Minimum", FIVE_MINUTES),
-            above=open_at_once + SEAL_MINUTES * 60 // settings.window_seconds,
-            times=SEAL_MINUTES // 5,
+            above=open_at_once + HELD_MINUTES * 60 // settings.window_seconds,
+            times=HELD_MINUTES // 5,
+        ),
+        # The roller looks at the queue each minute, and at when a writer last finished a message.
+        "writer-silent": _single(
+            _ours("roller", "WritersSilentFor", "Maximum"), above=SILENT_SECONDS, times=2
         ),
         "seal-stuck": _stuck("roller", SEAL_MINUTES),
         "export-stuck": _stuck("cleanup", EXPORT_MINUTES),
