@@ -123,8 +123,8 @@ class _Batches:
         self._system = system
         self._hit = system.marks.hit
 
-    def _sum_up(self, sum_up: Perform, report: Any, cases: Sequence[Any]) -> None:
-        sum_up(report, cases)
+    def _sum_up(self, sum_up: Perform, report: Any, cases: Sequence[Any], *rest: Any) -> None:
+        sum_up(report, cases, *rest)
         placed = [case for case in cases if case.spec and case.record]
         contents: dict[Any, list[bytes]] = {}
         for case in placed:
