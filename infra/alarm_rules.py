@@ -23,8 +23,8 @@ EXPORT_MINUTES = 120  # a few attempts, each given up after its lease
 # Tables that an account may have in a Region unless its quota was raised. Source: DynamoDB
 # Developer Guide, "Quotas".
 TABLES_SHARE = 0.8
-MINUTE, FIVE_MINUTES, HOUR = 60, 300, 3_600
-HANDED_BACK_SECONDS = HOUR
+MINUTE, FIVE_MINUTES, QUARTER = 60, 300, 900
+HANDED_BACK_SECONDS = 1_800
 SILENT_SECONDS = 900
 IN_FLIGHT_SHARE = 0.8
 
@@ -57,7 +57,8 @@ class Watched:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """An alarm fires when its number is over `above` in each of `times` periods in a row.
+    """An alarm fires when its number is over `above` in each of `times` periods in a row, or in so
+    many of the last `within` periods.
 
     The number is that of the only metric, or the `expression` over `metrics`, which names them. A
     period without data breaches if `silence_is_bad`, and is as good as one below otherwise.
@@ -68,7 +69,17 @@ class Rule:
     label: str = ""
     above: float = 0
     times: int = 1
+    within: int = 0
     silence_is_bad: bool = False
+
+    def __post_init__(self) -> None:
+        if self.within and (self.within < self.times or self.silence_is_bad):
+            raise ValueError(f"{self}: `within` is at least `times`, and silence is then good")
+
+    @property
+    def evaluated(self) -> int:
+        """How many periods are looked at."""
+        return max(self.times, self.within)
 
     @property
     def period(self) -> int:
@@ -120,12 +131,13 @@ def _ours(of: str, name: str, statistic: str = "Sum", period: int = MINUTE) -> W
 
 
 def _writing_rules(retention_seconds: int) -> Mapping[str, Rule]:
-    back = _ours("writer", "OldestHandedBack", "Maximum", HOUR)
+    back = {"m0": _ours("writer", "OldestHandedBack", "Maximum", QUARTER)}
     return {
         # The age of the oldest message leaves out what was received three times or more. Those
         # wait for up to some three quarters of an hour between two receives.
-        "handed-back": _single(back, above=HANDED_BACK_SECONDS),
-        "handed-back-expire": _single(back, above=retention_seconds / 2),
+        "handed-back": Rule(metrics=back, above=HANDED_BACK_SECONDS, within=4),
+        "handed-back-expire": Rule(metrics=back, above=retention_seconds / 2, within=4),
+        "notes-failing": _single(_ours("writer", "NotesFailed", period=FIVE_MINUTES), times=3),
         "events-await-window": _single(_ours("writer", "AwaitingWindow"), times=5),
         "store-throttles": _single(_ours("writer", "Throttles"), times=15),
         "reads-failing": _single(_ours("aggregator", "ReadsFailed", period=FIVE_MINUTES), times=2),

@@ -51,7 +51,8 @@ class Observability(Construct):
             metric=self._published.number(rule),
             threshold=rule.above,
             comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
-            evaluation_periods=rule.times,
+            evaluation_periods=rule.evaluated,
+            datapoints_to_alarm=rule.times if rule.within else None,
             treat_missing_data=(
                 cloudwatch.TreatMissingData.BREACHING
                 if rule.silence_is_bad

@@ -13,7 +13,7 @@ from tallyroll.windows import iso
 
 BEHIND_MS = 40 * MINUTE_MS  # as long as the alarm `falling-behind`
 SILENT_MS = 15 * MINUTE_MS  # as long as the alarm `writer-silent`
-HANDED_BACK_MS = HOUR_MS  # as old as for the alarm `handed-back`
+HANDED_BACK_MS = HOUR_MS // 2  # as old as for the alarm `handed-back`
 HANDED_BACK_BACK_MS = HOUR_MS  # longer than the longest usual wait
 IN_FLIGHT_SHARE = 0.8
 AGES_BACK_MS = 30 * MINUTE_MS  # the metric lags, and is absent for an idle queue

@@ -37,7 +37,8 @@ UNDECIDED = (Kind.SHUT_OUT, Kind.UNCOMPARED)
 @dataclass(slots=True)
 class Report:
     """What became of a batch; `failures` are the ids of the messages that the queue must deliver
-    again, `oldest_back_ms` is the age of the oldest of them.
+    again, `oldest_back_ms` is the age of the oldest of them. `notes_failed` counts
+    notes that the catalog did not take.
     """
 
     failures: list[str] = field(default_factory=list)
@@ -48,6 +49,7 @@ class Report:
     rejected: Counter[Reason] = field(default_factory=Counter)
     waiting: int = 0
     oldest_back_ms: int = 0
+    notes_failed: int = 0
     undated: int = 0
     contended: int = 0
     throttled: Counter[Limit] = field(default_factory=Counter)
@@ -100,7 +102,7 @@ class Writer:
                 self._queue.acknowledge(
                     [case.message.receipt for case in group if not case.comes_again]
                 )
-        self._notes.end(cases)
+        report.notes_failed = self._notes.end(cases)
         _sum_up(report, cases, self._effects.now())
         return report
 

@@ -38,7 +38,7 @@ class WriterNotebook:
         self._effects = effects
         self._reception: Reception | None = None
         self._noted: dict[WindowId, int] = {}
-        self._complete = True
+        self._failed = 0
         self._finished = False
         self._beat_at: int | None = None
         self._counts = Backlog(0, 0, 0)
@@ -51,7 +51,7 @@ class WriterNotebook:
         The last groups hold messages on which writers died: ever fewer, at last one. Those on which
         writers died alone again and again, or that were received 950 times, are rejected unread.
         """
-        self._complete, now = True, self._effects.now()
+        self._failed, now = 0, self._effects.now()
         before = [case.message for case in cases if case.message.receives > 1]
         self._reception = None
         if before:
@@ -131,8 +131,10 @@ class WriterNotebook:
             self._queue.delay([(case.message.receipt, seconds) for case, seconds in delays])
         self._note_windows((case, now + seconds * 1_000) for case, seconds in delays)
 
-    def end(self, cases: Sequence[Case]) -> None:
-        """Take the batch's note back, and note a heartbeat if all its notes were taken."""
+    def end(self, cases: Sequence[Case]) -> int:
+        """Take the batch's note back, and note a heartbeat if all its notes were taken; give the
+        number of notes that were not.
+        """
         reception, now = self._reception, self._effects.now()
         if reception:
             self._reception = None
@@ -140,11 +142,11 @@ class WriterNotebook:
         self._finished |= any(not case.comes_again for case in cases)
         every = min(limits.HEARTBEAT_EVERY_MS, self._settings.visibility_ms // BEATS_PER_VISIBILITY)
         due = self._beat_at is None or now - self._beat_at >= every
-        if self._complete and due:
-            finished = self._finished
-            self._take(partial(self._catalog.beat, now, finished=finished))
-            if self._complete:
+        if due and not self._failed:
+            beat = partial(self._catalog.beat, now, finished=self._finished)
+            if self._take(beat):
                 self._beat_at, self._finished = now, False
+        return self._failed
 
     def _put(self, reception: Reception) -> None:
         self._take(partial(self._catalog.note_received, reception))
@@ -154,7 +156,7 @@ class WriterNotebook:
         try:
             note()
         except StoreError:
-            self._complete = False
+            self._failed += 1
             return False
         return True
 

@@ -42,7 +42,8 @@ def _spells(id_: str, rule: Rule, gauges: Gauges, since: int, until: int) -> Ite
     first = -(-since // period_ms) * period_ms
     on_since: int | None = None
     for end in range(first + rule.times * period_ms, until + 1, period_ms):
-        starts = range(max(first, end - (rule.times + MORE_PERIODS) * period_ms), end, period_ms)
+        periods = rule.evaluated + MORE_PERIODS
+        starts = range(max(first, end - periods * period_ms), end, period_ms)
         on = is_on(rule, [number_of(rule, gauges, start) for start in starts])
         if on and on_since is None:
             on_since = end
@@ -59,6 +60,9 @@ def is_on(rule: Rule, numbers: list[Number]) -> bool:
     With as many numbers there as it evaluates, the latest of these decide; else what is missing
     among the latest periods is treated as the rule says.
     """
+    if rule.within:
+        breaching = [number is not None and number > rule.above for number in numbers]
+        return sum(breaching[-rule.within :]) >= rule.times
     there = [number for number in numbers if number is not None]
     if len(there) >= rule.times:
         return all(number > rule.above for number in there[-rule.times :])

@@ -192,6 +192,7 @@ def _outage(
     return Outage(name, (ailment,), frozenset(alarms), int(hours * HOUR_MS), exporter, bad)
 
 
+NOTES = ("note_straggler", "note_received", "clear_received", "beat")
 # Twelve hours in which nobody sends or reads are no outage.
 IDLE = Outage("idle", (_struck("away", "producer", "reader"),), frozenset(), 12 * HOUR_MS)
 UNREAD = Outage(
@@ -201,10 +202,10 @@ UNREAD = Outage(
 )
 # The alarms of each are those that are sure to tell; others may, too.
 OUTAGES = (
-    _outage("writer dies", _struck("dies", "writer"), "writer-errors"),
-    _outage("writer held", _struck("held", "writer"), "function-throttles"),
+    _outage("writer dies", _struck("dies", "writer"), "writer-errors", "writer-silent"),
+    _outage("writer held", _struck("held", "writer"), "function-throttles", "writer-silent"),
     UNREAD,
-    _outage("source away", _struck("away", "source"), "falling-behind"),
+    _outage("source away", _struck("away", "source"), "falling-behind", "writer-silent"),
     _outage("roller dies", _struck("dies", "roller"), "roller-errors", "next-window-missing"),
     _outage("roller held", _struck("held", "roller"), "function-throttles", "next-window-missing"),
     _outage("roller away", _struck("away", "roller"), "next-window-missing"),
@@ -213,7 +214,8 @@ OUTAGES = (
     _outage("cleanup away", _struck("away", "cleanup"), "cleanup-silent"),
     _outage("aggregator dies", _struck("dies", "aggregator"), "aggregator-errors"),
     _outage("aggregator held", _struck("held", "aggregator"), "function-throttles"),
-    _outage("catalog, writer", _denied("catalog", to="writer"), "handed-back"),
+    _outage("catalog, writer", _denied("catalog", to="writer"), "handed-back", "writer-silent"),
+    _outage("writers' notes", _denied("catalog", *NOTES, to="writer"), "notes-failing"),
     _outage("catalog, roller", _denied("catalog", to="roller"), "roller-errors"),
     _outage("catalog, cleanup", _denied("catalog", to="cleanup"), "cleanup-errors"),
     _outage("catalog, reads", _denied("catalog", to="aggregator"), "reads-failing"),
@@ -226,7 +228,7 @@ OUTAGES = (
         Ailment("commits throttled", "throttled", ("writer",), "store", ("commit",)),
         "store-throttles",
     ),
-    _outage("commits", _denied("store", "commit"), "handed-back"),
+    _outage("commits", _denied("store", "commit"), "handed-back", "writer-silent"),
     _outage("dead letters", _denied("queue", "reject"), "handed-back", bad=0.1),
     _outage("queue's metrics", _denied("queue", "backlog"), "steps-failing"),
     _outage(

@@ -87,6 +87,14 @@ def test_what_is_not_known_is_refused(expression: str) -> None:
         number_of(Rule(metrics={"m0": METRIC}, expression=expression), Gauges(), 0)
 
 
+def test_some_of_the_last_periods_suffice_where_a_rule_says_so() -> None:
+    rule = Rule(metrics={"m0": METRIC}, above=1, times=2, within=4)
+    assert is_on(rule, [9.0, None, None, 9.0])
+    assert not is_on(rule, [9.0, 9.0, None, None, 9.0, 1.0])
+    with pytest.raises(ValueError, match="within"):
+        Rule(metrics={"m0": METRIC}, times=2, within=1)
+
+
 def test_every_alarm_can_be_judged() -> None:
     rules = rules_for(Settings(), 864_000)
     told = raised(rules, Gauges(), 0, 3 * 3_600_000)
