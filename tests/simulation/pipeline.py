@@ -69,7 +69,6 @@ VISIBILITY_SECONDS_MAX = 20  # of a handed-back message: under the visibility ti
 UNEXPECTED = "unexpected: "  # what roller and cleanup say of a bug that they survived
 HIDDEN_SECONDS = 30  # so that redrives overtake one another
 BATCH_LETTERS = 3  # so that several workers of a redrive find some
-HELD_MAX = 6  # so that letters that stay are given back and seen again
 SHARD_UNITS_AIMED = 3  # so little traffic makes a key hot
 STRIPES_HELD = 24  # so that a window is sealed in several pages
 STRIPES_PER_SLICE = 10  # and slices
@@ -342,7 +341,6 @@ def handlers_of(system: System) -> Iterator[None]:
         patch.setattr(limits, "VISIBILITY_SECONDS_MAX", VISIBILITY_SECONDS_MAX)
         patch.setattr(looks, "HIDDEN_SECONDS", HIDDEN_SECONDS)
         patch.setattr(looks, "BATCH_LETTERS", BATCH_LETTERS)
-        patch.setattr(looks, "HELD_MAX", HELD_MAX)
         patch.setattr(native_export, "SEALED_FOR_MS", SEALED_FOR_MS)
         patch.setattr(memory_exports, "LATEST_BEHIND_MS", LATEST_BEHIND_MS)
         patch.setattr(sealing, "STRIPES_HELD", STRIPES_HELD)
