@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Sequence
 
 import pytest
 
 from tallyroll.cli_looks import progress
+from tallyroll.dead_letters import ReceivedLetter
 from tallyroll.errors import Reason
 from tests.cli.desk import Desk
 from tests.unit.pipeline import NOW, WINDOW
@@ -68,6 +70,21 @@ def test_an_interrupt_lets_a_batch_end_and_a_second_one_does_not(
     assert mixed.run("dlq", "redrive", "--yes").status == 1
     drain(mixed.pipeline)
     assert len(records(mixed.pipeline)) == 153
+
+
+def test_only_what_stays_is_held_and_given_back(
+    mixed: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[str] = []
+    give_back = mixed.dead_letters.give_back
+
+    def noted(letters: Sequence[ReceivedLetter]) -> None:
+        given.extend(letter.why for letter in letters)
+        give_back(letters)
+
+    monkeypatch.setattr(mixed.dead_letters, "give_back", noted)
+    assert mixed.run("dlq", "redrive", "--yes").status == 1
+    assert given == ["not-json"]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 
 from tallyroll.records import Record, RecordName
 from tallyroll.specs import Spec
+from tallyroll.states import Status
 from tallyroll.whereabouts import Asked, Place, Whereabouts
 from tallyroll.windows import Span
 from tests.unit.pipeline import HOUR, NOW, START, WINDOW, Pipeline, opened
@@ -21,6 +22,23 @@ def place_of(pipeline: Pipeline, record_id: str = "e1") -> Place:
     (place,) = where.places([Asked(WINDOW, "k", record_id, b"", HOME)])
     assert isinstance(place, Place)
     return place
+
+
+def test_a_table_that_is_dropped_during_the_look_is_not_believed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is read then may be a table of the same name that was made again, and is empty."""
+    pipeline = opened()
+    seal(pipeline, WINDOW)
+    look = pipeline.store.lookup
+
+    def overtaken(spec: Spec, names: Sequence[RecordName]) -> Mapping[RecordName, Record]:
+        for status in (Status.EXPORTING, Status.PROVEN, Status.DROPPING):
+            pipeline.move(status, WINDOW)
+        return look(spec, names)
+
+    monkeypatch.setattr(pipeline.store, "lookup", overtaken)
+    assert place_of(pipeline) is Place.UNVERIFIED
 
 
 def test_a_copy_that_counts_just_after_the_look_before_the_window_is_sealed(
