@@ -138,7 +138,7 @@ def of_redriver(
     claims, put claims, send letters again, and delete them.
     """
     return [
-        _tables(storage.window_tables_arn, "GetItem"),
+        _tables(storage.window_tables_arn, "BatchGetItem"),
         _tables(storage.catalog.table_arn, "BatchGetItem", "GetItem", "PutItem", "Query"),
         _allow(
             dead_letters.queue_arn,

@@ -5,16 +5,20 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from threading import Lock
 
 from tallyroll import wiring
+from tallyroll.cli_dead_letters_arguments import LOOKED_AT
+from tallyroll.cli_looks import chosen, looking
 from tallyroll.cli_queues import with_queues
 from tallyroll.cli_screen import Screen
-from tallyroll.dead_letters import DeadLetters, Look, ReceivedLetter
+from tallyroll.dead_letters import DeadLetters, ReceivedLetter
 from tallyroll.errors import Missing, UsageError
-from tallyroll.redrive import Course, Decision, Redriver
+from tallyroll.letter_events import Course, Decision
+from tallyroll.looks import Look, Names
+from tallyroll.redrive import Redriver
 from tallyroll.resources import DEAD_LETTERS_RETENTION_SECONDS
 from tallyroll.settings import Settings
 from tallyroll.windows import WindowId, iso
@@ -47,13 +51,15 @@ class Group:
 
 def list_letters(arguments: Namespace, settings: Settings, screen: Screen) -> int:
     """`tallyroll dlq list`. Gives the exit status, 1 if the list may not be whole."""
-    letters = _adapters(arguments, settings, screen).dead_letters
+    made = _adapters(arguments, settings, screen)
     groups: dict[tuple[str, WindowId], Group] = {}
-    with _looking(letters, arguments.limit, screen) as (look, told):
-        for page in look.pages():
-            for letter in page:
-                groups.setdefault((letter.why, letter.window or ""), Group()).add(letter)
-            told()
+
+    def count(batch: Sequence[ReceivedLetter]) -> None:
+        for letter in batch:
+            groups.setdefault((letter.why, letter.window or ""), Group()).add(letter)
+
+    with looking(made, arguments.limit or LOOKED_AT, screen) as (look, each):
+        each(count)
     for (reason, window), group in sorted(groups.items()) if screen.json else ():
         screen.emit(
             {
@@ -81,14 +87,19 @@ def show(arguments: Namespace, settings: Settings, screen: Screen) -> int:
     """`tallyroll dlq show`. Gives the exit status; raises Missing if a message is not there."""
     if not arguments.messages and not arguments.reasons:
         raise UsageError("give a MESSAGE-ID, or a --reason")
-    letters = _adapters(arguments, settings, screen).dead_letters
+    made = _adapters(arguments, settings, screen)
     shown: list[ReceivedLetter] = []
-    with _looking(letters, arguments.limit, screen) as (look, told):
-        for letter in _chosen(look, arguments, told):
-            _show(letter, letters, screen)
-            shown.append(letter)
-            if len(shown) == arguments.n:
-                break
+
+    def show_some(batch: Sequence[ReceivedLetter]) -> None:
+        for letter in chosen(batch, arguments):
+            if len(shown) < arguments.n:
+                _show(letter, made.dead_letters, screen)
+                shown.append(letter)
+        if len(shown) == arguments.n:
+            look.stop()
+
+    with looking(made, arguments.limit or LOOKED_AT, screen) as (look, each):
+        each(show_some)
     if not shown:
         _tell_missed(look, screen)
         raise Missing("there is no such dead letter", "NoLetter")
@@ -110,14 +121,15 @@ def redrive(arguments: Namespace, settings: Settings, screen: Screen) -> int:
     )
     redriver.check_target()
     if not arguments.yes:
-        planned = _pass(arguments, made.dead_letters, redriver.decide, "deciding", screen)
+        limit = arguments.limit or LOOKED_AT
+        planned = _pass(arguments, made, redriver.decide, "deciding", screen, limit)
         if arguments.dry_run or not planned.done:
             return planned.end(screen, dry=True)
         planned.table(screen, dry=True)
-        if not _agreed(planned.done):
+        if not _agreed(planned, arguments.limit):
             screen.tell("nothing was sent")
             return 1
-    done = _pass(arguments, made.dead_letters, redriver.redrive, SENDING, screen)
+    done = _pass(arguments, made, redriver.redrive, SENDING, screen, arguments.limit)
     return done.end(screen, dry=False)
 
 
@@ -173,28 +185,39 @@ class Summary:
 
 def _pass(
     arguments: Namespace,
-    letters: DeadLetters,
+    made: wiring.Adapters,
     treat: Callable[[Sequence[ReceivedLetter]], list[Decision]],
     doing: str,
     screen: Screen,
+    limit: int | None,
 ) -> Summary:
-    """Treat the chosen letters, a page at a time, and show each on a JSON line if that is asked."""
+    """Treat the chosen letters, in batches side by side, and show each on a JSON line if that is
+    asked.
+    """
     sends = doing == SENDING
-    sent: set[str] = set()
-    with _looking(letters, arguments.limit, screen, doing) as (look, told):
+    sent = Names()
+    lock = Lock()  # of the summary, of what was sent, and of stdout
+    with looking(made, limit, screen, doing, arguments.jobs) as (look, each):
         summary = Summary(look, unfound=set(arguments.messages))
-        try:
-            for page in _pages(look, arguments, told):
-                back = [one for one in page if one.target and one.first_id in sent]
-                decisions = treat([one for one in page if one not in back])
-                done = [one.letter for one in decisions if one.course is not Course.LEFT]
-                if sends:
-                    look.forget(done)
-                    sent.update(letter.first_id for letter in done)
-                for decision in (*decisions, *(_came_back(letter) for letter in back)):
+
+        def treated(batch: Sequence[ReceivedLetter]) -> None:
+            taken = chosen(batch, arguments)
+            with lock:
+                back = [one for one in taken if one.target and one.first_id in sent]
+            decisions = treat([one for one in taken if one not in back])
+            done = [one.letter for one in decisions if one.course is not Course.LEFT]
+            if sends:
+                look.forget(done)
+            with lock:
+                for letter in done if sends else ():
+                    sent.add(letter.first_id)
+                for decision in (*decisions, *map(_came_back, back)):
                     summary.add(decision)
                     if screen.json and (sends or arguments.dry_run):
                         screen.emit(_json(decision))
+
+        try:
+            each(treated)
         except KeyboardInterrupt:
             summary.table(screen, dry=not sends)
             raise
@@ -225,57 +248,18 @@ def _what(course: Course, *, dry: bool) -> str:
     return course
 
 
-def _agreed(number: int) -> bool:
+def _agreed(planned: Summary, limit: int | None) -> bool:
     if not sys.stdin.isatty():
         raise UsageError("nobody can be asked here: give --yes, or --dry-run to look only")
-    sys.stderr.write(f"Redrive {number:,} dead letters? [y/N] ")
+    number, missed = planned.done, planned.look.missed
+    more = f", and what can be redriven of some {missed:,} more" if missed and not limit else ""
+    sys.stderr.write(f"Redrive {number:,} dead letters{more}? [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _adapters(arguments: Namespace, settings: Settings, screen: Screen) -> wiring.Adapters:
     return wiring.adapters(with_queues(settings, screen, named=arguments.name is not None))
-
-
-@contextmanager
-def _looking(
-    letters: DeadLetters, limit: int, screen: Screen, doing: str = "looking"
-) -> Iterator[tuple[Look, Callable[[], None]]]:
-    """A look with a progress bar, after which all letters are given back, however it ends."""
-    look = Look(letters, limit)
-    with screen.progress() as bar:
-        task = bar.add_task(doing, total=None, done="")
-
-        def told() -> None:
-            total = min(look.expected, limit)
-            bar.update(task, total=total, completed=look.seen, done=f"{look.seen:,} letters")
-
-        try:
-            yield look, told
-        finally:
-            look.close()
-
-
-def _pages(
-    look: Look, arguments: Namespace, told: Callable[[], None]
-) -> Iterator[list[ReceivedLetter]]:
-    """Of the letters, those of the reasons and messages that were asked for; all if none were."""
-    wanted = set(arguments.messages)
-    for page in look.pages():
-        told()
-        found = [
-            letter
-            for letter in page
-            if (not arguments.reasons or letter.why in arguments.reasons)
-            and (not wanted or {letter.id, letter.first_id} & wanted)
-        ]
-        if found:
-            yield found
-
-
-def _chosen(look: Look, arguments: Namespace, told: Callable[[], None]) -> Iterator[ReceivedLetter]:
-    for page in _pages(look, arguments, told):
-        yield from page
 
 
 def _tell_unfound(names: set[str], screen: Screen) -> bool:

@@ -9,8 +9,10 @@ from typing import Any
 from tallyroll.cli_archive_arguments import Command
 from tallyroll.dead_letters import UNDELIVERED
 from tallyroll.errors import Reason
+from tallyroll.looks import JOBS
 
 LOOKED_AT = 10_000
+JOBS_MAX = 10  # each puts 25 claims at once, and the client has 256 connections
 _DLQ = """Look at the dead letters, messages that were rejected with a reason or that nobody could
 deliver, and redrive those that may still count.
 
@@ -33,7 +35,10 @@ _REDRIVE = """Send dead letters again, so that each event counts once however of
 or interrupted. An event goes to its own window if that still takes events. If that one is sealed
 without it, it goes to the current window, or where --to says, and the choice is put down in the
 ledger before anything is sent. What was counted already is deleted. The rest stays: what can never
-count, and what has to wait; each with what can be done about it."""
+count, and what has to wait; each with what can be done about it.
+
+Letters are worked on in batches, several side by side. An interrupt lets those end that are worked
+on. Run again, it goes on with what is left."""
 _REDRIVE_END = """exit status: 0 nothing was left, 1 something was
 
 examples:
@@ -96,7 +101,14 @@ def add_dead_letters(
         action="store_true",
         help="also what a dropped window may have counted: only its archive can tell",
     )
-    _add_limit(redrive)
+    redrive.add_argument(
+        "--jobs",
+        metavar="N",
+        type=_jobs,
+        default=JOBS,
+        help=f"work on so many batches of 100 letters side by side, 1 to {JOBS_MAX} ({JOBS})",
+    )
+    _add_limit(redrive, f"{LOOKED_AT:,} by default; all of them once it sends")
     redrive.set_defaults(run=run("redrive"))
 
 
@@ -112,13 +124,12 @@ def _add_reason(command: ArgumentParser) -> None:
     )
 
 
-def _add_limit(command: ArgumentParser) -> None:
+def _add_limit(command: ArgumentParser, default: str = f"{LOOKED_AT:,} by default") -> None:
     command.add_argument(
         "--limit",
         metavar="N",
         type=_number,
-        default=LOOKED_AT,
-        help=f"look at no more than N letters ({LOOKED_AT:,} by default)",
+        help=f"look at no more than N letters ({default})",
     )
 
 
@@ -127,6 +138,12 @@ def _reason(text: str) -> str:
     if text not in known:
         raise ArgumentTypeError(f"{text!r}: known are {', '.join(known)}")
     return text
+
+
+def _jobs(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= JOBS_MAX):
+        raise ArgumentTypeError(f"{text!r}: give a whole number, 1 to {JOBS_MAX}")
+    return int(text)
 
 
 def _number(text: str) -> int:

@@ -1,4 +1,4 @@
-"""Dead letters: what a rejected or undeliverable message carries, and one pass over all of them.
+"""Dead letters: what a rejected or undeliverable message carries, and the port of their queue.
 
 A rejected message keeps its body verbatim. A body that does not fit into the queue, or that SQS
 would not take, goes to the bucket, and a small JSON pointer {"bucket", "key", "bytes"} stands in
@@ -21,12 +21,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from tallyroll.draining import Backlog
-from tallyroll.limits import QUEUE_BATCH_MAX, TS_MS_MAX
+from tallyroll.limits import TS_MS_MAX
 from tallyroll.records import Redrive
 from tallyroll.windows import WindowId, is_window_id
 
@@ -41,9 +41,6 @@ BODY_IN_BUCKET = "s3"
 REJECTED_PREFIX = "rejected"  # under which a body lies in the bucket
 UNDELIVERED = "undelivered"
 
-# Longer than a look at all of them takes; whoever is killed leaves them hidden no longer than that.
-HIDDEN_SECONDS = 300
-LOOKS_IN_VAIN = 2  # receives in a row that bring nothing new: then no more is awaited
 _MESSAGE_ID = re.compile(r"[!-~]{1,100}")
 _MS = re.compile(r"[0-9]{1,15}")
 
@@ -126,59 +123,6 @@ class DeadLetters(Protocol):
         nothing.
         """
         ...
-
-
-class Look:
-    """One look at the dead letters: each is given once, and stays hidden from others meanwhile.
-
-    SQS lists nothing. So letters are received until none is new, and given back at the end; if this
-    process is killed they reappear by themselves. Nothing is ever deleted here.
-    """
-
-    def __init__(self, letters: DeadLetters, limit: int) -> None:
-        self._letters = letters
-        self._limit = limit
-        self._held: dict[str, ReceivedLetter] = {}
-        self._seen: set[str] = set()
-        self.expected = 0
-
-    @property
-    def seen(self) -> int:
-        """How many letters were seen so far."""
-        return len(self._seen)
-
-    @property
-    def missed(self) -> int:
-        """How many letters the queue roughly had that were not seen: over the limit, hidden by
-        others, or counted wrongly.
-        """
-        return max(0, self.expected - self.seen)
-
-    def pages(self) -> Iterator[list[ReceivedLetter]]:
-        """The letters, at most 10 at a time. Raises StoreError."""
-        backlog = self._letters.count()
-        self.expected = backlog.visible + backlog.in_flight + backlog.delayed
-        in_vain = 0
-        while in_vain < LOOKS_IN_VAIN and self.seen < self._limit:
-            most = min(QUEUE_BATCH_MAX, self._limit - self.seen)
-            page = self._letters.peek(most, HIDDEN_SECONDS)
-            fresh = {letter.id: letter for letter in page if letter.id not in self._seen}
-            # Only the last receipt of a letter gives it back, and its body is not needed for that.
-            self._held.update((letter.id, replace(letter, body="")) for letter in page)
-            self._seen.update(fresh)
-            in_vain = 0 if fresh else in_vain + 1
-            if fresh:
-                yield list(fresh.values())
-
-    def forget(self, letters: Sequence[ReceivedLetter]) -> None:
-        """Do not give back these letters: they are deleted."""
-        for letter in letters:
-            self._held.pop(letter.id, None)
-
-    def close(self) -> None:
-        """Give back what is held."""
-        held, self._held = list(self._held.values()), {}
-        self._letters.give_back(held)
 
 
 def redrive_of(attributes: Mapping[str, str]) -> Redrive | None:

@@ -36,7 +36,8 @@ def put_claim(
 ) -> Claim:
     """Put a claim in the place of `read` (None: of nothing), if that stands; give what stands then.
 
-    A repetition does no harm: after a lost answer it finds its own claim.
+    A repetition does no harm: after a lost answer it finds its own claim. The answer that the claim
+    was put is enough: nothing is read then.
     """
     condition: dict[str, Any] = {"ConditionExpression": "attribute_not_exists(pk)"}
     if read:
@@ -51,9 +52,11 @@ def put_claim(
     except Refused as error:
         if error.code != CONDITION_FAILED:
             raise
+    else:
+        return wanted
     stands = read_claims(caller, effects, table, [identity]).get(identity)
     if stands is None:
-        raise Unknown(f"the claim of {identity} was put and is not there", "NotThere")
+        raise Unknown(f"the claim of {identity} stood and is not there", "NotThere")
     return stands
 
 

@@ -1,16 +1,30 @@
-"""The records of one shard in DynamoDB, a page at a time."""
+"""Records read from DynamoDB: many by their names, or those of one shard a page at a time."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tallyroll.aws import Caller
+from tallyroll.dynamodb import batch_get
 from tallyroll.errors import Refused
-from tallyroll.items import RECORD, RECORDS_END, parse_item, shown_key
-from tallyroll.ports import Item
-from tallyroll.records import Page, Record
+from tallyroll.items import RECORD, RECORDS_END, parse_item, record_key, shown_key
+from tallyroll.ports import Effects, Item
+from tallyroll.records import Page, Record, RecordName
+from tallyroll.specs import Spec
 
 _JUST_AFTER = "\0"  # no text lies between an id and the id with this behind it
+
+
+def records_named(
+    caller: Caller, effects: Effects, spec: Spec, names: Sequence[RecordName]
+) -> Mapping[RecordName, Record]:
+    """The records of these names that exist, by consistent BatchGetItem on their
+    calculated suffixes. Raises Missing, Throttled and Refused.
+    """
+    keys = [record_key(key, spec.shard(key, name), name) for key, name in dict.fromkeys(names)]
+    found = map(_record, batch_get(caller, effects, spec.table, keys))
+    return {(record.key, record.id): record for record in found}
 
 
 def records_after(caller: Caller, table: str, key: str, shard: int, after: str, limit: int) -> Page:

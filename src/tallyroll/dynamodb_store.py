@@ -24,7 +24,7 @@ from tallyroll.dynamodb import (
     transact,
 )
 from tallyroll.dynamodb_catalog import creating_check
-from tallyroll.dynamodb_records import records_after
+from tallyroll.dynamodb_records import records_after, records_named
 from tallyroll.dynamodb_tables import DynamoTables, used_before
 from tallyroll.errors import Missing, Refused, StateConflict, StoreError, Throttled
 from tallyroll.items import (
@@ -50,7 +50,7 @@ from tallyroll.ports import (
     Tally,
     Verdict,
 )
-from tallyroll.records import Increment, Page, Record
+from tallyroll.records import Increment, Page, Record, RecordName
 from tallyroll.resources import TableDeclaration
 from tallyroll.specs import Spec
 from tallyroll.suffixes import Chance, random_suffix
@@ -103,6 +103,10 @@ class DynamoStore(DynamoTables):
             return None
         found = parse_item(reply["Item"])
         return found if isinstance(found, Record) else None
+
+    def lookup(self, spec: Spec, names: Sequence[RecordName]) -> Mapping[RecordName, Record]:
+        """The stored records of these names by consistent BatchGetItem, 100 at a time."""
+        return records_named(self._caller, self._effects, spec, names)
 
     def records(self, spec: Spec, key: str, shard: int, after: str, limit: int) -> Page:
         """Some of a key's records on one shard by one consistent Query."""

@@ -22,6 +22,7 @@ from tallyroll.suffixes import stable_hash
 from tallyroll.windows import iso
 
 LATEST_BEHIND_MS = 300_000
+RECOVERY_MS = 35 * 86_400_000  # how far back a table can be restored and exported
 FILES = 4  # DynamoDB chooses; some may be empty
 
 
@@ -65,7 +66,8 @@ class MemoryExports:
         """The earliest and latest time that can be exported. Raises Missing."""
         self._store.items(table)
         since = self.protected_since.get(table, 0 if self._always else None)
-        return None if since is None else (since, self._effects.now() - LATEST_BEHIND_MS)
+        now = self._effects.now()
+        return None if since is None else (max(since, now - RECOVERY_MS), now - LATEST_BEHIND_MS)
 
     def start(self, table: str, bucket: str, prefix: str, at: int, token: str) -> str:
         """Begin an export, or find the one of that token."""

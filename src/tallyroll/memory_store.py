@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tallyroll.amounts import format_amount, read_amount
 from tallyroll.errors import Missing, Refused, StateConflict
@@ -24,7 +24,7 @@ from tallyroll.limits import ITEM_BYTES_MAX, TRANSACTION_ACTIONS_MAX, TRANSACTIO
 from tallyroll.memory_catalog import MemoryCatalog
 from tallyroll.memory_tables import Items, MemoryTables, PrimaryKey
 from tallyroll.ports import Answer, Effects, Element, Item, Outcome, Stripe, Tally, Verdict
-from tallyroll.records import Increment, Page, Record
+from tallyroll.records import Increment, Page, Record, RecordName
 from tallyroll.specs import Spec
 from tallyroll.states import Status
 from tallyroll.suffixes import random_suffix, stable_hash
@@ -98,6 +98,11 @@ class MemoryStore(MemoryTables):
         found = parse_item(item)
         assert isinstance(found, Record)
         return found
+
+    def lookup(self, spec: Spec, names: Sequence[RecordName]) -> Mapping[RecordName, Record]:
+        """The stored records of these names that exist. Raises Missing."""
+        found = {name: self.record(spec, *name) for name in names}
+        return {name: record for name, record in found.items() if record}
 
     def records(self, spec: Spec, key: str, shard: int, after: str, limit: int) -> Page:
         """At most `limit` records of one shard that follow `after`, ascending by id."""

@@ -9,6 +9,9 @@ from tallyroll.states import Status, Window
 SEALED_FOR_MS = 5 * 60_000  # the exported state is that long after sealing: clocks may differ
 TOKEN_HOURS = 8  # DynamoDB API Reference, ExportTableToPointInTime, ClientToken
 UNBEGUN_MS = (TOKEN_HOURS - 1) * 3_600_000
+# The earliest restorable time moves with the clock once the recovery period is over. An attempt may
+# wait UNBEGUN_MS for its export to begin, and its time must be restorable until then.
+EARLIEST_MARGIN_MS = TOKEN_HOURS * 3_600_000
 _SECOND_MS = 1_000
 
 
@@ -16,12 +19,20 @@ def time_to_export(window: Window, exports: PointInTime) -> int | None:
     """The time, ms, of the table's state that an attempt shall take; None if DynamoDB cannot export
     this table. Raises Missing if the table is gone.
 
-    It may lie a few minutes ahead of what can be restored yet; all gates were shut before it.
+    It is five minutes after sealing. Where that can no longer be restored, it is the earliest time
+    that stays restorable for as long as the attempt may wait. DynamoDB exports from the last 35
+    days at the most (DynamoDB Developer Guide, "Point-in-time backups for DynamoDB"), and a window
+    may be kept longer, or cleanup may come late. The two states are the same: all gates were shut
+    before.
+
+    It may lie a few minutes ahead of what can be restored yet.
     """
     range_ms = exports.restorable(window.table)
     if range_ms is None:
         return None
-    wanted = max(window.times[Status.SEALED] + SEALED_FOR_MS, range_ms[0])
+    earliest, latest = range_ms
+    staying = max(earliest, min(earliest + EARLIEST_MARGIN_MS, latest))
+    wanted = max(window.times[Status.SEALED] + SEALED_FOR_MS, staying)
     return -(-wanted // _SECOND_MS) * _SECOND_MS
 
 

@@ -17,7 +17,7 @@ from tallyroll.errors import Reason
 from tallyroll.ledger import Ledger
 from tallyroll.periods import Periods
 from tallyroll.receptions import WriterNotes
-from tallyroll.records import Increment, Message, Page, Record
+from tallyroll.records import Increment, Message, Page, Record, RecordName
 from tallyroll.specs import Spec
 from tallyroll.states import Calendar, LivePointer, Window
 from tallyroll.suffixes import Chance
@@ -175,6 +175,10 @@ class Store(Protocol):
 
     def record(self, spec: Spec, key: str, record_id: str) -> Record | None:
         """The stored record, strongly consistent. Raises Missing if the table is gone."""
+        ...
+
+    def lookup(self, spec: Spec, names: Sequence[RecordName]) -> Mapping[RecordName, Record]:
+        """The stored records of these names, strongly consistent. Raises Missing like `record`."""
         ...
 
     def records(self, spec: Spec, key: str, shard: int, after: str, limit: int) -> Page:

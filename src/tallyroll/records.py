@@ -20,6 +20,9 @@ from tallyroll.windows import Span, WindowId, uuid7_time
 FORMAT_JSON = "json"
 FORMAT_PACKET = "packet1+zlib"
 
+RecordName = tuple[str, str]
+"""What names a record within its window: its key and its id."""
+
 
 @dataclass(frozen=True, slots=True)
 class Redrive:

@@ -8,86 +8,56 @@ Whatever is interrupted is done again from the start: the claim leads to the sam
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
-from functools import partial
+from functools import cache, partial
 
 from tallyroll.dead_letters import DeadLetters, ReceivedLetter, Resend
-from tallyroll.errors import Reason, Rejected, StoreError, UsageError
-from tallyroll.events import Envelope, decode, digest
-from tallyroll.ledger import Claim, Identity
+from tallyroll.errors import Reason, StoreError, UsageError
+from tallyroll.events import digest
+from tallyroll.ledger import Claim
+from tallyroll.letter_events import (
+    Course,
+    Decision,
+    Leave,
+    LetterEvent,
+    LetterReader,
+    decided,
+    left,
+    not_looked_up,
+)
 from tallyroll.live import list_live
-from tallyroll.placing import acceptable_record, identity_of
+from tallyroll.placing import acceptable_record
 from tallyroll.ports import Catalog, Effects, Store
-from tallyroll.records import Message, Redrive, event_time
-from tallyroll.routing import span_of
+from tallyroll.records import Redrive
 from tallyroll.settings import Settings
-from tallyroll.states import Calendar
-from tallyroll.whereabouts import Place, Whereabouts, takes
-from tallyroll.windows import Span, WindowId, window_start
+from tallyroll.states import Calendar, Window
+from tallyroll.whereabouts import Asked, Place, Whereabouts, takes
+from tallyroll.windows import WindowId, window_start
 
-LETTERS_AT_ONCE = 10
+CLAIMS_AT_ONCE = 25  # of one page; with 8 pages at once, 200 of the client's 256 connections
 WINDOWS_NAMED = 5
-
-
-class Course(StrEnum):
-    """What becomes of a dead letter."""
-
-    REDRIVEN = "redriven"
-    COUNTED = "counted already"
-    LEFT = "left"
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What becomes of a letter: `why` it is left, in few words, and in `detail`; else where it
-    counts.
-    """
-
-    letter: ReceivedLetter
-    course: Course
-    target: WindowId | None = None
-    why: str = ""
-    detail: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Event:
-    """What a letter holds: an event or packet, its window, the identity that it had at first."""
-
-    letter: ReceivedLetter
-    body: str
-    envelope: Envelope
-    home: Span
-    identity: Identity
-
-    def message(self, target: WindowId, now: int) -> Message:
-        """The message as which it would arrive in a window."""
-        redrive = Redrive(target, self.letter.first_id, self.letter.first_sent)
-        return Message(self.letter.id, self.body, now, 1, "", redrive)
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
     """A redrive to be: the claim to be put, in the place of `read` if one stands."""
 
-    event: _Event
+    event: LetterEvent
     target: WindowId
     read: Claim | None
 
 
-class _Leave(Exception):
-    """Leave a letter where it is."""
+class _Page:
+    """What is read once for all letters of a page."""
 
-    def __init__(self, why: str, detail: str) -> None:
-        super().__init__(why)
-        self.why = why
-        self.detail = detail
+    def __init__(self, calendar: Calendar, read: Callable[[WindowId], Window | None]) -> None:
+        self.calendar = calendar
+        self.window = cache(read)
 
 
 class Redriver:
-    """Decides on dead letters and redrives them, page by page.
+    """Decides on dead letters and redrives them, a page of letters at a time.
 
     `to` names the window for what can no longer count in its own, the current one if it is None.
     `unverified` lets also go what a dropped window may have counted.
@@ -104,8 +74,8 @@ class Redriver:
         to: WindowId | None = None,
         unverified: bool = False,
     ) -> None:
-        self._settings = settings
         self._catalog = catalog
+        self._reader = LetterReader(settings, catalog, letters, effects)
         self._letters = letters
         self._effects = effects
         self._to = to
@@ -130,14 +100,25 @@ class Redriver:
         )
 
     def decide(self, letters: Sequence[ReceivedLetter]) -> list[Decision]:
-        """What would become of these letters now; nothing is changed."""
+        """What would become of these letters, at most 100, now; nothing is changed."""
         return [_decision(plan) for plan in self._plans(letters)]
 
     def redrive(self, letters: Sequence[ReceivedLetter]) -> list[Decision]:
-        """Redrive these letters, as far as they can be; what became of each, in order."""
+        """Redrive these letters, at most 100, as far as they can be; what became of each, in order.
+
+        All are claimed before any is sent, and all are sent before any is deleted. May be called by
+        several threads: letters of one event in several calls meet at its claim.
+        """
         plans = self._plans(letters)
-        jobs = [partial(self._claimed, plan) for plan in plans]
-        decisions = self._effects.together(jobs, LETTERS_AT_ONCE)
+        decisions = self._effects.together(
+            [partial(self._claimed, plan) for plan in plans],
+            CLAIMS_AT_ONCE if any(isinstance(plan, _Plan) for plan in plans) else 1,
+        )
+        self._send(plans, decisions)
+        self._delete(decisions)
+        return decisions
+
+    def _send(self, plans: Sequence[_Plan | Decision], decisions: list[Decision]) -> None:
         sent = [
             (index, plan.event, decision.target)
             for index, (plan, decision) in enumerate(zip(plans, decisions, strict=True))
@@ -152,8 +133,6 @@ class Redriver:
             if why:
                 detail = f"claimed for {target}, but not surely sent: {why}"
                 decisions[index] = Decision(event.letter, Course.LEFT, target, "not sent", detail)
-        self._delete(decisions)
-        return decisions
 
     def _delete(self, decisions: list[Decision]) -> None:
         done = [index for index, one in enumerate(decisions) if one.course is not Course.LEFT]
@@ -168,83 +147,67 @@ class Redriver:
                 )
 
     def _plans(self, letters: Sequence[ReceivedLetter]) -> list[_Plan | Decision]:
-        calendar = self._catalog.calendar()  # anew for each page: its windows may have changed
-        jobs = [partial(self._plan, letter, calendar) for letter in letters]
-        return self._effects.together(jobs, LETTERS_AT_ONCE)
+        """What is to be done with each letter, in order: all are looked up in the same few calls.
 
-    def _plan(self, letter: ReceivedLetter, calendar: Calendar | None) -> _Plan | Decision:
+        The calendar is read anew each time: its windows may have changed. The claims are read after
+        it, and the windows after the claims.
+        """
         try:
-            if calendar is None:
-                raise _Leave("no calendar", "the pipeline has no calendar: has the roller run?")
-            event, claim = self._event(letter, calendar)
-            if claim:
-                return self._along(event, claim, calendar)
-            return self._afresh(event, calendar)
-        except _Leave as leave:
-            return Decision(letter, Course.LEFT, None, leave.why, leave.detail)
-        except Rejected as rejected:
-            detail = f"it would only come back: {rejected.detail}"
-            return Decision(letter, Course.LEFT, None, rejected.reason, detail)
+            calendar = self._catalog.calendar()
         except StoreError as error:
-            return Decision(letter, Course.LEFT, None, "not looked up", str(error))
+            return [not_looked_up(letter, error) for letter in letters]
+        if calendar is None:
+            detail = "the pipeline has no calendar: has the roller run?"
+            return [left(letter, "no calendar", detail) for letter in letters]
+        page = _Page(calendar, self._catalog.window)
+        claimed = self._reader.read(letters, calendar)
+        asked = [self._asked(event, claim) for event, claim in _events(claimed)]
+        places = iter(self._whereabouts.places(asked))
+        return [
+            each if isinstance(each, Decision) else self._plan(*each, next(places), page)
+            for each in claimed
+        ]
 
-    def _event(self, letter: ReceivedLetter, calendar: Calendar) -> tuple[_Event, Claim | None]:
-        """The event and the claim that stands for it. Raises Rejected for what can never count."""
-        body = self._letters.body(letter)
-        envelope = decode(body)
-        event = self._identified(letter, body, envelope, calendar)
-        claim = self._catalog.claims([event.identity]).get(event.identity)
-        if claim or letter.target is None:
-            return event, claim
-        if letter.reason:
-            raise _Leave(
-                Reason.NOT_CLAIMED,
-                f"it says it was redriven to {letter.target!r}, which nobody claimed: let its"
-                " producer send it without our attributes",
-            )
-        event = self._identified(letter.untold, body, envelope, calendar)
-        return event, self._catalog.claims([event.identity]).get(event.identity)
+    def _plan(
+        self, event: LetterEvent, claim: Claim | None, place: Place | StoreError, page: _Page
+    ) -> _Plan | Decision:
+        def plan() -> _Plan | Decision:
+            if isinstance(place, StoreError):
+                raise place
+            if claim:
+                return self._along(event, claim, place, page)
+            return self._afresh(event, place, page)
 
-    def _identified(
-        self, letter: ReceivedLetter, body: str, envelope: Envelope, calendar: Calendar
-    ) -> _Event:
-        ts = event_time(envelope, letter.first_sent)
-        home = span_of(ts, letter.first_sent, calendar, self._settings.skew_ms)
-        if home.start > self._effects.now():
-            raise _Leave(
-                "lies ahead",
-                f"its window {home.id} has not begun: redrive it then, or send it anew with its"
-                " right time",
-            )
-        message = Message("", body, 0, 1, "", Redrive("", letter.first_id, letter.first_sent))
-        return _Event(letter, body, envelope, home, identity_of(envelope, message, home))
+        return decided(event.letter, plan)
 
-    def _along(self, event: _Event, claim: Claim, calendar: Calendar) -> _Plan | Decision:
+    def _along(
+        self, event: LetterEvent, claim: Claim, place: Place, page: _Page
+    ) -> _Plan | Decision:
         """Keep to a claim that stands; it moves only once its target cannot count the event."""
         own = claim.target == event.home.id
-        match self._look(event, claim.target):
+        match place:
             case Place.COUNTED:
                 return Decision(event.letter, Course.COUNTED, claim.target)
             case Place.TAKES:
                 return self._fitting(event, claim.target, claim)
             case Place.ABSENT:
-                return self._elsewhere(event, claim, calendar)
+                return self._elsewhere(event, claim, page)
             case Place.DISPLACED if not own:
-                return self._elsewhere(event, claim, calendar)
+                return self._elsewhere(event, claim, page)
             case Place.UNVERIFIED:
                 self._need_unverified(event, claim.target)
-                return self._elsewhere(event, claim, calendar)
-            case place:
+                return self._elsewhere(event, claim, page)
+            case _:
                 raise _why_not(event, claim.target, place)
 
-    def _afresh(self, event: _Event, calendar: Calendar) -> _Plan | Decision:
+    def _afresh(self, event: LetterEvent, place: Place, page: _Page) -> _Plan | Decision:
         """Choose the window of an event that nobody has claimed yet."""
         home = event.home.id
-        match self._look(event, home):
+        match place:
             case Place.COUNTED:
                 return Decision(event.letter, Course.COUNTED, home)
             case Place.TAKES if self._to not in (None, home):
-                raise _Leave(
+                raise Leave(
                     "own window open",
                     f"its own window {home} still takes events, so a copy may count there: redrive"
                     " it without --to",
@@ -252,45 +215,48 @@ class Redriver:
             case Place.TAKES:
                 return self._fitting(event, home, None)
             case Place.ABSENT:
-                return self._elsewhere(event, None, calendar)
-            case Place.NEVER if event.home.start < calendar.genesis:
-                return self._elsewhere(event, None, calendar)
+                return self._elsewhere(event, None, page)
+            case Place.NEVER if event.home.start < page.calendar.genesis:
+                return self._elsewhere(event, None, page)
             case Place.UNVERIFIED if event.letter.reason != Reason.ID_CONFLICT:
                 self._need_unverified(event, home)
-                return self._elsewhere(event, None, calendar)
-            case place:
+                return self._elsewhere(event, None, page)
+            case _:
                 raise _why_not(event, home, place)
 
-    def _need_unverified(self, event: _Event, window: WindowId) -> None:
+    def _need_unverified(self, event: LetterEvent, window: WindowId) -> None:
         if self._unverified:
             return
-        raise _Leave(
+        raise Leave(
             "unverified",
             f"window {window} is dropped: look whether it counted {event.identity[2]!r}, by"
             f" `tallyroll archive read {window} --key {event.identity[1]}`; if not, give"
             " --unverified",
         )
 
-    def _elsewhere(self, event: _Event, read: Claim | None, calendar: Calendar) -> _Plan:
+    def _elsewhere(self, event: LetterEvent, read: Claim | None, page: _Page) -> _Plan:
         """Redrive an event that can no longer count where it belongs."""
         now = self._effects.now()
-        target = self._to or calendar.grid.at(now).id
-        state = self._catalog.window(target)
+        target = self._to or page.calendar.grid.at(now).id
+        state = page.window(target)
         if state is None or not takes(state, now):
             status = state.status if state else "not made yet"
-            raise _Leave("no window", f"window {target} is {status}: does the roller run?")
+            raise Leave("no window", f"window {target} is {status}: does the roller run?")
         return self._fitting(event, target, read)
 
-    def _fitting(self, event: _Event, target: WindowId, read: Claim | None) -> _Plan:
+    def _fitting(self, event: LetterEvent, target: WindowId, read: Claim | None) -> _Plan:
         """The redrive to a window. Raises Rejected for what that could never hold."""
         message = event.message(target, self._effects.now())
         acceptable_record(event.envelope, message, self._whereabouts.spec(target), event.home)
         return _Plan(event, target, read)
 
-    def _look(self, event: _Event, window: WindowId) -> Place:
+    def _asked(self, event: LetterEvent, claim: Claim | None) -> Asked:
+        """What is to be known of an event: how it stands to the window that it is claimed for, to
+        its own if it is not.
+        """
         _, key, record_id = event.identity
-        content = digest(event.envelope)
-        return self._whereabouts.place(window, key, record_id, content, home=event.home)
+        window = claim.target if claim else event.home.id
+        return Asked(window, key, record_id, digest(event.envelope), event.home)
 
     def _claimed(self, plan: _Plan | Decision) -> Decision:
         """Claim a redrive's target, or take that of the claim which another one put first."""
@@ -310,26 +276,32 @@ class Redriver:
         return Decision(letter, Course.REDRIVEN, claim.target)
 
 
+def _events(
+    found: Sequence[tuple[LetterEvent, Claim | None] | Decision],
+) -> list[tuple[LetterEvent, Claim | None]]:
+    return [each for each in found if not isinstance(each, Decision)]
+
+
 def _decision(plan: _Plan | Decision) -> Decision:
     if isinstance(plan, Decision):
         return plan
     return Decision(plan.event.letter, Course.REDRIVEN, plan.target)
 
 
-def _why_not(event: _Event, window: WindowId, place: Place) -> _Leave:
+def _why_not(event: LetterEvent, window: WindowId, place: Place) -> Leave:
     match place:
         case Place.NEVER | Place.CREATING:
-            return _Leave(
+            return Leave(
                 "not open yet", f"window {window} is not open yet: redrive it in a few minutes"
             )
         case Place.CLOSING:
-            return _Leave(
+            return Leave(
                 "being closed",
                 f"window {window} takes no more events, but a copy on its way may still count"
                 " there: redrive it once the window is sealed",
             )
         case _:
-            return _Leave(
+            return Leave(
                 Reason.ID_CONFLICT,
                 f"another event has the id {event.identity[2]!r} in window {window}: send it anew"
                 " under an id of its own",

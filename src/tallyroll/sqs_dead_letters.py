@@ -121,17 +121,20 @@ class SqsDeadLetters:
                 ready.append((index, letter))
             else:
                 why[index] = "the queue takes no such message: empty, over 1 MiB, or not text"
-        for batch in in_batches(ready):
-            try:
-                failed = send_batch(self._caller, self._queue_url, [letter for _, letter in batch])
-                detail = "the queue did not take it"
-            except StoreError as error:
-                failed = dict.fromkeys(range(len(batch)), False)
-                unsure = isinstance(error, Unknown)
-                detail = f"{error}{' (it may have been sent)' if unsure else ''}"
-            for place in failed:
-                why[batch[place][0]] = detail
+        jobs = [partial(self._resend, batch) for batch in in_batches(ready)]
+        for failed in self._effects.together(jobs, CALLS_AT_ONCE):
+            for index, detail in failed.items():
+                why[index] = detail
         return why
+
+    def _resend(self, batch: Sequence[tuple[int, Letter]]) -> dict[int, str]:
+        """Send one batch; the indexes of what is not surely there, and why."""
+        try:
+            failed = send_batch(self._caller, self._queue_url, [letter for _, letter in batch])
+        except StoreError as error:
+            unsure = " (it may have been sent)" if isinstance(error, Unknown) else ""
+            return {index: f"{error}{unsure}" for index, _ in batch}
+        return {batch[place][0]: "the queue did not take it" for place in failed}
 
 
 def _received(message: dict[str, Any]) -> ReceivedLetter:

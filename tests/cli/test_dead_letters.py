@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import sys
 from collections.abc import Iterator
 
@@ -11,31 +10,15 @@ import pytest
 from moto import mock_aws
 
 from tallyroll import aws, cli, cli_dead_letters
-from tallyroll.dead_letters import HIDDEN_SECONDS
 from tallyroll.errors import Missing, Reason
+from tallyroll.looks import HIDDEN_SECONDS
 from tallyroll.redrive import Redriver
 from tallyroll.resources import declare, queue_attributes, table_request
 from tallyroll.settings import Settings
 from tallyroll.sqs_dead_letters import SqsDeadLetters
 from tests.cli.desk import Answer, Desk, run
-from tests.unit.pipeline import NOW, WINDOW, hour
-from tests.unit.redriving import LATE, drain, records, reject, seal, send
-
-
-@pytest.fixture
-def mixed(desk: Desk) -> Desk:
-    """Two late events of the sealed window 06, one that is no JSON, one that nobody delivered."""
-    for number in (1, 2):
-        send(desk.pipeline, id=f"e{number}", ts=LATE)
-    desk.pipeline.queue.send("no JSON")
-    drain(desk.pipeline)
-    seal(desk.pipeline, hour(6))
-    send(desk.pipeline, id="e3", ts=NOW)
-    (held,) = desk.pipeline.queue.held()
-    held.receives = 1_000
-    assert desk.pipeline.queue.deliver(held) is None
-    return desk
-
+from tests.unit.pipeline import WINDOW, hour
+from tests.unit.redriving import drain, records, reject, seal
 
 # --- list
 
@@ -192,6 +175,8 @@ def test_a_dry_run_says_it_all_and_does_nothing(mixed: Desk) -> None:
         (["--yes", "--dry-run"], "not allowed with"),
         (["--reason", "to-late"], "known are"),
         (["--limit", "0"], "over 0"),
+        (["--jobs", "0"], "give a whole number, 1 to 10"),
+        (["--jobs", "11"], "give a whole number, 1 to 10"),
         ([], "nobody can be asked here: give --yes, or --dry-run"),
     ],
 )
@@ -250,31 +235,24 @@ def test_what_comes_back_at_once_is_not_redriven_for_ever(
     assert "it was redriven just now and came back: window" in answer.err
 
 
-def test_an_interrupted_redrive_tells_what_it_did(
-    mixed: Desk, monkeypatch: pytest.MonkeyPatch
+def test_all_letters_are_sent_after_a_look_at_some(
+    mixed: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for number in range(10, 22):
-        reject(
-            mixed.pipeline,
-            json.dumps({"key": "k", "id": f"e{number}", "ts": NOW}),
-            Reason.CRASHES_WRITER,
-        )
-    resend, times = mixed.dead_letters.resend, iter(range(9))
-
-    def interrupted(resends: list[object]) -> object:
-        if next(times):
-            raise KeyboardInterrupt
-        return resend(resends)  # type: ignore[arg-type]
-
-    with monkeypatch.context() as held:
-        held.setattr(mixed.dead_letters, "resend", interrupted)
-        answer = mixed.run("dlq", "redrive", "--yes")
-    assert answer.status == 130
-    assert answer.row("redriven", "too-late", WINDOW, "2")
-    assert mixed.run("dlq", "redrive", "--yes").status == 1
+    monkeypatch.setattr(cli_dead_letters, "LOOKED_AT", 2)
+    answer = mixed.run("dlq", "redrive", "--dry-run")
+    assert answer.status == 1
+    assert "saw 2 of about 4 dead letters" in answer.err
+    monkeypatch.setattr(sys, "stdin", _Terminal("y\n"))
+    assert cli.main(["dlq", "redrive"]) == 1
+    told = capsys.readouterr().err
+    assert "Redrive 2 dead letters, and what can be redriven of some 2 more? [y/N]" in told
     drain(mixed.pipeline)
-    assert len(records(mixed.pipeline)) == 15
-    assert mixed.pipeline.reasons() == ["not-json"]
+    assert len(records(mixed.pipeline)) == 3
+
+
+def test_a_limit_holds_for_what_is_sent(mixed: Desk) -> None:
+    assert mixed.run("dlq", "redrive", "--yes", "--limit", "1").status == 1
+    assert len(mixed.pipeline.queue) == 1
 
 
 def test_twenty_are_told_one_by_one(desk: Desk) -> None:

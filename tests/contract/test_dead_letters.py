@@ -14,9 +14,10 @@ from botocore.exceptions import ReadTimeoutError
 from moto import mock_aws
 
 from tallyroll.aws import READ_TRIES, Caller, make_client
-from tallyroll.dead_letters import DeadLetters, Look, ReceivedLetter, Resend
+from tallyroll.dead_letters import DeadLetters, ReceivedLetter, Resend
 from tallyroll.errors import Missing, Reason
 from tallyroll.limits import QUEUE_MESSAGE_BYTES_MAX
+from tallyroll.looks import Look
 from tallyroll.memory import MemoryBucket, MemoryDeadLetters, MemoryQueue
 from tallyroll.ports import Queue, Rejection
 from tallyroll.records import Message, Redrive
@@ -153,8 +154,10 @@ def test_the_letter_of_a_redriven_message_keeps_what_a_redrive_needs(place: Plac
 def test_looks_lose_nothing(place: Place) -> None:
     place.queue.reject([_rejection(number) for number in range(23)])
     for _ in range(2):
-        look = Look(place.letters, 100)
-        found = [letter.first_id for page in look.pages() for letter in page]
+        look = Look(place.letters, SteadyEffects(), 100)
+        batches: list[list[ReceivedLetter]] = []
+        look.each(batches.append)
+        found = [letter.first_id for batch in batches for letter in batch]
         assert sorted(found) == sorted(f"m-{number}" for number in range(23))
         assert look.missed == 0
         counts = place.letters.count()

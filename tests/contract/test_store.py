@@ -133,6 +133,8 @@ def test_without_a_table_the_gate_is_missing(engine: Engine) -> None:
     with pytest.raises(Missing):
         engine.store.record(spec, "a", "x")
     with pytest.raises(Missing):
+        engine.store.lookup(spec, [("a", "x")])
+    with pytest.raises(Missing):
         engine.store.tallies(spec, ["a"])
     with pytest.raises(Missing):
         engine.store.bucket(spec, 1)
@@ -250,6 +252,20 @@ def test_a_record_reads_back_as_it_was_written(engine: Engine) -> None:
 
     assert engine.store.record(spec, "köy.1", "id#1 ü") == replace(written, series=())
     assert engine.store.record(spec, "köy.1", "id#2") is None
+
+
+def test_many_records_are_looked_up_by_their_names(engine: Engine) -> None:
+    spec = engine.opened()
+    written = [record(spec, key, f"id-{n}") for key in ("a", "köy.1") for n in range(60)]
+    for at in range(0, len(written), 60):
+        counted(engine.store, spec, *written[at : at + 60])
+
+    names = [(one.key, one.id) for one in written]
+    absent = [("a", "id-60"), ("b", "id-0")]
+    found = engine.store.lookup(spec, [*names, *absent, names[0]])
+
+    assert found == {(one.key, one.id): replace(one, series=()) for one in written}
+    assert engine.store.lookup(spec, []) == {}
 
 
 def test_a_record_over_400_kb_is_invalid(engine: Engine) -> None:

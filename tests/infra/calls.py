@@ -63,7 +63,8 @@ class Program:
     def __init__(self, function: str) -> None:
         paths = {path.stem: path for path in CORE.glob("*.py") if not path.stem.startswith(ASIDE)}
         if function == REDRIVE:
-            paths |= {name: CORE / f"{name}.py" for name in ("cli_dead_letters", "cli_queues")}
+            names = ("cli_dead_letters", "cli_looks", "cli_queues")
+            paths |= {name: CORE / f"{name}.py" for name in names}
         else:
             paths["handler"] = ROOT / "functions" / function / "handler.py"
         paths["telemetry"] = ROOT / "functions" / "telemetry.py"

@@ -256,3 +256,16 @@ def test_one_run_of_the_roller_can_shut_the_most_gates() -> None:
     """Also where an update takes a whole second: a run that is killed shuts all of them again."""
     seconds = -(-GATES_MAX // GATES_AT_ONCE)
     assert seconds < ROLLER_TIMEOUT_SECONDS - DEADLINE_RESERVE_MS / 1_000
+
+
+def test_a_retention_beyond_the_recovery_period_goes_with_native_exports() -> None:
+    """The export takes a later state of the sealed table, which is the same; see native_export."""
+    sixty_days = 60 * 86_400
+    options = Options.from_context(
+        {
+            "tallyroll:exporter": "native",
+            "tallyroll:retention_seconds": sixty_days,
+        }
+    )
+    settings = Settings.from_env(options.settings().to_env())
+    assert (settings.exporter, settings.retention_ms) == ("native", sixty_days * 1000)

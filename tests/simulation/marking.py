@@ -15,8 +15,9 @@ from tallyroll import limits
 from tallyroll.commits import Kind
 from tallyroll.counting import Aggregator
 from tallyroll.errors import Reason
+from tallyroll.letter_events import Course
 from tallyroll.ports import Answer, Verdict
-from tallyroll.redrive import Course, Redriver
+from tallyroll.redrive import Redriver
 from tests.simulation.ailments import ILL
 from tests.simulation.liveness import PARTS
 from tests.simulation.marking_windows import watch_windows

@@ -10,9 +10,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from tallyroll.dead_letters import DeadLetters, Look, ReceivedLetter
+from tallyroll.dead_letters import DeadLetters, ReceivedLetter
 from tallyroll.errors import StoreError, UsageError
 from tallyroll.history import open_past
+from tallyroll.looks import Look
 from tallyroll.ports import Catalog, Store
 from tallyroll.redrive import Redriver
 from tallyroll.settings import EXPORTERS
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 REDRIVE_MS_MAX = 60_000  # then the operator begins another one beside it
 LETTERS_MAX = 1_000
+WORKERS = 3  # of one redrive, side by side
 
 
 class Operator:
@@ -151,19 +153,23 @@ class Operator:
         """One call of `tallyroll dlq redrive`, by a clock that is off."""
         system, world = self._system, self._world
         letters = cast("DeadLetters", LettersWire(world, system.letters))
+        effects = SimEffects(world, clock_ms)
         redriver = Redriver(
             system.settings,
             cast("Store", StoreWire(world, system.store)),
             cast("Catalog", Wire(world, system.catalog)),
             letters,
-            SimEffects(world, clock_ms),
+            effects,
         )
-        look = Look(letters, LETTERS_MAX)
+        look = Look(letters, effects, LETTERS_MAX)
+
+        def redrive(batch: list[ReceivedLetter]) -> None:
+            decisions = redriver.redrive([each for each in batch if self._may_go(each)])
+            courses = Counter(str(decision.why or decision.course) for decision in decisions)
+            world.note(f"redrives {dict(courses)}")
+
         with suppress(StoreError), judged(world):
-            for page in look.pages():
-                decisions = redriver.redrive([each for each in page if self._may_go(each)])
-                courses = Counter(str(decision.why or decision.course) for decision in decisions)
-                world.note(f"redrives {dict(courses)}")
+            look.each(redrive, WORKERS)
             look.close()
 
     def _may_go(self, letter: ReceivedLetter) -> bool:

@@ -17,7 +17,15 @@ import pytest
 from functions.cleanup import handler as cleanup_function
 from functions.roller import handler as roller_function
 from functions.writer import handler as writer_function
-from tallyroll import dead_letters, limits, memory_exports, native_export, resharding, sealing
+from tallyroll import (
+    dead_letters,
+    limits,
+    looks,
+    memory_exports,
+    native_export,
+    resharding,
+    sealing,
+)
 from tallyroll.records import Message
 from tallyroll.settings import Settings
 from tests.simulation.ailments import Ailment, Ailments
@@ -60,6 +68,7 @@ WRITERS = 3
 VISIBILITY_SECONDS_MAX = 20  # of a handed-back message: under the visibility timeout, as on AWS
 UNEXPECTED = "unexpected: "  # what roller and cleanup say of a bug that they survived
 HIDDEN_SECONDS = 30  # so that redrives overtake one another
+BATCH_LETTERS = 3  # so that several workers of a redrive find some
 SHARD_UNITS_AIMED = 3  # so little traffic makes a key hot
 STRIPES_HELD = 24  # so that a window is sealed in several pages
 STRIPES_PER_SLICE = 10  # and slices
@@ -330,7 +339,8 @@ def handlers_of(system: System) -> Iterator[None]:
     with functions_of(system), pytest.MonkeyPatch.context() as patch:
         watch(system, patch)
         patch.setattr(limits, "VISIBILITY_SECONDS_MAX", VISIBILITY_SECONDS_MAX)
-        patch.setattr(dead_letters, "HIDDEN_SECONDS", HIDDEN_SECONDS)
+        patch.setattr(looks, "HIDDEN_SECONDS", HIDDEN_SECONDS)
+        patch.setattr(looks, "BATCH_LETTERS", BATCH_LETTERS)
         patch.setattr(native_export, "SEALED_FOR_MS", SEALED_FOR_MS)
         patch.setattr(memory_exports, "LATEST_BEHIND_MS", LATEST_BEHIND_MS)
         patch.setattr(sealing, "STRIPES_HELD", STRIPES_HELD)

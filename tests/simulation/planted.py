@@ -90,10 +90,10 @@ PLANTED = (
     Planted(planted_reads.largest_keys_of_all_buckets_but_one, 0),
     Planted(planted_reads.largest_keys_by_an_old_sum, 0),
     Planted(planted_reads.windows_read_before_the_periods_state, 60, SLOW_PERIODS),
-    Planted(planted_redrives.sent_before_it_is_claimed, 2),
+    Planted(planted_redrives.sent_before_it_is_claimed, 6),
     Planted(planted_redrives.redriven_without_a_ledger, 2),
-    Planted(planted_redrives.redriven_while_its_window_is_closing, 41, BELATED),
-    Planted(planted_redrives.claim_moved_past_another_content, 2),
+    Planted(planted_redrives.redriven_while_its_window_is_closing, 9, BELATED),
+    Planted(planted_redrives.claim_moved_past_another_content, 6),
     Planted(planted_forever.a_window_keeps_others_from_their_turn, 1),
     Planted(planted_forever.a_letter_keeps_its_batch, 25),
 )

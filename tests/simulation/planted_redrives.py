@@ -7,40 +7,32 @@ from typing import Any
 
 import pytest
 
-from tallyroll.ledger import Claim, Identity
+from tallyroll.errors import StoreError
+from tallyroll.letter_events import Decision
 from tallyroll.memory import MemoryCatalog
 from tallyroll.placing import Placer
-from tallyroll.redrive import Redriver
-from tallyroll.whereabouts import Place, Whereabouts
-from tallyroll.windows import Span
+from tallyroll.redrive import Redriver, _decision
+from tallyroll.whereabouts import Asked, Place, Sight, Whereabouts
 
 Patch = pytest.MonkeyPatch
 
 
 def sent_before_it_is_claimed(patch: Patch) -> None:
     """The claim is put when the message has gone, by a process that may be killed before."""
-    redrive = Redriver.redrive
+    send = Redriver._send
 
-    def hasty(self: Any, letters: Any) -> Any:
-        catalog, claims = self._catalog, list[tuple[Identity, Claim]]()
+    def unclaimed(self: Any, plan: Any) -> Decision:
+        return _decision(plan)
 
-        class Later:
-            def __getattr__(self, verb: str) -> Any:
-                return getattr(catalog, verb)
+    def hasty(self: Any, plans: Any, decisions: Any) -> None:
+        send(self, plans, decisions)
+        for plan in plans:
+            if not isinstance(plan, Decision):
+                claimed(self, plan)
 
-            def claim(self, identity: Identity, wanted: Claim) -> Claim:
-                claims.append((identity, wanted))
-                return wanted
-
-        self._catalog = Later()
-        try:
-            return redrive(self, letters)
-        finally:
-            self._catalog = catalog
-            for identity, wanted in claims:
-                catalog.claim(identity, wanted)
-
-    patch.setattr(Redriver, "redrive", hasty)
+    claimed = Redriver._claimed
+    patch.setattr(Redriver, "_claimed", unclaimed)
+    patch.setattr(Redriver, "_send", hasty)
 
 
 def redriven_without_a_ledger(patch: Patch) -> None:
@@ -57,20 +49,21 @@ def redriven_without_a_ledger(patch: Patch) -> None:
 
 def redriven_while_its_window_is_closing(patch: Patch) -> None:
     """It is not there yet: but a copy that is on its way may still come."""
-    place = Whereabouts.place
+    judge = Whereabouts.judge
 
-    def hasty(self: Any, *asked: Any, home: Span) -> Place:
-        found = place(self, *asked, home=home)
+    def hasty(self: Any, asked: Asked, sight: Sight) -> Place | StoreError:
+        found = judge(self, asked, sight)
         return Place.ABSENT if found is Place.CLOSING else found
 
-    patch.setattr(Whereabouts, "place", hasty)
+    patch.setattr(Whereabouts, "judge", hasty)
 
 
 def claim_moved_past_another_content(patch: Patch) -> None:
     """What stands in the target has the same identity: copies of it count where the claim goes."""
-    place = Whereabouts.place
+    judge = Whereabouts.judge
 
-    def careless(self: Any, *asked: Any, home: Span) -> Place:
-        return place(self, *asked, home=replace(home, start=0, end=0))
+    def careless(self: Any, asked: Asked, sight: Sight) -> Place | StoreError:
+        nowhere = replace(asked.home, start=0, end=0)
+        return judge(self, replace(asked, home=nowhere), sight)
 
-    patch.setattr(Whereabouts, "place", careless)
+    patch.setattr(Whereabouts, "judge", careless)

@@ -6,11 +6,12 @@ import json
 from collections.abc import Callable
 from typing import Any, cast
 
-from tallyroll.dead_letters import HIDDEN_SECONDS, Look
 from tallyroll.errors import Reason
+from tallyroll.letter_events import Decision
+from tallyroll.looks import HIDDEN_SECONDS, Look
 from tallyroll.memory import MemoryDeadLetters
 from tallyroll.ports import Rejection
-from tallyroll.redrive import Decision, Redriver
+from tallyroll.redrive import Redriver
 from tallyroll.states import Status
 from tallyroll.windows import WindowId, window_start
 from tests.unit.pipeline import MINUTE, SECOND, TIME_LEFT, WINDOW, Pipeline, hour, opened
@@ -94,8 +95,9 @@ class Operator:
         return decision
 
     def _pass(self, treat: Callable[[Any], list[Decision]]) -> list[Decision]:
-        look = Look(self.letters, LETTERS_MAX)
-        decisions = [decision for page in look.pages() for decision in treat(page)]
+        look = Look(self.letters, self.pipeline.effects, LETTERS_MAX)
+        decisions: list[Decision] = []
+        look.each(lambda batch: decisions.extend(treat(batch)))
         look.close()
         return decisions
 

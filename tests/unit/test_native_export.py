@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tallyroll.archive import find_summary
-from tallyroll.errors import Refused, Unknown
+from tallyroll.errors import Refused, Throttled, Unknown
 from tallyroll.lifecycle import Step
 from tallyroll.memory import MemoryExports, MemoryStore
 from tallyroll.proof import Reading
@@ -87,6 +87,60 @@ def test_a_time_that_cannot_be_restored_for_hours_ends_the_attempt() -> None:
     assert "could not be begun for hours" in run(pipeline).problems[0]
     assert pipeline.state(COLD).problem
     assert arns(pipeline) == []
+
+
+@pytest.mark.parametrize("days", [34.9, 35, 60, 365])
+def test_a_window_that_is_older_than_the_recovery_period_is_exported(
+    days: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kept longer than 35 days, or met late by a cleanup that stood still."""
+    pipeline = native()
+    pipeline.effects.pass_by(round(days * 24 * HOUR))
+    restorable = MemoryExports.restorable
+
+    def slowly(exports: MemoryExports, table: str) -> tuple[int, int] | None:
+        pipeline.effects.pass_by(2 * SECOND)  # by which the earliest time moves on, too
+        return restorable(exports, table)
+
+    monkeypatch.setattr(MemoryExports, "restorable", slowly)
+    run(pipeline)
+    window = pipeline.state(COLD)
+    assert window.export_at
+    assert window.export_at > window.times[Status.SEALED] + 5 * MINUTE
+    for _ in range(2):
+        pipeline.effects.pass_by(10 * MINUTE)
+        assert run(pipeline).problems == []
+    window = pipeline.state(COLD)
+    assert (window.status, window.exporter, window.attempts) == (Status.DROPPED, "native", 1)
+
+
+def test_the_time_to_export_stays_restorable_while_an_export_may_wait() -> None:
+    pipeline = native()
+    pipeline.effects.pass_by(40 * 24 * HOUR)
+
+    def busy(*_: object) -> str:
+        raise Throttled("too many exports at once", "LimitExceededException")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MemoryExports, "start", busy)
+        for _ in range(6):
+            assert "too many exports" in run(pipeline).problems[0]
+            pipeline.effects.pass_by(2 * MINUTE)
+    assert run(pipeline).problems == []
+    assert len(arns(pipeline)) == 1
+    assert pipeline.state(COLD).attempts == 1
+
+
+def test_recovery_switched_on_after_sealing_exports_the_latest_state_there_is() -> None:
+    pipeline = native()
+    since = pipeline.effects.now()
+    pipeline.exports.protected_since[pipeline.state(COLD).table] = since
+    pipeline.effects.pass_by(HOUR)
+    run(pipeline)
+    export_at = pipeline.state(COLD).export_at
+    assert export_at
+    assert since <= export_at <= pipeline.effects.now() - 5 * MINUTE
+    assert len(arns(pipeline)) == 1
 
 
 def test_without_point_in_time_recovery_the_table_is_scanned() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tallyroll.errors import Reason, StoreError, UsageError
 from tallyroll.ledger import Claim
-from tallyroll.redrive import Course
+from tallyroll.letter_events import Course
 from tallyroll.states import Status
 from tallyroll.windows import window_start
 from tests.unit.pipeline import (

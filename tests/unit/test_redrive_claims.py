@@ -5,18 +5,12 @@ says.
 from __future__ import annotations
 
 import json
-from typing import Any
 
-import pytest
-
-from tallyroll.dead_letters import HIDDEN_SECONDS, Look
 from tallyroll.errors import Reason
 from tallyroll.ledger import Claim, Identity
-from tallyroll.memory import MemoryDeadLetters
+from tallyroll.letter_events import Course
 from tallyroll.records import Redrive
-from tallyroll.redrive import Course
-from tallyroll.states import Status
-from tests.unit.pipeline import HOUR, NOW, SECOND, WINDOW, hour, opened
+from tests.unit.pipeline import HOUR, NOW, WINDOW, hour, opened
 from tests.unit.redriving import LATE, Operator, counted, drain, records, reject, seal, with_late
 
 
@@ -103,8 +97,7 @@ def test_another_content_of_its_identity_in_the_target_keeps_it_out_for_good() -
 def test_the_claim_of_whoever_was_first_holds_for_both() -> None:
     pipeline, operator = with_late()
     seal(pipeline, hour(6))
-    look = Look(operator.letters, 10)
-    (page,) = look.pages()
+    page = operator.letters.peek(10, 60)
     redriver = operator.redriver()
     claim = pipeline.catalog.claim
 
@@ -154,116 +147,3 @@ def test_a_redriven_message_that_the_fuse_moved_keeps_its_claim() -> None:
     assert operator.one().target == WINDOW
     drain(pipeline)
     assert records(pipeline) == [(WINDOW, first_id)]
-
-
-# --- a look at the letters
-
-
-def test_a_look_sees_each_once_and_gives_all_back() -> None:
-    pipeline = opened()
-    for number in range(25):
-        reject(pipeline, f"body {number}", Reason.NOT_JSON)
-    letters = MemoryDeadLetters(pipeline.queue, pipeline.effects)
-    look = Look(letters, 100)
-    assert [len(page) for page in look.pages()] == [10, 10, 5]
-    assert (look.seen, look.expected, look.missed) == (25, 25, 0)
-    assert letters.count().visible == 0
-    look.close()
-    assert letters.count().visible == 25
-
-
-def test_a_look_of_which_others_hold_a_part() -> None:
-    pipeline = opened()
-    for number in range(25):
-        reject(pipeline, f"body {number}", Reason.NOT_JSON)
-    letters = MemoryDeadLetters(pipeline.queue, pipeline.effects)
-    held = letters.peek(10, HIDDEN_SECONDS)
-    look = Look(letters, 12)
-    assert [len(page) for page in look.pages()] == [10, 2]
-    assert look.missed == 13
-    letters.give_back(held)
-    pipeline.effects.pass_by(HIDDEN_SECONDS * SECOND)
-    assert letters.count().visible == 25, "they reappear by themselves"
-    assert letters.delete(held) == [True] * 10
-    assert len(pipeline.queue.dead_letters) == 15
-
-
-def test_only_the_last_receipt_deletes() -> None:
-    pipeline = opened()
-    reject(pipeline, "body", Reason.NOT_JSON)
-    letters = MemoryDeadLetters(pipeline.queue, pipeline.effects)
-    first = letters.peek(10, 1)
-    pipeline.effects.pass_by(SECOND)
-    (second,) = letters.peek(10, 60)
-    assert second.receives == 2
-    letters.give_back(first)
-    assert letters.peek(10, 60) == []
-    assert letters.delete(first) == [False]
-    assert letters.delete([second]) == [True]
-
-
-# --- windows on their way
-
-
-def test_a_window_that_is_being_made_is_awaited() -> None:
-    pipeline, operator = with_late()
-    seal(pipeline, hour(6))
-    pipeline.catalog.claim((hour(6), "k", "e1"), Claim(hour(9), NOW))
-    assert pipeline.state(hour(9)).status is Status.CREATING
-    assert operator.one().why == "not open yet"
-
-
-def test_a_window_that_is_dropped_meanwhile_tells_nothing() -> None:
-    pipeline, operator = with_late()
-    seal(pipeline, hour(6))
-    record = pipeline.store.record
-
-    def dropping(*arguments: Any) -> None:
-        for status in (Status.EXPORTING, Status.PROVEN, Status.DROPPING):
-            pipeline.move(status, hour(6))
-        assert record(*arguments) is None
-
-    pipeline.store.record = dropping  # type: ignore[method-assign,assignment]
-    assert operator.one().why == "unverified"
-
-
-@pytest.mark.parametrize("sealed", [True, False])
-def test_a_table_or_spec_that_is_missing_tells_nothing(sealed: bool) -> None:
-    pipeline, operator = with_late()
-    if sealed:
-        seal(pipeline, hour(6))
-        for _ in range(2):
-            pipeline.store.drop_table(pipeline.spec(hour(6)).table)
-    else:
-        pipeline.catalog.specs = lambda windows: {}  # type: ignore[method-assign]
-    assert operator.one().why == "not looked up"
-
-
-def test_a_target_that_is_dropped_needs_the_operators_word() -> None:
-    pipeline, operator = with_late()
-    seal(pipeline, hour(6))
-    pipeline.catalog.claim((hour(6), "k", "e1"), Claim(hour(7), NOW))
-    seal(pipeline, hour(7))
-    for status in (Status.EXPORTING, Status.PROVEN, Status.DROPPING):
-        pipeline.move(status, hour(7))
-    assert operator.one().why == "unverified"
-    assert operator.one(unverified=True).target == WINDOW
-    drain(pipeline)
-    assert records(pipeline) == [(WINDOW, "e1")]
-
-
-def test_two_operators_who_move_one_claim_agree() -> None:
-    pipeline, operator = with_late()
-    seal(pipeline, hour(6))
-    pipeline.catalog.claim((hour(6), "k", "e1"), Claim(hour(7), NOW))
-    seal(pipeline, hour(7))
-    pipeline.effects.pass_by(HOUR)
-    pipeline.roller().run(60_000)
-    move = pipeline.catalog.move
-
-    def second(identity: Identity, read: Claim, wanted: Claim) -> Claim:
-        move(identity, read, Claim(hour(8), NOW))
-        return move(identity, read, wanted)
-
-    pipeline.catalog.move = second  # type: ignore[method-assign]
-    assert operator.one(to=hour(9)).target == hour(8)

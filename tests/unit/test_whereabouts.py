@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import pytest
 
-from tallyroll.records import Record
+from tallyroll.records import Record, RecordName
 from tallyroll.specs import Spec
-from tallyroll.whereabouts import Place, Whereabouts
+from tallyroll.states import Status
+from tallyroll.whereabouts import Asked, Place, Whereabouts
 from tallyroll.windows import Span
 from tests.unit.pipeline import HOUR, NOW, START, WINDOW, Pipeline, opened
 from tests.unit.redriving import seal
@@ -16,22 +19,42 @@ HOME = Span(START, START + HOUR)
 
 def place_of(pipeline: Pipeline, record_id: str = "e1") -> Place:
     where = Whereabouts(pipeline.store, pipeline.catalog, pipeline.effects)
-    return where.place(WINDOW, "k", record_id, b"", home=HOME)
+    (place,) = where.places([Asked(WINDOW, "k", record_id, b"", HOME)])
+    assert isinstance(place, Place)
+    return place
+
+
+def test_a_table_that_is_dropped_during_the_look_is_not_believed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is read then may be a table of the same name that was made again, and is empty."""
+    pipeline = opened()
+    seal(pipeline, WINDOW)
+    look = pipeline.store.lookup
+
+    def overtaken(spec: Spec, names: Sequence[RecordName]) -> Mapping[RecordName, Record]:
+        for status in (Status.EXPORTING, Status.PROVEN, Status.DROPPING):
+            pipeline.move(status, WINDOW)
+        return look(spec, names)
+
+    monkeypatch.setattr(pipeline.store, "lookup", overtaken)
+    assert place_of(pipeline) is Place.UNVERIFIED
 
 
 def test_a_copy_that_counts_just_after_the_look_before_the_window_is_sealed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pipeline = opened()
-    look = pipeline.store.record
+    look = pipeline.store.lookup
 
-    def overtaken(spec: Spec, key: str, record_id: str) -> Record | None:
-        found = look(spec, key, record_id)
+    def overtaken(spec: Spec, names: Sequence[RecordName]) -> Mapping[RecordName, Record]:
+        found = look(spec, names)
         monkeypatch.undo()
-        assert pipeline.write({"id": record_id, "key": key, "ts": NOW}).events == 1
+        for key, record_id in names:
+            assert pipeline.write({"id": record_id, "key": key, "ts": NOW}).events == 1
         seal(pipeline, WINDOW)
         return found
 
-    monkeypatch.setattr(pipeline.store, "record", overtaken)
+    monkeypatch.setattr(pipeline.store, "lookup", overtaken)
     assert place_of(pipeline) is not Place.ABSENT
     assert place_of(pipeline, "e2") is Place.ABSENT

@@ -1,0 +1,103 @@
+"""A redrive of many letters: what it tells meanwhile, and what an interrupt does."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Sequence
+
+import pytest
+
+from tallyroll.cli_looks import progress
+from tallyroll.dead_letters import ReceivedLetter
+from tallyroll.errors import Reason
+from tests.cli.desk import Desk
+from tests.unit.pipeline import NOW, WINDOW
+from tests.unit.redriving import drain, records, reject
+
+
+def test_an_interrupted_redrive_tells_what_it_did(
+    mixed: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(10, 160):
+        reject(
+            mixed.pipeline,
+            json.dumps({"key": "k", "id": f"e{number}", "ts": NOW}),
+            Reason.CRASHES_WRITER,
+        )
+    resend, times = mixed.dead_letters.resend, iter(range(9))
+
+    def interrupted(resends: list[object]) -> object:
+        if next(times):
+            raise KeyboardInterrupt
+        return resend(resends)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as held:
+        held.setattr(mixed.dead_letters, "resend", interrupted)
+        answer = mixed.run("dlq", "redrive", "--yes")
+    assert answer.status == 130
+    assert answer.row("redriven", "too-late", WINDOW, "2")
+    assert answer.row("redriven", "crashes-writer", WINDOW, "96")
+    assert mixed.dead_letters.count().in_flight == 0
+    assert mixed.run("dlq", "redrive", "--yes").status == 1
+    drain(mixed.pipeline)
+    assert len(records(mixed.pipeline)) == 153
+    assert mixed.pipeline.reasons() == ["not-json"]
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_an_interrupt_lets_a_batch_end_and_a_second_one_does_not(
+    mixed: Desk, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    for number in range(10, 160):
+        body = json.dumps({"key": "k", "id": f"e{number}", "ts": NOW})
+        reject(mixed.pipeline, body, Reason.CRASHES_WRITER)
+    resend, before = mixed.dead_letters.resend, signal.getsignal(signal.SIGINT)
+
+    def interrupted(resends: list[object]) -> object:
+        for _ in range(times):
+            signal.raise_signal(signal.SIGINT)
+        return resend(resends)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as held:
+        held.setattr(mixed.dead_letters, "resend", interrupted)
+        answer = mixed.run("dlq", "redrive", "--yes")
+    assert answer.status == 130
+    assert len(mixed.pipeline.queue) == (99 if times == 1 else 0)
+    assert answer.row("redriven", "crashes-writer", WINDOW, "96") is (times == 1)
+    assert mixed.dead_letters.count().in_flight == 0, "what stays is given back"
+    assert signal.getsignal(signal.SIGINT) is before
+    assert mixed.run("dlq", "redrive", "--yes").status == 1
+    drain(mixed.pipeline)
+    assert len(records(mixed.pipeline)) == 153
+
+
+def test_only_what_stays_is_held_and_given_back(
+    mixed: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[str] = []
+    give_back = mixed.dead_letters.give_back
+
+    def noted(letters: Sequence[ReceivedLetter]) -> None:
+        given.extend(letter.why for letter in letters)
+        give_back(letters)
+
+    monkeypatch.setattr(mixed.dead_letters, "give_back", noted)
+    assert mixed.run("dlq", "redrive", "--yes").status == 1
+    assert given == ["not-json"]
+
+
+@pytest.mark.parametrize(
+    ("seen", "total", "took_ms", "told"),
+    [
+        (0, 10, 5_000, "0 letters"),
+        (1_200, 5_000, 999, "1,200 letters"),
+        (1_200, 5_000, 1_000, "1,200 letters, 1,200/s, 0:00:03 left"),
+        (1_000_000, 10_000_000, 400_000, "1,000,000 letters, 2,500/s, 1:00:00 left"),
+        (30, 20, 60_000, "30 letters, 0/s, 0:00:00 left"),
+    ],
+)
+def test_progress_tells_the_rate_and_the_rest(
+    seen: int, total: int, took_ms: int, told: str
+) -> None:
+    assert progress(seen, total, took_ms) == told
