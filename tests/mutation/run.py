@@ -22,6 +22,7 @@ from tests.mutation.mutants import (
     KILLED,
     SURVIVED,
     SURVIVORS,
+    Argued,
     Tally,
     change_in,
     judge,
@@ -50,14 +51,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"no module that decides: {', '.join(sorted(unknown))}")
     argued = read_argued()
     tallies: list[Tally] = []
+    broken: list[str] = []
     for module in options.module or known:
         print(f"{module}: mutating, log in {BUILD / module}/log.txt", flush=True)
         try:
             tallies.append(mutated(module, known[module], options.jobs))
         except MutmutFailed as failed:
             print(f"{module}: {failed}", file=sys.stderr)
-            return FAILED
+            broken.append(module)
+            continue
         print(table(tallies[-1:], argued), flush=True)
+    wanting = _found_wanting(tallies, argued)
+    if broken:
+        print(f"\nnot mutated: {', '.join(broken)}")
+        return FAILED
+    return 1 if wanting else 0
+
+
+def _found_wanting(tallies: Sequence[Tally], argued: Argued) -> bool:
+    """Print what the modules came to; whether a survivor has no reason, or a reason no survivor."""
     unargued, stale = judge(tallies, argued)
     survivors = sorted(change for tally in tallies for change in tally.survivors)
     listed = BUILD / "survivors.txt"
@@ -70,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"\nsurvived, and {SURVIVORS.name} says not why: {change}")
     for change in stale:
         print(f"\nsurvives no more, take it out of {SURVIVORS.name}: {change}")
-    return 1 if unargued or stale else 0
+    return bool(unargued or stale)
 
 
 class MutmutFailed(Exception):

@@ -172,6 +172,16 @@ def test_a_note_without_a_window_holds_those_that_may_take_its_messages() -> Non
         assert dry(QUIET, empty_counts=9, receptions=[replace(note, at=RECENT)])
 
 
+def test_after_a_note_without_a_window_all_that_was_sent_before_must_be_gone_too() -> None:
+    """Its messages became hidden then at the latest, and visible a visibility timeout later."""
+    note = reception(RECENT - MINUTE, ACCEPT_UNTIL)
+    bound = note.at + VISIBILITY + MARGIN
+    assert bound > ACCEPT_UNTIL + MARGIN
+    for oldest, expected in ((bound, False), (bound + 1, True)):
+        backlog = replace(FRESH, ages=tuple((LATER - n, LATER - n - oldest) for n in range(3)))
+        assert dry(backlog, receptions=[note]) is expected
+
+
 @pytest.mark.parametrize(
     ("oldest", "newest", "held"),
     [

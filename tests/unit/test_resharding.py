@@ -30,6 +30,7 @@ def test_a_packet_weighs_what_it_costs_and_not_what_it_counts() -> None:
 
 def test_a_key_without_events_weighs_nothing() -> None:
     assert peak_units(Tally("k", 0, 0), spec_of()) == 0
+    assert peak_units(Tally("k", 5, 0, (), units=10), spec_of()) == 0, "by no slot of its time"
 
 
 @pytest.mark.parametrize(
@@ -42,6 +43,7 @@ def test_a_key_without_events_weighs_nothing() -> None:
         (SHARD_UNITS_AIMED * 50, 100, 100),  # half of it is no reason yet
         (SHARD_UNITS_AIMED * 49, 100, 50),
         (0, 100, 50),  # by half a window
+        (0, 101, 50),
         (0, 15, None),
         (SHARD_UNITS_AIMED * 10**6, 8, 1_000),
     ],
@@ -49,8 +51,8 @@ def test_a_key_without_events_weighs_nothing() -> None:
 def test_a_key_gets_more_at_once_and_fewer_by_halves(
     load: float, before: int, after: int | None
 ) -> None:
-    chosen = next_shards({"k": load}, {"k": before}, {}, 8, 1_000)
-    assert chosen.get("k") == after
+    chosen = next_shards({"k": load}, {"k": before}, {}, 8, 1_000).get("k")
+    assert (chosen, type(chosen)) == (after, type(after))
 
 
 def test_what_the_operator_wishes_is_the_least() -> None:
@@ -82,6 +84,22 @@ def test_the_list_fits_its_item_and_keeps_the_hottest() -> None:
 
     long = {f"{n:04d}" * 128: float(SHARD_UNITS_AIMED * 9) for n in range(HOT_KEYS_MAX)}
     assert sum(map(len, next_shards(long, {}, {}, 8, 100))) <= HOT_LIST_BYTES_MAX
+
+
+def test_the_list_is_cut_at_the_byte() -> None:
+    """Of equally hot keys, the first by name stay."""
+    count = HOT_KEYS_MAX // 2
+    keys = [f"{n:03}".ljust(HOT_LIST_BYTES_MAX // count, "x") for n in range(count)]
+    assert sum(map(len, keys)) == HOT_LIST_BYTES_MAX
+    assert next_shards({}, {}, dict.fromkeys(keys, 9), 8, 100).keys() == {*keys}
+    keys[0] += "x"
+    chosen = next_shards({}, {}, dict.fromkeys(reversed(keys), 9), 8, 100)
+    assert [*chosen] == keys[:-1]
+
+
+def test_a_key_of_more_shards_is_noted_as_seldom_as_it_can_take_more() -> None:
+    spec = spec_of(hot={"k": 8})
+    assert note_chance(spec, "l", 50) == 2 * note_chance(spec, "k", 50)
 
 
 def test_a_key_that_fills_its_shards_is_sure_to_be_noted() -> None:

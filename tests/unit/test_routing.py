@@ -61,6 +61,7 @@ def test_a_past_window_takes_what_was_sent_since_it_was_opened() -> None:
 def test_a_window_that_should_exist_is_awaited() -> None:
     assert reason(False, CALENDAR.genesis, NOW) is None
     assert reason(False, CALENDAR.genesis - 1, NOW) is Reason.TOO_LATE
+    assert reason(False, NOW + SKEW, NOW) is None
     assert reason(False, NOW + SKEW + 1, NOW) is Reason.TOO_FAR_AHEAD
 
 
@@ -75,6 +76,40 @@ def test_the_specs_skew_holds_once_it_stands() -> None:
 
 def test_the_span_of_an_instant() -> None:
     assert span_of(NOW, NOW, CALENDAR, SKEW) == SPAN
+    last = span_of(TS_MS_MAX, NOW, CALENDAR, SKEW)
+    assert last.start <= TS_MS_MAX < last.end
     with pytest.raises(Rejected) as rejected:
         span_of(TS_MS_MAX + 1, NOW, CALENDAR, SKEW)
     assert rejected.value.reason is Reason.TOO_FAR_AHEAD
+
+
+@pytest.mark.parametrize(
+    ("ts", "sent", "detail"),
+    [
+        (
+            NOW + SKEW + 1,
+            NOW,
+            "ts lies more than 300 s ahead of when it was sent, 2026-11-20T08:30:00.000Z",
+        ),
+        (
+            START,
+            SPEC.accept_until + 1,
+            (
+                "sent 2026-11-20T10:00:00.001Z;"
+                " window 20261120T080000Z accepted until 2026-11-20T10:00:00.000Z"
+            ),
+        ),
+        (
+            START,
+            START + 9,
+            (
+                "sent 2026-11-20T08:00:00.009Z;"
+                " window 20261120T080000Z was opened at 2026-11-20T08:00:00.010Z"
+            ),
+        ),
+    ],
+)
+def test_a_dead_letter_says_by_how_much(ts: int, sent: int, detail: str) -> None:
+    with pytest.raises(Rejected) as rejected:
+        check_accepts(spec_of(accept_from=START + 10), ts, sent)
+    assert rejected.value.detail == detail
