@@ -107,7 +107,11 @@ class Operator:
                 self._world.pause(1_000)
 
     def _opened(self, since: int, until: int, accept_for_ms: int) -> bool:
-        """One call of `tallyroll windows open`, by a clock that is off; whether it went well."""
+        """One call of `tallyroll windows open`, by a clock that is off; whether it went well.
+
+        The first roller may have founded a calendar of longer windows than the operator had in
+        mind. A range that ends inside of one is refused, and the operator asks for whole windows.
+        """
         system = self._system
         catalog = cast("Catalog", Wire(self._world, system.catalog))
         clock_ms = round((2 * self._chance() - 1) * system.weather.clock_ms)
@@ -117,7 +121,8 @@ class Operator:
             return False
         if calendar is None:
             return False
-        now = self._world.now + clock_ms
+        grid, now = calendar.grid, self._world.now + clock_ms
+        since, until = grid.at(since).start, grid.at(until - 1).end
         try:
             past = open_past(catalog, calendar, "simulated", since, until, now, accept_for_ms)
         except StoreError:
