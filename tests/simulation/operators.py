@@ -16,7 +16,7 @@ from tallyroll.history import open_past
 from tallyroll.ports import Catalog, Store
 from tallyroll.redrive import Redriver
 from tallyroll.settings import EXPORTERS
-from tests.simulation.plans import SERVICES, SETTINGS, START_MS, WINDOW_MS
+from tests.simulation.plans import SERVICES, SETTINGS, SETTLE_MS_MIN, START_MS, WINDOW_MS
 from tests.simulation.wires import LettersWire, StoreWire, Wire, judged
 from tests.simulation.world import Group, SimEffects, Streams, Task
 
@@ -65,7 +65,7 @@ class Operator:
             "retention_ms": int(chance() * 60_000),
             "visibility_ms": 20_000 + int(chance() * 20_000),
             "drain_margin_ms": int(chance() * 15_000),
-            "settle_ms": int(chance() * 8_000),
+            "settle_ms": SETTLE_MS_MIN + int(chance() * 4_000),
             "export_lease_ms": 60_000 + int(chance() * 60_000),
             "exporter": EXPORTERS[int(chance() * len(EXPORTERS))],
             "export_segments": 1 + int(chance() * 4),
