@@ -11,7 +11,7 @@ from tallyroll import limits
 from tallyroll.records import Message
 
 HAND_BACK_SECONDS = 5
-FILL_CALM, FILL_FULL = 0.5, 0.9  # of the in-flight limit: from here waits shrink, here they are 0
+FILL_CALM, FILL_FULL = 0.5, 0.9  # of the in-flight limit: waits shrink from here, to 5 s here
 RECEIVES_SPARED = 20  # before a message would be given up
 
 
@@ -22,6 +22,7 @@ def delay_seconds(
 
     `waits` says that its window is awaited, `in_flight` how many messages are in flight. The wait
     doubles from 5 s to 300 s; it is 20 s while a window has been awaited for under ten minutes.
+    The fuller the flight is, the shorter it is, but 5 s at the least.
     From the 500th receive on it divides what is left of the retention among the receives left.
     """
     if message.receives >= limits.RECEIVES_PATIENT:
@@ -34,7 +35,8 @@ def delay_seconds(
     seconds = min(limits.VISIBILITY_SECONDS_MAX, seconds)
     if waits and now - message.sent < limits.WAITING_SOON_MS:
         seconds = limits.WAITING_VISIBILITY_SECONDS
-    return int(seconds * _share(in_flight))
+    # Never 0: the queue would deliver it again at once, and its receives would be used up.
+    return max(HAND_BACK_SECONDS, int(seconds * _share(in_flight)))
 
 
 def _share(in_flight: int) -> float:

@@ -121,6 +121,13 @@ class Ailing:
         self._name = name
         self._port = port
 
+    def seen(self, verb: str) -> Any:
+        """The port as a read by this verb may see it: with old data, or a transaction in part."""
+        seen = getattr(self._port, "seen", None)
+        if seen is None:
+            return self
+        return Ailing(self._ailments, self._function, self._name, seen(verb))
+
     def __getattr__(self, verb: str) -> Any:
         found = getattr(self._port, verb)
         if not callable(found):

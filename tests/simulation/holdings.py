@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -19,10 +19,15 @@ MICROS = 1_000_000
 
 
 class WeighedItems(dict[tuple[str, str], Item]):
-    """A table's items, and at any time the keys whose tallies and records do not weigh the same."""
+    """A table's items, and at any time the keys whose tallies and records do not weigh the same.
 
-    def __init__(self) -> None:
+    `changes` are all that were ever made: when (ms), of which item, and what stood there before.
+    """
+
+    def __init__(self, clock: Callable[[], int]) -> None:
         super().__init__()
+        self._clock = clock
+        self.changes: list[tuple[int, tuple[str, str], Item | None]] = []
         self.unbalanced: dict[str, tuple[int, int]] = {}
         self.places: dict[tuple[str, str], str] = {}
         self.twice: list[str] = []
@@ -30,6 +35,7 @@ class WeighedItems(dict[tuple[str, str], Item]):
     def __setitem__(self, primary: tuple[str, str], item: Item) -> None:
         before = self.get(primary)
         super().__setitem__(primary, item)
+        self.changes.append((self._clock(), primary, before))
         pk, sk = primary
         if pk.startswith("~g."):
             return
@@ -44,6 +50,25 @@ class WeighedItems(dict[tuple[str, str], Item]):
         amount += sign * (_v(item) - (_v(before) if before else 0))
         if n or amount:
             self.unbalanced[key] = (n, amount)
+
+    def as_of(self, at: float) -> dict[tuple[str, str], Item]:
+        """The items as they were at `at` (ms)."""
+        past = dict(self)
+        for when, primary, before in reversed(self.changes):
+            if when <= at:
+                break
+            put_back(past, primary, before)
+        return past
+
+
+def put_back(
+    items: dict[tuple[str, str], Item], primary: tuple[str, str], before: Item | None
+) -> None:
+    """Undo one change of an item."""
+    if before is None:
+        items.pop(primary, None)
+    else:
+        items[primary] = before
 
 
 def _n(item: Any) -> int:
@@ -109,3 +134,18 @@ def archive_items(bucket: MemoryBucket, window: Window) -> list[Any]:
         if "/data/" in key
         for line in gzip.decompress(bucket.get(key)).splitlines()
     ]
+
+
+def last_items(
+    window: Window, store: MemoryStore, bucket: MemoryBucket, fail: Callable[[str], None]
+) -> list[Any]:
+    """What a window holds in the end: the items of its table, or of its archive once that is gone.
+
+    It is to `fail` if a dropped window's table is back and may count.
+    """
+    items = list(store.items(window.table).values()) if window.table in store.tables() else []
+    if window.status is Status.DROPPED and may_count(items):
+        fail(f"3: {window.id} is dropped, but its table is back and takes commits")
+    begun = window.status in (Status.DROPPING, Status.DROPPED)
+    dropped = begun and not any("h" in item for item in items)
+    return archive_items(bucket, window) if dropped else items

@@ -19,6 +19,7 @@ from tallyroll.letter_events import Course
 from tallyroll.ports import Answer, Verdict
 from tallyroll.redrive import Redriver
 from tests.simulation.ailments import ILL
+from tests.simulation.deaths import KINDS
 from tests.simulation.liveness import PARTS
 from tests.simulation.marking_windows import watch_windows
 from tests.simulation.watching import watched
@@ -54,6 +55,12 @@ REASONS = {
         Reason.ID_CONFLICT,
         Reason.CRASHES_WRITER,
     )
+}
+LIES = {
+    "flight is full": "flight-full",
+    "a cohort comes again": "cohort",
+    "a transaction is seen in part": "seen-in-part",
+    "a description is old": "old-description",
 }
 LEFT = {
     "being closed": "redrive-while-closing",
@@ -189,7 +196,11 @@ class _Queue:
         note(text)
         if text == "backlog misread as empty":
             self._hit("backlog-misread")
-        if text.startswith(ILL) and text.removeprefix(ILL) in PARTS:
+        if text.endswith(" at last"):
+            self._hit("tardy-write")
+        if text in LIES:
+            self._hit(LIES[text])
+        if text.startswith(ILL) and text.removeprefix(ILL) in (*PARTS, *KINDS):
             self._hit(f"ill-{text.removeprefix(ILL)}")
 
 

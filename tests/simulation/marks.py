@@ -121,6 +121,17 @@ MARKS: Mapping[str, str] = {
     "ill-deletion": "one table is never deleted",
     "ill-export": "one table is never exported",
     "ill-letters": "the dead-letter queue takes nothing any more",
+    # What the doubles do as AWS does
+    "ill-writers-die": "all writers die for minutes",
+    "ill-writers-die-often": "most writers die for minutes",
+    "ill-writers-held": "no writer is invoked for minutes, and messages are received in vain",
+    "ill-catalog-denied": "writers may not reach the catalog for minutes",
+    "ill-notes-denied": "writers may note nothing for minutes",
+    "flight-full": "the queue delivers nothing, since too much is in flight",
+    "cohort": "messages of a killed batch come again together",
+    "seen-in-part": "a query sees a transaction in part",
+    "old-description": "a table is described as it was a while ago",
+    "tardy-write": "a write that was given up is carried out later",
     # Reads
     "read-incomplete": "a count lacks windows, and says so",
     "read-rolled-up": "a count takes days or months",

@@ -17,7 +17,7 @@ from tallyroll.looks import Look
 from tallyroll.ports import Catalog, Store
 from tallyroll.redrive import Redriver
 from tallyroll.settings import EXPORTERS
-from tests.simulation.plans import SERVICES, SETTINGS, START_MS, WINDOW_MS
+from tests.simulation.plans import SERVICES, SETTINGS, SETTLE_MS_MIN, START_MS, WINDOW_MS
 from tests.simulation.wires import LettersWire, StoreWire, Wire, judged
 from tests.simulation.world import Group, SimEffects, Streams, Task
 
@@ -67,7 +67,7 @@ class Operator:
             "retention_ms": int(chance() * 60_000),
             "visibility_ms": 20_000 + int(chance() * 20_000),
             "drain_margin_ms": int(chance() * 15_000),
-            "settle_ms": int(chance() * 8_000),
+            "settle_ms": SETTLE_MS_MIN + int(chance() * 4_000),
             "export_lease_ms": 60_000 + int(chance() * 60_000),
             "exporter": EXPORTERS[int(chance() * len(EXPORTERS))],
             "export_segments": 1 + int(chance() * 4),
@@ -109,7 +109,11 @@ class Operator:
                 self._world.pause(1_000)
 
     def _opened(self, since: int, until: int, accept_for_ms: int) -> bool:
-        """One call of `tallyroll windows open`, by a clock that is off; whether it went well."""
+        """One call of `tallyroll windows open`, by a clock that is off; whether it went well.
+
+        The first roller may have founded a calendar of longer windows than the operator had in
+        mind. A range that ends inside of one is refused, and the operator asks for whole windows.
+        """
         system = self._system
         catalog = cast("Catalog", Wire(self._world, system.catalog))
         clock_ms = round((2 * self._chance() - 1) * system.weather.clock_ms)
@@ -119,7 +123,8 @@ class Operator:
             return False
         if calendar is None:
             return False
-        now = self._world.now + clock_ms
+        grid, now = calendar.grid, self._world.now + clock_ms
+        since, until = grid.at(since).start, grid.at(until - 1).end
         try:
             past = open_past(catalog, calendar, "simulated", since, until, now, accept_for_ms)
         except StoreError:

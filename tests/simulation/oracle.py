@@ -6,11 +6,13 @@ belongs; it shares no code with the writer for that.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from tallyroll.errors import Reason
+from tallyroll.limits import LONE_DEATHS_MAX
 from tallyroll.memory import DeadLetter, MemoryBucket, MemoryCatalog, MemoryStore, MemoryTotals
 from tallyroll.memory_tables import Items
 from tallyroll.periods import PeriodState
@@ -26,6 +28,7 @@ from tests.simulation.holdings import (
     Identity,
     WeighedItems,
     archive_items,
+    last_items,
     may_count,
     told,
 )
@@ -59,6 +62,7 @@ class Oracle:
         self.sealed: dict[str, Window] = {}
         self.totals: dict[tuple[str, str], Total] = {}
         self.dead: dict[str, list[DeadLetter]] = {}
+        self._deaths = Counter[str]()
         self.commits = 0
         self.dropped = 0
         self.rolled_up = 0
@@ -225,6 +229,10 @@ class Oracle:
         """Take note of a message in the dead-letter queue."""
         self.dead.setdefault(letter.message.id, []).append(letter)
 
+    def on_died(self, message_ids: Sequence[str]) -> None:
+        """Take note of the messages of a batch whose writer did not answer."""
+        self._deaths.update(message_ids)
+
     def on_acknowledged(self, message_id: str) -> None:
         """Check invariant 2 when a message is deleted from the queue."""
         if message_id in self.dead:
@@ -318,7 +326,7 @@ class Oracle:
         """
         found = Found()
         for window in catalog.windows(0, 10**15):
-            items = self._last_items(window, store, bucket)
+            items = last_items(window, store, bucket, self._world.fail)
             for item in items:
                 found.add(window.id, item)
             if window.status.sealed:
@@ -334,14 +342,6 @@ class Oracle:
         for sent in self.sent.values():
             self._judge(sent, found, catalog, waits=sent.message_id in waiting)
         return found
-
-    def _last_items(self, window: Window, store: MemoryStore, bucket: MemoryBucket) -> list[Any]:
-        items = list(store.items(window.table).values()) if window.table in store.tables() else []
-        if window.status is Status.DROPPED and may_count(items):
-            self._world.fail(f"3: {window.id} is dropped, but its table is back and takes commits")
-        begun = window.status in (Status.DROPPING, Status.DROPPED)
-        dropped = begun and not any("h" in item for item in items)
-        return archive_items(bucket, window) if dropped else items
 
     def _judge(self, sent: Sent, found: Found, catalog: MemoryCatalog, *, waits: bool) -> None:
         letters = self.dead.get(sent.message_id, [])
@@ -363,6 +363,8 @@ class Oracle:
     ) -> bool:
         match letter.reason:
             case None | Reason.CRASHES_WRITER:
+                if "writers died" in letter.detail:
+                    return self._deaths[letter.message.id] >= LONE_DEATHS_MAX
                 return self._with_fuse and "the writer failed on it" not in letter.detail
             case Reason.TOO_FAR_AHEAD:
                 ahead_ms = min(each.skew_ms for each in self.deployed)

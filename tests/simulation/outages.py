@@ -21,6 +21,7 @@ from tests.simulation.plans import START_MS, Plan
 from tests.simulation.producers import KEYS, Letter
 from tests.simulation.readers import Reader
 from tests.simulation.sent import Sent
+from tests.simulation.sqs_rules import AS_ON_AWS, Rules
 from tests.simulation.weather import CALM
 from tests.simulation.world import Group, Violation
 
@@ -105,6 +106,10 @@ class Quiet(System):
         self.ailments.all.clear()
         for ailment in outage.ailments if outage else ():
             self.ailments.all.append(replace(ailment, since=self.began, until=self.ended))
+
+    def queue_rules(self) -> Rules:
+        """As many messages may be in flight as on AWS."""
+        return AS_ON_AWS
 
     def run(self) -> None:
         """Run through health, outage and recovery, then check that each event counts once."""

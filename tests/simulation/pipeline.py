@@ -29,6 +29,7 @@ from tallyroll import (
 from tallyroll.records import Message
 from tallyroll.settings import Settings
 from tests.simulation.ailments import Ailment, Ailments
+from tests.simulation.deaths import beside, deaths
 from tests.simulation.gauges import Gauges, Publisher
 from tests.simulation.historians import Historian
 from tests.simulation.holdings import made_again
@@ -50,6 +51,7 @@ from tests.simulation.plans import (
 from tests.simulation.producers import KEYS, Producer
 from tests.simulation.readers import Reader
 from tests.simulation.sandboxes import Invocation, Platform
+from tests.simulation.sqs_rules import Rules, rules
 from tests.simulation.watched import (
     SimBucket,
     SimCatalog,
@@ -92,6 +94,8 @@ class System:
         self.plan = replace(
             planned(Random(f"{seed} plan")), redrives=redrives(Random(f"{seed} redrive"))
         )
+        if deaths(Random(f"{seed} death")):
+            self.plan = beside(self.plan)
         self.weather = forecast(Random(f"{seed} weather"))
         if self.plan.gentle:
             self.weather = gentled(self.weather)
@@ -118,8 +122,12 @@ class System:
         self.deployed(self.settings)
 
     def ill(self, seed: int) -> Sequence[Ailment]:
-        """What fails for ever under a seed."""
-        return forever(Random(f"{seed} forever"))
+        """What fails under a seed: writers, for a while, or something for ever."""
+        return deaths(Random(f"{seed} death")) or forever(Random(f"{seed} forever"))
+
+    def queue_rules(self) -> Rules:
+        """How strict the queue is."""
+        return rules(Random(f"{self.world.seed} queue"))
 
     def deployed(self, settings: Settings) -> None:
         """Deploy: whatever starts from now on has these settings."""
@@ -188,9 +196,10 @@ class System:
 
     def _drained(self, last: int) -> bool:
         """Whether the queue is empty, and every window that was over at `last` came to its end, as
-        far as nothing fails for ever.
+        far as nothing fails for ever; and nobody sends any more.
         """
-        return Liveness(self).left(last) == ([], []) and not self.operator.is_redriving
+        sending = self.operator.is_redriving or not all(task.done for task in self.world.under_way)
+        return Liveness(self).left(last) == ([], []) and not sending
 
     def _produce(self) -> None:
         world = self.world
@@ -249,6 +258,7 @@ class System:
             invocation = self._invoke("writer", event)
             self.queue.invoked(failed=invocation.answer is None)
             if invocation.answer is None:
+                self.oracle.on_died([message.id for message in batch])
                 continue
             failed = [
                 failure["itemIdentifier"] for failure in invocation.answer["batchItemFailures"]
@@ -341,6 +351,7 @@ def handlers_of(system: System) -> Iterator[None]:
         patch.setattr(limits, "VISIBILITY_SECONDS_MAX", VISIBILITY_SECONDS_MAX)
         patch.setattr(looks, "HIDDEN_SECONDS", HIDDEN_SECONDS)
         patch.setattr(looks, "BATCH_LETTERS", BATCH_LETTERS)
+        patch.setattr(limits, "IN_FLIGHT_MAX", system.queue.rules.in_flight_max)
         patch.setattr(native_export, "SEALED_FOR_MS", SEALED_FOR_MS)
         patch.setattr(memory_exports, "LATEST_BEHIND_MS", LATEST_BEHIND_MS)
         patch.setattr(sealing, "STRIPES_HELD", STRIPES_HELD)

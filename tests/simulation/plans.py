@@ -23,6 +23,7 @@ SETTINGS = Settings(
     roller_period_ms=10_000,
     retention_ms=20_000,
     visibility_ms=20_000,
+    queue_retention_ms=7_200_000,  # in place of ten days: longer than any run may last
     drain_period_ms=10_000,
     drain_margin_ms=5_000,
     settle_ms=4_000,
@@ -32,6 +33,7 @@ SETTINGS = Settings(
     cache_calendar_ms=20_000,
 )
 PAST_WINDOWS = 12  # so far before genesis the operator may open windows
+SETTLE_MS_MIN = SETTINGS.settle_ms  # of all deployments
 OVERSLEEP_MS_MAX = 500_000
 SERVICES = ("source", "roller", "cleanup")
 
@@ -91,6 +93,15 @@ def planned(chance: Random) -> Plan:
         deploys=False,
         gentle=True,
     )
+
+
+def shown_in_part_ms(clock_ms: int) -> int:
+    """How long queries may see a transaction in part where clocks are so far off.
+
+    A window is sealed `settle_ms` after its gates were shut, by the clocks of two functions: the
+    assumption of docs/exactness.md is that each is wrong by at most half of that.
+    """
+    return max(0, SETTLE_MS_MIN - 2 * clock_ms)
 
 
 def redrives(chance: Random) -> bool:

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 import pytest
 
 from tests.simulation import (
+    planted_deaths,
     planted_ends,
     planted_forever,
     planted_reads,
     planted_redrives,
+    planted_stale,
     planted_writes,
 )
 
@@ -51,6 +53,17 @@ SLOW_READS = {"slow_verb": "live", "slow_ms": 6_000}
 SLOW_PERIODS = {"slow_verb": "periods", "slow_ms": 20_000}
 BELATED = {"belated": 0.3, "duplicate": 0.3}
 LAGGARDS = {"laggard": 0.3, "zombie": 1.0}
+OLD = {"stale_ms": 60_000, "misread": 1.0, "duplicate": 0.3}
+CALM_BUT_HASTY = {
+    "hasty": 1.0,
+    "parted": 1.0,
+    "belated": 0.1,
+    "clock_ms": 200,
+    "latency_ms": 8,
+    "slow_verb": "",
+    **dict.fromkeys(("crash", "stall", "refused", "unanswered", "tardy"), 0.0),
+}
+HASTY_AND_SLOW = {**CALM_BUT_HASTY, "slow_verb": "shut_gate", "slow_ms": 9_000}
 PLANTED = (
     Planted(planted_writes.put_without_condition, 0),
     Planted(planted_writes.tally_outside_the_transaction, 0),
@@ -96,4 +109,19 @@ PLANTED = (
     Planted(planted_redrives.claim_moved_past_another_content, 6),
     Planted(planted_forever.a_window_keeps_others_from_their_turn, 1),
     Planted(planted_forever.a_letter_keeps_its_batch, 25),
+    Planted(planted_stale.record_read_eventually, 10, OLD),
+    Planted(planted_stale.tallies_read_eventually, 0),
+    Planted(planted_stale.stripes_read_eventually, 7, OLD),
+    Planted(planted_stale.window_read_eventually, 11),
+    Planted(planted_stale.windows_read_eventually, 13, OLD),
+    Planted(planted_stale.specs_read_eventually, 15),
+    Planted(planted_stale.live_pointer_read_eventually, 13, OLD),
+    Planted(planted_stale.claims_read_eventually, 2),
+    Planted(planted_stale.totals_of_a_key_read_eventually, 22),
+    Planted(planted_stale.listing_read_eventually, 6, {"stale_ms": 60_000}),
+    Planted(planted_stale.sealed_without_settling, 7, CALM_BUT_HASTY),
+    Planted(planted_stale.settled_since_closing, 21, HASTY_AND_SLOW),
+    Planted(planted_deaths.writers_taken_to_live, 4),
+    Planted(planted_deaths.failures_forgotten, 4),
+    Planted(planted_deaths.done_before_it_is_done, 4),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tallyroll.archive_ports import ExportState, ExportStatus
@@ -11,19 +12,29 @@ from tallyroll.memory import (
     MemoryBucket,
     MemoryCatalog,
     MemoryDeadLetters,
-    MemoryQueue,
     MemoryStore,
     MemoryTotals,
 )
 from tallyroll.memory_exports import MemoryExports
-from tallyroll.periods import PeriodState, period_of
-from tallyroll.ports import Outcome, Rejection, Verdict
+from tallyroll.memory_queue import Held
+from tallyroll.periods import PeriodState, period_of, periods_at
+from tallyroll.ports import Outcome, Rejection, TableFacts, TableStatus, Tally, Verdict
 from tallyroll.records import Increment, Message, Record, Redrive
 from tallyroll.settings import Settings
 from tallyroll.specs import Spec
 from tallyroll.states import Calendar, LivePointer, Status, Window
 from tallyroll.totals import Total
+from tallyroll.windows import WindowId
 from tests.simulation.holdings import WeighedItems
+from tests.simulation.plans import shown_in_part_ms
+from tests.simulation.sqs_rules import StrictQueue
+from tests.simulation.stale import (
+    TOTALS_READS,
+    TOTALS_STATE,
+    CatalogLens,
+    PastLens,
+    StoreLens,
+)
 from tests.simulation.world import SimEffects
 
 if TYPE_CHECKING:
@@ -40,10 +51,29 @@ class SimStore(MemoryStore):
             system.catalog,
             creating_ms=creating_ms,
             deleting_ms=5_000,
-            new_items=WeighedItems,
+            new_items=partial(WeighedItems, lambda: system.world.now),
         )
         self._system = system
+        self._lens = StoreLens(system.world, shown_in_part_ms(system.weather.clock_ms))
         self.shut_at: dict[str, int] = {}
+
+    def seen(self, verb: str) -> MemoryStore:
+        """The store as a read by this verb may see it now."""
+        return self._lens.seen(self, verb)
+
+    def known_at(self, table: str, at: float) -> TableFacts | None:
+        """What DescribeTable said of a table that still stands, at `at` (ms)."""
+        facts = self.describe_table(table)
+        if facts is None:
+            return None
+        held = self.table(table)
+        if at < held.ready_at - self._creating_ms:
+            return None
+        if at < held.ready_at:
+            return TableFacts(TableStatus.CREATING, protected=True)
+        if held.gone_at is not None and at < held.gone_at - self._deleting_ms:
+            return TableFacts(TableStatus.ACTIVE, protected=True)
+        return facts
 
     def weighed(self, table: str) -> WeighedItems:
         """A table's items."""
@@ -54,11 +84,25 @@ class SimStore(MemoryStore):
     def commit(
         self, spec: Spec, records: Sequence[Record], increments: Sequence[Increment]
     ) -> Outcome:
+        """A commit, answered once queries see the whole of it."""
+        world = self._system.world
+        first = len(self.weighed(spec.table).changes) if spec.table in self.tables() else 0
         outcome = super().commit(spec, records, increments)
         if outcome.verdict is not Verdict.GATE_MISSING:
             items = self.weighed(spec.table)
             self._system.oracle.on_commit(spec, list(records), outcome, items)
+            shown_at = self._lens.take_apart(spec.table, items, first)
+            if shown_at > world.now:
+                world.pause(shown_at - world.now)
         return outcome
+
+    def record(self, spec: Spec, key: str, record_id: str) -> Record | None:
+        self._lens.reveal(spec.table, [key])
+        return super().record(spec, key, record_id)
+
+    def tallies(self, spec: Spec, keys: Sequence[str]) -> dict[str, Tally]:
+        self._lens.reveal(spec.table, keys)
+        return super().tallies(spec, keys)
 
     def drop_table(self, table: str) -> None:
         facts = self.describe_table(table)
@@ -85,6 +129,15 @@ class SimCatalog(MemoryCatalog):
     def __init__(self, system: System) -> None:
         super().__init__()
         self._system = system
+        self._lens = CatalogLens(system.world, shown_in_part_ms(system.weather.clock_ms))
+
+    def seen(self, verb: str) -> MemoryCatalog:
+        """The catalog as a read by this verb may see it now."""
+        return self._lens.seen(self, verb)
+
+    def window(self, window: WindowId) -> Window | None:
+        self._lens.reveal(window)
+        return super().window(window)
 
     def found(self, calendar: Calendar) -> Calendar:
         before = self.calendar()
@@ -101,9 +154,17 @@ class SimCatalog(MemoryCatalog):
         return changed
 
     def create(self, window: Window, calendar: Calendar | None = None) -> bool:
+        """A creation, answered once queries see the whole of it."""
+        world = self._system.world
+        before = {
+            period.name: self._periods.get(period.name) for period in periods_at(window.start)
+        }
         created = super().create(window, calendar)
         if created:
             self._system.oracle.on_created(window)
+            shown_at = self._lens.take_apart(window.id, before)
+            if shown_at > world.now:
+                world.pause(shown_at - world.now)
         return created
 
     def advance_period(self, state: PeriodState, *, settled: bool = False) -> PeriodState:
@@ -142,6 +203,11 @@ class SimTotals(MemoryTotals):
     def __init__(self, system: System) -> None:
         super().__init__()
         self._system = system
+        self._lens = PastLens(system.world, TOTALS_STATE, TOTALS_READS)
+
+    def seen(self, verb: str) -> MemoryTotals:
+        """The totals as a read by this verb may see them now."""
+        return self._lens.seen(self, verb)
 
     def put(self, totals: Sequence[Total]) -> None:
         super().put(totals)
@@ -190,12 +256,14 @@ class SimExports(MemoryExports):
         return arn
 
 
-class SimQueue(MemoryQueue):
-    """The queue, which duplicates and reorders, watched by the oracle."""
+class SimQueue(StrictQueue):
+    """The queue, watched by the oracle."""
 
     def __init__(self, system: System, max_receives: int) -> None:
         super().__init__(
-            SimEffects(system.world),
+            system.world,
+            system.queue_rules(),
+            system.base.queue_retention_ms,
             visibility_ms=system.settings.visibility_ms,
             max_receives=max_receives,
             age_period_ms=system.settings.drain_period_ms,
@@ -213,25 +281,6 @@ class SimQueue(MemoryQueue):
         """Be deployed with other settings."""
         self._visibility_ms = settings.visibility_ms
 
-    def receive(self, most: int = 10) -> list[Message]:
-        """A random choice of what is visible, and now and then of what is not."""
-        self._observed()
-        world, received = self._system.world, []
-        chance = world.random.random
-        twice = world.roll(world.weather.duplicate)
-        for held in self.held():
-            if held.visible_at > world.now and not (twice and held.receives and chance() < 0.2):
-                continue
-            if chance() < 0.2:
-                continue
-            if message := self.deliver(held):
-                received.append(message)
-            if len(received) >= most:
-                break
-        if world.roll(0.5):
-            received.reverse()
-        return received
-
     def deliver(self, held: Any) -> Message | None:
         message = super().deliver(held)
         if message is None:
@@ -243,6 +292,15 @@ class SimQueue(MemoryQueue):
         for letter in self.dead_letters[-len(rejections) :]:
             self._system.oracle.on_dead(letter)
         return there
+
+    def acknowledge(self, receipts: Sequence[str]) -> None:
+        for receipt in receipts:
+            self._system.oracle.on_acknowledged(receipt.partition("#")[0])
+        super().acknowledge(receipts)
+
+    def expired(self, held: Held) -> None:
+        """Nothing may end in silence: not even a message that nobody ever received."""
+        self._system.world.fail(f"2: {self._system.oracle.sent[held.id]} expired in the queue")
 
 
 class SimDeadLetters(MemoryDeadLetters):

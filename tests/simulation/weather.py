@@ -13,6 +13,7 @@ SLOW_VERBS = (
     *("record", "specs", "window", "open_gate", "put", "advance", "make_table", "live"),
     *("describe_table", "tag_table", "drop_table", "reject", "stream", "scan"),
 )
+STALE_MS_MAX = 20_000  # DynamoDB names no bound; mostly it is under a second
 
 
 class Risk(float):
@@ -40,7 +41,10 @@ class Weather:
     """How often things go wrong: chances per call (each becomes a Risk), durations in ms.
 
     `mangled`: what an export reads or writes comes out wrong; `laggard`: it sleeps for minutes over
-    that; `clock_ms`: how far off the clocks of functions and operators are at most.
+    that; `clock_ms`: how far off the clocks of functions and operators are at most. `belated`: a
+    commit is carried out long after it was given up; `tardy`: another write is; `parted`: queries
+    see a transaction in part until it is answered; `stale_ms`: how old an eventual read is at most.
+    `hasty`: the queue's ages tell of nothing old, though there is, so that windows close at once.
     """
 
     latency_ms: int = 5
@@ -59,6 +63,10 @@ class Weather:
     mangled: float = 0.0
     laggard: float = 0.0
     clock_ms: int = 200
+    parted: float = 0.0
+    tardy: float = 0.0
+    stale_ms: int = 0
+    hasty: float = 0.0
 
     def __post_init__(self) -> None:
         for name in RISKS:
@@ -93,6 +101,10 @@ def forecast(chance: Random) -> Weather:
         mangled=some(0.4),
         laggard=some(0.15),
         clock_ms=int(200 * 100 ** max(0.0, chance.random() * 2 - 1)),
+        parted=some(0.5),
+        tardy=some(0.05),
+        stale_ms=int(STALE_MS_MAX * chance.random()),
+        hasty=max(0.0, chance.random() * 3 - 2),
     )
 
 

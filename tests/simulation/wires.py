@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from tallyroll.dead_letters import DeadLetters, ReceivedLetter, Resend
 from tallyroll.draining import Backlog
@@ -26,11 +27,25 @@ FINE = Element(Answer.FINE)
 POISON = "poison"
 EXPORT_DIR = "/AWSDynamoDB/"
 LAGGARD_MS_MAX = 900_000
+TARDY_MS_MAX = 300_000
+WRITES = frozenset(
+    {
+        *("open_gate", "shut_gate", "make_table", "tag_table", "drop_table"),
+        *("recover_table", "resize_table", "put", "roll"),
+        *("found", "extend", "put_spec", "create", "advance", "advance_period", "move_live"),
+        *("note_straggler", "note_hot", "note_received", "clear_received", "beat"),
+        *("claim", "move", "reject", "delay", "acknowledge", "resend"),
+    }
+)
 ECLIPSE_MS = 60_000  # wrong counts stay wrong for a while
 
 
 class Wire:
-    """A port whose every call is a switch point before and after, and may fail either way."""
+    """A port whose every call is a switch point before and after, and may fail either way; its
+    `writes` may be carried out long after they were given up.
+    """
+
+    writes: ClassVar[AbstractSet[str]] = WRITES
 
     def __init__(self, world: World, port: Any) -> None:
         self._world = world
@@ -40,18 +55,28 @@ class Wire:
         found = getattr(self._port, verb)
         if not callable(found):
             return found
-        return lambda *args, **named: self._call(verb, lambda: found(*args, **named))
+        return lambda *args, **named: self._call(
+            verb, lambda: getattr(self._seen(verb), verb)(*args, **named)
+        )
+
+    def _seen(self, verb: str) -> Any:
+        """The port as this verb may see it: with old data, or a transaction in part."""
+        seen = getattr(self._port, "seen", None)
+        return seen(verb) if seen else self._port
 
     def _call(self, verb: str, perform: Callable[[], T]) -> T:
         world = self._world
         word = verb.partition(" ")[0]
         world.step(word)
+        if word in self.writes and world.roll(world.weather.tardy, world.current.aside.random()):
+            return self._tardy(verb, perform)
         if world.roll(world.weather.refused):
             world.note(f"{verb} refused")
             raise Throttled(f"{verb}: refused for load", "SimulatedThrottle")
         if world.roll(world.weather.unanswered):
             world.note(f"{verb} lost")
             raise Unknown(f"{verb}: never arrived", "SimulatedTimeout")
+        self._seen(word)  # what stands before each verb, also one that writes, is the port's past
         try:
             result = perform()
         except TallyrollError as error:
@@ -66,6 +91,21 @@ class Wire:
         if isinstance(result, Iterator):
             return self._paged(verb, result)  # type: ignore[return-value]
         return result
+
+    def _tardy(self, verb: str, perform: Callable[[], T]) -> T:
+        """A write that is carried out seconds to minutes after its caller gave it up."""
+        world = self._world
+        world.note(f"{verb} will be late")
+
+        def late() -> None:
+            world.pause(world.random.random() ** 2 * TARDY_MS_MAX)
+            with suppress(TallyrollError):  # nobody hears of it
+                perform()
+                world.note(f"{verb} at last")
+
+        task = world.spawn(f"{world.current.name}-late", late, Group("late", mortal=False))
+        world.under_way.append(task)
+        raise Unknown(f"{verb}: still under way", "SimulatedTimeout")
 
     def _paged(self, verb: str, pages: Iterator[Any]) -> Iterator[Any]:
         for page in pages:
@@ -92,7 +132,7 @@ class StoreWire(Wire):
             return outcome
 
         def belated() -> None:
-            world.pause(world.random.random() ** 2 * 300_000)
+            world.pause(world.random.random() ** 2 * TARDY_MS_MAX)
             perform()
 
         world.step("commit")
@@ -142,7 +182,7 @@ class StoreWire(Wire):
     def scan(self, table: str, segment: int, segments: int) -> Iterator[list[Item]]:
         """A segment's pages; one that comes out wrong lacks a page, has one twice or another's."""
         pages: Iterator[list[Item]] = self._call(
-            "scan", lambda: self._port.scan(table, segment, segments)
+            "scan", lambda: self._seen("scan").scan(table, segment, segments)
         )
         if not self._world.roll(self._world.weather.mangled):
             yield from pages
@@ -218,7 +258,10 @@ class QueueWire(Wire):
         eclipse = Random(f"{world.seed} {world.now // ECLIPSE_MS}").random()
         if eclipse < world.weather.misread:
             world.note("backlog misread as empty")
-            return replace(found, visible=0, in_flight=0, delayed=0)
+            found = replace(found, visible=0, in_flight=0, delayed=0)
+        if Random(f"{world.seed} {world.now // ECLIPSE_MS} ages").random() < world.weather.hasty:
+            world.note("backlog misread as new")
+            found = replace(found, ages=tuple((world.now - n, 0) for n in (2, 1, 0)))
         return found
 
 
@@ -252,6 +295,7 @@ class BucketWire(Wire):
     """The bucket; a stream may break off, a listing may fail, an object may come out mangled."""
 
     name: str
+    writes = frozenset()  # `laggard` is what makes these late
 
     def put_once(self, key: str, body: bytes) -> bytes:
         """Write an object unless one stands: perhaps much later, perhaps another one, or none."""

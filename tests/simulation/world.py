@@ -65,9 +65,17 @@ class Task:
     stalled: bool = False
     spawned: int = 0
     random: Random = field(init=False)
+    _aside: Random | None = None
 
     def __post_init__(self) -> None:
         self.random = Random(self.root)
+
+    @property
+    def aside(self) -> Random:
+        """Another stream of its own, for what was added later: it shifts nothing in the first."""
+        if self._aside is None:
+            self._aside = Random(_root(self.root, -1))
+        return self._aside
 
 
 def _root(root: int, number: int) -> int:
@@ -118,7 +126,9 @@ class Streams:
 
 
 class World:
-    """The scheduler; `weather` may be changed at any time."""
+    """The scheduler; `weather` may be changed at any time. `under_way` are the writes that go on
+    though they were given up.
+    """
 
     def __init__(self, seed: int, start_ms: int, bounds: Bounds = UNBOUND) -> None:
         self.seed = seed
@@ -128,6 +138,7 @@ class World:
         self.faults: list[Fault] = []
         self.violation: Violation | None = None
         self.steps = 0
+        self.under_way: list[Task] = []
         self._bounds = bounds
         self._notes: list[tuple[int, str, str]] = []
         self._due: list[tuple[int, int, int, Task]] = []

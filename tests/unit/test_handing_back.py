@@ -63,11 +63,17 @@ def test_a_message_near_its_last_receives_waits_for_hours() -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "seconds"), [(0, 300), (0.5, 300), (0.7, 150), (0.9, 0), (1, 0), (1.1, 0)]
+    ("share", "seconds"), [(0, 300), (0.5, 300), (0.7, 150), (0.9, 5), (1, 5), (1.1, 5)]
 )
 def test_waits_shrink_as_the_flight_fills(share: float, seconds: int) -> None:
     """Those that wait are in flight, and a full flight delivers nothing to anybody."""
     assert delay(50, in_flight=round(share * IN_FLIGHT_MAX)) == pytest.approx(seconds, abs=1)
+
+
+def test_no_wait_is_shorter_than_five_seconds() -> None:
+    """A message that came again at once would use up its receives while the flight is full."""
+    full = [delay(receives, in_flight=IN_FLIGHT_MAX) for receives in (1, 2, 100, 499)]
+    assert full == [5, 5, 5, 5]
 
 
 def test_what_was_received_often_waits_however_full_the_flight_is() -> None:
@@ -89,10 +95,10 @@ def test_the_writer_asks_how_full_the_flight_is_at_most_every_ten_seconds() -> N
     writer = pipeline.writer()
     for n in range(8):
         body = {"id": f"e{n}", "key": "k", "ts": NOW}
-        writer.write([pipeline.message(body)], time_left_ms=0)
+        writer.write([pipeline.message(body, receives=3)], time_left_ms=0)
         pipeline.effects.pass_by(2_500)
     assert [at - NOW for at in asked] == [0, 10_000]
-    assert [seconds for _, seconds in pipeline.queue.delays] == [0] * 8
+    assert [seconds for _, seconds in pipeline.queue.delays] == [5] * 8
 
 
 def test_a_message_about_to_expire_is_rejected_with_its_reason() -> None:

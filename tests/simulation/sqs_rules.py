@@ -1,0 +1,148 @@
+"""The queue as strict as SQS: retention, what may be in flight, cohorts, and metrics of its own.
+
+`tallyroll.memory_queue` keeps the rules that tests of the core need. Those beyond it are here:
+
+- A message is gone when its retention has passed since it was sent (SQS API Reference,
+  SetQueueAttributes, MessageRetentionPeriod).
+- While as many messages are in flight as may be, a receive gives nothing, and no error (SQS
+  Developer Guide, "Amazon SQS standard queue quotas": about 120,000).
+- A message is hidden for at most 12 hours since it was received (SQS API Reference,
+  ChangeMessageVisibility).
+- A receipt of an earlier receive may delete a message, or not (SQS API Reference, DeleteMessage).
+- What was received three times is moved to the back of the queue (SQS Developer Guide,
+  "Available CloudWatch metrics", ApproximateAgeOfOldestMessage).
+- What was received together, and not deleted, is visible again at the same moment, and often comes
+  together again: healthy messages beside the poison that kills their writer.
+- An idle queue has no ages: who only polls an empty one does not use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from tallyroll.memory_queue import AGE_RECEIVES_LEFT_OUT, Held, MemoryQueue
+from tallyroll.records import Message
+from tests.simulation.world import SimEffects, World
+
+HIDDEN_MS_MAX = 43_200_000
+IN_FLIGHT_MAX = 40  # in place of 120,000
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What differs from seed to seed: how many messages may be in flight, whether cohorts stay
+    together, and whether polls of an empty queue count as its use.
+    """
+
+    in_flight_max: int
+    cohorts: bool
+    polls_count: bool
+
+
+def rules(chance: Random) -> Rules:
+    """The rules of a seed."""
+    return Rules(
+        in_flight_max=IN_FLIGHT_MAX if chance.random() < 0.5 else 120_000,
+        cohorts=chance.random() < 0.3,
+        polls_count=chance.random() < 0.5,
+    )
+
+
+AS_ON_AWS = Rules(in_flight_max=120_000, cohorts=False, polls_count=True)
+
+
+class StrictQueue(MemoryQueue):
+    """A queue in a world, by the `rules` of a seed."""
+
+    def __init__(self, world: World, chosen: Rules, retention_ms: int, **settings: Any) -> None:
+        super().__init__(SimEffects(world), **settings)
+        self._world = world
+        self._retention_ms = retention_ms
+        self.rules = chosen
+        self._received_at: dict[str, int] = {}
+        self._before: dict[str, int] = {}
+
+    def receive(self, most: int = 10) -> list[Message]:
+        """A random choice of what is visible, and now and then of what is not.
+
+        Nothing while too much is in flight.
+        """
+        world, received = self._world, list[Message]()
+        chance = world.random.random
+        self._observed(use=self.rules.polls_count)  # before anything changes
+        self._expire()
+        twice = world.roll(world.weather.duplicate)
+        room = self.rules.in_flight_max - self.counts().in_flight
+        if room <= 0:
+            world.note("flight is full")
+        for held in self._in_turn():
+            if len(received) >= min(most, room):
+                break
+            if held.visible_at > world.now and not (twice and held.receives and chance() < 0.2):
+                continue
+            if chance() < 0.2 and not self.rules.cohorts:
+                continue
+            if message := self.deliver(held):
+                received.append(message)
+        if received:
+            self._observed()
+        if self.rules.cohorts and self._is_cohort(received):
+            world.note("a cohort comes again")
+        if world.roll(0.5):
+            received.reverse()
+        return received
+
+    def _in_turn(self) -> Sequence[Held]:
+        """All messages: those that were received three times go to the back, the last received
+        last.
+        """
+        return sorted(
+            self.held(),
+            key=lambda held: (
+                self._received_at[held.id] if held.receives >= AGE_RECEIVES_LEFT_OUT else 0
+            ),
+        )
+
+    def _is_cohort(self, received: Sequence[Message]) -> bool:
+        """Whether messages came together that had been received together."""
+        before = [self._before.get(message.id) for message in received if message.receives > 1]
+        return len(before) > len({*before})
+
+    def deliver(self, held: Held) -> Message | None:
+        """Deliver one message, visible or not; None if the fuse moved it to the dead letters."""
+        if held.id in self._received_at:
+            self._before[held.id] = self._received_at[held.id]
+        self._received_at[held.id] = self._world.now
+        return super().deliver(held)
+
+    def delete(self, receipt: str) -> None:
+        """Delete a message; with an earlier receipt perhaps, or perhaps not."""
+        super().delete(receipt)
+        held = self._held.get(receipt.partition("#")[0])
+        if held and self._world.current.aside.random() < 0.5:
+            super().delete(held.receipt)
+
+    def delay(self, receipts: Sequence[tuple[str, int]]) -> None:
+        """Change when messages are visible again, but not to more than 12 hours after a receive."""
+        now = self._world.now
+        super().delay(
+            [
+                (receipt, seconds)
+                for receipt, seconds in receipts
+                if now + seconds * 1000
+                <= self._received_at.get(receipt.partition("#")[0], now) + HIDDEN_MS_MAX
+            ]
+        )
+
+    def expired(self, held: Held) -> None:
+        """What becomes of a message whose retention has ended; to be extended."""
+        self._world.note(f"message {held.id[:6]} expired")
+
+    def _expire(self) -> None:
+        for held in self.held():
+            if self._world.now - held.sent >= self._retention_ms:
+                del self._held[held.id]
+                self.expired(held)
