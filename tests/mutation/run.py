@@ -102,12 +102,13 @@ def mutated(module: str, tests: Sequence[str], jobs: int) -> Tally:
             stderr=subprocess.STDOUT,
             check=False,
         )
+    if done.returncode:
+        raise MutmutFailed(f"mutmut ended with {done.returncode}: see {folder}/log.txt")
     statuses = statuses_in(_said(folder, "results", "--all", "true"))
     unknown = {*statuses.values()} - KILLED - SURVIVED
-    if done.returncode or unknown or not statuses:
+    if unknown or not statuses:
         raise MutmutFailed(
-            f"mutmut ended with {done.returncode}, {len(statuses)} mutants,"
-            f" some are {', '.join(sorted(unknown)) or 'known'}: see {folder}/log.txt"
+            f"{len(statuses)} mutants, some {', '.join(sorted(unknown))}: see {folder}/log.txt"
         )
     survived = [name for name, status in statuses.items() if status in SURVIVED]
     tally = Tally(module, killed=len(statuses) - len(survived))

@@ -73,6 +73,26 @@ def test_no_window_that_lives_is_left_out(
     assert all(since <= at < until for at in found)
 
 
+def test_the_spans_with_the_least_between_them_are_made_one() -> None:
+    starts = [10 * n for n in range(SPANS_MAX)]
+    for close in (1, 7, SPANS_MAX - 1):
+        spans = joined(map(span, [*starts, starts[close] + 3]))
+        others = [span(at) for at in starts if at != starts[close]]
+        assert spans == tuple(sorted([*others, span(starts[close], 4)]))
+        assert joined(map(span, starts)) == tuple(map(span, starts))
+
+
+def test_each_creation_gives_the_pointer_the_next_version() -> None:
+    pointer = LivePointer(START, 7)
+    assert pointer.with_created(window(3)).version == 8
+    assert pointer.with_created(window(500_000)).version == 8
+
+
+def test_no_windows_are_looked_for_in_an_empty_span() -> None:
+    assert LivePointer(START, 0, (span(3),)).spans(span(3).end, span(3).end) == []
+    assert LivePointer(START, 0).spans(START, START) == []
+
+
 def test_a_creation_that_the_listing_lacks_is_not_passed() -> None:
     seen, unseen, regular = window(3, Status.DROPPED), window(4), window(90)
     pointer = LivePointer(regular.start, 1).with_created(seen).with_created(unseen)
