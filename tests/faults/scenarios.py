@@ -19,17 +19,8 @@ from tests.faults.clients import Switchboard
 from tests.faults.exactness import Ledger
 from tests.faults.injector import GOES_WELL, Blow, Plan
 from tests.faults.kinds import WRITES, Kind
-from tests.faults.lives import (
-    At,
-    LostReplies,
-    Only,
-    Seeded,
-    StuckLife,
-    busy_life,
-    crash,
-    live_on,
-    short_life,
-)
+from tests.faults.lives import StuckLife, busy_life, live_on, short_life
+from tests.faults.plans import At, LostReplies, Only, Seeded, crash
 from tests.faults.results import Result, Results
 from tests.faults.world import FUNCTIONS, World
 
