@@ -53,12 +53,27 @@ ANSWERS: Mapping[str, Answers] = {
     "DeleteItem": (
         _REPEATED,
         _PATIENT,
-        ((Kind.CONFLICT,), "told: the restore is begun again, and goes on from its mark"),
+        (
+            (Kind.CONFLICT,),
+            (
+                "told: a restore is begun again and goes on from its mark; a writer's note stays,"
+                " and holds windows open for two visibility timeouts"
+            ),
+        ),
     ),
     "DeleteMessageBatch": (
-        (_AGAIN, "tried 4 times; a letter that may still stand is told, and redriven again"),
+        (
+            _AGAIN,
+            (
+                "a letter's is tried 4 times; one that may still stand is told, and redriven again."
+                " A writer's is let be: the message comes again, and is found a duplicate"
+            ),
+        ),
         _PATIENT,
-        ((Kind.UNPROCESSED,), "told, too: the event counts once however often it is redriven"),
+        (
+            (Kind.UNPROCESSED,),
+            "the same: the event counts once however often it is redriven or delivered",
+        ),
     ),
     "DeleteTable": (
         _REPEATED,
@@ -99,7 +114,13 @@ ANSWERS: Mapping[str, Answers] = {
         ),
     ),
     "GetQueueAttributes": (
-        (_AGAIN, "tried 4 times; then nothing is known, and no window counts as drained"),
+        (
+            _AGAIN,
+            (
+                "tried 4 times; then nothing is known: no window counts as drained, and no wait of"
+                " a message is shortened"
+            ),
+        ),
         _PATIENT,
     ),
     "GetQueueUrl": (_READ, _PATIENT),
@@ -125,7 +146,13 @@ ANSWERS: Mapping[str, Answers] = {
             "tried again; whether it had been carried out is read from what stands there then",
         ),
         _PATIENT,
-        ((Kind.CONFLICT,), "a state is tried 10 times, other items by the next run"),
+        (
+            (Kind.CONFLICT,),
+            (
+                "a state is tried 10 times, other items by the next run; a writer's note is not,"
+                " and its batch counts as no sign of life"
+            ),
+        ),
     ),
     "PutObject": (_REPEATED, _PATIENT),
     "Query": (
