@@ -98,13 +98,17 @@ Watch = Callable[[Call, AWSResponse], None]
 
 @dataclass
 class Injector:
-    """Carries out a plan, and keeps what really struck, where."""
+    """Carries out a plan, and keeps what really struck, where.
+
+    Whatever the plan is, the process ends before each call that `kills` names.
+    """
 
     send: Send
     time: Time
     plan: Plan | None = None
     chance: Random = field(default_factory=lambda: Random(0))
     watch: Watch | None = None
+    kills: Callable[[Call], bool] = lambda _: False
     strikes: Counter[tuple[str, Kind]] = field(default_factory=Counter)
     calls: int = 0
     _made: dict[str, int] = field(default_factory=dict)
@@ -120,6 +124,8 @@ class Injector:
         blow = self.plan.blow(call, self._possible(call)) if self.plan else GOES_WELL
         if blow.before:
             blow.before()
+        if self.kills(call):
+            raise Crash
         answer = self._strike(blow.kind, call) if blow.kind else self._carry_out(call)
         if blow.after:
             blow.after()

@@ -10,16 +10,20 @@ from tallyroll.cli import WRONG_USE
 from tallyroll.limits import QUEUE_MESSAGE_BYTES_MAX
 from tests.faults.exactness import STATES, Ledger, letters, rolled_up, status_of
 from tests.faults.operators import look_after
-from tests.faults.plans import Seeded
+from tests.faults.plans import Poison, Seeded
 from tests.faults.world import BEGIN, HOUR, MINUTE, SECOND, TIME_LEFT_MS, World, window_of
 
 NOW_WINDOW = window_of(BEGIN)
 PAST_WINDOW = window_of(BEGIN - HOUR)
+ENDS_SOON = BEGIN + 28 * MINUTE
 LATER = BEGIN + 95 * MINUTE
 LATER_WINDOW = window_of(LATER)
 DAY_SEALED = BEGIN + 155 * MINUTE  # its last window has taken events for an hour more
 LOOK_MS = 5 * MINUTE + SECOND  # longer than `tallyroll dlq` hides the letters it looks at
 TURNS_MAX = 40
+TURN_MS = 31 * SECOND  # longer than the queue hides what it delivers
+POISON, BESIDE_POISON = "poison", 6
+LATE = 12  # letters: more than one request takes
 
 
 class StuckLife(Exception):
@@ -27,13 +31,16 @@ class StuckLife(Exception):
 
 
 def turns(world: World, done: Callable[[], bool], *steps: Callable[[], object]) -> None:
-    """Repeat the steps, with half a minute between, until it is done. Raises StuckLife."""
+    """Repeat the steps, with half a minute between, until it is done. Raises StuckLife.
+
+    A message whose writer died is visible again in the next turn.
+    """
     for _ in range(TURNS_MAX):
         if done():
             return
         for step in steps:
             step()
-        world.time.pass_by(30 * SECOND)
+        world.time.pass_by(TURN_MS)
     raise StuckLife(f"not done after {TURNS_MAX} turns")
 
 
@@ -64,7 +71,11 @@ def event(key: str, event_id: str | None, ts: int, **more: object) -> str:
 
 
 def short_life(world: World, ledger: Ledger) -> None:
-    """Make, open, count, close, seal, export, prove, drop: one window with three messages."""
+    """Make, open, count, close, seal, export, prove, drop: one window with three messages.
+
+    The first two writers die of one of them.
+    """
+    world.injector.kills = Poison("e1", deaths=2).kills
     world.send(event("a", "e1", BEGIN), event("b", "e2", BEGIN, value=2.5), "no JSON")
     ledger.expect(NOW_WINDOW, "a")
     ledger.expect(NOW_WINDOW, "b", "2.5")
@@ -82,6 +93,13 @@ def live_on(world: World, until: str = "dropped") -> None:
     turns(world, lambda: rank_of(world, NOW_WINDOW) >= STATES.index("sealed"), world.roll)
     if until == "dropped":
         turns(world, is_(world, until, NOW_WINDOW), world.clean)
+
+
+def poisoned_life(world: World, ledger: Ledger) -> None:
+    """A window that ends while a message kills writers, until it is sealed."""
+    turns(world, is_(world, "open", NOW_WINDOW), world.roll)
+    outlive_poison(world, ledger)
+    live_on(world, "sealed")
 
 
 def busy_life(world: World, ledger: Ledger, plan: Seeded, folder: Path) -> None:
@@ -108,8 +126,10 @@ def busy_life(world: World, ledger: Ledger, plan: Seeded, folder: Path) -> None:
     ledger.expect_letter("no JSON", "not-json")
     ledger.expect_letter(large, "not-json")
     turns(world, lambda: queue_empty(world), world.poll)
+    outlive_poison(world, ledger)
     world.time.pass_by(LATER - world.time.now())
     both = (NOW_WINDOW, PAST_WINDOW)
+    _close_beside_traffic(world, ledger, plan, *both)
     turns(world, is_(world, "sealed", *both), world.roll, world.poll)
     world.redeliver()
     _redrive(world, ledger, plan)
@@ -131,6 +151,58 @@ def busy_life(world: World, ledger: Ledger, plan: Seeded, folder: Path) -> None:
     turns(world, lambda: queue_empty(world), world.poll)
     world.roll()
     world.clean()
+
+
+def outlive_poison(world: World, ledger: Ledger) -> None:
+    """A message ends every writer that is about to commit it, until it is rejected for that.
+
+    The window ends meanwhile, and does not close before the messages count that are received with
+    it again and again, in ever smaller groups.
+    """
+    world.time.pass_by(max(0, ENDS_SOON - world.time.now()))
+    sent = world.time.now()
+    window, poison = window_of(sent), event("poisoned", POISON, sent)
+    world.injector.kills = Poison(POISON).kills
+    for number in range(BESIDE_POISON):
+        world.send(event("beside", f"b{number}", sent))
+        ledger.expect(window, "beside")
+    world.send(poison)
+    ledger.expect_letter(poison, "crashes-writer")
+    turns(
+        world,
+        lambda: queue_empty(world),
+        lambda: _tick(world, ledger),
+        world.observe,
+        world.roll,
+        world.poll,
+    )
+    world.injector.kills = lambda _: False
+    world.delivered = [record for record in world.delivered if record["body"] != poison]
+
+
+def _close_beside_traffic(world: World, ledger: Ledger, plan: Seeded, *windows: str) -> None:
+    """Have windows close although the queue is never empty when the roller runs: by its ages, and
+    because writers live.
+    """
+    plan.may_crash = False  # a writer that failed holds windows for minutes
+    world.publish_ages()
+    closing = STATES.index("closing")
+    turns(
+        world,
+        lambda: all(rank_of(world, window) >= closing for window in windows),
+        lambda: _tick(world, ledger),
+        world.observe,
+        world.roll,
+        world.poll,
+    )
+    plan.may_crash = True
+
+
+def _tick(world: World, ledger: Ledger) -> None:
+    """An event of this moment."""
+    now = world.time.now()
+    world.send(event("tick", f"t{now}", now))
+    ledger.expect(window_of(now), "tick")
 
 
 def _clean(world: World, plan: Seeded) -> None:
@@ -159,24 +231,28 @@ def _by_hand(world: World, plan: Seeded, *argv: str, ends_with: int = 0) -> None
 
 
 def _redrive(world: World, ledger: Ledger, plan: Seeded) -> None:
-    """An event comes too late for its window, and is redriven into another by the command."""
+    """Events come too late for their windows, and are redriven into another by the command."""
     turns(world, is_(world, "open", LATER_WINDOW), world.roll)
     world.time.pass_by(6 * SECOND)
-    body = event("late", "l1", BEGIN + MINUTE)
-    world.send(body)
-    ledger.expect(LATER_WINDOW, "late")
+    bodies = {
+        event("late", f"l{number}", BEGIN + MINUTE - number % 2 * HOUR) for number in range(LATE)
+    }
+    world.send(*sorted(bodies))
+    ledger.expect(LATER_WINDOW, "late", n=LATE)
     turns(world, lambda: queue_empty(world), world.poll)
-    assert "too-late" in letters(world)[body]
+    found = letters(world)
+    assert all("too-late" in found[body] for body in bodies)
     plan.may_crash = False
-    ledger.allowed.add((body, "too-late"))  # its first message may be delivered once more
+    # Their first messages may be delivered once more.
+    ledger.allowed |= {(body, "too-late") for body in bodies}
     for _ in range(TURNS_MAX):
         world.time.pass_by(LOOK_MS)
-        if body not in letters(world):
+        if not bodies & letters(world).keys():
             break
         world.time.pass_by(MINUTE)
         world.command("dlq", "redrive", "--reason", "too-late", "--to", LATER_WINDOW, "--yes")
     else:
-        raise StuckLife("a letter is never redriven")
+        raise StuckLife("letters are never redriven")
     plan.may_crash = True
     turns(world, lambda: queue_empty(world), world.poll)
 

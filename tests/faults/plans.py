@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
@@ -11,6 +13,23 @@ from tests.faults.kinds import WRITES, Kind
 from tests.faults.wire import params_of
 
 NOTE = "/progress/segment-"  # in the URL of what says that a part of an archive is written
+
+
+@dataclass
+class Poison:
+    """An event that kills the writers about to commit its record, `deaths` of them at most."""
+
+    event_id: str
+    deaths: int = sys.maxsize
+
+    def kills(self, call: Call) -> bool:
+        """Whether the process ends before this call."""
+        if self.deaths < 1 or call.site.function != "DynamoStore.commit":
+            return False
+        if f'"e#{self.event_id}"' not in json.dumps(params_of(call.request)):
+            return False
+        self.deaths -= 1
+        return True
 
 
 @dataclass

@@ -19,7 +19,7 @@ from tests.faults.clients import Switchboard
 from tests.faults.exactness import Ledger
 from tests.faults.injector import GOES_WELL, Blow, Plan
 from tests.faults.kinds import WRITES, Kind
-from tests.faults.lives import StuckLife, busy_life, live_on, short_life
+from tests.faults.lives import StuckLife, busy_life, live_on, poisoned_life, short_life
 from tests.faults.plans import At, LostReplies, Only, Seeded, crash
 from tests.faults.results import Result, Results
 from tests.faults.world import FUNCTIONS, World
@@ -111,6 +111,10 @@ class Scenarios:
             )
 
         return self.results.of(f"stall-{part}", make)
+
+    def poisoned(self) -> Result:
+        """A life without any fault but a message that kills writers."""
+        return self._live("poisoned", 0, At(0, GOES_WELL), poisoned_life)
 
     def only(self, site: str, kind: Kind) -> Result:
         """A short life, in which one kind of fault strikes one site's first calls."""

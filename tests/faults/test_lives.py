@@ -16,6 +16,13 @@ def test_a_busy_life_under_faults_ends_exact(scenarios: Scenarios, seed: int) ->
     assert not result.problems
 
 
+@pytest.mark.parametrize("function", ["put_reception", "delete_reception", "SqsQueue._delete"])
+def test_the_life_that_crashes_anywhere_has_writers_that_die(
+    scenarios: Scenarios, function: str
+) -> None:
+    assert any(f":{function} " in site for site in scenarios.reference().sites)
+
+
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_crash_anywhere_is_repaired_by_the_next_runs(scenarios: Scenarios, part: int) -> None:
     result = scenarios.crashes(part)

@@ -10,8 +10,10 @@ import pytest
 from tallyroll import dynamodb_store
 from tallyroll.aws import Caller
 from tallyroll.errors import StoreError
+from tallyroll.placing import Case
 from tallyroll.ports import Answer, Outcome, Verdict
 from tallyroll.sqs import SqsQueue
+from tallyroll.writer_notes import WriterNotebook
 from tests.faults.kinds import Kind
 from tests.faults.results import Result
 from tests.faults.scenarios import Scenarios
@@ -134,6 +136,18 @@ def letters_lost(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SqsQueue, "reject", reject)
 
 
+def note_cleared_before_the_batch_ends(patch: pytest.MonkeyPatch) -> None:
+    whole = WriterNotebook.begin
+
+    def begin(self: WriterNotebook, cases: Sequence[Case]) -> list[list[Case]]:
+        groups = whole(self, cases)
+        if self._reception:
+            self._catalog.clear_received(self._reception)
+        return groups
+
+    patch.setattr(WriterNotebook, "begin", begin)
+
+
 def only(site: str, kind: Kind) -> Life:
     return lambda scenarios: scenarios.only(site, kind)
 
@@ -152,6 +166,7 @@ CASES: Mapping[Plant, Life] = {
     state_written_blindly: asleep(ADVANCE, "sealed"),
     gates_opened_blindly: asleep(TRANSACT, "sealed"),
     letters_lost: only(REJECT, Kind.NOT_ARRIVED),
+    note_cleared_before_the_batch_ends: Scenarios.poisoned,
 }
 
 

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import pkgutil
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from urllib.parse import urlencode
 from uuid import uuid4
 
 from moto.core import utils as moto_time
+from moto.sqs.models import sqs_backends
 
 import tallyroll
 from functions.aggregator import handler as aggregator
@@ -30,7 +32,7 @@ from tallyroll import cli
 from tallyroll.aws import make_client
 from tallyroll.errors import TallyrollError
 from tallyroll.ports import T
-from tallyroll.resources import declare, queue_attributes, table_request
+from tallyroll.resources import declare, function_name, queue_attributes, table_request
 from tallyroll.settings import Settings
 from tallyroll.suffixes import Chance
 from tests.faults.clients import Switchboard
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
 SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000
 BEGIN = 1_796_077_800_000  # 2026-11-30T22:30:00Z: a day ends within the lives
 TIME_LEFT_MS = 120_000
+HIDDEN_FROM_RECEIVE = 3  # received so often, a message is left out of the queue's age metric
+ACCOUNT, REGION = "123456789012", "us-east-1"  # moto's
 FUNCTIONS: dict[str, ModuleType] = {
     "writer": writer,
     "aggregator": aggregator,
@@ -167,6 +171,8 @@ class World:
     crashes: int = 0
     delivered: list[dict[str, Any]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    _invoked: Counter[str] = field(default_factory=Counter)
+    _failed: Counter[str] = field(default_factory=Counter)
 
     @classmethod
     def made(
@@ -206,13 +212,16 @@ class World:
     def invoke(self, function: str, event: dict[str, Any]) -> Any | None:
         """A function's answer; None if its process crashed or the function failed."""
         context = Context(self.time, self.time.now() + TIME_LEFT_MS)
+        self._invoked[function] += 1
         try:
             answer = FUNCTIONS[function].handler(event, context)
         except Crash:
             self.crashes += 1
             self.renew(function)
+            self._failed[function] += 1
             return None
         except TallyrollError:
+            self._failed[function] += 1
             return None  # Lambda invokes it again
         self.problems += [
             f"{function}: {problem}"
@@ -279,19 +288,44 @@ class World:
 
     def publish_ages(self) -> None:
         """CloudWatch's age metric: all that is queued has been sent just now."""
-        now = self.time.now()
-        self.raw.cloudwatch.put_metric_data(
-            Namespace="AWS/SQS",
-            MetricData=[
-                {
-                    "MetricName": "ApproximateAgeOfOldestMessage",
-                    "Dimensions": [{"Name": "QueueName", "Value": f"{self.settings.name}-events"}],
-                    "Timestamp": datetime.fromtimestamp(now / 1000 - 60 * ago, UTC),
-                    "Value": 0,
-                }
-                for ago in (1, 2, 3, 4)
-            ],
-        )
+        for ago in (1, 2, 3, 4):
+            self._publish_age(0, self.time.now() - ago * MINUTE)
+
+    def observe(self) -> None:
+        """Publish what CloudWatch would see now: the age of the queue's oldest message, which
+        leaves out those received three times or more; and what became of the writer's invocations
+        since it was last observed.
+        """
+        at = self.time.now() - SECOND
+        messages: Any = sqs_backends[ACCOUNT][REGION].queues[self._queue_name]._messages
+        sent = [
+            message.sent_timestamp
+            for message in messages
+            if message.approximate_receive_count < HIDDEN_FROM_RECEIVE
+        ]
+        self._publish_age(max(0, at - min(sent, default=at)), at)
+        writer = {"FunctionName": function_name(self.settings.name, "writer")}
+        self._publish("AWS/Lambda", "Invocations", writer, at, self._invoked.pop("writer", 0))
+        self._publish("AWS/Lambda", "Errors", writer, at, self._failed.pop("writer", 0))
+
+    def _publish_age(self, age_ms: int, at: int) -> None:
+        queue = {"QueueName": self._queue_name}
+        self._publish("AWS/SQS", "ApproximateAgeOfOldestMessage", queue, at, age_ms / 1000)
+
+    def _publish(
+        self, namespace: str, name: str, dimensions: dict[str, str], at: int, value: float
+    ) -> None:
+        datum = {
+            "MetricName": name,
+            "Dimensions": [{"Name": key, "Value": of} for key, of in dimensions.items()],
+            "Timestamp": datetime.fromtimestamp(at / 1000, UTC),
+            "Value": value,
+        }
+        self.raw.cloudwatch.put_metric_data(Namespace=namespace, MetricData=[datum])
+
+    @property
+    def _queue_name(self) -> str:
+        return declare(self.settings).queue.name
 
     def ask(self, path: str, **parameters: str) -> tuple[int, dict[str, Any]]:
         """The aggregator's HTTP status and body; 0 if it crashed."""
