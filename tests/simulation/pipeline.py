@@ -349,9 +349,9 @@ def handlers_of(system: System) -> Iterator[None]:
     with functions_of(system), pytest.MonkeyPatch.context() as patch:
         watch(system, patch)
         patch.setattr(limits, "VISIBILITY_SECONDS_MAX", VISIBILITY_SECONDS_MAX)
+        patch.setattr(limits, "IN_FLIGHT_MAX", system.queue.rules.in_flight_max)
         patch.setattr(looks, "HIDDEN_SECONDS", HIDDEN_SECONDS)
         patch.setattr(looks, "BATCH_LETTERS", BATCH_LETTERS)
-        patch.setattr(limits, "IN_FLIGHT_MAX", system.queue.rules.in_flight_max)
         patch.setattr(native_export, "SEALED_FOR_MS", SEALED_FOR_MS)
         patch.setattr(memory_exports, "LATEST_BEHIND_MS", LATEST_BEHIND_MS)
         patch.setattr(sealing, "STRIPES_HELD", STRIPES_HELD)
