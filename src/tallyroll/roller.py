@@ -32,7 +32,7 @@ from tallyroll.lifecycle import (
     freeze,
     to_make,
 )
-from tallyroll.limits import LISTING_BUCKETS, RECEPTIONS_KEPT
+from tallyroll.limits import LISTING_BUCKETS, PATIENT_VISIBILITY_SECONDS_MAX, RECEPTIONS_KEPT
 from tallyroll.live import list_live
 from tallyroll.ports import Capacity, Catalog, Effects, Queue, Store
 from tallyroll.receptions import Heartbeat, Reception
@@ -48,7 +48,8 @@ from tallyroll.windows import Grid, WindowId, iso, table_name
 
 _log = logging.getLogger(__name__)
 PEAKS_LOOKED_BACK_MS = 2 * 86_400_000
-RECEPTIONS_AHEAD_MS = 3_600_000  # by which a writer's clock may be ahead
+# By which a note may lie ahead: what was handed back comes again so late, and clocks are wrong.
+RECEPTIONS_AHEAD_MS = PATIENT_VISIBILITY_SECONDS_MAX * 1_000 + 3_600_000
 RECEPTIONS_DELETED_MAX = 25  # in one run
 AHEAD_LISTED_MS = 2 * 366 * 86_400_000  # more than any window that is made ahead starts ahead
 

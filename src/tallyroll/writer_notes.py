@@ -19,6 +19,7 @@ from tallyroll.handing_back import delay_seconds
 from tallyroll.placing import Case
 from tallyroll.ports import Catalog, Effects, Queue
 from tallyroll.receptions import DEATHS_SEEN_MAX, Reception, deaths_of, digest_of, reception_of
+from tallyroll.records import Message
 from tallyroll.settings import Settings
 from tallyroll.windows import WindowId
 
@@ -37,6 +38,8 @@ class WriterNotebook:
         self._queue = queue
         self._effects = effects
         self._reception: Reception | None = None
+        self._unplaced: list[tuple[Message, int]] = []
+        self._kept: Reception | None = None
         self._noted: dict[WindowId, int] = {}
         self._failed = 0
         self._finished = False
@@ -53,10 +56,9 @@ class WriterNotebook:
         """
         self._failed, now = 0, self._effects.now()
         before = [case.message for case in cases if case.message.receives > 1]
-        self._reception = None
+        self._reception, self._unplaced = None, []
         if before:
-            note_id = f"{self._effects.chance.getrandbits(64):016x}"
-            self._reception = reception_of(note_id, now, before)
+            self._reception = reception_of(self._new_id(), now, before)
             self._put(self._reception)
         deaths: Mapping[str, tuple[int, int]] = {}
         hidden = [message for message in before if message.receives > 2]
@@ -130,12 +132,18 @@ class WriterNotebook:
         with suppress(StoreError):
             self._queue.delay([(case.message.receipt, seconds) for case, seconds in delays])
         self._note_windows((case, now + seconds * 1_000) for case, seconds in delays)
+        self._unplaced += [
+            (case.message, now + seconds * 1_000)
+            for case, seconds in delays
+            if case.message.receives > 1 and not _is_placed(case)
+        ]
 
     def end(self, cases: Sequence[Case]) -> int:
         """Take the batch's note back, and note a heartbeat if all its notes were taken; give the
-        number of notes that were not.
+        number of notes that were not. What comes again without a window keeps a note.
         """
         reception, now = self._reception, self._effects.now()
+        self._keep_unplaced(now)
         if reception:
             self._reception = None
             self._take(partial(self._catalog.clear_received, reception))
@@ -148,8 +156,36 @@ class WriterNotebook:
                 self._beat_at, self._finished = now, False
         return self._failed
 
-    def _put(self, reception: Reception) -> None:
-        self._take(partial(self._catalog.note_received, reception))
+    def _keep_unplaced(self, now: int) -> None:
+        """Note between which times those messages were sent that come again, and that no window is
+        known for: it holds each window that may accept them. It takes the place of this writer's
+        last one, as long as that may hold a window.
+        """
+        if not self._unplaced:
+            return
+        messages = [message for message, _ in self._unplaced]
+        until = max(at for _, at in self._unplaced)
+        kept = replace(reception_of(self._new_id(), until, messages), digests=b"")
+        before = self._kept
+        if before and before.at <= now - 2 * self._settings.visibility_ms:
+            before = None
+        if before:
+            kept = replace(
+                kept,
+                at=max(before.at, kept.at),
+                oldest=min(before.oldest, kept.oldest),
+                newest=max(before.newest, kept.newest),
+            )
+        if self._put(kept):
+            self._kept = kept
+            if before:
+                self._take(partial(self._catalog.clear_received, before))
+
+    def _new_id(self) -> str:
+        return f"{self._effects.chance.getrandbits(64):016x}"
+
+    def _put(self, reception: Reception) -> bool:
+        return self._take(partial(self._catalog.note_received, reception))
 
     def _take(self, note: Callable[[], None]) -> bool:
         """Have a note taken; without all of them the batch counts as no sign of life."""
@@ -184,6 +220,11 @@ class WriterNotebook:
             with suppress(StoreError):
                 self._counts = self._queue.counts()
         return self._counts.in_flight
+
+
+def _is_placed(case: Case) -> bool:
+    """Whether the window is known that a message goes to."""
+    return bool(case.target if case.message.redrive else case.span)
 
 
 def _give_up(cases: Sequence[Case], alone: dict[str, int]) -> None:

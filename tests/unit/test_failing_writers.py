@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tallyroll import events, placing
 from tallyroll.errors import Reason, Refused
 from tallyroll.limits import LONE_DEATHS_MAX
 from tallyroll.memory import MemoryCatalog
@@ -38,6 +39,7 @@ SETTINGS = Settings(
     shards=2, stripes_min=8, buckets=2, gates=2, retention_ms=1_000 * HOUR, rollups=False
 )
 CLOSES_WITHIN = 2 * HOUR + 2 * SETTINGS.visibility_ms + 30 * MINUTE  # of a window's start, + HOUR
+READS = ("calendar", "claims", "specs", "window")
 NOTES = ("note_straggler", "note_received", "clear_received", "beat")
 
 
@@ -82,6 +84,7 @@ class Night:
     batches: int = 12  # a minute
     sent: dict[str, str] = field(default_factory=dict)
     writer: Writer | None = None
+    failing: str = ""
     kills: Callable[[Sequence[Message]], bool] = lambda _: False
 
     def send(self, key: str = "k") -> None:
@@ -115,8 +118,10 @@ class Night:
         catalog: Any = {
             "catalog": Denied(pipeline.catalog),
             "notes": Denied(pipeline.catalog, NOTES),
+            "reads": Denied(pipeline.catalog, READS),
         }.get(fails, pipeline.catalog)
-        if self.writer is None or fails:
+        if self.writer is None or fails != self.failing:
+            self.failing = fails
             self.writer = Writer(
                 pipeline.settings, pipeline.store, catalog, pipeline.queue, pipeline.effects
             )
@@ -130,8 +135,6 @@ class Night:
         for message in messages:
             if message.id not in report.failures:
                 pipeline.queue.delete(message.receipt)
-        if fails:
-            self.writer = None
 
     def hours(self, hours: float, *, every: int = 0, fails: str = "") -> None:
         for _ in range(round(hours * 60)):
@@ -202,7 +205,7 @@ def test_a_dead_writer_and_five_messages() -> None:
     assert dead.open == []
 
 
-@pytest.mark.parametrize("fails", ["dies", "throttled", "catalog", "notes"])
+@pytest.mark.parametrize("fails", ["dies", "throttled", "catalog", "notes", "reads"])
 def test_six_hours_of_failing_writers(fails: str) -> None:
     """Every event counts in its own window, and afterwards all windows close."""
     failing = night()
@@ -212,6 +215,36 @@ def test_six_hours_of_failing_writers(fails: str) -> None:
     assert failing.open == []
     failing.hours(0.2)
     failing.check_counts()
+
+
+def test_a_message_that_the_writer_fails_on_holds_its_window(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody knows its window while it comes again and again; once the writer is mended it counts
+    there.
+    """
+    decode = events.decode
+
+    def failing(body: str) -> Any:
+        if "odd" in body:
+            raise TypeError("a defect")
+        return decode(body)
+
+    broken = night()
+    broken.hours(1, every=10)
+    with monkeypatch.context() as patched:
+        patched.setattr(placing, "decode", failing)
+        body = {"id": "odd", "key": "odd", "ts": broken.pipeline.effects.now()}
+        broken.pipeline.queue.send(json.dumps(body))
+        broken.hours(6, every=10)
+        assert set(broken.open) <= {"20261120T080000Z", "20261120T090000Z", "20261120T100000Z"}
+        kept = broken.pipeline.catalog.receptions(0, START + 100 * HOUR)
+        assert len(kept) == 1, "a note takes the place of the one before"
+        assert kept[0].digests == b"", "it blames nobody"
+    broken.hours(2, every=10)
+    assert broken.pipeline.tally("odd", "20261120T090000Z")[0] == 1
+    assert broken.open == []
+    assert broken.pipeline.queue.dead_letters == []
 
 
 def test_a_backlog_that_takes_hours_after_an_outage() -> None:
