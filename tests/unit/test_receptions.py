@@ -1,0 +1,199 @@
+"""Writers' notes of batches: what they name, whom they blame, in which groups writers go on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from tallyroll.commits import Fate, Kind
+from tallyroll.errors import Reason, Unknown
+from tallyroll.limits import MESSAGES_NOTED_MAX, RECEPTIONS_KEPT
+from tallyroll.placing import Case, Placer
+from tallyroll.receptions import Reception, deaths_of, digest_of, reception_of
+from tallyroll.records import Message
+from tallyroll.writer_notes import WriterNotebook
+from tests.unit.pipeline import HOUR, MINUTE, NOW, SECOND, TIME_LEFT, Pipeline, opened
+
+LONG_AGO = NOW - 20 * MINUTE  # longer than any writer lasts
+
+
+def message(name: str, receives: int = 1, sent: int = NOW) -> Message:
+    return Message(name, '{"key": "k"}', sent, receives, f"{name}#1")
+
+
+def notebook(pipeline: Pipeline) -> WriterNotebook:
+    return WriterNotebook(pipeline.settings, pipeline.catalog, pipeline.queue, pipeline.effects)
+
+
+def notes(pipeline: Pipeline) -> list[Reception]:
+    return pipeline.catalog.receptions(0, NOW + 24 * HOUR)
+
+
+def begun(pipeline: Pipeline, *messages: Message) -> list[list[str]]:
+    groups = notebook(pipeline).begin([Case(each) for each in messages])
+    return [[case.message.id for case in group] for group in groups]
+
+
+def died(pipeline: Pipeline, *messages: Message, at: int = LONG_AGO, times: int = 1) -> None:
+    for number in range(times):
+        pipeline.catalog.note_received(reception_of(f"{at}-{number}", at, messages))
+
+
+def test_a_digest_is_found_at_its_own_place_only() -> None:
+    wanted = digest_of(message("a"))
+    shifted = b"\0" + wanted + b"\0\0\0"
+    assert not Reception("1", 0, 0, 0, shifted).names(message("a"))
+    assert Reception("1", 0, 0, 0, shifted + wanted).names(message("a"))
+
+
+def test_a_note_names_what_was_received_most_often_and_all_sendings() -> None:
+    many = [message(f"m{n}", 2, NOW + n) for n in range(MESSAGES_NOTED_MAX)]
+    note = reception_of("1", NOW, [*many, message("often", 9, NOW - 1)])
+    assert (note.oldest, note.newest) == (NOW - 1, NOW + MESSAGES_NOTED_MAX - 1)
+    assert len(note.digests) == 4 * MESSAGES_NOTED_MAX
+    assert note.names(message("often"))
+
+
+def test_deaths_among_others_and_alone_are_told_apart() -> None:
+    a, b, c = (message(name, 3) for name in "abc")
+    found = [reception_of("1", 0, [a, b]), reception_of("2", 0, [a]), reception_of("3", 0, [a])]
+    assert deaths_of([a, b, c], found) == {"a": (1, 2), "b": (1, 0)}
+
+
+def test_messages_are_noted_from_their_second_receive_on() -> None:
+    pipeline = opened()
+    begun(pipeline, message("new"))
+    assert notes(pipeline) == []
+    begun(pipeline, message("new"), message("again", 2, NOW - MINUTE))
+    [note] = notes(pipeline)
+    assert (note.oldest, note.newest) == (NOW - MINUTE, NOW - MINUTE)
+    assert note.names(message("again"))
+    assert not note.names(message("new"))
+
+
+def test_from_the_third_receive_on_a_message_is_apart_from_others_if_writers_died_on_it() -> None:
+    pipeline = opened()
+    died(pipeline, message("a", 3), message("b", 2))
+    assert begun(pipeline, message("new"), message("a", 3), message("b", 2)) == [
+        ["new", "b"],
+        ["a"],
+    ]
+
+
+def test_a_writer_that_may_still_live_is_not_taken_for_dead() -> None:
+    pipeline = opened()
+    lasts = pipeline.settings.writer_lasts_ms
+    died(pipeline, message("a", 3), at=NOW - lasts)
+    assert begun(pipeline, message("new"), message("a", 3)) == [["new", "a"]]
+    died(pipeline, message("a", 3), at=NOW - lasts - 1)
+    assert begun(pipeline, message("new"), message("a", 3)) == [["new"], ["a"]]
+
+
+def test_groups_are_cut_by_the_most_deaths() -> None:
+    pipeline = opened()
+    messages = [message(f"m{n}", 5) for n in range(16)]
+    died(pipeline, *messages)
+    died(pipeline, *messages[:2], at=LONG_AGO + 1, times=2)
+    assert [len(group) for group in begun(pipeline, *messages)] == [2] * 8
+
+
+def test_only_the_group_at_work_is_named() -> None:
+    pipeline = opened()
+    died(pipeline, message("a", 3), message("b", 3))
+    groups = begun(pipeline, message("c", 2), message("a", 3), message("b", 3))
+    assert groups[0] == ["c"]
+    [note] = [each for each in notes(pipeline) if each.at == NOW]
+    assert note.names(message("c"))
+    assert not note.names(message("a"))
+
+
+def test_only_what_was_received_before_is_named_in_a_group() -> None:
+    pipeline = opened()
+    book = notebook(pipeline)
+    book.begin([Case(message("a", 2))])
+    book.narrow([Case(message("a", 2)), Case(message("new"))])
+    [note] = notes(pipeline)
+    assert note.digests == digest_of(message("a"))
+
+
+def beats(pipeline: Pipeline, book: WriterNotebook, cases: Sequence[Case]) -> int | None:
+    book.begin(cases)
+    book.end(cases)
+    return pipeline.catalog.heartbeat().at
+
+
+def test_a_batch_whose_note_was_not_taken_is_no_sign_of_life(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pipeline = opened()
+    book, cases = notebook(pipeline), [Case(message("a", 2))]
+
+    def refuse(_: Reception) -> None:
+        raise Unknown("no answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pipeline.catalog, "note_received", refuse)
+        assert beats(pipeline, book, cases) is None
+    pipeline.effects.pass_by(SECOND)
+    assert beats(pipeline, book, cases) == NOW + SECOND, "the next one is"
+
+
+def test_a_window_is_not_held_for_what_is_rejected() -> None:
+    pipeline = opened()
+    late = pipeline.message({"id": "x", "key": "k", "ts": NOW}, sent=NOW + 9 * HOUR, receives=2)
+    report = pipeline.writer().write([late], TIME_LEFT)
+    assert report.rejected == {Reason.TOO_LATE: 1}
+    assert pipeline.catalog.stragglers([pipeline.spec().window]) == {}
+
+
+def test_what_was_finished_between_two_heartbeats_is_told_once() -> None:
+    pipeline = opened()
+    book = notebook(pipeline)
+    unfinished, finished = Case(message("a")), Case(message("b"), fate=Fate(Kind.COUNTED))
+    told: list[int | None] = []
+    for case in (unfinished, finished, unfinished, unfinished):
+        beats(pipeline, book, [case])
+        told.append(pipeline.catalog.heartbeat().finished)
+        pipeline.effects.pass_by(5 * SECOND)
+    pipeline.effects.pass_by(MINUTE)
+    beats(pipeline, book, [unfinished])
+    told.append(pipeline.catalog.heartbeat().finished)
+    assert told == [None, None, NOW + 10 * SECOND, NOW + 10 * SECOND, NOW + 10 * SECOND]
+
+
+def test_the_roller_deletes_the_notes_that_are_of_no_more_use() -> None:
+    pipeline = opened()
+    kept = RECEPTIONS_KEPT * pipeline.settings.visibility_ms
+    for at in (NOW - kept - 1, NOW - kept):
+        died(pipeline, message("a", 3, at), at=at)
+    pipeline.roller().run(TIME_LEFT)
+    assert [note.at for note in notes(pipeline)] == [NOW - kept]
+
+
+def test_between_two_groups_only_what_is_finished_is_acknowledged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The next group may kill the writer: what is done leaves, what is not stays."""
+    pipeline = opened()
+    bodies = {name: f'{{"key": "k", "id": "{name}"}}' for name in "abc"}
+    done, back, last = (replace(message(name, 3), body=body) for name, body in bodies.items())
+    died(pipeline, last)
+    acknowledged: list[list[str]] = []
+    monkeypatch.setattr(pipeline.queue, "acknowledge", acknowledged.append)
+    place = Placer.place
+
+    def placing(placer: Placer, cases: Sequence[Case]) -> None:
+        for case in cases:
+            if case.message is back:
+                case.fate = Fate(Kind.HANDED_BACK)
+            if case.message is last:
+                [note] = [each for each in notes(pipeline) if each.at == NOW]
+                assert note.digests == digest_of(last)
+        place(placer, cases)
+
+    monkeypatch.setattr(Placer, "place", placing)
+    report = pipeline.writer().write([done, back, last], TIME_LEFT)
+    assert (report.events, report.failures) == (2, ["b"])
+    assert acknowledged == [[done.receipt]]
