@@ -1,7 +1,6 @@
 """What must hold, checked after every change and once more at the end.
 
-The oracle knows every message that was ever sent and works out on its own to which window it
-belongs; it shares no code with the writer for that.
+The oracle works out by itself in which window each message belongs, with none of our own code.
 """
 
 from __future__ import annotations
