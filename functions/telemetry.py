@@ -40,7 +40,7 @@ def add_report(metrics: Metrics, report: Report, elapsed_ms: float) -> None:
         "Finished": report.finished,
         "HandedBack": len(report.failures),
         "AwaitingWindow": report.waiting,
-        "NotesFailed": report.notes_failed,
+        "NotesFailed": report.notes_failed > 0,
         "UndatedEvents": report.undated,
         "Conflicts": report.contended,
         "Throttles": report.throttled.total(),

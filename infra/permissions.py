@@ -178,10 +178,12 @@ def _notes(storage: Storage, *operations: str) -> iam.PolicyStatement:
     """Operations on writers' notes, and on nothing else of the catalog. Source: DynamoDB Developer
     Guide, "Using IAM policy conditions for fine-grained access control".
     """
-    keys = {"dynamodb:LeadingKeys": [WRITERS_PK]}
-    return _tables(
-        storage.catalog.table_arn, *operations, conditions={"ForAllValues:StringEquals": keys}
-    )
+    key = "dynamodb:LeadingKeys"
+    conditions = {
+        "ForAllValues:StringEquals": {key: [WRITERS_PK]},
+        "Null": {key: "false"},  # of no values at all everything is true
+    }
+    return _tables(storage.catalog.table_arn, *operations, conditions=conditions)
 
 
 def _tag(arn: str, key: str) -> iam.PolicyStatement:

@@ -12,6 +12,7 @@ from tallyroll.ports import Effects
 DATAPOINTS_MAX = 1_440  # of one GetMetricStatistics [CloudWatch API Reference]
 OWN_NAMESPACE = "Tallyroll"
 HANDED_BACK_AGE = "OldestHandedBack"
+NOTES_FAILED = "NotesFailed"
 
 
 class QueueMetrics:
@@ -55,7 +56,7 @@ class QueueMetrics:
         """How often the writer was invoked in each period since `since` (ms).
 
         A throttled attempt is no invocation of Lambda's. Source: AWS Lambda Developer Guide, "Types
-        of metrics for Lambda functions".
+        of metrics for Lambda functions". A batch of which notes were not taken has failed, too.
         """
         if not self._writer:
             return ()
@@ -64,21 +65,30 @@ class QueueMetrics:
             self._points("AWS/Lambda", name, {"FunctionName": self._writer}, "Sum", since, period_s)
             for name in ("Invocations", "Errors", "Throttles")
         )
+        unnoted = self._points(
+            OWN_NAMESPACE, NOTES_FAILED, self._own_dimensions, "Sum", since, period_s
+        )
+        failures = (errors, throttled, unnoted)
         return tuple(
             Invocations(
                 until=at + period_s * 1000,
                 total=round(invoked.get(at, 0) + throttled.get(at, 0)),
-                failed=round(errors.get(at, 0) + throttled.get(at, 0)),
+                failed=round(sum(each.get(at, 0) for each in failures)),
             )
-            for at in sorted({*invoked, *errors, *throttled})
+            for at in sorted({*invoked, *errors, *throttled, *unnoted})
         )
+
+    @property
+    def _own_dimensions(self) -> Mapping[str, str]:
+        """Those of the metrics that the writer publishes itself."""
+        return {"pipeline": self._pipeline, "service": "writer"}
 
     def handed_back(self, since: int) -> tuple[tuple[int, int], ...]:
         """The age of the oldest message that writers handed back, as `ages` gives it."""
         points = self._points(
             OWN_NAMESPACE,
             HANDED_BACK_AGE,
-            {"pipeline": self._pipeline, "service": "writer"},
+            self._own_dimensions,
             "Maximum",
             since,
             self._period_for(since),

@@ -95,6 +95,11 @@ class Writer:
         cases = [Case(message) for message in messages]
         groups = self._notes.begin(cases)
         for number, group in enumerate(groups):
+            if number and self._effects.now() >= deadline:
+                for case in group:
+                    case.fate = case.fate or Fate(Kind.HANDED_BACK, detail="no time left")
+                self._notes.hand_back(group)
+                continue
             if number:
                 self._notes.narrow(group)
             self._write_group(group, report, deadline)

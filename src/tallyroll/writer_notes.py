@@ -18,7 +18,14 @@ from tallyroll.errors import Reason, StoreError
 from tallyroll.handing_back import delay_seconds
 from tallyroll.placing import Case
 from tallyroll.ports import Catalog, Effects, Queue
-from tallyroll.receptions import DEATHS_SEEN_MAX, Reception, deaths_of, digest_of, reception_of
+from tallyroll.receptions import (
+    DEATHS_SEEN_MAX,
+    Deaths,
+    Reception,
+    deaths_of,
+    digest_of,
+    reception_of,
+)
 from tallyroll.records import Message
 from tallyroll.settings import Settings
 from tallyroll.windows import WindowId
@@ -51,7 +58,7 @@ class WriterNotebook:
         """Note the batch's messages that were received before; give the groups to be written, one
         after the other.
 
-        The last groups hold messages on which writers died: ever fewer, at last one. Those on which
+        The last groups hold messages on which writers died: ever fewer of them. Those on which
         writers died alone again and again, or that were received 950 times, are rejected unread.
         """
         self._failed, now = 0, self._effects.now()
@@ -60,16 +67,16 @@ class WriterNotebook:
         if before:
             self._reception = reception_of(self._new_id(), now, before)
             self._put(self._reception)
-        deaths: Mapping[str, tuple[int, int]] = {}
+        deaths: Mapping[str, Deaths] = {}
         hidden = [message for message in before if message.receives > 2]
         if hidden:
             since = now - limits.RECEPTIONS_KEPT * self._settings.visibility_ms
             until = now - self._settings.writer_lasts_ms
             with suppress(StoreError):
                 deaths = deaths_of(hidden, self._catalog.receptions(since, until))
-        among = {each: died for each, (died, _) in deaths.items()}
-        alone = {each: died for each, (_, died) in deaths.items() if died}
-        _give_up(cases, alone)
+        among = {each: died.among for each, died in deaths.items()}
+        alone = {each: died.alone for each, died in deaths.items() if died.alone}
+        _give_up(cases, self._deadly(alone))
         usual, suspects, lone = [], [], []
         for case in cases:
             if case.fate:
@@ -84,6 +91,16 @@ class WriterNotebook:
         if len(groups) > 1:
             self.narrow(groups[0])
         return groups
+
+    def _deadly(self, alone: Mapping[str, Sequence[int]]) -> dict[str, int]:
+        """The messages on which writers died alone again and again, and how many did; none while
+        writers finish nothing else: then it is the writer that is ill.
+        """
+        often = {each: at for each, at in alone.items() if len(at) >= limits.LONE_DEATHS_MAX}
+        finished: int | None = None
+        with suppress(StoreError):
+            finished = self._catalog.heartbeat().finished if often else None
+        return {each: len(at) for each, at in often.items() if (finished or 0) > min(at)}
 
     def _cut(self, suspects: Sequence[Case], among: dict[str, int]) -> list[list[Case]]:
         """Cut messages on which writers died into groups, by chance: half as large as those in
@@ -227,12 +244,12 @@ def _is_placed(case: Case) -> bool:
     return bool(case.target if case.message.redrive else case.span)
 
 
-def _give_up(cases: Sequence[Case], alone: dict[str, int]) -> None:
+def _give_up(cases: Sequence[Case], deadly: Mapping[str, int]) -> None:
     """Reject unread what seems to crash the writer: it may be reading it that does."""
     for case in cases:
-        message, died = case.message, alone.get(case.message.id, 0)
+        message, died = case.message, deadly.get(case.message.id, 0)
         detail = ""
-        if died >= limits.LONE_DEATHS_MAX:
+        if died:
             detail = f"{died} writers died while they worked on this message alone"
         elif message.receives >= limits.RECEIVES_GIVEN_UP:
             detail = f"received {message.receives} times and still not finished"

@@ -292,15 +292,17 @@ def test_the_backlog_gives_the_writers_invocations(place: Place) -> None:
     ):
         _put("AWS/Lambda", name, at, value, **ours)
     _put("AWS/Lambda", "Errors", first, 99, FunctionName="another-writer")
+    _put("Tallyroll", "NotesFailed", first, 4, pipeline="tallyroll", service="writer")
+    _put("Tallyroll", "NotesFailed", first, 9, pipeline="another", service="writer")
 
     assert place.made.queue.backlog(first).invocations == ()
     found = place.made.queue.backlog(first, first).invocations
     assert found == (
-        Invocations(first + 60_000, 9, 0),
+        Invocations(first + 60_000, 9, 4),
         Invocations(first + 120_000, 10, 9),
         Invocations(first + 180_000, 1, 1),
     )
-    assert [each.troubled for each in found] == [False, True, True]
+    assert [each.troubled for each in found] == [True, True, True]
 
 
 def test_invocations_of_ten_days_are_told_in_longer_periods(place: Place) -> None:

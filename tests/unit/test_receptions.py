@@ -9,9 +9,9 @@ import pytest
 
 from tallyroll.commits import Fate, Kind
 from tallyroll.errors import Reason, Unknown
-from tallyroll.limits import MESSAGES_NOTED_MAX, RECEPTIONS_KEPT
+from tallyroll.limits import LONE_DEATHS_MAX, MESSAGES_NOTED_MAX, RECEPTIONS_KEPT
 from tallyroll.placing import Case, Placer
-from tallyroll.receptions import Reception, deaths_of, digest_of, reception_of
+from tallyroll.receptions import Deaths, Reception, deaths_of, digest_of, reception_of
 from tallyroll.records import Message
 from tallyroll.writer_notes import WriterNotebook
 from tests.unit.pipeline import HOUR, MINUTE, NOW, SECOND, TIME_LEFT, Pipeline, opened
@@ -58,8 +58,22 @@ def test_a_note_names_what_was_received_most_often_and_all_sendings() -> None:
 
 def test_deaths_among_others_and_alone_are_told_apart() -> None:
     a, b, c = (message(name, 3) for name in "abc")
-    found = [reception_of("1", 0, [a, b]), reception_of("2", 0, [a]), reception_of("3", 0, [a])]
-    assert deaths_of([a, b, c], found) == {"a": (1, 2), "b": (1, 0)}
+    found = [reception_of("1", 7, [a, b]), reception_of("2", 8, [a]), reception_of("3", 9, [a])]
+    assert deaths_of([a, b, c], found) == {"a": Deaths(1, (8, 9)), "b": Deaths(1, ())}
+
+
+@pytest.mark.parametrize("finished", [None, LONG_AGO, LONG_AGO + 1])
+def test_while_writers_finish_nothing_no_message_is_taken_for_what_kills_them(
+    finished: int | None,
+) -> None:
+    """It is the writer that is ill, and the only message of a quiet hour is healthy."""
+    pipeline = opened()
+    died(pipeline, message("a", 9), times=LONE_DEATHS_MAX)
+    if finished is not None:
+        pipeline.catalog.beat(finished, finished=True)
+    [case] = cases = [Case(message("a", 9))]
+    notebook(pipeline).begin(cases)
+    assert bool(case.fate) is (finished == LONG_AGO + 1)
 
 
 def test_messages_are_noted_from_their_second_receive_on() -> None:
@@ -197,3 +211,24 @@ def test_between_two_groups_only_what_is_finished_is_acknowledged(
     report = pipeline.writer().write([done, back, last], TIME_LEFT)
     assert (report.events, report.failures) == (2, ["b"])
     assert acknowledged == [[done.receipt]]
+
+
+def test_groups_for_which_no_time_is_left_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Past its deadline a writer must not begin on a message, and be killed on it."""
+    pipeline = opened()
+    messages = [message("a", 3), message("b", 3)]
+    died(pipeline, *messages)
+    died(pipeline, *messages, at=LONG_AGO + 1)
+    placed: list[int] = []
+    place = Placer.place
+
+    def placing(placer: Placer, cases: Sequence[Case]) -> None:
+        placed.append(len(cases))
+        place(placer, cases)
+
+    monkeypatch.setattr(Placer, "place", placing)
+    report = pipeline.writer().write(messages, time_left_ms=0)
+    assert sorted(report.failures) == ["a", "b"]
+    assert placed == [1]
+    assert pipeline.queue.delays[0][1] == pipeline.queue.delays[1][1] == 20
+    assert pipeline.store.commits == []
