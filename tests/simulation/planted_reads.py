@@ -97,6 +97,9 @@ class _Stale:
         self._totals = totals
         self._found = found
 
+    def __getattr__(self, verb: str) -> Any:
+        return getattr(self._totals, verb)
+
     def of_key(self, _key: str, since: str, until: str) -> Any:
         return [total for total in self._found if since <= total.window < until]
 

@@ -113,8 +113,11 @@ class SimStore(MemoryStore):
         super().drop_table(table)
 
     def shut_gate(self, spec: Spec, number: int) -> None:
+        """A gate shut; one that is shut already changes nothing, however late a roller comes."""
+        gates = [item for item in self.items(spec.table).values() if "open" in item]
         super().shut_gate(spec, number)
-        self.shut_at[spec.table] = self._system.world.now
+        if gates != [item for item in self.items(spec.table).values() if "open" in item]:
+            self.shut_at[spec.table] = self._system.world.now
 
     def open_gate(self, spec: Spec, number: int) -> None:
         before = self.describe_table(spec.table) and dict(self.items(spec.table))
