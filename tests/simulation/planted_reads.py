@@ -103,9 +103,6 @@ class _Stale:
     def of_key(self, _key: str, since: str, until: str) -> Any:
         return [total for total in self._found if since <= total.window < until]
 
-    def of_window(self, window: str, keys: Any) -> Any:
-        return self._totals.of_window(window, keys)
-
 
 def rolled_up_for_ever(patch: Patch) -> None:
     """A window of the past is created, and the sums of its day still stand."""
