@@ -50,16 +50,19 @@ def test_an_error_that_a_roller_survives(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize(
-    ("bug", "rule"),
+    ("bug", "seed", "rule"),
     [
-        (planted_reads.largest_keys_of_all_buckets_but_one, Rule.BELOW),
-        (planted_reads.largest_keys_by_an_old_sum, Rule.TORN),
+        (planted_reads.largest_keys_of_all_buckets_but_one, 1, Rule.BELOW),
+        (planted_reads.largest_keys_by_an_old_sum, 0, Rule.TORN),
     ],
 )
 def test_a_bug_that_the_history_alone_finds(
-    bug: Callable[[pytest.MonkeyPatch], None], rule: Rule, monkeypatch: pytest.MonkeyPatch
+    bug: Callable[[pytest.MonkeyPatch], None],
+    seed: int,
+    rule: Rule,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     bug(monkeypatch)
-    violation = simulate(0).violation
+    violation = simulate(seed).violation
     assert violation
     assert violation.startswith(f"history: {rule}: ")
