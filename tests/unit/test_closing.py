@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from tallyroll import sealing
+from tallyroll import roller, sealing
 from tallyroll.errors import Unknown
 from tallyroll.lifecycle import Step
+from tallyroll.receptions import Reception
 from tallyroll.specs import Spec
 from tallyroll.states import Status
 from tallyroll.steps import Rolled
@@ -237,3 +238,26 @@ def test_for_how_long_a_window_cannot_be_sealed(monkeypatch: pytest.MonkeyPatch)
         assert rolled.stuck_ms == minutes * MINUTE
         assert any("no answer" in problem for problem in rolled.problems)
         pipeline.effects.pass_by(MINUTE)
+
+
+def test_more_notes_than_a_run_reads_let_no_ages_close_a_window(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Which of them hold the window is not known; an empty queue closes it all the same."""
+    monkeypatch.setattr(roller, "RECEPTIONS_READ_MAX", 3)
+    pipeline = opened()
+    old = NOW - 3 * SMALL.visibility_ms
+    for number in range(3):
+        pipeline.catalog.note_received(Reception(f"{number}", old, NOW - 9 * HOUR, NOW - 9 * HOUR))
+    busy = pipeline.roller()
+    for _ in range(5):
+        pipeline.queue.send("{}")
+        pipeline.queue.invoked(failed=False)
+        pipeline.catalog.beat(pipeline.effects.now(), finished=True)
+        assert not busy.run(TIME_LEFT).steps
+        for message in pipeline.queue.receive():
+            pipeline.queue.delete(message.receipt)
+        pipeline.effects.pass_by(MINUTE)
+    for _ in range(3):
+        busy.run(TIME_LEFT)
+    assert pipeline.state(hour(6)).status is Status.SEALED
