@@ -261,3 +261,68 @@ def test_more_notes_than_a_run_reads_let_no_ages_close_a_window(
     for _ in range(3):
         busy.run(TIME_LEFT)
     assert pipeline.state(hour(6)).status is Status.SEALED
+
+
+def test_for_how_long_writers_finish_nothing() -> None:
+    """A writer that only hands back is alive, and still finishes nothing."""
+    pipeline = opened()
+    roller = pipeline.roller()
+    assert roller.run(TIME_LEFT).silent_ms == 0
+    pipeline.catalog.beat(pipeline.effects.now(), finished=True)
+    pipeline.queue.send("{}")
+    for minutes in range(4):
+        assert roller.run(TIME_LEFT).silent_ms == minutes * MINUTE
+        pipeline.effects.pass_by(MINUTE)
+        pipeline.catalog.beat(pipeline.effects.now(), finished=False)
+    pipeline.catalog.beat(pipeline.effects.now(), finished=True)
+    assert roller.run(TIME_LEFT).silent_ms == 0
+    pipeline.queue.delete(pipeline.queue.receive()[0].receipt)
+    pipeline.effects.pass_by(HOUR)
+    assert roller.run(TIME_LEFT).silent_ms == 0, "nothing waits"
+    pipeline.queue.send("{}")
+    assert roller.run(TIME_LEFT).silent_ms == 0, "it waits since this moment"
+
+
+def test_a_heartbeat_needs_no_finished_message() -> None:
+    pipeline = opened()
+    roller = pipeline.roller()
+    for _ in range(6):
+        pipeline.queue.send("{}")
+        pipeline.queue.invoked(failed=False)
+        pipeline.catalog.beat(pipeline.effects.now(), finished=False)
+        roller.run(TIME_LEFT)
+        for message in pipeline.queue.receive():
+            pipeline.queue.delete(message.receipt)
+        pipeline.effects.pass_by(MINUTE)
+    assert pipeline.state(hour(6)).status is Status.SEALED
+
+
+def test_a_look_at_the_queue_that_fails_ends_a_row_of_empty_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pipeline = opened()
+    roller = pipeline.roller()
+
+    def silent(*_: object) -> object:
+        raise Unknown("no answer")
+
+    roller.run(TIME_LEFT)
+    roller.run(TIME_LEFT)
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline.queue, "backlog", silent)
+        roller.run(TIME_LEFT)
+    roller.run(TIME_LEFT)
+    roller.run(TIME_LEFT)
+    assert pipeline.state(hour(6)).status is Status.OPEN
+    roller.run(TIME_LEFT)
+    assert pipeline.state(hour(6)).status is Status.SEALED
+
+
+def test_a_note_of_what_comes_again_in_hours_holds_its_window() -> None:
+    pipeline = opened()
+    comes = NOW + 6 * HOUR
+    pipeline.catalog.note_received(Reception("1", comes, NOW - 2 * HOUR, NOW - 2 * HOUR))
+    roller = pipeline.roller()
+    for _ in range(5):
+        roller.run(TIME_LEFT)
+    assert pipeline.state(hour(6)).status is Status.OPEN

@@ -11,10 +11,11 @@ from tallyroll.commits import Fate, Kind
 from tallyroll.errors import Reason, Unknown
 from tallyroll.limits import LONE_DEATHS_MAX, MESSAGES_NOTED_MAX, RECEPTIONS_KEPT
 from tallyroll.placing import Case, Placer
+from tallyroll.ports import Outcome, Verdict
 from tallyroll.receptions import Deaths, Reception, deaths_of, digest_of, reception_of
 from tallyroll.records import Message
 from tallyroll.writer_notes import WriterNotebook
-from tests.unit.pipeline import HOUR, MINUTE, NOW, SECOND, TIME_LEFT, Pipeline, opened
+from tests.unit.pipeline import HOUR, MINUTE, NOW, SECOND, TIME_LEFT, WINDOW, Pipeline, opened
 
 LONG_AGO = NOW - 20 * MINUTE  # longer than any writer lasts
 
@@ -232,3 +233,16 @@ def test_groups_for_which_no_time_is_left_come_again(monkeypatch: pytest.MonkeyP
     assert placed == [1]
     assert pipeline.queue.delays[0][1] == pipeline.queue.delays[1][1] == 20
     assert pipeline.store.commits == []
+
+
+def test_a_window_is_noted_until_its_last_message_comes_again() -> None:
+    pipeline = opened()
+    pipeline.store.script = [Outcome(Verdict.THROTTLED)] * 1_000
+    bodies = [f'{{"id": "e{n}", "key": "k", "ts": {NOW}}}' for n in range(2)]
+    messages = [
+        replace(pipeline.message(body), receives=receives)
+        for body, receives in zip(bodies, (50, 1), strict=True)
+    ]
+    pipeline.writer().write(messages, time_left_ms=0)
+    assert [seconds for _, seconds in pipeline.queue.delays] == [300, 5]
+    assert pipeline.catalog.stragglers([WINDOW]) == {WINDOW: NOW + 300 * SECOND}
