@@ -17,6 +17,7 @@ from tallyroll.draining import (
     ages_kept_ms,
     drained,
     invocations_since,
+    is_spent,
 )
 from tallyroll.errors import StateConflict, StoreError
 from tallyroll.hot_keys import hot_shards
@@ -35,7 +36,6 @@ from tallyroll.lifecycle import (
 from tallyroll.limits import (
     LISTING_BUCKETS,
     PATIENT_VISIBILITY_SECONDS_MAX,
-    RECEPTIONS_KEPT,
     RECEPTIONS_READ_MAX,
 )
 from tallyroll.live import list_live
@@ -233,7 +233,7 @@ class Roller:
         )
         self._watch(backlog, heartbeat, now, rolled)
         stragglers = self._catalog.stragglers([window.id for window in closable])
-        receptions = self._receptions(now)
+        receptions = self._receptions(backlog, now)
         self._empty_counts = {
             window.id: self._empty_counts.get(window.id, 0) + 1
             for window in closable
@@ -256,13 +256,12 @@ class Roller:
             for window in closable
         }
 
-    def _receptions(self, now: int) -> list[Reception]:
+    def _receptions(self, backlog: Backlog, now: int) -> list[Reception]:
         """Writers' notes of batches, as many as a run reads; those that are of no more use are
         deleted, some at a time.
         """
-        kept_since = now - RECEPTIONS_KEPT * self._settings.visibility_ms
         receptions = self._catalog.receptions(0, now + RECEPTIONS_AHEAD_MS, RECEPTIONS_READ_MAX)
-        old = [each for each in receptions if each.at < kept_since]
+        old = [each for each in receptions if is_spent(each, backlog, now, self._settings)]
         jobs = [partial(self._catalog.clear_received, each) for each in old]
         self._effects.together(jobs[:RECEPTIONS_DELETED_MAX], RECEPTIONS_DELETED_AT_ONCE)
         return receptions
