@@ -136,6 +136,19 @@ def holds(reception: Reception, window: Window, settings: Settings) -> bool:
     )
 
 
+def is_spent(reception: Reception, backlog: Backlog, now: int, settings: Settings) -> bool:
+    """Whether a note is of no more use: nobody counts the deaths of that time, and its messages
+    have left the queue, as all that was sent then, or nothing is there.
+    """
+    if reception.at >= now - limits.RECEPTIONS_KEPT * settings.visibility_ms:
+        return False
+    if backlog.empty or reception.at < now - settings.queue_retention_ms:
+        return True
+    newest = sorted(backlog.ages)[-DRAIN_DATAPOINTS:]
+    bound = reception.at + settings.visibility_ms + settings.drain_margin_ms
+    return bool(newest) and all(at - age > bound for at, age in newest)
+
+
 def accepts_until(window: Window) -> int:
     """Until when (ms) a window accepts what is sent."""
     return window.accept_until or window.end

@@ -279,9 +279,9 @@ class DynamoCatalog:
         """Take a note back."""
         delete_reception(self._caller, self._table, reception)
 
-    def receptions(self, since: int, until: int) -> list[Reception]:
-        """The notes put at [since, until) ms that were not taken back, ascending."""
-        return read_receptions(self._caller, self._table, since, until)
+    def receptions(self, since: int, until: int, most: int) -> list[Reception]:
+        """The notes put at [since, until) ms that were not taken back, ascending: the newest."""
+        return read_receptions(self._caller, self._table, since, until, most)
 
     def beat(self, at: int, *, finished: bool) -> None:
         """Note a heartbeat; later times stand."""

@@ -33,10 +33,13 @@ def delete_reception(caller: Caller, table: str, reception: Reception) -> None:
     caller.read("DeleteItem", TableName=table, Key=_reception_key(reception))
 
 
-def read_receptions(caller: Caller, table: str, since: int, until: int) -> list[Reception]:
-    """The notes put at [since, until) ms, ascending."""
+def read_receptions(
+    caller: Caller, table: str, since: int, until: int, most: int
+) -> list[Reception]:
+    """The notes put at [since, until) ms, ascending: the newest, at most so many."""
     if since >= until:
         return []
+    found: list[Reception] = []
     pages = query(
         caller,
         table,
@@ -46,8 +49,14 @@ def read_receptions(caller: Caller, table: str, since: int, until: int) -> list[
             ":first": {"S": _sort_key(since, "")},
             ":last": {"S": _sort_key(until - 1, "~")},
         },
+        ScanIndexForward=False,
+        Limit=most,
     )
-    return [_reception(item) for page in pages for item in page]
+    for page in pages:
+        found += map(_reception, page)
+        if len(found) >= most:
+            break
+    return found[:most][::-1]
 
 
 def beat_change(name: str, at: int) -> dict[str, object]:

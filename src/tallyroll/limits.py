@@ -70,6 +70,8 @@ EXPIRY_SHARE = (
 MESSAGES_NOTED_MAX = 1_000  # of a batch: 4 KB
 HEARTBEAT_EVERY_MS = 10_000
 RECEPTIONS_KEPT = 8  # visibility timeouts for which the note of a batch whose writer died is kept
+RECEPTIONS_SEEN_MAX = 250  # by a writer, the newest: 1 MB, one page of a query [ddb]
+RECEPTIONS_READ_MAX = 2_500  # by the roller; where there are more, ages close no window
 LONE_DEATHS_MAX = 5  # so many writers died on a message alone: it is rejected unread
 # Of the writer's invocations in a metric period. Where fewer fail without a note, 5 % to the power
 # of three is the share of messages that three receives hide from the age metric unnoted.

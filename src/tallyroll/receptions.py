@@ -37,14 +37,11 @@ class Reception:
     newest: int
     digests: bytes = b""
 
-    def names(self, message: Message) -> bool:
-        """Whether a message was being worked on."""
-        wanted = digest_of(message)
+    @property
+    def named(self) -> frozenset[bytes]:
+        """The digests one by one."""
         size = DIGEST_BYTES
-        found = self.digests.find(wanted)
-        while found >= 0 and found % size:
-            found = self.digests.find(wanted, found + 1)
-        return found >= 0
+        return frozenset(self.digests[at : at + size] for at in range(0, len(self.digests), size))
 
     @property
     def alone(self) -> bool:
@@ -73,8 +70,10 @@ class WriterNotes(Protocol):
         """Take a note back."""
         ...
 
-    def receptions(self, since: int, until: int) -> list[Reception]:
-        """The notes put at [since, until) ms that were not taken back, ascending."""
+    def receptions(self, since: int, until: int, most: int) -> list[Reception]:
+        """The notes put at [since, until) ms that were not taken back, ascending: the newest, at
+        most so many.
+        """
         ...
 
     def beat(self, at: int, *, finished: bool) -> None:
@@ -116,12 +115,15 @@ def deaths_of(messages: Sequence[Message], receptions: Sequence[Reception]) -> M
     """The writers that died while they worked on each of these messages, by message id. Messages
     without any are left out.
     """
+    notes: dict[bytes, list[Reception]] = {}
+    for each in receptions:
+        for digest in each.named:
+            notes.setdefault(digest, []).append(each)
     deaths: dict[str, Deaths] = {}
     for message in messages:
-        named = [each for each in receptions if each.names(message)]
-        alone = tuple(each.at for each in named if each.alone)
-        if named:
-            deaths[message.id] = Deaths(len(named) - len(alone), alone)
+        if found := notes.get(digest_of(message)):
+            alone = tuple(each.at for each in found if each.alone)
+            deaths[message.id] = Deaths(len(found) - len(alone), alone)
     return deaths
 
 
@@ -141,10 +143,10 @@ class MemoryWriterNotes:
         """Take a note back."""
         self._receptions.pop(reception.id, None)
 
-    def receptions(self, since: int, until: int) -> list[Reception]:
-        """The notes put at [since, until) ms that were not taken back, ascending."""
+    def receptions(self, since: int, until: int, most: int) -> list[Reception]:
+        """The notes put at [since, until) ms that were not taken back, ascending: the newest."""
         found = [each for each in self._receptions.values() if since <= each.at < until]
-        return sorted(found, key=lambda each: (each.at, each.id))
+        return sorted(found, key=lambda each: (each.at, each.id))[-most:]
 
     def beat(self, at: int, *, finished: bool) -> None:
         """Note a heartbeat; later times stand."""

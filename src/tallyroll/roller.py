@@ -17,6 +17,7 @@ from tallyroll.draining import (
     ages_kept_ms,
     drained,
     invocations_since,
+    is_spent,
 )
 from tallyroll.errors import StateConflict, StoreError
 from tallyroll.hot_keys import hot_shards
@@ -32,7 +33,11 @@ from tallyroll.lifecycle import (
     freeze,
     to_make,
 )
-from tallyroll.limits import LISTING_BUCKETS, PATIENT_VISIBILITY_SECONDS_MAX, RECEPTIONS_KEPT
+from tallyroll.limits import (
+    LISTING_BUCKETS,
+    PATIENT_VISIBILITY_SECONDS_MAX,
+    RECEPTIONS_READ_MAX,
+)
 from tallyroll.live import list_live
 from tallyroll.ports import Capacity, Catalog, Effects, Queue, Store
 from tallyroll.receptions import Heartbeat, Reception
@@ -50,7 +55,7 @@ _log = logging.getLogger(__name__)
 PEAKS_LOOKED_BACK_MS = 2 * 86_400_000
 # By which a note may lie ahead: what was handed back comes again so late, and clocks are wrong.
 RECEPTIONS_AHEAD_MS = PATIENT_VISIBILITY_SECONDS_MAX * 1_000 + 3_600_000
-RECEPTIONS_DELETED_MAX = 25  # in one run
+RECEPTIONS_DELETED_MAX, RECEPTIONS_DELETED_AT_ONCE = 500, 16  # in one run
 AHEAD_LISTED_MS = 2 * 366 * 86_400_000  # more than any window that is made ahead starts ahead
 
 
@@ -228,7 +233,7 @@ class Roller:
         )
         self._watch(backlog, heartbeat, now, rolled)
         stragglers = self._catalog.stragglers([window.id for window in closable])
-        receptions = self._receptions(now)
+        receptions = self._receptions(backlog, now)
         self._empty_counts = {
             window.id: self._empty_counts.get(window.id, 0) + 1
             for window in closable
@@ -241,7 +246,8 @@ class Roller:
                     backlog,
                     self._empty_counts.get(window.id, 0),
                     stragglers.get(window.id),
-                    heartbeat.at,
+                    # Of notes that were not read nothing is known, as if no writer lived.
+                    heartbeat.at if len(receptions) < RECEPTIONS_READ_MAX else None,
                     receptions,
                 ),
                 now,
@@ -250,13 +256,14 @@ class Roller:
             for window in closable
         }
 
-    def _receptions(self, now: int) -> list[Reception]:
-        """Writers' notes of batches; those that are of no more use are deleted, some at a time."""
-        kept_since = now - RECEPTIONS_KEPT * self._settings.visibility_ms
-        receptions = self._catalog.receptions(0, now + RECEPTIONS_AHEAD_MS)
-        old = [each for each in receptions if each.at < kept_since]
-        for each in old[:RECEPTIONS_DELETED_MAX]:
-            self._catalog.clear_received(each)
+    def _receptions(self, backlog: Backlog, now: int) -> list[Reception]:
+        """Writers' notes of batches, as many as a run reads; those that are of no more use are
+        deleted, some at a time.
+        """
+        receptions = self._catalog.receptions(0, now + RECEPTIONS_AHEAD_MS, RECEPTIONS_READ_MAX)
+        old = [each for each in receptions if is_spent(each, backlog, now, self._settings)]
+        jobs = [partial(self._catalog.clear_received, each) for each in old]
+        self._effects.together(jobs[:RECEPTIONS_DELETED_MAX], RECEPTIONS_DELETED_AT_ONCE)
         return receptions
 
     def _watch(self, backlog: Backlog, heartbeat: Heartbeat, now: int, rolled: Rolled) -> None:

@@ -73,7 +73,10 @@ class WriterNotebook:
             since = now - limits.RECEPTIONS_KEPT * self._settings.visibility_ms
             until = now - self._settings.writer_lasts_ms
             with suppress(StoreError):
-                deaths = deaths_of(hidden, self._catalog.receptions(since, until))
+                deaths = deaths_of(
+                    hidden,
+                    self._catalog.receptions(since, until, limits.RECEPTIONS_SEEN_MAX),
+                )
         among = {each: died.among for each, died in deaths.items()}
         alone = {each: died.alone for each, died in deaths.items() if died.alone}
         _give_up(cases, self._deadly(alone))

@@ -261,14 +261,15 @@ def test_notes_of_batches_stand_until_they_are_taken_back(engine: Engine) -> Non
     third = Reception("b", START + 7, START, START)
     for one in (third, first, second):
         catalog.note_received(one)
-    assert catalog.receptions(0, TS_MS_MAX) == [second, first, third]
-    assert catalog.receptions(START, START + 7) == [second, first]
-    assert catalog.receptions(START + 7, START + 7) == []
+    assert catalog.receptions(0, TS_MS_MAX, 99) == [second, first, third]
+    assert catalog.receptions(START, START + 7, 99) == [second, first]
+    assert catalog.receptions(START + 7, START + 7, 99) == []
+    assert catalog.receptions(0, TS_MS_MAX, 2) == [first, third], "the newest"
     narrowed = replace(first, digests=b"5678")
     catalog.note_received(narrowed)
     catalog.clear_received(second)
     catalog.clear_received(second)
-    assert catalog.receptions(START - 1, START + 8) == [narrowed, third]
+    assert catalog.receptions(START - 1, START + 8, 99) == [narrowed, third]
     assert catalog.windows(0, TS_MS_MAX) == []
 
 
@@ -280,7 +281,7 @@ def test_the_latest_heartbeat_stands(engine: Engine) -> None:
     for at, finished in ((START + 9, True), (START + 5, True), (START + 12, False)):
         catalog.beat(at, finished=finished)
     assert catalog.heartbeat() == Heartbeat(START + 12, START + 9)
-    assert catalog.receptions(0, TS_MS_MAX) == []
+    assert catalog.receptions(0, TS_MS_MAX, 99) == []
 
 
 def test_straggler_notes_keep_the_newest(engine: Engine) -> None:

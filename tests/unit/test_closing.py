@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from tallyroll import sealing
+from tallyroll import roller, sealing
 from tallyroll.errors import Unknown
 from tallyroll.lifecycle import Step
+from tallyroll.receptions import Reception
 from tallyroll.specs import Spec
 from tallyroll.states import Status
 from tallyroll.steps import Rolled
@@ -237,3 +238,91 @@ def test_for_how_long_a_window_cannot_be_sealed(monkeypatch: pytest.MonkeyPatch)
         assert rolled.stuck_ms == minutes * MINUTE
         assert any("no answer" in problem for problem in rolled.problems)
         pipeline.effects.pass_by(MINUTE)
+
+
+def test_more_notes_than_a_run_reads_let_no_ages_close_a_window(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Which of them hold the window is not known; an empty queue closes it all the same."""
+    monkeypatch.setattr(roller, "RECEPTIONS_READ_MAX", 3)
+    pipeline = opened()
+    old = NOW - 3 * SMALL.visibility_ms
+    for number in range(3):
+        pipeline.catalog.note_received(Reception(f"{number}", old, NOW - 9 * HOUR, NOW - 9 * HOUR))
+    busy = pipeline.roller()
+    for _ in range(5):
+        pipeline.queue.send("{}")
+        pipeline.queue.invoked(failed=False)
+        pipeline.catalog.beat(pipeline.effects.now(), finished=True)
+        assert not busy.run(TIME_LEFT).steps
+        for message in pipeline.queue.receive():
+            pipeline.queue.delete(message.receipt)
+        pipeline.effects.pass_by(MINUTE)
+    for _ in range(3):
+        busy.run(TIME_LEFT)
+    assert pipeline.state(hour(6)).status is Status.SEALED
+
+
+def test_for_how_long_writers_finish_nothing() -> None:
+    """A writer that only hands back is alive, and still finishes nothing."""
+    pipeline = opened()
+    roller = pipeline.roller()
+    assert roller.run(TIME_LEFT).silent_ms == 0
+    pipeline.catalog.beat(pipeline.effects.now(), finished=True)
+    pipeline.queue.send("{}")
+    for minutes in range(4):
+        assert roller.run(TIME_LEFT).silent_ms == minutes * MINUTE
+        pipeline.effects.pass_by(MINUTE)
+        pipeline.catalog.beat(pipeline.effects.now(), finished=False)
+    pipeline.catalog.beat(pipeline.effects.now(), finished=True)
+    assert roller.run(TIME_LEFT).silent_ms == 0
+    pipeline.queue.delete(pipeline.queue.receive()[0].receipt)
+    pipeline.effects.pass_by(HOUR)
+    assert roller.run(TIME_LEFT).silent_ms == 0, "nothing waits"
+    pipeline.queue.send("{}")
+    assert roller.run(TIME_LEFT).silent_ms == 0, "it waits since this moment"
+
+
+def test_a_heartbeat_needs_no_finished_message() -> None:
+    pipeline = opened()
+    roller = pipeline.roller()
+    for _ in range(6):
+        pipeline.queue.send("{}")
+        pipeline.queue.invoked(failed=False)
+        pipeline.catalog.beat(pipeline.effects.now(), finished=False)
+        roller.run(TIME_LEFT)
+        for message in pipeline.queue.receive():
+            pipeline.queue.delete(message.receipt)
+        pipeline.effects.pass_by(MINUTE)
+    assert pipeline.state(hour(6)).status is Status.SEALED
+
+
+def test_a_look_at_the_queue_that_fails_ends_a_row_of_empty_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pipeline = opened()
+    roller = pipeline.roller()
+
+    def silent(*_: object) -> object:
+        raise Unknown("no answer")
+
+    roller.run(TIME_LEFT)
+    roller.run(TIME_LEFT)
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline.queue, "backlog", silent)
+        roller.run(TIME_LEFT)
+    roller.run(TIME_LEFT)
+    roller.run(TIME_LEFT)
+    assert pipeline.state(hour(6)).status is Status.OPEN
+    roller.run(TIME_LEFT)
+    assert pipeline.state(hour(6)).status is Status.SEALED
+
+
+def test_a_note_of_what_comes_again_in_hours_holds_its_window() -> None:
+    pipeline = opened()
+    comes = NOW + 6 * HOUR
+    pipeline.catalog.note_received(Reception("1", comes, NOW - 2 * HOUR, NOW - 2 * HOUR))
+    roller = pipeline.roller()
+    for _ in range(5):
+        roller.run(TIME_LEFT)
+    assert pipeline.state(hour(6)).status is Status.OPEN

@@ -15,7 +15,9 @@ from tallyroll.draining import (
     drained,
     holds,
     invocations_since,
+    is_spent,
 )
+from tallyroll.limits import RECEPTIONS_KEPT
 from tallyroll.receptions import Reception
 from tallyroll.settings import Settings
 from tallyroll.states import Status, Window
@@ -210,3 +212,20 @@ def test_how_far_back_failures_matter() -> None:
     assert invocations_since([past], LATER, SETTINGS) == START + 5
     ages_later = START + SETTINGS.queue_retention_ms + 7 * HOUR
     assert invocations_since([OPEN], ages_later, SETTINGS) == START + 7 * HOUR
+
+
+def test_a_note_is_kept_until_all_that_was_sent_then_has_left_the_queue() -> None:
+    """In a backlog of hours its messages may still wait."""
+    at = LATER - RECEPTIONS_KEPT * VISIBILITY - 1
+    note, bound = reception(at, START), at + VISIBILITY + MARGIN
+
+    def sent(oldest: int) -> Backlog:
+        return replace(BUSY, ages=tuple((LATER - n, LATER - n - oldest) for n in range(3)))
+
+    assert not is_spent(note, sent(bound), LATER, SETTINGS)
+    assert is_spent(note, sent(bound + 1), LATER, SETTINGS)
+    assert not is_spent(replace(note, at=at + 1), sent(LATER), LATER, SETTINGS)
+    assert not is_spent(note, BUSY, LATER, SETTINGS), "nothing is known"
+    assert is_spent(note, QUIET, LATER, SETTINGS)
+    expired = LATER - SETTINGS.queue_retention_ms
+    assert is_spent(replace(note, at=expired - 1), BUSY, LATER, SETTINGS)

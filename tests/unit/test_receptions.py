@@ -11,10 +11,11 @@ from tallyroll.commits import Fate, Kind
 from tallyroll.errors import Reason, Unknown
 from tallyroll.limits import LONE_DEATHS_MAX, MESSAGES_NOTED_MAX, RECEPTIONS_KEPT
 from tallyroll.placing import Case, Placer
+from tallyroll.ports import Outcome, Verdict
 from tallyroll.receptions import Deaths, Reception, deaths_of, digest_of, reception_of
 from tallyroll.records import Message
 from tallyroll.writer_notes import WriterNotebook
-from tests.unit.pipeline import HOUR, MINUTE, NOW, SECOND, TIME_LEFT, Pipeline, opened
+from tests.unit.pipeline import HOUR, MINUTE, NOW, SECOND, TIME_LEFT, WINDOW, Pipeline, opened
 
 LONG_AGO = NOW - 20 * MINUTE  # longer than any writer lasts
 
@@ -28,7 +29,7 @@ def notebook(pipeline: Pipeline) -> WriterNotebook:
 
 
 def notes(pipeline: Pipeline) -> list[Reception]:
-    return pipeline.catalog.receptions(0, NOW + 24 * HOUR)
+    return pipeline.catalog.receptions(0, NOW + 24 * HOUR, 99)
 
 
 def begun(pipeline: Pipeline, *messages: Message) -> list[list[str]]:
@@ -44,8 +45,8 @@ def died(pipeline: Pipeline, *messages: Message, at: int = LONG_AGO, times: int 
 def test_a_digest_is_found_at_its_own_place_only() -> None:
     wanted = digest_of(message("a"))
     shifted = b"\0" + wanted + b"\0\0\0"
-    assert not Reception("1", 0, 0, 0, shifted).names(message("a"))
-    assert Reception("1", 0, 0, 0, shifted + wanted).names(message("a"))
+    assert digest_of(message("a")) not in Reception("1", 0, 0, 0, shifted).named
+    assert digest_of(message("a")) in Reception("1", 0, 0, 0, shifted + wanted).named
 
 
 def test_a_note_names_what_was_received_most_often_and_all_sendings() -> None:
@@ -53,7 +54,7 @@ def test_a_note_names_what_was_received_most_often_and_all_sendings() -> None:
     note = reception_of("1", NOW, [*many, message("often", 9, NOW - 1)])
     assert (note.oldest, note.newest) == (NOW - 1, NOW + MESSAGES_NOTED_MAX - 1)
     assert len(note.digests) == 4 * MESSAGES_NOTED_MAX
-    assert note.names(message("often"))
+    assert digest_of(message("often")) in note.named
 
 
 def test_deaths_among_others_and_alone_are_told_apart() -> None:
@@ -83,8 +84,8 @@ def test_messages_are_noted_from_their_second_receive_on() -> None:
     begun(pipeline, message("new"), message("again", 2, NOW - MINUTE))
     [note] = notes(pipeline)
     assert (note.oldest, note.newest) == (NOW - MINUTE, NOW - MINUTE)
-    assert note.names(message("again"))
-    assert not note.names(message("new"))
+    assert digest_of(message("again")) in note.named
+    assert digest_of(message("new")) not in note.named
 
 
 def test_from_the_third_receive_on_a_message_is_apart_from_others_if_writers_died_on_it() -> None:
@@ -119,8 +120,8 @@ def test_only_the_group_at_work_is_named() -> None:
     groups = begun(pipeline, message("c", 2), message("a", 3), message("b", 3))
     assert groups[0] == ["c"]
     [note] = [each for each in notes(pipeline) if each.at == NOW]
-    assert note.names(message("c"))
-    assert not note.names(message("a"))
+    assert digest_of(message("c")) in note.named
+    assert digest_of(message("a")) not in note.named
 
 
 def test_only_what_was_received_before_is_named_in_a_group() -> None:
@@ -232,3 +233,16 @@ def test_groups_for_which_no_time_is_left_come_again(monkeypatch: pytest.MonkeyP
     assert placed == [1]
     assert pipeline.queue.delays[0][1] == pipeline.queue.delays[1][1] == 20
     assert pipeline.store.commits == []
+
+
+def test_a_window_is_noted_until_its_last_message_comes_again() -> None:
+    pipeline = opened()
+    pipeline.store.script = [Outcome(Verdict.THROTTLED)] * 1_000
+    bodies = [f'{{"id": "e{n}", "key": "k", "ts": {NOW}}}' for n in range(2)]
+    messages = [
+        replace(pipeline.message(body), receives=receives)
+        for body, receives in zip(bodies, (50, 1), strict=True)
+    ]
+    pipeline.writer().write(messages, time_left_ms=0)
+    assert [seconds for _, seconds in pipeline.queue.delays] == [300, 5]
+    assert pipeline.catalog.stragglers([WINDOW]) == {WINDOW: NOW + 300 * SECOND}

@@ -141,4 +141,4 @@ def test_what_is_stored_stays_as_it_was_and_what_is_new_lies_apart() -> None:
         for item in new:  # a catalog that never had any
             client.delete_item(TableName=table, Key={"pk": item["pk"], "sk": item["sk"]})
         assert catalog.heartbeat() == Heartbeat(None, None)
-        assert catalog.receptions(0, 2 * START) == []
+        assert catalog.receptions(0, 2 * START, 99) == []
