@@ -102,8 +102,10 @@ class Pipeline:
         metrics = LambdaMetrics(
             aws.client("cloudwatch"), function_name(settings.name, "writer"), self.poller
         )
-        told = Schedule("metrics", metrics, settings.drain_period_ms / 1000, on_error=failed)
-        self._drivers: list[Schedule | Poller] = [*self.schedules.values(), told, self.poller]
+        self._metrics = Schedule(
+            "metrics", metrics, settings.drain_period_ms / 1000, on_error=failed
+        )
+        self._drivers: list[Schedule | Poller] = [*self.schedules.values(), self.poller]
 
     @property
     def functions(self) -> dict[str, Function]:
@@ -122,7 +124,7 @@ class Pipeline:
             # happened before the window of that moment are too late.
             first = self.roller.invoke(scheduled_event("roller", datetime.now(UTC)))
             self._on_run("roller", first)
-            for driver in self._drivers:
+            for driver in (*self._drivers, self._metrics):
                 driver.start()
         except BaseException:
             self.stop(0)
@@ -137,6 +139,7 @@ class Pipeline:
 
         Nothing is lost by that: the queue and the next run repair what was left half done.
         """
+        self._metrics.stop(0)  # nobody waits for a call to CloudWatch that is under way
         for driver in self._drivers:
             driver.stop(0)
         until = time.monotonic() + grace_s

@@ -32,7 +32,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Case:
-    """A message on its way to its fate; `span` is the window in which it happened."""
+    """A message on its way to its fate; `span` is the window in which it happened. A `hopeless` one
+    can never count, and comes again only because the dead-letter queue did not take it.
+    """
 
     message: Message
     span: Span | None = None
@@ -41,6 +43,7 @@ class Case:
     record: Record | None = None
     undated: bool = False
     waits: bool = False
+    hopeless: bool = False
     fate: Fate | None = None
 
     @property

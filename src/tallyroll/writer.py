@@ -246,8 +246,9 @@ class Writer:
         with suppress(StoreError):
             if rejections:
                 sent = self._queue.reject(rejections)
-        for (case, _), there in zip(rejected, sent, strict=True):
+        for (case, fate), there in zip(rejected, sent, strict=True):
             if not there:
+                case.hopeless = fate.reason is not Reason.EXPIRING
                 case.fate = Fate(Kind.HANDED_BACK, detail="the dead-letter queue did not take it")
 
 

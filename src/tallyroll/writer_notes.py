@@ -79,7 +79,7 @@ class WriterNotebook:
                 )
         among = {each: died.among for each, died in deaths.items()}
         alone = {each: died.alone for each, died in deaths.items() if died.alone}
-        _give_up(cases, self._deadly(alone))
+        _give_up(cases, {each: len(died) for each, died in alone.items()})
         usual, suspects, lone = [], [], []
         for case in cases:
             if case.fate:
@@ -94,16 +94,6 @@ class WriterNotebook:
         if len(groups) > 1:
             self.narrow(groups[0])
         return groups
-
-    def _deadly(self, alone: Mapping[str, Sequence[int]]) -> dict[str, int]:
-        """The messages on which writers died alone again and again, and how many did; none while
-        writers finish nothing else: then it is the writer that is ill.
-        """
-        often = {each: at for each, at in alone.items() if len(at) >= limits.LONE_DEATHS_MAX}
-        finished: int | None = None
-        with suppress(StoreError):
-            finished = self._catalog.heartbeat().finished if often else None
-        return {each: len(at) for each, at in often.items() if (finished or 0) > min(at)}
 
     def _cut(self, suspects: Sequence[Case], among: dict[str, int]) -> list[list[Case]]:
         """Cut messages on which writers died into groups, by chance: half as large as those in
@@ -131,7 +121,9 @@ class WriterNotebook:
         self._note_windows((case, now) for case in cases if case.message.receives > 1)
 
     def hand_back(self, cases: Sequence[Case]) -> None:
-        """Set when messages come again that have to, and note until then their windows."""
+        """Set when messages come again that have to, and note until then the windows of those that
+        may still count.
+        """
         back = [case for case in cases if case.comes_again]
         if not back:
             return
@@ -151,10 +143,11 @@ class WriterNotebook:
         ]
         with suppress(StoreError):
             self._queue.delay([(case.message.receipt, seconds) for case, seconds in delays])
-        self._note_windows((case, now + seconds * 1_000) for case, seconds in delays)
+        hoped = [(case, now + seconds * 1_000) for case, seconds in delays if not case.hopeless]
+        self._note_windows(hoped)
         self._unplaced += [
-            (case.message, now + seconds * 1_000)
-            for case, seconds in delays
+            (case.message, at)
+            for case, at in hoped
             if case.message.receives > 1 and not _is_placed(case)
         ]
 
@@ -247,12 +240,12 @@ def _is_placed(case: Case) -> bool:
     return bool(case.target if case.message.redrive else case.span)
 
 
-def _give_up(cases: Sequence[Case], deadly: Mapping[str, int]) -> None:
+def _give_up(cases: Sequence[Case], alone: Mapping[str, int]) -> None:
     """Reject unread what seems to crash the writer: it may be reading it that does."""
     for case in cases:
-        message, died = case.message, deadly.get(case.message.id, 0)
+        message, died = case.message, alone.get(case.message.id, 0)
         detail = ""
-        if died:
+        if died >= limits.LONE_DEATHS_MAX:
             detail = f"{died} writers died while they worked on this message alone"
         elif message.receives >= limits.RECEIVES_GIVEN_UP:
             detail = f"received {message.receives} times and still not finished"

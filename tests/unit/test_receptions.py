@@ -63,18 +63,13 @@ def test_deaths_among_others_and_alone_are_told_apart() -> None:
     assert deaths_of([a, b, c], found) == {"a": Deaths(1, (8, 9)), "b": Deaths(1, ())}
 
 
-@pytest.mark.parametrize("finished", [None, LONG_AGO, LONG_AGO + 1])
-def test_while_writers_finish_nothing_no_message_is_taken_for_what_kills_them(
-    finished: int | None,
-) -> None:
-    """It is the writer that is ill, and the only message of a quiet hour is healthy."""
+@pytest.mark.parametrize("deaths", [LONE_DEATHS_MAX - 1, LONE_DEATHS_MAX])
+def test_a_message_on_which_writers_died_alone_again_and_again_is_given_up(deaths: int) -> None:
     pipeline = opened()
-    died(pipeline, message("a", 9), times=LONE_DEATHS_MAX)
-    if finished is not None:
-        pipeline.catalog.beat(finished, finished=True)
+    died(pipeline, message("a", 9), times=deaths)
     [case] = cases = [Case(message("a", 9))]
     notebook(pipeline).begin(cases)
-    assert bool(case.fate) is (finished == LONG_AGO + 1)
+    assert bool(case.fate) is (deaths == LONE_DEATHS_MAX)
 
 
 def test_messages_are_noted_from_their_second_receive_on() -> None:
@@ -246,3 +241,15 @@ def test_a_window_is_noted_until_its_last_message_comes_again() -> None:
     pipeline.writer().write(messages, time_left_ms=0)
     assert [seconds for _, seconds in pipeline.queue.delays] == [300, 5]
     assert pipeline.catalog.stragglers([WINDOW]) == {WINDOW: NOW + 300 * SECOND}
+
+
+def test_what_can_never_count_holds_no_window_however_often_it_comes_again() -> None:
+    """The dead-letter queue does not take it, perhaps for ever."""
+    pipeline = opened()
+    pipeline.queue.refuses = lambda _: True
+    bodies = ["no JSON", f'{{"id": "e", "key": "k", "ts": {NOW - 5 * HOUR}}}']
+    messages = [replace(pipeline.message(body), receives=2) for body in bodies]
+    report = pipeline.writer().write(messages, TIME_LEFT)
+    assert len(report.failures) == 2
+    assert notes(pipeline) == []
+    assert pipeline.catalog._stragglers == {}
