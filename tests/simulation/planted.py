@@ -123,7 +123,7 @@ PLANTED = (
     Planted(planted_stale.specs_read_eventually, 8, OLD),
     Planted(planted_stale.live_pointer_read_eventually, 13, OLD),
     Planted(planted_stale.claims_read_eventually, 2),
-    Planted(planted_stale.totals_of_a_key_read_eventually, 7),
+    Planted(planted_stale.totals_of_a_key_read_eventually, 8),
     Planted(planted_stale.listing_read_eventually, 6, {"stale_ms": 60_000}),
     Planted(planted_stale.sealed_without_settling, 2, CALM_BUT_HASTY),
     Planted(planted_stale.settled_since_closing, 11, HASTY_AND_SLOW),
