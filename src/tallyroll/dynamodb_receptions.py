@@ -60,7 +60,7 @@ def read_receptions(
 
 
 def beat_change(name: str, at: int) -> dict[str, object]:
-    """The update that notes `at` (ms) as a heartbeat of that name, unless a later one stands."""
+    """The update that notes `at` (ms) as a heartbeat of that name, unless a later one is stored."""
     return {
         "Key": _key(name),
         "UpdateExpression": "SET #at = :now",

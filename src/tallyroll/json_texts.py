@@ -51,7 +51,7 @@ def load_json(text: str, read_float: Callable[[str], Any] = JsonFloat) -> Any:
 def nesting(text: str) -> int:
     """How deep a JSON text's brackets go, strings left out; exact if it is over 100.
 
-    A string that does not end hides all that follows it, as it does from whoever reads the text.
+    A string without an end extends to the end of the text, so no bracket after it counts.
     What is no JSON may give any number up to that of its opening brackets.
     """
     opened = text.count("[") + text.count("{")

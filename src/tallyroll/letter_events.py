@@ -26,7 +26,7 @@ BODIES_AT_ONCE = 10
 
 
 class Course(StrEnum):
-    """What becomes of a dead letter."""
+    """The outcome for a dead letter."""
 
     REDRIVEN = "redriven"
     COUNTED = "counted already"
@@ -35,7 +35,7 @@ class Course(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What becomes of a letter: `why` it is left, in few words, and in `detail`; else where it
+    """The outcome for a letter: `why` it is left, in few words, and in `detail`; else where it
     counts.
     """
 

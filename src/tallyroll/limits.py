@@ -52,19 +52,15 @@ IN_FLIGHT_MAX = 120_000  # messages, about; then a standard queue delivers none 
 RECEIVES_ALONE = 900  # from here a message runs alone: it may be what crashes the writer
 RECEIVES_GIVEN_UP = 950  # from here it is rejected unread: reading it may be what crashes
 RECEIVES_FUSE = 1_000  # the queue's own maxReceiveCount, a fuse for crashes only; the most [sqs]
-# The queue hides what is being worked on for so long that a message whose writers always die is
-# received no more than 1,000 times in the queue's retention, ten days: 864 s at the least.
+# The visibility timeout. At least 864 s: then 1,000 receives take longer than the retention of ten
+# days, and a backlog whose writers always die is not given up before it expires.
 VISIBILITY_MS = 900_000
 VISIBILITY_SECONDS_MAX = 300  # the longest that a handed-back message waits at first
-RECEIVES_PATIENT = (
-    500  # from here its waits are so long that the retention ends before the receives
-)
+RECEIVES_PATIENT = 500  # from this receive on, waits divide the rest of the retention
 PATIENT_VISIBILITY_SECONDS_MAX = 21_600  # at most 12 h [sqs]; by half of that it is looked at
 WAITING_VISIBILITY_SECONDS = 20  # while its window has been awaited for under ten minutes
 WAITING_SOON_MS = 10 * 60 * 1000
-EXPIRY_SHARE = (
-    0.05  # of the retention: so long before its end a message is rejected, not handed back
-)
+EXPIRY_SHARE = 0.05  # the last part of the retention: a message is rejected in it
 
 # Writers' notes
 MESSAGES_NOTED_MAX = 1_000  # of a batch: 4 KB

@@ -22,7 +22,7 @@ from tallyroll.dead_letters import DeadLetters, ReceivedLetter
 from tallyroll.limits import QUEUE_BATCH_MAX
 from tallyroll.ports import Effects
 
-# Longer than the work on a batch takes. Whoever is killed leaves letters hidden no longer.
+# Longer than the work on a batch takes. After a kill, letters stay hidden for no longer than this.
 HIDDEN_SECONDS = 300
 # SQS lets about 120,000 messages be in flight, then it gives out none (Amazon SQS Developer Guide,
 # "Standard queue message quotas"). Half of that leaves room for the letters that are worked on, for

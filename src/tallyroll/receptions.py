@@ -98,7 +98,7 @@ class Deaths:
 
 
 def digest_of(message: Message) -> bytes:
-    """What stands for a message in a note."""
+    """The digest that identifies a message in a note."""
     return blake2b(message.id.encode(), digest_size=DIGEST_BYTES).digest()
 
 

@@ -104,7 +104,7 @@ class Redriver:
         return [_decision(plan) for plan in self._plans(letters)]
 
     def redrive(self, letters: Sequence[ReceivedLetter]) -> list[Decision]:
-        """Redrive these letters, at most 100, as far as they can be; what became of each, in order.
+        """Redrive at most 100 letters, as far as possible; give one decision per letter, in order.
 
         All are claimed before any is sent, and all are sent before any is deleted. May be called by
         several threads: letters of one event in several calls meet at its claim.

@@ -267,7 +267,7 @@ class Roller:
         return receptions
 
     def _watch(self, backlog: Backlog, heartbeat: Heartbeat, now: int, rolled: Rolled) -> None:
-        """Tell for how long the queue has held messages of which writers finished none."""
+        """Report how long the queue has held messages without a writer finishing one."""
         if backlog.empty:
             self._waiting_since = None
             return

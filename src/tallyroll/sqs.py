@@ -193,7 +193,7 @@ class SqsQueue:
         """The queue's counts now, the ages of its oldest message since `since` (ms), and its
         writer's invocations since `invocations_since` (ms), if asked for.
 
-        An age stands at the start of its period, so that no message is taken for newer than it is.
+        An age is dated at the start of its period, so that no message seems newer than it is.
         """
         return replace(
             self.counts(),

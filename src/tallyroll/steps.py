@@ -22,8 +22,8 @@ _log = logging.getLogger(__name__)
 class Rolled:
     """What a run did: its steps, the windows by state after it, and what went wrong, for people.
 
-    `stuck_ms` is for how long that of its windows has not got on which has not for longest,
-    `silent_ms` for how long the queue has held messages of which writers finished none. Of the
+    `stuck_ms` is the time since the most-stuck window last made progress. `silent_ms` is how long
+    the queue has held messages without a writer finishing one. Of the
     current window the roller tells, as far as they can be read, the `hot_keys` that have shards of
     their own, and the most `shards` that a key has.
     """

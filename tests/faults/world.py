@@ -293,7 +293,7 @@ class World:
 
     def observe(self) -> None:
         """Publish what CloudWatch would see now: the age of the queue's oldest message, which
-        leaves out those received three times or more; and what became of the writer's invocations
+        leaves out those received three times or more; and the results of the writer's invocations
         since it was last observed.
         """
         at = self.time.now() - SECOND

@@ -55,7 +55,7 @@ class Argued:
 
 @dataclass(slots=True)
 class Tally:
-    """What became of a module's mutants."""
+    """How many of a module's mutants were killed, and which survived."""
 
     module: str
     killed: int = 0

@@ -125,7 +125,7 @@ class _Commits:
 
 
 class _Batches:
-    """Marks of what became of a batch's messages."""
+    """Marks of the outcomes of a batch's messages."""
 
     def __init__(self, system: System) -> None:
         self._system = system

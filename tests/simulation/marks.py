@@ -124,7 +124,7 @@ MARKS: Mapping[str, str] = {
     # What the doubles do as AWS does
     "ill-writers-die": "all writers die for minutes",
     "ill-writers-die-often": "most writers die for minutes",
-    "ill-writers-held": "no writer is invoked for minutes, and messages are received in vain",
+    "ill-writers-held": "for minutes, messages are received and no writer is invoked",
     "ill-catalog-denied": "writers may not reach the catalog for minutes",
     "ill-notes-denied": "writers may note nothing for minutes",
     "flight-full": "the queue delivers nothing, since too much is in flight",
