@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from infra.alarm_rules import DEAD_LETTERS, EVENTS, Source, Watched
+from tallyroll.cloudwatch import NOTES_FAILED
 from tallyroll.memory_queue import AGE_RECEIVES_LEFT_OUT
 
 if TYPE_CHECKING:
@@ -36,9 +37,12 @@ class Minute:
 
 @dataclass(slots=True)
 class Gauges:
-    """All metrics, by who published them, of what, their name, and the minute."""
+    """All metrics, by who published them, of what, their name, and the minute; and the names of the
+    invocations whose notes were not all taken.
+    """
 
     minutes: dict[tuple[Source, str, str], dict[int, Minute]] = field(default_factory=dict)
+    unnoted: set[str] = field(default_factory=set)
 
     def put(self, source: Source, of: str, name: str, at: int, value: float) -> None:
         """Publish a value at a moment (ms)."""
@@ -82,8 +86,10 @@ class Publisher:
     def add_metric(self, name: str, unit: object, value: float) -> None:
         """Publish a metric."""
         del unit
-        now = self._system.world.now
-        self._system.gauges.put(Source.PIPELINE, self._function, name, now, float(value))
+        world = self._system.world
+        self._system.gauges.put(Source.PIPELINE, self._function, name, world.now, float(value))
+        if name == NOTES_FAILED and value:
+            self._system.gauges.unnoted.add(world.current.group.name)
 
     def add_dimension(self, name: str, value: str) -> None:
         """Take a dimension: there is one pipeline."""

@@ -256,7 +256,9 @@ class System:
             world.note("batch " + ",".join(f"{m.id[:6]}*{m.receives}" for m in batch))
             event = {"Records": [_sqs_record(message) for message in batch]}
             invocation = self._invoke("writer", event)
-            self.queue.invoked(failed=invocation.answer is None)
+            died = invocation.answer is None
+            unnoted = invocation.group.name in self.gauges.unnoted
+            self.queue.invoked(failed=died or unnoted)  # as `QueueMetrics.invocations` counts them
             if invocation.answer is None:
                 self.oracle.on_died([message.id for message in batch])
                 continue
