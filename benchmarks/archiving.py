@@ -29,8 +29,7 @@ from local.embedded import Embedded
 from tallyroll import cleanup, wiring
 from tallyroll.amounts import format_amount
 from tallyroll.aws import make_client
-from tallyroll.items import record_item, tally_key
-from tallyroll.ports import Item
+from tallyroll.items import Item, record_item, tally_key
 from tallyroll.records import FORMAT_JSON, Record
 from tallyroll.settings import Settings
 from tallyroll.specs import Spec

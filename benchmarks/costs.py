@@ -18,8 +18,9 @@ from tallyroll.commits import plan
 from tallyroll.cost import Cost, commit_cost
 from tallyroll.events import Event, decode
 from tallyroll.lifecycle import freeze
+from tallyroll.messages import Message
 from tallyroll.packing import pack
-from tallyroll.records import Message, Record, record_of
+from tallyroll.records import Record, record_of
 from tallyroll.settings import Settings
 from tallyroll.specs import Spec
 from tallyroll.states import Window

@@ -25,10 +25,9 @@ from benchmarks.archiving import put_all
 from local.embedded import Embedded
 from tallyroll import rolling, sealing, wiring
 from tallyroll.amounts import format_amount
-from tallyroll.items import slot_name, tally_key
+from tallyroll.items import Item, slot_name, tally_key
 from tallyroll.lifecycle import SHUT, freeze
 from tallyroll.periods import DAY_MS, day_of
-from tallyroll.ports import Item
 from tallyroll.roller import Roller
 from tallyroll.rolling import Rolling
 from tallyroll.settings import Settings

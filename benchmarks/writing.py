@@ -19,9 +19,9 @@ from rich.table import Table
 from local.embedded import Embedded
 from tallyroll import wiring
 from tallyroll.aws import make_client
-from tallyroll.events import Event
-from tallyroll.packing import event_body, pack
-from tallyroll.records import Message
+from tallyroll.events import Event, event_body
+from tallyroll.messages import Message
+from tallyroll.packing import pack
 from tallyroll.settings import Settings
 from tallyroll.wiring import Adapters
 from tallyroll.writer import Report, Writer

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 
 from tallyroll.amounts import shown
 from tallyroll.errors import Reason, Rejected, UsageError
-from tallyroll.events import Event, digest
+from tallyroll.events import Event, digest, event_body
+from tallyroll.ids import uuid7_time
 from tallyroll.jsonlines import Source, envelope_of
-from tallyroll.packing import event_body, pack
-from tallyroll.windows import Grid, Span, uuid7_time
+from tallyroll.packing import pack
+from tallyroll.windows import Grid, Span
 
 WINDOWS_MAX = 100
 BAD_LINES_KEPT = 20

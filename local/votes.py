@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from tallyroll.amounts import MICROS
 from tallyroll.errors import Reason
-from tallyroll.events import Event
-from tallyroll.packing import event_body, pack
+from tallyroll.events import Event, event_body
+from tallyroll.packing import pack
 
 CANDIDATES = (
     "Ada",

@@ -24,7 +24,8 @@ from typing import Any
 
 from tallyroll.errors import Missing, ProofMismatch
 from tallyroll.gzip_members import unzipped
-from tallyroll.ports import Bucket, Item
+from tallyroll.items import Item
+from tallyroll.ports import Bucket
 from tallyroll.windows import WindowId, iso, window_start
 
 SUMMARY_VERSION = "2020-06-30"

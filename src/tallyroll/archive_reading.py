@@ -22,14 +22,10 @@ from tallyroll.archive import (
     proof_key,
     read_summary,
 )
-from tallyroll.errors import Missing, ProofMismatch, Refused, UsageError
-from tallyroll.events import Event
-from tallyroll.items import Gate
-from tallyroll.packing import event_body
-from tallyroll.ports import Bucket, Effects, Item
+from tallyroll.errors import Missing, ProofMismatch, UsageError
+from tallyroll.items import Gate, Item
+from tallyroll.ports import Bucket, Effects
 from tallyroll.proof import FINDINGS_KEPT, Findings, Found, Reading, Recount, differing_keys
-from tallyroll.reading import StoredEvent, StoredPacket, stored
-from tallyroll.records import Record
 from tallyroll.repeats import Repeats, digest_of, repeats_named
 from tallyroll.totals import Totals
 from tallyroll.windows import WindowId, iso, window_start
@@ -300,26 +296,3 @@ def shut(found: Found) -> Item:
     if isinstance(found.holds, Gate):
         return {**found.item, "open": {"BOOL": False}}
     return found.item
-
-
-def events_of(record: Record) -> tuple[StoredEvent, ...]:
-    """The events that a record holds. Raises ValueError if a packet cannot be unpacked, or does not
-    agree with its record's count and sum.
-    """
-    try:
-        one = stored(record)
-    except (Refused, ValueError) as error:
-        raise ValueError(f"record {record.id!r} cannot be unpacked: {error}") from None
-    events = one.events if isinstance(one, StoredPacket) else (one,)
-    held = (len(events), sum(event.amount for event in events))
-    if held != (record.n, record.amount):
-        raise ValueError(
-            f"record {record.id!r} says (events, amount) {(record.n, record.amount)}, its data"
-            f" {held}"
-        )
-    return events
-
-
-def event_line(key: str, event: StoredEvent) -> str:
-    """An event of a key as one line of JSON, as `tallyroll send` takes it; the value exact."""
-    return event_body(Event(key, event.id, event.ts, event.amount, event.payload))

@@ -17,8 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from tallyroll.items import Key
-from tallyroll.ports import Item
+from tallyroll.items import Item, Key
 from tallyroll.specs import Spec
 from tallyroll.states import Calendar, LivePointer, Status, Window
 from tallyroll.windows import Grid, Span, WindowId

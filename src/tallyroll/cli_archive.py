@@ -18,8 +18,6 @@ from tallyroll.archive_reading import (
     ListedBucket,
     Verification,
     best,
-    event_line,
-    events_of,
     find,
     named,
     pipeline_prefix,
@@ -35,6 +33,7 @@ from tallyroll.proof import Found
 from tallyroll.records import Record
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
+from tallyroll.stored import event_line, events_of
 from tallyroll.totals import Totals
 from tallyroll.windows import iso, parse_instant, window_start
 

@@ -16,14 +16,13 @@ from typing import Any
 from tallyroll.aws import backoff_ms
 from tallyroll.cli_calendar import SendCalendar
 from tallyroll.errors import Reason
-from tallyroll.events import Event, Packet
+from tallyroll.events import Event, Packet, event_body
+from tallyroll.ids import uuid7, uuid7_time
 from tallyroll.json_texts import load_json
 from tallyroll.limits import QUEUE_BATCH_MAX
-from tallyroll.packing import event_body, pack
+from tallyroll.packing import pack
 from tallyroll.ports import Effects
 from tallyroll.sqs import Producer
-from tallyroll.suffixes import Chance
-from tallyroll.windows import uuid7_time
 
 SENDS_AT_ONCE = 8
 SEND_TRIES = 4  # on top of the producer's own tries of throttled requests
@@ -81,13 +80,6 @@ class Sent:
         if self.interrupted:
             return 130
         return int(bool(self.rejected or self.unsent or self.broken))
-
-
-def uuid7(now: int, chance: Chance) -> str:
-    """A UUIDv7 (RFC 9562) of the time `now` in ms: 48 bits of time, 74 of chance."""
-    low = 0b10 << 62 | chance.getrandbits(62)
-    text = f"{now << 80 | 7 << 76 | chance.getrandbits(12) << 64 | low:032x}"
-    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
 class Envelopes:

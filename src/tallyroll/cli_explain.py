@@ -13,7 +13,8 @@ from tallyroll.cli_archive import TOLD_EVERY, Desk
 from tallyroll.cli_screen import Screen
 from tallyroll.errors import Missing
 from tallyroll.explaining import Difference, Explanation, differing_keys
-from tallyroll.ports import Item, Store
+from tallyroll.items import Item
+from tallyroll.ports import Store
 from tallyroll.proof import Found
 from tallyroll.settings import Settings
 from tallyroll.windows import table_name

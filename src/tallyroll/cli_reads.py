@@ -8,12 +8,12 @@ from collections.abc import Iterable
 
 from tallyroll import wiring
 from tallyroll.amounts import format_amount
-from tallyroll.archive_reading import event_line
 from tallyroll.cli_screen import Screen
 from tallyroll.lookups import Lookups
 from tallyroll.queries import found_json, required_id, required_key, required_window, top_json
-from tallyroll.reading import EVENTS_MAX, StoredEvent, StoredPacket
+from tallyroll.reading import EVENTS_MAX
 from tallyroll.settings import Settings
+from tallyroll.stored import StoredEvent, StoredPacket, event_line
 from tallyroll.windows import iso, parse_instant
 
 TIME_LEFT_MS = 60_000

@@ -27,7 +27,7 @@ from typing import Any, Protocol
 
 from tallyroll.draining import Backlog
 from tallyroll.limits import TS_MS_MAX
-from tallyroll.records import Redrive
+from tallyroll.messages import Redrive
 from tallyroll.windows import WindowId, is_window_id
 
 ATTRIBUTE_REASON = "tallyroll-reason"

@@ -8,9 +8,9 @@ from typing import Any
 
 from tallyroll.aws import Caller, attempts, response_of
 from tallyroll.errors import Refused, StoreError, Throttled, Unknown
-from tallyroll.items import Key
+from tallyroll.items import Item, Key
 from tallyroll.limits import BATCH_GET_KEYS_MAX
-from tallyroll.ports import Effects, Item, Limit
+from tallyroll.ports import Effects, Limit
 
 CANCELLED = "TransactionCanceledException"
 CONDITION_FAILED = "ConditionalCheckFailedException"

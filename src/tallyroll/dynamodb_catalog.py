@@ -46,11 +46,12 @@ from tallyroll.dynamodb_receptions import (
     read_receptions,
 )
 from tallyroll.errors import Refused, StateConflict, StoreError, Throttled, Unknown
-from tallyroll.items import Key
-from tallyroll.ledger import Claim, Identity
+from tallyroll.ids import Identity
+from tallyroll.items import Item, Key
+from tallyroll.ledger import Claim
 from tallyroll.limits import HOT_NOTES_MAX, TS_MS_MAX
 from tallyroll.periods import PeriodName, PeriodState
-from tallyroll.ports import Effects, Item
+from tallyroll.ports import Effects
 from tallyroll.receptions import Heartbeat, Reception
 from tallyroll.specs import Spec
 from tallyroll.states import Calendar, LivePointer, Status, Window

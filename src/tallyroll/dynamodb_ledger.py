@@ -11,9 +11,10 @@ from typing import Any
 from tallyroll.aws import Caller
 from tallyroll.dynamodb import CONDITION_FAILED, batch_get
 from tallyroll.errors import Refused, Unknown
-from tallyroll.items import Key
-from tallyroll.ledger import Claim, Identity
-from tallyroll.ports import Effects, Item
+from tallyroll.ids import Identity
+from tallyroll.items import Item, Key
+from tallyroll.ledger import Claim
+from tallyroll.ports import Effects
 
 _PREFIX = "~claim"
 

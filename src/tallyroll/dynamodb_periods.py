@@ -13,9 +13,9 @@ from typing import Any
 from tallyroll.aws import Caller
 from tallyroll.dynamodb import Action, query, transact
 from tallyroll.errors import StateConflict
-from tallyroll.items import Key
+from tallyroll.items import Item, Key
 from tallyroll.periods import PeriodName, PeriodState, periods_at
-from tallyroll.ports import Effects, Item
+from tallyroll.ports import Effects
 
 _PERIODS = "~periods"
 _UNROLLED: Key = {"pk": {"S": "~catalog"}, "sk": {"S": "unrolled"}}

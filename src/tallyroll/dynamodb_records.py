@@ -8,8 +8,8 @@ from typing import Any
 from tallyroll.aws import Caller
 from tallyroll.dynamodb import batch_get
 from tallyroll.errors import Refused
-from tallyroll.items import RECORD, RECORDS_END, parse_item, record_key, shown_key
-from tallyroll.ports import Effects, Item
+from tallyroll.items import RECORD, RECORDS_END, Item, parse_item, record_key, shown_key
+from tallyroll.ports import Effects
 from tallyroll.records import Page, Record, RecordName
 from tallyroll.specs import Spec
 

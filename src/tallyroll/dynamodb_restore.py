@@ -16,7 +16,8 @@ from typing import Any
 
 from tallyroll.aws import Caller, attempts
 from tallyroll.errors import Missing, Refused, StoreError, Throttled, Unknown, UsageError
-from tallyroll.ports import Effects, Item
+from tallyroll.items import Item
+from tallyroll.ports import Effects
 from tallyroll.resources import TableDeclaration, table_request
 
 BATCH_ITEMS = 25  # DynamoDB API Reference, "BatchWriteItem"

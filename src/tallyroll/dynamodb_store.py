@@ -29,6 +29,7 @@ from tallyroll.dynamodb_tables import DynamoTables, used_before
 from tallyroll.errors import Missing, Refused, StateConflict, StoreError, Throttled
 from tallyroll.items import (
     TALLY,
+    Item,
     gate_item,
     gate_key,
     jsonable,
@@ -40,21 +41,12 @@ from tallyroll.items import (
     tally_key,
 )
 from tallyroll.limits import TRANSACTION_ACTIONS_MAX
-from tallyroll.ports import (
-    Answer,
-    Effects,
-    Element,
-    Item,
-    Outcome,
-    Stripe,
-    Tally,
-    Verdict,
-)
+from tallyroll.ports import Answer, Effects, Element, Outcome, Verdict
 from tallyroll.records import Increment, Page, Record, RecordName
 from tallyroll.resources import TableDeclaration
 from tallyroll.specs import Spec
 from tallyroll.suffixes import Chance, random_suffix
-from tallyroll.tallies import gathered
+from tallyroll.tallies import Stripe, Tally, gathered
 
 GATES_AT_ONCE = 16
 SCAN_PAGE_ITEMS = 1_000  # small ones fill a page of 1 MB by thousands, at some 5 KB of memory each

@@ -19,9 +19,10 @@ from tallyroll.amounts import format_amount, read_amount
 from tallyroll.aws import Caller
 from tallyroll.dynamodb import REASON_CONDITION, Action, batch_get, query, transact
 from tallyroll.errors import ProofMismatch, StateConflict
+from tallyroll.items import Item
 from tallyroll.limits import LISTING_BUCKETS, TRANSACTION_ACTIONS_MAX
 from tallyroll.periods import PeriodName, period_of
-from tallyroll.ports import Effects, Item
+from tallyroll.ports import Effects
 from tallyroll.suffixes import calculated
 from tallyroll.totals import Listed, PeriodTotal, Total
 from tallyroll.windows import WindowId

@@ -305,3 +305,22 @@ def _check_dt(t0: int, dt: Any) -> None:
     if isinstance(dt, bool) or not isinstance(dt, int):
         raise Rejected(Reason.BAD_PACKET, f"dt {shown(dt)}: must be a whole number of ms after t0")
     _ts(t0 + dt, "t0 + dt")
+
+
+def event_body(event: Event) -> str:
+    """The message body of one event."""
+    return _joined(
+        id=event.id and canonical(event.id),
+        key=canonical(event.key),
+        ts=None if event.ts is None else str(event.ts),
+        value=format_amount(event.amount),
+        payload=event.payload,
+    )
+
+
+def _joined(**fields: str | None) -> str:
+    return (
+        "{"
+        + ",".join(f'"{name}":{text}' for name, text in fields.items() if text is not None)
+        + "}"
+    )

@@ -11,8 +11,7 @@ from hashlib import blake2b
 from types import TracebackType
 from typing import Self
 
-from tallyroll.items import parse_item
-from tallyroll.ports import Item
+from tallyroll.items import Item, parse_item
 from tallyroll.proof import Found, Recount
 
 COMMIT_EVERY = 10_000

@@ -8,7 +8,7 @@ those that wait are: the more there are, the shorter they wait.
 from __future__ import annotations
 
 from tallyroll import limits
-from tallyroll.records import Message
+from tallyroll.messages import Message
 
 HAND_BACK_SECONDS = 5
 FILL_CALM, FILL_FULL = 0.5, 0.9  # of the in-flight limit: waits shrink from here, to 5 s here

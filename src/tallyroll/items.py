@@ -17,9 +17,9 @@ from typing import Any
 
 from tallyroll.amounts import format_amount, read_amount
 from tallyroll.limits import SERIES_SLOTS
-from tallyroll.ports import Item, Tally
 from tallyroll.records import Record
 from tallyroll.specs import Spec
+from tallyroll.tallies import Tally
 
 Key = dict[str, dict[str, str]]
 RECORD = "e#"  # begins the sort keys of records
@@ -188,3 +188,7 @@ def _number_bytes(text: str) -> int:
     highest = len(whole) if whole else len(fraction.lstrip("0")) - len(fraction)
     pairs = (highest + 1) // 2 - lowest // 2
     return min(NUMBER_BYTES_MAX, 1 + pairs + plain.startswith("-"))
+
+
+Item = dict[str, dict[str, Any]]
+"""One item as DynamoDB JSON, the archive's format: {"pk": {"S": ...}, "n": {"N": "1"}, ...}."""

@@ -12,10 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from tallyroll.ids import Identity
 from tallyroll.windows import WindowId
-
-Identity = tuple[WindowId, str, str]
-"""What makes a record one: its window, its key, its id."""
 
 
 @dataclass(frozen=True, slots=True)

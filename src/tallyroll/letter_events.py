@@ -13,10 +13,12 @@ from functools import partial
 from tallyroll.dead_letters import DeadLetters, ReceivedLetter
 from tallyroll.errors import Reason, Rejected, StoreError
 from tallyroll.events import Envelope, decode
-from tallyroll.ledger import Claim, Identity
+from tallyroll.ids import Identity
+from tallyroll.ledger import Claim
+from tallyroll.messages import Message, Redrive
 from tallyroll.placing import identity_of
 from tallyroll.ports import Catalog, Effects, T
-from tallyroll.records import Message, Redrive, event_time
+from tallyroll.records import event_time
 from tallyroll.routing import span_of
 from tallyroll.settings import Settings
 from tallyroll.states import Calendar

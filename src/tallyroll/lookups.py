@@ -13,29 +13,27 @@ from functools import partial
 from typing import TypeVar
 
 from tallyroll.errors import Absent, Archived, Missing, StoreError, UsageError
+from tallyroll.ids import uuid7_time
 from tallyroll.limits import TS_MS_MAX
-from tallyroll.merging import merged
-from tallyroll.ports import Catalog, Effects, Store, Stripe, Tally
+from tallyroll.merging import STRIPES_HELD, merged
+from tallyroll.ports import Catalog, Effects, Store
 from tallyroll.reading import (
     BYTES_MAX,
     EVENTS_MAX,
     Merge,
     Position,
-    StoredEvent,
-    StoredPacket,
     cursor_of,
     cut,
-    packed_id,
     page_limit,
     read_cursor,
-    stored,
 )
 from tallyroll.records import Page
-from tallyroll.sealing import STRIPES_HELD, Sum, gather, place_of
 from tallyroll.specs import Spec
 from tallyroll.states import Status, Window
+from tallyroll.stored import StoredEvent, StoredPacket, packed_id, stored
+from tallyroll.tallies import Stripe, Sum, Tally, gather, place_of
 from tallyroll.totals import Listed, Totals
-from tallyroll.windows import WindowId, uuid7_time
+from tallyroll.windows import WindowId
 
 SHARDS_PER_ROUND = 64  # whose pages, of 1 MB at most, are in memory together
 SHARDS_AT_ONCE = 16

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from tallyroll.archive import DataFile, DataFileWriter
 from tallyroll.archive_ports import ExportState, ExportStatus
 from tallyroll.errors import Missing, Refused
-from tallyroll.items import jsonable
+from tallyroll.items import Item, jsonable
 from tallyroll.memory_bucket import MemoryBucket
 from tallyroll.memory_store import MemoryStore
-from tallyroll.ports import Effects, Item
+from tallyroll.ports import Effects
 from tallyroll.suffixes import stable_hash
 from tallyroll.windows import iso
 

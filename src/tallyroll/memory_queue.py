@@ -15,8 +15,8 @@ from tallyroll.dead_letters import attributes_of, redrive_of
 from tallyroll.draining import Backlog, Invocations
 from tallyroll.errors import Reason
 from tallyroll.limits import RECEIVES_FUSE, VISIBILITY_MS
-from tallyroll.ports import Effects, Rejection
-from tallyroll.records import Message, Redrive
+from tallyroll.messages import Message, Redrive, Rejection
+from tallyroll.ports import Effects
 from tallyroll.windows import WindowId
 
 # SQS Developer Guide, ApproximateAgeOfOldestMessage: poison pills are left out.

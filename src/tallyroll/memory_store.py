@@ -9,6 +9,7 @@ from tallyroll.errors import Missing, Refused, StateConflict
 from tallyroll.items import (
     RECORD,
     TALLY,
+    Item,
     Key,
     gate_item,
     gate_key,
@@ -23,12 +24,12 @@ from tallyroll.items import (
 from tallyroll.limits import ITEM_BYTES_MAX, TRANSACTION_ACTIONS_MAX, TRANSACTION_BYTES_MAX
 from tallyroll.memory_catalog import MemoryCatalog
 from tallyroll.memory_tables import Items, MemoryTables, PrimaryKey
-from tallyroll.ports import Answer, Effects, Element, Item, Outcome, Stripe, Tally, Verdict
+from tallyroll.ports import Answer, Effects, Element, Outcome, Verdict
 from tallyroll.records import Increment, Page, Record, RecordName
 from tallyroll.specs import Spec
 from tallyroll.states import Status
 from tallyroll.suffixes import random_suffix, stable_hash
-from tallyroll.tallies import gathered
+from tallyroll.tallies import Stripe, Tally, gathered
 
 AMOUNT_BOUND = 10**38  # 38 significant digits; amounts are whole millionths
 PAGE_ITEMS = 200

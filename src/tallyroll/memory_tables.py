@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tallyroll.errors import Missing, Refused, Throttled
-from tallyroll.items import gate_key
-from tallyroll.ports import Capacity, Effects, Item, TableFacts, TableStatus
+from tallyroll.items import Item, gate_key
+from tallyroll.ports import Capacity, Effects, TableFacts, TableStatus
 
 PrimaryKey = tuple[str, str]
 Items = dict[PrimaryKey, Item]

@@ -59,3 +59,6 @@ def merged(
             yield sorted(batch, key=place_of)
         if not reading:
             return
+
+
+STRIPES_HELD = 8_192  # pages of all buckets together; a stripe takes about a kilobyte

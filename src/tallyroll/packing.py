@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from tallyroll.amounts import MICROS, format_amount
-from tallyroll.events import ENVELOPE_VERSION, Event
+from tallyroll.events import ENVELOPE_VERSION, Event, _joined, event_body
 from tallyroll.json_texts import canonical
 from tallyroll.limits import PACKET_BYTES_MAX
 
@@ -18,17 +18,6 @@ PACKET_EVENTS_MAX = 1_000
 _MINUTE_MS = 60_000
 _OPEN_PACKETS_MAX = 1_000
 _ENVELOPE_BYTES = 4_096  # more than id, key, t0 and what stands around them take, with escapes
-
-
-def event_body(event: Event) -> str:
-    """The message body of one event."""
-    return _joined(
-        id=event.id and canonical(event.id),
-        key=canonical(event.key),
-        ts=None if event.ts is None else str(event.ts),
-        value=format_amount(event.amount),
-        payload=event.payload,
-    )
 
 
 def pack(
@@ -95,11 +84,3 @@ def _entry_text(dt: int, event: Event) -> str:
     if event.payload is not None:
         return f"[{dt},{format_amount(event.amount)},{event.payload}]"
     return f"[{dt}]" if event.amount == MICROS else f"[{dt},{format_amount(event.amount)}]"
-
-
-def _joined(**fields: str | None) -> str:
-    return (
-        "{"
-        + ",".join(f'"{name}":{text}' for name, text in fields.items() if text is not None)
-        + "}"
-    )

@@ -17,15 +17,16 @@ from tallyroll.caches import CachedCatalog
 from tallyroll.commits import Fate, Kind
 from tallyroll.errors import Reason, Rejected, StoreError
 from tallyroll.events import Envelope, Event, decode
+from tallyroll.ids import Identity, uuid7_time
 from tallyroll.items import weighed
-from tallyroll.ledger import Identity
+from tallyroll.messages import Message
 from tallyroll.ports import Catalog
-from tallyroll.records import Message, Record, event_time, record_of
+from tallyroll.records import Record, event_time, record_of
 from tallyroll.routing import check_accepts, check_comes, check_takes, span_of
 from tallyroll.settings import Settings
 from tallyroll.specs import Spec
 from tallyroll.states import Calendar
-from tallyroll.windows import Span, WindowId, uuid7_time
+from tallyroll.windows import Span, WindowId
 
 _log = logging.getLogger(__name__)
 

@@ -10,22 +10,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from tallyroll.draining import Backlog
-from tallyroll.errors import Reason
+from tallyroll.items import Item
 from tallyroll.ledger import Ledger
+from tallyroll.messages import Rejection
 from tallyroll.periods import Periods
 from tallyroll.receptions import WriterNotes
-from tallyroll.records import Increment, Message, Page, Record, RecordName
+from tallyroll.records import Increment, Page, Record, RecordName
 from tallyroll.specs import Spec
 from tallyroll.states import Calendar, LivePointer, Window
 from tallyroll.suffixes import Chance
+from tallyroll.tallies import Stripe, Tally
 from tallyroll.windows import WindowId
 
 T = TypeVar("T")
-Item = dict[str, dict[str, Any]]
-"""One item as DynamoDB JSON, the archive's format: {"pk": {"S": ...}, "n": {"N": "1"}, ...}."""
 
 
 class Effects(Protocol):
@@ -108,29 +108,6 @@ class Outcome:
     detail: str = ""
     limit: Limit | None = None
     gate_contended: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """How many events a key has taken in, their sum, the events per sixtieth of the window, and the
-    write units that its records took.
-    """
-
-    key: str
-    n: int
-    amount: int
-    series: tuple[tuple[int, int], ...] = ()
-    units: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Stripe:
-    """One stripe of a key's tally; a bucket lists its stripes by `place`, `{key}.{stripe}`, in code
-    point order.
-    """
-
-    place: str
-    tally: Tally
 
 
 class TableStatus(StrEnum):
@@ -332,16 +309,6 @@ class Catalog(Ledger, Periods, WriterNotes, Protocol):
     def stragglers(self, windows: Sequence[WindowId]) -> dict[WindowId, int]:
         """The latest note, in ms, of each of these windows that has one."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Rejection:
-    """A message that can never count, and why; `window` if it was known."""
-
-    message: Message
-    reason: Reason
-    detail: str
-    window: WindowId | None = None
 
 
 class Queue(Protocol):

@@ -14,11 +14,11 @@ from functools import partial
 from tallyroll.amounts import MICROS
 from tallyroll.cost import GATE_UNITS, TALLY_UNITS
 from tallyroll.errors import Missing
-from tallyroll.events import Event, check_key
+from tallyroll.events import Event, check_key, event_body
 from tallyroll.histories import Identity
 from tallyroll.limits import QUEUE_BATCH_MAX, SKEW_MS_MAX
 from tallyroll.live import list_live
-from tallyroll.packing import event_body, pack
+from tallyroll.packing import pack
 from tallyroll.ports import Catalog
 from tallyroll.specs import Spec
 from tallyroll.states import Status

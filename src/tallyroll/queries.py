@@ -17,7 +17,7 @@ from tallyroll.errors import Absent, Archived, Rejected, StoreError, UsageError
 from tallyroll.events import check_key
 from tallyroll.lookups import Events, Found, Top
 from tallyroll.periods import shown_name
-from tallyroll.reading import StoredEvent, StoredPacket
+from tallyroll.stored import StoredEvent, StoredPacket
 from tallyroll.windows import WindowId, iso, parse_instant, window_start
 
 ROUTES = ("/v1/counters", "/v1/event", "/v1/events", "/v1/top")

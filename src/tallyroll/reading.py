@@ -12,17 +12,17 @@ from __future__ import annotations
 import base64
 import heapq
 import json
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from math import ceil, sqrt
 from typing import Any
 
-from tallyroll.amounts import read_amount, shown
-from tallyroll.errors import Refused, UsageError
+from tallyroll.amounts import shown
+from tallyroll.errors import UsageError
 from tallyroll.json_texts import canonical
 from tallyroll.records import Page, Record
+from tallyroll.stored import StoredEvent, StoredPacket, stored
 from tallyroll.windows import WindowId
 
 EVENTS_MAX = 1_000
@@ -32,56 +32,6 @@ BYTES_MAX = 1024 * 1024
 CURSOR_VERSION = 1
 _CHECK_BYTES = 6
 _EVENT_BYTES = 64  # of an event's JSON beside its id and payload
-
-
-@dataclass(frozen=True, slots=True)
-class StoredEvent:
-    """An event as it is stored; `ts` in ms, `amount` in millionths, `payload` canonical JSON.
-
-    One of a packet has the id `{packet}:{index}`.
-    """
-
-    id: str
-    ts: int
-    amount: int
-    payload: str | None
-    packet: str | None = None
-    index: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class StoredPacket:
-    """A packet as it is stored."""
-
-    id: str
-    events: tuple[StoredEvent, ...]
-
-
-def stored(record: Record) -> StoredEvent | StoredPacket:
-    """What a record holds. Raises Refused for a packet that is damaged."""
-    if not record.packed:
-        payload = None if record.data is None else record.data.decode()
-        return StoredEvent(record.id, record.ts, record.amount, payload)
-    try:
-        t0, entries = json.loads(zlib.decompress(record.data or b""))
-        events = tuple(
-            StoredEvent(
-                f"{record.id}:{index}", t0 + dt, read_amount(value), payload, record.id, index
-            )
-            for index, (dt, value, payload) in enumerate(entries)
-        )
-    except (zlib.error, ValueError, TypeError, ArithmeticError) as error:
-        message = f"packet {record.id!r} of key {record.key!r} is damaged: {error}"
-        raise Refused(message, "DamagedPacket") from None
-    return StoredPacket(record.id, events)
-
-
-def packed_id(event_id: str) -> tuple[str, int] | None:
-    """The packet's id and the index in the id of a packed event; None for an id of another form."""
-    packet, colon, number = event_id.rpartition(":")
-    if not (packet and colon and number.isascii() and number.isdigit() and len(number) < 10):
-        return None
-    return (packet, int(number)) if str(int(number)) == number else None
 
 
 # --- positions and cursors

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from typing import Protocol
 
 from tallyroll.limits import MESSAGES_NOTED_MAX
-from tallyroll.records import Message
+from tallyroll.messages import Message
 
 WRITERS_PK = "~writers"  # where they lie in the catalog, apart from all else
 # Of a message's id. Two messages of a batch share one once in some 10,000 batches of 1,000; then

@@ -12,51 +12,18 @@ from dataclasses import dataclass, field
 from tallyroll.amounts import format_amount
 from tallyroll.errors import Reason, Rejected
 from tallyroll.events import Event, Packet, digest
+from tallyroll.ids import uuid7_time
 from tallyroll.json_texts import canonical
 from tallyroll.limits import PACKET_BYTES_MAX, UNIT_BYTES
+from tallyroll.messages import Message
 from tallyroll.specs import Spec
-from tallyroll.windows import Span, WindowId, uuid7_time
+from tallyroll.windows import Span
 
 FORMAT_JSON = "json"
 FORMAT_PACKET = "packet1+zlib"
 
 RecordName = tuple[str, str]
 """What names a record within its window: its key and its id."""
-
-
-@dataclass(frozen=True, slots=True)
-class Redrive:
-    """What a message's attributes say of its redrive: the window in which it is to count, and the
-    id and sent time (ms) that it had when it was new.
-    """
-
-    target: WindowId
-    id: str
-    sent: int
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One delivery of a queue message; `sent` in ms is kept over redeliveries, `receives` counts
-    them. An operator's redrive is a new message, with an id and a sent time of its own.
-    """
-
-    id: str
-    body: str
-    sent: int
-    receives: int
-    receipt: str
-    redrive: Redrive | None = None
-
-    @property
-    def first_id(self) -> str:
-        """The id that the message had when it was new."""
-        return self.redrive.id if self.redrive else self.id
-
-    @property
-    def first_sent(self) -> int:
-        """When it was sent for the first time, ms."""
-        return self.redrive.sent if self.redrive else self.sent
 
 
 @dataclass(frozen=True, slots=True)

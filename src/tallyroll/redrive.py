@@ -27,9 +27,9 @@ from tallyroll.letter_events import (
     not_looked_up,
 )
 from tallyroll.live import list_live
+from tallyroll.messages import Redrive
 from tallyroll.placing import acceptable_record
 from tallyroll.ports import Catalog, Effects, Store
-from tallyroll.records import Redrive
 from tallyroll.settings import Settings
 from tallyroll.states import Calendar, Window
 from tallyroll.whereabouts import Asked, Place, Whereabouts, takes

@@ -13,7 +13,7 @@ from hashlib import blake2b
 from heapq import merge
 from typing import IO
 
-from tallyroll.ports import Item
+from tallyroll.items import Item
 from tallyroll.proof import Found
 
 DIGEST_BYTES = 12  # 96 bits: of 10^10 items two different ones share a digest once in 10^9 archives

@@ -16,8 +16,8 @@ from tallyroll.limits import (
     PARTITION_WRITE_UNITS,
     SERIES_SLOTS,
 )
-from tallyroll.ports import Tally
 from tallyroll.specs import Spec
+from tallyroll.tallies import Tally
 
 SHARD_UNITS_AIMED = PARTITION_WRITE_UNITS // 2
 """Write units a second that a shard is to take at its key's peak: half of what a partition can, for

@@ -16,17 +16,15 @@ from math import ceil
 from typing import Any
 
 from tallyroll.limits import SERIES_SLOTS, TRANSACTION_ACTIONS_MAX
-from tallyroll.merging import merged
-from tallyroll.ports import Effects, Store, Stripe, Tally
+from tallyroll.merging import STRIPES_HELD, merged
+from tallyroll.ports import Effects, Store
 from tallyroll.resharding import sixtieth_seconds
 from tallyroll.specs import Spec
+from tallyroll.tallies import Stripe, Sum, Tally, gather, place_of
 from tallyroll.totals import Total, Totals
 
-STRIPES_HELD = 8_192  # pages of all buckets together; a stripe takes about a kilobyte
 STRIPES_PER_SLICE = 2_000  # what a run that is cut off has done in vain, at the most
 PROGRESSED = "sealing"  # among a window's times: when a slice of its totals was last put
-Sum = tuple[str, int, int]
-"""A key, its events and their amount (millionths)."""
 ACTION_UNITS = 2  # of a tally's or a gate's part in a transaction [txn]
 
 
@@ -98,31 +96,6 @@ def seal(
             yield sealing
     totals.put([Total(key, spec.window, n, amount) for key, n, amount in sealing.begun])
     yield replace(_counted(sealing, sealing.begun), begun=(), done=True)
-
-
-def gather(begun: list[Sum], stripes: Sequence[Stripe]) -> list[Sum]:
-    """Add stripes, in the order of their places, to the keys that are begun; give those that ended
-    before or among them.
-
-    Stripes of `a.1` lie among those of `a`, between its first and its second, so a key ends only
-    when a place does not begin with its name and a dot. Those begun are as many as a name has dots.
-    """
-    ended = []
-    for stripe in stripes:
-        tally = stripe.tally
-        while begun and not stripe.place.startswith(f"{begun[-1][0]}."):
-            ended.append(begun.pop())
-        if begun and begun[-1][0] == tally.key:
-            _, n, amount = begun.pop()
-        else:
-            n = amount = 0
-        begun.append((tally.key, n + tally.n, amount + tally.amount))
-    return ended
-
-
-def place_of(stripe: Stripe) -> str:
-    """By what stripes are merged."""
-    return stripe.place
 
 
 def _with(sealing: Sealing, stripes: Sequence[Stripe], spec: Spec) -> tuple[Sealing, list[Total]]:

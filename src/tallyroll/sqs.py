@@ -27,7 +27,8 @@ from tallyroll.dead_letters import (
 from tallyroll.draining import Backlog
 from tallyroll.errors import Refused, StoreError, Throttled
 from tallyroll.limits import QUEUE_BATCH_MAX, QUEUE_MESSAGE_BYTES_MAX
-from tallyroll.ports import Bucket, Effects, Rejection
+from tallyroll.messages import Rejection
+from tallyroll.ports import Bucket, Effects
 from tallyroll.windows import iso
 
 CALLS_AT_ONCE = 16

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from tallyroll.dead_letters import redrive_of
-from tallyroll.records import Message
+from tallyroll.messages import Message
 
 
 class LambdaContext(Protocol):

@@ -171,14 +171,3 @@ def iso(ms: int) -> str:
     return (
         datetime.fromtimestamp(ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{ms % 1000:03d}Z"
     )
-
-
-_UUID7 = re.compile(
-    r"([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.IGNORECASE
-)
-
-
-def uuid7_time(record_id: str) -> int | None:
-    """The time, in ms, inside a UUIDv7 (RFC 9562: its first 48 bits), or None for any other id."""
-    match = _UUID7.fullmatch(record_id)
-    return int(match[1] + match[2], 16) if match else None

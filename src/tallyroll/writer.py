@@ -18,10 +18,11 @@ from tallyroll.cost import Cost
 from tallyroll.errors import Missing, Reason, StoreError
 from tallyroll.handing_back import is_expiring
 from tallyroll.hot_keys import Scout
-from tallyroll.ledger import Identity
+from tallyroll.ids import Identity
+from tallyroll.messages import Message, Rejection
 from tallyroll.placing import Case, Placer
-from tallyroll.ports import Catalog, Effects, Limit, Queue, Rejection, Store
-from tallyroll.records import Message, Record
+from tallyroll.ports import Catalog, Effects, Limit, Queue, Store
+from tallyroll.records import Record
 from tallyroll.settings import Settings
 from tallyroll.specs import Spec
 from tallyroll.states import Status

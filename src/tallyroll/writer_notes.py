@@ -16,6 +16,7 @@ from tallyroll.commits import Fate, Kind
 from tallyroll.draining import Backlog
 from tallyroll.errors import Reason, StoreError
 from tallyroll.handing_back import delay_seconds
+from tallyroll.messages import Message
 from tallyroll.placing import Case
 from tallyroll.ports import Catalog, Effects, Queue
 from tallyroll.receptions import (
@@ -26,7 +27,6 @@ from tallyroll.receptions import (
     digest_of,
     reception_of,
 )
-from tallyroll.records import Message
 from tallyroll.settings import Settings
 from tallyroll.windows import WindowId
 

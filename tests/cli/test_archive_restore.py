@@ -9,7 +9,7 @@ import pytest
 
 from tallyroll.dynamodb_restore import Import
 from tallyroll.errors import UsageError
-from tallyroll.ports import Item
+from tallyroll.items import Item
 from tests.cli.desk import Answer, Desk
 from tests.unit.archives import Archived, archived
 from tests.unit.pipeline import WINDOW

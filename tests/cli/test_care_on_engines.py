@@ -12,7 +12,7 @@ from moto import mock_aws
 
 from tallyroll import aws, wiring
 from tallyroll.dynamodb_catalog import DynamoCatalog
-from tallyroll.records import Message
+from tallyroll.messages import Message
 from tallyroll.resources import declare, queue_attributes, table_request
 from tallyroll.settings import Settings
 from tallyroll.states import Window

@@ -16,9 +16,9 @@ from tallyroll.counting import Aggregator, Count
 from tallyroll.errors import Throttled
 from tallyroll.histories import Rule
 from tallyroll.memory import MemoryStore
-from tallyroll.ports import Tally
 from tallyroll.specs import Spec
 from tallyroll.states import Status
+from tallyroll.tallies import Tally
 from tests.cli.desk import Answer, Desk
 from tests.unit.pipeline import NOW, START, WINDOW, StillEffects, hour
 

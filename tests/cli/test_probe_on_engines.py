@@ -11,7 +11,7 @@ import pytest
 
 from tallyroll import aws, probing, wiring
 from tallyroll.histories import Rule
-from tallyroll.records import Message
+from tallyroll.messages import Message
 from tallyroll.resources import declare
 from tests.cli.test_care_on_engines import Town, town
 

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from tallyroll.cli_delivery import uuid7
 from tallyroll.effects import SystemEffects
 from tallyroll.errors import StoreError
+from tallyroll.ids import uuid7, uuid7_time
 from tallyroll.settings import Settings
-from tallyroll.windows import uuid7_time
 from tests.cli.desk import QUEUE_URL, Desk, lines
 from tests.unit.pipeline import HOUR, MINUTE, NOW, hour, opened
 

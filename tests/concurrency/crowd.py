@@ -17,7 +17,8 @@ from tallyroll.items import parse_item
 from tallyroll.lifecycle import freeze
 from tallyroll.limits import TRANSACTION_ACTIONS_MAX
 from tallyroll.memory import MemoryQueue
-from tallyroll.records import Message, Record
+from tallyroll.messages import Message
+from tallyroll.records import Record
 from tallyroll.resources import declare, table_request
 from tallyroll.settings import Settings
 from tallyroll.specs import Spec

@@ -13,8 +13,7 @@ import pytest
 from benchmarks.archiving import SETTINGS, fill, records_of, spawned, taken
 from local.embedded import Embedded
 from tallyroll import wiring
-from tallyroll.items import jsonable, record_item
-from tallyroll.ports import Item
+from tallyroll.items import Item, jsonable, record_item
 from tallyroll.states import Status, Window
 from tallyroll.wiring import Adapters
 

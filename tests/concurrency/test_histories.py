@@ -16,12 +16,13 @@ from tallyroll.counting import Aggregator
 from tallyroll.histories import Counted, History, Rule, Sent
 from tallyroll.judging import judge
 from tallyroll.lifecycle import freeze
-from tallyroll.ports import Store, Tally
+from tallyroll.messages import Message
+from tallyroll.ports import Store
 from tallyroll.probing import read_of
-from tallyroll.records import Message
 from tallyroll.sealing import Sealing, seal
 from tallyroll.specs import Spec
 from tallyroll.states import Status, Window
+from tallyroll.tallies import Tally
 from tests.concurrency.crowd import TIME_LEFT_MS, Crowd
 from tests.concurrency.test_writers import deliveries
 

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from tallyroll.errors import Reason
-from tallyroll.records import Message
+from tallyroll.messages import Message
 from tallyroll.sealing import Sealing, seal
 from tallyroll.states import Status
 from tests.concurrency.crowd import Crowd, Watcher

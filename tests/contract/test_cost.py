@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from tallyroll.aws import make_client
-from tallyroll.items import item_bytes
-from tallyroll.ports import Item
+from tallyroll.items import Item, item_bytes
 from tallyroll.records import write_units
 from tallyroll.resources import TableDeclaration, table_request
 

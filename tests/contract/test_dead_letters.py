@@ -19,8 +19,8 @@ from tallyroll.errors import Missing, Reason
 from tallyroll.limits import QUEUE_MESSAGE_BYTES_MAX
 from tallyroll.looks import Look
 from tallyroll.memory import MemoryBucket, MemoryDeadLetters, MemoryQueue
-from tallyroll.ports import Queue, Rejection
-from tallyroll.records import Message, Redrive
+from tallyroll.messages import Message, Redrive, Rejection
+from tallyroll.ports import Queue
 from tallyroll.resources import declare, queue_attributes
 from tallyroll.s3 import S3Bucket
 from tallyroll.settings import Settings

@@ -10,7 +10,8 @@ from moto import mock_aws
 from tallyroll.aws import make_client
 from tallyroll.dynamodb_catalog import DynamoCatalog
 from tallyroll.errors import Refused, Unknown
-from tallyroll.ledger import Claim, Identity
+from tallyroll.ids import Identity
+from tallyroll.ledger import Claim
 from tallyroll.resources import declare, table_request
 from tallyroll.settings import Settings
 from tallyroll.windows import window_id

@@ -17,8 +17,7 @@ from tallyroll.aws import Caller, make_client
 from tallyroll.draining import Invocations
 from tallyroll.errors import Missing, Reason, Refused
 from tallyroll.limits import QUEUE_MESSAGE_BYTES_MAX
-from tallyroll.ports import Rejection
-from tallyroll.records import Message
+from tallyroll.messages import Message, Rejection
 from tallyroll.resources import declare, queue_attributes
 from tallyroll.settings import Settings
 from tallyroll.sqs import SqsQueue

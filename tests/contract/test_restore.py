@@ -16,8 +16,8 @@ from tallyroll.aws import Caller, make_client
 from tallyroll.dynamodb_restore import BATCH_TRIES, DynamoRestore, check_table
 from tallyroll.effects import SystemEffects
 from tallyroll.errors import Refused, Throttled, Unknown, UsageError
-from tallyroll.items import jsonable
-from tallyroll.ports import Item, Verdict
+from tallyroll.items import Item, jsonable
+from tallyroll.ports import Verdict
 from tallyroll.records import increments_of
 from tallyroll.settings import Settings
 from tallyroll.wiring import adapters

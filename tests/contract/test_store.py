@@ -11,10 +11,11 @@ import pytest
 from tallyroll.amounts import MICROS
 from tallyroll.errors import Missing, Refused, StateConflict
 from tallyroll.items import Gate, parse_item
-from tallyroll.ports import Answer, TableStatus, Tally, Verdict
+from tallyroll.ports import Answer, TableStatus, Verdict
 from tallyroll.records import Record, increments_of
 from tallyroll.specs import Spec
 from tallyroll.states import Status, Window
+from tallyroll.tallies import Tally
 from tests.contract.engines import Engine, commit, counted, record, with_data
 
 

@@ -11,8 +11,7 @@ from tallyroll.cloudwatch import QueueMetrics
 from tallyroll.dead_letters import ReceivedLetter, Resend
 from tallyroll.errors import Reason
 from tallyroll.memory import MemoryBucket
-from tallyroll.ports import Rejection
-from tallyroll.records import Message, Redrive
+from tallyroll.messages import Message, Redrive, Rejection
 from tallyroll.sqs import Letter as Sent
 from tallyroll.sqs import Producer, SqsQueue, send_batch
 from tallyroll.sqs_dead_letters import SqsDeadLetters

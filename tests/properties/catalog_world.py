@@ -24,14 +24,16 @@ from tallyroll.history import open_past
 from tallyroll.items import parse_item
 from tallyroll.lifecycle import SHUT
 from tallyroll.memory import MemoryBucket, MemoryCatalog, MemoryQueue, MemoryStore, MemoryTotals
-from tallyroll.ports import Outcome, TableStatus, Tally, Verdict
-from tallyroll.records import Increment, Message, Record
+from tallyroll.messages import Message
+from tallyroll.ports import Outcome, TableStatus, Verdict
+from tallyroll.records import Increment, Record
 from tallyroll.resources import TAG_PROVEN
 from tallyroll.roller import Roller
 from tallyroll.settings import Settings
 from tallyroll.specs import Spec
 from tallyroll.states import Calendar, LivePointer, Status, Window
 from tallyroll.steps import Rolled
+from tallyroll.tallies import Tally
 from tallyroll.windows import Span, WindowId
 from tallyroll.writer import Writer
 from tests.unit.pipeline import MINUTE, NOW, SECOND, StillEffects

@@ -9,12 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tallyroll.archive import prefix_of
-from tallyroll.archive_reading import ArchiveReading, event_line, events_of, find
-from tallyroll.events import Event, decode
+from tallyroll.archive_reading import ArchiveReading, find
+from tallyroll.events import Event, decode, event_body
 from tallyroll.items import jsonable, record_item
 from tallyroll.memory import MemoryBucket
-from tallyroll.packing import event_body, pack
-from tallyroll.records import Message, Record, record_of
+from tallyroll.messages import Message
+from tallyroll.packing import pack
+from tallyroll.records import Record, record_of
+from tallyroll.stored import event_line, events_of
 from tests.properties.strategies import any_event, packable_events
 from tests.unit.archives import Archived, archived, put_file, put_manifests
 from tests.unit.pipeline import NOW, WINDOW, StillEffects, spec_of

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tallyroll.amounts import JsonFloat, format_amount, parse_amount, read_amount
 from tallyroll.commits import plan
-from tallyroll.events import Event, Packet, decode, digest
+from tallyroll.events import Event, Packet, decode, digest, event_body
 from tallyroll.items import item_bytes, jsonable, parse_item, record_item
 from tallyroll.json_texts import canonical
 from tallyroll.limits import (
@@ -20,8 +20,9 @@ from tallyroll.limits import (
     TRANSACTION_ACTIONS_MAX,
     TRANSACTION_BYTES_MAX,
 )
-from tallyroll.packing import event_body, pack
-from tallyroll.records import Message, Record, increments_of, record_of
+from tallyroll.messages import Message
+from tallyroll.packing import pack
+from tallyroll.records import Record, increments_of, record_of
 from tallyroll.suffixes import STRATEGIES, strategy
 from tallyroll.windows import Grid, iso, parse_instant, window_id, window_start
 from tests.properties import strategies as some

@@ -16,8 +16,7 @@ from tallyroll.dead_letters import attributes_of, letter_of
 from tallyroll.errors import Reason
 from tallyroll.limits import QUEUE_MESSAGE_BYTES_MAX, TS_MS_MAX
 from tallyroll.memory import MemoryBucket
-from tallyroll.ports import Rejection
-from tallyroll.records import Message, Redrive
+from tallyroll.messages import Message, Redrive, Rejection
 from tallyroll.sqs import SqsQueue
 from tallyroll.triggers import sqs_messages
 from tallyroll.windows import is_window_id, window_id

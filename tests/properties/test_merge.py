@@ -14,22 +14,20 @@ from hypothesis import strategies as st
 
 from tallyroll.errors import UsageError
 from tallyroll.events import Event, Packet, decode
+from tallyroll.messages import Message
 from tallyroll.packing import pack
 from tallyroll.reading import (
     CURSOR_VERSION,
     Merge,
     Part,
     Position,
-    StoredEvent,
-    StoredPacket,
     cursor_of,
     cut,
-    packed_id,
     page_limit,
     read_cursor,
-    stored,
 )
-from tallyroll.records import Message, Page, Record, record_of
+from tallyroll.records import Page, Record, record_of
+from tallyroll.stored import StoredEvent, StoredPacket, packed_id, stored
 from tallyroll.suffixes import calculated
 from tests.properties import strategies as some
 from tests.unit.pipeline import NOW, START, WINDOW, record_with, spec_of

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from tallyroll.errors import Reason
-from tallyroll.ports import Rejection
-from tallyroll.records import Message
+from tallyroll.messages import Message, Rejection
 from tallyroll.states import Status
 from tests.unit.pipeline import HOUR, MINUTE, SECOND, TIME_LEFT, hour, opened
 from tests.unit.redriving import Operator, drain, records, seal

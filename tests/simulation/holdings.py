@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from tallyroll.items import Item
 from tallyroll.memory import MemoryBucket, MemoryCatalog, MemoryStore
-from tallyroll.ports import Item
 from tallyroll.states import Status, Window
 
 Identity = tuple[str, str, str]

@@ -14,9 +14,10 @@ from tallyroll.errors import Reason
 from tallyroll.limits import LONE_DEATHS_MAX
 from tallyroll.memory import DeadLetter, MemoryBucket, MemoryCatalog, MemoryStore, MemoryTotals
 from tallyroll.memory_tables import Items
+from tallyroll.messages import Message, Redrive
 from tallyroll.periods import PeriodState
 from tallyroll.ports import Outcome, Verdict
-from tallyroll.records import Message, Record, Redrive
+from tallyroll.records import Record
 from tallyroll.settings import Settings
 from tallyroll.specs import Spec
 from tallyroll.states import Status, Window
@@ -375,8 +376,7 @@ class Oracle:
                 return opened is not None and sent.sent < opened.accept_from
             case Reason.TS_REQUIRED:
                 spec = self._specs.get(self.identity_of(sent)[0])
-                undated = sent.record_id is not None and sent.ts is None
-                return undated and spec is not None and spec.require_ts
+                return bool(spec and spec.require_ts) and sent.record_id is not None and not sent.ts
             case Reason.PACKET_MIXED_WINDOWS:
                 return self._is_mixed(sent)
             case Reason.WINDOW_SEALED:

@@ -26,7 +26,7 @@ from tallyroll import (
     resharding,
     sealing,
 )
-from tallyroll.records import Message
+from tallyroll.messages import Message
 from tallyroll.settings import Settings
 from tests.simulation.ailments import Ailment, Ailments
 from tests.simulation.deaths import beside, deaths

@@ -11,9 +11,9 @@ import tallyroll.cleanup
 import tallyroll.proving
 import tallyroll.sealing
 from tallyroll.archive import DataFileWriter, prefix_of, proof_key
-from tallyroll.items import gate_item
+from tallyroll.items import Item, gate_item
 from tallyroll.memory import MemoryBucket, MemoryCatalog, MemoryStore
-from tallyroll.ports import Bucket, Item
+from tallyroll.ports import Bucket
 from tallyroll.specs import Spec
 from tallyroll.states import Window
 

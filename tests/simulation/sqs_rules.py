@@ -24,7 +24,7 @@ from random import Random
 from typing import Any
 
 from tallyroll.memory_queue import AGE_RECEIVES_LEFT_OUT, Held, MemoryQueue
-from tallyroll.records import Message
+from tallyroll.messages import Message
 from tests.simulation.world import SimEffects, World
 
 HIDDEN_MS_MAX = 43_200_000

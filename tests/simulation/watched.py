@@ -17,12 +17,14 @@ from tallyroll.memory import (
 )
 from tallyroll.memory_exports import MemoryExports
 from tallyroll.memory_queue import Held
+from tallyroll.messages import Message, Redrive, Rejection
 from tallyroll.periods import PeriodState, period_of, periods_at
-from tallyroll.ports import Outcome, Rejection, TableFacts, TableStatus, Tally, Verdict
-from tallyroll.records import Increment, Message, Record, Redrive
+from tallyroll.ports import Outcome, TableFacts, TableStatus, Verdict
+from tallyroll.records import Increment, Record
 from tallyroll.settings import Settings
 from tallyroll.specs import Spec
 from tallyroll.states import Calendar, LivePointer, Status, Window
+from tallyroll.tallies import Tally
 from tallyroll.totals import Total
 from tallyroll.windows import WindowId
 from tests.simulation.holdings import WeighedItems

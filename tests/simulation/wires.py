@@ -14,8 +14,10 @@ from typing import Any, ClassVar, TypeVar
 from tallyroll.dead_letters import DeadLetters, ReceivedLetter, Resend
 from tallyroll.draining import Backlog
 from tallyroll.errors import StoreError, TallyrollError, Throttled, Unknown
+from tallyroll.items import Item
 from tallyroll.memory import MemoryStore
-from tallyroll.ports import Answer, Element, Item, Outcome, Queue, Rejection, Verdict
+from tallyroll.messages import Rejection
+from tallyroll.ports import Answer, Element, Outcome, Queue, Verdict
 from tallyroll.records import Increment, Record
 from tallyroll.specs import Spec
 from tallyroll.totals import PeriodTotal, Totals

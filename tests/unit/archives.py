@@ -22,9 +22,10 @@ from tallyroll.archive import (
 from tallyroll.archive_reading import Archive, ArchiveReading, Verification, find
 from tallyroll.events import Event, decode
 from tallyroll.exporting import export
+from tallyroll.items import Item
 from tallyroll.memory import MemoryBucket
 from tallyroll.packing import pack
-from tallyroll.ports import Bucket, Item
+from tallyroll.ports import Bucket
 from tallyroll.proving import prove
 from tallyroll.sealing import Sealing, seal
 from tallyroll.states import Window

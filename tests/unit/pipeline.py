@@ -20,8 +20,9 @@ from tallyroll.memory import (
     MemoryStore,
     MemoryTotals,
 )
-from tallyroll.ports import Outcome, Rejection, T
-from tallyroll.records import Increment, Message, Record
+from tallyroll.messages import Message, Rejection
+from tallyroll.ports import Outcome, T
+from tallyroll.records import Increment, Record
 from tallyroll.roller import Roller
 from tallyroll.settings import Settings
 from tallyroll.specs import Spec

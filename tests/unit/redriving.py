@@ -10,7 +10,7 @@ from tallyroll.errors import Reason
 from tallyroll.letter_events import Decision
 from tallyroll.looks import HIDDEN_SECONDS, Look
 from tallyroll.memory import MemoryDeadLetters
-from tallyroll.ports import Rejection
+from tallyroll.messages import Rejection
 from tallyroll.redrive import Redriver
 from tallyroll.states import Status
 from tallyroll.windows import WindowId, window_start

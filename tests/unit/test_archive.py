@@ -21,9 +21,8 @@ from tallyroll.archive import (
     summary_key,
 )
 from tallyroll.errors import ProofMismatch
-from tallyroll.items import jsonable, record_item
+from tallyroll.items import Item, jsonable, record_item
 from tallyroll.memory import MemoryBucket
-from tallyroll.ports import Item
 from tests.unit.archives import put_file, put_manifests
 from tests.unit.pipeline import NOW, WINDOW, record_with
 

@@ -11,10 +11,10 @@ import pytest
 
 from tallyroll.archive import data_dir, proof_key
 from tallyroll.errors import Throttled
+from tallyroll.items import Item
 from tallyroll.lifecycle import Step
 from tallyroll.memory import MemoryBucket
 from tallyroll.memory_store import MemoryStore
-from tallyroll.ports import Item
 from tallyroll.resources import TAG_PROVEN
 from tallyroll.states import Status, Window
 from tallyroll.steps import Rolled

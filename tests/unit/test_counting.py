@@ -8,9 +8,9 @@ import pytest
 
 from tallyroll.counting import Count, Gathering
 from tallyroll.errors import Missing, Throttled, UsageError
-from tallyroll.ports import Tally
 from tallyroll.specs import Spec
 from tallyroll.states import Status
+from tallyroll.tallies import Tally
 from tests.unit.pipeline import (
     HOUR,
     MINUTE,

@@ -16,8 +16,8 @@ from tallyroll import exporting, memory_bucket, memory_store
 from tallyroll.archive import data_dir, find_summary, prefix_of
 from tallyroll.errors import Missing, ProofMismatch, Unknown
 from tallyroll.exporting import Exported, export, note_key, segments_for
+from tallyroll.items import Item
 from tallyroll.memory import MemoryBucket
-from tallyroll.ports import Item
 from tallyroll.proof import Reading
 from tallyroll.states import Window
 from tests.unit.pipeline import NOW, WINDOW, Pipeline, opened

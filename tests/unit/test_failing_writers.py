@@ -18,8 +18,9 @@ from tallyroll import events, placing
 from tallyroll.errors import Reason, Refused
 from tallyroll.limits import LONE_DEATHS_MAX
 from tallyroll.memory import MemoryCatalog
+from tallyroll.messages import Message
 from tallyroll.ports import Answer, Element, Outcome, Verdict
-from tallyroll.records import Increment, Message, Record
+from tallyroll.records import Increment, Record
 from tallyroll.settings import Settings
 from tallyroll.specs import Spec
 from tallyroll.states import Status

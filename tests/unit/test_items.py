@@ -8,6 +8,7 @@ import pytest
 
 from tallyroll.items import (
     Gate,
+    Item,
     gate_item,
     item_bytes,
     jsonable,
@@ -15,8 +16,8 @@ from tallyroll.items import (
     record_item,
     tally_key,
 )
-from tallyroll.ports import Item, Tally
 from tallyroll.records import write_units
+from tallyroll.tallies import Tally
 from tests.unit.pipeline import record_with, spec_of
 
 RECORD = record_with("e.1#2", "a.7", n=3, amount=-2_500_000, data=b'{"a":1}', format="json")

@@ -12,9 +12,9 @@ from tallyroll.counting import Count, PeriodCount
 from tallyroll.errors import Throttled
 from tallyroll.limits import LISTING_BUCKETS
 from tallyroll.lookups import Lookups, Top
-from tallyroll.ports import Tally
 from tallyroll.queries import answer_counter, counter_json
 from tallyroll.states import Status
+from tallyroll.tallies import Tally
 from tallyroll.windows import window_start
 from tests.unit.pipeline import HOUR, SECOND, SMALL, START, TIME_LEFT, Pipeline, StillEffects, hour
 

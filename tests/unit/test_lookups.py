@@ -9,11 +9,12 @@ import pytest
 from tallyroll.errors import Absent, Refused, Throttled, UsageError
 from tallyroll.limits import TS_MS_MAX
 from tallyroll.lookups import Events, Found, Lookups, Top
-from tallyroll.ports import Stripe, Tally
-from tallyroll.reading import BYTES_MAX, StoredEvent, StoredPacket, stored
+from tallyroll.reading import BYTES_MAX
 from tallyroll.records import Page
 from tallyroll.specs import Spec
 from tallyroll.states import Status
+from tallyroll.stored import StoredEvent, StoredPacket, stored
+from tallyroll.tallies import Stripe, Tally
 from tests.unit.pipeline import (
     HOUR,
     MINUTE,

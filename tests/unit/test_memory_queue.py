@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tallyroll.memory import MemoryQueue
-from tallyroll.records import Redrive
+from tallyroll.messages import Redrive
 from tests.unit.pipeline import MINUTE, START, WINDOW, StillEffects
 
 

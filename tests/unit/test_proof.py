@@ -7,8 +7,7 @@ import pytest
 
 from tallyroll.archive import data_dir, progress_dir, proof_key, read_files, read_summary
 from tallyroll.errors import ProofMismatch
-from tallyroll.items import gate_item, jsonable, record_item, tally_key
-from tallyroll.ports import Item
+from tallyroll.items import Item, gate_item, jsonable, record_item, tally_key
 from tallyroll.proof import Recount, differing_keys, recount
 from tallyroll.proving import prove
 from tallyroll.states import Window

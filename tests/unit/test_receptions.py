@@ -10,10 +10,10 @@ import pytest
 from tallyroll.commits import Fate, Kind
 from tallyroll.errors import Reason, Unknown
 from tallyroll.limits import LONE_DEATHS_MAX, MESSAGES_NOTED_MAX, RECEPTIONS_KEPT
+from tallyroll.messages import Message
 from tallyroll.placing import Case, Placer
 from tallyroll.ports import Outcome, Verdict
 from tallyroll.receptions import Deaths, Reception, deaths_of, digest_of, reception_of
-from tallyroll.records import Message
 from tallyroll.writer_notes import WriterNotebook
 from tests.unit.pipeline import HOUR, MINUTE, NOW, SECOND, TIME_LEFT, WINDOW, Pipeline, opened
 

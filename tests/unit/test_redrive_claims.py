@@ -7,9 +7,10 @@ from __future__ import annotations
 import json
 
 from tallyroll.errors import Reason
-from tallyroll.ledger import Claim, Identity
+from tallyroll.ids import Identity
+from tallyroll.ledger import Claim
 from tallyroll.letter_events import Course
-from tallyroll.records import Redrive
+from tallyroll.messages import Redrive
 from tests.unit.pipeline import HOUR, NOW, WINDOW, hour, opened
 from tests.unit.redriving import LATE, Operator, counted, drain, records, reject, seal, with_late
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tallyroll import proving, repeats
 from tallyroll.archive import progress_dir
 from tallyroll.errors import ProofMismatch
-from tallyroll.ports import Item
+from tallyroll.items import Item
 from tallyroll.repeats import DIGEST_BYTES, Repeats, cut, digest_of, digests_in, repeated
 from tallyroll.states import Window
 from tests.unit.archives import Archived, sealed_and_exported

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tallyroll.limits import HOT_KEYS_MAX, HOT_LIST_BYTES_MAX, PARTITION_WRITE_UNITS
-from tallyroll.ports import Tally
 from tallyroll.resharding import SHARD_UNITS_AIMED, next_shards, note_chance, peak_units
+from tallyroll.tallies import Tally
 from tests.unit.pipeline import spec_of
 
 shards = st.integers(1, 2_000)

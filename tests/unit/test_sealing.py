@@ -9,9 +9,10 @@ import pytest
 
 from tallyroll import sealing
 from tallyroll.errors import ProofMismatch
-from tallyroll.ports import Tally, Verdict
+from tallyroll.ports import Verdict
 from tallyroll.records import Increment
 from tallyroll.sealing import Sealing, seal
+from tallyroll.tallies import Tally
 from tallyroll.totals import Total
 from tests.unit.pipeline import NOW, WINDOW, Pipeline, opened, record_with, spec_of
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tallyroll.lookups import DEADLINE_RESERVE_MS
-from tallyroll.ports import Stripe, Tally
 from tallyroll.specs import Spec
+from tallyroll.tallies import Stripe, Tally
 from tests.unit.pipeline import WINDOW, opened
 from tests.unit.test_lookups import best, event, look, voted
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tallyroll.records import Message
+from tallyroll.messages import Message
 from tallyroll.triggers import batch_failures, sqs_messages
 from tests.unit.pipeline import NOW
 

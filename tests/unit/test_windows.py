@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tallyroll.errors import UsageError
+from tallyroll.ids import uuid7_time
 from tallyroll.limits import TS_MS_MAX
 from tallyroll.windows import (
     Grid,
@@ -11,7 +12,6 @@ from tallyroll.windows import (
     iso,
     parse_instant,
     table_name,
-    uuid7_time,
     window_id,
     window_start,
 )

@@ -12,9 +12,10 @@ import pytest
 from tallyroll import placing
 from tallyroll.errors import Reason, Throttled
 from tallyroll.events import decode
+from tallyroll.ids import uuid7_time
 from tallyroll.limits import WINDOWS_PER_BATCH_MAX
-from tallyroll.ports import Answer, Element, Outcome, Rejection, Verdict
-from tallyroll.windows import uuid7_time
+from tallyroll.messages import Rejection
+from tallyroll.ports import Answer, Element, Outcome, Verdict
 from tallyroll.writer import DEADLINE_RESERVE_MS
 from tests.unit.pipeline import (
     HOUR,

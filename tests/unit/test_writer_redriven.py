@@ -12,7 +12,7 @@ from tallyroll.dead_letters import attributes_of, redrive_of
 from tallyroll.errors import Reason
 from tallyroll.ledger import Claim
 from tallyroll.limits import TS_MS_MAX
-from tallyroll.records import Message, Redrive
+from tallyroll.messages import Message, Redrive
 from tallyroll.triggers import sqs_messages
 from tallyroll.windows import window_start
 from tallyroll.writer import Report
