@@ -11,11 +11,10 @@ from math import gcd
 from tallyroll.cli_screen import Screen
 from tallyroll.errors import StoreError
 from tallyroll.events import Envelope, Event
-from tallyroll.history import takes_events
 from tallyroll.ids import uuid7_time
 from tallyroll.ports import Catalog, Effects
 from tallyroll.settings import Settings
-from tallyroll.states import Calendar, Status
+from tallyroll.states import Calendar, Status, takes_events
 from tallyroll.windows import Span, iso
 
 _MINUTE_MS = 60_000

@@ -13,11 +13,11 @@ from tallyroll.cli_screen import Screen
 from tallyroll.counting import Aggregator, Count
 from tallyroll.errors import Missing, Rejected, UsageError
 from tallyroll.events import check_key
-from tallyroll.history import open_past, takes_events, wait_open
+from tallyroll.history import open_past, wait_open
 from tallyroll.ports import Catalog
 from tallyroll.queries import counter_json
 from tallyroll.settings import Settings
-from tallyroll.states import Calendar, Status, Window
+from tallyroll.states import Calendar, Status, Window, takes_events
 from tallyroll.windows import WindowId, iso, parse_instant
 
 TIME_LEFT_MS = 60_000

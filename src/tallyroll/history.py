@@ -77,12 +77,6 @@ def open_past(
     return PastWindows(tuple(created), tuple(states.values()))
 
 
-def takes_events(window: Window, now: int) -> bool:
-    """Whether events sent at `now` (ms) will go to the window, at once or when it is made."""
-    begun = window.status in (Status.CREATING, Status.OPEN)
-    return begun and (window.accept_until is None or now <= window.accept_until)
-
-
 def wait_open(
     catalog: Catalog,
     windows: Sequence[Window],

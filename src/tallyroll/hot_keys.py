@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 
-from tallyroll.errors import Missing, StoreError
-from tallyroll.ports import Catalog, Effects, Store
+from tallyroll.errors import StoreError
+from tallyroll.limits import SHARD_UNITS_AIMED
+from tallyroll.ports import Catalog, Effects
 from tallyroll.records import Record
-from tallyroll.resharding import next_shards, note_chance, peak_units
-from tallyroll.settings import Settings
-from tallyroll.specs import Spec
-from tallyroll.states import Calendar, Window
+from tallyroll.settings import Settings, adapts
+from tallyroll.specs import Spec, sixtieth_seconds
 from tallyroll.windows import WindowId
 
 NOTED_REMEMBERED_MAX = 10_000
@@ -23,7 +21,6 @@ SHARE_MIN = 0.05
 default quota), 16 shards are full at 8,000; what has less in all its batches is not hot.
 """
 
-_log = logging.getLogger(__name__)
 HotKey = tuple[WindowId, str]
 
 
@@ -73,50 +70,18 @@ class Scout:
             self._noted.pop(next(iter(self._noted)))
 
 
-def adapts(settings: Settings) -> bool:
-    """Whether keys get shards by their traffic."""
-    return settings.shards_max > settings.shards
+NOTES_EXPECTED = 16
+"""How often, on average, a key is noted that fills its shards for one sixtieth of a window: it is
+overlooked once in e^16 windows.
+"""
 
 
-def hot_shards(
-    window: Window,
-    calendar: Calendar,
-    catalog: Catalog,
-    store: Store,
-    settings: Settings,
-    now: int,
-) -> dict[str, int]:
-    """The keys that get an N of their own in a window, from the tallies of the current window and
-    the one before it (the current one may have just begun).
+def note_chance(spec: Spec, key: str, units: float) -> float:
+    """With which chance a writer that has written `units` of a key's records notes it as hot.
 
-    If these cannot be read the keys keep their shards: preparing a window must not wait for it.
+    A key that fills all its shards as far as they are to be filled is noted 16 times a sixtieth of
+    a window, whoever writes; one that writes little is noted seldom, and costs a look when the next
+    window is prepared.
     """
-    if not adapts(settings):
-        return dict(settings.hot_shards)
-    current = calendar.grid.at(now)
-    past = calendar.grid.at(max(0, current.start - 1))
-    latest = calendar.grid.at(max(0, window.start - 1))
-    specs = catalog.specs(list(dict.fromkeys([past.id, current.id, latest.id])))
-    before: Mapping[str, int] = {}
-    for span in (past, current, latest):
-        before = specs[span.id].hot if span.id in specs else before
-    try:
-        loads = _loads(
-            [specs[span.id] for span in (past, current) if span.id in specs], catalog, store
-        )
-    except StoreError as error:
-        _log.warning("window %s: keys keep their shards: %s", window.id, error)
-        return {**before, **settings.hot_shards}
-    least, most = settings.shards, settings.shards_max
-    return next_shards(loads, before, settings.hot_shards, least, most)
-
-
-def _loads(specs: Iterable[Spec], catalog: Catalog, store: Store) -> dict[str, float]:
-    """The peak write units a second of the keys that are or were noted as hot."""
-    loads: dict[str, float] = {}
-    for spec in specs:
-        keys = list(dict.fromkeys([*spec.hot, *catalog.hot(spec.window)]))
-        with suppress(Missing):  # dropped meanwhile
-            for key, tally in store.tallies(spec, keys).items():
-                loads[key] = max(loads.get(key, 0.0), peak_units(tally, spec))
-    return loads
+    full = SHARD_UNITS_AIMED * spec.shards_of(key) * sixtieth_seconds(spec)
+    return min(1.0, NOTES_EXPECTED * units / full)

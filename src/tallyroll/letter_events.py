@@ -16,10 +16,9 @@ from tallyroll.events import Envelope, decode
 from tallyroll.ids import Identity
 from tallyroll.ledger import Claim
 from tallyroll.messages import Message, Redrive
-from tallyroll.placing import identity_of
 from tallyroll.ports import Catalog, Effects, T
 from tallyroll.records import event_time
-from tallyroll.routing import span_of
+from tallyroll.routing import identity_of, span_of
 from tallyroll.settings import Settings
 from tallyroll.states import Calendar
 from tallyroll.windows import Span, WindowId

@@ -7,7 +7,7 @@ it is in the archive, and a read says so instead of finding nothing.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -32,6 +32,7 @@ from tallyroll.specs import Spec
 from tallyroll.states import Status, Window
 from tallyroll.stored import StoredEvent, StoredPacket, packed_id, stored
 from tallyroll.tallies import Stripe, Sum, Tally, gather, place_of
+from tallyroll.top import Top, _Largest, _rank
 from tallyroll.totals import Listed, Totals
 from tallyroll.windows import WindowId
 
@@ -70,53 +71,6 @@ class Events:
     cursor: str | None
     complete: bool
     as_of: int
-
-
-@dataclass(frozen=True, slots=True)
-class Top:
-    """The largest keys of a window, and what all its keys together hold.
-
-    If buckets are `missing`, which could not be read in time, all numbers are lower bounds and
-    other keys may be larger.
-    """
-
-    window: WindowId
-    status: Status
-    largest: tuple[Tally, ...]
-    keys: int
-    events: int
-    amount: int
-    missing: int
-    as_of: int
-
-    @property
-    def complete(self) -> bool:
-        """Whether every tally of the window is in the numbers."""
-        return not self.missing
-
-
-@dataclass(frozen=True, slots=True)
-class _Largest:
-    """The largest of some keys, and what all of these hold."""
-
-    largest: tuple[Listed, ...] = ()
-    keys: int = 0
-    events: int = 0
-    amount: int = 0
-
-    def with_some(self, more: Sequence[Listed], n: int, *, by_amount: bool) -> _Largest:
-        """With other keys; the `n` largest stay."""
-        ranked = heapq.nsmallest(n, [*self.largest, *more], key=_rank(by_amount=by_amount))
-        return _Largest(
-            tuple(ranked),
-            self.keys + len(more),
-            self.events + sum(each.n for each in more),
-            self.amount + sum(each.amount for each in more),
-        )
-
-
-def _rank(*, by_amount: bool) -> Callable[[Listed], tuple[int, str]]:
-    return lambda total: (-total.amount if by_amount else -total.n, total.key)
 
 
 def deadline_of(now: int, time_left_ms: int) -> int:

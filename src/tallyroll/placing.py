@@ -16,13 +16,20 @@ from tallyroll import limits
 from tallyroll.caches import CachedCatalog
 from tallyroll.commits import Fate, Kind
 from tallyroll.errors import Reason, Rejected, StoreError
-from tallyroll.events import Envelope, Event, decode
-from tallyroll.ids import Identity, uuid7_time
-from tallyroll.items import weighed
+from tallyroll.events import Envelope, decode
+from tallyroll.ids import Identity
 from tallyroll.messages import Message
 from tallyroll.ports import Catalog
-from tallyroll.records import Record, event_time, record_of
-from tallyroll.routing import check_accepts, check_comes, check_takes, span_of
+from tallyroll.records import Record, event_time
+from tallyroll.routing import (
+    _is_undated,
+    acceptable_record,
+    check_accepts,
+    check_comes,
+    check_takes,
+    identity_of,
+    span_of,
+)
 from tallyroll.settings import Settings
 from tallyroll.specs import Spec
 from tallyroll.states import Calendar
@@ -172,24 +179,6 @@ class Placer:
         return self._cached.specs(asked) if asked else {}
 
 
-def identity_of(envelope: Envelope, message: Message, home: Span) -> Identity:
-    """The identity that a message's event or packet had at first, in its own window `home`."""
-    return home.id, envelope.key, envelope.id or message.first_id
-
-
-def acceptable_record(
-    envelope: Envelope, message: Message, spec: Spec, home: Span | None = None
-) -> Record:
-    """The record, weighed, that a window accepts; `home` is the window in which it happened, if it
-    was redriven. Raises Rejected for what the window cannot hold, whenever it is sent.
-    """
-    if spec.require_ts and _is_undated(envelope):
-        raise Rejected(Reason.TS_REQUIRED, "the event has an id of its own but no ts")
-    record = weighed(record_of(envelope, message, spec, home))
-    _check_size(record)
-    return record
-
-
 @contextmanager
 def _guarded(case: Case) -> Iterator[None]:
     """One message must not take its batch with it: whatever it raises becomes its own fate."""
@@ -206,25 +195,6 @@ def _guarded(case: Case) -> Iterator[None]:
         )
 
 
-def _is_undated(envelope: Envelope) -> bool:
-    """Whether an event has an id of its own but no time: sent again, it may fall elsewhere."""
-    return (
-        isinstance(envelope, Event)
-        and envelope.id is not None
-        and envelope.ts is None
-        and uuid7_time(envelope.id) is None
-    )
-
-
 def _wait(case: Case, why: str) -> None:
     case.waits = True
     case.fate = Fate(Kind.HANDED_BACK, detail=why)
-
-
-def _check_size(record: Record) -> None:
-    if record.size > limits.ITEM_BYTES_MAX:
-        raise Rejected(
-            Reason.ITEM_TOO_LARGE,
-            f"record {record.id!r} takes {record.size} bytes, over {limits.ITEM_BYTES_MAX}:"
-            " send a smaller payload",
-        )

@@ -15,9 +15,10 @@ from tallyroll.amounts import format_amount, shown
 from tallyroll.counting import Aggregator, Count
 from tallyroll.errors import Absent, Archived, Rejected, StoreError, UsageError
 from tallyroll.events import check_key
-from tallyroll.lookups import Events, Found, Top
+from tallyroll.lookups import Events, Found
 from tallyroll.periods import shown_name
 from tallyroll.stored import StoredEvent, StoredPacket
+from tallyroll.top import Top
 from tallyroll.windows import WindowId, iso, parse_instant, window_start
 
 ROUTES = ("/v1/counters", "/v1/event", "/v1/events", "/v1/top")

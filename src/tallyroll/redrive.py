@@ -28,11 +28,11 @@ from tallyroll.letter_events import (
 )
 from tallyroll.live import list_live
 from tallyroll.messages import Redrive
-from tallyroll.placing import acceptable_record
 from tallyroll.ports import Catalog, Effects, Store
+from tallyroll.routing import acceptable_record
 from tallyroll.settings import Settings
-from tallyroll.states import Calendar, Window
-from tallyroll.whereabouts import Asked, Place, Whereabouts, takes
+from tallyroll.states import Calendar, Window, takes
+from tallyroll.whereabouts import Asked, Place, Whereabouts
 from tallyroll.windows import WindowId, window_start
 
 CLAIMS_AT_ONCE = 25  # of one page; with 8 pages at once, 200 of the client's 256 connections

@@ -7,26 +7,24 @@ and hit by everyone in the sixtieth needs its shards in that one.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
+from tallyroll.errors import Missing, StoreError
 from tallyroll.limits import (
     HOT_KEYS_MAX,
     HOT_LIST_BYTES_MAX,
-    PARTITION_WRITE_UNITS,
-    SERIES_SLOTS,
+    SHARD_UNITS_AIMED,
 )
-from tallyroll.specs import Spec
+from tallyroll.ports import Catalog, Store
+from tallyroll.settings import Settings, adapts
+from tallyroll.specs import Spec, sixtieth_seconds
+from tallyroll.states import Calendar, Window
 from tallyroll.tallies import Tally
 
-SHARD_UNITS_AIMED = PARTITION_WRITE_UNITS // 2
-"""Write units a second that a shard is to take at its key's peak: half of what a partition can, for
-a peak within the peak, for shards that share a partition, and for growth until the next window.
-"""
-NOTES_EXPECTED = 16
-"""How often, on average, a key is noted that fills its shards for one sixtieth of a window: it is
-overlooked once in e^16 windows.
-"""
+_log = logging.getLogger(__name__)
 
 
 def peak_units(tally: Tally, spec: Spec) -> float:
@@ -39,11 +37,6 @@ def peak_units(tally: Tally, spec: Spec) -> float:
         return 0.0
     busiest = max((events for _, events in tally.series), default=0)
     return busiest * _units_each(tally) / sixtieth_seconds(spec)
-
-
-def sixtieth_seconds(spec: Spec) -> float:
-    """The length of the slots in which a tally counts its events."""
-    return (spec.end - spec.start) / 1000 / SERIES_SLOTS
 
 
 def next_shards(
@@ -72,17 +65,6 @@ def next_shards(
     return _fitting(sorted(hot, key=lambda pair: (pair[0] not in wished, -pair[1], pair[0])))
 
 
-def note_chance(spec: Spec, key: str, units: float) -> float:
-    """With which chance a writer that has written `units` of a key's records notes it as hot.
-
-    A key that fills all its shards as far as they are to be filled is noted 16 times a sixtieth of
-    a window, whoever writes; one that writes little is noted seldom, and costs a look when the next
-    window is prepared.
-    """
-    full = SHARD_UNITS_AIMED * spec.shards_of(key) * sixtieth_seconds(spec)
-    return min(1.0, NOTES_EXPECTED * units / full)
-
-
 def _units_each(tally: Tally) -> float:
     return tally.units / tally.n
 
@@ -104,3 +86,47 @@ def _fitting(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
             break
         fitting[key] = shards
     return fitting
+
+
+def hot_shards(
+    window: Window,
+    calendar: Calendar,
+    catalog: Catalog,
+    store: Store,
+    settings: Settings,
+    now: int,
+) -> dict[str, int]:
+    """The keys that get an N of their own in a window, from the tallies of the current window and
+    the one before it (the current one may have just begun).
+
+    If these cannot be read the keys keep their shards: preparing a window must not wait for it.
+    """
+    if not adapts(settings):
+        return dict(settings.hot_shards)
+    current = calendar.grid.at(now)
+    past = calendar.grid.at(max(0, current.start - 1))
+    latest = calendar.grid.at(max(0, window.start - 1))
+    specs = catalog.specs(list(dict.fromkeys([past.id, current.id, latest.id])))
+    before: Mapping[str, int] = {}
+    for span in (past, current, latest):
+        before = specs[span.id].hot if span.id in specs else before
+    try:
+        loads = _loads(
+            [specs[span.id] for span in (past, current) if span.id in specs], catalog, store
+        )
+    except StoreError as error:
+        _log.warning("window %s: keys keep their shards: %s", window.id, error)
+        return {**before, **settings.hot_shards}
+    least, most = settings.shards, settings.shards_max
+    return next_shards(loads, before, settings.hot_shards, least, most)
+
+
+def _loads(specs: Iterable[Spec], catalog: Catalog, store: Store) -> dict[str, float]:
+    """The peak write units a second of the keys that are or were noted as hot."""
+    loads: dict[str, float] = {}
+    for spec in specs:
+        keys = list(dict.fromkeys([*spec.hot, *catalog.hot(spec.window)]))
+        with suppress(Missing):  # dropped meanwhile
+            for key, tally in store.tallies(spec, keys).items():
+                loads[key] = max(loads.get(key, 0.0), peak_units(tally, spec))
+    return loads

@@ -20,7 +20,6 @@ from tallyroll.draining import (
     is_spent,
 )
 from tallyroll.errors import StateConflict, StoreError
-from tallyroll.hot_keys import hot_shards
 from tallyroll.lateness import stuck_ms
 from tallyroll.lifecycle import (
     CHECKED,
@@ -41,6 +40,7 @@ from tallyroll.limits import (
 from tallyroll.live import list_live
 from tallyroll.ports import Capacity, Catalog, Effects, Queue, Store
 from tallyroll.receptions import Heartbeat, Reception
+from tallyroll.resharding import hot_shards
 from tallyroll.resources import TAG_PIPELINE
 from tallyroll.rolling import Rolling
 from tallyroll.sealing import PROGRESSED, Sealing, seal

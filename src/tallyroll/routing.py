@@ -7,8 +7,14 @@ every redelivery chooses the same window however late it is processed.
 
 from __future__ import annotations
 
+from tallyroll import limits
 from tallyroll.errors import Reason, Rejected
+from tallyroll.events import Envelope, Event
+from tallyroll.ids import Identity, uuid7_time
+from tallyroll.items import weighed
 from tallyroll.limits import TS_MS_MAX
+from tallyroll.messages import Message
+from tallyroll.records import Record, record_of
 from tallyroll.specs import Spec
 from tallyroll.states import Calendar
 from tallyroll.windows import Span, iso
@@ -67,3 +73,40 @@ def _too_far_ahead(sent: int, skew: int) -> Rejected:
         Reason.TOO_FAR_AHEAD,
         f"ts lies more than {skew / 1000:g} s ahead of when it was sent, {iso(sent)}",
     )
+
+
+def identity_of(envelope: Envelope, message: Message, home: Span) -> Identity:
+    """The identity that a message's event or packet had at first, in its own window `home`."""
+    return home.id, envelope.key, envelope.id or message.first_id
+
+
+def acceptable_record(
+    envelope: Envelope, message: Message, spec: Spec, home: Span | None = None
+) -> Record:
+    """The record, weighed, that a window accepts; `home` is the window in which it happened, if it
+    was redriven. Raises Rejected for what the window cannot hold, whenever it is sent.
+    """
+    if spec.require_ts and _is_undated(envelope):
+        raise Rejected(Reason.TS_REQUIRED, "the event has an id of its own but no ts")
+    record = weighed(record_of(envelope, message, spec, home))
+    _check_size(record)
+    return record
+
+
+def _is_undated(envelope: Envelope) -> bool:
+    """Whether an event has an id of its own but no time: sent again, it may fall elsewhere."""
+    return (
+        isinstance(envelope, Event)
+        and envelope.id is not None
+        and envelope.ts is None
+        and uuid7_time(envelope.id) is None
+    )
+
+
+def _check_size(record: Record) -> None:
+    if record.size > limits.ITEM_BYTES_MAX:
+        raise Rejected(
+            Reason.ITEM_TOO_LARGE,
+            f"record {record.id!r} takes {record.size} bytes, over {limits.ITEM_BYTES_MAX}:"
+            " send a smaller payload",
+        )

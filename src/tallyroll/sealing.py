@@ -18,8 +18,7 @@ from typing import Any
 from tallyroll.limits import SERIES_SLOTS, TRANSACTION_ACTIONS_MAX
 from tallyroll.merging import STRIPES_HELD, merged
 from tallyroll.ports import Effects, Store
-from tallyroll.resharding import sixtieth_seconds
-from tallyroll.specs import Spec
+from tallyroll.specs import Spec, sixtieth_seconds
 from tallyroll.tallies import Stripe, Sum, Tally, gather, place_of
 from tallyroll.totals import Total, Totals
 

@@ -266,3 +266,8 @@ def _text(value: object) -> str:
     if isinstance(value, Mapping):
         return json.dumps(dict(value), separators=(",", ":"))
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def adapts(settings: Settings) -> bool:
+    """Whether keys get shards by their traffic."""
+    return settings.shards_max > settings.shards

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tallyroll.limits import SERIES_SLOTS
 from tallyroll.suffixes import stable_hash, strategy
 from tallyroll.windows import Span, WindowId
 
@@ -57,3 +58,8 @@ class Spec:
     def slot(self, ts: int) -> int:
         """The sixtieth, 0..59, of the window in which `ts` lies."""
         return (ts - self.start) * 60 // (self.end - self.start)
+
+
+def sixtieth_seconds(spec: Spec) -> float:
+    """The length of the slots in which a tally counts its events."""
+    return (spec.end - spec.start) / 1000 / SERIES_SLOTS

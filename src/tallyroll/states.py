@@ -148,3 +148,15 @@ def joined(spans: Iterable[Span]) -> tuple[Span, ...]:
     return tuple(
         Span(apart[first].start, apart[end - 1].end) for first, end in pairwise(bounds) if end
     )
+
+
+def takes_events(window: Window, now: int) -> bool:
+    """Whether events sent at `now` (ms) will go to the window, at once or when it is made."""
+    begun = window.status in (Status.CREATING, Status.OPEN)
+    return begun and (window.accept_until is None or now <= window.accept_until)
+
+
+def takes(window: Window, now: int) -> bool:
+    """Whether what is sent at `now` (ms) counts in the window, which is open."""
+    until = window.accept_until
+    return window.status is Status.OPEN and (until is None or now <= until)

@@ -11,7 +11,7 @@ from tallyroll.errors import Missing, StoreError
 from tallyroll.ports import Catalog, Effects, Store
 from tallyroll.records import Record, RecordName
 from tallyroll.specs import Spec
-from tallyroll.states import Status, Window
+from tallyroll.states import Status, Window, takes
 from tallyroll.windows import Span, WindowId
 
 WINDOWS_AT_ONCE = 10
@@ -128,9 +128,3 @@ class Whereabouts:
         if window not in self._specs:
             raise Missing(f"window {window} has no spec", "NoSpec")
         return self._specs[window]
-
-
-def takes(window: Window, now: int) -> bool:
-    """Whether what is sent at `now` (ms) counts in the window, which is open."""
-    until = window.accept_until
-    return window.status is Status.OPEN and (until is None or now <= until)

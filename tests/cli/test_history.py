@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from tallyroll.errors import UsageError
-from tallyroll.history import WINDOWS_PER_CALL_MAX, open_past, takes_events
+from tallyroll.history import WINDOWS_PER_CALL_MAX, open_past
 from tallyroll.memory import MemoryCatalog
-from tallyroll.states import Calendar, Status, Window
+from tallyroll.states import Calendar, Status, Window, takes_events
 from tallyroll.windows import Grid, window_start
 from tests.unit.pipeline import HOUR, MINUTE, NOW, hour, opened
 

@@ -16,9 +16,10 @@ from tallyroll import histories
 from tallyroll.errors import Absent, Archived
 from tallyroll.histories import Counted, History, Share
 from tallyroll.judging import judge
-from tallyroll.lookups import TOP_MAX, Top
+from tallyroll.lookups import TOP_MAX
 from tallyroll.periods import DAY, MONTH, period_of
 from tallyroll.queries import answer_counter
+from tallyroll.top import Top
 from tallyroll.windows import window_id, window_start
 from tests.simulation.holdings import MICROS
 from tests.simulation.producers import KEYS

@@ -11,10 +11,11 @@ import pytest
 from tallyroll.counting import Count, PeriodCount
 from tallyroll.errors import Throttled
 from tallyroll.limits import LISTING_BUCKETS
-from tallyroll.lookups import Lookups, Top
+from tallyroll.lookups import Lookups
 from tallyroll.queries import answer_counter, counter_json
 from tallyroll.states import Status
 from tallyroll.tallies import Tally
+from tallyroll.top import Top
 from tallyroll.windows import window_start
 from tests.unit.pipeline import HOUR, SECOND, SMALL, START, TIME_LEFT, Pipeline, StillEffects, hour
 

@@ -8,13 +8,14 @@ import pytest
 
 from tallyroll.errors import Absent, Refused, Throttled, UsageError
 from tallyroll.limits import TS_MS_MAX
-from tallyroll.lookups import Events, Found, Lookups, Top
+from tallyroll.lookups import Events, Found, Lookups
 from tallyroll.reading import BYTES_MAX
 from tallyroll.records import Page
 from tallyroll.specs import Spec
 from tallyroll.states import Status
 from tallyroll.stored import StoredEvent, StoredPacket, stored
 from tallyroll.tallies import Stripe, Tally
+from tallyroll.top import Top
 from tests.unit.pipeline import (
     HOUR,
     MINUTE,

@@ -6,8 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallyroll.limits import HOT_KEYS_MAX, HOT_LIST_BYTES_MAX, PARTITION_WRITE_UNITS
-from tallyroll.resharding import SHARD_UNITS_AIMED, next_shards, note_chance, peak_units
+from tallyroll.hot_keys import note_chance
+from tallyroll.limits import (
+    HOT_KEYS_MAX,
+    HOT_LIST_BYTES_MAX,
+    PARTITION_WRITE_UNITS,
+    SHARD_UNITS_AIMED,
+)
+from tallyroll.resharding import next_shards, peak_units
 from tallyroll.tallies import Tally
 from tests.unit.pipeline import spec_of
 
