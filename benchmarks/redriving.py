@@ -28,13 +28,14 @@ from rich.console import Console
 from rich.table import Table
 
 from tallyroll.aws import make_client
-from tallyroll.dead_letters import ReceivedLetter, Resend
-from tallyroll.draining import Backlog
+from tallyroll.dead_letters import ReceivedLetter
 from tallyroll.effects import SystemEffects
 from tallyroll.letter_events import Course
 from tallyroll.limits import QUEUE_BATCH_MAX
 from tallyroll.looks import JOBS, Look
 from tallyroll.memory import MemoryCatalog, MemoryQueue, MemoryStore, MemoryTotals
+from tallyroll.port_dead_letters import Resend
+from tallyroll.port_queue import Backlog
 from tallyroll.redrive import Redriver
 from tallyroll.roller import Roller
 from tallyroll.settings import Settings

@@ -25,7 +25,7 @@ from typing import Any
 from tallyroll.errors import Missing, ProofMismatch
 from tallyroll.gzip_members import unzipped
 from tallyroll.items import Item
-from tallyroll.ports import Bucket
+from tallyroll.port_bucket import Bucket
 from tallyroll.windows import WindowId, iso, window_start
 
 SUMMARY_VERSION = "2020-06-30"

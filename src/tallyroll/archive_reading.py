@@ -6,12 +6,11 @@ Whatever was proven once can be proven again, by the same pass over the same fil
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby, islice
 from os.path import commonprefix
-from typing import Protocol
 
 from tallyroll.archive import (
     DataFile,
@@ -24,22 +23,15 @@ from tallyroll.archive import (
 )
 from tallyroll.errors import Missing, ProofMismatch, UsageError
 from tallyroll.items import Gate, Item
-from tallyroll.ports import Bucket, Effects
+from tallyroll.port_bucket import Bucket, ListedBucket
+from tallyroll.port_effects import Effects
+from tallyroll.port_totals import Totals
 from tallyroll.proof import FINDINGS_KEPT, Findings, Found, Reading, Recount, differing_keys
 from tallyroll.repeats import Repeats, digest_of, repeats_named
-from tallyroll.totals import Totals
 from tallyroll.windows import WindowId, iso, window_start
 
 READS_AT_ONCE = 16
 DEPTH = 6  # archive/PIPELINE/date=.../hour=.../WINDOW/ATTEMPT
-
-
-class ListedBucket(Bucket, Protocol):
-    """A bucket that also tells how large its objects are."""
-
-    def sizes(self, prefix: str) -> Iterable[tuple[str, int]]:
-        """The keys under a prefix, ascending, with the objects' bytes."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

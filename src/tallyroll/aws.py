@@ -29,8 +29,7 @@ from botocore.exceptions import (
 from botocore.parsers import ResponseParserError
 
 from tallyroll.errors import Missing, Refused, StoreError, Throttled, Unknown
-from tallyroll.ports import Effects
-from tallyroll.suffixes import Chance
+from tallyroll.port_effects import Effects, backoff_ms
 
 Observe = Callable[[str, float, str | None], None]
 """Told of every attempt: operation, duration in ms, and the error's code or None."""
@@ -39,8 +38,6 @@ CONNECT_TIMEOUT_S = 1
 READ_TIMEOUT_S = 5
 CONNECTIONS_MAX = 256  # as many threads as settings let one process run at once
 READ_TRIES = 4
-BACKOFF_MS = 50
-BACKOFF_MS_MAX = 2_000
 
 HTTP_NOT_FOUND = 404
 HTTP_TOO_MANY_REQUESTS = 429
@@ -176,23 +173,6 @@ def response_of(error: StoreError) -> Mapping[str, Any]:
     """The service's error response as botocore parsed it; empty if there was none."""
     cause = error.__cause__
     return cause.response if isinstance(cause, ClientError) else {}
-
-
-def backoff_ms(attempt: int, chance: Chance, base_ms: int = BACKOFF_MS) -> float:
-    """The ms to wait after attempt 0, 1, ...: full jitter below a bound that doubles up to 2 s.
-
-    Source: Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
-    """
-    most: int = min(BACKOFF_MS_MAX, base_ms * 2 ** min(attempt, 16))
-    return chance.random() * most
-
-
-def attempts(effects: Effects, tries: int, base_ms: int = BACKOFF_MS) -> Iterator[int]:
-    """Count attempts from 0 to `tries` - 1, waiting before each but the first."""
-    for attempt in range(tries):
-        if attempt:
-            effects.sleep(backoff_ms(attempt - 1, effects.chance, base_ms))
-        yield attempt
 
 
 def _translate(operation: str, error: Exception) -> StoreError:

@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tallyroll.limits import SPEC_ABSENT_CACHED_MS, SPECS_CACHED_MAX
-from tallyroll.ports import Catalog, Effects
+from tallyroll.port_catalog import Catalog
+from tallyroll.port_effects import Effects
 from tallyroll.specs import Spec
 from tallyroll.states import Calendar
 from tallyroll.windows import WindowId

@@ -8,20 +8,23 @@ from functools import partial
 from typing import Any
 
 from tallyroll.archive import find_summary, prefix_of
-from tallyroll.archive_ports import ArchiveBucket, ExportStatus, PointInTime
+from tallyroll.archive_ports import ExportStatus, PointInTime
 from tallyroll.errors import Missing, ProofMismatch, Refused, StateConflict, StoreError
 from tallyroll.exporting import export, segments_for
 from tallyroll.lateness import ARCHIVED, stuck_ms
 from tallyroll.lifecycle import ROLLER_STEPS, TRIED, Facts, Step
 from tallyroll.live import list_live
 from tallyroll.native_export import begin, time_to_export
-from tallyroll.ports import Catalog, Effects, Store
+from tallyroll.port_bucket import ArchiveBucket
+from tallyroll.port_catalog import Catalog
+from tallyroll.port_effects import Effects
+from tallyroll.port_totals import Totals
+from tallyroll.ports import Store
 from tallyroll.proving import check_place, check_stands, notes, prove
 from tallyroll.resources import TAG_PROVEN
 from tallyroll.settings import NATIVE, SCAN, Settings
 from tallyroll.states import Status, Window
 from tallyroll.steps import DEADLINE_RESERVE_MS, Rolled, carry_out
-from tallyroll.totals import Totals
 from tallyroll.windows import iso
 
 CLEANUP_STEPS = frozenset(Step) - ROLLER_STEPS

@@ -15,7 +15,6 @@ from tallyroll.amounts import format_amount
 from tallyroll.archive_reading import (
     Archive,
     ArchiveReading,
-    ListedBucket,
     Verification,
     best,
     find,
@@ -29,12 +28,13 @@ from tallyroll.dynamodb_restore import check_table
 from tallyroll.errors import Rejected, UsageError
 from tallyroll.events import check_key
 from tallyroll.items import Gate
+from tallyroll.port_bucket import ListedBucket
+from tallyroll.port_totals import Totals
 from tallyroll.proof import Found
 from tallyroll.records import Record
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
 from tallyroll.stored import event_line, events_of
-from tallyroll.totals import Totals
 from tallyroll.windows import iso, parse_instant, window_start
 
 DIFFERENCES_TOLD = 5

@@ -12,7 +12,8 @@ from tallyroll.cli_screen import Screen
 from tallyroll.errors import StoreError
 from tallyroll.events import Envelope, Event
 from tallyroll.ids import uuid7_time
-from tallyroll.ports import Catalog, Effects
+from tallyroll.port_catalog import Catalog
+from tallyroll.port_effects import Effects
 from tallyroll.settings import Settings
 from tallyroll.states import Calendar, Status, takes_events
 from tallyroll.windows import Span, iso

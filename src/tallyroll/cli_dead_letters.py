@@ -14,10 +14,11 @@ from tallyroll.cli_dead_letters_arguments import LOOKED_AT
 from tallyroll.cli_looks import chosen, looking
 from tallyroll.cli_queues import with_queues
 from tallyroll.cli_screen import Screen
-from tallyroll.dead_letters import DeadLetters, ReceivedLetter
+from tallyroll.dead_letters import ReceivedLetter
 from tallyroll.errors import Missing, UsageError
 from tallyroll.letter_events import Course, Decision
 from tallyroll.looks import Look, Names
+from tallyroll.port_dead_letters import DeadLetters
 from tallyroll.redrive import Redriver
 from tallyroll.resources import DEAD_LETTERS_RETENTION_SECONDS
 from tallyroll.settings import Settings

@@ -13,7 +13,6 @@ from functools import partial
 from threading import Lock
 from typing import Any
 
-from tallyroll.aws import backoff_ms
 from tallyroll.cli_calendar import SendCalendar
 from tallyroll.errors import Reason
 from tallyroll.events import Event, Packet, event_body
@@ -21,7 +20,7 @@ from tallyroll.ids import uuid7, uuid7_time
 from tallyroll.json_texts import load_json
 from tallyroll.limits import QUEUE_BATCH_MAX
 from tallyroll.packing import pack
-from tallyroll.ports import Effects
+from tallyroll.port_effects import Effects, backoff_ms
 from tallyroll.sqs import Producer
 
 SENDS_AT_ONCE = 8

@@ -14,7 +14,7 @@ from tallyroll.counting import Aggregator, Count
 from tallyroll.errors import Missing, Rejected, UsageError
 from tallyroll.events import check_key
 from tallyroll.history import open_past, wait_open
-from tallyroll.ports import Catalog
+from tallyroll.port_catalog import Catalog
 from tallyroll.queries import counter_json
 from tallyroll.settings import Settings
 from tallyroll.states import Calendar, Status, Window, takes_events

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from tallyroll.aws import Caller
-from tallyroll.draining import Invocations
-from tallyroll.ports import Effects
+from tallyroll.port_effects import Effects
+from tallyroll.port_queue import Invocations
 
 DATAPOINTS_MAX = 1_440  # of one GetMetricStatistics [CloudWatch API Reference]
 OWN_NAMESPACE = "Tallyroll"

@@ -17,7 +17,8 @@ from tallyroll.cost import Cost, commit_cost
 from tallyroll.errors import Reason
 from tallyroll.items import weighed
 from tallyroll.limits import TRANSACTION_ACTIONS_MAX, TRANSACTION_BYTES_PLANNED
-from tallyroll.ports import Answer, Effects, Element, Limit, Outcome, Store, Verdict
+from tallyroll.port_effects import Effects
+from tallyroll.ports import Answer, Element, Limit, Outcome, Store, Verdict
 from tallyroll.records import Increment, Record, increments_of
 from tallyroll.specs import Spec
 from tallyroll.suffixes import Chance

@@ -14,11 +14,14 @@ from tallyroll.limits import SKEW_MS_MAX
 from tallyroll.live import list_live
 from tallyroll.lookups import Lookups, deadline_of
 from tallyroll.periods import KINDS, PeriodName, PeriodState, period_of
-from tallyroll.ports import Catalog, Effects, Store
+from tallyroll.port_catalog import Catalog
+from tallyroll.port_effects import Effects
+from tallyroll.port_totals import Totals
+from tallyroll.ports import Store
 from tallyroll.settings import Settings
 from tallyroll.specs import Spec
 from tallyroll.states import Status, Window
-from tallyroll.totals import PeriodTotal, Total, Totals
+from tallyroll.totals import PeriodTotal, Total
 from tallyroll.windows import WindowId, window_id
 
 WINDOWS_AT_ONCE = 16

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from tallyroll.periods import DAY_MS, Period, PeriodState, day_of, month_of, period_of
-from tallyroll.ports import Catalog, Effects
+from tallyroll.port_catalog import Catalog
+from tallyroll.port_effects import Effects
 
 GAPS_AT_ONCE = 16
 

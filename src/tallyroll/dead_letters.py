@@ -21,11 +21,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
-from tallyroll.draining import Backlog
 from tallyroll.limits import TS_MS_MAX
 from tallyroll.messages import Redrive
 from tallyroll.windows import WindowId, is_window_id
@@ -85,44 +84,6 @@ class ReceivedLetter:
     def untold(self) -> ReceivedLetter:
         """The letter of a message whose redrive nobody vouches for: as if it had had none."""
         return replace(self, first_id=self.id, first_sent=self.arrived, target=None)
-
-
-@dataclass(frozen=True, slots=True)
-class Resend:
-    """A message to be sent again, verbatim, to where it was redriven."""
-
-    body: str
-    redrive: Redrive
-
-
-class DeadLetters(Protocol):
-    """The dead-letter queue as the operator sees it. Its methods may raise StoreError."""
-
-    def peek(self, most: int, seconds: int) -> list[ReceivedLetter]:
-        """Some letters, at most `most` and 10, nobody else sees for so long; maybe none of many."""
-        ...
-
-    def give_back(self, letters: Sequence[ReceivedLetter]) -> None:
-        """Let others see these letters again at once. Best effort: they reappear by themselves."""
-        ...
-
-    def delete(self, letters: Sequence[ReceivedLetter]) -> list[bool]:
-        """Delete letters; say of each if it is surely gone."""
-        ...
-
-    def count(self) -> Backlog:
-        """How many there are, roughly."""
-        ...
-
-    def body(self, letter: ReceivedLetter) -> str:
-        """The letter's body, from the bucket if it is there. Raises Missing."""
-        ...
-
-    def resend(self, resends: Sequence[Resend]) -> list[str]:
-        """Send messages to the event queue; say of each what kept it from being surely there, or
-        nothing.
-        """
-        ...
 
 
 def redrive_of(attributes: Mapping[str, str]) -> Redrive | None:

@@ -7,23 +7,12 @@ much depends on it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
 
 from tallyroll.aws import Caller
 from tallyroll.errors import Missing
 from tallyroll.resources import function_name
 
 PREFIX = "TALLYROLL_"
-
-
-class Deployment(Protocol):
-    """A pipeline's functions. Its methods may raise StoreError."""
-
-    def environment(self, pipeline: str) -> Mapping[str, str] | None:
-        """The settings, as environment variables, that the pipeline's roller has; None if it is not
-        deployed.
-        """
-        ...
 
 
 class LambdaDeployment:

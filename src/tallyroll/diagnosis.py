@@ -6,18 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
-from typing import Protocol
 
-from tallyroll.archive_ports import ArchiveBucket
-from tallyroll.draining import Backlog
 from tallyroll.errors import StoreError
 from tallyroll.limits import TS_MS_MAX
 from tallyroll.listing import TableListing
-from tallyroll.ports import Catalog, Effects, Store
+from tallyroll.port_bucket import ArchiveBucket
+from tallyroll.port_catalog import Catalog
+from tallyroll.port_effects import Effects
+from tallyroll.port_queue import Backlogged
+from tallyroll.port_totals import Totals
+from tallyroll.ports import Store
 from tallyroll.resources import Resources, declare
 from tallyroll.settings import Settings
 from tallyroll.states import Calendar, LivePointer, Window
-from tallyroll.totals import Totals
 from tallyroll.windows import WindowId
 
 
@@ -76,14 +77,6 @@ class Check:
             return self.signs[0].text
         more = f" (and {len(bad) - 1:,} more)" if len(bad) > 1 else ""
         return bad[0].text + more
-
-
-class Backlogged(Protocol):
-    """A queue, as far as its backlog goes. It may raise StoreError."""
-
-    def backlog(self, since: int) -> Backlog:
-        """The queue's counts now, and its ages since `since` (ms)."""
-        ...
 
 
 @dataclass

@@ -9,7 +9,7 @@ from tallyroll.archive import find_summary, parse_prefix
 from tallyroll.archive_reading import Archive, ArchiveReading, detailed
 from tallyroll.diagnosis import Case, Level, Sign, fine
 from tallyroll.errors import Missing, ProofMismatch
-from tallyroll.ports import Bucket
+from tallyroll.port_bucket import Bucket
 from tallyroll.proving import check_place, check_stands
 from tallyroll.specs import Spec
 from tallyroll.states import Status, Window

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tallyroll.diagnosis import Case, Level, Sign, fine
-from tallyroll.draining import Backlog
 from tallyroll.lateness import HOUR_MS, MINUTE_MS
 from tallyroll.limits import IN_FLIGHT_MAX
+from tallyroll.port_queue import Backlog
 from tallyroll.resources import DEAD_LETTERS_RETENTION_SECONDS
 from tallyroll.windows import iso
 

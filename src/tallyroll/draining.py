@@ -11,54 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tallyroll import limits
+from tallyroll.port_queue import Backlog
 from tallyroll.receptions import Reception
 from tallyroll.settings import Settings
 from tallyroll.states import Window
 
 DRAIN_DATAPOINTS = 3  # how many ages, or how many empty counts, must agree
 AGES_LOOKED_BACK = 15  # periods of the age metric, which lags; an older age proves as much
-
-
-@dataclass(frozen=True, slots=True)
-class Invocations:
-    """How often the writer was invoked in a metric period that ended at `until` (ms): `total`
-    times, throttled attempts included, of which `failed` ended in an error or were throttled.
-    """
-
-    until: int
-    total: int
-    failed: int
-
-    @property
-    def troubled(self) -> bool:
-        """Whether so many failed that messages may have been received three times unseen."""
-        return self.failed > limits.FAILED_SHARE_MAX * self.total
-
-
-@dataclass(frozen=True, slots=True)
-class Backlog:
-    """What a queue says of itself: counts, and its oldest message's age at some times ((at ms, age
-    ms) pairs).
-
-    The ages leave out messages received three times or more, lag, and are absent for an idle queue.
-    `invocations` are those of the writer that it feeds, ascending; empty: nothing is known.
-    """
-
-    visible: int
-    in_flight: int
-    delayed: int
-    ages: tuple[tuple[int, int], ...] = ()
-    invocations: tuple[Invocations, ...] = ()
-
-    @property
-    def empty(self) -> bool:
-        """Whether no message was counted."""
-        return self.total == 0
-
-    @property
-    def total(self) -> int:
-        """All messages that were counted."""
-        return self.visible + self.in_flight + self.delayed
 
 
 @dataclass(frozen=True, slots=True)

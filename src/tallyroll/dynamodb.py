@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from tallyroll.aws import Caller, attempts, response_of
+from tallyroll.aws import Caller, response_of
 from tallyroll.errors import Refused, StoreError, Throttled, Unknown
 from tallyroll.items import Item, Key
 from tallyroll.limits import BATCH_GET_KEYS_MAX
-from tallyroll.ports import Effects, Limit
+from tallyroll.port_effects import Effects, attempts
+from tallyroll.ports import Limit
 
 CANCELLED = "TransactionCanceledException"
 CONDITION_FAILED = "ConditionalCheckFailedException"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tallyroll.aws import Caller, attempts
+from tallyroll.aws import Caller
 from tallyroll.catalog_items import (
     ABSENT,
     CALENDAR,
@@ -48,10 +48,10 @@ from tallyroll.dynamodb_receptions import (
 from tallyroll.errors import Refused, StateConflict, StoreError, Throttled, Unknown
 from tallyroll.ids import Identity
 from tallyroll.items import Item, Key
-from tallyroll.ledger import Claim
 from tallyroll.limits import HOT_NOTES_MAX, TS_MS_MAX
 from tallyroll.periods import PeriodName, PeriodState
-from tallyroll.ports import Effects
+from tallyroll.port_catalog import Claim
+from tallyroll.port_effects import Effects, attempts
 from tallyroll.receptions import Heartbeat, Reception
 from tallyroll.specs import Spec
 from tallyroll.states import Calendar, LivePointer, Status, Window

@@ -13,8 +13,8 @@ from tallyroll.dynamodb import CONDITION_FAILED, batch_get
 from tallyroll.errors import Refused, Unknown
 from tallyroll.ids import Identity
 from tallyroll.items import Item, Key
-from tallyroll.ledger import Claim
-from tallyroll.ports import Effects
+from tallyroll.port_catalog import Claim
+from tallyroll.port_effects import Effects
 
 _PREFIX = "~claim"
 

@@ -15,7 +15,7 @@ from tallyroll.dynamodb import Action, query, transact
 from tallyroll.errors import StateConflict
 from tallyroll.items import Item, Key
 from tallyroll.periods import PeriodName, PeriodState, periods_at
-from tallyroll.ports import Effects
+from tallyroll.port_effects import Effects
 
 _PERIODS = "~periods"
 _UNROLLED: Key = {"pk": {"S": "~catalog"}, "sk": {"S": "unrolled"}}

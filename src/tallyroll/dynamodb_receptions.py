@@ -11,7 +11,7 @@ from __future__ import annotations
 from tallyroll.aws import Caller
 from tallyroll.dynamodb import batch_get, query
 from tallyroll.items import Item, Key
-from tallyroll.ports import Effects
+from tallyroll.port_effects import Effects
 from tallyroll.receptions import WRITERS_PK, Heartbeat, Reception
 
 _HEARTBEAT, _FINISHED, _BATCH = "heartbeat", "finished", "batch#"

@@ -9,7 +9,7 @@ from tallyroll.aws import Caller
 from tallyroll.dynamodb import batch_get
 from tallyroll.errors import Refused
 from tallyroll.items import RECORD, RECORDS_END, Item, parse_item, record_key, shown_key
-from tallyroll.ports import Effects
+from tallyroll.port_effects import Effects
 from tallyroll.records import Page, Record, RecordName
 from tallyroll.specs import Spec
 

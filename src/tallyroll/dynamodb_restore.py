@@ -14,10 +14,10 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from tallyroll.aws import Caller, attempts
+from tallyroll.aws import Caller
 from tallyroll.errors import Missing, Refused, StoreError, Throttled, Unknown, UsageError
 from tallyroll.items import Item
-from tallyroll.ports import Effects
+from tallyroll.port_effects import Effects, attempts
 from tallyroll.resources import TableDeclaration, table_request
 
 BATCH_ITEMS = 25  # DynamoDB API Reference, "BatchWriteItem"

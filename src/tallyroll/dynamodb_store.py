@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from tallyroll.amounts import format_amount
-from tallyroll.aws import Caller, attempts, response_of
+from tallyroll.aws import Caller, response_of
 from tallyroll.dynamodb import (
     CANCELLED,
     CONFLICTS,
@@ -41,7 +41,8 @@ from tallyroll.items import (
     tally_key,
 )
 from tallyroll.limits import TRANSACTION_ACTIONS_MAX
-from tallyroll.ports import Answer, Effects, Element, Outcome, Verdict
+from tallyroll.port_effects import Effects, attempts
+from tallyroll.ports import Answer, Element, Outcome, Verdict
 from tallyroll.records import Increment, Page, Record, RecordName
 from tallyroll.resources import TableDeclaration
 from tallyroll.specs import Spec

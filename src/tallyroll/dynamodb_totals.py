@@ -22,7 +22,7 @@ from tallyroll.errors import ProofMismatch, StateConflict
 from tallyroll.items import Item
 from tallyroll.limits import LISTING_BUCKETS, TRANSACTION_ACTIONS_MAX
 from tallyroll.periods import PeriodName, period_of
-from tallyroll.ports import Effects
+from tallyroll.port_effects import Effects
 from tallyroll.suffixes import calculated
 from tallyroll.totals import Listed, PeriodTotal, Total
 from tallyroll.windows import WindowId

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from random import SystemRandom
 
-from tallyroll.ports import T
+from tallyroll.port_effects import T
 from tallyroll.suffixes import Chance
 
 

@@ -19,11 +19,12 @@ from functools import partial
 from typing import Any
 
 from tallyroll.archive import DataFile, DataFileWriter, data_dir, manifests, progress_dir
-from tallyroll.archive_ports import ArchiveBucket
 from tallyroll.errors import Missing, ProofMismatch, StoreError
 from tallyroll.items import Item
 from tallyroll.limits import PART_BYTES_MIN
-from tallyroll.ports import Effects, Store
+from tallyroll.port_bucket import ArchiveBucket
+from tallyroll.port_effects import Effects
+from tallyroll.ports import Store
 from tallyroll.states import Window
 
 PART_BYTES = PART_BYTES_MIN

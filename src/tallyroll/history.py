@@ -15,7 +15,8 @@ from itertools import islice
 from tallyroll.errors import UsageError
 from tallyroll.limits import SPEC_ABSENT_CACHED_MS
 from tallyroll.live import cover
-from tallyroll.ports import Catalog, Effects
+from tallyroll.port_catalog import Catalog
+from tallyroll.port_effects import Effects
 from tallyroll.states import Calendar, Status, Window
 from tallyroll.windows import Grid, Span, WindowId, iso, table_name
 

@@ -8,7 +8,8 @@ from contextlib import suppress
 
 from tallyroll.errors import StoreError
 from tallyroll.limits import SHARD_UNITS_AIMED
-from tallyroll.ports import Catalog, Effects
+from tallyroll.port_catalog import Catalog
+from tallyroll.port_effects import Effects
 from tallyroll.records import Record
 from tallyroll.settings import Settings, adapts
 from tallyroll.specs import Spec, sixtieth_seconds

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 
-from tallyroll.dead_letters import DeadLetters, ReceivedLetter
+from tallyroll.dead_letters import ReceivedLetter
 from tallyroll.errors import Reason, Rejected, StoreError
 from tallyroll.events import Envelope, decode
 from tallyroll.ids import Identity
-from tallyroll.ledger import Claim
 from tallyroll.messages import Message, Redrive
-from tallyroll.ports import Catalog, Effects, T
+from tallyroll.port_catalog import Catalog, Claim
+from tallyroll.port_dead_letters import DeadLetters
+from tallyroll.port_effects import Effects, T
 from tallyroll.records import event_time
 from tallyroll.routing import identity_of, span_of
 from tallyroll.settings import Settings

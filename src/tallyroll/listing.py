@@ -67,3 +67,13 @@ def window_of(table: str, prefix: str) -> WindowId | None:
     except UsageError:
         return None
     return window
+
+
+class Deployment(Protocol):
+    """A pipeline's functions. Its methods may raise StoreError."""
+
+    def environment(self, pipeline: str) -> Mapping[str, str] | None:
+        """The settings, as environment variables, that the pipeline's roller has; None if it is not
+        deployed.
+        """
+        ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tallyroll.ports import Catalog
+from tallyroll.port_catalog import Catalog
 from tallyroll.states import LivePointer, Status, Window, joined
 from tallyroll.windows import Span
 

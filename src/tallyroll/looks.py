@@ -18,9 +18,10 @@ from hashlib import blake2b
 from itertools import islice
 from threading import Lock
 
-from tallyroll.dead_letters import DeadLetters, ReceivedLetter
+from tallyroll.dead_letters import ReceivedLetter
 from tallyroll.limits import QUEUE_BATCH_MAX
-from tallyroll.ports import Effects
+from tallyroll.port_dead_letters import DeadLetters
+from tallyroll.port_effects import Effects
 
 # Longer than the work on a batch takes. After a kill, letters stay hidden for no longer than this.
 HIDDEN_SECONDS = 300

@@ -16,7 +16,10 @@ from tallyroll.errors import Absent, Archived, Missing, StoreError, UsageError
 from tallyroll.ids import uuid7_time
 from tallyroll.limits import TS_MS_MAX
 from tallyroll.merging import STRIPES_HELD, merged
-from tallyroll.ports import Catalog, Effects, Store
+from tallyroll.port_catalog import Catalog
+from tallyroll.port_effects import Effects
+from tallyroll.port_totals import Totals
+from tallyroll.ports import Store
 from tallyroll.reading import (
     BYTES_MAX,
     EVENTS_MAX,
@@ -33,7 +36,7 @@ from tallyroll.states import Status, Window
 from tallyroll.stored import StoredEvent, StoredPacket, packed_id, stored
 from tallyroll.tallies import Stripe, Sum, Tally, gather, place_of
 from tallyroll.top import Top, _Largest, _rank
-from tallyroll.totals import Listed, Totals
+from tallyroll.totals import Listed
 from tallyroll.windows import WindowId
 
 SHARDS_PER_ROUND = 64  # whose pages, of 1 MB at most, are in memory together

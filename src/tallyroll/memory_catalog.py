@@ -2,17 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tallyroll.errors import StateConflict
-from tallyroll.ledger import MemoryLedger
+from tallyroll.ids import Identity
 from tallyroll.limits import HOT_NOTES_MAX
 from tallyroll.periods import PeriodName, PeriodState, periods_at
-from tallyroll.receptions import MemoryWriterNotes
+from tallyroll.port_catalog import Claim
+from tallyroll.receptions import Heartbeat, Reception
 from tallyroll.specs import Spec
 from tallyroll.states import Calendar, LivePointer, Window
 from tallyroll.windows import WindowId
+
+
+class MemoryLedger:
+    """Claims in memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._claims: dict[Identity, Claim] = {}
+
+    def claims(self, identities: Sequence[Identity]) -> Mapping[Identity, Claim]:
+        """The claims of these identities that stand."""
+        return {one: self._claims[one] for one in identities if one in self._claims}
+
+    def claim(self, identity: Identity, wanted: Claim) -> Claim:
+        """Put a claim if the identity has none; give the one that stands."""
+        return self._claims.setdefault(identity, wanted)
+
+    def move(self, identity: Identity, read: Claim, wanted: Claim) -> Claim:
+        """Put a claim in the place of `read`, if that still stands; give the one that stands."""
+        if self._claims[identity] == read:
+            self._claims[identity] = wanted
+        return self._claims[identity]
+
+
+class MemoryWriterNotes:
+    """Writers' notes in memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._receptions: dict[str, Reception] = {}
+        self._heartbeat = Heartbeat()
+
+    def note_received(self, reception: Reception) -> None:
+        """Put a note, in the place of one with its id."""
+        self._receptions[reception.id] = reception
+
+    def clear_received(self, reception: Reception) -> None:
+        """Take a note back."""
+        self._receptions.pop(reception.id, None)
+
+    def receptions(self, since: int, until: int, most: int) -> list[Reception]:
+        """The notes put at [since, until) ms that were not taken back, ascending: the newest."""
+        found = [each for each in self._receptions.values() if since <= each.at < until]
+        return sorted(found, key=lambda each: (each.at, each.id))[-most:]
+
+    def beat(self, at: int, *, finished: bool) -> None:
+        """Note a heartbeat; later times stand."""
+        known = self._heartbeat
+        done = max(at, known.finished or 0) if finished else known.finished
+        self._heartbeat = Heartbeat(max(at, known.at or 0), done)
+
+    def heartbeat(self) -> Heartbeat:
+        """The last heartbeat of all writers."""
+        return self._heartbeat
 
 
 class MemoryCatalog(MemoryLedger, MemoryWriterNotes):

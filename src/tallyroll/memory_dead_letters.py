@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tallyroll.dead_letters import ReceivedLetter, Resend
-from tallyroll.draining import Backlog
+from tallyroll.dead_letters import ReceivedLetter
 from tallyroll.limits import QUEUE_BATCH_MAX
 from tallyroll.memory_queue import DeadLetter, MemoryQueue
-from tallyroll.ports import Effects
+from tallyroll.port_dead_letters import Resend
+from tallyroll.port_effects import Effects
+from tallyroll.port_queue import Backlog
 
 
 @dataclass(slots=True)

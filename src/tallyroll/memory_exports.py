@@ -17,7 +17,7 @@ from tallyroll.errors import Missing, Refused
 from tallyroll.items import Item, jsonable
 from tallyroll.memory_bucket import MemoryBucket
 from tallyroll.memory_store import MemoryStore
-from tallyroll.ports import Effects
+from tallyroll.port_effects import Effects
 from tallyroll.suffixes import stable_hash
 from tallyroll.windows import iso
 

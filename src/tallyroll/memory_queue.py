@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from tallyroll.dead_letters import attributes_of, redrive_of
-from tallyroll.draining import Backlog, Invocations
 from tallyroll.errors import Reason
 from tallyroll.limits import RECEIVES_FUSE, VISIBILITY_MS
 from tallyroll.messages import Message, Redrive, Rejection
-from tallyroll.ports import Effects
+from tallyroll.port_effects import Effects
+from tallyroll.port_queue import Backlog, Invocations
 from tallyroll.windows import WindowId
 
 # SQS Developer Guide, ApproximateAgeOfOldestMessage: poison pills are left out.

@@ -24,7 +24,8 @@ from tallyroll.items import (
 from tallyroll.limits import ITEM_BYTES_MAX, TRANSACTION_ACTIONS_MAX, TRANSACTION_BYTES_MAX
 from tallyroll.memory_catalog import MemoryCatalog
 from tallyroll.memory_tables import Items, MemoryTables, PrimaryKey
-from tallyroll.ports import Answer, Effects, Element, Outcome, Verdict
+from tallyroll.port_effects import Effects
+from tallyroll.ports import Answer, Element, Outcome, Verdict
 from tallyroll.records import Increment, Page, Record, RecordName
 from tallyroll.specs import Spec
 from tallyroll.states import Status

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from tallyroll.errors import Missing, Refused, Throttled
 from tallyroll.items import Item, gate_key
-from tallyroll.ports import Capacity, Effects, TableFacts, TableStatus
+from tallyroll.port_effects import Effects
+from tallyroll.ports import Capacity, TableFacts, TableStatus
 
 PrimaryKey = tuple[str, str]
 Items = dict[PrimaryKey, Item]

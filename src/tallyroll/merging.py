@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Generic, TypeVar
 
-from tallyroll.ports import Effects
+from tallyroll.port_effects import Effects
 
 R = TypeVar("R")
 PAGES_AT_ONCE = 16

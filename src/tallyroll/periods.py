@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
-from typing import Protocol
 
 from tallyroll.windows import WindowId, window_id, window_start
 
@@ -60,30 +59,6 @@ class PeriodState:
     def stands(self) -> bool:
         """Whether the period's sums are those of all its windows."""
         return self.rolled == self.epoch
-
-
-class Periods(Protocol):
-    """The states of days and months in the catalog. Reads are strongly consistent."""
-
-    def periods(self, first: PeriodName, last: PeriodName) -> list[PeriodState]:
-        """What is known of the days, or of the months, from `first` to `last`, ascending; of those
-        in which no window was ever created, nothing.
-        """
-        ...
-
-    def unrolled(self) -> list[PeriodName]:
-        """The days and months in which windows were created that were not settled since, ascending,
-        days first.
-        """
-        ...
-
-    def advance_period(self, state: PeriodState, *, settled: bool = False) -> PeriodState:
-        """Write a period's state if the stored epoch and version are still those of `state`; give
-        it with its new version. If it is `settled`, it is not among the `unrolled` any more.
-
-        Raises StateConflict otherwise.
-        """
-        ...
 
 
 def day_of(ts: int) -> Period:

@@ -19,7 +19,7 @@ from tallyroll.errors import Reason, Rejected, StoreError
 from tallyroll.events import Envelope, decode
 from tallyroll.ids import Identity
 from tallyroll.messages import Message
-from tallyroll.ports import Catalog
+from tallyroll.port_catalog import Catalog
 from tallyroll.records import Record, event_time
 from tallyroll.routing import (
     _is_undated,

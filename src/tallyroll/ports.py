@@ -7,47 +7,15 @@ amounts millionths.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol, TypeVar
+from typing import Protocol
 
-from tallyroll.draining import Backlog
 from tallyroll.items import Item
-from tallyroll.ledger import Ledger
-from tallyroll.messages import Rejection
-from tallyroll.periods import Periods
-from tallyroll.receptions import WriterNotes
 from tallyroll.records import Increment, Page, Record, RecordName
 from tallyroll.specs import Spec
-from tallyroll.states import Calendar, LivePointer, Window
-from tallyroll.suffixes import Chance
 from tallyroll.tallies import Stripe, Tally
-from tallyroll.windows import WindowId
-
-T = TypeVar("T")
-
-
-class Effects(Protocol):
-    """Time, chance and concurrency, injected so that a simulation can own them."""
-
-    chance: Chance
-
-    def now(self) -> int:
-        """The wall clock in ms since the epoch."""
-        ...
-
-    def sleep(self, ms: float) -> None:
-        """Wait."""
-        ...
-
-    def together(self, jobs: Sequence[Callable[[], T]], at_once: int) -> list[T]:
-        """Run the jobs, at most `at_once` side by side; give their results in order after the last
-        has ended.
-
-        If jobs raised, the first one's exception is raised, also after the last has ended.
-        """
-        ...
 
 
 class Answer(StrEnum):
@@ -230,130 +198,4 @@ class Store(Protocol):
         """Lift the deletion protection or, where that is lifted, begin to delete the table; to be
         repeated until it is gone.
         """
-        ...
-
-
-class Catalog(Ledger, Periods, WriterNotes, Protocol):
-    """The permanent table of windows, with the redrive ledger. Reads are strongly consistent."""
-
-    def calendar(self) -> Calendar | None:
-        """The calendar, or None before the pipeline's first roll."""
-        ...
-
-    def found(self, calendar: Calendar) -> Calendar:
-        """Put the calendar if there is none; give the one that stands."""
-        ...
-
-    def extend(self, read: Calendar, extended: Calendar, live: LivePointer) -> bool:
-        """Put `extended` in the place of the calendar `read`, if that still stands and no window
-        was created since `live` was read; else False.
-        """
-        ...
-
-    def specs(self, windows: Sequence[WindowId]) -> dict[WindowId, Spec]:
-        """The specs, of at most 100 windows, that exist."""
-        ...
-
-    def put_spec(self, spec: Spec) -> Spec:
-        """Put the spec if the window has none; give the one that stands."""
-        ...
-
-    def window(self, window: WindowId) -> Window | None:
-        """A window's state."""
-        ...
-
-    def windows(self, since: int, until: int) -> list[Window]:
-        """The states of the windows that start in [since, until), ascending."""
-        ...
-
-    def create(self, window: Window, calendar: Calendar | None = None) -> bool:
-        """Put a first state if the window has none, with which the live pointer covers it; False if
-        it has.
-
-        The sums of its day and month stand no more: the epoch of each grows by one with it, and
-        both are among the `unrolled`. Raises StateConflict unless `calendar`, where given, still
-        stands: a window of another grid would overlap with its neighbours.
-        """
-        ...
-
-    def advance(self, window: Window) -> Window:
-        """Write a changed state if the stored version is still `window.version`; give it with its
-        new version.
-
-        Raises StateConflict otherwise.
-        """
-        ...
-
-    def live(self) -> LivePointer | None:
-        """The pointer to the windows that are not dropped."""
-        ...
-
-    def move_live(self, read: LivePointer, moved: LivePointer) -> None:
-        """Put `moved`, under the next version, in the place of the pointer if that is still as it
-        was read; else do nothing.
-        """
-        ...
-
-    def note_straggler(self, window: WindowId, at: int) -> None:
-        """Note that messages of the window are about until `at` (ms); a later note stands."""
-        ...
-
-    def note_hot(self, window: WindowId, keys: Sequence[str]) -> None:
-        """Note keys that may need more shards; of a window with 500 notes no more are taken."""
-        ...
-
-    def hot(self, window: WindowId) -> list[str]:
-        """The keys that were noted in a window, ascending."""
-        ...
-
-    def stragglers(self, windows: Sequence[WindowId]) -> dict[WindowId, int]:
-        """The latest note, in ms, of each of these windows that has one."""
-        ...
-
-
-class Queue(Protocol):
-    """The queue as the writer and the roller see it."""
-
-    def delay(self, receipts: Sequence[tuple[str, int]]) -> None:
-        """Change when handed-back messages are visible again: (receipt, seconds). Best effort."""
-        ...
-
-    def reject(self, rejections: Sequence[Rejection]) -> list[bool]:
-        """Send each with its reason to the dead-letter queue; say of each if it is surely there."""
-        ...
-
-    def acknowledge(self, receipts: Sequence[str]) -> None:
-        """Delete messages that are done, before their batch ends. Best effort."""
-        ...
-
-    def counts(self) -> Backlog:
-        """The queue's counts now, and nothing else."""
-        ...
-
-    def backlog(self, since: int, invocations_since: int | None = None) -> Backlog:
-        """The queue's counts now, its ages since `since` (ms), and its writer's invocations since
-        `invocations_since` (ms); None: not asked for.
-        """
-        ...
-
-
-class Bucket(Protocol):
-    """The bucket of archives and of rejected bodies too large for a queue."""
-
-    name: str
-
-    def put(self, key: str, body: bytes) -> None:
-        """Write an object whole."""
-        ...
-
-    def get(self, key: str) -> bytes:
-        """An object whole; for small ones. Raises Missing."""
-        ...
-
-    def stream(self, key: str) -> Iterator[bytes]:
-        """An object in chunks. Raises Missing."""
-        ...
-
-    def list(self, prefix: str) -> Iterable[str]:
-        """The keys under a prefix, ascending."""
         ...

@@ -19,7 +19,7 @@ from tallyroll.histories import Identity
 from tallyroll.limits import QUEUE_BATCH_MAX, SKEW_MS_MAX
 from tallyroll.live import list_live
 from tallyroll.packing import pack
-from tallyroll.ports import Catalog
+from tallyroll.port_catalog import Catalog
 from tallyroll.specs import Spec
 from tallyroll.states import Status
 from tallyroll.suffixes import Chance

@@ -14,17 +14,18 @@ from math import inf
 from threading import Lock
 from typing import Any, Protocol
 
-from tallyroll.aws import backoff_ms
 from tallyroll.counting import Aggregator, Count
 from tallyroll.errors import Absent, Archived, StoreError
 from tallyroll.histories import Counted, History, Identity, Read, Sent, Share, Verdict
 from tallyroll.judging import judge
 from tallyroll.limits import QUEUE_BATCH_MAX
 from tallyroll.periods import period_of
-from tallyroll.ports import Catalog, Effects, Store
+from tallyroll.port_catalog import Catalog
+from tallyroll.port_effects import Effects, backoff_ms
+from tallyroll.port_totals import Totals
+from tallyroll.ports import Store
 from tallyroll.probes import POLLS, READERS, ROUNDS, Parcel, Plan
 from tallyroll.settings import Settings
-from tallyroll.totals import Totals
 from tallyroll.windows import WindowId, window_id, window_start
 
 TIME_LEFT_MS = 60_000

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from tallyroll.archive import DataFile, parse_prefix, read_files, read_items, read_summary
 from tallyroll.errors import ProofMismatch
 from tallyroll.items import Gate, Item, parse_item
-from tallyroll.ports import Bucket
+from tallyroll.port_bucket import Bucket
+from tallyroll.port_totals import Totals
 from tallyroll.records import Record
 from tallyroll.tallies import Tally
-from tallyroll.totals import Totals
 from tallyroll.windows import WindowId, table_name
 
 KEYS_PER_READ = 100

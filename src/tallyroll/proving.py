@@ -23,16 +23,16 @@ from itertools import islice, takewhile
 from typing import Any
 
 from tallyroll.archive import DataFile, prefix_of, progress_dir, proof_key
-from tallyroll.archive_ports import ArchiveBucket
 from tallyroll.errors import Missing, ProofMismatch
-from tallyroll.ports import Effects
+from tallyroll.port_bucket import ArchiveBucket
+from tallyroll.port_effects import Effects
+from tallyroll.port_totals import Totals
 from tallyroll.proof import FINDINGS_KEPT, Reading, Recount, differing_keys
 from tallyroll.repeats import DIGESTS_HELD, cut, digest_of, digests_in, repeated, repeats_named
 from tallyroll.specs import Spec
 from tallyroll.spilling import Spills
 from tallyroll.states import Window
 from tallyroll.suffixes import stable_hash
-from tallyroll.totals import Totals
 from tallyroll.windows import iso
 
 SUMS_HELD = 100_000  # of keys, by records or by tallies, before they are spilled: some 30 MB

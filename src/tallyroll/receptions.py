@@ -125,35 +125,3 @@ def deaths_of(messages: Sequence[Message], receptions: Sequence[Reception]) -> M
             alone = tuple(each.at for each in found if each.alone)
             deaths[message.id] = Deaths(len(found) - len(alone), alone)
     return deaths
-
-
-class MemoryWriterNotes:
-    """Writers' notes in memory."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._receptions: dict[str, Reception] = {}
-        self._heartbeat = Heartbeat()
-
-    def note_received(self, reception: Reception) -> None:
-        """Put a note, in the place of one with its id."""
-        self._receptions[reception.id] = reception
-
-    def clear_received(self, reception: Reception) -> None:
-        """Take a note back."""
-        self._receptions.pop(reception.id, None)
-
-    def receptions(self, since: int, until: int, most: int) -> list[Reception]:
-        """The notes put at [since, until) ms that were not taken back, ascending: the newest."""
-        found = [each for each in self._receptions.values() if since <= each.at < until]
-        return sorted(found, key=lambda each: (each.at, each.id))[-most:]
-
-    def beat(self, at: int, *, finished: bool) -> None:
-        """Note a heartbeat; later times stand."""
-        known = self._heartbeat
-        done = max(at, known.finished or 0) if finished else known.finished
-        self._heartbeat = Heartbeat(max(at, known.at or 0), done)
-
-    def heartbeat(self) -> Heartbeat:
-        """The last heartbeat of all writers."""
-        return self._heartbeat

@@ -12,10 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
-from tallyroll.dead_letters import DeadLetters, ReceivedLetter, Resend
+from tallyroll.dead_letters import ReceivedLetter
 from tallyroll.errors import Reason, StoreError, UsageError
 from tallyroll.events import digest
-from tallyroll.ledger import Claim
 from tallyroll.letter_events import (
     Course,
     Decision,
@@ -28,7 +27,10 @@ from tallyroll.letter_events import (
 )
 from tallyroll.live import list_live
 from tallyroll.messages import Redrive
-from tallyroll.ports import Catalog, Effects, Store
+from tallyroll.port_catalog import Catalog, Claim
+from tallyroll.port_dead_letters import DeadLetters, Resend
+from tallyroll.port_effects import Effects
+from tallyroll.ports import Store
 from tallyroll.routing import acceptable_record
 from tallyroll.settings import Settings
 from tallyroll.states import Calendar, Window, takes

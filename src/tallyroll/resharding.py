@@ -18,7 +18,8 @@ from tallyroll.limits import (
     HOT_LIST_BYTES_MAX,
     SHARD_UNITS_AIMED,
 )
-from tallyroll.ports import Catalog, Store
+from tallyroll.port_catalog import Catalog
+from tallyroll.ports import Store
 from tallyroll.settings import Settings, adapts
 from tallyroll.specs import Spec, sixtieth_seconds
 from tallyroll.states import Calendar, Window

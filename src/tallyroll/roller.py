@@ -11,7 +11,6 @@ from typing import Any
 
 from tallyroll.capacity import cold_capacity, hot_capacity
 from tallyroll.draining import (
-    Backlog,
     Evidence,
     accepts_until,
     ages_kept_ms,
@@ -38,7 +37,11 @@ from tallyroll.limits import (
     RECEPTIONS_READ_MAX,
 )
 from tallyroll.live import list_live
-from tallyroll.ports import Capacity, Catalog, Effects, Queue, Store
+from tallyroll.port_catalog import Catalog
+from tallyroll.port_effects import Effects
+from tallyroll.port_queue import Backlog, Queue
+from tallyroll.port_totals import Totals
+from tallyroll.ports import Capacity, Store
 from tallyroll.receptions import Heartbeat, Reception
 from tallyroll.resharding import hot_shards
 from tallyroll.resources import TAG_PIPELINE
@@ -48,7 +51,6 @@ from tallyroll.settings import Settings
 from tallyroll.specs import Spec
 from tallyroll.states import Calendar, LivePointer, Status, Window
 from tallyroll.steps import DEADLINE_RESERVE_MS, Rolled, carry_out
-from tallyroll.totals import Totals
 from tallyroll.windows import Grid, WindowId, iso, table_name
 
 _log = logging.getLogger(__name__)

@@ -19,10 +19,12 @@ from tallyroll.errors import ProofMismatch, StateConflict, StoreError
 from tallyroll.limits import LISTING_BUCKETS
 from tallyroll.merging import merged
 from tallyroll.periods import DAY_MS, Period, PeriodState, day_of, digest_of, period_of
-from tallyroll.ports import Catalog, Effects
+from tallyroll.port_catalog import Catalog
+from tallyroll.port_effects import Effects
+from tallyroll.port_totals import Totals
 from tallyroll.states import Window
 from tallyroll.steps import Rolled
-from tallyroll.totals import Listed, PeriodTotal, Totals
+from tallyroll.totals import Listed, PeriodTotal
 
 PARTS_MIN = 2  # the sum of one window is its total
 PARTS_MAX = 1_500  # windows and days read side by side: a day of windows of a minute

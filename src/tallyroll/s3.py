@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from typing import Any
 
-from tallyroll.aws import READ_TRIES, Caller, attempts, translated
+from tallyroll.aws import READ_TRIES, Caller, translated
 from tallyroll.errors import Missing, Refused, StoreError, Throttled, Unknown
-from tallyroll.ports import Effects
+from tallyroll.port_effects import Effects, attempts
 
 CHUNK_BYTES = 256 * 1024
 CHECKSUM = "CRC32"  # of every part; S3 compares them when the upload is completed

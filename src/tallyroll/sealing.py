@@ -17,10 +17,12 @@ from typing import Any
 
 from tallyroll.limits import SERIES_SLOTS, TRANSACTION_ACTIONS_MAX
 from tallyroll.merging import STRIPES_HELD, merged
-from tallyroll.ports import Effects, Store
+from tallyroll.port_effects import Effects
+from tallyroll.port_totals import Totals
+from tallyroll.ports import Store
 from tallyroll.specs import Spec, sixtieth_seconds
 from tallyroll.tallies import Stripe, Sum, Tally, gather, place_of
-from tallyroll.totals import Total, Totals
+from tallyroll.totals import Total
 
 STRIPES_PER_SLICE = 2_000  # what a run that is cut off has done in vain, at the most
 PROGRESSED = "sealing"  # among a window's times: when a slice of its totals was last put

@@ -7,9 +7,9 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any
 
-from tallyroll.archive_ports import ArchiveBucket
 from tallyroll.errors import Missing, ProofMismatch
-from tallyroll.ports import Effects
+from tallyroll.port_bucket import ArchiveBucket
+from tallyroll.port_effects import Effects
 
 PUTS_AT_ONCE = 16
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
-from tallyroll.aws import Caller, attempts
+from tallyroll.aws import Caller
 from tallyroll.cloudwatch import QueueMetrics
 from tallyroll.dead_letters import (
     ATTRIBUTE_BODY,
@@ -24,11 +24,12 @@ from tallyroll.dead_letters import (
     BODY_IN_BUCKET,
     REJECTED_PREFIX,
 )
-from tallyroll.draining import Backlog
 from tallyroll.errors import Refused, StoreError, Throttled
 from tallyroll.limits import QUEUE_BATCH_MAX, QUEUE_MESSAGE_BYTES_MAX
 from tallyroll.messages import Rejection
-from tallyroll.ports import Bucket, Effects
+from tallyroll.port_bucket import Bucket
+from tallyroll.port_effects import Effects, attempts
+from tallyroll.port_queue import Backlog, SendFailure
 from tallyroll.windows import iso
 
 CALLS_AT_ONCE = 16
@@ -203,15 +204,6 @@ class SqsQueue:
                 () if invocations_since is None else self._metrics.invocations(invocations_since)
             ),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class SendFailure:
-    """A body that the queue did not certainly take: its place among those given, and why."""
-
-    index: int
-    body: str
-    detail: str
 
 
 class Producer:

@@ -7,11 +7,13 @@ from functools import partial
 from typing import Any
 
 from tallyroll.aws import Caller
-from tallyroll.dead_letters import ReceivedLetter, Resend, attributes_of, letter_of
-from tallyroll.draining import Backlog
+from tallyroll.dead_letters import ReceivedLetter, attributes_of, letter_of
 from tallyroll.errors import StoreError, Unknown
 from tallyroll.limits import QUEUE_BATCH_MAX
-from tallyroll.ports import Bucket, Effects
+from tallyroll.port_bucket import Bucket
+from tallyroll.port_dead_letters import Resend
+from tallyroll.port_effects import Effects
+from tallyroll.port_queue import Backlog
 from tallyroll.sqs import CALLS_AT_ONCE, Letter, in_batches, send_batch
 
 LONG_POLL_SECONDS = 2  # asks all of SQS's servers, not some of them

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from tallyroll.errors import OutOfTime, ProofMismatch, StateConflict, StoreError
 from tallyroll.lifecycle import Facts, Step, next_step
-from tallyroll.ports import Effects
+from tallyroll.port_effects import Effects
 from tallyroll.settings import Settings
 from tallyroll.states import Window
 

@@ -16,7 +16,9 @@ from tallyroll.errors import Missing, Refused, StateConflict, StoreError, Thrott
 from tallyroll.lifecycle import CHECKED, freeze
 from tallyroll.limits import TS_MS_MAX
 from tallyroll.listing import TableCard, TableListing
-from tallyroll.ports import Catalog, Effects, Store, TableStatus
+from tallyroll.port_catalog import Catalog
+from tallyroll.port_effects import Effects
+from tallyroll.ports import Store, TableStatus
 from tallyroll.resources import TAG_PIPELINE
 from tallyroll.roller import Roller
 from tallyroll.settings import Settings

@@ -8,7 +8,9 @@ from enum import StrEnum
 from functools import partial
 
 from tallyroll.errors import Missing, StoreError
-from tallyroll.ports import Catalog, Effects, Store
+from tallyroll.port_catalog import Catalog
+from tallyroll.port_effects import Effects
+from tallyroll.ports import Store
 from tallyroll.records import Record, RecordName
 from tallyroll.specs import Spec
 from tallyroll.states import Status, Window, takes

@@ -14,7 +14,7 @@ from tallyroll.cloudwatch import QueueMetrics
 from tallyroll.dynamodb_catalog import DynamoCatalog
 from tallyroll.dynamodb_store import DynamoStore
 from tallyroll.effects import SystemEffects
-from tallyroll.ports import Effects
+from tallyroll.port_effects import Effects
 from tallyroll.resources import declare, function_name
 from tallyroll.s3 import S3Bucket
 from tallyroll.settings import Settings

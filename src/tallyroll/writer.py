@@ -21,7 +21,10 @@ from tallyroll.hot_keys import Scout
 from tallyroll.ids import Identity
 from tallyroll.messages import Message, Rejection
 from tallyroll.placing import Case, Placer
-from tallyroll.ports import Catalog, Effects, Limit, Queue, Store
+from tallyroll.port_catalog import Catalog
+from tallyroll.port_effects import Effects
+from tallyroll.port_queue import Queue
+from tallyroll.ports import Limit, Store
 from tallyroll.records import Record
 from tallyroll.settings import Settings
 from tallyroll.specs import Spec

@@ -13,12 +13,13 @@ from functools import partial
 
 from tallyroll import limits
 from tallyroll.commits import Fate, Kind
-from tallyroll.draining import Backlog
 from tallyroll.errors import Reason, StoreError
 from tallyroll.handing_back import delay_seconds
 from tallyroll.messages import Message
 from tallyroll.placing import Case
-from tallyroll.ports import Catalog, Effects, Queue
+from tallyroll.port_catalog import Catalog
+from tallyroll.port_effects import Effects
+from tallyroll.port_queue import Backlog, Queue
 from tallyroll.receptions import (
     DEATHS_SEEN_MAX,
     Deaths,

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from tallyroll import cli, wiring
 from tallyroll.errors import StoreError
 from tallyroll.memory import MemoryDeadLetters
+from tallyroll.port_queue import SendFailure
 from tallyroll.settings import Settings
-from tallyroll.sqs import SendFailure
 from tests.unit.doctoring import LetterQueue, MemoryDeployment, listing_of
 from tests.unit.pipeline import Pipeline
 

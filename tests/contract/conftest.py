@@ -11,7 +11,7 @@ from moto import mock_aws
 from tallyroll.aws import make_client
 from tallyroll.effects import SystemEffects
 from tallyroll.memory import MemoryCatalog, MemoryStore, MemoryTotals
-from tallyroll.ports import Effects
+from tallyroll.port_effects import Effects
 from tallyroll.resources import declare, table_request
 from tallyroll.settings import Settings
 from tallyroll.wiring import adapters

@@ -9,12 +9,14 @@ from typing import TypeVar
 
 from tallyroll.amounts import MICROS
 from tallyroll.effects import SystemEffects
-from tallyroll.ports import Catalog, Effects, Outcome, Store, Verdict
+from tallyroll.port_catalog import Catalog
+from tallyroll.port_effects import Effects
+from tallyroll.port_totals import Totals
+from tallyroll.ports import Outcome, Store, Verdict
 from tallyroll.records import Record, increments_of
 from tallyroll.specs import Spec
 from tallyroll.states import Window
 from tallyroll.suffixes import Chance
-from tallyroll.totals import Totals
 
 T = TypeVar("T")
 WINDOW = "20261120T080000Z"

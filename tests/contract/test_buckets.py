@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 from moto import mock_aws
 
-from tallyroll.archive_ports import ArchiveBucket
-from tallyroll.archive_reading import ListedBucket
 from tallyroll.aws import make_client
 from tallyroll.directories import DirectoryBucket
 from tallyroll.errors import Missing, Refused
 from tallyroll.limits import PART_BYTES_MIN
 from tallyroll.memory import MemoryBucket
+from tallyroll.port_bucket import ArchiveBucket, ListedBucket
 from tallyroll.settings import Settings
 from tallyroll.wiring import adapters
 from tests.contract.engines import SteadyEffects

@@ -14,13 +14,14 @@ from botocore.exceptions import ReadTimeoutError
 from moto import mock_aws
 
 from tallyroll.aws import READ_TRIES, Caller, make_client
-from tallyroll.dead_letters import DeadLetters, ReceivedLetter, Resend
+from tallyroll.dead_letters import ReceivedLetter
 from tallyroll.errors import Missing, Reason
 from tallyroll.limits import QUEUE_MESSAGE_BYTES_MAX
 from tallyroll.looks import Look
 from tallyroll.memory import MemoryBucket, MemoryDeadLetters, MemoryQueue
 from tallyroll.messages import Message, Redrive, Rejection
-from tallyroll.ports import Queue
+from tallyroll.port_dead_letters import DeadLetters, Resend
+from tallyroll.port_queue import Queue
 from tallyroll.resources import declare, queue_attributes
 from tallyroll.s3 import S3Bucket
 from tallyroll.settings import Settings

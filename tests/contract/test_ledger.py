@@ -11,7 +11,7 @@ from tallyroll.aws import make_client
 from tallyroll.dynamodb_catalog import DynamoCatalog
 from tallyroll.errors import Refused, Unknown
 from tallyroll.ids import Identity
-from tallyroll.ledger import Claim
+from tallyroll.port_catalog import Claim
 from tallyroll.resources import declare, table_request
 from tallyroll.settings import Settings
 from tallyroll.windows import window_id

@@ -14,10 +14,10 @@ from botocore.exceptions import ClientError
 from moto import mock_aws
 
 from tallyroll.aws import Caller, make_client
-from tallyroll.draining import Invocations
 from tallyroll.errors import Missing, Reason, Refused
 from tallyroll.limits import QUEUE_MESSAGE_BYTES_MAX
 from tallyroll.messages import Message, Rejection
+from tallyroll.port_queue import Invocations
 from tallyroll.resources import declare, queue_attributes
 from tallyroll.settings import Settings
 from tallyroll.sqs import SqsQueue

@@ -8,10 +8,11 @@ import pytest
 
 from tallyroll.aws import Caller
 from tallyroll.cloudwatch import QueueMetrics
-from tallyroll.dead_letters import ReceivedLetter, Resend
+from tallyroll.dead_letters import ReceivedLetter
 from tallyroll.errors import Reason
 from tallyroll.memory import MemoryBucket
 from tallyroll.messages import Message, Redrive, Rejection
+from tallyroll.port_dead_letters import Resend
 from tallyroll.sqs import Letter as Sent
 from tallyroll.sqs import Producer, SqsQueue, send_batch
 from tallyroll.sqs_dead_letters import SqsDeadLetters

@@ -31,7 +31,7 @@ from functions.writer import handler as writer
 from tallyroll import cli
 from tallyroll.aws import make_client
 from tallyroll.errors import TallyrollError
-from tallyroll.ports import T
+from tallyroll.port_effects import T
 from tallyroll.resources import declare, function_name, queue_attributes, table_request
 from tallyroll.settings import Settings
 from tallyroll.suffixes import Chance

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tallyroll.events import Event, decode, digest
-from tallyroll.ledger import Claim
+from tallyroll.port_catalog import Claim
 from tallyroll.writer import Report, Writer
 from tests.functions.invocation import EVENTS, Invocations, load
 from tests.functions.test_schedules import sealed

@@ -10,11 +10,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from tallyroll.dead_letters import DeadLetters, ReceivedLetter
+from tallyroll.dead_letters import ReceivedLetter
 from tallyroll.errors import StoreError, UsageError
 from tallyroll.history import open_past
 from tallyroll.looks import Look
-from tallyroll.ports import Catalog, Store
+from tallyroll.port_catalog import Catalog
+from tallyroll.port_dead_letters import DeadLetters
+from tallyroll.ports import Store
 from tallyroll.redrive import Redriver
 from tallyroll.settings import EXPORTERS
 from tests.simulation.plans import SERVICES, SETTINGS, SETTLE_MS_MIN, START_MS, WINDOW_MS

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tallyroll import draining
+from tallyroll.port_queue import Invocations
 from tallyroll.writer import Writer
 
 Patch = pytest.MonkeyPatch
@@ -16,12 +17,12 @@ Patch = pytest.MonkeyPatch
 def writers_taken_to_live(patch: Patch) -> None:
     """The ages alone prove a queue drained, whatever has become of its writers."""
     patch.setattr(draining, "_writers_prove", lambda *_: True)
-    patch.setattr(draining.Invocations, "troubled", property(lambda _: False))
+    patch.setattr(Invocations, "troubled", property(lambda _: False))
 
 
 def failures_forgotten(patch: Patch) -> None:
     """Writers that live now are believed, whatever they hid before."""
-    patch.setattr(draining.Invocations, "troubled", property(lambda _: False))
+    patch.setattr(Invocations, "troubled", property(lambda _: False))
 
 
 def done_before_it_is_done(patch: Patch) -> None:

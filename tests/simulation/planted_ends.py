@@ -13,7 +13,7 @@ import tallyroll.sealing
 from tallyroll.archive import DataFileWriter, prefix_of, proof_key
 from tallyroll.items import Item, gate_item
 from tallyroll.memory import MemoryBucket, MemoryCatalog, MemoryStore
-from tallyroll.ports import Bucket
+from tallyroll.port_bucket import Bucket
 from tallyroll.specs import Spec
 from tallyroll.states import Window
 

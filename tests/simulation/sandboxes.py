@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from tallyroll.archive_ports import ArchiveBucket, PointInTime
+from tallyroll.archive_ports import PointInTime
 from tallyroll.cleanup import Cleanup
 from tallyroll.counting import Aggregator
 from tallyroll.errors import Refused
-from tallyroll.ports import Catalog, Queue, Store
+from tallyroll.port_bucket import ArchiveBucket
+from tallyroll.port_catalog import Catalog
+from tallyroll.port_queue import Queue
+from tallyroll.port_totals import Totals
+from tallyroll.ports import Store
 from tallyroll.roller import Roller
 from tallyroll.settings import Settings
-from tallyroll.totals import Totals
 from tallyroll.writer import Writer
 from tests.simulation.ailments import Ailing
 from tests.simulation.gauges import gauge_invocation

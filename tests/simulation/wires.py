@@ -11,16 +11,18 @@ from functools import partial
 from random import Random
 from typing import Any, ClassVar, TypeVar
 
-from tallyroll.dead_letters import DeadLetters, ReceivedLetter, Resend
-from tallyroll.draining import Backlog
+from tallyroll.dead_letters import ReceivedLetter
 from tallyroll.errors import StoreError, TallyrollError, Throttled, Unknown
 from tallyroll.items import Item
 from tallyroll.memory import MemoryStore
 from tallyroll.messages import Rejection
-from tallyroll.ports import Answer, Element, Outcome, Queue, Verdict
+from tallyroll.port_dead_letters import DeadLetters, Resend
+from tallyroll.port_queue import Backlog, Queue
+from tallyroll.port_totals import Totals
+from tallyroll.ports import Answer, Element, Outcome, Verdict
 from tallyroll.records import Increment, Record
 from tallyroll.specs import Spec
-from tallyroll.totals import PeriodTotal, Totals
+from tallyroll.totals import PeriodTotal
 from tallyroll.totals import Total as SealedTotal
 from tests.simulation.world import Group, World
 

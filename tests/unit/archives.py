@@ -25,11 +25,11 @@ from tallyroll.exporting import export
 from tallyroll.items import Item
 from tallyroll.memory import MemoryBucket
 from tallyroll.packing import pack
-from tallyroll.ports import Bucket
+from tallyroll.port_bucket import Bucket
+from tallyroll.port_totals import Totals
 from tallyroll.proving import prove
 from tallyroll.sealing import Sealing, seal
 from tallyroll.states import Window
-from tallyroll.totals import Totals
 from tests.unit.pipeline import NOW, SECOND, WINDOW, Pipeline, opened
 
 SINGLES = [

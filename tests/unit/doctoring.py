@@ -8,9 +8,9 @@ from typing import Any
 
 from tallyroll.diagnosis import Case, Check, Level, Sign
 from tallyroll.doctor import examine
-from tallyroll.draining import Backlog
 from tallyroll.memory import MemoryListing, MemoryQueue
-from tallyroll.ports import Effects
+from tallyroll.port_effects import Effects
+from tallyroll.port_queue import Backlog
 from tallyroll.resources import declare
 from tallyroll.states import Status
 from tests.unit.pipeline import HOUR, MINUTE, NOW, SMALL, TIME_LEFT, Pipeline, StillEffects

@@ -21,7 +21,8 @@ from tallyroll.memory import (
     MemoryTotals,
 )
 from tallyroll.messages import Message, Rejection
-from tallyroll.ports import Outcome, T
+from tallyroll.port_effects import T
+from tallyroll.ports import Outcome
 from tallyroll.records import Increment, Record
 from tallyroll.roller import Roller
 from tallyroll.settings import Settings

@@ -10,7 +10,7 @@ import pytest
 from tallyroll.covering import GAPS_AT_ONCE, rolled_within, uncovered
 from tallyroll.memory import MemoryCatalog
 from tallyroll.periods import DAY_MS, PeriodName, PeriodState, day_of, month_of
-from tallyroll.ports import T
+from tallyroll.port_effects import T
 from tallyroll.windows import window_start
 from tests.unit.pipeline import StillEffects
 

@@ -7,10 +7,10 @@ import pytest
 
 from tallyroll.diagnosis import Level
 from tallyroll.doctor import EXAMINATIONS
-from tallyroll.draining import Backlog
 from tallyroll.errors import Refused, StoreError
 from tallyroll.history import open_past
 from tallyroll.memory import MemoryCatalog
+from tallyroll.port_queue import Backlog
 from tallyroll.states import LivePointer, Status, Window
 from tallyroll.windows import iso, window_id, window_start
 from tests.unit.doctoring import bad, examined, first, grown, only, states

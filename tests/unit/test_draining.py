@@ -9,15 +9,14 @@ import pytest
 
 from tallyroll.draining import (
     AGES_LOOKED_BACK,
-    Backlog,
     Evidence,
-    Invocations,
     drained,
     holds,
     invocations_since,
     is_spent,
 )
 from tallyroll.limits import RECEPTIONS_KEPT
+from tallyroll.port_queue import Backlog, Invocations
 from tallyroll.receptions import Reception
 from tallyroll.settings import Settings
 from tallyroll.states import Status, Window

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from tallyroll.errors import Reason, StoreError, UsageError
-from tallyroll.ledger import Claim
 from tallyroll.letter_events import Course
+from tallyroll.port_catalog import Claim
 from tallyroll.states import Status
 from tallyroll.windows import window_start
 from tests.unit.pipeline import (

@@ -8,9 +8,9 @@ import json
 
 from tallyroll.errors import Reason
 from tallyroll.ids import Identity
-from tallyroll.ledger import Claim
 from tallyroll.letter_events import Course
 from tallyroll.messages import Redrive
+from tallyroll.port_catalog import Claim
 from tests.unit.pipeline import HOUR, NOW, WINDOW, hour, opened
 from tests.unit.redriving import LATE, Operator, counted, drain, records, reject, seal, with_late
 

@@ -17,7 +17,8 @@ from tallyroll.commits import (
     run,
 )
 from tallyroll.cost import commit_cost
-from tallyroll.ports import Answer, Element, Limit, Outcome, T, Verdict
+from tallyroll.port_effects import T
+from tallyroll.ports import Answer, Element, Limit, Outcome, Verdict
 from tallyroll.records import Record, increments_of
 from tests.unit.pipeline import NOW, SECOND, WINDOW, Pipeline, opened, record_with
 

@@ -13,8 +13,8 @@ from typing import Any
 from moto import mock_aws
 
 from tallyroll.aws import Caller, make_client
-from tallyroll.draining import Backlog
 from tallyroll.dynamodb_catalog import DynamoCatalog
+from tallyroll.port_queue import Backlog
 from tallyroll.receptions import Heartbeat, Reception
 from tallyroll.resources import declare, table_request
 from tallyroll.settings import Settings

@@ -10,9 +10,9 @@ import pytest
 
 from tallyroll.dead_letters import attributes_of, redrive_of
 from tallyroll.errors import Reason
-from tallyroll.ledger import Claim
 from tallyroll.limits import TS_MS_MAX
 from tallyroll.messages import Message, Redrive
+from tallyroll.port_catalog import Claim
 from tallyroll.triggers import sqs_messages
 from tallyroll.windows import window_start
 from tallyroll.writer import Report
