@@ -309,13 +309,13 @@ def _care(module: str, name: str) -> Callable[[Namespace], int]:
 
 
 def _against_aws(command: Callable[..., int], arguments: Namespace) -> int:
-    from tallyroll.aws import translated  # noqa: PLC0415 (see above)
+    from tallyroll import wiring  # noqa: PLC0415 (see above)
     from tallyroll.cli_screen import Screen  # noqa: PLC0415 (see above)
 
     environment = dict(os.environ)
     if arguments.name is not None:
         environment[PREFIX + "NAME"] = arguments.name
-    with translated("connect"):
+    with wiring.connecting():
         return command(arguments, Settings.from_env(environment), Screen(json=arguments.json))
 
 

@@ -23,8 +23,6 @@ from tallyroll.archive_reading import (
     shut,
 )
 from tallyroll.cli_screen import Screen
-from tallyroll.directories import DirectoryBucket
-from tallyroll.dynamodb_restore import check_table
 from tallyroll.errors import Rejected, UsageError
 from tallyroll.events import check_key
 from tallyroll.items import Gate
@@ -33,6 +31,7 @@ from tallyroll.port_totals import Totals
 from tallyroll.proof import Found
 from tallyroll.records import Record
 from tallyroll.resources import declare
+from tallyroll.restoring import check_table
 from tallyroll.settings import Settings
 from tallyroll.stored import event_line, events_of
 from tallyroll.windows import iso, parse_instant, window_start
@@ -60,7 +59,7 @@ class Desk:
             path = Path(self.directory)
             if not path.is_dir():
                 raise UsageError(f"directory {self.directory!r}: there is none")
-            return DirectoryBucket(path)
+            return wiring.bucket_copy(path)
         if not self.settings.bucket:
             raise UsageError(
                 "no bucket: give --bucket, or set TALLYROLL_BUCKET; or --dir for a copy of one"

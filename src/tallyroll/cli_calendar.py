@@ -5,10 +5,10 @@ lie before the pipeline's first window.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from functools import cached_property
 from math import gcd
 
-from tallyroll.cli_screen import Screen
 from tallyroll.errors import StoreError
 from tallyroll.events import Envelope, Event
 from tallyroll.ids import uuid7_time
@@ -28,12 +28,16 @@ class SendCalendar:
     """
 
     def __init__(
-        self, catalog: Catalog, settings: Settings, effects: Effects, screen: Screen
+        self,
+        catalog: Catalog,
+        settings: Settings,
+        effects: Effects,
+        tell: Callable[[str], None],
     ) -> None:
         self._catalog = catalog
         self._settings = settings
         self._effects = effects
-        self._screen = screen
+        self._tell = tell
         self._began = effects.now()
         self._early: Counter[Span] = Counter()
 
@@ -54,9 +58,7 @@ class SendCalendar:
         span_ms = gcd(_MINUTE_MS, self._settings.window_seconds * 1000)
         if self._read:
             code = self._read.code
-            self._screen.tell(
-                f"packing by {span_ms // 1000} s: the catalog could not be read ({code})"
-            )
+            self._tell(f"packing by {span_ms // 1000} s: the catalog could not be read ({code})")
         return span_ms
 
     def note(self, envelope: Envelope) -> None:

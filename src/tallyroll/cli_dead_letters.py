@@ -12,7 +12,6 @@ from threading import Lock
 from tallyroll import wiring
 from tallyroll.cli_dead_letters_arguments import LOOKED_AT
 from tallyroll.cli_looks import chosen, looking
-from tallyroll.cli_queues import with_queues
 from tallyroll.cli_screen import Screen
 from tallyroll.dead_letters import ReceivedLetter
 from tallyroll.errors import Missing, UsageError
@@ -260,7 +259,9 @@ def _agreed(planned: Summary, limit: int | None) -> bool:
 
 
 def _adapters(arguments: Namespace, settings: Settings, screen: Screen) -> wiring.Adapters:
-    return wiring.adapters(with_queues(settings, screen, named=arguments.name is not None))
+    return wiring.adapters(
+        wiring.with_queues(settings, screen.tell, named=arguments.name is not None)
+    )
 
 
 def _tell_unfound(names: set[str], screen: Screen) -> bool:

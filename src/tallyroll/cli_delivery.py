@@ -21,7 +21,7 @@ from tallyroll.json_texts import load_json
 from tallyroll.limits import QUEUE_BATCH_MAX
 from tallyroll.packing import pack
 from tallyroll.port_effects import Effects, backoff_ms
-from tallyroll.sqs import Producer
+from tallyroll.port_queue import Sender
 
 SENDS_AT_ONCE = 8
 SEND_TRIES = 4  # on top of the producer's own tries of throttled requests
@@ -142,10 +142,8 @@ class Delivery:
     second.
     """
 
-    def __init__(
-        self, producer: Producer, effects: Effects, sent: Sent, rate: float | None
-    ) -> None:
-        self._producer = producer
+    def __init__(self, sender: Sender, effects: Effects, sent: Sent, rate: float | None) -> None:
+        self._sender = sender
         self._effects = effects
         self._sent = sent
         self._rate = rate
@@ -205,7 +203,7 @@ class Delivery:
 
     def _send_batch(self, batch: Sequence[Outgoing]) -> list[tuple[Outgoing, str]]:
         """Send ten; what was taken is noted at once, so that an interrupted run knows of it."""
-        failures = self._producer.send([message.body for message in batch])
+        failures = self._sender.send([message.body for message in batch])
         details = {failure.index: failure.detail for failure in failures}
         with self._turn:
             for index, message in enumerate(batch):

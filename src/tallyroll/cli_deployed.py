@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import os
-from argparse import Namespace
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 
-from tallyroll import wiring
-from tallyroll.cli_queues import with_queue, with_queues
-from tallyroll.cli_screen import Screen
-from tallyroll.diagnosis import Case
-from tallyroll.errors import Missing, StoreError
+from tallyroll.errors import StoreError
+from tallyroll.listing import Deployment
 from tallyroll.settings import PREFIX, Settings
 
 _PLACES = tuple(PREFIX + name for name in ("QUEUE_URL", "DEAD_LETTERS_URL", "BUCKET"))
@@ -30,15 +25,15 @@ class Deployed:
     differ: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
-def deployed(settings: Settings, screen: Screen | None) -> Deployed:
-    """What the pipeline's roller was deployed with; `screen` is told if that is not known."""
+def deployed(
+    settings: Settings, deployment: Deployment, tell: Callable[[str], None] | None
+) -> Deployed:
+    """What the pipeline's roller was deployed with; `tell` is called if that is not known."""
     try:
-        environment = wiring.adapters(settings).deployment.environment(settings.name)
+        environment = deployment.environment(settings.name)
     except StoreError as error:
-        if screen:
-            screen.tell(
-                f"the deployment's settings are not known, this environment's are used: {error}"
-            )
+        if tell:
+            tell(f"the deployment's settings are not known, this environment's are used: {error}")
         return Deployed(settings, None)
     if environment is None:
         return Deployed(settings, there=False)
@@ -51,45 +46,3 @@ def deployed(settings: Settings, screen: Screen | None) -> Deployed:
         if os.environ.get(variable) and setting.name != "name" and here != there:
             differ[variable] = (str(here), str(there))
     return Deployed(theirs, there=True, differ=differ)
-
-
-def case_of(arguments: Namespace, settings: Settings, screen: Screen, *, deep: bool) -> Case:
-    """The pipeline as doctor and teardown look at it. Raises StoreError."""
-    found = deployed(settings, screen)
-    settings = found.settings
-    if arguments.bucket:
-        settings = replace(settings, bucket=arguments.bucket)
-    settings, queue, dead_letters = _with_queues(settings, screen, arguments)
-    made: Any = wiring.adapters(settings)
-    return Case(
-        settings=settings,
-        catalog=made.catalog,
-        store=made.store,
-        totals=made.totals,
-        tables=made.tables,
-        queue=made.queue if queue else None,
-        dead_letters=made.dead_letters_queue if dead_letters else None,
-        bucket=made.bucket if settings.bucket else None,
-        effects=made.effects,
-        handed_back=made.queue_metrics.handed_back,
-        deep=deep,
-        deployed=found.there,
-        wished=found.differ,
-    )
-
-
-def _with_queues(
-    settings: Settings, screen: Screen, arguments: Namespace
-) -> tuple[Settings, bool, bool]:
-    """The settings with the queues' URLs, and which of them there are."""
-    named = arguments.name is not None
-    if settings.queue_url and settings.dead_letters_url and not named:
-        return settings, True, True
-    try:
-        return with_queues(settings, screen, named=named), True, True
-    except Missing:
-        pass
-    try:
-        return with_queue(settings, screen, named=named), True, False
-    except Missing:
-        return settings, False, False

@@ -6,7 +6,7 @@ import sys
 from argparse import Namespace
 from typing import Any
 
-from tallyroll.cli_deployed import case_of
+from tallyroll import wiring
 from tallyroll.cli_screen import Screen
 from tallyroll.diagnosis import Check, Level, Sign
 from tallyroll.doctor import examine
@@ -20,7 +20,14 @@ _LEVEL_WIDTH, _NAME_WIDTH = 11, 14
 def doctor(arguments: Namespace, settings: Settings, screen: Screen) -> int:
     """Gives the exit status: 1 if there are findings, 3 if something could not be checked."""
     checks = []
-    for check in examine(case_of(arguments, settings, screen, deep=arguments.deep)):
+    case = wiring.case_of(
+        settings,
+        screen.tell,
+        bucket=arguments.bucket,
+        named=arguments.name is not None,
+        deep=arguments.deep,
+    )
+    for check in examine(case):
         checks.append(check)
         if screen.json:
             screen.emit(check_json(check))

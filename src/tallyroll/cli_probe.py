@@ -7,7 +7,6 @@ from argparse import Namespace
 from typing import Any
 
 from tallyroll import wiring
-from tallyroll.cli_queues import with_queue
 from tallyroll.cli_screen import Screen
 from tallyroll.errors import Refused, Rejected, UsageError
 from tallyroll.histories import Rule
@@ -23,7 +22,7 @@ def probe(arguments: Namespace, settings: Settings, screen: Screen) -> int:
     """Gives the exit status: 1 if a rule is broken, 3 if not all was counted in time."""
     _check(arguments)
     if arguments.live:
-        settings = with_queue(settings, screen, named=arguments.name is not None)
+        settings = wiring.with_queue(settings, screen.tell, named=arguments.name is not None)
     made = wiring.adapters(settings)
     try:
         plan = planned(

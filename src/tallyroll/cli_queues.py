@@ -2,38 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from tallyroll.aws import Caller, make_client, translated
-from tallyroll.cli_screen import Screen
 from tallyroll.effects import SystemEffects
 from tallyroll.errors import UsageError
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
 
+Tell = Callable[[str], None]
 
-def with_queue(settings: Settings, screen: Screen, *, named: bool) -> Settings:
+
+def with_queue(settings: Settings, tell: Tell, *, named: bool) -> Settings:
     """The settings with the event queue's URL.
 
     Raises UsageError if it is another queue than the one that `--name` asks for, and StoreError,
     Missing if there is no such queue.
     """
     name, given = declare(settings).queue.name, settings.queue_url
-    return replace(
-        settings, queue_url=_url(name, given, "QUEUE_URL", settings, screen, named=named)
-    )
+    return replace(settings, queue_url=_url(name, given, "QUEUE_URL", settings, tell, named=named))
 
 
-def with_queues(settings: Settings, screen: Screen, *, named: bool) -> Settings:
+def with_queues(settings: Settings, tell: Tell, *, named: bool) -> Settings:
     """The same with the URL of the dead-letter queue, too."""
-    settings = with_queue(settings, screen, named=named)
+    settings = with_queue(settings, tell, named=named)
     name, given = declare(settings).dead_letters.name, settings.dead_letters_url
-    url = _url(name, given, "DEAD_LETTERS_URL", settings, screen, named=named)
+    url = _url(name, given, "DEAD_LETTERS_URL", settings, tell, named=named)
     return replace(settings, dead_letters_url=url)
 
 
 def _url(
-    name: str, given: str, variable: str, settings: Settings, screen: Screen, *, named: bool
+    name: str, given: str, variable: str, settings: Settings, tell: Tell, *, named: bool
 ) -> str:
     if not given:
         with translated("connect"):
@@ -45,5 +45,5 @@ def _url(
                 f"--name {settings.name!r} has the queue {name}, but TALLYROLL_{variable} is"
                 f" {given}: unset the variable or leave out --name"
             )
-        screen.tell(f"TALLYROLL_{variable} leads to {given}, not to {name}")
+        tell(f"TALLYROLL_{variable} leads to {given}, not to {name}")
     return given

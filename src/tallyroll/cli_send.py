@@ -13,7 +13,6 @@ from tallyroll import wiring
 from tallyroll.amounts import shown
 from tallyroll.cli_calendar import SendCalendar
 from tallyroll.cli_delivery import Delivery, Envelopes, Sent
-from tallyroll.cli_queues import with_queue
 from tallyroll.cli_screen import Screen
 from tallyroll.errors import Refused, Rejected, UsageError
 from tallyroll.events import Event, parse
@@ -39,9 +38,11 @@ def run(arguments: Namespace, settings: Settings, screen: Screen) -> int:
 
 def _run(arguments: Namespace, settings: Settings, screen: Screen, given: Event | Source) -> int:
     _check_unsent(arguments.unsent, arguments.file)
-    made = wiring.adapters(with_queue(settings, screen, named=arguments.name is not None))
+    made = wiring.adapters(
+        wiring.with_queue(settings, screen.tell, named=arguments.name is not None)
+    )
     sent = Sent()
-    calendar = SendCalendar(made.catalog, settings, made.effects, screen)
+    calendar = SendCalendar(made.catalog, settings, made.effects, screen.tell)
     envelopes = Envelopes(made.effects, calendar, packed=arguments.pack is not False)
     delivery = Delivery(made.producer, made.effects, sent, arguments.limit_rate)
     try:

@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from tallyroll import wiring
 from tallyroll.cleanup import Cleanup
-from tallyroll.cli_deployed import case_of
 from tallyroll.cli_screen import Screen
 from tallyroll.diagnosis import Case
 from tallyroll.errors import UsageError
@@ -44,7 +43,9 @@ _DENIED_PROVEN = (
 
 def teardown(arguments: Namespace, settings: Settings, screen: Screen) -> int:
     """Gives the exit status, 1 if tables are left."""
-    case = case_of(arguments, settings, screen, deep=False)
+    case = wiring.case_of(
+        settings, screen.tell, bucket=arguments.bucket, named=arguments.name is not None, deep=False
+    )
     if case.deployed is not False and not (arguments.schedules_off or arguments.dry_run):
         there = "is still there" if case.deployed else "may still be there, it could not be seen"
         raise UsageError(

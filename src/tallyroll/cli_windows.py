@@ -58,7 +58,7 @@ def list_windows(arguments: Namespace, settings: Settings, screen: Screen) -> in
         if (every or window.status is not Status.DROPPED)
         and (not wanted or window.status in wanted)
     ]
-    settings = deployed(settings, None).settings
+    settings = deployed(settings, wiring.adapters(settings).deployment, None).settings
     now = made.effects.now()
     specs = _specs(catalog, shown) if arguments.hot else {}
     tables = _tables(made, shown) if arguments.size else {}

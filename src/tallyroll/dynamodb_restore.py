@@ -7,7 +7,6 @@ Either way the table is new and no window's: no writer knows it, and its gates a
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -27,8 +26,6 @@ ACTIVE_WITHIN_MS = 300_000
 ACTIVE_POLL_MS = 500
 IMPORT_POLL_MS = 5_000
 TAG_RESTORED = "tallyroll-restored"
-_TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}")  # DynamoDB Developer Guide, "Naming rules"
-_WINDOW_TABLE = re.compile(r".+-[0-9]{8}T[0-9]{6}Z")
 _OTHER_KEYS = "ValidationException"
 # Stands in a table while it is being restored, and is told from an archive's items by its key.
 _MARKER = {"pk": {"S": "~restoring"}, "sk": {"S": "~restoring"}}
@@ -50,23 +47,6 @@ class Import:
     def over(self) -> bool:
         """Whether it runs no more."""
         return self.status not in ("IN_PROGRESS", "CANCELLING")
-
-
-def check_table(name: str, taken: Iterable[str]) -> None:
-    """Raise UsageError unless a restored table may have this name: none of a window's, for which
-    functions have permissions, and none of those `taken`.
-    """
-    if not _TABLE.fullmatch(name):
-        raise UsageError(
-            f"table {name!r}: 3 to 255 letters, digits, underscores, hyphens and full stops"
-        )
-    if _WINDOW_TABLE.fullmatch(name):
-        raise UsageError(
-            f"table {name!r}: that is the name of a window's table, which writers may write to and"
-            f" cleanup may drop; restore into another one, such as {name + '-inspected'!r}"
-        )
-    if name in taken:
-        raise UsageError(f"table {name!r} belongs to the pipeline: restore into another one")
 
 
 class DynamoRestore:

@@ -6,7 +6,6 @@
     MemoryQueue    a queue with visibility timeout, receive counts, dead letters and the age metric
     MemoryDeadLetters  a queue's dead letters, as the operator sees them
     MemoryBucket   objects, and uploads in parts
-    MemoryExports  DynamoDB's own exports
     MemoryListing  tables, as the operator sees them
 
 They are exact where the emulators are not; they have no threads and are not safe for several.
@@ -17,7 +16,6 @@ from __future__ import annotations
 from tallyroll.memory_bucket import MemoryBucket
 from tallyroll.memory_catalog import MemoryCatalog
 from tallyroll.memory_dead_letters import MemoryDeadLetters
-from tallyroll.memory_exports import MemoryExports
 from tallyroll.memory_listing import MemoryListing
 from tallyroll.memory_queue import DeadLetter, MemoryQueue
 from tallyroll.memory_store import MemoryStore
@@ -28,7 +26,6 @@ __all__ = [
     "MemoryBucket",
     "MemoryCatalog",
     "MemoryDeadLetters",
-    "MemoryExports",
     "MemoryListing",
     "MemoryQueue",
     "MemoryStore",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -93,3 +93,15 @@ class SendFailure:
     index: int
     body: str
     detail: str
+
+
+class Sender(Protocol):
+    """The producers' side of the event queue."""
+
+    def send(self, bodies: Iterable[str]) -> list[SendFailure]:
+        """Send the bodies in order; give those that the queue did not certainly take.
+
+        A request without an answer is not tried again: its events may have been taken, and sending
+        them again is safe only under ids of their own.
+        """
+        ...

@@ -6,14 +6,19 @@ starts cold loads nothing else.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tallyroll.aws import Caller, LateClient, Observe, make_client
+from tallyroll.aws import Caller, LateClient, Observe, make_client, translated
 from tallyroll.cloudwatch import QueueMetrics
 from tallyroll.dynamodb_catalog import DynamoCatalog
 from tallyroll.dynamodb_store import DynamoStore
 from tallyroll.effects import SystemEffects
+from tallyroll.errors import Missing
 from tallyroll.port_effects import Effects
 from tallyroll.resources import declare, function_name
 from tallyroll.s3 import S3Bucket
@@ -24,13 +29,17 @@ if TYPE_CHECKING:
     from tallyroll.cleanup import Cleanup
     from tallyroll.counting import Aggregator
     from tallyroll.deployment import LambdaDeployment
+    from tallyroll.diagnosis import Case
     from tallyroll.dynamodb_exports import DynamoExports
     from tallyroll.dynamodb_listing import DynamoListing
     from tallyroll.dynamodb_restore import DynamoRestore
     from tallyroll.dynamodb_totals import DynamoTotals
+    from tallyroll.port_bucket import ListedBucket
     from tallyroll.roller import Roller
     from tallyroll.sqs_dead_letters import SqsDeadLetters
     from tallyroll.writer import Writer
+
+Tell = Callable[[str], None]
 
 
 class Adapters:
@@ -171,6 +180,83 @@ def adapters(
 ) -> Adapters:
     """The adapters of the pipeline of `settings`; `observe` is told of every AWS call."""
     return Adapters(settings, effects, observe)
+
+
+def with_queue(settings: Settings, tell: Tell, *, named: bool) -> Settings:
+    """The settings with the event queue's URL, found by the pipeline's name if they have none.
+
+    `tell` is called if they lead to a queue of another name. Raises UsageError if a pipeline was
+    `named` to which that queue does not belong, Missing and StoreError.
+    """
+    from tallyroll import cli_queues
+
+    return cli_queues.with_queue(settings, tell, named=named)
+
+
+def with_queues(settings: Settings, tell: Tell, *, named: bool) -> Settings:
+    """The same with the dead-letter queue's URL, too."""
+    from tallyroll import cli_queues
+
+    return cli_queues.with_queues(settings, tell, named=named)
+
+
+def case_of(settings: Settings, tell: Tell, *, bucket: str | None, named: bool, deep: bool) -> Case:
+    """The pipeline as it is deployed, for `doctor` and `teardown`. Raises StoreError.
+
+    `bucket` takes the place of the deployment's, `deep` asks for reads of all tables.
+    """
+    from tallyroll.cli_deployed import deployed
+    from tallyroll.diagnosis import Case
+
+    found = deployed(settings, adapters(settings).deployment, tell)
+    settings = replace(found.settings, bucket=bucket) if bucket else found.settings
+    settings, queue, dead_letters = _with_found_queues(settings, tell, named=named)
+    made = adapters(settings)
+    return Case(
+        settings=settings,
+        catalog=made.catalog,
+        store=made.store,
+        totals=made.totals,
+        tables=made.tables,
+        queue=made.queue if queue else None,
+        dead_letters=made.dead_letters_queue if dead_letters else None,
+        bucket=made.bucket if settings.bucket else None,
+        effects=made.effects,
+        handed_back=made.queue_metrics.handed_back,
+        deep=deep,
+        deployed=found.there,
+        wished=found.differ,
+    )
+
+
+def _with_found_queues(
+    settings: Settings, tell: Tell, *, named: bool
+) -> tuple[Settings, bool, bool]:
+    """The settings with the queues' URLs, and which of the two queues exist."""
+    if settings.queue_url and settings.dead_letters_url and not named:
+        return settings, True, True
+    try:
+        return with_queues(settings, tell, named=named), True, True
+    except Missing:
+        pass
+    try:
+        return with_queue(settings, tell, named=named), True, False
+    except Missing:
+        return settings, False, False
+
+
+def bucket_copy(directory: Path) -> ListedBucket:
+    """A bucket's copy in a directory, under the same keys."""
+    from tallyroll.directories import DirectoryBucket
+
+    return DirectoryBucket(directory)
+
+
+def connecting() -> AbstractContextManager[None]:
+    """Gives what boto3 raises before a first call, such as for a Region that is not set, as this
+    package's errors.
+    """
+    return translated("connect")
 
 
 def writer(settings: Settings, observe: Observe | None = None) -> Writer:

@@ -13,12 +13,13 @@ from moto import mock_aws
 
 from tallyroll.archive_reading import ArchiveReading, shut
 from tallyroll.aws import Caller, make_client
-from tallyroll.dynamodb_restore import BATCH_TRIES, DynamoRestore, check_table
+from tallyroll.dynamodb_restore import BATCH_TRIES, DynamoRestore
 from tallyroll.effects import SystemEffects
 from tallyroll.errors import Refused, Throttled, Unknown, UsageError
 from tallyroll.items import Item, jsonable
 from tallyroll.ports import Verdict
 from tallyroll.records import increments_of
+from tallyroll.restoring import check_table
 from tallyroll.settings import Settings
 from tallyroll.wiring import adapters
 from tests.contract.engines import SteadyEffects

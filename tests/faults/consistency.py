@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tallyroll.aws import Caller
-from tests.faults.sites import CORE, DOOR, Site, site_now, sites_in
+from tests.faults.sites import CORE, DOOR, Site, site_now, sites_in, within
 
 OF_ONE_TABLE = frozenset({"ExecuteStatement", "GetItem", "Query", "Scan"})
 BATCHED = {"BatchExecuteStatement": "Statements", "BatchGetItem": "RequestItems"}
@@ -54,11 +54,11 @@ def watched(found: list[str]) -> Iterator[None]:
 
 def eventual_sites() -> list[Site]:
     """The sites in the core's source at which a read is not surely consistent."""
-    modules = [path for path in sorted(CORE.glob("*.py")) if path.name != DOOR]
+    modules = [path for path in sorted(CORE.rglob("*.py")) if within(path) != DOOR]
     return [
         site
         for path in modules
-        for site in eventual_in(path.read_text(encoding="utf-8"), path.name)
+        for site in eventual_in(path.read_text(encoding="utf-8"), within(path))
     ]
 
 

@@ -84,10 +84,17 @@ def _is_door(attribute: ast.Attribute) -> bool:
 @cache
 def all_sites() -> tuple[Site, ...]:
     """The calls of AWS in the core, in their order."""
-    modules = [path for path in sorted(CORE.glob("*.py")) if path.name != DOOR]
     return tuple(
-        site for path in modules for site in sites_in(path.read_text(encoding="utf-8"), path.name)
+        site
+        for path in sorted(CORE.rglob("*.py"))
+        if within(path) != DOOR
+        for site in sites_in(path.read_text(encoding="utf-8"), within(path))
     )
+
+
+def within(path: Path) -> str:
+    """A module of the core by its path in the package: `model/windows.py`."""
+    return path.relative_to(CORE).as_posix()
 
 
 def site_now() -> Site | None:
@@ -96,8 +103,8 @@ def site_now() -> Site | None:
     here = str(Path(__file__).parent)
     while frame:
         path = frame.f_code.co_filename
-        if path.startswith(str(CORE)) and not path.endswith(f"/{DOOR}"):
-            return _at(Path(path).name, frame)
+        if path.startswith(f"{CORE}/") and path != str(CORE / DOOR):
+            return _at(within(Path(path)), frame)
         if path.startswith(str(TESTS)) and not path.startswith(here):
             return None
         if path.startswith(here) and Path(path).name not in _BETWEEN:

@@ -345,7 +345,7 @@ class World:
 @cache
 def _making_effects() -> tuple[ModuleType, ...]:
     """The core's modules that make production's effects by themselves."""
-    names = [module.name for module in pkgutil.iter_modules(tallyroll.__path__, "tallyroll.")]
+    names = [module.name for module in pkgutil.walk_packages(tallyroll.__path__, "tallyroll.")]
     modules = [import_module(name) for name in names if not name.endswith("__main__")]
     return tuple(
         module

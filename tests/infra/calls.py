@@ -16,7 +16,10 @@ ROOT = Path(__file__).parents[2]
 CORE = ROOT / "src" / "tallyroll"
 # In memory for tests, or for the command: no function imports them.
 ASIDE = ("memory", "cli")
+WIRING = "wiring"
+REDRIVING = ("cli_dead_letters", "cli_looks", "cli_queues")
 CALLER = "aws.Caller"
+BUCKET = "port_bucket.Bucket"
 REDRIVE = "redrive"  # the operator's, of the command line
 LEAVES = ("call", "read")
 # Of dicts, lists, texts and bases; on anything, as a rule.
@@ -24,6 +27,11 @@ PLAIN = ("__init__", "count", "extend", "get")
 TRANSACTION_PARTS = ("ConditionCheck", "Delete", "Put", "Update")
 
 Body = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def dotted(path: Path) -> str:
+    """A module of the core by its path in the package, `model.windows`."""
+    return ".".join(path.relative_to(CORE).with_suffix("").parts)
 
 
 @dataclass(frozen=True)
@@ -56,21 +64,24 @@ class Place:
 
 
 class Program:
-    """The modules of the core and one handler. A class goes by its module and name, `ports.Store`,
-    "" stands for one that is not known.
+    """The modules of the core and one handler, by their paths in the package. A class goes by its
+    module and name, `ports.Store`, "" stands for one that is not known.
     """
 
     def __init__(self, function: str) -> None:
-        paths = {path.stem: path for path in CORE.glob("*.py") if not path.stem.startswith(ASIDE)}
+        known = {dotted(path): path for path in sorted(CORE.rglob("*.py"))}
+        paths = {name: path for name, path in known.items() if not name.startswith(ASIDE)}
+        self.handler = f"functions.{function}.handler"
         if function == REDRIVE:
-            names = ("cli_dead_letters", "cli_looks", "cli_queues")
-            paths |= {name: CORE / f"{name}.py" for name in names}
+            paths |= {name: known[name] for name in REDRIVING}
         else:
-            paths["handler"] = ROOT / "functions" / function / "handler.py"
-        paths["telemetry"] = ROOT / "functions" / "telemetry.py"
+            paths[self.handler] = ROOT / "functions" / function / "handler.py"
+        paths["functions.telemetry"] = ROOT / "functions" / "telemetry.py"
+        self.modules = frozenset(paths)
         self.classes: dict[str, Class] = {}
         self.functions: dict[tuple[str, str], Body] = {}
         self._imported: dict[str, dict[str, tuple[str, str]]] = {}
+        self._aliases: dict[str, dict[str, str]] = {}
         self._attributes: dict[tuple[str, str], str] = {}
         for module, path in paths.items():
             self._index(module, ast.parse(path.read_text()))
@@ -79,11 +90,16 @@ class Program:
 
     def _index(self, module: str, tree: ast.Module) -> None:
         names = self._imported[module] = {}
+        aliases = self._aliases[module] = {}
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom):
-                source = (node.module or "").rpartition(".")[2]
+                source = f"{node.module}.".removeprefix("tallyroll.")
                 for alias in node.names:
-                    names[alias.asname or alias.name] = (source, alias.name)
+                    name = alias.asname or alias.name
+                    if source + alias.name in self.modules:
+                        aliases[name] = source + alias.name
+                    else:
+                        names[name] = (source.removesuffix("."), alias.name)
         for node in tree.body:
             if isinstance(node, ast.ClassDef):
                 methods = {one.name: one for one in node.body if isinstance(one, Body)}
@@ -93,7 +109,7 @@ class Program:
 
     def _wired(self, function: str) -> dict[str, str]:
         """The adapter that stands behind each port, in the use case that `wiring` builds."""
-        module = "cli_dead_letters" if function == REDRIVE else "wiring"
+        module = REDRIVING[0] if function == REDRIVE else WIRING
         [built] = [
             node
             for node in ast.walk(self.functions[module, function])
@@ -104,16 +120,16 @@ class Program:
         named = {keyword.arg for keyword in built.keywords}
         assert named <= {"to", "unverified"}, "positions tell which port an adapter is given for"
         use_case = self.classes[self.named(module, built.func)]
-        given_by = self.classes["wiring.Adapters"].methods
+        given_by = self.classes[f"{WIRING}.Adapters"].methods
         adapters = {}
         for port, given in zip(use_case.methods["__init__"].args.args[1:], built.args, strict=True):
             giver = given_by.get(given.attr) if isinstance(given, ast.Attribute) else None
             if giver:
                 adapters[self.named(use_case.module, port.annotation)] = self.named(
-                    "wiring", giver.returns
+                    WIRING, giver.returns
                 )
         # The queue's adapter is given the bucket's.
-        adapters.setdefault("ports.Bucket", self.named("wiring", given_by["bucket"].returns))
+        adapters.setdefault(BUCKET, self.named(WIRING, given_by["bucket"].returns))
         return adapters
 
     def function(self, module: str, name: str) -> tuple[str, str] | None:
@@ -122,6 +138,14 @@ class Program:
             return module, name
         there = self._imported.get(module, {}).get(name)
         return there if there in self.functions else None
+
+    def of_module(self, module: str, node: ast.Attribute) -> tuple[str, str] | None:
+        """Where a function stands that a module calls by the name of its module:
+        `wiring.writer`.
+        """
+        alias = node.value.id if isinstance(node.value, ast.Name) else ""
+        place = self._aliases[module].get(alias, ""), node.attr
+        return place if place in self.functions else None
 
     def named(self, module: str, annotation: ast.AST | None) -> str:
         """The class that an annotation or a name stands for in a module: of a port, its adapter; of
@@ -217,8 +241,7 @@ class Program:
             found = self.method(self.type_of(called.value, known), called.attr)
             if found:
                 return self.classes[found[0]].module, found[1]
-            if isinstance(called.value, ast.Name):  # `wiring.writer`: by its module
-                place = self.function(called.value.id, called.attr)
+            place = self.of_module(known.module, called)
         return (place[0], self.functions[place]) if place else None
 
 
@@ -260,7 +283,7 @@ class Trace:
         self.reached: set[Place] = set()
         self.unclear: set[str] = set()
         for module, name in list(self.program.functions):
-            if module == "handler" or (module, name) == ("cli_dead_letters", function):
+            if module == self.program.handler or (module, name) == (REDRIVING[0], function):
                 self._follow(Place(module, "", name, ""))
 
     def _follow(self, place: Place) -> None:
@@ -318,9 +341,8 @@ class Trace:
             found = program.method(owner, node.attr)
             if found:
                 yield program.classes[found[0]].module, found[0], node.attr
-            of_wiring = isinstance(node.value, ast.Name) and node.value.id == "wiring"
-            if of_wiring and ("wiring", node.attr) in program.functions:
-                yield "wiring", "", node.attr
+            if there := program.of_module(place.module, node):
+                yield there[0], "", there[1]
 
     def _made(self, name: str) -> Iterator[tuple[str, str, str]]:
         """What a class does by itself once it is made; adapters are made by `wiring`."""

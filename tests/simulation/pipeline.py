@@ -21,13 +21,13 @@ from tallyroll import (
     dead_letters,
     limits,
     looks,
-    memory_exports,
     native_export,
     resharding,
     sealing,
 )
 from tallyroll.messages import Message
 from tallyroll.settings import Settings
+from tests import native_exports
 from tests.simulation.ailments import Ailment, Ailments
 from tests.simulation.deaths import beside, deaths
 from tests.simulation.gauges import Gauges, Publisher
@@ -355,7 +355,7 @@ def handlers_of(system: System) -> Iterator[None]:
         patch.setattr(looks, "HIDDEN_SECONDS", HIDDEN_SECONDS)
         patch.setattr(looks, "BATCH_LETTERS", BATCH_LETTERS)
         patch.setattr(native_export, "SEALED_FOR_MS", SEALED_FOR_MS)
-        patch.setattr(memory_exports, "LATEST_BEHIND_MS", LATEST_BEHIND_MS)
+        patch.setattr(native_exports, "LATEST_BEHIND_MS", LATEST_BEHIND_MS)
         patch.setattr(sealing, "STRIPES_HELD", STRIPES_HELD)
         patch.setattr(sealing, "STRIPES_PER_SLICE", STRIPES_PER_SLICE)
         patch.setattr(resharding, "SHARD_UNITS_AIMED", SHARD_UNITS_AIMED)

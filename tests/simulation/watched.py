@@ -15,7 +15,6 @@ from tallyroll.memory import (
     MemoryStore,
     MemoryTotals,
 )
-from tallyroll.memory_exports import MemoryExports
 from tallyroll.memory_queue import Held
 from tallyroll.messages import Message, Redrive, Rejection
 from tallyroll.periods import PeriodState, period_of, periods_at
@@ -27,6 +26,7 @@ from tallyroll.states import Calendar, LivePointer, Status, Window
 from tallyroll.tallies import Tally
 from tallyroll.totals import Total
 from tallyroll.windows import WindowId
+from tests.native_exports import MemoryExports
 from tests.simulation.holdings import WeighedItems
 from tests.simulation.plans import shown_in_part_ms
 from tests.simulation.sqs_rules import StrictQueue

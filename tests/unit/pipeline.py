@@ -15,7 +15,6 @@ from tallyroll.counting import Aggregator
 from tallyroll.memory import (
     MemoryBucket,
     MemoryCatalog,
-    MemoryExports,
     MemoryQueue,
     MemoryStore,
     MemoryTotals,
@@ -31,6 +30,7 @@ from tallyroll.states import Status, Window
 from tallyroll.suffixes import Chance
 from tallyroll.windows import window_id, window_start
 from tallyroll.writer import Report, Writer
+from tests.native_exports import MemoryExports
 
 SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000
 NOW = 1_795_163_400_000  # 2026-11-20T08:30:00Z

@@ -9,9 +9,10 @@ import pytest
 from tallyroll.archive import find_summary
 from tallyroll.errors import Refused, Throttled, Unknown
 from tallyroll.lifecycle import Step
-from tallyroll.memory import MemoryExports, MemoryStore
+from tallyroll.memory import MemoryStore
 from tallyroll.proof import Reading
 from tallyroll.states import Status
+from tests.native_exports import MemoryExports
 from tests.unit.pipeline import HOUR, MINUTE, SECOND, TIME_LEFT, Pipeline
 from tests.unit.test_cleanup import COLD, TO_THE_END, proven, run, sealed
 

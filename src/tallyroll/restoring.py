@@ -1,0 +1,30 @@
+"""Into which tables an archive may be restored."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from tallyroll.errors import UsageError
+
+_TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}")  # DynamoDB Developer Guide, "Naming rules"
+
+
+_WINDOW_TABLE = re.compile(r".+-[0-9]{8}T[0-9]{6}Z")
+
+
+def check_table(name: str, taken: Iterable[str]) -> None:
+    """Raise UsageError unless a restored table may have this name: none of a window's, for which
+    functions have permissions, and none of those `taken`.
+    """
+    if not _TABLE.fullmatch(name):
+        raise UsageError(
+            f"table {name!r}: 3 to 255 letters, digits, underscores, hyphens and full stops"
+        )
+    if _WINDOW_TABLE.fullmatch(name):
+        raise UsageError(
+            f"table {name!r}: that is the name of a window's table, which writers may write to and"
+            f" cleanup may drop; restore into another one, such as {name + '-inspected'!r}"
+        )
+    if name in taken:
+        raise UsageError(f"table {name!r} belongs to the pipeline: restore into another one")
