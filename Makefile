@@ -60,7 +60,7 @@ simulate: $(VENV)/dev.stamp ## Simulate faults (SEEDS=10000 FROM=0; SEED=7 repla
 		$(if $(RESUME),--resume $(RESUME)) \
 		$(if $(WEATHER),--weather "$(WEATHER)") $(if $(ONLY_FAULTS),--only-faults $(ONLY_FAULTS))
 
-mutate: $(VENV)/dev.stamp ## Mutate the modules that decide; each mutant must be caught (MODULE=commits)
+mutate: $(VENV)/dev.stamp ## Mutate the modules that decide; each mutant must be caught (MODULE=ingest.transactions)
 	@$(PY) -m tests.mutation.run --jobs $(JOBS) $(MODULE)
 
 check: $(VENV)/dev.stamp ## Lint, formatting, types

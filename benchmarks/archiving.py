@@ -26,16 +26,17 @@ from rich.table import Table
 
 from benchmarks import processes
 from local.embedded import Embedded
-from tallyroll import cleanup, wiring
-from tallyroll.amounts import format_amount
-from tallyroll.aws import make_client
-from tallyroll.items import Item, record_item, tally_key
-from tallyroll.records import FORMAT_JSON, Record
+from tallyroll import pipeline
+from tallyroll.adapters.aws.client import make_client
+from tallyroll.lifecycle import cleanup
+from tallyroll.model.amounts import format_amount
+from tallyroll.model.items import Item, record_item, tally_key
+from tallyroll.model.records import FORMAT_JSON, Record
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Status, Window
+from tallyroll.model.totals import Total
+from tallyroll.pipeline import Adapters
 from tallyroll.settings import Settings
-from tallyroll.specs import Spec
-from tallyroll.states import Status, Window
-from tallyroll.totals import Total
-from tallyroll.wiring import Adapters
 
 RECORDS = 1_000_000
 SEGMENTS = 64
@@ -91,8 +92,8 @@ def fill(made: Adapters, count: int, keys: int = KEYS) -> Window:
     """Put so many records, with their tallies and totals, into the current window past the writer,
     and seal it; its state.
     """
-    wiring.roller(made.settings).run(60_000)
-    wiring.roller(made.settings).run(60_000)
+    pipeline.roller(made.settings).run(60_000)
+    pipeline.roller(made.settings).run(60_000)
     now = made.effects.now()
     [window] = [one for one in made.catalog.windows(0, now) if one.status is Status.OPEN]
     spec = made.catalog.specs([window.id])[window.id]
@@ -150,7 +151,7 @@ def clean(time_left_ms: int) -> Taken:
     for name, attribute in (("export", "export"), ("proof", "prove")):
         setattr(cleanup, attribute, processes.timed(seconds, name, getattr(cleanup, attribute)))
     settings = Settings.from_env(os.environ)
-    rolled = wiring.cleanup(settings).run(time_left_ms)
+    rolled = pipeline.cleanup(settings).run(time_left_ms)
     [status] = [name for name in rolled.states if name not in ("open", "creating")]
     return Taken(seconds, processes.cpu_seconds(), processes.peak_mib(), status, rolled.problems)
 
@@ -170,7 +171,7 @@ def measure(records: int, segments: int, console: Console) -> None:
     settings = replace(SETTINGS, export_segments=segments)
     with Embedded(settings) as aws:
         os.environ.update(aws.environment)
-        made = wiring.adapters(aws.settings)
+        made = pipeline.adapters(aws.settings)
         window = fill(made, records)
         runs = []
         while (now := made.catalog.window(window.id)) and now.status not in (

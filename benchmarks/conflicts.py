@@ -39,16 +39,16 @@ from rich.table import Table
 
 from benchmarks.costs import EVENTS, HOURS_A_MONTH, START_MS, WRITE_UNIT, loads, store_cost
 from infra.options import Options
-from tallyroll.commits import BACKOFF_MS_MAX, CONFLICT_BACKOFF_MS, Commit, after
-from tallyroll.dynamodb_store import GATES_AT_ONCE, GATES_PER_TRANSACTION
-from tallyroll.lifecycle import freeze
+from tallyroll.adapters.dynamodb.store import GATES_AT_ONCE, GATES_PER_TRANSACTION
+from tallyroll.ingest.transactions import BACKOFF_MS_MAX, CONFLICT_BACKOFF_MS, Commit, after
+from tallyroll.lifecycle.state_machine import freeze
 from tallyroll.limits import TRANSACTION_ACTIONS_MAX
-from tallyroll.ports import Answer, Element, Outcome, Verdict
-from tallyroll.records import Record
+from tallyroll.model.records import Record
+from tallyroll.model.sharding import random_suffix
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Window
+from tallyroll.ports.store import Answer, Element, Outcome, Verdict
 from tallyroll.settings import Settings
-from tallyroll.specs import Spec
-from tallyroll.states import Window
-from tallyroll.suffixes import random_suffix
 
 RECORDS_EACH = TRANSACTION_ACTIONS_MAX - 2  # beside a gate and a tally
 TRANSACTION_MS = 20  # assumed: of a full transaction, from prepare to commit

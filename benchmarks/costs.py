@@ -14,16 +14,16 @@ from itertools import count
 from rich.console import Console
 from rich.table import Table
 
-from tallyroll.commits import plan
-from tallyroll.cost import Cost, commit_cost
-from tallyroll.events import Event, decode
-from tallyroll.lifecycle import freeze
-from tallyroll.messages import Message
-from tallyroll.packing import pack
-from tallyroll.records import Record, record_of
+from tallyroll.client.packing import pack
+from tallyroll.ingest.cost import Cost, commit_cost
+from tallyroll.ingest.transactions import plan
+from tallyroll.lifecycle.state_machine import freeze
+from tallyroll.model.events import Event, decode
+from tallyroll.model.messages import Message
+from tallyroll.model.records import Record, record_of
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Window
 from tallyroll.settings import Settings
-from tallyroll.specs import Spec
-from tallyroll.states import Window
 
 MILLION = 1_000_000
 WRITE_UNIT = 0.625 / MILLION

@@ -28,8 +28,8 @@ from rich.console import Console
 from rich.table import Table
 
 from tallyroll.errors import Rejected
-from tallyroll.events import decode
 from tallyroll.limits import PACKET_BYTES_MAX, QUEUE_MESSAGE_BYTES_MAX
+from tallyroll.model.events import decode
 
 RATIO_MAX = 10.0
 GROWTH_MAX = 3.0

@@ -27,17 +27,17 @@ from botocore.compat import HTTPHeaders
 from rich.console import Console
 from rich.table import Table
 
-from tallyroll.aws import make_client
-from tallyroll.dead_letters import ReceivedLetter
-from tallyroll.effects import SystemEffects
-from tallyroll.letter_events import Course
+from tallyroll.adapters.aws.client import make_client
+from tallyroll.adapters.memory import MemoryCatalog, MemoryQueue, MemoryStore, MemoryTotals
+from tallyroll.adapters.system import SystemEffects
+from tallyroll.lifecycle.roller import Roller
 from tallyroll.limits import QUEUE_BATCH_MAX
-from tallyroll.looks import JOBS, Look
-from tallyroll.memory import MemoryCatalog, MemoryQueue, MemoryStore, MemoryTotals
-from tallyroll.port_dead_letters import Resend
-from tallyroll.port_queue import Backlog
-from tallyroll.redrive import Redriver
-from tallyroll.roller import Roller
+from tallyroll.model.dead_letters import ReceivedLetter
+from tallyroll.operations.letter_events import Course
+from tallyroll.operations.looks import JOBS, Look
+from tallyroll.operations.redrive import Redriver
+from tallyroll.ports.dead_letters import Resend
+from tallyroll.ports.queue import Backlog
 from tallyroll.settings import Settings
 
 LETTERS = 10_000

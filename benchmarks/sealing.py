@@ -23,18 +23,19 @@ from rich.table import Table
 from benchmarks import processes
 from benchmarks.archiving import put_all
 from local.embedded import Embedded
-from tallyroll import rolling, sealing, wiring
-from tallyroll.amounts import format_amount
-from tallyroll.items import Item, slot_name, tally_key
-from tallyroll.lifecycle import SHUT, freeze
-from tallyroll.periods import DAY_MS, day_of
-from tallyroll.roller import Roller
-from tallyroll.rolling import Rolling
+from tallyroll import pipeline
+from tallyroll.lifecycle import rollups, sealing
+from tallyroll.lifecycle.roller import Roller
+from tallyroll.lifecycle.rollups import Rolling
+from tallyroll.lifecycle.state_machine import SHUT, freeze
+from tallyroll.model.amounts import format_amount
+from tallyroll.model.items import Item, slot_name, tally_key
+from tallyroll.model.periods import DAY_MS, day_of
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Status, Window
+from tallyroll.model.windows import table_name, window_id
+from tallyroll.pipeline import Adapters
 from tallyroll.settings import Settings
-from tallyroll.specs import Spec
-from tallyroll.states import Status, Window
-from tallyroll.windows import table_name, window_id
-from tallyroll.wiring import Adapters
 
 KEYS = 100_000
 WINDOWS = 2
@@ -98,7 +99,7 @@ def roll(time_left_ms: int) -> Taken:
 
     for owner, method, name in ((Roller, "_seal", "seal"), (Rolling, "run", "roll up")):
         setattr(owner, method, processes.timed(seconds, name, getattr(owner, method)))
-    rolled = wiring.roller(Settings.from_env(os.environ)).run(time_left_ms)
+    rolled = pipeline.roller(Settings.from_env(os.environ)).run(time_left_ms)
     return Taken(seconds, processes.cpu_seconds(), processes.peak_mib(), rolled.problems)
 
 
@@ -118,7 +119,7 @@ def measure(keys: int, console: Console) -> None:
     """
     with Embedded(SETTINGS) as aws:
         os.environ.update(aws.environment)
-        made = wiring.adapters(aws.settings)
+        made = pipeline.adapters(aws.settings)
         windows = fill(made, aws.settings, keys)
         day = day_of(windows[0].start).name
         runs = []
@@ -156,7 +157,7 @@ def main() -> None:
         measure(given.keys, Console(width=WIDTH, highlight=False))
         return
     if given.slice:
-        for module, name in ((sealing, "STRIPES_PER_SLICE"), (rolling, "KEYS_PER_SLICE")):
+        for module, name in ((sealing, "STRIPES_PER_SLICE"), (rollups, "KEYS_PER_SLICE")):
             setattr(module, name, given.slice)
     print(json.dumps(asdict(roll(given.time_left_ms))))
 

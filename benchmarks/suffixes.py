@@ -11,7 +11,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from tallyroll.suffixes import STRATEGIES
+from tallyroll.model.sharding import STRATEGIES
 
 IDS = 100_000
 SHARDS = 200

@@ -17,14 +17,14 @@ from rich.console import Console
 from rich.table import Table
 
 from local.embedded import Embedded
-from tallyroll import wiring
-from tallyroll.aws import make_client
-from tallyroll.events import Event, event_body
-from tallyroll.messages import Message
-from tallyroll.packing import pack
+from tallyroll import pipeline
+from tallyroll.adapters.aws.client import make_client
+from tallyroll.client.packing import pack
+from tallyroll.ingest.writer import Report, Writer
+from tallyroll.model.events import Event, event_body
+from tallyroll.model.messages import Message
+from tallyroll.pipeline import Adapters
 from tallyroll.settings import Settings
-from tallyroll.wiring import Adapters
-from tallyroll.writer import Report, Writer
 
 KEY = "hot"
 ADDS = 1_000
@@ -86,7 +86,7 @@ def write(writer: Writer, bodies: Sequence[str], sent: int) -> float:
 
 def measure_all(made: Adapters, settings: Settings) -> list[Measured]:
     """All three ways, on an opened window."""
-    writer, now = wiring.writer(settings), made.effects.now()
+    writer, now = pipeline.writer(settings), made.effects.now()
     singles = [event_body(Event(KEY, f"id-{n}", now, MICROS, None)) for n in range(SINGLES)]
     ids = count()
     events = (Event(KEY, None, now, MICROS, None) for _ in range(PACKED))
@@ -103,8 +103,8 @@ def main() -> None:
     """Measure, and print the table."""
     with Embedded(Settings(name="benchmark", shards=64)) as aws:
         os.environ.update(aws.environment)
-        made = wiring.adapters(aws.settings)
-        wiring.roller(aws.settings).run(TIME_LEFT_MS)
+        made = pipeline.adapters(aws.settings)
+        pipeline.roller(aws.settings).run(TIME_LEFT_MS)
         measured = measure_all(made, aws.settings)
     table = Table(title="One hot key, one writer, DynamoDB Local", title_justify="left")
     table.add_column("way")

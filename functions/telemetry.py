@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from aws_lambda_powertools import Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 
+from tallyroll.model.states import Status
 from tallyroll.settings import PREFIX, Settings
-from tallyroll.states import Status
 
 if TYPE_CHECKING:  # each function loads its own at a cold start, and no other's
-    from tallyroll.counting import Gathering
-    from tallyroll.steps import Rolled
-    from tallyroll.writer import Report
+    from tallyroll.ingest.writer import Report
+    from tallyroll.lifecycle.runner import Rolled
+    from tallyroll.reads.counts import Gathering
 
 NAMESPACE = "Tallyroll"
 

@@ -15,8 +15,8 @@ from infra.ingest import Queues
 from infra.metrics import DOLLARS_PER_MILLION_WRITE_UNITS, MINUTE, PipelineMetrics, computed
 from infra.options import Options
 from tallyroll.errors import Reason
-from tallyroll.ports import Limit
-from tallyroll.states import Status
+from tallyroll.model.states import Status
+from tallyroll.ports.store import Limit
 
 if TYPE_CHECKING:
     from constructs import Construct

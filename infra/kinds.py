@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 from tallyroll.errors import SettingsError, UsageError
 from tallyroll.limits import SHARDS_MAX
+from tallyroll.model.windows import check_length
 from tallyroll.settings import CAPACITIES, Settings
-from tallyroll.windows import check_length
 
 
 class Kind(Protocol):

@@ -30,8 +30,8 @@ from local.own_events import own_events
 from local.poller import Faults
 from local.running import running
 from local.vote_night import Plan, vote_night
+from tallyroll.client.jsonlines import UnreadableInput
 from tallyroll.errors import TallyrollError, UsageError
-from tallyroll.jsonlines import UnreadableInput
 
 VOTES = 24_000
 SINGLES = 4_000

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 
-from tallyroll.amounts import shown
+from tallyroll.client.jsonlines import Source, envelope_of
+from tallyroll.client.packing import pack
 from tallyroll.errors import Reason, Rejected, UsageError
-from tallyroll.events import Event, digest, event_body
-from tallyroll.ids import uuid7_time
-from tallyroll.jsonlines import Source, envelope_of
-from tallyroll.packing import pack
-from tallyroll.windows import Grid, Span
+from tallyroll.model.amounts import shown
+from tallyroll.model.events import Event, digest, event_body
+from tallyroll.model.ids import uuid7_time
+from tallyroll.model.windows import Grid, Span
 
 WINDOWS_MAX = 100
 BAD_LINES_KEPT = 20

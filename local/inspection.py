@@ -14,12 +14,12 @@ from urllib.parse import urlencode
 from local.embedded import Embedded
 from local.functions import Function
 from local.report import Sum
-from tallyroll.amounts import read_amount
+from tallyroll.archive.proof import Counted, compare
+from tallyroll.archive.recount import differing_keys, recount
 from tallyroll.errors import ProofMismatch
-from tallyroll.proof import differing_keys, recount
-from tallyroll.proving import Counted, compare
-from tallyroll.states import Status, Window
-from tallyroll.wiring import Adapters
+from tallyroll.model.amounts import read_amount
+from tallyroll.model.states import Status, Window
+from tallyroll.pipeline import Adapters
 
 HORIZON_MS = 10**15  # beyond every window that a pipeline makes
 RECEIVE_MAX = 10

@@ -27,10 +27,10 @@ from local.report import (
 from local.running import Run, Start, now_ms
 from local.view import Show, Snapshot, busy, mishaps, view_on
 from local.wording import numbered
-from tallyroll.history import open_past
+from tallyroll.model.states import Status, Window
+from tallyroll.model.windows import Span
+from tallyroll.operations.backfill import open_past
 from tallyroll.settings import Settings
-from tallyroll.states import Status, Window
-from tallyroll.windows import Span
 
 ACCEPT_FOR_MS = 86_400_000  # windows of the past are open longer than any run takes
 BATCH = 100

@@ -11,15 +11,15 @@ from rich.table import Table
 
 from local.ledger import Ledger
 from local.wording import numbered
-from tallyroll.amounts import format_amount
-from tallyroll.commits import plan
-from tallyroll.cost import Cost, commit_cost
-from tallyroll.lifecycle import freeze
-from tallyroll.records import Record
+from tallyroll.ingest.cost import Cost, commit_cost
+from tallyroll.ingest.transactions import plan
+from tallyroll.lifecycle.state_machine import freeze
+from tallyroll.model.amounts import format_amount
+from tallyroll.model.records import Record
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Status, Window
+from tallyroll.model.windows import iso
 from tallyroll.settings import Settings
-from tallyroll.specs import Spec
-from tallyroll.states import Status, Window
-from tallyroll.windows import iso
 
 KEYS_SHOWN = 12
 HOT_KEY_EVENTS = 9_800

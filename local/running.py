@@ -21,9 +21,9 @@ from local.pipeline import Pipeline
 from local.poller import Faults
 from local.report import Sum
 from local.view import busy
+from tallyroll.adapters.aws.sqs import Producer
+from tallyroll.pipeline import Adapters, adapters
 from tallyroll.settings import Settings
-from tallyroll.sqs import Producer
-from tallyroll.wiring import Adapters, adapters
 
 COUNT_EVERY_S = 1.0
 MEMORY_EVERY_S = 1.0

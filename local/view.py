@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from local.wording import numbered
-from tallyroll.states import Status, Window
+from tallyroll.model.states import Status, Window
 
 PLAIN_EVERY_S = 3.0
 LIVE_PER_SECOND = 4

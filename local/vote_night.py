@@ -26,11 +26,11 @@ from local.running import Counts, Run, Start, now_ms
 from local.view import Show, Snapshot, busy, mishaps, view_on
 from local.votes import CANDIDATES, VoteNight
 from local.wording import numbered
-from tallyroll.amounts import MICROS
-from tallyroll.directories import DirectoryBucket
+from tallyroll.adapters.directory import DirectoryBucket
+from tallyroll.model.amounts import MICROS
+from tallyroll.model.states import Status, Window
+from tallyroll.model.windows import WindowId
 from tallyroll.settings import Settings
-from tallyroll.states import Status, Window
-from tallyroll.windows import WindowId
 
 WINDOW_SECONDS = 5
 TICK_S = 0.2

@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tallyroll.amounts import MICROS
+from tallyroll.client.packing import pack
 from tallyroll.errors import Reason
-from tallyroll.events import Event, event_body
-from tallyroll.packing import pack
+from tallyroll.model.amounts import MICROS
+from tallyroll.model.events import Event, event_body
 
 CANDIDATES = (
     "Ada",

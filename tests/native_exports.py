@@ -11,15 +11,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tallyroll.archive import DataFile, DataFileWriter
-from tallyroll.archive_ports import ExportState, ExportStatus
+from tallyroll.adapters.memory.bucket import MemoryBucket
+from tallyroll.adapters.memory.store import MemoryStore
+from tallyroll.archive.layout import DataFile, DataFileWriter
 from tallyroll.errors import Missing, Refused
-from tallyroll.items import Item, jsonable
-from tallyroll.memory_bucket import MemoryBucket
-from tallyroll.memory_store import MemoryStore
-from tallyroll.port_effects import Effects
-from tallyroll.suffixes import stable_hash
-from tallyroll.windows import iso
+from tallyroll.model.items import Item, jsonable
+from tallyroll.model.sharding import stable_hash
+from tallyroll.model.windows import iso
+from tallyroll.ports.effects import Effects
+from tallyroll.ports.exports import ExportState, ExportStatus
 
 LATEST_BEHIND_MS = 300_000
 RECOVERY_MS = 35 * 86_400_000  # how far back a table can be restored and exported

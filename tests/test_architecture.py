@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from tallyroll.suffixes import STRATEGIES
+from tallyroll.model.sharding import STRATEGIES
 
 ROOT = Path(__file__).parents[1]
 CORE = ROOT / "src" / "tallyroll"
 PARTS = [CORE, *(ROOT / name for name in ("functions", "infra", "local", "benchmarks", "tests"))]
 OUTSIDE = {"functions", "infra", "local", "benchmarks", "tests"}
 SDK = {"boto3", "botocore"}
-ADAPTERS = ("aws.py", "sqs.py", "s3.py", "dynamodb")
+ADAPTERS = ("adapters/aws/", "adapters/dynamodb/")
 LINES_MAX, FUNCTION_LINES_MAX = 400, 70
 
 
@@ -56,9 +56,9 @@ def imported(path: Path) -> set[str]:
 
 
 def test_there_is_something_to_look_at() -> None:
-    assert CORE / "writer.py" in sources(CORE)
+    assert CORE / "ingest" / "writer.py" in sources(CORE)
     assert len(sources(CORE)) >= 130
-    assert imported(CORE / "aws.py") & SDK
+    assert imported(CORE / "adapters" / "aws" / "client.py") & SDK
 
 
 @pytest.mark.parametrize("path", sources(CORE), ids=named)
@@ -134,8 +134,16 @@ NO_EFFECT = {"environment": {}, "asked": [], "threads": 1, "session": False}
 
 
 def test_importing_a_use_case_does_not_import_the_sdk() -> None:
-    modules = ["writer", "roller", "cleanup", "counting", "queries", "memory", "resources"]
-    found = after_importing(*(f"tallyroll.{name}" for name in modules))
+    modules = [
+        "tallyroll.ingest.writer",
+        "tallyroll.lifecycle.roller",
+        "tallyroll.lifecycle.cleanup",
+        "tallyroll.reads.counts",
+        "tallyroll.reads.http",
+        "tallyroll.adapters.memory",
+        "tallyroll.resources",
+    ]
+    found = after_importing(*modules)
     assert found == {**NO_EFFECT, "sdk": False}
 
 
@@ -197,7 +205,12 @@ def test_no_record_gets_a_random_suffix() -> None:
     """A redelivery would land elsewhere. Only stores draw, for tally stripes and gates."""
     assert "random" not in STRATEGIES
     draw = {inside(path) for path in sources(CORE) if "random_suffix" in path.read_text()}
-    assert draw <= {"suffixes.py", "memory_store.py", "dynamodb_store.py", "dynamodb.py"}
+    assert draw <= {
+        "model/sharding.py",
+        "adapters/memory/store.py",
+        "adapters/dynamodb/store.py",
+        "adapters/dynamodb/requests.py",
+    }
 
 
 def test_nothing_in_the_core_uses_the_builtin_hash() -> None:

@@ -19,9 +19,9 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 
 from functions.telemetry import add_answer, add_gathering, add_read, metrics_of
-from tallyroll import wiring
-from tallyroll.counting import Aggregator
-from tallyroll.queries import (
+from tallyroll import pipeline
+from tallyroll.reads.counts import Aggregator
+from tallyroll.reads.http import (
     Answer,
     answer_counter,
     answer_error,
@@ -43,7 +43,7 @@ app = APIGatewayHttpResolver()
 @cache
 def use_case() -> Aggregator:
     """This sandbox's aggregator."""
-    return wiring.aggregator(Settings.from_env(os.environ))
+    return pipeline.aggregator(Settings.from_env(os.environ))
 
 
 @app.get("/v1/counters")

@@ -9,10 +9,10 @@ from typing import Any
 from aws_lambda_powertools import Logger
 
 from functions.telemetry import add_rolled, metrics_of
-from tallyroll import wiring
-from tallyroll.cleanup import Cleanup
+from tallyroll import pipeline
+from tallyroll.adapters.aws.lambda_events import LambdaContext
+from tallyroll.lifecycle.cleanup import Cleanup
 from tallyroll.settings import Settings
-from tallyroll.triggers import LambdaContext
 
 logger = Logger(service="cleanup")
 metrics = metrics_of("cleanup")
@@ -21,7 +21,7 @@ metrics = metrics_of("cleanup")
 @cache
 def use_case() -> Cleanup:
     """This sandbox's cleanup."""
-    return wiring.cleanup(Settings.from_env(os.environ))
+    return pipeline.cleanup(Settings.from_env(os.environ))
 
 
 @metrics.log_metrics

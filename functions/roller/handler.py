@@ -9,10 +9,10 @@ from typing import Any
 from aws_lambda_powertools import Logger
 
 from functions.telemetry import add_rolled, add_windows, metrics_of
-from tallyroll import wiring
-from tallyroll.roller import Roller
+from tallyroll import pipeline
+from tallyroll.adapters.aws.lambda_events import LambdaContext
+from tallyroll.lifecycle.roller import Roller
 from tallyroll.settings import Settings
-from tallyroll.triggers import LambdaContext
 
 logger = Logger(service="roller")
 metrics = metrics_of("roller")
@@ -21,7 +21,7 @@ metrics = metrics_of("roller")
 @cache
 def use_case() -> Roller:
     """This sandbox's roller."""
-    return wiring.roller(Settings.from_env(os.environ))
+    return pipeline.roller(Settings.from_env(os.environ))
 
 
 @metrics.log_metrics

@@ -14,10 +14,10 @@ from typing import Any
 from aws_lambda_powertools import Logger
 
 from functions.telemetry import add_report, metrics_of
-from tallyroll import wiring
+from tallyroll import pipeline
+from tallyroll.adapters.aws.lambda_events import LambdaContext, batch_failures, sqs_messages
+from tallyroll.ingest.writer import Writer
 from tallyroll.settings import Settings
-from tallyroll.triggers import LambdaContext, batch_failures, sqs_messages
-from tallyroll.writer import Writer
 
 logger = Logger(service="writer")
 metrics = metrics_of("writer")
@@ -26,7 +26,7 @@ metrics = metrics_of("writer")
 @cache
 def use_case() -> Writer:
     """This sandbox's writer."""
-    return wiring.writer(Settings.from_env(os.environ))
+    return pipeline.writer(Settings.from_env(os.environ))
 
 
 @metrics.log_metrics

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tallyroll.limits import QUEUE_MESSAGE_BYTES_MAX, RECEIVES_FUSE
+from tallyroll.model.windows import WindowId
 from tallyroll.settings import Settings
-from tallyroll.windows import WindowId
 
 TAG_PIPELINE = "tallyroll"
 """The tag that every resource of a pipeline has; its value is the pipeline's name."""

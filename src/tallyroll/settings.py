@@ -22,8 +22,8 @@ from tallyroll.limits import (
     VISIBILITY_MS,
     WARM_UNITS_MAX,
 )
-from tallyroll.suffixes import strategy
-from tallyroll.windows import check_length
+from tallyroll.model.sharding import strategy
+from tallyroll.model.windows import check_length
 
 PREFIX = "TALLYROLL_"
 CAPACITIES = ("write", "read", "cold_write", "cold_read")

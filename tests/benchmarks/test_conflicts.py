@@ -18,8 +18,8 @@ from benchmarks.conflicts import (
     solved,
     units_each,
 )
-from tallyroll.commits import Commit, after
-from tallyroll.ports import Answer, Element, Outcome, Verdict
+from tallyroll.ingest.transactions import Commit, after
+from tallyroll.ports.store import Answer, Element, Outcome, Verdict
 from tallyroll.settings import Settings
 from tests.unit.pipeline import record_with, spec_of
 

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tallyroll import cli, wiring
+from tallyroll import pipeline as wiring
+from tallyroll.adapters.memory import MemoryDeadLetters
+from tallyroll.cli import main
 from tallyroll.errors import StoreError
-from tallyroll.memory import MemoryDeadLetters
-from tallyroll.port_queue import SendFailure
+from tallyroll.ports.queue import SendFailure
 from tallyroll.settings import Settings
 from tests.unit.doctoring import LetterQueue, MemoryDeployment, listing_of
 from tests.unit.pipeline import Pipeline
@@ -143,7 +144,7 @@ def run(
     streams.readouterr()
     with patch.context() as held:
         held.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        status = cli.main(argv)
+        status = main.main(argv)
     out, err = streams.readouterr()
     return Answer(status, out, err)
 

@@ -13,7 +13,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from unittest.mock import patch
 
-from tallyroll.cli import main
+from tallyroll.cli.main import main
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
 COMMANDS = (

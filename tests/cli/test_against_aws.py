@@ -8,13 +8,13 @@ from collections.abc import Iterator
 import pytest
 from moto import mock_aws
 
-from tallyroll import aws
-from tallyroll.effects import SystemEffects
+from tallyroll.adapters.aws import client as aws
+from tallyroll.adapters.system import SystemEffects
+from tallyroll.model.states import Calendar
+from tallyroll.model.windows import Grid, window_id
+from tallyroll.pipeline import adapters
 from tallyroll.resources import declare, queue_attributes, table_request
 from tallyroll.settings import Settings
-from tallyroll.states import Calendar
-from tallyroll.windows import Grid, window_id
-from tallyroll.wiring import adapters
 from tests.cli.desk import Answer, lines, run
 
 SETTINGS = Settings(name="votes")

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from moto import mock_aws
 
-from tallyroll import aws
-from tallyroll.archive import summary_key
-from tallyroll.aws import Caller
-from tallyroll.cli_archive import size_text
-from tallyroll.directories import DirectoryBucket
-from tallyroll.effects import SystemEffects
+from tallyroll.adapters.aws import client
+from tallyroll.adapters.aws.client import Caller
+from tallyroll.adapters.aws.s3 import S3Bucket
+from tallyroll.adapters.directory import DirectoryBucket
+from tallyroll.adapters.system import SystemEffects
+from tallyroll.archive.layout import summary_key
+from tallyroll.cli.archive import size_text
 from tallyroll.errors import Throttled
-from tallyroll.s3 import S3Bucket
 from tests.cli.desk import Answer, Desk, run
 from tests.unit.archives import Archived, archived
 from tests.unit.pipeline import WINDOW, hour
@@ -283,10 +283,12 @@ def test_the_bucket_of_the_environment(desk: Desk, monkeypatch: pytest.MonkeyPat
 def test_archives_in_s3(
     whole: Archived, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    aws._session.cache_clear()
+    client._session.cache_clear()
     with mock_aws():
-        bucket = S3Bucket(Caller(aws.make_client("s3"), SystemEffects()), SystemEffects(), "kept")
-        aws.make_client("s3").create_bucket(Bucket="kept")
+        bucket = S3Bucket(
+            Caller(client.make_client("s3"), SystemEffects()), SystemEffects(), "kept"
+        )
+        client.make_client("s3").create_bucket(Bucket="kept")
         for key in whole.bucket.list("archive/"):
             bucket.put(key, whole.bucket.get(key))
         there = ("--bucket", "kept")
@@ -299,7 +301,7 @@ def test_archives_in_s3(
         gone = run(monkeypatch, capsys, "archive", "list", "--bucket", "gone")
         assert (gone.status, gone.out) == (3, "")
         assert "NoSuchBucket" in gone.err
-    aws._session.cache_clear()
+    client._session.cache_clear()
 
 
 def test_sizes_for_people() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tallyroll.items import Item, jsonable, record_item
+from tallyroll.model.items import Item, jsonable, record_item
 from tests.cli.desk import Answer, Desk
 from tests.unit.archives import Archived, archived
 from tests.unit.pipeline import WINDOW, record_with

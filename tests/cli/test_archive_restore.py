@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tallyroll.dynamodb_restore import Import
+from tallyroll.adapters.dynamodb.restore import Import
 from tallyroll.errors import UsageError
-from tallyroll.items import Item
+from tallyroll.model.items import Item
 from tests.cli.desk import Answer, Desk
 from tests.unit.archives import Archived, archived
 from tests.unit.pipeline import WINDOW

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from tallyroll import cli
+from tallyroll.cli import main
 from tallyroll.errors import Refused
-from tallyroll.states import Status
+from tallyroll.model.states import Status
 from tests.cli.desk import Desk
 from tests.unit.doctoring import first, grown, states
 from tests.unit.pipeline import HOUR, NOW, hour
@@ -204,7 +204,7 @@ def test_the_name_is_typed(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
 
     for typed, status in (("votes\n", 2), ("", 2), ("tallyroll\n", 0)):
         monkeypatch.setattr(sys, "stdin", Terminal(typed))
-        assert cli.main(["teardown", "--force"]) == status
+        assert main.main(["teardown", "--force"]) == status
     assert desk.pipeline.store.tables() == []
 
 

@@ -10,12 +10,13 @@ from uuid import uuid4
 import pytest
 from moto import mock_aws
 
-from tallyroll import aws, wiring
-from tallyroll.dynamodb_catalog import DynamoCatalog
-from tallyroll.messages import Message
+from tallyroll import pipeline
+from tallyroll.adapters.aws import client as aws
+from tallyroll.adapters.dynamodb.catalog import DynamoCatalog
+from tallyroll.model.messages import Message
+from tallyroll.model.states import Window
 from tallyroll.resources import declare, queue_attributes, table_request
 from tallyroll.settings import Settings
-from tallyroll.states import Window
 from tests.cli.desk import Answer, run
 
 pytestmark = pytest.mark.engine
@@ -78,15 +79,15 @@ def town(
 
 def _live(settings: Settings) -> None:
     """Have the roller open the current window, and a writer count into it."""
-    made = wiring.adapters(settings)
+    made = pipeline.adapters(settings)
     url = aws.make_client("sqs").get_queue_url(QueueName=declare(settings).queue.name)["QueueUrl"]
-    roller = wiring.roller(Settings.from_env({**settings.to_env(), "TALLYROLL_QUEUE_URL": url}))
+    roller = pipeline.roller(Settings.from_env({**settings.to_env(), "TALLYROLL_QUEUE_URL": url}))
     for _ in range(3):
         assert not roller.run(60_000).problems
     now = made.effects.now()
     bodies = [f'{{"key": "k{n % 3}", "id": "e{n}", "ts": {now}}}' for n in range(EVENTS)]
     messages = [Message(f"m{n}", body, now, 1, f"r{n}") for n, body in enumerate(bodies)]
-    assert not wiring.writer(settings).write(messages, 60_000).failures
+    assert not pipeline.writer(settings).write(messages, 60_000).failures
 
 
 def test_the_doctor(town: Town) -> None:
@@ -126,7 +127,9 @@ def test_a_teardown_that_is_interrupted_again_and_again(town: Town) -> None:
         return advance(self, window)
 
     town.patch.setattr(DynamoCatalog, "advance", interrupted)
-    town.patch.setattr("tallyroll.teardown.RUN_MS", 6_000)  # for so long its work is not taken on
+    town.patch.setattr(
+        "tallyroll.operations.teardown.RUN_MS", 6_000
+    )  # for so long its work is not taken on
     answer = town.run("teardown", "--export", "--yes", town.settings.name)
     interruptions = 0
     while answer.status == 130:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tallyroll import __version__, cli
+from tallyroll import __version__
+from tallyroll.cli.main import main
 from tests.cli.desk import Desk, run
 from tests.cli.reference import COMMANDS, PAGE, filled, help_text, shown
 
@@ -67,12 +68,12 @@ def test_a_reader_that_went_away(
     os.close(reader)
     with os.fdopen(writer, "w") as out, monkeypatch.context() as held:
         held.setattr(sys, "stdout", out)
-        assert cli.main(argv) == 141
+        assert main(argv) == 141
 
 
 def test_help_needs_neither_boto3_nor_rich() -> None:
     code = (
-        "import sys; from tallyroll.cli import main; main(['send', '--help']);"
+        "import sys; from tallyroll.cli.main import main; main(['send', '--help']);"
         "sys.exit('boto3' in sys.modules or 'rich' in sys.modules)"
     )
     command = [sys.executable, "-c", code]

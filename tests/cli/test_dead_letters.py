@@ -9,13 +9,14 @@ from collections.abc import Iterator
 import pytest
 from moto import mock_aws
 
-from tallyroll import aws, cli, cli_dead_letters
+from tallyroll.adapters.aws import client
+from tallyroll.adapters.aws.dead_letters import SqsDeadLetters
+from tallyroll.cli import dlq, main
 from tallyroll.errors import Missing, Reason
-from tallyroll.looks import HIDDEN_SECONDS
-from tallyroll.redrive import Redriver
+from tallyroll.operations.looks import HIDDEN_SECONDS
+from tallyroll.operations.redrive import Redriver
 from tallyroll.resources import declare, queue_attributes, table_request
 from tallyroll.settings import Settings
-from tallyroll.sqs_dead_letters import SqsDeadLetters
 from tests.cli.desk import Answer, Desk, run
 from tests.unit.pipeline import WINDOW, hour
 from tests.unit.redriving import drain, records, reject, seal
@@ -61,7 +62,7 @@ def test_a_list_that_is_interrupted_gives_all_back(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli_dead_letters.Group, "add", interrupt)
+    monkeypatch.setattr(dlq.Group, "add", interrupt)
     assert mixed.run("dlq", "list").status == 130
     assert mixed.dead_letters.count().visible == 4
 
@@ -202,7 +203,7 @@ def test_somebody_who_watches_is_asked(
     redriven: int,
 ) -> None:
     monkeypatch.setattr(sys, "stdin", _Terminal(said))
-    assert cli.main(["dlq", "redrive", "--reason", "too-late"]) == status
+    assert main.main(["dlq", "redrive", "--reason", "too-late"]) == status
     told = capsys.readouterr()
     assert "Redrive 2 dead letters? [y/N] " in told.err
     assert "would be redriven" in told.out
@@ -238,12 +239,12 @@ def test_what_comes_back_at_once_is_not_redriven_for_ever(
 def test_all_letters_are_sent_after_a_look_at_some(
     mixed: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(cli_dead_letters, "LOOKED_AT", 2)
+    monkeypatch.setattr(dlq, "LOOKED_AT", 2)
     answer = mixed.run("dlq", "redrive", "--dry-run")
     assert answer.status == 1
     assert "saw 2 of about 4 dead letters" in answer.err
     monkeypatch.setattr(sys, "stdin", _Terminal("y\n"))
-    assert cli.main(["dlq", "redrive"]) == 1
+    assert main.main(["dlq", "redrive"]) == 1
     told = capsys.readouterr().err
     assert "Redrive 2 dead letters, and what can be redriven of some 2 more? [y/N]" in told
     drain(mixed.pipeline)
@@ -270,28 +271,28 @@ def test_twenty_are_told_one_by_one(desk: Desk) -> None:
 @pytest.fixture
 def deployed(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The queues and permanent tables of the pipeline `votes` in moto; the dead letters' URL."""
-    aws._session.cache_clear()
+    client._session.cache_clear()
     defaults = SqsDeadLetters.__init__.__kwdefaults__
     assert defaults
     monkeypatch.setitem(defaults, "wait_seconds", 0)
     with mock_aws():
         declared = declare(Settings(name="votes"))
-        sqs = aws.make_client("sqs")
+        sqs = client.make_client("sqs")
         urls = [
             sqs.create_queue(QueueName=queue.name, Attributes=queue_attributes(queue))["QueueUrl"]
             for queue in (declared.queue, declared.dead_letters)
         ]
         for table in (declared.catalog, declared.totals):
-            aws.make_client("dynamodb").create_table(**table_request(table))
+            client.make_client("dynamodb").create_table(**table_request(table))
         yield urls[1]
-    aws._session.cache_clear()
+    client._session.cache_clear()
 
 
 def test_queues_are_found_by_name(
     deployed: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for number in range(12):
-        aws.make_client("sqs").send_message(QueueUrl=deployed, MessageBody=f"body {number}")
+        client.make_client("sqs").send_message(QueueUrl=deployed, MessageBody=f"body {number}")
 
     def told(*argv: str) -> Answer:
         return run(monkeypatch, capsys, "--name", "votes", "--json", "dlq", *argv)

@@ -11,14 +11,16 @@ from typing import Any
 
 import pytest
 
-from tallyroll import cli, probes, probing
-from tallyroll.counting import Aggregator, Count
+from tallyroll.adapters.memory import MemoryStore
+from tallyroll.cli import main
 from tallyroll.errors import Throttled
-from tallyroll.histories import Rule
-from tallyroll.memory import MemoryStore
-from tallyroll.specs import Spec
-from tallyroll.states import Status
-from tallyroll.tallies import Tally
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Status
+from tallyroll.model.tallies import Tally
+from tallyroll.operations.probe import plan as probes
+from tallyroll.operations.probe import run
+from tallyroll.operations.probe.history import Rule
+from tallyroll.reads.counts import Aggregator, Count
 from tests.cli.desk import Answer, Desk
 from tests.unit.pipeline import NOW, START, WINDOW, StillEffects, hour
 
@@ -28,7 +30,7 @@ PER_SLEEP = 12
 
 @pytest.fixture(autouse=True)
 def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probing, "ROUNDS", 8)
+    monkeypatch.setattr(run, "ROUNDS", 8)
 
 
 @pytest.fixture
@@ -259,7 +261,7 @@ def test_somebody_has_to_agree(counting: Desk, monkeypatch: pytest.MonkeyPatch) 
     for typed, status in (("\n", 2), ("", 2), ("yes\n", 0)):
         assert counting.producer.tried == []
         monkeypatch.setattr(sys, "stdin", Terminal(typed))
-        assert cli.main(["probe", "--live", "--events", "40"]) == status
+        assert main.main(["probe", "--live", "--events", "40"]) == status
     assert counting.producer.tried
 
 

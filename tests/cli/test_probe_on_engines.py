@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from tallyroll import aws, probing, wiring
-from tallyroll.histories import Rule
-from tallyroll.messages import Message
+from tallyroll import pipeline
+from tallyroll.adapters.aws import client
+from tallyroll.model.messages import Message
+from tallyroll.operations.probe import run
+from tallyroll.operations.probe.history import Rule
 from tallyroll.resources import declare
 from tests.cli.test_care_on_engines import Town, town
 
@@ -24,10 +26,10 @@ class Counting:
     """A writer that polls the queue, every message twice, until it is stopped."""
 
     def __init__(self, town: Town) -> None:
-        self._sqs = aws.make_client("sqs")
+        self._sqs = client.make_client("sqs")
         name = declare(town.settings).queue.name
         self._url = self._sqs.get_queue_url(QueueName=name)["QueueUrl"]
-        self._writer = wiring.writer(town.settings)
+        self._writer = pipeline.writer(town.settings)
         self._stopping = threading.Event()
         self.written = 0
 
@@ -61,8 +63,8 @@ def _message(received: dict[str, Any]) -> Message:
 
 @pytest.fixture
 def counting(town: Town, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counting]:
-    monkeypatch.setattr(probing, "ROUNDS", 10)
-    monkeypatch.setattr(probing, "LINGER_MS", 500)
+    monkeypatch.setattr(run, "ROUNDS", 10)
+    monkeypatch.setattr(run, "LINGER_MS", 500)
     counting = Counting(town)
     with ThreadPoolExecutor(1) as pool:
         ran: Future[None] = pool.submit(counting.run)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tallyroll.errors import Throttled
-from tallyroll.states import Status
+from tallyroll.model.states import Status
 from tests.cli.desk import Desk
 from tests.unit.pipeline import NOW, START, WINDOW, hour
 
@@ -88,7 +88,7 @@ def test_the_cursor_goes_on(written: Desk) -> None:
 
 
 def test_more_events_than_one_answer_holds(written: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tallyroll.cli_reads.EVENTS_MAX", 2)
+    monkeypatch.setattr("tallyroll.cli.reads.EVENTS_MAX", 2)
     answer = written.run("events", "k", "--window", WINDOW, "--limit", "5", "--json")
     assert len(answer.json) == 5
 

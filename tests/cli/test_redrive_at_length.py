@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from tallyroll.cli_looks import progress
-from tallyroll.dead_letters import ReceivedLetter
+from tallyroll.cli.looks import progress
 from tallyroll.errors import Reason
+from tallyroll.model.dead_letters import ReceivedLetter
 from tests.cli.desk import Desk
 from tests.unit.pipeline import NOW, WINDOW
 from tests.unit.redriving import drain, records, reject

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tallyroll.effects import SystemEffects
+from tallyroll.adapters.system import SystemEffects
 from tallyroll.errors import StoreError
-from tallyroll.ids import uuid7, uuid7_time
+from tallyroll.model.ids import uuid7, uuid7_time
 from tallyroll.settings import Settings
 from tests.cli.desk import QUEUE_URL, Desk, lines
 from tests.unit.pipeline import HOUR, MINUTE, NOW, hour, opened
@@ -103,7 +103,7 @@ def test_only_the_first_bad_lines_are_listed(desk: Desk) -> None:
 
 
 def test_a_line_too_long_is_left_out_whole(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tallyroll.jsonlines.LINE_BYTES_MAX", 100)
+    monkeypatch.setattr("tallyroll.client.jsonlines.LINE_BYTES_MAX", 100)
     stdin = lines({"key": "k" * 90}, {"key": "k" * 350}, {"key": "last"})
     answer = desk.run("send", stdin=stdin)
     assert answer.err.splitlines() == [
@@ -368,6 +368,6 @@ def test_progress_is_shown_to_who_watches(
 
 
 def test_a_live_pipe_is_not_waited_for(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tallyroll.cli_send.CHUNK_SECONDS", 0)
+    monkeypatch.setattr("tallyroll.cli.send.CHUNK_SECONDS", 0)
     assert desk.run("send", stdin=lines(*[{"key": "k"}] * 3)).status == 0
     assert len(desk.producer.bodies) == 3

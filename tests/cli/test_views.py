@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from tallyroll.cli_views import length
+from tallyroll.cli.views import length
 from tallyroll.errors import Throttled
-from tallyroll.states import Status
+from tallyroll.model.states import Status
 from tests.cli.desk import Desk
 from tests.unit.pipeline import HOUR, MINUTE, NOW, hour
 

@@ -11,21 +11,21 @@ from random import Random
 from typing import Self
 from uuid import uuid4
 
-from tallyroll.aws import make_client
-from tallyroll.effects import SystemEffects
-from tallyroll.items import parse_item
-from tallyroll.lifecycle import freeze
+from tallyroll.adapters.aws.client import make_client
+from tallyroll.adapters.memory import MemoryQueue
+from tallyroll.adapters.system import SystemEffects
+from tallyroll.ingest.writer import Report, Writer
+from tallyroll.lifecycle.state_machine import freeze
 from tallyroll.limits import TRANSACTION_ACTIONS_MAX
-from tallyroll.memory import MemoryQueue
-from tallyroll.messages import Message
-from tallyroll.records import Record
+from tallyroll.model.items import parse_item
+from tallyroll.model.messages import Message
+from tallyroll.model.records import Record
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Calendar, Status, Window
+from tallyroll.model.windows import Grid
+from tallyroll.pipeline import Adapters, adapters
 from tallyroll.resources import declare, table_request
 from tallyroll.settings import Settings
-from tallyroll.specs import Spec
-from tallyroll.states import Calendar, Status, Window
-from tallyroll.windows import Grid
-from tallyroll.wiring import Adapters, adapters
-from tallyroll.writer import Report, Writer
 
 WRITERS = 16
 HOUR = 3_600_000

@@ -12,10 +12,10 @@ import pytest
 
 from benchmarks.archiving import SETTINGS, fill, records_of, spawned, taken
 from local.embedded import Embedded
-from tallyroll import wiring
-from tallyroll.items import Item, jsonable, record_item
-from tallyroll.states import Status, Window
-from tallyroll.wiring import Adapters
+from tallyroll import pipeline
+from tallyroll.model.items import Item, jsonable, record_item
+from tallyroll.model.states import Status, Window
+from tallyroll.pipeline import Adapters
 
 pytestmark = pytest.mark.engine
 RECORDS = 30_000
@@ -68,7 +68,7 @@ def test_killed_again_and_again_the_archive_is_the_table(
     with Embedded(SETTINGS, dynamodb_endpoint=dynamodb_endpoint) as aws:
         for name, value in aws.environment.items():
             monkeypatch.setenv(name, value)
-        made = wiring.adapters(aws.settings)
+        made = pipeline.adapters(aws.settings)
         window = fill(made, RECORDS, KEYS)
         spec = made.catalog.specs([window.id])[window.id]
         limits = (f"--time-left-ms={RUN_MS}", f"--reserve-ms={RESERVE_MS}")

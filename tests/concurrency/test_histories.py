@@ -12,17 +12,17 @@ from typing import cast
 
 import pytest
 
-from tallyroll.counting import Aggregator
-from tallyroll.histories import Counted, History, Rule, Sent
-from tallyroll.judging import judge
-from tallyroll.lifecycle import freeze
-from tallyroll.messages import Message
-from tallyroll.ports import Store
-from tallyroll.probing import read_of
-from tallyroll.sealing import Sealing, seal
-from tallyroll.specs import Spec
-from tallyroll.states import Status, Window
-from tallyroll.tallies import Tally
+from tallyroll.lifecycle.sealing import Sealing, seal
+from tallyroll.lifecycle.state_machine import freeze
+from tallyroll.model.messages import Message
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Status, Window
+from tallyroll.model.tallies import Tally
+from tallyroll.operations.probe.history import Counted, History, Rule, Sent
+from tallyroll.operations.probe.judge import judge
+from tallyroll.operations.probe.run import read_of
+from tallyroll.ports.store import Store
+from tallyroll.reads.counts import Aggregator
 from tests.concurrency.crowd import TIME_LEFT_MS, Crowd
 from tests.concurrency.test_writers import deliveries
 

@@ -10,12 +10,12 @@ import pytest
 
 from benchmarks.sealing import SETTINGS, fill, spawned, stripes_of, taken
 from local.embedded import Embedded
-from tallyroll import wiring
+from tallyroll import pipeline
+from tallyroll.lifecycle.sealing import Sealing
 from tallyroll.limits import LISTING_BUCKETS
-from tallyroll.periods import day_of
-from tallyroll.sealing import Sealing
-from tallyroll.states import Status, Window
-from tallyroll.wiring import Adapters
+from tallyroll.model.periods import day_of
+from tallyroll.model.states import Status, Window
+from tallyroll.pipeline import Adapters
 
 pytestmark = pytest.mark.engine
 KEYS = 2_000
@@ -44,7 +44,7 @@ def progress(made: Adapters, windows: list[Window]) -> tuple[object, ...]:
 
 
 def test_a_roller_that_is_killed_again_and_again_seals_and_rolls_up_exactly(aws: Embedded) -> None:
-    made = wiring.adapters(aws.settings)
+    made = pipeline.adapters(aws.settings)
     windows = fill(made, aws.settings, KEYS)
     before = progress(made, windows)
     for _ in range(KILLS):

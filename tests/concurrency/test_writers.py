@@ -9,9 +9,9 @@ from random import Random
 import pytest
 
 from tallyroll.errors import Reason
-from tallyroll.messages import Message
-from tallyroll.sealing import Sealing, seal
-from tallyroll.states import Status
+from tallyroll.lifecycle.sealing import Sealing, seal
+from tallyroll.model.messages import Message
+from tallyroll.model.states import Status
 from tests.concurrency.crowd import Crowd, Watcher
 
 pytestmark = pytest.mark.engine

@@ -8,13 +8,13 @@ from uuid import uuid4
 import pytest
 from moto import mock_aws
 
-from tallyroll.aws import make_client
-from tallyroll.effects import SystemEffects
-from tallyroll.memory import MemoryCatalog, MemoryStore, MemoryTotals
-from tallyroll.port_effects import Effects
+from tallyroll.adapters.aws.client import make_client
+from tallyroll.adapters.memory import MemoryCatalog, MemoryStore, MemoryTotals
+from tallyroll.adapters.system import SystemEffects
+from tallyroll.pipeline import adapters
+from tallyroll.ports.effects import Effects
 from tallyroll.resources import declare, table_request
 from tallyroll.settings import Settings
-from tallyroll.wiring import adapters
 from tests.contract.deviations import DEVIATIONS
 from tests.contract.engines import Engine, SteadyEffects
 

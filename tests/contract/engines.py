@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TypeVar
 
-from tallyroll.amounts import MICROS
-from tallyroll.effects import SystemEffects
-from tallyroll.port_catalog import Catalog
-from tallyroll.port_effects import Effects
-from tallyroll.port_totals import Totals
-from tallyroll.ports import Outcome, Store, Verdict
-from tallyroll.records import Record, increments_of
-from tallyroll.specs import Spec
-from tallyroll.states import Window
-from tallyroll.suffixes import Chance
+from tallyroll.adapters.system import SystemEffects
+from tallyroll.model.amounts import MICROS
+from tallyroll.model.records import Record, increments_of
+from tallyroll.model.sharding import Chance
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Window
+from tallyroll.ports.catalog import Catalog
+from tallyroll.ports.effects import Effects
+from tallyroll.ports.store import Outcome, Store, Verdict
+from tallyroll.ports.totals import Totals
 
 T = TypeVar("T")
 WINDOW = "20261120T080000Z"

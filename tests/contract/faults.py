@@ -10,7 +10,7 @@ from botocore.awsrequest import AWSResponse, HeadersDict
 from botocore.exceptions import ReadTimeoutError
 from botocore.parsers import create_parser
 
-from tallyroll.aws import Caller, make_client
+from tallyroll.adapters.aws.client import Caller, make_client
 from tests.contract.engines import SteadyEffects
 
 if TYPE_CHECKING:

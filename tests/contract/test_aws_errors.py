@@ -9,11 +9,11 @@ import pytest
 from botocore.exceptions import EndpointConnectionError, NoCredentialsError
 from moto import mock_aws
 
-from tallyroll.aws import READ_TRIES, response_of
-from tallyroll.dynamodb import BATCH_TRIES, TRANSACTION_TRIES, batch_get
-from tallyroll.dynamodb_catalog import DynamoCatalog
-from tallyroll.dynamodb_store import GATE_TRIES, DynamoStore
-from tallyroll.dynamodb_totals import DynamoTotals
+from tallyroll.adapters.aws.client import READ_TRIES, response_of
+from tallyroll.adapters.dynamodb.catalog import DynamoCatalog
+from tallyroll.adapters.dynamodb.requests import BATCH_TRIES, TRANSACTION_TRIES, batch_get
+from tallyroll.adapters.dynamodb.store import GATE_TRIES, DynamoStore
+from tallyroll.adapters.dynamodb.totals import DynamoTotals
 from tallyroll.errors import (
     Missing,
     ProofMismatch,
@@ -23,13 +23,13 @@ from tallyroll.errors import (
     Throttled,
     Unknown,
 )
-from tallyroll.items import gate_key
-from tallyroll.ports import Answer, Outcome, Verdict
-from tallyroll.records import increments_of
+from tallyroll.model.items import gate_key
+from tallyroll.model.records import increments_of
+from tallyroll.model.states import Window
+from tallyroll.model.totals import Total
+from tallyroll.ports.store import Answer, Outcome, Verdict
 from tallyroll.resources import declare, table_request
 from tallyroll.settings import Settings
-from tallyroll.states import Window
-from tallyroll.totals import Total
 from tests.contract.engines import HOUR, START, WINDOW, Engine, record
 from tests.contract.faults import Faults, cancelled_reply, error_reply, timeout
 

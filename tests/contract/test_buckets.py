@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from moto import mock_aws
 
-from tallyroll.aws import make_client
-from tallyroll.directories import DirectoryBucket
+from tallyroll.adapters.aws.client import make_client
+from tallyroll.adapters.directory import DirectoryBucket
+from tallyroll.adapters.memory import MemoryBucket
 from tallyroll.errors import Missing, Refused
 from tallyroll.limits import PART_BYTES_MIN
-from tallyroll.memory import MemoryBucket
-from tallyroll.port_bucket import ArchiveBucket, ListedBucket
+from tallyroll.pipeline import adapters
+from tallyroll.ports.bucket import ArchiveBucket, ListedBucket
 from tallyroll.settings import Settings
-from tallyroll.wiring import adapters
 from tests.contract.engines import SteadyEffects
 
 KEYS = ["a/b/1.json", "a/b-c", "a/b/2 ä.json", "a.json", "b/1"]

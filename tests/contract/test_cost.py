@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tallyroll.aws import make_client
-from tallyroll.items import Item, item_bytes
-from tallyroll.records import write_units
+from tallyroll.adapters.aws.client import make_client
+from tallyroll.model.items import Item, item_bytes
+from tallyroll.model.records import write_units
 from tallyroll.resources import TableDeclaration, table_request
 
 pytestmark = pytest.mark.engine

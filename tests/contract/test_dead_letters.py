@@ -13,21 +13,21 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 from moto import mock_aws
 
-from tallyroll.aws import READ_TRIES, Caller, make_client
-from tallyroll.dead_letters import ReceivedLetter
+from tallyroll.adapters.aws.client import READ_TRIES, Caller, make_client
+from tallyroll.adapters.aws.dead_letters import SqsDeadLetters
+from tallyroll.adapters.aws.lambda_events import sqs_messages
+from tallyroll.adapters.aws.s3 import S3Bucket
+from tallyroll.adapters.memory import MemoryBucket, MemoryDeadLetters, MemoryQueue
 from tallyroll.errors import Missing, Reason
 from tallyroll.limits import QUEUE_MESSAGE_BYTES_MAX
-from tallyroll.looks import Look
-from tallyroll.memory import MemoryBucket, MemoryDeadLetters, MemoryQueue
-from tallyroll.messages import Message, Redrive, Rejection
-from tallyroll.port_dead_letters import DeadLetters, Resend
-from tallyroll.port_queue import Queue
+from tallyroll.model.dead_letters import ReceivedLetter
+from tallyroll.model.messages import Message, Redrive, Rejection
+from tallyroll.operations.looks import Look
+from tallyroll.pipeline import adapters
+from tallyroll.ports.dead_letters import DeadLetters, Resend
+from tallyroll.ports.queue import Queue
 from tallyroll.resources import declare, queue_attributes
-from tallyroll.s3 import S3Bucket
 from tallyroll.settings import Settings
-from tallyroll.sqs_dead_letters import SqsDeadLetters
-from tallyroll.triggers import sqs_messages
-from tallyroll.wiring import adapters
 from tests.contract.engines import SteadyEffects
 
 BUCKET = "tallyroll-archive"

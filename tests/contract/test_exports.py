@@ -11,11 +11,11 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from tallyroll.archive_ports import ExportState, ExportStatus
-from tallyroll.aws import Caller, make_client
-from tallyroll.dynamodb_exports import DynamoExports
-from tallyroll.dynamodb_store import SCAN_PAGE_ITEMS, DynamoStore
+from tallyroll.adapters.aws.client import Caller, make_client
+from tallyroll.adapters.dynamodb.exports import DynamoExports
+from tallyroll.adapters.dynamodb.store import SCAN_PAGE_ITEMS, DynamoStore
 from tallyroll.errors import Missing, Refused, Throttled
+from tallyroll.ports.exports import ExportState, ExportStatus
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
 from tests.contract.engines import SteadyEffects

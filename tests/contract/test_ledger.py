@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import pytest
 from moto import mock_aws
 
-from tallyroll.aws import make_client
-from tallyroll.dynamodb_catalog import DynamoCatalog
+from tallyroll.adapters.aws.client import make_client
+from tallyroll.adapters.dynamodb.catalog import DynamoCatalog
 from tallyroll.errors import Refused, Unknown
-from tallyroll.ids import Identity
-from tallyroll.port_catalog import Claim
+from tallyroll.model.ids import Identity
+from tallyroll.model.windows import window_id
+from tallyroll.ports.catalog import Claim
 from tallyroll.resources import declare, table_request
 from tallyroll.settings import Settings
-from tallyroll.windows import window_id
 from tests.contract.engines import HOUR, START, WINDOW, Engine
 from tests.contract.faults import Faults, error_reply, timeout
 

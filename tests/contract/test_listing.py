@@ -10,12 +10,12 @@ from collections.abc import Mapping
 import pytest
 from moto import mock_aws
 
-from tallyroll.aws import Caller, make_client
-from tallyroll.deployment import LambdaDeployment
-from tallyroll.dynamodb_listing import DynamoListing
+from tallyroll.adapters.aws.client import Caller, make_client
+from tallyroll.adapters.aws.deployment import LambdaDeployment
+from tallyroll.adapters.dynamodb.listing import DynamoListing
+from tallyroll.adapters.memory import MemoryListing, MemoryStore
 from tallyroll.errors import Missing, Throttled
-from tallyroll.listing import TableCard, TableListing
-from tallyroll.memory import MemoryListing, MemoryStore
+from tallyroll.ports.tables import TableCard, TableListing
 from tallyroll.resources import TableDeclaration, table_request
 from tests.contract.engines import Engine, SteadyEffects, counted, record
 

@@ -9,8 +9,8 @@ import pytest
 
 from tallyroll.errors import ProofMismatch, StateConflict
 from tallyroll.limits import LISTING_BUCKETS
-from tallyroll.totals import Listed, PeriodTotal, Total
-from tallyroll.windows import window_id
+from tallyroll.model.totals import Listed, PeriodTotal, Total
+from tallyroll.model.windows import window_id
 from tests.contract.engines import HOUR, START, Engine
 
 WINDOW, NEXT = window_id(START), window_id(START + HOUR)

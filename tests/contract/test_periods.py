@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tallyroll.errors import StateConflict
-from tallyroll.periods import PeriodState
-from tallyroll.states import Calendar, Window
-from tallyroll.windows import Grid, table_name, window_id
+from tallyroll.model.periods import PeriodState
+from tallyroll.model.states import Calendar, Window
+from tallyroll.model.windows import Grid, table_name, window_id
 from tests.contract.engines import HOUR, START, Engine
 
 DAY, NEXT_DAY, MONTH = "day#20261120", "day#20261121", "month#202611"

@@ -13,15 +13,15 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from tallyroll.aws import Caller, make_client
+from tallyroll.adapters.aws.client import Caller, make_client
+from tallyroll.adapters.aws.sqs import SqsQueue
 from tallyroll.errors import Missing, Reason, Refused
 from tallyroll.limits import QUEUE_MESSAGE_BYTES_MAX
-from tallyroll.messages import Message, Rejection
-from tallyroll.port_queue import Invocations
+from tallyroll.model.messages import Message, Rejection
+from tallyroll.pipeline import Adapters, adapters
+from tallyroll.ports.queue import Invocations
 from tallyroll.resources import declare, queue_attributes
 from tallyroll.settings import Settings
-from tallyroll.sqs import SqsQueue
-from tallyroll.wiring import Adapters, adapters
 from tests.contract.engines import SteadyEffects
 
 BUCKET = "tallyroll-archive"

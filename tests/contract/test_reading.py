@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tallyroll.errors import Absent, Missing
-from tallyroll.lookups import Lookups
-from tallyroll.records import Record
-from tallyroll.specs import Spec
+from tallyroll.model.records import Record
+from tallyroll.model.specs import Spec
+from tallyroll.reads.lookups import Lookups
 from tests.contract.engines import Engine, counted, record, with_data
 
 IDS = ["a", "a.1", "aa", "b", "ü", "z", "é", "中", "\U0001f600", "\ufffd", "A", "#", "e#x", "~"]

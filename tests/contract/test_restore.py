@@ -11,17 +11,17 @@ from uuid import uuid4
 import pytest
 from moto import mock_aws
 
-from tallyroll.archive_reading import ArchiveReading, shut
-from tallyroll.aws import Caller, make_client
-from tallyroll.dynamodb_restore import BATCH_TRIES, DynamoRestore
-from tallyroll.effects import SystemEffects
+from tallyroll.adapters.aws.client import Caller, make_client
+from tallyroll.adapters.dynamodb.restore import BATCH_TRIES, DynamoRestore
+from tallyroll.adapters.system import SystemEffects
+from tallyroll.archive.inventory import ArchiveReading, shut
 from tallyroll.errors import Refused, Throttled, Unknown, UsageError
-from tallyroll.items import Item, jsonable
-from tallyroll.ports import Verdict
-from tallyroll.records import increments_of
-from tallyroll.restoring import check_table
+from tallyroll.model.items import Item, jsonable
+from tallyroll.model.records import increments_of
+from tallyroll.operations.restore import check_table
+from tallyroll.pipeline import adapters
+from tallyroll.ports.store import Verdict
 from tallyroll.settings import Settings
-from tallyroll.wiring import adapters
 from tests.contract.engines import SteadyEffects
 from tests.contract.faults import Faults, error_reply
 from tests.unit.archives import Archived, archived

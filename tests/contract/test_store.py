@@ -8,14 +8,14 @@ from functools import partial
 
 import pytest
 
-from tallyroll.amounts import MICROS
 from tallyroll.errors import Missing, Refused, StateConflict
-from tallyroll.items import Gate, parse_item
-from tallyroll.ports import Answer, TableStatus, Verdict
-from tallyroll.records import Record, increments_of
-from tallyroll.specs import Spec
-from tallyroll.states import Status, Window
-from tallyroll.tallies import Tally
+from tallyroll.model.amounts import MICROS
+from tallyroll.model.items import Gate, parse_item
+from tallyroll.model.records import Record, increments_of
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Status, Window
+from tallyroll.model.tallies import Tally
+from tallyroll.ports.store import Answer, TableStatus, Verdict
 from tests.contract.engines import Engine, commit, counted, record, with_data
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from moto import mock_aws
 
-from tallyroll.aws import make_client
-from tallyroll.dynamodb_tables import DynamoTables
+from tallyroll.adapters.aws.client import make_client
+from tallyroll.adapters.dynamodb.tables import DynamoTables
+from tallyroll.adapters.memory import MemoryStore
 from tallyroll.errors import Missing, Refused, Throttled
-from tallyroll.memory import MemoryStore
-from tallyroll.ports import Capacity
+from tallyroll.ports.store import Capacity
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
 from tests.contract.engines import Engine

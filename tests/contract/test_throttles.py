@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from moto import mock_aws
 
-from tallyroll.dynamodb_store import DynamoStore
-from tallyroll.lifecycle import freeze
-from tallyroll.ports import Answer, Limit, Outcome, Verdict
-from tallyroll.records import increments_of
+from tallyroll.adapters.dynamodb.store import DynamoStore
+from tallyroll.lifecycle.state_machine import freeze
+from tallyroll.model.records import increments_of
+from tallyroll.model.states import Window
+from tallyroll.ports.store import Answer, Limit, Outcome, Verdict
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
-from tallyroll.states import Window
 from tests.contract.engines import HOUR, START, WINDOW, record
 from tests.contract.faults import Faults, cancelled_reply, error_reply
 

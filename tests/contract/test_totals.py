@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tallyroll.errors import ProofMismatch
-from tallyroll.totals import Total
-from tallyroll.windows import window_id
+from tallyroll.model.totals import Total
+from tallyroll.model.windows import window_id
 from tests.contract.engines import HOUR, START, Engine
 
 WINDOWS = [window_id(START + index * HOUR) for index in range(4)]

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from tallyroll.aws import Caller
-from tallyroll.cloudwatch import QueueMetrics
-from tallyroll.dead_letters import ReceivedLetter
+from tallyroll.adapters.aws.client import Caller
+from tallyroll.adapters.aws.cloudwatch import QueueMetrics
+from tallyroll.adapters.aws.dead_letters import SqsDeadLetters
+from tallyroll.adapters.aws.sqs import Letter as Sent
+from tallyroll.adapters.aws.sqs import Producer, SqsQueue, send_batch
+from tallyroll.adapters.memory import MemoryBucket
 from tallyroll.errors import Reason
-from tallyroll.memory import MemoryBucket
-from tallyroll.messages import Message, Redrive, Rejection
-from tallyroll.port_dead_letters import Resend
-from tallyroll.sqs import Letter as Sent
-from tallyroll.sqs import Producer, SqsQueue, send_batch
-from tallyroll.sqs_dead_letters import SqsDeadLetters
+from tallyroll.model.dead_letters import ReceivedLetter
+from tallyroll.model.messages import Message, Redrive, Rejection
+from tallyroll.ports.dead_letters import Resend
 from tests.contract.engines import SteadyEffects
 
 SENT = 1_700_000_000_000

@@ -14,10 +14,10 @@ import pytest
 from local.demo import parse
 from local.own_events import stretches
 from local.wording import numbered
-from tallyroll.archive_reading import find
-from tallyroll.directories import DirectoryBucket
-from tallyroll.effects import SystemEffects
-from tallyroll.windows import Span
+from tallyroll.adapters.directory import DirectoryBucket
+from tallyroll.adapters.system import SystemEffects
+from tallyroll.archive.inventory import find
+from tallyroll.model.windows import Span
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.engine

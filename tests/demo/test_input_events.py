@@ -9,8 +9,8 @@ import pytest
 
 from local.input_events import InputEvents, KeyTruth
 from tallyroll.errors import Reason, UsageError
-from tallyroll.events import Event, Packet, decode
-from tallyroll.windows import Grid
+from tallyroll.model.events import Event, Packet, decode
+from tallyroll.model.windows import Grid
 
 NOW = 1_795_161_600_000
 DAY = 86_400_000

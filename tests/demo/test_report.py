@@ -17,10 +17,10 @@ from local.report import (
     print_verdict,
     window_table,
 )
-from tallyroll.lifecycle import freeze
+from tallyroll.lifecycle.state_machine import freeze
+from tallyroll.model.states import Status, Window
+from tallyroll.model.windows import window_id
 from tallyroll.settings import Settings
-from tallyroll.states import Status, Window
-from tallyroll.windows import window_id
 
 NOON = 1_795_176_000_000  # 2026-11-20T12:00:00Z
 TRUTH = {"a": Sum(3, 3_000_000), "b": Sum(1, -500_000)}

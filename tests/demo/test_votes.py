@@ -5,7 +5,7 @@ from collections import Counter
 
 from local.votes import CANDIDATES, VoteNight
 from tallyroll.errors import Rejected
-from tallyroll.events import Event, Packet, decode
+from tallyroll.model.events import Event, Packet, decode
 
 NOW = 1_795_161_600_000
 WINDOW_MS = 5_000

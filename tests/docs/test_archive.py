@@ -9,10 +9,10 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from tallyroll.amounts import MICROS
-from tallyroll.archive import prefix_of
-from tallyroll.directories import DirectoryBucket
-from tallyroll.proof import Reading
+from tallyroll.adapters.directory import DirectoryBucket
+from tallyroll.archive.layout import prefix_of
+from tallyroll.archive.recount import Reading
+from tallyroll.model.amounts import MICROS
 from tests.unit.archives import EVENTS, Archived, archived, put_file, put_manifests
 from tests.unit.pipeline import NOW, WINDOW, hour
 

@@ -16,7 +16,7 @@ from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.httpsession import URLLib3Session
 from moto.core.models import botocore_stubber
 
-from tallyroll import aws
+from tallyroll.adapters.aws import client
 from tallyroll.resources import TAG_PROVEN
 from tests.faults import wire
 from tests.faults.native import NativeExports
@@ -147,7 +147,7 @@ class Switchboard:
         return self.engines.send(event_name.split(".")[1], request)
 
 
-_production = aws._session.__wrapped__  # what it makes before it is replaced
+_production = client._session.__wrapped__  # what it makes before it is replaced
 
 
 @cache
@@ -170,5 +170,5 @@ def _session() -> Any:
 
 def wire_up(patch: pytest.MonkeyPatch) -> Switchboard:
     """Make all of production's clients from now on pass the switchboard, and give it."""
-    patch.setattr(aws, "_session", _session)
+    patch.setattr(client, "_session", _session)
     return switchboard()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tallyroll.aws import Caller
+from tallyroll.adapters.aws.client import Caller
 from tests.faults.sites import CORE, DOOR, Site, site_now, sites_in, within
 
 OF_ONE_TABLE = frozenset({"ExecuteStatement", "GetItem", "Query", "Scan"})

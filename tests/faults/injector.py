@@ -21,7 +21,7 @@ from botocore.exceptions import (
     ReadTimeoutError,
 )
 
-from tallyroll.aws import CONNECT_TIMEOUT_S, READ_TIMEOUT_S
+from tallyroll.adapters.aws.client import CONNECT_TIMEOUT_S, READ_TIMEOUT_S
 from tests.faults import wire
 from tests.faults.kinds import Kind, kinds_of
 from tests.faults.sites import Site, site_now

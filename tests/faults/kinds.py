@@ -113,7 +113,7 @@ def kinds_of(operation: str) -> tuple[Kind, ...]:
 
 
 IMPOSSIBLE: Mapping[tuple[str, str, Kind], str] = {
-    ("dynamodb_exports.py", "DynamoExports.start", Kind.NOT_SEEN_YET): (
+    ("adapters/dynamodb/exports.py", "DynamoExports.start", Kind.NOT_SEEN_YET): (
         "its table was made days before"
     ),
 }

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from tallyroll.cli import WRONG_USE
+from tallyroll.cli.main import WRONG_USE
 from tallyroll.limits import QUEUE_MESSAGE_BYTES_MAX
 from tests.faults.exactness import STATES, Ledger, letters, rolled_up, status_of
 from tests.faults.operators import look_after

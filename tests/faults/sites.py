@@ -14,7 +14,7 @@ from types import FrameType
 ROOT = Path(__file__).parents[2]
 CORE = ROOT / "src" / "tallyroll"
 TESTS = ROOT / "tests"
-DOOR = "aws.py"
+DOOR = "adapters/aws/client.py"
 VERBS = frozenset({"call", "read"})
 _CALLERS = frozenset({"caller", "metrics"})  # what Callers are named, with or without underscore
 

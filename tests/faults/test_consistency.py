@@ -9,9 +9,9 @@ import pytest
 from botocore.model import OperationModel, Shape, StructureShape
 from botocore.session import Session
 
-from tallyroll import dynamodb
-from tallyroll.aws import Caller
-from tallyroll.effects import SystemEffects
+from tallyroll.adapters.aws.client import Caller
+from tallyroll.adapters.dynamodb import requests
+from tallyroll.adapters.system import SystemEffects
 from tests.faults.consistency import (
     CONSISTENT,
     EVENTUAL,
@@ -89,12 +89,12 @@ def test_an_eventual_read_is_seen_at_the_caller(verb: str, eventual_reads: list[
         "query": lambda module: list(module["query"](caller, "t", "pk = :pk", {})),
         "batch_get": lambda module: module["batch_get"](caller, effects, "t", [{}]),
     }
-    file = CORE / "dynamodb.py"
+    file = CORE / "adapters/dynamodb/requests.py"
     source = file.read_text(encoding="utf-8")
-    careless = {**vars(dynamodb)}
+    careless = {**vars(requests)}
     changed = source.replace("ConsistentRead=True", "ConsistentRead=False")
     exec(compile(changed.replace(', "ConsistentRead": True', ""), file, "exec"), careless)
-    reads[verb](vars(dynamodb))
+    reads[verb](vars(requests))
     assert eventual_reads == []
     reads[verb](careless)
     told = [*eventual_reads]

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from tallyroll import dynamodb_store
-from tallyroll.aws import Caller
+from tallyroll.adapters.aws.client import Caller
+from tallyroll.adapters.aws.sqs import SqsQueue
+from tallyroll.adapters.dynamodb import store
 from tallyroll.errors import StoreError
-from tallyroll.placing import Case
-from tallyroll.ports import Answer, Outcome, Verdict
-from tallyroll.sqs import SqsQueue
-from tallyroll.writer_notes import WriterNotebook
+from tallyroll.ingest.notebook import WriterNotebook
+from tallyroll.ingest.placement import Case
+from tallyroll.ports.store import Answer, Outcome, Verdict
 from tests.faults.kinds import Kind
 from tests.faults.results import Result
 from tests.faults.scenarios import Scenarios
@@ -34,13 +34,13 @@ def site(file: str, operation: str, function: str = "") -> str:
     )
 
 
-BATCH_GET = site("dynamodb.py", "BatchGetItem")
-QUERY = site("dynamodb.py", "Query")
-TRANSACT = site("dynamodb.py", "TransactWriteItems")
-COMMIT = site("dynamodb_store.py", "TransactWriteItems", "commit")
-ADVANCE = site("dynamodb_catalog.py", "PutItem", "advance")
-REJECT = site("sqs.py", "SendMessageBatch")
-SCAN = site("dynamodb_store.py", "Scan")
+BATCH_GET = site("adapters/dynamodb/requests.py", "BatchGetItem")
+QUERY = site("adapters/dynamodb/requests.py", "Query")
+TRANSACT = site("adapters/dynamodb/requests.py", "TransactWriteItems")
+COMMIT = site("adapters/dynamodb/store.py", "TransactWriteItems", "commit")
+ADVANCE = site("adapters/dynamodb/catalog.py", "PutItem", "advance")
+REJECT = site("adapters/aws/sqs.py", "SendMessageBatch")
+SCAN = site("adapters/dynamodb/store.py", "Scan")
 
 
 def bend(
@@ -70,24 +70,24 @@ def unprocessed_keys_dropped(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_answer_taken_for_a_commit(patch: pytest.MonkeyPatch) -> None:
-    whole = dynamodb_store._outcome
+    whole = store._outcome
 
     def outcome(error: StoreError, records: int, increments: int) -> Outcome:
         found = whole(error, records, increments)
         return Outcome(Verdict.COMMITTED) if found.verdict is Verdict.UNKNOWN else found
 
-    patch.setattr(dynamodb_store, "_outcome", outcome)
+    patch.setattr(store, "_outcome", outcome)
 
 
 def conflict_of_a_tally_taken_for_a_commit(patch: pytest.MonkeyPatch) -> None:
-    whole = dynamodb_store._outcome
+    whole = store._outcome
 
     def outcome(error: StoreError, records: int, increments: int) -> Outcome:
         found = whole(error, records, increments)
         fine = all(element.answer is Answer.FINE for element in found.records)
         return Outcome(Verdict.COMMITTED) if found.records and fine else found
 
-    patch.setattr(dynamodb_store, "_outcome", outcome)
+    patch.setattr(store, "_outcome", outcome)
 
 
 def totals_not_idempotent(patch: pytest.MonkeyPatch) -> None:

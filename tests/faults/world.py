@@ -28,13 +28,13 @@ from functions.aggregator import handler as aggregator
 from functions.cleanup import handler as cleanup
 from functions.roller import handler as roller
 from functions.writer import handler as writer
-from tallyroll import cli
-from tallyroll.aws import make_client
+from tallyroll.adapters.aws.client import make_client
+from tallyroll.cli import main
 from tallyroll.errors import TallyrollError
-from tallyroll.port_effects import T
+from tallyroll.model.sharding import Chance
+from tallyroll.ports.effects import T
 from tallyroll.resources import declare, function_name, queue_attributes, table_request
 from tallyroll.settings import Settings
-from tallyroll.suffixes import Chance
 from tests.faults.clients import Switchboard
 from tests.faults.injector import Crash, Injector, Plan
 from tests.faults.native import NativeExports
@@ -279,7 +279,7 @@ class World:
         """Run `tallyroll` at a desk that knows the pipeline's name only; give its exit status."""
         with self.patch.context() as held:
             held.delenv("TALLYROLL_QUEUE_URL")
-            return cli.main(["--name", self.settings.name, *argv])
+            return main.main(["--name", self.settings.name, *argv])
 
     def send(self, *bodies: str) -> None:
         """Put messages into the queue, past every fault."""
@@ -350,7 +350,7 @@ def _making_effects() -> tuple[ModuleType, ...]:
     return tuple(
         module
         for module in modules
-        if "SystemEffects" in vars(module) and module.__name__ != "tallyroll.effects"
+        if "SystemEffects" in vars(module) and module.__name__ != "tallyroll.adapters.system"
     )
 
 

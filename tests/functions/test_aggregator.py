@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from functions.aggregator.handler import logger
-from tallyroll.counting import Aggregator
 from tallyroll.errors import Throttled
+from tallyroll.reads.counts import Aggregator
 from tests.functions.invocation import Invocations, load
 from tests.unit.pipeline import SMALL
 

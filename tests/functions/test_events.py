@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from tallyroll.events import Event, decode, digest
-from tallyroll.port_catalog import Claim
-from tallyroll.writer import Report, Writer
+from tallyroll.ingest.writer import Report, Writer
+from tallyroll.model.events import Event, decode, digest
+from tallyroll.ports.catalog import Claim
 from tests.functions.invocation import EVENTS, Invocations, load
 from tests.functions.test_schedules import sealed
 from tests.unit.pipeline import NOW, WINDOW, Pipeline, hour

@@ -8,8 +8,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tallyroll.lookups import Lookups
-from tallyroll.states import Status
+from tallyroll.model.states import Status
+from tallyroll.reads.lookups import Lookups
 from tests.functions.invocation import Invocations, load
 from tests.unit.pipeline import NOW, TIME_LEFT, WINDOW
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tallyroll.states import Status
+from tallyroll.model.states import Status
 from tests.functions.invocation import Invocations, load
 from tests.unit.pipeline import SMALL, TIME_LEFT, Pipeline, hour
 

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from functions.writer import handler as writer
-from tallyroll import wiring
-from tallyroll.ports import Limit, Outcome, Verdict
+from tallyroll import pipeline
+from tallyroll.ingest.writer import Writer
+from tallyroll.ports.store import Limit, Outcome, Verdict
 from tallyroll.settings import Settings
-from tallyroll.writer import Writer
 from tests.functions.invocation import Invocations, load
 
 NOTHING_AGAIN: dict[str, Any] = {"batchItemFailures": []}
@@ -121,7 +121,7 @@ def test_the_use_case_is_made_once_from_the_environment(monkeypatch: pytest.Monk
         return None
 
     monkeypatch.setenv("TALLYROLL_SHARDS", "77")
-    monkeypatch.setattr(wiring, "writer", make)
+    monkeypatch.setattr(pipeline, "writer", make)
     writer.use_case.cache_clear()
     writer.use_case()
     writer.use_case()

@@ -15,11 +15,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 CORE = ROOT / "src" / "tallyroll"
 # In memory for tests, or for the command: no function imports them.
-ASIDE = ("memory", "cli")
-WIRING = "wiring"
-REDRIVING = ("cli_dead_letters", "cli_looks", "cli_queues")
-CALLER = "aws.Caller"
-BUCKET = "port_bucket.Bucket"
+ASIDE = ("adapters.memory", "cli")
+WIRING = "pipeline"
+REDRIVING = ("cli.dlq", "cli.looks", "adapters.aws.queue_urls")
+CALLER = "adapters.aws.client.Caller"
+BUCKET = "ports.bucket.Bucket"
 REDRIVE = "redrive"  # the operator's, of the command line
 LEAVES = ("call", "read")
 # Of dicts, lists, texts and bases; on anything, as a rule.

@@ -6,15 +6,15 @@ from tests.infra.calls import Call
 from tests.infra.templates import Template, named, of_type
 
 TABLE_OF = {
-    "dynamodb_store": "windows",
-    "dynamodb_exports": "windows",
-    "dynamodb_records": "windows",
-    "dynamodb_tables": "windows",
-    "dynamodb_catalog": "catalog",
-    "dynamodb_ledger": "catalog",
-    "dynamodb_periods": "catalog",
-    "dynamodb_receptions": "catalog",
-    "dynamodb_totals": "totals",
+    "adapters.dynamodb.store": "windows",
+    "adapters.dynamodb.exports": "windows",
+    "adapters.dynamodb.records": "windows",
+    "adapters.dynamodb.tables": "windows",
+    "adapters.dynamodb.catalog": "catalog",
+    "adapters.dynamodb.ledger": "catalog",
+    "adapters.dynamodb.periods": "catalog",
+    "adapters.dynamodb.writer_notes": "catalog",
+    "adapters.dynamodb.totals": "totals",
 }
 # IAM's names where they are not the operation's own. A transaction needs what its parts need.
 # Sources: DynamoDB Developer Guide, "Using IAM with DynamoDB transactions"; Service Authorization
@@ -51,18 +51,19 @@ def needed(call: Call) -> Grants:
     action = ACTION_OF.get(call.operation, call.operation)
     if call.operation == "TransactWriteItems":
         return set()  # its parts are calls of their own
-    if call.module == "s3":
+    if call.module == "adapters.aws.s3":
         return {("bucket" if action == "ListBucket" else "objects", f"s3:{action}")}
     if call.operation == "GetMetricStatistics":
         return {("*", f"cloudwatch:{action}")}
-    if call.module == "cli_queues":
+    if call.module == "adapters.aws.queue_urls":
         return {("queue", f"sqs:{action}"), ("dead letters", f"sqs:{action}")}
-    if call.module in ("sqs", "sqs_dead_letters"):
+    if call.module in ("adapters.aws.sqs", "adapters.aws.dead_letters"):
         # The writer rejects, the operator sends again.
-        theirs = call.adapter == "sqs_dead_letters.SqsDeadLetters"
+        theirs = call.adapter == "adapters.aws.dead_letters.SqsDeadLetters"
         there = "queue" if theirs == (action == "SendMessage") else "dead letters"
         return {(there, f"sqs:{action}")}
-    module = call.adapter.partition(".")[0] if call.module == "dynamodb" else call.module
+    shared = call.module == "adapters.dynamodb.requests"
+    module = call.adapter.rpartition(".")[0] if shared else call.module
     table = "exports" if action == "DescribeExport" else TABLE_OF[module]
     return {(table, f"dynamodb:{action}")} | IN_THE_CALLERS_NAME.get(action, set())
 

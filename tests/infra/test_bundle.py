@@ -57,7 +57,7 @@ def test_functions_start_from_the_bundle_alone(bundle: Path, tmp_path: Path) -> 
 
     assert done.returncode == 0, done.stderr
     origins = json.loads(done.stdout)
-    assert "tallyroll.writer" in origins
+    assert "tallyroll.ingest.writer" in origins
     assert all(Path(origin).is_relative_to(bundle) for origin in origins.values())
 
 

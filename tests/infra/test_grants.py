@@ -56,10 +56,10 @@ def test_an_operator_is_granted_what_a_redrive_calls_and_nothing_else(
 def test_the_trace_sees_all_of_a_redrive(traced: Trace) -> None:
     assert traced.unclear == set()
     assert len(traced.calls) == 12
-    letters = "sqs_dead_letters.SqsDeadLetters"
+    letters = "adapters.aws.dead_letters.SqsDeadLetters"
     for call in (
-        Call("SendMessageBatch", "sqs", letters),
-        Call("GetObject", "s3", "s3.S3Bucket"),
-        Call("PutItem", "dynamodb_ledger", "dynamodb_catalog.DynamoCatalog"),
+        Call("SendMessageBatch", "adapters.aws.sqs", letters),
+        Call("GetObject", "adapters.aws.s3", "adapters.aws.s3.S3Bucket"),
+        Call("PutItem", "adapters.dynamodb.ledger", "adapters.dynamodb.catalog.DynamoCatalog"),
     ):
         assert call in traced.calls

@@ -23,12 +23,12 @@ from functions.telemetry import (
 from infra.alarms import ALARMS
 from infra.bundle import ROOT
 from infra.options import Options
-from tallyroll.counting import Gathering
 from tallyroll.errors import Reason
-from tallyroll.ports import Limit
-from tallyroll.states import Status
-from tallyroll.steps import Rolled
-from tallyroll.writer import Report
+from tallyroll.ingest.writer import Report
+from tallyroll.lifecycle.runner import Rolled
+from tallyroll.model.states import Status
+from tallyroll.ports.store import Limit
+from tallyroll.reads.counts import Gathering
 from tests.infra.conftest import Synthesize
 from tests.infra.templates import FUNCTIONS, Template, of_type, only, text
 

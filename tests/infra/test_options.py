@@ -17,11 +17,11 @@ from infra.options import (
     OptionsError,
 )
 from infra.schedules import ROLLER_TIMEOUT_SECONDS
-from tallyroll.dynamodb_store import GATES_AT_ONCE
+from tallyroll.adapters.dynamodb.store import GATES_AT_ONCE
 from tallyroll.errors import SettingsError
+from tallyroll.lifecycle.runner import DEADLINE_RESERVE_MS
 from tallyroll.limits import GATES_MAX
 from tallyroll.settings import Settings
-from tallyroll.steps import DEADLINE_RESERVE_MS
 
 # Options that are settings under another name or in another unit.
 SETTING_OF = {

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallyroll.archive import prefix_of, summary_key
-from tallyroll.dead_letters import REJECTED_PREFIX
+from tallyroll.archive.layout import prefix_of, summary_key
+from tallyroll.model.dead_letters import REJECTED_PREFIX
+from tallyroll.model.windows import table_name
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
-from tallyroll.windows import table_name
 from tests.infra.calls import Call, Trace
 from tests.infra.grants import Grants, label, needed
 from tests.infra.templates import (
@@ -91,9 +91,14 @@ def test_the_trace_sees_all_that_could_be_a_call(traced: tuple[str, Trace]) -> N
 @pytest.mark.parametrize(
     ("name", "call"),
     [
-        ("writer", Call("Put", "dynamodb_store", "dynamodb_store.DynamoStore")),
-        ("roller", Call("ConditionCheck", "dynamodb_catalog", "dynamodb_store.DynamoStore")),
-        ("cleanup", Call("GetObject", "s3", "s3.S3Bucket")),
+        ("writer", Call("Put", "adapters.dynamodb.store", "adapters.dynamodb.store.DynamoStore")),
+        (
+            "roller",
+            Call(
+                "ConditionCheck", "adapters.dynamodb.catalog", "adapters.dynamodb.store.DynamoStore"
+            ),
+        ),
+        ("cleanup", Call("GetObject", "adapters.aws.s3", "adapters.aws.s3.S3Bucket")),
     ],
     ids=["a helper", "another module's helper", "a generator"],
 )

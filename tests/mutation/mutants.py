@@ -104,7 +104,7 @@ def change_in(name: str, shown: str) -> Change:
     assert found, name
     lines = [line for line in shown.splitlines() if not line.startswith(("---", "+++", "#"))]
     function = ".".join(part for part in (found["owner"], found["function"]) if part)
-    module = name.partition(".x")[0].rpartition(".")[2]
+    module = name.partition(".x")[0].removeprefix("tallyroll.")
     return Change(module, function, _joined(lines, "-"), _joined(lines, "+"))
 
 

@@ -1,5 +1,5 @@
 """Mutates the modules that decide, and runs their tests on each mutant: `make mutate`, or
-`make mutate MODULE=commits`.
+`make mutate MODULE=ingest.transactions`.
 
 mutmut does so in a copy below `build/mutation`. Ends with 1 if a mutant survives that
 `survivors.toml` gives no reason for, or if one of those there survives no more.
@@ -126,7 +126,7 @@ def _copy(folder: Path, module: str, tests: Sequence[str]) -> None:
         )
     settings = {
         "source_paths": ["src"],
-        "only_mutate": [f"src/tallyroll/{module}.py"],
+        "only_mutate": [f"src/tallyroll/{module.replace('.', '/')}.py"],
         "also_copy": [name for name in COPIED if name not in ("src", "tests")],
         "pytest_add_cli_args": list(PYTEST_ARGUMENTS),
         "pytest_add_cli_args_test_selection": list(tests),

@@ -23,13 +23,13 @@ from tests.mutation.mutants import (
 from tests.mutation.run import ROOT, MutmutFailed, main
 
 RESULTS = """
-    tallyroll.commits.x_plan__mutmut_1: killed
-    tallyroll.commits.xǁCommitǁ__post_init____mutmut_2: survived
-    tallyroll.commits.x__later__mutmut_13: not checked
+    tallyroll.ingest.transactions.x_plan__mutmut_1: killed
+    tallyroll.ingest.transactions.xǁCommitǁ__post_init____mutmut_2: survived
+    tallyroll.ingest.transactions.x__later__mutmut_13: not checked
 """
-SHOWN = """# tallyroll.commits.x__later__mutmut_13: survived
---- src/tallyroll/commits.py
-+++ src/tallyroll/commits.py
+SHOWN = """# tallyroll.ingest.transactions.x__later__mutmut_13: survived
+--- src/tallyroll/ingest/transactions.py
++++ src/tallyroll/ingest/transactions.py
 @@ -1,4 +1,4 @@
  def _later(commit):
 -    most = min(
@@ -38,19 +38,19 @@ SHOWN = """# tallyroll.commits.x__later__mutmut_13: survived
 +        1, 3)
      return most
 """
-LATER = Change("commits", "_later", "most = min( 1, 2)", "most = min( 1, 3)")
-OTHER = Change("commits", "plan", "a", "b")
+LATER = Change("ingest.transactions", "_later", "most = min( 1, 2)", "most = min( 1, 3)")
+OTHER = Change("ingest.transactions", "plan", "a", "b")
 ARGUED = Argued({LATER: "no matter"}, {"words": "for people"})
 
 
 def test_mutants_are_told_by_what_they_change() -> None:
     assert statuses_in(RESULTS) == {
-        "tallyroll.commits.x_plan__mutmut_1": "killed",
-        "tallyroll.commits.xǁCommitǁ__post_init____mutmut_2": "survived",
-        "tallyroll.commits.x__later__mutmut_13": "not checked",
+        "tallyroll.ingest.transactions.x_plan__mutmut_1": "killed",
+        "tallyroll.ingest.transactions.xǁCommitǁ__post_init____mutmut_2": "survived",
+        "tallyroll.ingest.transactions.x__later__mutmut_13": "not checked",
     }
-    assert change_in("tallyroll.commits.x__later__mutmut_13", SHOWN) == LATER
-    of_class = change_in("tallyroll.commits.xǁCommitǁ__post_init____mutmut_2", SHOWN)
+    assert change_in("tallyroll.ingest.transactions.x__later__mutmut_13", SHOWN) == LATER
+    of_class = change_in("tallyroll.ingest.transactions.xǁCommitǁ__post_init____mutmut_2", SHOWN)
     assert of_class.function == "Commit.__post_init__"
 
 
@@ -78,14 +78,14 @@ def test_kinds_that_are_argued_together(was: str, now: str, kind: str) -> None:
 
 
 def test_a_survivor_needs_a_reason_and_a_reason_a_survivor() -> None:
-    words = Change("commits", "plan", 'f("a b")', 'f("A B")')
-    tally = Tally("commits", 7, [LATER, words])
+    words = Change("ingest.transactions", "plan", 'f("a b")', 'f("A B")')
+    tally = Tally("ingest.transactions", 7, [LATER, words])
     assert judge([tally], ARGUED) == ([], [])
-    assert judge([Tally("commits", 7, [LATER, OTHER])], ARGUED) == ([OTHER], [])
-    assert judge([Tally("commits", 7, [])], ARGUED) == ([], [LATER])
+    assert judge([Tally("ingest.transactions", 7, [LATER, OTHER])], ARGUED) == ([OTHER], [])
+    assert judge([Tally("ingest.transactions", 7, [])], ARGUED) == ([], [LATER])
     assert judge([Tally("rolling", 7, [])], ARGUED) == ([], []), "another module was not mutated"
     assert table([tally], ARGUED).splitlines()[1].split() == [
-        *("commits", "9", "7", "2", "2", "77.8")
+        *("ingest.transactions", "9", "7", "2", "2", "77.8")
     ]
 
 
@@ -117,13 +117,13 @@ def test_the_status_to_exit_with(
     monkeypatch.setattr(run, "BUILD", tmp_path)
     monkeypatch.setattr(run, "mutated", mutated)
     monkeypatch.setattr(run, "read_argued", lambda: Argued({}, {}))
-    assert main(["commits"]) == status
+    assert main(["ingest.transactions"]) == status
 
 
 def test_modules_and_their_tests_are_there() -> None:
     modules = read_modules()
     for module, tests in modules.items():
-        assert (ROOT / f"src/tallyroll/{module}.py").is_file()
+        assert (ROOT / f"src/tallyroll/{module.replace('.', '/')}.py").is_file()
         assert tests
         assert all((ROOT / each).is_file() for each in tests), module
 
@@ -132,7 +132,8 @@ def test_what_is_argued_still_stands_in_the_code() -> None:
     modules = read_modules()
     for change in read_argued().changes:
         assert change.module in modules
-        source = (ROOT / f"src/tallyroll/{change.module}.py").read_text(encoding="utf-8")
+        path = ROOT / f"src/tallyroll/{change.module.replace('.', '/')}.py"
+        source = path.read_text(encoding="utf-8")
         assert _bare(change.was) in _bare(source), change
 
 

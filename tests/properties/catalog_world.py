@@ -18,24 +18,30 @@ from typing import Any
 
 from greenlet import getcurrent, greenlet
 
-from tallyroll.cleanup import Cleanup
+from tallyroll.adapters.memory import (
+    MemoryBucket,
+    MemoryCatalog,
+    MemoryQueue,
+    MemoryStore,
+    MemoryTotals,
+)
 from tallyroll.errors import StoreError, Unknown
-from tallyroll.history import open_past
-from tallyroll.items import parse_item
-from tallyroll.lifecycle import SHUT
-from tallyroll.memory import MemoryBucket, MemoryCatalog, MemoryQueue, MemoryStore, MemoryTotals
-from tallyroll.messages import Message
-from tallyroll.ports import Outcome, TableStatus, Verdict
-from tallyroll.records import Increment, Record
+from tallyroll.ingest.writer import Writer
+from tallyroll.lifecycle.cleanup import Cleanup
+from tallyroll.lifecycle.roller import Roller
+from tallyroll.lifecycle.runner import Rolled
+from tallyroll.lifecycle.state_machine import SHUT
+from tallyroll.model.items import parse_item
+from tallyroll.model.messages import Message
+from tallyroll.model.records import Increment, Record
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Calendar, LivePointer, Status, Window
+from tallyroll.model.tallies import Tally
+from tallyroll.model.windows import Span, WindowId
+from tallyroll.operations.backfill import open_past
+from tallyroll.ports.store import Outcome, TableStatus, Verdict
 from tallyroll.resources import TAG_PROVEN
-from tallyroll.roller import Roller
 from tallyroll.settings import Settings
-from tallyroll.specs import Spec
-from tallyroll.states import Calendar, LivePointer, Status, Window
-from tallyroll.steps import Rolled
-from tallyroll.tallies import Tally
-from tallyroll.windows import Span, WindowId
-from tallyroll.writer import Writer
 from tests.unit.pipeline import MINUTE, NOW, SECOND, StillEffects
 
 TIME_LEFT = 60_000

@@ -10,8 +10,8 @@ from typing import Any, Self
 
 from tallyroll import limits
 from tallyroll.errors import Reason, Rejected
-from tallyroll.events import ENVELOPE_VERSION, Envelope, Event, Packet
 from tallyroll.limits import VALUE_BOUND, VALUE_DECIMALS_MAX, VALUE_DIGITS_MAX
+from tallyroll.model.events import ENVELOPE_VERSION, Envelope, Event, Packet
 
 MICROS: int = 10**VALUE_DECIMALS_MAX
 _EXACT = Context(prec=60, traps=[Inexact, InvalidOperation])

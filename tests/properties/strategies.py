@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
-from tallyroll.amounts import MICROS
-from tallyroll.events import Event
-from tallyroll.json_texts import canonical
 from tallyroll.limits import VALUE_BOUND, WINDOW_SECONDS_MAX
-from tallyroll.records import Record
-from tallyroll.windows import Grid
+from tallyroll.model.amounts import MICROS
+from tallyroll.model.events import Event
+from tallyroll.model.json_texts import canonical
+from tallyroll.model.records import Record
+from tallyroll.model.windows import Grid
 from tests.unit.pipeline import HOUR, NOW, START
 
 if TYPE_CHECKING:

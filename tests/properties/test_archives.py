@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallyroll.archive import prefix_of
-from tallyroll.archive_reading import ArchiveReading, find
-from tallyroll.events import Event, decode, event_body
-from tallyroll.items import jsonable, record_item
-from tallyroll.memory import MemoryBucket
-from tallyroll.messages import Message
-from tallyroll.packing import pack
-from tallyroll.records import Record, record_of
-from tallyroll.stored import event_line, events_of
+from tallyroll.adapters.memory import MemoryBucket
+from tallyroll.archive.inventory import ArchiveReading, find
+from tallyroll.archive.layout import prefix_of
+from tallyroll.client.packing import pack
+from tallyroll.model.events import Event, decode, event_body
+from tallyroll.model.items import jsonable, record_item
+from tallyroll.model.messages import Message
+from tallyroll.model.records import Record, record_of
+from tallyroll.model.stored import event_line, events_of
 from tests.properties.strategies import any_event, packable_events
 from tests.unit.archives import Archived, archived, put_file, put_manifests
 from tests.unit.pipeline import NOW, WINDOW, StillEffects, spec_of

@@ -18,8 +18,8 @@ from hypothesis.stateful import (
     rule,
 )
 
-from tallyroll.roller import Roller
-from tallyroll.states import Status, Window
+from tallyroll.lifecycle.roller import Roller
+from tallyroll.model.states import Status, Window
 from tests.properties.catalog_world import Order, Run, World
 from tests.unit.pipeline import MINUTE, SECOND
 

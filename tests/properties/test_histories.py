@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallyroll.histories import Counted, History, Read, Rule, Sent, Share
-from tallyroll.judging import judge
+from tallyroll.operations.probe.history import Counted, History, Read, Rule, Sent, Share
+from tallyroll.operations.probe.judge import judge
 from tests.unit.pipeline import HOUR, START
 
 STRIPES, STEPS, CACHE_MS = 3, 300, 40

@@ -10,21 +10,21 @@ from itertools import count, pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallyroll.amounts import JsonFloat, format_amount, parse_amount, read_amount
-from tallyroll.commits import plan
-from tallyroll.events import Event, Packet, decode, digest, event_body
-from tallyroll.items import item_bytes, jsonable, parse_item, record_item
-from tallyroll.json_texts import canonical
+from tallyroll.client.packing import pack
+from tallyroll.ingest.transactions import plan
 from tallyroll.limits import (
     PACKET_BYTES_MAX,
     TRANSACTION_ACTIONS_MAX,
     TRANSACTION_BYTES_MAX,
 )
-from tallyroll.messages import Message
-from tallyroll.packing import pack
-from tallyroll.records import Record, increments_of, record_of
-from tallyroll.suffixes import STRATEGIES, strategy
-from tallyroll.windows import Grid, iso, parse_instant, window_id, window_start
+from tallyroll.model.amounts import JsonFloat, format_amount, parse_amount, read_amount
+from tallyroll.model.events import Event, Packet, decode, digest, event_body
+from tallyroll.model.items import item_bytes, jsonable, parse_item, record_item
+from tallyroll.model.json_texts import canonical
+from tallyroll.model.messages import Message
+from tallyroll.model.records import Record, increments_of, record_of
+from tallyroll.model.sharding import STRATEGIES, strategy
+from tallyroll.model.windows import Grid, iso, parse_instant, window_id, window_start
 from tests.properties import strategies as some
 from tests.unit.pipeline import NOW, spec_of
 

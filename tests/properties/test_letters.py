@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallyroll.aws import Caller
-from tallyroll.cloudwatch import QueueMetrics
-from tallyroll.dead_letters import attributes_of, letter_of
+from tallyroll.adapters.aws.client import Caller
+from tallyroll.adapters.aws.cloudwatch import QueueMetrics
+from tallyroll.adapters.aws.lambda_events import sqs_messages
+from tallyroll.adapters.aws.sqs import SqsQueue
+from tallyroll.adapters.memory import MemoryBucket
 from tallyroll.errors import Reason
 from tallyroll.limits import QUEUE_MESSAGE_BYTES_MAX, TS_MS_MAX
-from tallyroll.memory import MemoryBucket
-from tallyroll.messages import Message, Redrive, Rejection
-from tallyroll.sqs import SqsQueue
-from tallyroll.triggers import sqs_messages
-from tallyroll.windows import is_window_id, window_id
+from tallyroll.model.dead_letters import attributes_of, letter_of
+from tallyroll.model.messages import Message, Redrive, Rejection
+from tallyroll.model.windows import is_window_id, window_id
 from tests.contract.engines import SteadyEffects
 from tests.unit.pipeline import NOW, WINDOW
 

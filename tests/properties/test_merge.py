@@ -12,11 +12,14 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tallyroll.client.packing import pack
 from tallyroll.errors import UsageError
-from tallyroll.events import Event, Packet, decode
-from tallyroll.messages import Message
-from tallyroll.packing import pack
-from tallyroll.reading import (
+from tallyroll.model.events import Event, Packet, decode
+from tallyroll.model.messages import Message
+from tallyroll.model.records import Page, Record, record_of
+from tallyroll.model.sharding import calculated
+from tallyroll.model.stored import StoredEvent, StoredPacket, packed_id, stored
+from tallyroll.reads.merge import (
     CURSOR_VERSION,
     Merge,
     Part,
@@ -26,9 +29,6 @@ from tallyroll.reading import (
     page_limit,
     read_cursor,
 )
-from tallyroll.records import Page, Record, record_of
-from tallyroll.stored import StoredEvent, StoredPacket, packed_id, stored
-from tallyroll.suffixes import calculated
 from tests.properties import strategies as some
 from tests.unit.pipeline import NOW, START, WINDOW, record_with, spec_of
 
@@ -332,6 +332,6 @@ def test_a_cursor_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch)
     cursor = cursor_of(WINDOW, "k", Position("a"), packed=False)
     fields = json.loads(base64.urlsafe_b64decode(cursor + "==")[6:])
     assert fields == [CURSOR_VERSION, WINDOW, "k", False, "a", None]
-    monkeypatch.setattr("tallyroll.reading.CURSOR_VERSION", 2)
+    monkeypatch.setattr("tallyroll.reads.merge.CURSOR_VERSION", 2)
     with pytest.raises(UsageError, match="version 1: begin again"):
         read_cursor(cursor, WINDOW, "k", packed=False)

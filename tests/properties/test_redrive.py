@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tallyroll.errors import Reason
-from tallyroll.messages import Message, Rejection
-from tallyroll.states import Status
+from tallyroll.model.messages import Message, Rejection
+from tallyroll.model.states import Status
 from tests.unit.pipeline import HOUR, MINUTE, SECOND, TIME_LEFT, hour, opened
 from tests.unit.redriving import Operator, drain, records, seal
 

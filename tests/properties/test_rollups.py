@@ -17,17 +17,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallyroll import rolling
-from tallyroll.counting import Aggregator
-from tallyroll.lifecycle import freeze
+from tallyroll.lifecycle import rollups
+from tallyroll.lifecycle.rollups import Rolling
+from tallyroll.lifecycle.runner import Rolled
+from tallyroll.lifecycle.sealing import Sealing, seal
+from tallyroll.lifecycle.state_machine import freeze
 from tallyroll.limits import LISTING_BUCKETS
-from tallyroll.ports import Verdict
-from tallyroll.records import Increment
-from tallyroll.rolling import Rolling
-from tallyroll.sealing import Sealing, seal
-from tallyroll.states import Status, Window
-from tallyroll.steps import Rolled
-from tallyroll.windows import table_name, window_id, window_start
+from tallyroll.model.records import Increment
+from tallyroll.model.states import Status, Window
+from tallyroll.model.windows import table_name, window_id, window_start
+from tallyroll.ports.store import Verdict
+from tallyroll.reads.counts import Aggregator
 from tests.unit.pipeline import HOUR, SMALL, TIME_LEFT, Pipeline, StillEffects, record_with
 
 DAY = 24 * HOUR
@@ -201,8 +201,8 @@ class Hands:
 @contextmanager
 def small_slices() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rolling, "KEYS_PER_SLICE", 1)
-        patch.setattr(rolling, "ROWS_HELD", 1)
+        patch.setattr(rollups, "KEYS_PER_SLICE", 1)
+        patch.setattr(rollups, "ROWS_HELD", 1)
         yield
 
 

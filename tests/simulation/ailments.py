@@ -12,7 +12,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from tallyroll.errors import Refused, Throttled
-from tallyroll.ports import Outcome, Verdict
+from tallyroll.ports.store import Outcome, Verdict
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

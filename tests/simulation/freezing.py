@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tallyroll.model.specs import Spec
 from tallyroll.settings import Settings
-from tallyroll.specs import Spec
 from tests.simulation.sent import Opened
 
 

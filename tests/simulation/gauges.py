@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from infra.alarm_rules import DEAD_LETTERS, EVENTS, Source, Watched
-from tallyroll.cloudwatch import NOTES_FAILED
-from tallyroll.memory_queue import AGE_RECEIVES_LEFT_OUT
+from tallyroll.adapters.aws.cloudwatch import NOTES_FAILED
+from tallyroll.adapters.memory.queue import AGE_RECEIVES_LEFT_OUT
 
 if TYPE_CHECKING:
     from tests.simulation.pipeline import System

@@ -12,15 +12,15 @@ from decimal import Decimal
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from tallyroll import histories
 from tallyroll.errors import Absent, Archived
-from tallyroll.histories import Counted, History, Share
-from tallyroll.judging import judge
-from tallyroll.lookups import TOP_MAX
-from tallyroll.periods import DAY, MONTH, period_of
-from tallyroll.queries import answer_counter
-from tallyroll.top import Top
-from tallyroll.windows import window_id, window_start
+from tallyroll.model.periods import DAY, MONTH, period_of
+from tallyroll.model.windows import window_id, window_start
+from tallyroll.operations.probe import history as histories
+from tallyroll.operations.probe.history import Counted, History, Share
+from tallyroll.operations.probe.judge import judge
+from tallyroll.reads.http import answer_counter
+from tallyroll.reads.lookups import TOP_MAX
+from tallyroll.reads.top import Top
 from tests.simulation.holdings import MICROS
 from tests.simulation.producers import KEYS
 from tests.simulation.sandboxes import Context, Invocation

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from tallyroll.items import Item
-from tallyroll.memory import MemoryBucket, MemoryCatalog, MemoryStore
-from tallyroll.states import Status, Window
+from tallyroll.adapters.memory import MemoryBucket, MemoryCatalog, MemoryStore
+from tallyroll.model.items import Item
+from tallyroll.model.states import Status, Window
 
 Identity = tuple[str, str, str]
 MICROS = 1_000_000

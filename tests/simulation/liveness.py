@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING
 from infra.alarm_rules import rules_for
 from tallyroll import limits
 from tallyroll.errors import Reason
-from tallyroll.states import Status, Window
-from tallyroll.windows import table_name
+from tallyroll.model.states import Status, Window
+from tallyroll.model.windows import table_name
 from tests.simulation.ailments import Ailment
 from tests.simulation.alarms import MORE_PERIODS, raised
 from tests.simulation.plans import SETTINGS, START_MS, WINDOW_MS
 from tests.simulation.truth import window_name
 
 if TYPE_CHECKING:
-    from tallyroll.memory_queue import Held
+    from tallyroll.adapters.memory.queue import Held
     from tests.simulation.pipeline import System
 
 PARTS = ("roller", "cleanup", "aggregator", "writer", "deletion", "export", "letters")

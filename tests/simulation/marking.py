@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import tallyroll.commits
-import tallyroll.writer
+import tallyroll.ingest.transactions
+import tallyroll.ingest.writer
 from tallyroll import limits
-from tallyroll.commits import Kind
-from tallyroll.counting import Aggregator
 from tallyroll.errors import Reason
-from tallyroll.letter_events import Course
-from tallyroll.ports import Answer, Verdict
-from tallyroll.redrive import Redriver
+from tallyroll.ingest.transactions import Kind
+from tallyroll.operations.letter_events import Course
+from tallyroll.operations.redrive import Redriver
+from tallyroll.ports.store import Answer, Verdict
+from tallyroll.reads.counts import Aggregator
 from tests.simulation.ailments import ILL
 from tests.simulation.deaths import KINDS
 from tests.simulation.liveness import PARTS
@@ -74,8 +74,8 @@ def watch(system: System, patch: pytest.MonkeyPatch) -> None:
     """Count the marks of a simulation from now on, until the patch is undone."""
     commits, batches, queue = _Commits(system), _Batches(system), _Queue(system)
     redrives, reads = _Redrives(system), _Reads(system)
-    watched(patch, tallyroll.commits, commits, "after")
-    watched(patch, tallyroll.writer, batches, "_sum_up")
+    watched(patch, tallyroll.ingest.transactions, commits, "after")
+    watched(patch, tallyroll.ingest.writer, batches, "_sum_up")
     watched(patch, system.queue, queue, "deliver", "delete")
     watched(patch, system.oracle, queue, "on_dead")
     watched(patch, system.world, queue, "note")

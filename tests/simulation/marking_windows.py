@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import tallyroll.cleanup
-from tallyroll.archive import progress_dir
-from tallyroll.archive_ports import ExportStatus
+import tallyroll.lifecycle.cleanup
+from tallyroll.archive.layout import progress_dir
+from tallyroll.archive.scan_export import export
 from tallyroll.errors import Missing, StateConflict
-from tallyroll.exporting import export
-from tallyroll.periods import periods_at
-from tallyroll.ports import Verdict
+from tallyroll.model.periods import periods_at
+from tallyroll.model.states import Status
+from tallyroll.ports.exports import ExportStatus
+from tallyroll.ports.store import Verdict
 from tallyroll.settings import NATIVE
-from tallyroll.states import Status
 from tests.simulation.watching import watched
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def watch_windows(system: System, patch: pytest.MonkeyPatch) -> None:
     watched(patch, system.totals, _Totals(system), "put", "roll")
     watched(patch, system.bucket, archives, "put_once")
     watched(patch, system.exports, archives, "start", "state")
-    patch.setattr(tallyroll.cleanup, "export", archives.export)
+    patch.setattr(tallyroll.lifecycle.cleanup, "export", archives.export)
 
 
 class _Catalog:

@@ -10,14 +10,14 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from tallyroll.dead_letters import ReceivedLetter
 from tallyroll.errors import StoreError, UsageError
-from tallyroll.history import open_past
-from tallyroll.looks import Look
-from tallyroll.port_catalog import Catalog
-from tallyroll.port_dead_letters import DeadLetters
-from tallyroll.ports import Store
-from tallyroll.redrive import Redriver
+from tallyroll.model.dead_letters import ReceivedLetter
+from tallyroll.operations.backfill import open_past
+from tallyroll.operations.looks import Look
+from tallyroll.operations.redrive import Redriver
+from tallyroll.ports.catalog import Catalog
+from tallyroll.ports.dead_letters import DeadLetters
+from tallyroll.ports.store import Store
 from tallyroll.settings import EXPORTERS
 from tests.simulation.plans import SERVICES, SETTINGS, SETTLE_MS_MIN, START_MS, WINDOW_MS
 from tests.simulation.wires import LettersWire, StoreWire, Wire, judged

@@ -10,18 +10,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tallyroll.adapters.memory import (
+    DeadLetter,
+    MemoryBucket,
+    MemoryCatalog,
+    MemoryStore,
+    MemoryTotals,
+)
+from tallyroll.adapters.memory.tables import Items
 from tallyroll.errors import Reason
 from tallyroll.limits import LONE_DEATHS_MAX
-from tallyroll.memory import DeadLetter, MemoryBucket, MemoryCatalog, MemoryStore, MemoryTotals
-from tallyroll.memory_tables import Items
-from tallyroll.messages import Message, Redrive
-from tallyroll.periods import PeriodState
-from tallyroll.ports import Outcome, Verdict
-from tallyroll.records import Record
+from tallyroll.model.messages import Message, Redrive
+from tallyroll.model.periods import PeriodState
+from tallyroll.model.records import Record
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Status, Window
+from tallyroll.model.totals import PeriodTotal, Total
+from tallyroll.ports.store import Outcome, Verdict
 from tallyroll.settings import Settings
-from tallyroll.specs import Spec
-from tallyroll.states import Status, Window
-from tallyroll.totals import PeriodTotal, Total
 from tests.simulation.freezing import is_of, may_be_hot
 from tests.simulation.holdings import (
     Found,
@@ -32,7 +38,7 @@ from tests.simulation.holdings import (
     may_count,
     told,
 )
-from tests.simulation.sent import Opened, Sent
+from tests.simulation.sent import Opened, Sent, too_late
 from tests.simulation.truth import Read, Truth, window_name
 from tests.simulation.world import World
 
@@ -370,7 +376,8 @@ class Oracle:
                 ahead_ms = min(each.skew_ms for each in self.deployed)
                 return not sent.target and sent.time > sent.sent + ahead_ms
             case Reason.TOO_LATE:
-                return self._too_late(sent, catalog)
+                window, calendar = self.identity_of(sent)[0], catalog.calendar()
+                return too_late(sent, self._specs.get(window), self.opened.get(window), calendar)
             case Reason.NOT_OPEN_WHEN_SENT:
                 opened = self.opened.get(self.identity_of(sent)[0])
                 return opened is not None and sent.sent < opened.accept_from
@@ -389,12 +396,3 @@ class Oracle:
                 return any(rival.amount != sent.amount for rival in rivals)
             case reason:
                 return reason is sent.bad
-
-    def _too_late(self, sent: Sent, catalog: MemoryCatalog) -> bool:
-        window, calendar = self.identity_of(sent)[0], catalog.calendar()
-        opened, spec = self.opened.get(window), self._specs.get(window)
-        if spec is not None and sent.sent > spec.accept_until:
-            return True
-        if calendar is None or sent.target or sent.time >= calendar.genesis:
-            return False
-        return opened is None or sent.sent <= opened.at

@@ -17,15 +17,12 @@ import pytest
 from functions.cleanup import handler as cleanup_function
 from functions.roller import handler as roller_function
 from functions.writer import handler as writer_function
-from tallyroll import (
-    dead_letters,
-    limits,
-    looks,
-    native_export,
-    resharding,
-    sealing,
-)
-from tallyroll.messages import Message
+from tallyroll import limits
+from tallyroll.archive import native_export
+from tallyroll.lifecycle import sealing
+from tallyroll.model import dead_letters
+from tallyroll.model.messages import Message
+from tallyroll.operations import looks
 from tallyroll.settings import Settings
 from tests import native_exports
 from tests.simulation.ailments import Ailment, Ailments
@@ -358,7 +355,7 @@ def handlers_of(system: System) -> Iterator[None]:
         patch.setattr(native_exports, "LATEST_BEHIND_MS", LATEST_BEHIND_MS)
         patch.setattr(sealing, "STRIPES_HELD", STRIPES_HELD)
         patch.setattr(sealing, "STRIPES_PER_SLICE", STRIPES_PER_SLICE)
-        patch.setattr(resharding, "SHARD_UNITS_AIMED", SHARD_UNITS_AIMED)
+        patch.setattr(limits, "SHARD_UNITS_AIMED", SHARD_UNITS_AIMED)
         if system.plan.with_fuse:
             patch.setattr(limits, "RECEIVES_ALONE", 6)
             patch.setattr(limits, "RECEIVES_GIVEN_UP", 9)

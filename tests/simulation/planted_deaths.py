@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tallyroll import draining
-from tallyroll.port_queue import Invocations
-from tallyroll.writer import Writer
+from tallyroll.ingest.writer import Writer
+from tallyroll.lifecycle import draining
+from tallyroll.ports.queue import Invocations
 
 Patch = pytest.MonkeyPatch
 

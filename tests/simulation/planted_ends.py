@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-import tallyroll.cleanup
-import tallyroll.proving
-import tallyroll.sealing
-from tallyroll.archive import DataFileWriter, prefix_of, proof_key
-from tallyroll.items import Item, gate_item
-from tallyroll.memory import MemoryBucket, MemoryCatalog, MemoryStore
-from tallyroll.port_bucket import Bucket
-from tallyroll.specs import Spec
-from tallyroll.states import Window
+import tallyroll.archive.proof
+import tallyroll.lifecycle.cleanup
+import tallyroll.lifecycle.sealing
+from tallyroll.adapters.memory import MemoryBucket, MemoryCatalog, MemoryStore
+from tallyroll.archive.layout import DataFileWriter, prefix_of, proof_key
+from tallyroll.model.items import Item, gate_item
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Window
+from tallyroll.ports.bucket import Bucket
 
 Patch = pytest.MonkeyPatch
 ALL = 1_000_000
@@ -41,7 +41,7 @@ def gates_opened_blindly(patch: Patch) -> None:
 
 
 def tallies_listed_before_the_gates_are_shut(patch: Patch) -> None:
-    seal = tallyroll.sealing.seal
+    seal = tallyroll.lifecycle.sealing.seal
 
     def hasty(spec: Spec, store: Any, totals: Any, effects: Any, begun: Any) -> Any:
         numbers = range(1, spec.buckets + 1)
@@ -54,9 +54,9 @@ def tallies_listed_before_the_gates_are_shut(patch: Patch) -> None:
 
         return seal(spec, Stale(), totals, effects, begun)  # type: ignore[arg-type]
 
-    patch.setattr("tallyroll.roller.seal", hasty)
-    patch.setattr("tallyroll.roller.Roller._shut", lambda self, window: None)
-    patch.setattr(tallyroll.sealing, "STRIPES_PER_SLICE", ALL)
+    patch.setattr("tallyroll.lifecycle.roller.seal", hasty)
+    patch.setattr("tallyroll.lifecycle.roller.Roller._shut", lambda self, window: None)
+    patch.setattr(tallyroll.lifecycle.sealing, "STRIPES_PER_SLICE", ALL)
 
 
 def bucket_cut_after_a_page(patch: Patch) -> None:
@@ -66,7 +66,7 @@ def bucket_cut_after_a_page(patch: Patch) -> None:
 
 
 def closed_without_asking_the_queue(patch: Patch) -> None:
-    patch.setattr("tallyroll.roller.drained", lambda *_: True)
+    patch.setattr("tallyroll.lifecycle.roller.drained", lambda *_: True)
 
 
 def stragglers_forgotten(patch: Patch) -> None:
@@ -81,8 +81,8 @@ def made_by_an_old_calendar(patch: Patch) -> None:
 
 
 def dropped_without_proof(patch: Patch) -> None:
-    patch.setattr(tallyroll.cleanup, "prove", lambda *_: 0)
-    patch.setattr(tallyroll.cleanup, "check_stands", lambda *_: None)
+    patch.setattr(tallyroll.lifecycle.cleanup, "prove", lambda *_: 0)
+    patch.setattr(tallyroll.lifecycle.cleanup, "check_stands", lambda *_: None)
 
 
 def proven_by_the_exports_status(patch: Patch) -> None:
@@ -93,14 +93,14 @@ def proven_by_the_exports_status(patch: Patch) -> None:
         bucket.put(proof_key(window.archive), b"{}")
         return 0
 
-    patch.setattr(tallyroll.cleanup, "prove", trusting)
-    patch.setattr(tallyroll.cleanup, "check_stands", lambda *_: None)
+    patch.setattr(tallyroll.lifecycle.cleanup, "prove", trusting)
+    patch.setattr(tallyroll.lifecycle.cleanup, "check_stands", lambda *_: None)
 
 
 def proven_by_checksums(patch: Patch) -> None:
     """Files and manifests agree: nothing is recounted, so that a short export goes unseen."""
-    patch.setattr(tallyroll.proving, "compare", lambda *_: [])
-    patch.setattr(tallyroll.proving, "differing_keys", lambda *_: [])
+    patch.setattr(tallyroll.archive.proof, "compare", lambda *_: [])
+    patch.setattr(tallyroll.archive.proof, "differing_keys", lambda *_: [])
 
 
 def payloads_not_exported(patch: Patch) -> None:
@@ -121,9 +121,9 @@ def attempts_share_a_prefix(patch: Patch) -> None:
         return body
 
     patch.setattr(
-        tallyroll.cleanup,
+        tallyroll.lifecycle.cleanup,
         "prefix_of",
         lambda pipeline, window, attempt: prefix_of(pipeline, window, "only"),
     )
-    patch.setattr(tallyroll.cleanup, "check_place", lambda *_: None)
+    patch.setattr(tallyroll.lifecycle.cleanup, "check_place", lambda *_: None)
     patch.setattr(MemoryBucket, "put_once", put_once)

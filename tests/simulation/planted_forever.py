@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-import tallyroll.cleanup
+import tallyroll.lifecycle.cleanup
 from tallyroll.errors import Refused, StoreError
-from tallyroll.steps import carry_out
-from tallyroll.writer import Writer
+from tallyroll.ingest.writer import Writer
+from tallyroll.lifecycle.runner import carry_out
 
 Patch = pytest.MonkeyPatch
 
@@ -24,7 +24,7 @@ def a_window_keeps_others_from_their_turn(patch: Patch) -> None:
             raise Refused(rolled.problems[0])
         return lived
 
-    patch.setattr(tallyroll.cleanup, "carry_out", first_only)
+    patch.setattr(tallyroll.lifecycle.cleanup, "carry_out", first_only)
 
 
 def a_letter_keeps_its_batch(patch: Patch) -> None:

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from tallyroll import memory_catalog
-from tallyroll.counting import Aggregator
-from tallyroll.lookups import Lookups
-from tallyroll.memory import MemoryCatalog, MemoryStore
-from tallyroll.periods import Period
-from tallyroll.rolling import Rolling
-from tallyroll.specs import Spec
-from tallyroll.states import Window
+from tallyroll.adapters.memory import MemoryCatalog, MemoryStore
+from tallyroll.adapters.memory import catalog as memory_catalog
+from tallyroll.lifecycle.rollups import Rolling
+from tallyroll.model.periods import Period
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Window
+from tallyroll.reads.counts import Aggregator
+from tallyroll.reads.lookups import Lookups
 
 Patch = pytest.MonkeyPatch
 BEYOND_MS = 30_000
@@ -118,7 +118,7 @@ def rolled_up_for_ever(patch: Patch) -> None:
 
 
 def sums_of_a_day_counted_beside_its_windows(patch: Patch) -> None:
-    patch.setattr("tallyroll.counting.uncovered", lambda since, until, _: [(since, until)])
+    patch.setattr("tallyroll.reads.counts.uncovered", lambda since, until, _: [(since, until)])
 
 
 def largest_keys_of_all_buckets_but_one(patch: Patch) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from tallyroll.adapters.memory import MemoryCatalog
 from tallyroll.errors import StoreError
-from tallyroll.letter_events import Decision
-from tallyroll.memory import MemoryCatalog
-from tallyroll.placing import Placer
-from tallyroll.redrive import Redriver, _decision
-from tallyroll.whereabouts import Asked, Place, Sight, Whereabouts
+from tallyroll.ingest.placement import Placer
+from tallyroll.operations.event_status import Asked, Place, Sight, Whereabouts
+from tallyroll.operations.letter_events import Decision
+from tallyroll.operations.redrive import Redriver, _decision
 
 Patch = pytest.MonkeyPatch
 

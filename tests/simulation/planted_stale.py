@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
-from tallyroll import lifecycle
-from tallyroll.lifecycle import SHUT
-from tallyroll.states import Status, Window
+from tallyroll.lifecycle import state_machine
+from tallyroll.lifecycle.state_machine import SHUT
+from tallyroll.model.states import Status, Window
 from tests.simulation import stale
 
 Patch = pytest.MonkeyPatch
@@ -79,17 +79,17 @@ def listing_read_eventually(patch: Patch) -> None:
 
 def sealed_without_settling(patch: Patch) -> None:
     """Right after its gates are shut, a listing may lack what a transaction added before."""
-    step_of_life = lifecycle._step_of_life
+    step_of_life = state_machine._step_of_life
 
     def hasty(window: Window, facts: Any, now: int, settings: Any) -> Any:
         return step_of_life(window, facts, now, replace(settings, settle_ms=0))
 
-    patch.setattr(lifecycle, "_step_of_life", hasty)
+    patch.setattr(state_machine, "_step_of_life", hasty)
 
 
 def settled_since_closing(patch: Patch) -> None:
     """The wait begins when the first gate is about to be shut, and not when the last one is."""
-    step_of_life = lifecycle._step_of_life
+    step_of_life = state_machine._step_of_life
 
     def early(window: Window, facts: Any, now: int, settings: Any) -> Any:
         if SHUT in window.times:
@@ -97,4 +97,4 @@ def settled_since_closing(patch: Patch) -> None:
             window = replace(window, times={**window.times, SHUT: began})
         return step_of_life(window, facts, now, settings)
 
-    patch.setattr(lifecycle, "_step_of_life", early)
+    patch.setattr(state_machine, "_step_of_life", early)

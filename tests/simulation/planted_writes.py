@@ -10,20 +10,20 @@ from typing import Any
 
 import pytest
 
-import tallyroll.commits
-import tallyroll.placing
-import tallyroll.records
-import tallyroll.writer
-from tallyroll.commits import Fate, Kind
+import tallyroll.ingest.placement
+import tallyroll.ingest.transactions
+import tallyroll.ingest.writer
+import tallyroll.model.records
+from tallyroll.adapters.memory import MemoryCatalog, MemoryStore
 from tallyroll.errors import StoreError
-from tallyroll.items import record_item
-from tallyroll.memory import MemoryCatalog, MemoryStore
-from tallyroll.placing import Placer
-from tallyroll.ports import Outcome, Verdict
-from tallyroll.records import Increment, Record
-from tallyroll.routing import check_accepts
-from tallyroll.specs import Spec
-from tallyroll.writer import Writer
+from tallyroll.ingest.placement import Placer
+from tallyroll.ingest.transactions import Fate, Kind
+from tallyroll.ingest.writer import Writer
+from tallyroll.model.acceptance import check_accepts
+from tallyroll.model.items import record_item
+from tallyroll.model.records import Increment, Record
+from tallyroll.model.specs import Spec
+from tallyroll.ports.store import Outcome, Verdict
 
 Patch = pytest.MonkeyPatch
 COMMIT = MemoryStore.commit
@@ -95,7 +95,7 @@ def window_by_processing_time(patch: Patch) -> None:
         return write(self, messages, time_left_ms)
 
     patch.setattr(Writer, "write", written)
-    for module in (tallyroll.placing, tallyroll.records):
+    for module in (tallyroll.ingest.placement, tallyroll.model.records):
         patch.setattr(module, "event_time", lambda envelope, sent: clock["now"])
 
 
@@ -109,35 +109,35 @@ def lateness_by_processing_time(patch: Patch) -> None:
 
     patch.setattr(Writer, "write", written)
     patch.setattr(
-        tallyroll.placing,
+        tallyroll.ingest.placement,
         "check_accepts",
         lambda spec, ts, sent: check_accepts(spec, ts, clock["now"]),
     )
 
 
 def conflicts_taken_for_duplicates(patch: Patch) -> None:
-    for module in (tallyroll.commits, tallyroll.writer):
+    for module in (tallyroll.ingest.transactions, tallyroll.ingest.writer):
         patch.setattr(module, "beside_stored", lambda *_: Fate(Kind.DUPLICATE))
 
 
 def unknown_taken_for_success(patch: Patch) -> None:
-    after = tallyroll.commits.after
+    after = tallyroll.ingest.transactions.after
 
     def hopeful(commit: Any, outcome: Outcome, *rest: Any) -> Any:
         if outcome.verdict is Verdict.UNKNOWN:
             outcome = Outcome(Verdict.COMMITTED)
         return after(commit, outcome, *rest)
 
-    patch.setattr(tallyroll.commits, "after", hopeful)
+    patch.setattr(tallyroll.ingest.transactions, "after", hopeful)
 
 
 def duplicates_kept_in_the_retry(patch: Patch) -> None:
     """A commit with a duplicate is cancelled again and again: nothing of it ever counts."""
-    patch.setattr(tallyroll.commits, "_fate", lambda record, element: None)
+    patch.setattr(tallyroll.ingest.transactions, "_fate", lambda record, element: None)
 
 
 def duplicates_still_tallied_in_the_retry(patch: Patch) -> None:
-    sorted_out = tallyroll.commits._sorted_out
+    sorted_out = tallyroll.ingest.transactions._sorted_out
 
     def careless(commit: Any, *rest: Any) -> Any:
         step = sorted_out(commit, *rest)
@@ -145,7 +145,7 @@ def duplicates_still_tallied_in_the_retry(patch: Patch) -> None:
             object.__setattr__(again, "increments", commit.increments)
         return step
 
-    patch.setattr(tallyroll.commits, "_sorted_out", careless)
+    patch.setattr(tallyroll.ingest.transactions, "_sorted_out", careless)
 
 
 def rejects_acknowledged_before_sent(patch: Patch) -> None:
@@ -198,4 +198,4 @@ def sent_before_it_was_opened(patch: Patch) -> None:
     def lenient(spec: Spec, ts: int, sent: int) -> None:
         check_accepts(replace(spec, accept_from=0), ts, sent)
 
-    patch.setattr(tallyroll.placing, "check_accepts", lenient)
+    patch.setattr(tallyroll.ingest.placement, "check_accepts", lenient)

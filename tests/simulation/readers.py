@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from functions.telemetry import add_answer, add_read
 from tallyroll.errors import Absent, Archived, StoreError
-from tallyroll.queries import Answer, answer_counter, answer_error
+from tallyroll.reads.http import Answer, answer_counter, answer_error
 from tests.simulation.gauges import Publisher
 from tests.simulation.holdings import Identity
 from tests.simulation.plans import PAST_WINDOWS, WINDOW_MS

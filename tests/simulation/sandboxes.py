@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from tallyroll.archive_ports import PointInTime
-from tallyroll.cleanup import Cleanup
-from tallyroll.counting import Aggregator
 from tallyroll.errors import Refused
-from tallyroll.port_bucket import ArchiveBucket
-from tallyroll.port_catalog import Catalog
-from tallyroll.port_queue import Queue
-from tallyroll.port_totals import Totals
-from tallyroll.ports import Store
-from tallyroll.roller import Roller
+from tallyroll.ingest.writer import Writer
+from tallyroll.lifecycle.cleanup import Cleanup
+from tallyroll.lifecycle.roller import Roller
+from tallyroll.ports.bucket import ArchiveBucket
+from tallyroll.ports.catalog import Catalog
+from tallyroll.ports.exports import PointInTime
+from tallyroll.ports.queue import Queue
+from tallyroll.ports.store import Store
+from tallyroll.ports.totals import Totals
+from tallyroll.reads.counts import Aggregator
 from tallyroll.settings import Settings
-from tallyroll.writer import Writer
 from tests.simulation.ailments import Ailing
 from tests.simulation.gauges import gauge_invocation
 from tests.simulation.wires import BucketWire, QueueWire, StoreWire, TotalsWire, Wire, judged

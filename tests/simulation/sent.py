@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tallyroll.errors import Reason
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Calendar
 from tests.simulation.holdings import MICROS
 
 
@@ -45,3 +47,16 @@ class Opened:
     accept_from: int
     accept_until: int
     at: int
+
+
+def too_late(
+    sent: Sent, spec: Spec | None, opened: Opened | None, calendar: Calendar | None
+) -> bool:
+    """Whether a message may be rejected as sent after its window, of which `spec` and `opened` are,
+    stopped accepting.
+    """
+    if spec is not None and sent.sent > spec.accept_until:
+        return True
+    if calendar is None or sent.target or sent.time >= calendar.genesis:
+        return False
+    return opened is None or sent.sent <= opened.at

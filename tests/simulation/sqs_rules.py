@@ -1,6 +1,6 @@
 """The queue as strict as SQS: retention, what may be in flight, cohorts, and metrics of its own.
 
-`tallyroll.memory_queue` keeps the rules that tests of the core need. Those beyond it are here:
+`tallyroll.adapters.memory.queue` keeps the rules that tests of the core need. Here are the others:
 
 - A message is gone when its retention has passed since it was sent (SQS API Reference,
   SetQueueAttributes, MessageRetentionPeriod).
@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from tallyroll.memory_queue import AGE_RECEIVES_LEFT_OUT, Held, MemoryQueue
-from tallyroll.messages import Message
+from tallyroll.adapters.memory.queue import AGE_RECEIVES_LEFT_OUT, Held, MemoryQueue
+from tallyroll.model.messages import Message
 from tests.simulation.world import SimEffects, World
 
 HIDDEN_MS_MAX = 43_200_000

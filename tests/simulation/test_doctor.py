@@ -7,9 +7,9 @@ from unittest.mock import patch
 
 import pytest
 
-from tallyroll.diagnosis import Case, Level
-from tallyroll.doctor import examine
-from tallyroll.memory import MemoryListing
+from tallyroll.adapters.memory import MemoryListing
+from tallyroll.operations.doctor.checkup import Case, Level
+from tallyroll.operations.doctor.examine import examine
 from tallyroll.resources import declare
 from tests.faults.operators import INVARIANTS
 from tests.simulation.holdings import made_again

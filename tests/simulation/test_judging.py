@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from tallyroll.errors import StoreError, Unknown
-from tallyroll.histories import Rule
-from tallyroll.roller import Roller
-from tallyroll.states import Window
+from tallyroll.lifecycle.roller import Roller
+from tallyroll.model.states import Window
+from tallyroll.operations.probe.history import Rule
 from tests.simulation import planted_reads
 from tests.simulation.pipeline import simulate
 from tests.simulation.wires import judged

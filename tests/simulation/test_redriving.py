@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from tallyroll import looks
+from tallyroll.adapters.memory import MemoryDeadLetters
 from tallyroll.errors import Reason, StoreError
-from tallyroll.letter_events import Course, Decision
-from tallyroll.looks import Look
-from tallyroll.memory import MemoryDeadLetters
-from tallyroll.redrive import Redriver
+from tallyroll.operations import looks
+from tallyroll.operations.letter_events import Course, Decision
+from tallyroll.operations.looks import Look
+from tallyroll.operations.redrive import Redriver
 from tests.simulation.weather import CALM
 from tests.simulation.wires import LettersWire, StoreWire, Wire
 from tests.simulation.world import Group, SimEffects, World
@@ -26,7 +26,7 @@ from tests.unit.pipeline import NOW, SECOND, hour, opened
 from tests.unit.redriving import LATE, Operator, drain, records, reject, seal
 
 if TYPE_CHECKING:
-    from tallyroll.dead_letters import ReceivedLetter
+    from tallyroll.model.dead_letters import ReceivedLetter
 
 EVENTS = 12
 COPIES = 3

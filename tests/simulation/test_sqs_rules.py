@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tallyroll.memory_queue import Held
+from tallyroll.adapters.memory.queue import Held
 from tests.simulation.sqs_rules import HIDDEN_MS_MAX, Rules, StrictQueue
 from tests.simulation.world import Group, World
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from tallyroll.adapters.memory import MemoryTotals
 from tallyroll.errors import Unknown
-from tallyroll.memory import MemoryTotals
-from tallyroll.totals import Total
+from tallyroll.model.totals import Total
 from tests.simulation import stale
 from tests.simulation.holdings import WeighedItems
 from tests.simulation.pipeline import System

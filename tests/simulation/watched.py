@@ -6,26 +6,26 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tallyroll.archive_ports import ExportState, ExportStatus
-from tallyroll.dead_letters import ReceivedLetter
-from tallyroll.memory import (
+from tallyroll.adapters.memory import (
     MemoryBucket,
     MemoryCatalog,
     MemoryDeadLetters,
     MemoryStore,
     MemoryTotals,
 )
-from tallyroll.memory_queue import Held
-from tallyroll.messages import Message, Redrive, Rejection
-from tallyroll.periods import PeriodState, period_of, periods_at
-from tallyroll.ports import Outcome, TableFacts, TableStatus, Verdict
-from tallyroll.records import Increment, Record
+from tallyroll.adapters.memory.queue import Held
+from tallyroll.model.dead_letters import ReceivedLetter
+from tallyroll.model.messages import Message, Redrive, Rejection
+from tallyroll.model.periods import PeriodState, period_of, periods_at
+from tallyroll.model.records import Increment, Record
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Calendar, LivePointer, Status, Window
+from tallyroll.model.tallies import Tally
+from tallyroll.model.totals import Total
+from tallyroll.model.windows import WindowId
+from tallyroll.ports.exports import ExportState, ExportStatus
+from tallyroll.ports.store import Outcome, TableFacts, TableStatus, Verdict
 from tallyroll.settings import Settings
-from tallyroll.specs import Spec
-from tallyroll.states import Calendar, LivePointer, Status, Window
-from tallyroll.tallies import Tally
-from tallyroll.totals import Total
-from tallyroll.windows import WindowId
 from tests.native_exports import MemoryExports
 from tests.simulation.holdings import WeighedItems
 from tests.simulation.plans import shown_in_part_ms

@@ -11,19 +11,19 @@ from functools import partial
 from random import Random
 from typing import Any, ClassVar, TypeVar
 
-from tallyroll.dead_letters import ReceivedLetter
+from tallyroll.adapters.memory import MemoryStore
 from tallyroll.errors import StoreError, TallyrollError, Throttled, Unknown
-from tallyroll.items import Item
-from tallyroll.memory import MemoryStore
-from tallyroll.messages import Rejection
-from tallyroll.port_dead_letters import DeadLetters, Resend
-from tallyroll.port_queue import Backlog, Queue
-from tallyroll.port_totals import Totals
-from tallyroll.ports import Answer, Element, Outcome, Verdict
-from tallyroll.records import Increment, Record
-from tallyroll.specs import Spec
-from tallyroll.totals import PeriodTotal
-from tallyroll.totals import Total as SealedTotal
+from tallyroll.model.dead_letters import ReceivedLetter
+from tallyroll.model.items import Item
+from tallyroll.model.messages import Rejection
+from tallyroll.model.records import Increment, Record
+from tallyroll.model.specs import Spec
+from tallyroll.model.totals import PeriodTotal
+from tallyroll.model.totals import Total as SealedTotal
+from tallyroll.ports.dead_letters import DeadLetters, Resend
+from tallyroll.ports.queue import Backlog, Queue
+from tallyroll.ports.store import Answer, Element, Outcome, Verdict
+from tallyroll.ports.totals import Totals
 from tests.simulation.world import Group, World
 
 T = TypeVar("T")

@@ -22,7 +22,7 @@ from typing import TypeVar
 
 from greenlet import getcurrent, greenlet
 
-from tallyroll.suffixes import Chance
+from tallyroll.model.sharding import Chance
 from tests.simulation.weather import CALM, LETTER, Risk
 
 T = TypeVar("T")

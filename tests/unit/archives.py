@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
-from tallyroll.archive import (
+from tallyroll.adapters.memory import MemoryBucket
+from tallyroll.archive.inventory import Archive, ArchiveReading, Verification, find
+from tallyroll.archive.layout import (
     DataFile,
     DataFileWriter,
     data_dir,
@@ -19,17 +21,15 @@ from tallyroll.archive import (
     read_summary,
     summary_key,
 )
-from tallyroll.archive_reading import Archive, ArchiveReading, Verification, find
-from tallyroll.events import Event, decode
-from tallyroll.exporting import export
-from tallyroll.items import Item
-from tallyroll.memory import MemoryBucket
-from tallyroll.packing import pack
-from tallyroll.port_bucket import Bucket
-from tallyroll.port_totals import Totals
-from tallyroll.proving import prove
-from tallyroll.sealing import Sealing, seal
-from tallyroll.states import Window
+from tallyroll.archive.proof import prove
+from tallyroll.archive.scan_export import export
+from tallyroll.client.packing import pack
+from tallyroll.lifecycle.sealing import Sealing, seal
+from tallyroll.model.events import Event, decode
+from tallyroll.model.items import Item
+from tallyroll.model.states import Window
+from tallyroll.ports.bucket import Bucket
+from tallyroll.ports.totals import Totals
 from tests.unit.pipeline import NOW, SECOND, WINDOW, Pipeline, opened
 
 SINGLES = [

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tallyroll.diagnosis import Case, Check, Level, Sign
-from tallyroll.doctor import examine
-from tallyroll.memory import MemoryListing, MemoryQueue
-from tallyroll.port_effects import Effects
-from tallyroll.port_queue import Backlog
+from tallyroll.adapters.memory import MemoryListing, MemoryQueue
+from tallyroll.model.states import Status
+from tallyroll.operations.doctor.checkup import Case, Check, Level, Sign
+from tallyroll.operations.doctor.examine import examine
+from tallyroll.ports.effects import Effects
+from tallyroll.ports.queue import Backlog
 from tallyroll.resources import declare
-from tallyroll.states import Status
 from tests.unit.pipeline import HOUR, MINUTE, NOW, SMALL, TIME_LEFT, Pipeline, StillEffects
 
 CLEAN = replace(SMALL, retention_ms=2 * HOUR)

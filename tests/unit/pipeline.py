@@ -10,26 +10,26 @@ from itertools import count
 from random import Random
 from typing import Any
 
-from tallyroll.cleanup import Cleanup
-from tallyroll.counting import Aggregator
-from tallyroll.memory import (
+from tallyroll.adapters.memory import (
     MemoryBucket,
     MemoryCatalog,
     MemoryQueue,
     MemoryStore,
     MemoryTotals,
 )
-from tallyroll.messages import Message, Rejection
-from tallyroll.port_effects import T
-from tallyroll.ports import Outcome
-from tallyroll.records import Increment, Record
-from tallyroll.roller import Roller
+from tallyroll.ingest.writer import Report, Writer
+from tallyroll.lifecycle.cleanup import Cleanup
+from tallyroll.lifecycle.roller import Roller
+from tallyroll.model.messages import Message, Rejection
+from tallyroll.model.records import Increment, Record
+from tallyroll.model.sharding import Chance
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Status, Window
+from tallyroll.model.windows import window_id, window_start
+from tallyroll.ports.effects import T
+from tallyroll.ports.store import Outcome
+from tallyroll.reads.counts import Aggregator
 from tallyroll.settings import Settings
-from tallyroll.specs import Spec
-from tallyroll.states import Status, Window
-from tallyroll.suffixes import Chance
-from tallyroll.windows import window_id, window_start
-from tallyroll.writer import Report, Writer
 from tests.native_exports import MemoryExports
 
 SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000

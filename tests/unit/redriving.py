@@ -6,14 +6,14 @@ import json
 from collections.abc import Callable
 from typing import Any, cast
 
+from tallyroll.adapters.memory import MemoryDeadLetters
 from tallyroll.errors import Reason
-from tallyroll.letter_events import Decision
-from tallyroll.looks import HIDDEN_SECONDS, Look
-from tallyroll.memory import MemoryDeadLetters
-from tallyroll.messages import Rejection
-from tallyroll.redrive import Redriver
-from tallyroll.states import Status
-from tallyroll.windows import WindowId, window_start
+from tallyroll.model.messages import Rejection
+from tallyroll.model.states import Status
+from tallyroll.model.windows import WindowId, window_start
+from tallyroll.operations.letter_events import Decision
+from tallyroll.operations.looks import HIDDEN_SECONDS, Look
+from tallyroll.operations.redrive import Redriver
 from tests.unit.pipeline import MINUTE, SECOND, TIME_LEFT, WINDOW, Pipeline, hour, opened
 
 LETTERS_MAX = 1_000

@@ -5,8 +5,8 @@ from decimal import Decimal
 
 import pytest
 
-from tallyroll.amounts import JsonFloat, format_amount, parse_amount, read_amount, shown
 from tallyroll.errors import Reason, Rejected
+from tallyroll.model.amounts import JsonFloat, format_amount, parse_amount, read_amount, shown
 
 
 def from_json(text: str) -> object:

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from tallyroll.archive import (
+from tallyroll.adapters.memory import MemoryBucket
+from tallyroll.archive.layout import (
     DataFile,
     Place,
     find_summary,
@@ -21,8 +22,7 @@ from tallyroll.archive import (
     summary_key,
 )
 from tallyroll.errors import ProofMismatch
-from tallyroll.items import Item, jsonable, record_item
-from tallyroll.memory import MemoryBucket
+from tallyroll.model.items import Item, jsonable, record_item
 from tests.unit.archives import put_file, put_manifests
 from tests.unit.pipeline import NOW, WINDOW, record_with
 

@@ -8,17 +8,17 @@ from dataclasses import replace
 
 import pytest
 
-from tallyroll.archive import parse_prefix, prefix_of, proof_key, summary_key
-from tallyroll.archive_reading import ArchiveReading, best, find, named, pipeline_prefix, shut
+from tallyroll.adapters.memory import MemoryBucket
+from tallyroll.archive.inventory import ArchiveReading, best, find, named, pipeline_prefix, shut
+from tallyroll.archive.layout import parse_prefix, prefix_of, proof_key, summary_key
+from tallyroll.archive.recount import FINDINGS_KEPT
 from tallyroll.errors import Missing, UsageError
-from tallyroll.events import Event, decode
-from tallyroll.items import gate_item
-from tallyroll.memory import MemoryBucket
-from tallyroll.proof import FINDINGS_KEPT
-from tallyroll.records import FORMAT_PACKET, Record
-from tallyroll.stored import event_line, events_of
-from tallyroll.totals import Total
-from tallyroll.windows import window_start
+from tallyroll.model.events import Event, decode
+from tallyroll.model.items import gate_item
+from tallyroll.model.records import FORMAT_PACKET, Record
+from tallyroll.model.stored import event_line, events_of
+from tallyroll.model.totals import Total
+from tallyroll.model.windows import window_start
 from tests.unit.archives import EVENTS, PACKED, SINGLES, archived, event_of
 from tests.unit.pipeline import NOW, WINDOW, StillEffects, hour, record_with
 

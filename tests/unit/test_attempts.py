@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from tallyroll.archive import data_dir, proof_key
+from tallyroll.adapters.memory import MemoryBucket
+from tallyroll.adapters.memory.store import MemoryStore
+from tallyroll.archive.layout import data_dir, proof_key
 from tallyroll.errors import Throttled
-from tallyroll.items import Item
-from tallyroll.lifecycle import Step
-from tallyroll.memory import MemoryBucket
-from tallyroll.memory_store import MemoryStore
+from tallyroll.lifecycle.runner import Rolled
+from tallyroll.lifecycle.state_machine import Step
+from tallyroll.model.items import Item
+from tallyroll.model.states import Status, Window
 from tallyroll.resources import TAG_PROVEN
-from tallyroll.states import Status, Window
-from tallyroll.steps import Rolled
 from tests.unit.pipeline import MINUTE, SMALL, TIME_LEFT, Pipeline, hour
 from tests.unit.test_cleanup import COLD, TO_THE_END, proven, run, sealed, tags
 
@@ -127,8 +127,8 @@ def test_an_attempt_that_never_gets_on_is_begun_anew_in_more_segments() -> None:
 
 def test_a_proof_goes_on_from_run_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline = sealed()
-    monkeypatch.setattr("tallyroll.proving.NOTE_EVERY_MS", 0)
-    monkeypatch.setattr("tallyroll.proving.CLOCK_EVERY_ITEMS", 1)
+    monkeypatch.setattr("tallyroll.archive.proof.NOTE_EVERY_MS", 0)
+    monkeypatch.setattr("tallyroll.archive.proof.CLOCK_EVERY_ITEMS", 1)
     stream = MemoryBucket.stream
 
     def slow(bucket: MemoryBucket, key: str) -> Iterator[bytes]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from tallyroll.states import Status
-from tallyroll.writer import Report, Writer
+from tallyroll.ingest.writer import Report, Writer
+from tallyroll.model.states import Status
 from tests.unit.pipeline import HOUR, MINUTE, START, TIME_LEFT, Pipeline, hour, opened
 
 

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tallyroll.caches import CachedCatalog
+from tallyroll.adapters.memory import MemoryCatalog
 from tallyroll.limits import SPECS_CACHED_MAX
-from tallyroll.memory import MemoryCatalog
-from tallyroll.specs import Spec
-from tallyroll.states import Calendar
-from tallyroll.windows import Grid, WindowId
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Calendar
+from tallyroll.model.windows import Grid, WindowId
+from tallyroll.ports.catalog_cache import CachedCatalog
 from tests.unit.pipeline import SECOND, START, StillEffects, hour, spec_of
 
 

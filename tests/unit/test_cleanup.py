@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from tallyroll import archive
-from tallyroll.cleanup import CLEANUP_STEPS
+from tallyroll.adapters.memory import MemoryBucket
+from tallyroll.archive import layout
 from tallyroll.errors import StateConflict, Unknown
-from tallyroll.lifecycle import ROLLER_STEPS, Step
-from tallyroll.memory import MemoryBucket
-from tallyroll.ports import TableStatus
+from tallyroll.lifecycle.cleanup import CLEANUP_STEPS
+from tallyroll.lifecycle.runner import Rolled
+from tallyroll.lifecycle.state_machine import ROLLER_STEPS, Step
+from tallyroll.model.states import Status, Window
+from tallyroll.ports.store import TableStatus
 from tallyroll.resources import TAG_PROVEN
-from tallyroll.states import Status, Window
-from tallyroll.steps import Rolled
 from tests.unit.pipeline import HOUR, MINUTE, SECOND, SMALL, TIME_LEFT, Pipeline, hour, opened
 
 COLD = hour(6)
@@ -43,7 +43,7 @@ def run(pipeline: Pipeline) -> Rolled:
 def proven(pipeline: Pipeline) -> Window:
     """Run until the archive is proven, and no further."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tallyroll.cleanup.check_stands", broken)
+        patch.setattr("tallyroll.lifecycle.cleanup.check_stands", broken)
         run(pipeline)
     assert pipeline.state(COLD).status is Status.PROVEN
     return pipeline.state(COLD)
@@ -73,7 +73,7 @@ def test_a_cold_window_is_exported_proven_and_dropped() -> None:
     assert window.table not in pipeline.store.tables()
     assert window.archive
     assert window.archive.startswith("archive/tallyroll/date=2026-11-20/hour=06/20261120T060000Z/")
-    assert archive.proof_key(window.archive) in pipeline.bucket.list(window.archive)
+    assert layout.proof_key(window.archive) in pipeline.bucket.list(window.archive)
     assert rolled.states[Status.DROPPED] == 1
     assert run(pipeline).steps.total() == 0
 

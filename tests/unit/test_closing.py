@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from tallyroll import roller, sealing
 from tallyroll.errors import Unknown
-from tallyroll.lifecycle import Step
-from tallyroll.receptions import Reception
-from tallyroll.specs import Spec
-from tallyroll.states import Status
-from tallyroll.steps import Rolled
-from tallyroll.totals import Total
+from tallyroll.lifecycle import roller, sealing
+from tallyroll.lifecycle.runner import Rolled
+from tallyroll.lifecycle.state_machine import Step
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Status
+from tallyroll.model.totals import Total
+from tallyroll.ports.writer_notes import Reception
 from tests.unit.pipeline import (
     HOUR,
     MINUTE,

@@ -5,8 +5,9 @@ from random import Random
 
 import pytest
 
-from tallyroll import commits
-from tallyroll.commits import (
+from tallyroll.errors import Reason
+from tallyroll.ingest import transactions
+from tallyroll.ingest.transactions import (
     ACTION_OVERHEAD_BYTES,
     BACKOFF_MS_MAX,
     CONFLICT_BACKOFF_MS,
@@ -19,11 +20,10 @@ from tallyroll.commits import (
     beside_stored,
     plan,
 )
-from tallyroll.errors import Reason
-from tallyroll.items import item_bytes, record_item, weighed
 from tallyroll.limits import TRANSACTION_ACTIONS_MAX, TRANSACTION_BYTES_MAX
-from tallyroll.ports import Answer, Element, Outcome, Verdict
-from tallyroll.records import Record
+from tallyroll.model.items import item_bytes, record_item, weighed
+from tallyroll.model.records import Record
+from tallyroll.ports.store import Answer, Element, Outcome, Verdict
 from tests.unit.pipeline import NOW, record_with, spec_of
 
 SPEC = spec_of()
@@ -109,11 +109,11 @@ def test_the_bytes_of_a_transaction_are_bounded_to_the_byte(
 ) -> None:
     records = [weighed(record_with(name)) for name in "abcd"]
     size = sum(record.size for record in records[:2]) + 3 * ACTION_OVERHEAD_BYTES  # with a tally
-    monkeypatch.setattr(commits, "TRANSACTION_BYTES_PLANNED", size)
+    monkeypatch.setattr(transactions, "TRANSACTION_BYTES_PLANNED", size)
     planned = plan(SPEC, records)
     assert named(planned) == [["a", "b"], ["c", "d"]]
     assert all(commit.spec == SPEC for commit in planned)
-    monkeypatch.setattr(commits, "TRANSACTION_BYTES_PLANNED", size - 1)
+    monkeypatch.setattr(transactions, "TRANSACTION_BYTES_PLANNED", size - 1)
     assert named(plan(SPEC, records)) == [["a"], ["b"], ["c"], ["d"]]
 
 

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from tallyroll.cost import Cost, commit_cost
-from tallyroll.events import Event
-from tallyroll.packing import pack
-from tallyroll.records import increments_of
-from tallyroll.writer import Report
+from tallyroll.client.packing import pack
+from tallyroll.ingest.cost import Cost, commit_cost
+from tallyroll.ingest.writer import Report
+from tallyroll.model.events import Event
+from tallyroll.model.records import increments_of
 from tests.unit.pipeline import NOW, TIME_LEFT, Pipeline, opened, record_with
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tallyroll.counting import Count, Gathering
 from tallyroll.errors import Missing, Throttled, UsageError
-from tallyroll.specs import Spec
-from tallyroll.states import Status
-from tallyroll.tallies import Tally
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Status
+from tallyroll.model.tallies import Tally
+from tallyroll.reads.counts import Count, Gathering
 from tests.unit.pipeline import (
     HOUR,
     MINUTE,

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tallyroll.covering import GAPS_AT_ONCE, rolled_within, uncovered
-from tallyroll.memory import MemoryCatalog
-from tallyroll.periods import DAY_MS, PeriodName, PeriodState, day_of, month_of
-from tallyroll.port_effects import T
-from tallyroll.windows import window_start
+from tallyroll.adapters.memory import MemoryCatalog
+from tallyroll.model.periods import DAY_MS, PeriodName, PeriodState, day_of, month_of
+from tallyroll.model.windows import window_start
+from tallyroll.ports.effects import T
+from tallyroll.reads.coverage import GAPS_AT_ONCE, rolled_within, uncovered
 from tests.unit.pipeline import StillEffects
 
 OCTOBER = month_of(window_start("20261001T000000Z"))

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from tallyroll.diagnosis import Level
-from tallyroll.doctor import EXAMINATIONS
+from tallyroll.adapters.memory import MemoryCatalog
 from tallyroll.errors import Refused, StoreError
-from tallyroll.history import open_past
-from tallyroll.memory import MemoryCatalog
-from tallyroll.port_queue import Backlog
-from tallyroll.states import LivePointer, Status, Window
-from tallyroll.windows import iso, window_id, window_start
+from tallyroll.model.states import LivePointer, Status, Window
+from tallyroll.model.windows import iso, window_id, window_start
+from tallyroll.operations.backfill import open_past
+from tallyroll.operations.doctor.checkup import Level
+from tallyroll.operations.doctor.examine import EXAMINATIONS
+from tallyroll.ports.queue import Backlog
 from tests.unit.doctoring import bad, examined, first, grown, only, states
 from tests.unit.pipeline import HOUR, MINUTE, NOW, TIME_LEFT, Pipeline, hour
 

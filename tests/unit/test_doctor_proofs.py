@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from tallyroll.archive import data_dir, proof_key
-from tallyroll.diagnosis import Level, Sign
-from tallyroll.doctor_proofs import SIGNS_PER_WINDOW
-from tallyroll.states import Status
+from tallyroll.archive.layout import data_dir, proof_key
+from tallyroll.model.states import Status
+from tallyroll.operations.doctor.archives import SIGNS_PER_WINDOW
+from tallyroll.operations.doctor.checkup import Level, Sign
 from tests.unit.doctoring import bad, examined, first, grown, only
 from tests.unit.pipeline import Pipeline
 
@@ -76,7 +76,7 @@ def test_many_differences_are_told_in_part(sealed: str, pipeline: Pipeline) -> N
 def test_keys_in_several_passes(
     pipeline: Pipeline, sealed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tallyroll.doctor_proofs.KEYS_HELD", 2)
+    monkeypatch.setattr("tallyroll.operations.doctor.archives.KEYS_HELD", 2)
     assert bad(pipeline, deep=True) == {}
     change_total(pipeline, "k2", sealed, 7)
     assert "'k2'" in of_totals(pipeline).text

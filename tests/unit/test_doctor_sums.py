@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from tallyroll import doctor_sums
-from tallyroll.doctor_sums import rollups
 from tallyroll.limits import LISTING_BUCKETS
-from tallyroll.periods import day_of, month_of
-from tallyroll.states import Status
-from tallyroll.suffixes import calculated
-from tallyroll.totals import Listed
+from tallyroll.model.periods import day_of, month_of
+from tallyroll.model.sharding import calculated
+from tallyroll.model.states import Status
+from tallyroll.model.totals import Listed
+from tallyroll.operations.doctor import totals as doctor_sums
+from tallyroll.operations.doctor.totals import rollups
 from tests.unit.doctoring import CLEAN, bad, case_of, examined, first, grown, only
 from tests.unit.pipeline import HOUR, NOW, Pipeline, StillEffects
 from tests.unit.test_rolling import FIRST, Days

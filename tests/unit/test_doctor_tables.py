@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from tallyroll.diagnosis import Level
-from tallyroll.lifecycle import RECOVERABLE
-from tallyroll.listing import window_of
+from tallyroll.lifecycle.state_machine import RECOVERABLE
+from tallyroll.model.states import Status
+from tallyroll.operations.doctor.checkup import Level
+from tallyroll.ports.tables import window_of
 from tallyroll.resources import TAG_PIPELINE, TAG_PROVEN
 from tallyroll.settings import Settings
-from tallyroll.states import Status
 from tests.unit.doctoring import bad, examined, first, grown, listing_of, only
 from tests.unit.pipeline import HOUR, MINUTE, NOW, TIME_LEFT, Pipeline, hour
 

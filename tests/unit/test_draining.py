@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tallyroll.draining import (
+from tallyroll.lifecycle.draining import (
     AGES_LOOKED_BACK,
     Evidence,
     drained,
@@ -16,10 +16,10 @@ from tallyroll.draining import (
     is_spent,
 )
 from tallyroll.limits import RECEPTIONS_KEPT
-from tallyroll.port_queue import Backlog, Invocations
-from tallyroll.receptions import Reception
+from tallyroll.model.states import Status, Window
+from tallyroll.ports.queue import Backlog, Invocations
+from tallyroll.ports.writer_notes import Reception
 from tallyroll.settings import Settings
-from tallyroll.states import Status, Window
 from tests.unit.pipeline import HOUR, MINUTE, SECOND, START, WINDOW
 
 SETTINGS = Settings()

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from tallyroll.effects import SystemEffects
+from tallyroll.adapters.system import SystemEffects
 
 
 def test_the_clock_is_the_machines() -> None:

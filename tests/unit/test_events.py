@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from tallyroll.errors import Reason, Rejected
-from tallyroll.events import Event, Packet, decode, digest
-from tallyroll.json_texts import canonical, load_json
 from tallyroll.limits import NESTING_MAX, TS_MS_MAX, TS_MS_MIN
+from tallyroll.model.events import Event, Packet, decode, digest
+from tallyroll.model.json_texts import canonical, load_json
 from tests.unit.pipeline import NOW
 
 DEEP = 100_000

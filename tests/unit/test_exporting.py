@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from tallyroll import exporting, memory_bucket, memory_store
-from tallyroll.archive import data_dir, find_summary, prefix_of
+from tallyroll.adapters.memory import MemoryBucket, bucket, store
+from tallyroll.archive import scan_export
+from tallyroll.archive.layout import data_dir, find_summary, prefix_of
+from tallyroll.archive.recount import Reading
+from tallyroll.archive.scan_export import Exported, export, note_key, segments_for
 from tallyroll.errors import Missing, ProofMismatch, Unknown
-from tallyroll.exporting import Exported, export, note_key, segments_for
-from tallyroll.items import Item
-from tallyroll.memory import MemoryBucket
-from tallyroll.proof import Reading
-from tallyroll.states import Window
+from tallyroll.model.items import Item
+from tallyroll.model.states import Window
 from tests.unit.pipeline import NOW, WINDOW, Pipeline, opened
 
 LATER = NOW + 600_000
@@ -57,9 +57,9 @@ def is_whole(pipeline: Pipeline, window: Window) -> bool:
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of several parts, without tens of megabytes."""
-    monkeypatch.setattr(exporting, "PART_BYTES", 200)
-    monkeypatch.setattr(memory_bucket, "PART_BYTES_MIN", 1)
-    monkeypatch.setattr(memory_store, "PAGE_ITEMS", 20)
+    monkeypatch.setattr(scan_export, "PART_BYTES", 200)
+    monkeypatch.setattr(bucket, "PART_BYTES_MIN", 1)
+    monkeypatch.setattr(store, "PAGE_ITEMS", 20)
 
 
 @pytest.mark.usefixtures("small_parts")
@@ -67,7 +67,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_item_is_in_one_file(
     segments: int, file_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exporting, "FILE_BYTES", file_bytes)
+    monkeypatch.setattr(scan_export, "FILE_BYTES", file_bytes)
     pipeline, window = filled(segments)
     assert run(pipeline, window) == Exported(segments, whole=True)
     assert is_whole(pipeline, window)
@@ -77,7 +77,7 @@ def test_every_item_is_in_one_file(
 @pytest.mark.parametrize("size", [0, 1])
 def test_parts_are_no_smaller_than_s3_takes(size: int) -> None:
     chance, pipeline = Random(1), Pipeline()
-    files = exporting._Files(pipeline.bucket, "f")
+    files = scan_export._Files(pipeline.bucket, "f")
     for _ in range(size * 12):  # megabytes that do not shrink
         files.add({"data": {"S": chance.randbytes(700_000).hex()}})
     files.end()
@@ -103,7 +103,7 @@ def test_a_later_run_skips_what_is_finished(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_segment_without_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory_store, "PAGE_ITEMS", 5)
+    monkeypatch.setattr(store, "PAGE_ITEMS", 5)
     pipeline, window = filled(1)
     scan = pipeline.store.scan
 
@@ -124,8 +124,8 @@ def test_more_segments_the_more_items_and_twice_as_many_after_one_in_vain() -> N
     assert segments_for(replace(window, events=3, keys=1), 64, 8) == 8
     assert segments_for(sized, 64, 8) == 82
     assert segments_for(replace(sized, attempts=2), 64, 8) == 4 * 82
-    assert segments_for(replace(sized, events=10**12), 64, 8) == exporting.SEGMENTS_MAX
-    assert segments_for(replace(sized, attempts=10**6), 64, 8) == exporting.SEGMENTS_MAX
+    assert segments_for(replace(sized, events=10**12), 64, 8) == scan_export.SEGMENTS_MAX
+    assert segments_for(replace(sized, attempts=10**6), 64, 8) == scan_export.SEGMENTS_MAX
 
 
 def test_an_export_that_ends_early_is_never_taken_for_whole(

@@ -14,18 +14,19 @@ from typing import Any
 
 import pytest
 
-from tallyroll import events, placing
+from tallyroll.adapters.memory import MemoryCatalog
 from tallyroll.errors import Reason, Refused
+from tallyroll.ingest import placement
+from tallyroll.ingest.writer import Writer
 from tallyroll.limits import LONE_DEATHS_MAX
-from tallyroll.memory import MemoryCatalog
-from tallyroll.messages import Message
-from tallyroll.ports import Answer, Element, Outcome, Verdict
-from tallyroll.records import Increment, Record
+from tallyroll.model import events
+from tallyroll.model.messages import Message
+from tallyroll.model.records import Increment, Record
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Status
+from tallyroll.model.windows import window_id
+from tallyroll.ports.store import Answer, Element, Outcome, Verdict
 from tallyroll.settings import Settings
-from tallyroll.specs import Spec
-from tallyroll.states import Status
-from tallyroll.windows import window_id
-from tallyroll.writer import Writer
 from tests.unit.pipeline import (
     HOUR,
     MINUTE,
@@ -234,7 +235,7 @@ def test_a_message_that_the_writer_fails_on_holds_its_window(
     broken = night()
     broken.hours(1, every=10)
     with monkeypatch.context() as patched:
-        patched.setattr(placing, "decode", failing)
+        patched.setattr(placement, "decode", failing)
         body = {"id": "odd", "key": "odd", "ts": broken.pipeline.effects.now()}
         broken.pipeline.queue.send(json.dumps(body))
         broken.hours(6, every=10)

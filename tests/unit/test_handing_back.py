@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tallyroll.errors import Reason
-from tallyroll.handing_back import delay_seconds, is_expiring
+from tallyroll.ingest.handing_back import delay_seconds, is_expiring
 from tallyroll.limits import IN_FLIGHT_MAX, RECEIVES_GIVEN_UP
-from tallyroll.messages import Message
-from tallyroll.ports import Outcome, Verdict
+from tallyroll.model.messages import Message
+from tallyroll.ports.store import Outcome, Verdict
 from tests.unit.pipeline import HOUR, MINUTE, NOW, SMALL, TIME_LEFT, opened
 
 DAY = 24 * HOUR

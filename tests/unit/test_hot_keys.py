@@ -9,13 +9,13 @@ from dataclasses import replace
 import pytest
 
 from tallyroll.errors import Throttled
-from tallyroll.hot_keys import Scout
+from tallyroll.ingest.hot_keys import Scout
 from tallyroll.limits import PARTITION_WRITE_UNITS
-from tallyroll.ports import Answer, Element, Outcome, Verdict
-from tallyroll.records import Increment, Record
+from tallyroll.model.records import Increment, Record
+from tallyroll.model.specs import Spec
+from tallyroll.model.windows import window_id
+from tallyroll.ports.store import Answer, Element, Outcome, Verdict
 from tallyroll.settings import Settings
-from tallyroll.specs import Spec
-from tallyroll.windows import window_id
 from tests.unit.pipeline import (
     HOUR,
     NOW,

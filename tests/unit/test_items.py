@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tallyroll.items import (
+from tallyroll.model.items import (
     Gate,
     Item,
     gate_item,
@@ -16,8 +16,8 @@ from tallyroll.items import (
     record_item,
     tally_key,
 )
-from tallyroll.records import write_units
-from tallyroll.tallies import Tally
+from tallyroll.model.records import write_units
+from tallyroll.model.tallies import Tally
 from tests.unit.pipeline import record_with, spec_of
 
 RECORD = record_with("e.1#2", "a.7", n=3, amount=-2_500_000, data=b'{"a":1}', format="json")

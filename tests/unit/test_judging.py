@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from tallyroll import judging
-from tallyroll.histories import Counted, History, Read, Rule, Sent, Share, Verdict
-from tallyroll.judging import judge, make
+from tallyroll.operations.probe import judge as judging
+from tallyroll.operations.probe.history import Counted, History, Read, Rule, Sent, Share, Verdict
+from tallyroll.operations.probe.judge import judge, make
 from tests.unit.pipeline import HOUR, START
 
 ONE = 1_000_000

@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from tallyroll.lifecycle import (
+from tallyroll.lifecycle.state_machine import (
     CHECKED,
     COOLED,
     RECOVERABLE,
@@ -17,10 +17,10 @@ from tallyroll.lifecycle import (
     next_step,
     to_make,
 )
-from tallyroll.ports import TableStatus
+from tallyroll.model.states import Calendar, Status, Window
+from tallyroll.model.windows import Grid
+from tallyroll.ports.store import TableStatus
 from tallyroll.settings import Settings
-from tallyroll.states import Calendar, Status, Window
-from tallyroll.windows import Grid
 from tests.unit.pipeline import HOUR, MINUTE, NOW, SMALL, START, WINDOW, hour
 
 SETTINGS = Settings()

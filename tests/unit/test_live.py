@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallyroll.history import open_past
-from tallyroll.live import list_live
-from tallyroll.states import SPANS_MAX, LivePointer, Status, Window, joined
-from tallyroll.windows import Span, window_id
+from tallyroll.model.states import SPANS_MAX, LivePointer, Status, Window, joined
+from tallyroll.model.windows import Span, window_id
+from tallyroll.operations.backfill import open_past
+from tallyroll.ports.live_windows import list_live
 from tests.unit.pipeline import HOUR, MINUTE, NOW, START, Pipeline, hour, opened
 
 hours = st.integers(0, 400)

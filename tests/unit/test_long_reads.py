@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from tallyroll.counting import Count, PeriodCount
 from tallyroll.errors import Throttled
 from tallyroll.limits import LISTING_BUCKETS
-from tallyroll.lookups import Lookups
-from tallyroll.queries import answer_counter, counter_json
-from tallyroll.states import Status
-from tallyroll.tallies import Tally
-from tallyroll.top import Top
-from tallyroll.windows import window_start
+from tallyroll.model.states import Status
+from tallyroll.model.tallies import Tally
+from tallyroll.model.windows import window_start
+from tallyroll.reads.counts import Count, PeriodCount
+from tallyroll.reads.http import answer_counter, counter_json
+from tallyroll.reads.lookups import Lookups
+from tallyroll.reads.top import Top
 from tests.unit.pipeline import HOUR, SECOND, SMALL, START, TIME_LEFT, Pipeline, StillEffects, hour
 
 MICROS = 1_000_000

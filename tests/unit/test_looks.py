@@ -8,12 +8,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from tallyroll import looks
-from tallyroll.dead_letters import ReceivedLetter
-from tallyroll.effects import SystemEffects
+from tallyroll.adapters.memory import MemoryDeadLetters
+from tallyroll.adapters.system import SystemEffects
 from tallyroll.errors import Reason, StoreError
-from tallyroll.looks import HIDDEN_SECONDS, Look, Names
-from tallyroll.memory import MemoryDeadLetters
+from tallyroll.model.dead_letters import ReceivedLetter
+from tallyroll.operations import looks
+from tallyroll.operations.looks import HIDDEN_SECONDS, Look, Names
 from tests.unit.pipeline import SECOND, Pipeline, opened
 from tests.unit.redriving import reject
 

@@ -8,14 +8,14 @@ import pytest
 
 from tallyroll.errors import Absent, Refused, Throttled, UsageError
 from tallyroll.limits import TS_MS_MAX
-from tallyroll.lookups import Events, Found, Lookups
-from tallyroll.reading import BYTES_MAX
-from tallyroll.records import Page
-from tallyroll.specs import Spec
-from tallyroll.states import Status
-from tallyroll.stored import StoredEvent, StoredPacket, stored
-from tallyroll.tallies import Stripe, Tally
-from tallyroll.top import Top
+from tallyroll.model.records import Page
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Status
+from tallyroll.model.stored import StoredEvent, StoredPacket, stored
+from tallyroll.model.tallies import Stripe, Tally
+from tallyroll.reads.lookups import Events, Found, Lookups
+from tallyroll.reads.merge import BYTES_MAX
+from tallyroll.reads.top import Top
 from tests.unit.pipeline import (
     HOUR,
     MINUTE,

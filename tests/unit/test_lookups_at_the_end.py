@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tallyroll.errors import Archived, Missing
-from tallyroll.specs import Spec
-from tallyroll.states import Status
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Status
 from tests.unit.pipeline import WINDOW, Pipeline
 from tests.unit.test_lookups import ALL, best, find, ids, listed, look, written
 

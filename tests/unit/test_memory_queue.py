@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tallyroll.memory import MemoryQueue
-from tallyroll.messages import Redrive
+from tallyroll.adapters.memory import MemoryQueue
+from tallyroll.model.messages import Redrive
 from tests.unit.pipeline import MINUTE, START, WINDOW, StillEffects
 
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from tallyroll.archive import find_summary
+from tallyroll.adapters.memory import MemoryStore
+from tallyroll.archive.layout import find_summary
+from tallyroll.archive.recount import Reading
 from tallyroll.errors import Refused, Throttled, Unknown
-from tallyroll.lifecycle import Step
-from tallyroll.memory import MemoryStore
-from tallyroll.proof import Reading
-from tallyroll.states import Status
+from tallyroll.lifecycle.state_machine import Step
+from tallyroll.model.states import Status
 from tests.native_exports import MemoryExports
 from tests.unit.pipeline import HOUR, MINUTE, SECOND, TIME_LEFT, Pipeline
 from tests.unit.test_cleanup import COLD, TO_THE_END, proven, run, sealed

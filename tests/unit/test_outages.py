@@ -9,10 +9,10 @@ from itertools import count
 
 import pytest
 
-from tallyroll.events import Event
-from tallyroll.packing import pack
-from tallyroll.states import Status
-from tallyroll.windows import window_id
+from tallyroll.client.packing import pack
+from tallyroll.model.events import Event
+from tallyroll.model.states import Status
+from tallyroll.model.windows import window_id
 from tests.unit.pipeline import HOUR, MINUTE, SMALL, START, TIME_LEFT, Pipeline, StillEffects
 
 pytestmark = pytest.mark.no_cover  # traced, so many events take twice as long

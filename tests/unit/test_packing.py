@@ -5,9 +5,9 @@ from itertools import count
 
 import pytest
 
-from tallyroll.events import Event, Packet, decode, event_body
+from tallyroll.client.packing import PACKET_EVENTS_MAX, pack
 from tallyroll.limits import PACKET_BYTES_MAX
-from tallyroll.packing import PACKET_EVENTS_MAX, pack
+from tallyroll.model.events import Event, Packet, decode, event_body
 from tests.unit.pipeline import MINUTE, NOW, SECOND
 
 

@@ -8,7 +8,7 @@ from hashlib import blake2b
 
 import pytest
 
-from tallyroll.periods import (
+from tallyroll.model.periods import (
     DAY_MS,
     Period,
     day_of,
@@ -18,7 +18,7 @@ from tallyroll.periods import (
     periods_at,
     shown_name,
 )
-from tallyroll.windows import window_start
+from tallyroll.model.windows import window_start
 
 NOVEMBER = window_start("20261101T000000Z")
 DECEMBER = window_start("20261201T000000Z")

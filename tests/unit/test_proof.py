@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from tallyroll.archive import data_dir, progress_dir, proof_key, read_files, read_summary
+from tallyroll.archive.layout import data_dir, progress_dir, proof_key, read_files, read_summary
+from tallyroll.archive.proof import prove
+from tallyroll.archive.recount import Recount, differing_keys, recount
 from tallyroll.errors import ProofMismatch
-from tallyroll.items import Item, gate_item, jsonable, record_item, tally_key
-from tallyroll.proof import Recount, differing_keys, recount
-from tallyroll.proving import prove
-from tallyroll.states import Window
-from tallyroll.totals import Total
+from tallyroll.model.items import Item, gate_item, jsonable, record_item, tally_key
+from tallyroll.model.states import Window
+from tallyroll.model.totals import Total
 from tests.unit.archives import put_file, put_manifests, sealed_and_exported
 from tests.unit.pipeline import NOW, WINDOW, Pipeline, hour, record_with
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from tallyroll import proving
-from tallyroll.archive import data_dir, progress_dir, proof_key, read_files, read_summary
+from tallyroll.adapters.memory import MemoryBucket
+from tallyroll.archive import proof
+from tallyroll.archive.layout import data_dir, progress_dir, proof_key, read_files, read_summary
+from tallyroll.archive.proof import check_place, check_stands
 from tallyroll.errors import ProofMismatch
-from tallyroll.items import jsonable, record_item, tally_key
-from tallyroll.memory import MemoryBucket
-from tallyroll.proving import check_place, check_stands
-from tallyroll.totals import Total
+from tallyroll.model.items import jsonable, record_item, tally_key
+from tallyroll.model.totals import Total
 from tests.unit.archives import put_manifests
 from tests.unit.pipeline import NOW, WINDOW, record_with
 from tests.unit.test_proof import archived, exported, prefix, proven, rewrite
@@ -25,12 +25,12 @@ from tests.unit.test_proof import archived, exported, prefix, proven, rewrite
 @pytest.fixture
 def small_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """A proof of many partitions and spills, without millions of keys."""
-    monkeypatch.setattr(proving, "DIGESTS_HELD", 8)
-    monkeypatch.setattr(proving, "PARTITION_ITEMS", 50)
-    monkeypatch.setattr(proving, "SUMS_HELD", 8)
-    monkeypatch.setattr(proving, "PARTITION_KEYS", 10)
-    monkeypatch.setattr(proving, "NOTE_EVERY_MS", 0)
-    monkeypatch.setattr(proving, "CLOCK_EVERY_ITEMS", 1)
+    monkeypatch.setattr(proof, "DIGESTS_HELD", 8)
+    monkeypatch.setattr(proof, "PARTITION_ITEMS", 50)
+    monkeypatch.setattr(proof, "SUMS_HELD", 8)
+    monkeypatch.setattr(proof, "PARTITION_KEYS", 10)
+    monkeypatch.setattr(proof, "NOTE_EVERY_MS", 0)
+    monkeypatch.setattr(proof, "CLOCK_EVERY_ITEMS", 1)
 
 
 @pytest.mark.usefixtures("small_memory")
@@ -110,7 +110,7 @@ def test_what_changes_between_two_runs_is_noticed(
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(proving, "compare", killed)
+        patch.setattr(proof, "compare", killed)
         with pytest.raises(Killed):
             proven(pipeline, window)
     key = next(key for key in pipeline.bucket.list(prefix(window)) if which in key)
@@ -126,13 +126,13 @@ def test_what_changes_between_two_runs_is_noticed(
 def test_a_file_that_is_replaced_after_it_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline, window = exported()
     key = next(key for key in pipeline.bucket.list("") if "data/" in key)
-    compare = proving.compare
+    compare = proof.compare
 
     def replaced(*args: Any) -> list[str]:
         pipeline.bucket.put(key, b"another")
         return compare(*args)
 
-    monkeypatch.setattr(proving, "compare", replaced)
+    monkeypatch.setattr(proof, "compare", replaced)
     with pytest.raises(ProofMismatch, match="changed while it was being proven"):
         proven(pipeline, window)
 
@@ -153,7 +153,7 @@ def test_an_export_of_another_table() -> None:
 
 
 def test_an_archive_of_far_more_keys_than_were_sealed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proving, "PARTITION_KEYS", 3)
+    monkeypatch.setattr(proof, "PARTITION_KEYS", 3)
     pipeline, window = exported()
     strangers = [jsonable(record_item(record_with("e", f"x{n}"))) for n in range(30)]
     rewrite(pipeline, window, [*archived(pipeline), *strangers])
@@ -203,11 +203,11 @@ def test_the_state_must_name_its_own_archive(archive: str | None) -> None:
 
 def test_memory_does_not_grow_with_the_number_of_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     """The peak of a proof of ten times as many keys, all of them spilled and merged."""
-    monkeypatch.setattr("tallyroll.gzip_members.PART_BYTES_MAX", 16_384)
-    monkeypatch.setattr(proving, "SUMS_HELD", 1_000)
-    monkeypatch.setattr(proving, "DIGESTS_HELD", 1_000)
-    monkeypatch.setattr(proving, "PARTITION_ITEMS", 4_000)
-    monkeypatch.setattr(proving, "PARTITION_KEYS", 250)
+    monkeypatch.setattr("tallyroll.model.gzip_members.PART_BYTES_MAX", 16_384)
+    monkeypatch.setattr(proof, "SUMS_HELD", 1_000)
+    monkeypatch.setattr(proof, "DIGESTS_HELD", 1_000)
+    monkeypatch.setattr(proof, "PARTITION_ITEMS", 4_000)
+    monkeypatch.setattr(proof, "PARTITION_KEYS", 250)
     peaks = []
     for keys in (1_000, 10_000):
         pipeline, window = exported(events=0)

@@ -4,16 +4,16 @@ import json
 
 import pytest
 
-from tallyroll.counting import Count, WindowCount
 from tallyroll.errors import Absent, Archived, SettingsError, Throttled, UsageError
-from tallyroll.queries import (
+from tallyroll.model.states import Status
+from tallyroll.reads.counts import Count, WindowCount
+from tallyroll.reads.http import (
     CounterQuery,
     answer_counter,
     answer_error,
     counter_json,
     counter_query,
 )
-from tallyroll.states import Status
 from tests.unit.pipeline import HOUR, NOW, START, TIME_LEFT, WINDOW, opened
 
 

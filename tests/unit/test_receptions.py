@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from tallyroll.commits import Fate, Kind
 from tallyroll.errors import Reason, Unknown
+from tallyroll.ingest.notebook import WriterNotebook
+from tallyroll.ingest.placement import Case, Placer
+from tallyroll.ingest.transactions import Fate, Kind
 from tallyroll.limits import LONE_DEATHS_MAX, MESSAGES_NOTED_MAX, RECEPTIONS_KEPT
-from tallyroll.messages import Message
-from tallyroll.placing import Case, Placer
-from tallyroll.ports import Outcome, Verdict
-from tallyroll.receptions import Deaths, Reception, deaths_of, digest_of, reception_of
-from tallyroll.writer_notes import WriterNotebook
+from tallyroll.model.messages import Message
+from tallyroll.ports.store import Outcome, Verdict
+from tallyroll.ports.writer_notes import Deaths, Reception, deaths_of, digest_of, reception_of
 from tests.unit.pipeline import HOUR, MINUTE, NOW, SECOND, TIME_LEFT, WINDOW, Pipeline, opened
 
 LONG_AGO = NOW - 20 * MINUTE  # longer than any writer lasts

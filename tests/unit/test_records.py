@@ -6,10 +6,10 @@ import zlib
 import pytest
 
 from tallyroll.errors import Reason, Rejected
-from tallyroll.events import Event, Packet, digest
 from tallyroll.limits import PACKET_BYTES_MAX
-from tallyroll.messages import Message
-from tallyroll.records import Increment, event_time, increments_of, record_of
+from tallyroll.model.events import Event, Packet, digest
+from tallyroll.model.messages import Message
+from tallyroll.model.records import Increment, event_time, increments_of, record_of
 from tests.unit.pipeline import HOUR, MINUTE, NOW, START, record_with, spec_of
 
 MESSAGE = Message("m1", "{}", NOW + 7, 1, "r1")

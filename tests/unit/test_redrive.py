@@ -7,10 +7,10 @@ import json
 import pytest
 
 from tallyroll.errors import Reason, StoreError, UsageError
-from tallyroll.letter_events import Course
-from tallyroll.port_catalog import Claim
-from tallyroll.states import Status
-from tallyroll.windows import window_start
+from tallyroll.model.states import Status
+from tallyroll.model.windows import window_start
+from tallyroll.operations.letter_events import Course
+from tallyroll.ports.catalog import Claim
 from tests.unit.pipeline import (
     HOUR,
     MINUTE,

@@ -7,10 +7,10 @@ from __future__ import annotations
 import json
 
 from tallyroll.errors import Reason
-from tallyroll.ids import Identity
-from tallyroll.letter_events import Course
-from tallyroll.messages import Redrive
-from tallyroll.port_catalog import Claim
+from tallyroll.model.ids import Identity
+from tallyroll.model.messages import Redrive
+from tallyroll.operations.letter_events import Course
+from tallyroll.ports.catalog import Claim
 from tests.unit.pipeline import HOUR, NOW, WINDOW, hour, opened
 from tests.unit.redriving import LATE, Operator, counted, drain, records, reject, seal, with_late
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallyroll import proving, repeats
-from tallyroll.archive import progress_dir
+from tallyroll.archive import duplicates, proof
+from tallyroll.archive.duplicates import DIGEST_BYTES, Repeats, cut, digest_of, digests_in, repeated
+from tallyroll.archive.layout import progress_dir
 from tallyroll.errors import ProofMismatch
-from tallyroll.items import Item
-from tallyroll.repeats import DIGEST_BYTES, Repeats, cut, digest_of, digests_in, repeated
-from tallyroll.states import Window
+from tallyroll.model.items import Item
+from tallyroll.model.states import Window
 from tests.unit.archives import Archived, sealed_and_exported
 from tests.unit.pipeline import NOW, Pipeline
 from tests.unit.test_proof import archived, findings, proven, rewrite
@@ -40,8 +40,8 @@ def test_repeats_are_found_in_all_runs_whatever_the_parts(
 @given(digests=DIGESTS)
 def test_a_file_holds_what_memory_does_not(digests: list[bytes]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(repeats, "DIGESTS_HELD", 3)
-        patch.setattr(repeats, "READ_DIGESTS", 2)
+        patch.setattr(duplicates, "DIGESTS_HELD", 3)
+        patch.setattr(duplicates, "READ_DIGESTS", 2)
         kept = Repeats()
         for digest in digests:
             kept.add(digest)
@@ -81,13 +81,13 @@ def test_a_record_that_stands_in_for_another_is_named(kind: str) -> None:
 
 def test_nothing_else_would_find_it(monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline, window, _ = swapped()
-    monkeypatch.setattr(proving, "repeated", lambda _: iter([]))
+    monkeypatch.setattr(proof, "repeated", lambda _: iter([]))
     assert proven(pipeline, window) == len(archived(pipeline))
 
 
 def test_it_is_found_over_many_spills_and_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proving, "DIGESTS_HELD", 7)
-    monkeypatch.setattr(proving, "PARTITION_ITEMS", 20)
+    monkeypatch.setattr(proof, "DIGESTS_HELD", 7)
+    monkeypatch.setattr(proof, "PARTITION_ITEMS", 20)
     pipeline, window, name = swapped(events=60)
     [finding] = findings(pipeline, window)
     assert name in finding
@@ -100,13 +100,13 @@ def test_one_that_there_is_no_time_to_name_is_found_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pipeline, window, _ = swapped()
-    compare = proving.compare
+    compare = proof.compare
 
     def slow(*known: object) -> list[str]:
         pipeline.effects.pass_by(3_600_000)
         return compare(*known)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(proving, "compare", slow)
+    monkeypatch.setattr(proof, "compare", slow)
     with pytest.raises(ProofMismatch, match="stands more than once, its digest is"):
         proven(pipeline, window)
 

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallyroll.hot_keys import note_chance
+from tallyroll.ingest.hot_keys import note_chance
+from tallyroll.lifecycle.resharding import next_shards, peak_units
 from tallyroll.limits import (
     HOT_KEYS_MAX,
     HOT_LIST_BYTES_MAX,
     PARTITION_WRITE_UNITS,
     SHARD_UNITS_AIMED,
 )
-from tallyroll.resharding import next_shards, peak_units
-from tallyroll.tallies import Tally
+from tallyroll.model.tallies import Tally
 from tests.unit.pipeline import spec_of
 
 shards = st.integers(1, 2_000)

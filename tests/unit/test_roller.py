@@ -6,13 +6,13 @@ from itertools import pairwise
 import pytest
 
 from tallyroll.errors import Reason, Unknown
-from tallyroll.history import open_past
-from tallyroll.lifecycle import Step
-from tallyroll.ports import Capacity
-from tallyroll.specs import Spec
-from tallyroll.states import Calendar, Status, Window
-from tallyroll.steps import Rolled
-from tallyroll.windows import Grid, window_id
+from tallyroll.lifecycle.runner import Rolled
+from tallyroll.lifecycle.state_machine import Step
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Calendar, Status, Window
+from tallyroll.model.windows import Grid, window_id
+from tallyroll.operations.backfill import open_past
+from tallyroll.ports.store import Capacity
 from tests.unit.pipeline import (
     HOUR,
     MINUTE,

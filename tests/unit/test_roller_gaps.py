@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tallyroll.errors import Unknown
-from tallyroll.states import Calendar, Status, Window
+from tallyroll.model.states import Calendar, Status, Window
 from tests.unit.pipeline import HOUR, NOW, START, TIME_LEFT, Pipeline, hour, opened
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tallyroll.errors import Throttled
-from tallyroll.ports import Capacity
-from tallyroll.states import Status
-from tallyroll.steps import Rolled
+from tallyroll.lifecycle.runner import Rolled
+from tallyroll.model.states import Status
+from tallyroll.ports.store import Capacity
 from tests.unit.pipeline import HOUR, SMALL, TIME_LEFT, WINDOW, Pipeline, hour, opened
 
 

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from tallyroll import rolling
 from tallyroll.errors import ProofMismatch, StateConflict, Throttled
-from tallyroll.history import open_past
+from tallyroll.lifecycle import rollups
+from tallyroll.lifecycle.rollups import Rolling
+from tallyroll.lifecycle.runner import Rolled
 from tallyroll.limits import LISTING_BUCKETS
-from tallyroll.periods import digest_of
-from tallyroll.rolling import Rolling
-from tallyroll.states import Status, Window
-from tallyroll.steps import Rolled
-from tallyroll.totals import Listed, PeriodTotal, Total
-from tallyroll.windows import table_name, window_id, window_start
+from tallyroll.model.periods import digest_of
+from tallyroll.model.states import Status, Window
+from tallyroll.model.totals import Listed, PeriodTotal, Total
+from tallyroll.model.windows import table_name, window_id, window_start
+from tallyroll.operations.backfill import open_past
 from tests.unit.pipeline import HOUR, SMALL, TIME_LEFT, Pipeline, StillEffects
 
 DAY = 24 * HOUR
@@ -170,8 +170,8 @@ def test_a_window_of_the_past_undoes_its_day_and_month() -> None:
 
 
 def test_it_goes_on_where_it_was_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rolling, "KEYS_PER_SLICE", 2)
-    monkeypatch.setattr(rolling, "ROWS_HELD", 12)
+    monkeypatch.setattr(rollups, "KEYS_PER_SLICE", 2)
+    monkeypatch.setattr(rollups, "ROWS_HELD", 12)
     days = Days()
     keys = [f"key-{n}" for n in range(40)]
     days.day(1, keys)
@@ -199,7 +199,7 @@ def test_it_goes_on_where_it_was_cut_off(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_it_begins_anew_when_a_window_came_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
     """How far it had come with other windows says nothing of these."""
-    monkeypatch.setattr(rolling, "KEYS_PER_SLICE", 1)
+    monkeypatch.setattr(rollups, "KEYS_PER_SLICE", 1)
     days = Days()
     keys = [f"key-{n}" for n in range(10)]
     days.day(1, keys)
@@ -261,7 +261,7 @@ def test_a_month_waits_for_a_day_whose_sums_cannot_be_put() -> None:
 
 
 def test_each_run_does_one_slice_at_the_least(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rolling, "KEYS_PER_SLICE", 1)
+    monkeypatch.setattr(rollups, "KEYS_PER_SLICE", 1)
     days = Days()
     days.day(1)
     days.at(2)
@@ -348,7 +348,7 @@ def test_windows_without_a_listing_are_left_alone() -> None:
 
 
 def test_too_many_windows_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rolling, "PARTS_MAX", 3)
+    monkeypatch.setattr(rollups, "PARTS_MAX", 3)
     days = Days()
     days.day(1)
     days.at(2)
@@ -359,7 +359,7 @@ def test_too_many_windows_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize("late", [False, True])
 def test_two_runs_at_once_do_no_harm(monkeypatch: pytest.MonkeyPatch, late: bool) -> None:
     """One stalls before it puts a slice, another does all, and a window undoes it meanwhile."""
-    monkeypatch.setattr(rolling, "KEYS_PER_SLICE", 1)
+    monkeypatch.setattr(rollups, "KEYS_PER_SLICE", 1)
     days = Days()
     days.day(1)
     days.at(2)

@@ -4,9 +4,9 @@ import pytest
 
 from tallyroll.errors import Reason, Rejected
 from tallyroll.limits import TS_MS_MAX
-from tallyroll.routing import check_accepts, check_comes, span_of
-from tallyroll.states import Calendar
-from tallyroll.windows import Grid
+from tallyroll.model.acceptance import check_accepts, check_comes, span_of
+from tallyroll.model.states import Calendar
+from tallyroll.model.windows import Grid
 from tests.unit.pipeline import HOUR, MINUTE, NOW, START, spec_of
 
 SKEW = 5 * MINUTE

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tallyroll.commits import (
+from tallyroll.ingest.cost import commit_cost
+from tallyroll.ingest.transactions import (
     CONFLICT_BACKOFF_MS,
     THROTTLE_BACKOFF_MS,
     Kind,
@@ -16,10 +17,9 @@ from tallyroll.commits import (
     plan,
     run,
 )
-from tallyroll.cost import commit_cost
-from tallyroll.port_effects import T
-from tallyroll.ports import Answer, Element, Limit, Outcome, Verdict
-from tallyroll.records import Record, increments_of
+from tallyroll.model.records import Record, increments_of
+from tallyroll.ports.effects import T
+from tallyroll.ports.store import Answer, Element, Limit, Outcome, Verdict
 from tests.unit.pipeline import NOW, SECOND, WINDOW, Pipeline, opened, record_with
 
 FINE, CONTENDED = Element(Answer.FINE), Element(Answer.CONTENDED)

@@ -7,13 +7,13 @@ from random import Random
 
 import pytest
 
-from tallyroll import sealing
 from tallyroll.errors import ProofMismatch
-from tallyroll.ports import Verdict
-from tallyroll.records import Increment
-from tallyroll.sealing import Sealing, seal
-from tallyroll.tallies import Tally
-from tallyroll.totals import Total
+from tallyroll.lifecycle import sealing
+from tallyroll.lifecycle.sealing import Sealing, seal
+from tallyroll.model.records import Increment
+from tallyroll.model.tallies import Tally
+from tallyroll.model.totals import Total
+from tallyroll.ports.store import Verdict
 from tests.unit.pipeline import NOW, WINDOW, Pipeline, opened, record_with, spec_of
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tallyroll.suffixes import calculated, product
+from tallyroll.model.sharding import calculated, product
 from tests.unit.pipeline import HOUR, START, spec_of
 
 

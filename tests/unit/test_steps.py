@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from tallyroll.errors import OutOfTime, ProofMismatch, StateConflict, Throttled
-from tallyroll.lifecycle import Facts, Step
-from tallyroll.ports import TableStatus
-from tallyroll.states import Status, Window
-from tallyroll.steps import Rolled, carry_out
+from tallyroll.lifecycle.runner import Rolled, carry_out
+from tallyroll.lifecycle.state_machine import Facts, Step
+from tallyroll.model.states import Status, Window
+from tallyroll.ports.store import TableStatus
 from tests.unit.pipeline import HOUR, NOW, SMALL, START, WINDOW, StillEffects
 
 CREATING = Window(WINDOW, f"tallyroll-{WINDOW}", START, START + HOUR)

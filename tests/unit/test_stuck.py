@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from tallyroll.errors import Unknown
-from tallyroll.lateness import ARCHIVED, stuck_ms
-from tallyroll.lifecycle import SHUT, TRIED
-from tallyroll.sealing import PROGRESSED
-from tallyroll.states import Status, Window
+from tallyroll.lifecycle.overdue import ARCHIVED, stuck_ms
+from tallyroll.lifecycle.sealing import PROGRESSED
+from tallyroll.lifecycle.state_machine import SHUT, TRIED
+from tallyroll.model.states import Status, Window
 from tests.unit.pipeline import HOUR, NOW, SMALL, TIME_LEFT, WINDOW, Pipeline, opened
 
 SETTINGS = replace(SMALL, retention_ms=HOUR)

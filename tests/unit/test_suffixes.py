@@ -11,7 +11,14 @@ from uuid import UUID
 import pytest
 
 from tallyroll.errors import UsageError
-from tallyroll.suffixes import STRATEGIES, calculated, product, random_suffix, stable_hash, strategy
+from tallyroll.model.sharding import (
+    STRATEGIES,
+    calculated,
+    product,
+    random_suffix,
+    stable_hash,
+    strategy,
+)
 
 IDS = 100_000
 SHARDS = 200
@@ -65,7 +72,7 @@ def test_known_vectors() -> None:
 @pytest.mark.parametrize("seed", ["0", "4711"])
 def test_another_process_finds_the_same_shards(seed: str) -> None:
     program = (
-        "import sys\nfrom tallyroll.suffixes import calculated\n"
+        "import sys\nfrom tallyroll.model.sharding import calculated\n"
         f"assert all(calculated(*case) == shard for case, shard in {VECTORS!r}.items())\n"
         "print(hash('tallyroll'))"
     )

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from tallyroll.errors import Refused, StoreError, Throttled
-from tallyroll.resources import TAG_PIPELINE
-from tallyroll.states import LivePointer, Status
-from tallyroll.teardown import (
+from tallyroll.model.states import LivePointer, Status
+from tallyroll.model.windows import window_start
+from tallyroll.operations.teardown import (
     DELETE_WITHIN_MS,
     STUCK_MS,
     Progress,
@@ -17,7 +17,7 @@ from tallyroll.teardown import (
     inventory,
     waits,
 )
-from tallyroll.windows import window_start
+from tallyroll.resources import TAG_PIPELINE
 from tests.unit.doctoring import bad, case_of, first, grown, listing_of, states
 from tests.unit.pipeline import HOUR, NOW, SMALL, TIME_LEFT, Pipeline, StillEffects, hour, opened
 

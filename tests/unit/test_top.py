@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from tallyroll.lookups import DEADLINE_RESERVE_MS
-from tallyroll.specs import Spec
-from tallyroll.tallies import Stripe, Tally
+from tallyroll.model.specs import Spec
+from tallyroll.model.tallies import Stripe, Tally
+from tallyroll.reads.lookups import DEADLINE_RESERVE_MS
 from tests.unit.pipeline import WINDOW, opened
 from tests.unit.test_lookups import best, event, look, voted
 
 
 def test_a_top_out_of_time_is_what_was_read_until_then(monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline = voted()
-    monkeypatch.setattr("tallyroll.lookups.STRIPES_HELD", 4)  # a stripe a page
+    monkeypatch.setattr("tallyroll.reads.lookups.STRIPES_HELD", 4)  # a stripe a page
     stripes = pipeline.store.stripes
 
     def slow(*known: Any) -> Iterator[list[Stripe]]:
@@ -46,7 +46,7 @@ def test_a_top_finds_keys_that_begin_one_another() -> None:
 def test_memory_does_not_grow_with_the_keys_of_a_live_window(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tallyroll.lookups.STRIPES_HELD", 400)
+    monkeypatch.setattr("tallyroll.reads.lookups.STRIPES_HELD", 400)
     pipeline = opened()
     peaks = []
     for keys in (500, 5_000):

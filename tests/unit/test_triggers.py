@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from tallyroll.messages import Message
-from tallyroll.triggers import batch_failures, sqs_messages
+from tallyroll.adapters.aws.lambda_events import batch_failures, sqs_messages
+from tallyroll.model.messages import Message
 from tests.unit.pipeline import NOW
 
 

@@ -12,13 +12,13 @@ from typing import Any
 
 from moto import mock_aws
 
-from tallyroll.aws import Caller, make_client
-from tallyroll.dynamodb_catalog import DynamoCatalog
-from tallyroll.port_queue import Backlog
-from tallyroll.receptions import Heartbeat, Reception
+from tallyroll.adapters.aws.client import Caller, make_client
+from tallyroll.adapters.dynamodb.catalog import DynamoCatalog
+from tallyroll.model.states import Status
+from tallyroll.ports.queue import Backlog
+from tallyroll.ports.writer_notes import Heartbeat, Reception
 from tallyroll.resources import declare, table_request
 from tallyroll.settings import Settings
-from tallyroll.states import Status
 from tests.contract.engines import START, WINDOW, SteadyEffects
 from tests.unit.pipeline import MINUTE, TIME_LEFT, Pipeline, hour, opened
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from tallyroll.records import Record, RecordName
-from tallyroll.specs import Spec
-from tallyroll.states import Status
-from tallyroll.whereabouts import Asked, Place, Whereabouts
-from tallyroll.windows import Span
+from tallyroll.model.records import Record, RecordName
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Status
+from tallyroll.model.windows import Span
+from tallyroll.operations.event_status import Asked, Place, Whereabouts
 from tests.unit.pipeline import HOUR, NOW, START, WINDOW, Pipeline, opened
 from tests.unit.redriving import seal
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from tallyroll.errors import UsageError
-from tallyroll.ids import uuid7_time
 from tallyroll.limits import TS_MS_MAX
-from tallyroll.windows import (
+from tallyroll.model.ids import uuid7_time
+from tallyroll.model.windows import (
     Grid,
     Span,
     check_length,

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from tallyroll import placing
 from tallyroll.errors import Reason, Throttled
-from tallyroll.events import decode
-from tallyroll.ids import uuid7_time
+from tallyroll.ingest import placement
+from tallyroll.ingest.writer import DEADLINE_RESERVE_MS
 from tallyroll.limits import WINDOWS_PER_BATCH_MAX
-from tallyroll.messages import Rejection
-from tallyroll.ports import Answer, Element, Outcome, Verdict
-from tallyroll.writer import DEADLINE_RESERVE_MS
+from tallyroll.model.events import decode
+from tallyroll.model.ids import uuid7_time
+from tallyroll.model.messages import Rejection
+from tallyroll.ports.store import Answer, Element, Outcome, Verdict
 from tests.unit.pipeline import (
     HOUR,
     MINUTE,
@@ -175,7 +175,7 @@ def test_a_message_received_950_times_is_rejected_unread(monkeypatch: pytest.Mon
         read.append(body)
         return decode(body)
 
-    monkeypatch.setattr(placing, "decode", reading)
+    monkeypatch.setattr(placement, "decode", reading)
     pipeline = opened()
     messages = [
         pipeline.message("\\" * 999, receives=951),
@@ -360,7 +360,7 @@ def test_a_message_that_breaks_the_writer_breaks_nothing_else(
             raise RuntimeError("unforeseen")
         return decode(body)
 
-    monkeypatch.setattr(placing, "decode", broken)
+    monkeypatch.setattr(placement, "decode", broken)
     pipeline = opened()
     poison, good = pipeline.message(event("poison")), pipeline.message(event("good"))
     report = pipeline.writer().write([poison, good], TIME_LEFT)

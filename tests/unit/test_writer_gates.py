@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tallyroll.errors import Missing, Reason, Unknown
-from tallyroll.records import Record
-from tallyroll.specs import Spec
-from tallyroll.states import Status
-from tallyroll.windows import WindowId
+from tallyroll.model.records import Record
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Status
+from tallyroll.model.windows import WindowId
 from tests.unit.pipeline import (
     HOUR,
     NOW,

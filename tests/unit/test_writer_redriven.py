@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from tallyroll.dead_letters import attributes_of, redrive_of
+from tallyroll.adapters.aws.lambda_events import sqs_messages
 from tallyroll.errors import Reason
+from tallyroll.ingest.writer import Report
 from tallyroll.limits import TS_MS_MAX
-from tallyroll.messages import Message, Redrive
-from tallyroll.port_catalog import Claim
-from tallyroll.triggers import sqs_messages
-from tallyroll.windows import window_start
-from tallyroll.writer import Report
+from tallyroll.model.dead_letters import attributes_of, redrive_of
+from tallyroll.model.messages import Message, Redrive
+from tallyroll.model.windows import window_start
+from tallyroll.ports.catalog import Claim
 from tests.unit.pipeline import (
     HOUR,
     MINUTE,

@@ -10,9 +10,9 @@ import pytest
 
 from tallyroll.errors import Throttled
 from tallyroll.limits import RECEIVES_PATIENT
-from tallyroll.ports import Outcome, Verdict
-from tallyroll.states import Calendar, Window
-from tallyroll.windows import Grid, WindowId
+from tallyroll.model.states import Calendar, Window
+from tallyroll.model.windows import Grid, WindowId
+from tallyroll.ports.store import Outcome, Verdict
 from tests.unit.pipeline import (
     HOUR,
     MINUTE,

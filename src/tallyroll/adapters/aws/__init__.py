@@ -1,0 +1,1 @@
+"""SQS, S3, CloudWatch and Lambda."""

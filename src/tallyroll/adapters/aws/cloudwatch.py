@@ -1,0 +1,133 @@
+"""What CloudWatch says of a queue and of the writer that it feeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from tallyroll.adapters.aws.client import Caller
+from tallyroll.ports.effects import Effects
+from tallyroll.ports.queue import Invocations
+
+DATAPOINTS_MAX = 1_440  # of one GetMetricStatistics [CloudWatch API Reference]
+OWN_NAMESPACE = "Tallyroll"
+HANDED_BACK_AGE = "OldestHandedBack"
+NOTES_FAILED = "NotesFailed"
+
+
+class QueueMetrics:
+    """The metrics of one queue, which has datapoints every `period_ms`.
+
+    `writer` is the name of the Lambda function that it feeds, "" if there is none; `pipeline` the
+    name under which that function publishes its own metrics.
+    """
+
+    def __init__(
+        self,
+        caller: Caller,
+        effects: Effects,
+        *,
+        queue: str,
+        period_ms: int,
+        writer: str = "",
+        pipeline: str = "",
+    ) -> None:
+        self._caller = caller
+        self._effects = effects
+        self._queue = queue
+        self._period_s = max(1, period_ms // 1000)
+        self._writer = writer
+        self._pipeline = pipeline
+
+    def ages(self, since: int) -> tuple[tuple[int, int], ...]:
+        """The age of the oldest message in each period since `since`, by its start: (ms, ms)."""
+        since = max(since, self._effects.now() - DATAPOINTS_MAX * self._period_s * 1000)
+        points = self._points(
+            "AWS/SQS",
+            "ApproximateAgeOfOldestMessage",
+            {"QueueName": self._queue},
+            "Maximum",
+            since,
+            self._period_s,
+        )
+        return tuple((at, round(age * 1000)) for at, age in points.items())
+
+    def invocations(self, since: int) -> tuple[Invocations, ...]:
+        """How often the writer was invoked in each period since `since` (ms).
+
+        A throttled attempt is no invocation of Lambda's. Source: AWS Lambda Developer Guide, "Types
+        of metrics for Lambda functions". A batch of which notes were not taken has failed, too.
+        """
+        if not self._writer:
+            return ()
+        period_s = self._period_for(since)
+        invoked, errors, throttled = (
+            self._points("AWS/Lambda", name, {"FunctionName": self._writer}, "Sum", since, period_s)
+            for name in ("Invocations", "Errors", "Throttles")
+        )
+        unnoted = self._points(
+            OWN_NAMESPACE, NOTES_FAILED, self._own_dimensions, "Sum", since, period_s
+        )
+        failures = (errors, throttled, unnoted)
+        return tuple(
+            Invocations(
+                until=at + period_s * 1000,
+                total=round(invoked.get(at, 0) + throttled.get(at, 0)),
+                failed=round(sum(each.get(at, 0) for each in failures)),
+            )
+            for at in sorted({*invoked, *errors, *throttled, *unnoted})
+        )
+
+    @property
+    def _own_dimensions(self) -> Mapping[str, str]:
+        """Those of the metrics that the writer publishes itself."""
+        return {"pipeline": self._pipeline, "service": "writer"}
+
+    def handed_back(self, since: int) -> tuple[tuple[int, int], ...]:
+        """The age of the oldest message that writers handed back, as `ages` gives it."""
+        points = self._points(
+            OWN_NAMESPACE,
+            HANDED_BACK_AGE,
+            self._own_dimensions,
+            "Maximum",
+            since,
+            self._period_for(since),
+        )
+        return tuple((at, round(age * 1000)) for at, age in points.items())
+
+    def _period_for(self, since: int) -> int:
+        """The shortest period of which one call gives all since `since`, s."""
+        span_s = max(0, self._effects.now() - since) // 1000 + 1
+        return -(-span_s // ((DATAPOINTS_MAX - 1) * self._period_s)) * self._period_s
+
+    def _points(
+        self,
+        namespace: str,
+        name: str,
+        dimensions: Mapping[str, str],
+        statistic: str,
+        since: int,
+        period_s: int,
+    ) -> dict[int, float]:
+        now = self._effects.now()
+        if since // 1000 >= now // 1000:  # CloudWatch's times are whole seconds
+            return {}
+        reply = self._caller.read(
+            "GetMetricStatistics",
+            Namespace=namespace,
+            MetricName=name,
+            Dimensions=[{"Name": key, "Value": value} for key, value in dimensions.items()],
+            StartTime=datetime.fromtimestamp(since // 1000, UTC),
+            EndTime=datetime.fromtimestamp(now / 1000, UTC),
+            Period=period_s,
+            Statistics=[statistic],
+        )
+        points: Sequence[Mapping[str, object]] = reply["Datapoints"]
+        return dict(sorted(_point(point, statistic) for point in points))
+
+
+def _point(point: Mapping[str, object], statistic: str) -> tuple[int, float]:
+    at, value = point["Timestamp"], point[statistic]
+    assert isinstance(at, datetime)
+    assert isinstance(value, int | float)
+    return round(at.timestamp() * 1000), float(value)

@@ -1,0 +1,160 @@
+"""The dead-letter queue on SQS, as the operator sees it, and the way back into the event queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from tallyroll.adapters.aws.client import Caller
+from tallyroll.adapters.aws.sqs import CALLS_AT_ONCE, Letter, in_batches, send_batch
+from tallyroll.errors import StoreError, Unknown
+from tallyroll.limits import QUEUE_BATCH_MAX
+from tallyroll.model.dead_letters import ReceivedLetter, attributes_of, letter_of
+from tallyroll.ports.bucket import Bucket
+from tallyroll.ports.dead_letters import Resend
+from tallyroll.ports.effects import Effects
+from tallyroll.ports.queue import Backlog
+
+LONG_POLL_SECONDS = 2  # asks all of SQS's servers, not some of them
+_COUNTS = (
+    "ApproximateNumberOfMessages",
+    "ApproximateNumberOfMessagesNotVisible",
+    "ApproximateNumberOfMessagesDelayed",
+)
+
+
+class SqsDeadLetters:
+    """A dead-letter queue, and the event queue `queue_url` to which its letters go back.
+
+    `bucket_of` gives the bucket of a name, for the bodies that no queue takes.
+    """
+
+    def __init__(
+        self,
+        caller: Caller,
+        effects: Effects,
+        *,
+        queue_url: str,
+        dead_letters_url: str,
+        bucket_of: Callable[[str], Bucket],
+        wait_seconds: int = LONG_POLL_SECONDS,
+    ) -> None:
+        self._caller = caller
+        self._effects = effects
+        self._queue_url = queue_url
+        self._dead_letters_url = dead_letters_url
+        self._bucket_of = bucket_of
+        self._wait_seconds = wait_seconds
+
+    def peek(self, most: int, seconds: int) -> list[ReceivedLetter]:
+        """Up to `most` letters and 10, hidden from others for `seconds`."""
+        reply = self._caller.read(
+            "ReceiveMessage",
+            QueueUrl=self._dead_letters_url,
+            MaxNumberOfMessages=min(most, QUEUE_BATCH_MAX),
+            VisibilityTimeout=seconds,
+            WaitTimeSeconds=self._wait_seconds,
+            MessageSystemAttributeNames=["All"],
+            MessageAttributeNames=["All"],
+        )
+        return [_received(message) for message in reply.get("Messages", ())]
+
+    def give_back(self, letters: Sequence[ReceivedLetter]) -> None:
+        """Let these letters be seen again at once; what fails reappears by the timeout."""
+        parts = _parts(letters)
+        self._effects.together([partial(self._give_back, part) for part in parts], CALLS_AT_ONCE)
+
+    def _give_back(self, letters: Sequence[ReceivedLetter]) -> None:
+        entries = [
+            {"Id": str(place), "ReceiptHandle": letter.receipt, "VisibilityTimeout": 0}
+            for place, letter in enumerate(letters)
+        ]
+        try:
+            self._caller.read(
+                "ChangeMessageVisibilityBatch", QueueUrl=self._dead_letters_url, Entries=entries
+            )
+        except StoreError:
+            return
+
+    def delete(self, letters: Sequence[ReceivedLetter]) -> list[bool]:
+        """Delete letters; True for those that are surely gone."""
+        jobs = [partial(self._delete, part) for part in _parts(letters)]
+        return [gone for part in self._effects.together(jobs, CALLS_AT_ONCE) for gone in part]
+
+    def _delete(self, letters: Sequence[ReceivedLetter]) -> list[bool]:
+        entries = [
+            {"Id": str(place), "ReceiptHandle": letter.receipt}
+            for place, letter in enumerate(letters)
+        ]
+        try:
+            reply = self._caller.read(
+                "DeleteMessageBatch", QueueUrl=self._dead_letters_url, Entries=entries
+            )
+        except StoreError:
+            return [False] * len(letters)
+        gone = {int(entry["Id"]) for entry in reply.get("Successful", ())}
+        return [place in gone for place in range(len(letters))]
+
+    def count(self) -> Backlog:
+        """How many letters there are, by SQS's approximate counts."""
+        reply = self._caller.read(
+            "GetQueueAttributes",
+            QueueUrl=self._dead_letters_url,
+            AttributeNames=list(_COUNTS),
+        )
+        visible, in_flight, delayed = (int(reply["Attributes"][name]) for name in _COUNTS)
+        return Backlog(visible, in_flight, delayed)
+
+    def body(self, letter: ReceivedLetter) -> str:
+        """The letter's body, from the bucket if it is there. Raises Missing."""
+        if letter.pointer is None:
+            return letter.body
+        body = self._bucket_of(letter.pointer.bucket).get(letter.pointer.key)
+        return body.decode("utf-8", "surrogatepass")
+
+    def resend(self, resends: Sequence[Resend]) -> list[str]:
+        """Send messages to the event queue; why each is not surely there, or nothing."""
+        why = [""] * len(resends)
+        ready: list[tuple[int, Letter]] = []
+        for index, resend in enumerate(resends):
+            letter = Letter(resend.body, attributes_of(resend.redrive))
+            if letter.legal:
+                ready.append((index, letter))
+            else:
+                why[index] = "the queue takes no such message: empty, over 1 MiB, or not text"
+        jobs = [partial(self._resend, batch) for batch in in_batches(ready)]
+        for failed in self._effects.together(jobs, CALLS_AT_ONCE):
+            for index, detail in failed.items():
+                why[index] = detail
+        return why
+
+    def _resend(self, batch: Sequence[tuple[int, Letter]]) -> dict[int, str]:
+        """Send one batch; the indexes of what is not surely there, and why."""
+        try:
+            failed = send_batch(self._caller, self._queue_url, [letter for _, letter in batch])
+        except StoreError as error:
+            unsure = " (it may have been sent)" if isinstance(error, Unknown) else ""
+            return {index: f"{error}{unsure}" for index, _ in batch}
+        return {batch[place][0]: "the queue did not take it" for place in failed}
+
+
+def _received(message: dict[str, Any]) -> ReceivedLetter:
+    system = message["Attributes"]
+    attributes = {
+        name: value["StringValue"]
+        for name, value in message.get("MessageAttributes", {}).items()
+        if "StringValue" in value
+    }
+    return letter_of(
+        id_=message["MessageId"],
+        receipt=message["ReceiptHandle"],
+        receives=int(system["ApproximateReceiveCount"]),
+        arrived=int(system["SentTimestamp"]),
+        body=message.get("Body", ""),
+        attributes=attributes,
+    )
+
+
+def _parts(letters: Sequence[ReceivedLetter]) -> list[Sequence[ReceivedLetter]]:
+    return [letters[at : at + QUEUE_BATCH_MAX] for at in range(0, len(letters), QUEUE_BATCH_MAX)]

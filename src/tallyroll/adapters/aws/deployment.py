@@ -1,0 +1,32 @@
+"""How a pipeline was deployed, as its operator finds out: by the environment of its roller.
+
+The environment of whoever runs the command need not be the deployment's, and what is late or too
+much depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tallyroll.adapters.aws.client import Caller
+from tallyroll.errors import Missing
+from tallyroll.resources import function_name
+
+PREFIX = "TALLYROLL_"
+
+
+class LambdaDeployment:
+    """The port on AWS Lambda."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    def environment(self, pipeline: str) -> Mapping[str, str] | None:
+        """By GetFunctionConfiguration; None also where the engine knows no functions."""
+        name = function_name(pipeline, "roller")
+        try:
+            reply = self._caller.read("GetFunctionConfiguration", FunctionName=name)
+        except Missing:
+            return None
+        variables: Mapping[str, str] = reply.get("Environment", {}).get("Variables", {})
+        return {name: text for name, text in variables.items() if name.startswith(PREFIX)}

@@ -1,0 +1,48 @@
+"""The events that invoke the functions, as core types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from tallyroll.model.dead_letters import redrive_of
+from tallyroll.model.messages import Message
+
+
+class LambdaContext(Protocol):
+    """The part of a Lambda context that the functions use."""
+
+    def get_remaining_time_in_millis(self) -> int:
+        """How long the invocation may still take, ms."""
+        ...
+
+
+def sqs_messages(event: Mapping[str, Any]) -> list[Message]:
+    """The messages of an SQS event, in order; none for an event without records.
+
+    Source: AWS Lambda Developer Guide, "Using Lambda with Amazon SQS", the example event.
+    """
+    return [
+        Message(
+            id=record["messageId"],
+            body=record.get("body") or "",
+            sent=int(record["attributes"]["SentTimestamp"]),
+            receives=int(record["attributes"]["ApproximateReceiveCount"]),
+            receipt=record["receiptHandle"],
+            redrive=redrive_of(_texts(record.get("messageAttributes") or {})),
+        )
+        for record in event.get("Records") or []
+    ]
+
+
+def _texts(attributes: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """The message attributes that are texts."""
+    values = {name: value.get("stringValue") for name, value in attributes.items()}
+    return {name: text for name, text in values.items() if isinstance(text, str)}
+
+
+def batch_failures(message_ids: list[str]) -> dict[str, list[dict[str, str]]]:
+    """The answer by which SQS delivers these messages again and no others
+    (ReportBatchItemFailures).
+    """
+    return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in message_ids]}

@@ -1,0 +1,135 @@
+"""The bucket port on S3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
+from typing import Any
+
+from tallyroll.adapters.aws.client import READ_TRIES, Caller, translated
+from tallyroll.errors import Missing, Refused, StoreError, Throttled, Unknown
+from tallyroll.ports.effects import Effects, attempts
+
+CHUNK_BYTES = 256 * 1024
+CHECKSUM = "CRC32"  # of every part; S3 compares them when the upload is completed
+# Source: Amazon S3 User Guide, "How to prevent object overwrites with conditional writes".
+_EXISTS = "PreconditionFailed"
+_CONFLICT = "ConditionalRequestConflict"
+
+
+class S3Bucket:
+    """One S3 bucket."""
+
+    def __init__(self, caller: Caller, effects: Effects, name: str) -> None:
+        self._caller = caller
+        self._effects = effects
+        self.name = name
+
+    def put(self, key: str, body: bytes) -> None:
+        """Write an object whole; a repetition writes the same."""
+        self._caller.read("PutObject", Bucket=self.name, Key=key, Body=body)
+
+    def put_once(self, key: str, body: bytes) -> bytes:
+        """Write an object if there is none under its key; give the one that stands."""
+        last: StoreError | None = None
+        for _ in attempts(self._effects, READ_TRIES):
+            try:
+                self._caller.call(
+                    "PutObject", Bucket=self.name, Key=key, Body=body, IfNoneMatch="*"
+                )
+            except (Throttled, Unknown) as error:
+                last = error
+            except Refused as error:
+                if error.code == _EXISTS:
+                    return self.get(key)
+                if error.code != _CONFLICT:
+                    raise
+                last = Throttled(str(error), error.code)
+            else:
+                return body
+        raise last or Unknown(f"PutObject: {key} was never put")
+
+    def start_upload(self, key: str) -> str:
+        """CreateMultipartUpload; the id of the upload."""
+        reply = self._caller.read(
+            "CreateMultipartUpload",
+            Bucket=self.name,
+            Key=key,
+            ChecksumAlgorithm=CHECKSUM,
+        )
+        return str(reply["UploadId"])
+
+    def put_part(self, key: str, upload: str, number: int, body: bytes) -> str:
+        """UploadPart; the receipt is the part's ETag and checksum."""
+        reply = self._caller.read(
+            "UploadPart",
+            Bucket=self.name,
+            Key=key,
+            UploadId=upload,
+            PartNumber=number,
+            Body=body,
+            ChecksumAlgorithm=CHECKSUM,
+        )
+        return f"{reply['ETag']} {reply['ChecksumCRC32']}"
+
+    def complete_upload(self, key: str, upload: str, receipts: Sequence[str]) -> None:
+        """CompleteMultipartUpload. Raises Missing if the upload is over."""
+        named = [receipt.split(" ") for receipt in receipts]
+        parts = [
+            {"PartNumber": number, "ETag": etag, "ChecksumCRC32": checksum}
+            for number, (etag, checksum) in enumerate(named, 1)
+        ]
+        self._caller.read(
+            "CompleteMultipartUpload",
+            Bucket=self.name,
+            Key=key,
+            UploadId=upload,
+            MultipartUpload={"Parts": parts},
+        )
+
+    def abort_upload(self, key: str, upload: str) -> None:
+        """AbortMultipartUpload; fine if the upload is over."""
+        with suppress(Missing):
+            self._caller.read("AbortMultipartUpload", Bucket=self.name, Key=key, UploadId=upload)
+
+    def get(self, key: str) -> bytes:
+        """An object whole. Raises Missing."""
+        last: StoreError | None = None
+        for _ in attempts(self._effects, READ_TRIES):
+            try:
+                return b"".join(
+                    self._chunks(self._caller.call("GetObject", Bucket=self.name, Key=key))
+                )
+            except (Throttled, Unknown) as error:
+                last = error
+        raise last or Unknown(f"GetObject: {key} was never asked for")
+
+    def stream(self, key: str) -> Iterator[bytes]:
+        """An object in chunks of 256 KB. Raises Missing, and Unknown if the stream breaks off."""
+        reply = self._caller.read("GetObject", Bucket=self.name, Key=key)
+        return self._chunks(reply)
+
+    def _chunks(self, reply: dict[str, Any]) -> Iterator[bytes]:
+        with translated("GetObject"), closing(reply["Body"]) as body:
+            yield from body.iter_chunks(CHUNK_BYTES)
+
+    def list(self, prefix: str) -> Iterator[str]:
+        """The keys under a prefix, ascending, by pages of 1,000."""
+        return (entry["Key"] for entry in self._entries(prefix))
+
+    def sizes(self, prefix: str) -> Iterator[tuple[str, int]]:
+        """The keys under a prefix, ascending, with the objects' bytes."""
+        return ((entry["Key"], entry["Size"]) for entry in self._entries(prefix))
+
+    def stamps(self, prefix: str) -> Iterator[tuple[str, str]]:
+        """The keys under a prefix, ascending, with the objects' ETags."""
+        return ((entry["Key"], entry["ETag"]) for entry in self._entries(prefix))
+
+    def _entries(self, prefix: str) -> Iterator[dict[str, Any]]:
+        more: dict[str, str] = {}
+        while True:
+            reply = self._caller.read("ListObjectsV2", Bucket=self.name, Prefix=prefix, **more)
+            yield from reply.get("Contents", ())
+            if not reply.get("IsTruncated"):
+                return
+            more = {"ContinuationToken": reply["NextContinuationToken"]}

@@ -1,0 +1,296 @@
+"""The queue port on SQS, and the producer's side of it; `dead_letters` says what a dead letter
+carries.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+
+from tallyroll.adapters.aws.client import Caller
+from tallyroll.adapters.aws.cloudwatch import QueueMetrics
+from tallyroll.errors import Refused, StoreError, Throttled
+from tallyroll.limits import QUEUE_BATCH_MAX, QUEUE_MESSAGE_BYTES_MAX
+from tallyroll.model.dead_letters import (
+    ATTRIBUTE_BODY,
+    ATTRIBUTE_DETAIL,
+    ATTRIBUTE_MESSAGE_ID,
+    ATTRIBUTE_REASON,
+    ATTRIBUTE_SENT,
+    ATTRIBUTE_TARGET,
+    ATTRIBUTE_WINDOW,
+    BODY_IN_BUCKET,
+    REJECTED_PREFIX,
+)
+from tallyroll.model.messages import Rejection
+from tallyroll.model.windows import iso
+from tallyroll.ports.bucket import Bucket
+from tallyroll.ports.effects import Effects, attempts
+from tallyroll.ports.queue import Backlog, SendFailure
+
+CALLS_AT_ONCE = 16
+SEND_TRIES = 6
+DETAIL_CHARACTERS_MAX = 500
+
+# Anything but #x9 | #xA | #xD | #x20-#xD7FF | #xE000-#xFFFD | #x10000-#x10FFFF, all that a message
+# may hold. Source: Amazon SQS API Reference, SendMessage.
+_ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A message to be sent: its body and its attributes, all of them strings."""
+
+    body: str
+    attributes: Mapping[str, str]
+
+    @property
+    def size(self) -> int:
+        """The bytes that count towards the limit: the body, attribute names, types and values."""
+        texts = [self.body]
+        for name, value in self.attributes.items():
+            texts += [name, "String", value]
+        return sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
+
+    @property
+    def legal(self) -> bool:
+        """Whether SQS takes it: a body, no character that XML does not know, at most 1 MiB."""
+        return (
+            bool(self.body)
+            and not _ILLEGAL.search(self.body)
+            and self.size <= QUEUE_MESSAGE_BYTES_MAX
+        )
+
+
+class SqsQueue:
+    """The event queue and its dead-letter queue; `metrics` are those of the event queue."""
+
+    def __init__(
+        self,
+        caller: Caller,
+        effects: Effects,
+        *,
+        queue_url: str,
+        dead_letters_url: str,
+        bucket: Bucket,
+        metrics: QueueMetrics,
+    ) -> None:
+        self._caller = caller
+        self._effects = effects
+        self._queue_url = queue_url
+        self._dead_letters_url = dead_letters_url
+        self._bucket = bucket
+        self._metrics = metrics
+
+    def delay(self, receipts: Sequence[tuple[str, int]]) -> None:
+        """Change visibilities; what fails comes back by the queue's own timeout."""
+        jobs = [
+            partial(self._delay, receipts[at : at + QUEUE_BATCH_MAX])
+            for at in range(0, len(receipts), QUEUE_BATCH_MAX)
+        ]
+        self._effects.together(jobs, CALLS_AT_ONCE)
+
+    def _delay(self, receipts: Sequence[tuple[str, int]]) -> None:
+        entries = [
+            {"Id": str(index), "ReceiptHandle": receipt, "VisibilityTimeout": seconds}
+            for index, (receipt, seconds) in enumerate(receipts)
+        ]
+        with suppress(StoreError):
+            self._caller.call(
+                "ChangeMessageVisibilityBatch", QueueUrl=self._queue_url, Entries=entries
+            )
+
+    def reject(self, rejections: Sequence[Rejection]) -> list[bool]:
+        """Send each to the dead-letter queue; True for those that it certainly took.
+
+        One that is False will be rejected again; standing there twice does no harm.
+        """
+        letters = self._effects.together(
+            [partial(self._letter, rejection) for rejection in rejections], CALLS_AT_ONCE
+        )
+        there = [False] * len(rejections)
+        ready = [(index, letter) for index, letter in enumerate(letters) if letter]
+        jobs = [partial(self._take, rejections, batch) for batch in in_batches(ready)]
+        for taken in self._effects.together(jobs, CALLS_AT_ONCE):
+            for index in taken:
+                there[index] = True
+        return there
+
+    def _letter(self, rejection: Rejection) -> Letter | None:
+        """The dead letter, its body in the bucket if need be; None if it could not be put there."""
+        letter = Letter(rejection.message.body, _attributes(rejection))
+        return letter if letter.legal else self._pointer(rejection)
+
+    def _pointer(self, rejection: Rejection) -> Letter | None:
+        body = rejection.message.body.encode("utf-8", "surrogatepass")
+        day = iso(self._effects.now())[:10]
+        key = f"{REJECTED_PREFIX}/{day}/{rejection.message.id}"
+        try:
+            self._bucket.put(key, body)
+        except StoreError:
+            return None
+        pointer = {"bucket": self._bucket.name, "key": key, "bytes": len(body)}
+        attributes = {**_attributes(rejection), ATTRIBUTE_BODY: BODY_IN_BUCKET}
+        return Letter(json.dumps(pointer), attributes)
+
+    def _take(
+        self, rejections: Sequence[Rejection], batch: Sequence[tuple[int, Letter]]
+    ) -> list[int]:
+        """Send a batch; the indexes of what was taken.
+
+        What SQS refuses for its content goes again: alone, and at last by pointer.
+        """
+        letters = [letter for _, letter in batch]
+        try:
+            failed = send_batch(self._caller, self._dead_letters_url, letters)
+        except Refused:
+            failed = dict.fromkeys(range(len(batch)), True)
+        except StoreError:
+            return []
+        taken = [index for place, (index, _) in enumerate(batch) if place not in failed]
+        for place, sender_fault in failed.items():
+            index, letter = batch[place]
+            if not sender_fault:
+                continue
+            if len(batch) > 1:
+                taken += self._take(rejections, [(index, letter)])
+            elif ATTRIBUTE_BODY not in letter.attributes:
+                pointer = self._pointer(rejections[index])
+                taken += self._take(rejections, [(index, pointer)]) if pointer else []
+        return taken
+
+    def acknowledge(self, receipts: Sequence[str]) -> None:
+        """Delete messages that are done; what fails comes again, and is found a duplicate."""
+        jobs = [
+            partial(self._delete, receipts[at : at + QUEUE_BATCH_MAX])
+            for at in range(0, len(receipts), QUEUE_BATCH_MAX)
+        ]
+        self._effects.together(jobs, CALLS_AT_ONCE)
+
+    def _delete(self, receipts: Sequence[str]) -> None:
+        entries = [
+            {"Id": str(index), "ReceiptHandle": receipt} for index, receipt in enumerate(receipts)
+        ]
+        with suppress(StoreError):
+            self._caller.call("DeleteMessageBatch", QueueUrl=self._queue_url, Entries=entries)
+
+    def counts(self) -> Backlog:
+        """The queue's counts now."""
+        names = (
+            "ApproximateNumberOfMessages",
+            "ApproximateNumberOfMessagesNotVisible",
+            "ApproximateNumberOfMessagesDelayed",
+        )
+        reply = self._caller.read(
+            "GetQueueAttributes", QueueUrl=self._queue_url, AttributeNames=list(names)
+        )
+        visible, in_flight, delayed = (int(reply["Attributes"][name]) for name in names)
+        return Backlog(visible, in_flight, delayed)
+
+    def backlog(self, since: int, invocations_since: int | None = None) -> Backlog:
+        """The queue's counts now, the ages of its oldest message since `since` (ms), and its
+        writer's invocations since `invocations_since` (ms), if asked for.
+
+        An age is dated at the start of its period, so that no message seems newer than it is.
+        """
+        return replace(
+            self.counts(),
+            ages=self._metrics.ages(since),
+            invocations=(
+                () if invocations_since is None else self._metrics.invocations(invocations_since)
+            ),
+        )
+
+
+class Producer:
+    """Sends bodies to the event queue, 10 and 1 MiB a request."""
+
+    def __init__(self, caller: Caller, effects: Effects, queue_url: str) -> None:
+        self._caller = caller
+        self._effects = effects
+        self._queue_url = queue_url
+
+    def send(self, bodies: Iterable[str]) -> list[SendFailure]:
+        """Send the bodies in order; give those that the queue did not certainly take.
+
+        A throttled request is tried up to 6 times. One without an answer is not: its events may
+        have been taken, and sending them again is safe only under ids of their own.
+        """
+        failures: list[SendFailure] = []
+        letters = ((index, Letter(body, {})) for index, body in enumerate(bodies))
+        for batch in in_batches(letters):
+            failures += self._send(batch)
+        return failures
+
+    def _send(self, batch: Sequence[tuple[int, Letter]]) -> list[SendFailure]:
+        illegal = [entry for entry in batch if not entry[1].legal]
+        legal = [entry for entry in batch if entry[1].legal]
+        why = "empty, over 1 MiB, or with a character that SQS does not take"
+        failures = [SendFailure(index, letter.body, why) for index, letter in illegal]
+        detail = ""
+        failed: Iterable[int] = range(len(legal))
+        for _ in attempts(self._effects, SEND_TRIES if legal else 0):
+            try:
+                failed = send_batch(self._caller, self._queue_url, [letter for _, letter in legal])
+                detail = "refused by the queue"
+            except Throttled as error:
+                detail = str(error)
+                continue
+            except StoreError as error:
+                detail = str(error)
+            break
+        lost = [legal[place] for place in failed]
+        return failures + [SendFailure(index, letter.body, detail) for index, letter in lost]
+
+
+def send_batch(caller: Caller, queue_url: str, letters: Sequence[Letter]) -> dict[int, bool]:
+    """One SendMessageBatch; the places that failed, and whether it was for their content."""
+    entries = [
+        {
+            "Id": str(place),
+            "MessageBody": letter.body,
+            "MessageAttributes": {
+                name: {"DataType": "String", "StringValue": value}
+                for name, value in letter.attributes.items()
+            },
+        }
+        for place, letter in enumerate(letters)
+    ]
+    reply = caller.call("SendMessageBatch", QueueUrl=queue_url, Entries=entries)
+    taken = {int(entry["Id"]) for entry in reply.get("Successful", ())}
+    faults = {int(entry["Id"]): bool(entry["SenderFault"]) for entry in reply.get("Failed", ())}
+    return {place: faults.get(place, False) for place in range(len(letters)) if place not in taken}
+
+
+def in_batches(letters: Iterable[tuple[int, Letter]]) -> Iterator[list[tuple[int, Letter]]]:
+    """Cut into batches of at most 10 letters and 1 MiB; one that is larger stands alone."""
+    batch: list[tuple[int, Letter]] = []
+    size = 0
+    for index, letter in letters:
+        more = letter.size
+        if batch and (len(batch) == QUEUE_BATCH_MAX or size + more > QUEUE_MESSAGE_BYTES_MAX):
+            yield batch
+            batch, size = [], 0
+        batch.append((index, letter))
+        size += more
+    if batch:
+        yield batch
+
+
+def _attributes(rejection: Rejection) -> dict[str, str]:
+    detail = _ILLEGAL.sub("\ufffd", rejection.detail)[:DETAIL_CHARACTERS_MAX]
+    attributes = {
+        ATTRIBUTE_REASON: rejection.reason.value,
+        ATTRIBUTE_DETAIL: detail or rejection.reason.value,
+        ATTRIBUTE_MESSAGE_ID: rejection.message.first_id,
+        ATTRIBUTE_SENT: str(rejection.message.first_sent),
+    }
+    if rejection.message.redrive:
+        attributes[ATTRIBUTE_TARGET] = rejection.message.redrive.target
+    if rejection.window:
+        attributes[ATTRIBUTE_WINDOW] = rejection.window
+    return attributes

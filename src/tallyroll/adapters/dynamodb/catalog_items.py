@@ -1,0 +1,155 @@
+"""The items of the catalog's table, to and from the core's values.
+
+spec       pk 2026-11   sk {window}#spec        written once
+state      pk 2026-11   sk {window}#state       replaced whole while `version` is as it was read
+hot        pk 2026-11   sk {window}#hot         `keys` that may need more shards
+straggler  pk 2026-11   sk {window}#straggler   `at`, the latest note in ms
+calendar   pk ~catalog  sk calendar             lengths, which are only added to; genesis
+live       pk ~catalog  sk live                 since, opened, created, version
+months     pk ~catalog  sk months               the set of all months that have windows
+
+The redrive ledger lies in the same table (`dynamodb_ledger.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from tallyroll.model.items import Item, Key
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Calendar, LivePointer, Status, Window
+from tallyroll.model.windows import Grid, Span, WindowId
+
+_PK = "~catalog"
+CALENDAR: Key = {"pk": {"S": _PK}, "sk": {"S": "calendar"}}
+LIVE: Key = {"pk": {"S": _PK}, "sk": {"S": "live"}}
+MONTHS: Key = {"pk": {"S": _PK}, "sk": {"S": "months"}}
+ABSENT = "attribute_not_exists(pk)"
+VERSION_STANDS = "#version = :read"
+_SPEC_NUMBERS = tuple(fact.name for fact in fields(Spec) if str(fact.type).startswith("int"))
+_SPEC_TEXTS = tuple(fact.name for fact in fields(Spec) if fact.type in ("str", "WindowId"))
+_STATE_NUMBERS = tuple(fact.name for fact in fields(Window) if str(fact.type).startswith("int"))
+_STATE_TEXTS = tuple(fact.name for fact in fields(Window) if str(fact.type).startswith("str"))
+
+
+def month_of(window: WindowId) -> str:
+    """The month under which a window's items lie."""
+    return f"{window[:4]}-{window[4:6]}"
+
+
+def key_of(window: WindowId, kind: str) -> Key:
+    """The primary key of one of a window's items: spec, state, hot or straggler."""
+    return {"pk": {"S": month_of(window)}, "sk": {"S": f"{window}#{kind}"}}
+
+
+def lengths_of(calendar: Calendar) -> dict[str, Any]:
+    """The attribute that holds the grid."""
+    pairs = calendar.grid.lengths
+    return {"L": [{"L": [{"N": str(since)}, {"N": str(length)}]} for since, length in pairs]}
+
+
+def parse_calendar(item: Item) -> Calendar:
+    """The calendar in its item."""
+    lengths = tuple(
+        (int(entry["L"][0]["N"]), int(entry["L"][1]["N"])) for entry in item["lengths"]["L"]
+    )
+    return Calendar(Grid(lengths), int(item["genesis"]["N"]))
+
+
+def pointer_change(read: LivePointer | None, wanted: LivePointer) -> dict[str, Any]:
+    """The update that puts another live pointer if it is as it was read (None: not there)."""
+    values: dict[str, Any] = {
+        ":since": {"N": str(wanted.since)},
+        ":opened": {
+            "L": [{"L": [{"N": str(span.start)}, {"N": str(span.end)}]} for span in wanted.opened]
+        },
+        ":next": {"N": str(wanted.version)},
+    }
+    update = "SET #since = :since, #opened = :opened, #version = :next"
+    if wanted.created is None:
+        update += " REMOVE #created"
+    else:
+        update += ", #created = :created"
+        values[":created"] = {"S": wanted.created}
+    if read:
+        values[":read"] = {"N": str(read.version)}
+    names = ("since", "opened", "created", "version")
+    return {
+        "Key": LIVE,
+        "UpdateExpression": update,
+        "ConditionExpression": VERSION_STANDS if read else ABSENT,
+        "ExpressionAttributeNames": {f"#{name}": name for name in names},
+        "ExpressionAttributeValues": values,
+    }
+
+
+def parse_pointer(item: Item) -> LivePointer:
+    """The live pointer in its item."""
+    spans = (entry["L"] for entry in item.get("opened", {"L": []})["L"])
+    return LivePointer(
+        since=int(item["since"]["N"]),
+        version=int(item["version"]["N"]),
+        opened=tuple(Span(int(start["N"]), int(end["N"])) for start, end in spans),
+        created=item["created"]["S"] if "created" in item else None,
+    )
+
+
+def spec_item(spec: Spec) -> Item:
+    """The item of a spec."""
+    return {
+        **key_of(spec.window, "spec"),
+        **_facts_item(spec, _SPEC_NUMBERS, _SPEC_TEXTS),
+        "require_ts": {"BOOL": spec.require_ts},
+        "hot": _numbers(spec.hot),
+    }
+
+
+def parse_spec(item: Item) -> Spec:
+    """The spec in its item."""
+    return Spec(
+        require_ts=item.get("require_ts", {"BOOL": False})["BOOL"],
+        hot=_read_numbers(item["hot"]),
+        **_read_facts(item, _SPEC_NUMBERS, _SPEC_TEXTS),
+    )
+
+
+def window_item(window: Window) -> Item:
+    """The item of a window's state."""
+    return {
+        **key_of(window.id, "state"),
+        **_facts_item(window, _STATE_NUMBERS, _STATE_TEXTS),
+        "status": {"S": window.status.value},
+        "times": _numbers(window.times),
+    }
+
+
+def parse_window(item: Item) -> Window:
+    """The state in its item."""
+    return Window(
+        id=item["sk"]["S"].partition("#")[0],
+        status=Status(item["status"]["S"]),
+        times=_read_numbers(item["times"]),
+        **_read_facts(item, _STATE_NUMBERS, _STATE_TEXTS),
+    )
+
+
+def _facts_item(facts: Spec | Window, numbers: Sequence[str], texts: Sequence[str]) -> Item:
+    """The attributes of those facts that are not None."""
+    kinds = [*((name, "N") for name in numbers), *((name, "S") for name in texts)]
+    known = ((name, kind, getattr(facts, name)) for name, kind in kinds)
+    return {name: {kind: str(value)} for name, kind, value in known if value is not None}
+
+
+def _read_facts(item: Item, numbers: Sequence[str], texts: Sequence[str]) -> dict[str, Any]:
+    facts: dict[str, Any] = {name: int(item[name]["N"]) for name in numbers if name in item}
+    return facts | {name: item[name]["S"] for name in texts if name in item}
+
+
+def _numbers(values: Mapping[str, int]) -> dict[str, Any]:
+    return {"M": {name: {"N": str(value)} for name, value in values.items()}}
+
+
+def _read_numbers(attribute: Mapping[str, Any]) -> dict[str, int]:
+    return {name: int(value["N"]) for name, value in attribute["M"].items()}

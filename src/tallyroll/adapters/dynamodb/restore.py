@@ -1,0 +1,201 @@
+"""Restoring an archive into a table of its own, for inspection.
+
+ImportTable reads the archive's layout where AWS runs; elsewhere the items are put in batches.
+Either way the table is new and no window's: no writer knows it, and its gates are shut.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from tallyroll.adapters.aws.client import Caller
+from tallyroll.errors import Missing, Refused, StoreError, Throttled, Unknown, UsageError
+from tallyroll.model.items import Item
+from tallyroll.ports.effects import Effects, attempts
+from tallyroll.resources import TableDeclaration, table_request
+
+BATCH_ITEMS = 25  # DynamoDB API Reference, "BatchWriteItem"
+BATCHES_AT_ONCE = 8
+BATCH_TRIES = 40  # a new table takes more only after a while
+ACTIVE_WITHIN_MS = 300_000
+ACTIVE_POLL_MS = 500
+IMPORT_POLL_MS = 5_000
+TAG_RESTORED = "tallyroll-restored"
+_OTHER_KEYS = "ValidationException"
+# Stands in a table while it is being restored, and is told from an archive's items by its key.
+_MARKER = {"pk": {"S": "~restoring"}, "sk": {"S": "~restoring"}}
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """What became of an import: the service's status word, the items in the table and those that it
+    refused, and why it failed, if it did.
+    """
+
+    arn: str
+    status: str
+    imported: int
+    errors: int
+    problem: str = ""
+
+    @property
+    def over(self) -> bool:
+        """Whether it runs no more."""
+        return self.status not in ("IN_PROGRESS", "CANCELLING")
+
+
+class DynamoRestore:
+    """Restores archives into DynamoDB tables."""
+
+    def __init__(self, caller: Caller, effects: Effects) -> None:
+        self._caller = caller
+        self._effects = effects
+
+    def begin(self, table: str, archive: str) -> bool:
+        """Make the table, and mark it as being restored from the archive of this prefix; whether an
+        earlier restore of it is gone on with.
+
+        Raises UsageError if the table is there for another reason, and StoreError.
+        """
+        if self._there(table):
+            if self._marked(table) != archive:
+                raise UsageError(
+                    f"table {table!r} exists, and is no unfinished restore of this archive: delete"
+                    " it, or restore into another one"
+                )
+            return True
+        declared = TableDeclaration(
+            name=table, tags={TAG_RESTORED: archive}, deletion_protection=False
+        )
+        self._caller.read("CreateTable", **table_request(declared))
+        self._await_active(table)
+        marker = {**_MARKER, "archive": {"S": archive}}
+        self._caller.read("PutItem", TableName=table, Item=marker)
+        return False
+
+    def put(self, table: str, items: Iterable[Item]) -> None:
+        """Put an archive's items (binaries as base64), 25 a request; putting one again changes
+        nothing. Raises StoreError; what is put stays.
+        """
+        left = iter(items)
+        while some := list(islice(left, BATCH_ITEMS * BATCHES_AT_ONCE)):
+            jobs = [
+                partial(self._put_batch, table, some[at : at + BATCH_ITEMS])
+                for at in range(0, len(some), BATCH_ITEMS)
+            ]
+            self._effects.together(jobs, BATCHES_AT_ONCE)
+
+    def end(self, table: str) -> None:
+        """Take the mark away: the table then holds what the archive holds, and nothing else."""
+        self._caller.read("DeleteItem", TableName=table, Key=_MARKER)
+
+    def start_import(self, table: str, bucket: str, data_prefix: str) -> Import:
+        """Begin ImportTable from an archive's data files into a new table.
+
+        Raises UsageError if the table is there, and StoreError.
+        """
+        if self._there(table):
+            raise UsageError(
+                f"table {table!r} exists, and ImportTable makes a new one: delete it, or restore"
+                " into another one"
+            )
+        declared = table_request(TableDeclaration(name=table))
+        taken_over = ("TableName", "KeySchema", "AttributeDefinitions", "BillingMode")
+        reply = self._caller.read(
+            "ImportTable",
+            # An import whose reply was lost is not begun twice.
+            ClientToken=f"{self._effects.chance.getrandbits(128):032x}",
+            S3BucketSource={"S3Bucket": bucket, "S3KeyPrefix": data_prefix},
+            InputFormat="DYNAMODB_JSON",
+            InputCompressionType="GZIP",
+            TableCreationParameters={name: declared[name] for name in taken_over},
+        )
+        return _import(reply)
+
+    def await_import(self, started: Import, told: Callable[[int], None]) -> Import:
+        """Wait until an import runs no more, telling how many items are in the table; ended early,
+        the import itself goes on.
+        """
+        state = started
+        while not state.over:
+            self._effects.sleep(IMPORT_POLL_MS)
+            state = _import(self._caller.read("DescribeImport", ImportArn=started.arn))
+            told(state.imported)
+        return state
+
+    def _there(self, table: str) -> bool:
+        try:
+            self._caller.read("DescribeTable", TableName=table)
+        except Missing:
+            return False
+        return True
+
+    def _marked(self, table: str) -> str | None:
+        """Of which archive the table is an unfinished restore."""
+        try:
+            reply = self._caller.read("GetItem", TableName=table, Key=_MARKER, ConsistentRead=True)
+        except Missing:  # it is still being made
+            return None
+        except Refused as error:
+            if error.code != _OTHER_KEYS:
+                raise
+            return None
+        marked: str | None = reply.get("Item", {}).get("archive", {}).get("S")
+        return marked
+
+    def _await_active(self, table: str) -> None:
+        until = self._effects.now() + ACTIVE_WITHIN_MS
+        while self._effects.now() < until:
+            try:
+                facts = self._caller.read("DescribeTable", TableName=table)["Table"]
+            except Missing:  # eventually consistent: it may not know of the table yet
+                facts = {}
+            if facts.get("TableStatus") == "ACTIVE":
+                return
+            self._effects.sleep(ACTIVE_POLL_MS)
+        raise Unknown(f"table {table} is not active yet: delete it and try again later")
+
+    def _put_batch(self, table: str, items: Sequence[Item]) -> None:
+        # A request may not name an item twice; the last one would win anyway.
+        distinct = {(item["pk"]["S"], item["sk"]["S"]): item for item in items}
+        puts = [{"PutRequest": {"Item": _binaries(item)}} for item in distinct.values()]
+        request: Mapping[str, Any] = {table: puts}
+        last: StoreError | None = None
+        for _ in attempts(self._effects, BATCH_TRIES):
+            try:
+                reply = self._caller.call("BatchWriteItem", RequestItems=request)
+            except (Throttled, Unknown) as error:
+                last = error
+                continue
+            last, request = None, reply.get("UnprocessedItems") or {}
+            if not request:
+                return
+        raise last or Throttled(
+            f"BatchWriteItem: {len(request[table])} items of {table} stay unprocessed after"
+            f" {BATCH_TRIES} tries: the same command goes on from here",
+            "UnprocessedItems",
+        )
+
+
+def _binaries(item: Item) -> Item:
+    return {
+        name: {"B": base64.b64decode(value["B"])} if "B" in value else value
+        for name, value in item.items()
+    }
+
+
+def _import(reply: Mapping[str, Any]) -> Import:
+    said = reply["ImportTableDescription"]
+    problem = ": ".join(said[name] for name in ("FailureCode", "FailureMessage") if said.get(name))
+    return Import(
+        arn=said["ImportArn"],
+        status=said["ImportStatus"],
+        imported=said.get("ImportedItemCount") or 0,
+        errors=said.get("ErrorCount") or 0,
+        problem=problem,
+    )

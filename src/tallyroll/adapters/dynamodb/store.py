@@ -1,0 +1,317 @@
+"""Window tables in DynamoDB: a commit is one transaction of a gate, records and tally stripes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from tallyroll.adapters.aws.client import Caller, response_of
+from tallyroll.adapters.dynamodb.catalog import creating_check
+from tallyroll.adapters.dynamodb.records import records_after, records_named
+from tallyroll.adapters.dynamodb.requests import (
+    CANCELLED,
+    CONFLICTS,
+    REASON_CONDITION,
+    REASON_CONFLICT,
+    REASON_NONE,
+    REASONS_INVALID,
+    Action,
+    batch_get,
+    cancellation_reasons,
+    limit_named,
+    limit_of,
+    query,
+    transact,
+)
+from tallyroll.adapters.dynamodb.tables import DynamoTables, used_before
+from tallyroll.errors import Missing, Refused, StateConflict, StoreError, Throttled
+from tallyroll.limits import TRANSACTION_ACTIONS_MAX
+from tallyroll.model.amounts import format_amount
+from tallyroll.model.items import (
+    TALLY,
+    Item,
+    gate_item,
+    gate_key,
+    jsonable,
+    parse_item,
+    record_item,
+    record_key,
+    shown_key,
+    slot_name,
+    tally_key,
+)
+from tallyroll.model.records import Increment, Page, Record, RecordName
+from tallyroll.model.sharding import Chance, random_suffix
+from tallyroll.model.specs import Spec
+from tallyroll.model.tallies import Stripe, Tally, gathered
+from tallyroll.ports.effects import Effects, attempts
+from tallyroll.ports.store import Answer, Element, Outcome, Verdict
+from tallyroll.resources import TableDeclaration
+
+GATES_AT_ONCE = 16
+SCAN_PAGE_ITEMS = 1_000  # small ones fill a page of 1 MB by thousands, at some 5 KB of memory each
+GATES_PER_TRANSACTION = TRANSACTION_ACTIONS_MAX - 1  # the first action checks the state
+GATE_TRIES = 100
+GATE_BACKOFF_MS = 5
+HTTP_TOO_LARGE = 413
+
+# Refusals of a request's content without reasons per action: some record can never be stored.
+_INVALID = frozenset({"ValidationException", "SerializationException", "RequestEntityTooLarge"})
+
+
+class DynamoStore(DynamoTables):
+    """The store port on DynamoDB; `declaration` is the pattern by which window tables are made,
+    `catalog` the name of the table that holds the windows' states.
+    """
+
+    def __init__(
+        self, caller: Caller, effects: Effects, declaration: TableDeclaration, catalog: str
+    ) -> None:
+        super().__init__(caller, declaration)
+        self._effects = effects
+        self._catalog = catalog
+
+    def commit(
+        self, spec: Spec, records: Sequence[Record], increments: Sequence[Increment]
+    ) -> Outcome:
+        """One TransactWriteItems: a random gate is open, no record there, add to random stripes."""
+        chance = self._effects.chance
+        actions = [
+            _gate_check(spec, chance),
+            *(_put(spec.table, record) for record in records),
+            *(_add(spec, increment, chance) for increment in increments),
+        ]
+        try:
+            self._caller.call("TransactWriteItems", TransactItems=actions)
+        except StoreError as error:
+            return _outcome(error, len(records), len(increments))
+        return Outcome(Verdict.COMMITTED)
+
+    def record(self, spec: Spec, key: str, record_id: str) -> Record | None:
+        """The stored record by one consistent GetItem on its calculated suffix."""
+        place = record_key(key, spec.shard(key, record_id), record_id)
+        reply = self._caller.read("GetItem", TableName=spec.table, Key=place, ConsistentRead=True)
+        if "Item" not in reply:
+            return None
+        found = parse_item(reply["Item"])
+        return found if isinstance(found, Record) else None
+
+    def lookup(self, spec: Spec, names: Sequence[RecordName]) -> Mapping[RecordName, Record]:
+        """The stored records of these names by consistent BatchGetItem, 100 at a time."""
+        return records_named(self._caller, self._effects, spec, names)
+
+    def records(self, spec: Spec, key: str, shard: int, after: str, limit: int) -> Page:
+        """Some of a key's records on one shard by one consistent Query."""
+        return records_after(self._caller, spec.table, key, shard, after, limit)
+
+    def tallies(self, spec: Spec, keys: Sequence[str]) -> dict[str, Tally]:
+        """The tallies of the keys: all their stripes by BatchGetItem, side by side."""
+        places = [
+            tally_key(spec, key, stripe)
+            for key in dict.fromkeys(keys)
+            for stripe in range(1, spec.stripes_of(key) + 1)
+        ]
+        stripes: dict[str, list[Tally]] = {key: [] for key in keys}
+        for item in batch_get(self._caller, self._effects, spec.table, places):
+            stripe = _stripe(item)
+            stripes[stripe.key].append(stripe)
+        return {key: gathered(key, found) for key, found in stripes.items()}
+
+    def bucket(self, spec: Spec, number: int) -> list[Tally]:
+        """The stripes of one bucket by a consistent Query."""
+        values = {":pk": {"S": f"~t.{number}"}}
+        pages = query(self._caller, spec.table, "pk = :pk", values)
+        return [_stripe(item) for page in pages for item in page]
+
+    def stripes(self, spec: Spec, number: int, after: str, limit: int) -> Iterator[list[Stripe]]:
+        """The stripes of one bucket that follow a place, by consistent Queries."""
+        values = {":pk": {"S": f"~t.{number}"}, ":after": {"S": TALLY + after}}
+        condition = "pk = :pk AND sk > :after"
+        for page in query(self._caller, spec.table, condition, values, Limit=limit):
+            yield [Stripe(item["sk"]["S"].removeprefix(TALLY), _stripe(item)) for item in page]
+
+    def open_gates(self, spec: Spec) -> None:
+        """Put the gates, if absent and the window is still being created, by transactions of 99.
+
+        Raises StateConflict, Throttled, Unknown and Missing.
+        """
+        numbers = range(1, spec.gates + 1)
+        jobs = [
+            partial(self._open_gates, spec, numbers[at : at + GATES_PER_TRANSACTION])
+            for at in range(0, spec.gates, GATES_PER_TRANSACTION)
+        ]
+        self._effects.together(jobs, GATES_AT_ONCE)
+
+    def _open_gates(self, spec: Spec, numbers: Sequence[int]) -> None:
+        check = creating_check(self._catalog, spec.window)
+        while numbers:
+            # Never a blind write: a roller that was stalled would reopen what has been shut since.
+            puts = [_put_if_absent(spec.table, gate_item(number)) for number in numbers]
+            reasons = transact(self._caller, self._effects, [check, *puts])
+            if reasons is None:
+                return
+            failed = [reason.get("Code") == REASON_CONDITION for reason in reasons]
+            if failed[0]:
+                raise StateConflict(f"window {spec.window} is not being created any more")
+            if any(reason.get("Item", {}).get("open") == {"BOOL": False} for reason in reasons):
+                raise used_before(spec.table)
+            numbers = [
+                number for number, is_there in zip(numbers, failed[1:], strict=True) if not is_there
+            ]
+
+    def shut_gates(self, spec: Spec) -> None:
+        """Set every gate shut, one update each. Raises Throttled, Unknown, Missing."""
+        jobs = [partial(self._shut_gate, spec.table, number) for number in range(1, spec.gates + 1)]
+        self._effects.together(jobs, GATES_AT_ONCE)
+
+    def _shut_gate(self, table: str, number: int) -> None:
+        last = ""
+        for _ in attempts(self._effects, GATE_TRIES, GATE_BACKOFF_MS):
+            try:
+                self._caller.read(
+                    "UpdateItem",
+                    TableName=table,
+                    Key=gate_key(number),
+                    UpdateExpression="SET #open = :shut",
+                    ExpressionAttributeNames={"#open": "open"},
+                    ExpressionAttributeValues={":shut": {"BOOL": False}},
+                )
+            except Refused as error:
+                if error.code not in CONFLICTS:
+                    raise
+                last = error.code
+            else:
+                return
+        raise Throttled(f"gate {number} of {table} stays in conflict", last)
+
+    def scan(self, table: str, segment: int, segments: int) -> Iterator[list[Item]]:
+        """The items of a segment by consistent Scans, as an export has them (binaries base64)."""
+        more: dict[str, Any] = {}
+        while True:
+            reply = self._caller.read(
+                "Scan",
+                TableName=table,
+                ConsistentRead=True,
+                Segment=segment,
+                TotalSegments=segments,
+                Limit=SCAN_PAGE_ITEMS,
+                **more,
+            )
+            if items := reply.pop("Items"):
+                page = [jsonable(item) for item in items]
+                del items  # while the page is worked on
+                yield page
+            if not reply.get("LastEvaluatedKey"):
+                return
+            more["ExclusiveStartKey"] = reply["LastEvaluatedKey"]
+
+
+def _gate_check(spec: Spec, chance: Chance) -> Action:
+    return {
+        "ConditionCheck": {
+            "TableName": spec.table,
+            "Key": gate_key(random_suffix(spec.gates, chance)),
+            "ConditionExpression": "#open = :true",
+            "ExpressionAttributeNames": {"#open": "open"},
+            "ExpressionAttributeValues": {":true": {"BOOL": True}},
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
+    }
+
+
+def _put(table: str, record: Record) -> Action:
+    return _put_if_absent(table, record_item(record))
+
+
+def _put_if_absent(table: str, item: Item) -> Action:
+    return {
+        "Put": {
+            "TableName": table,
+            "Item": item,
+            "ConditionExpression": "attribute_not_exists(pk)",
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
+    }
+
+
+def _add(spec: Spec, increment: Increment, chance: Chance) -> Action:
+    stripe = random_suffix(spec.stripes_of(increment.key), chance)
+    added = {"n": str(increment.n), "v": format_amount(increment.amount), "u": str(increment.units)}
+    added |= {slot_name(slot): str(count) for slot, count in increment.series}
+    return {
+        "Update": {
+            "TableName": spec.table,
+            "Key": tally_key(spec, increment.key, stripe),
+            "UpdateExpression": "ADD " + ", ".join(f"{name} :{name}" for name in added),
+            "ExpressionAttributeValues": {f":{name}": {"N": text} for name, text in added.items()},
+        }
+    }
+
+
+def _outcome(error: StoreError, records: int, increments: int) -> Outcome:
+    """What a failed TransactWriteItems means for the commit."""
+    if error.code == CANCELLED:
+        return _cancelled(error, records, increments)
+    if error.code in CONFLICTS:
+        return _all_contended(records, increments, str(error))
+    status = response_of(error).get("ResponseMetadata", {}).get("HTTPStatusCode")
+    if error.code in _INVALID or status == HTTP_TOO_LARGE:
+        verdict = Verdict.INVALID
+    elif isinstance(error, Missing):
+        verdict = Verdict.GATE_MISSING
+    elif isinstance(error, Throttled):
+        return Outcome(Verdict.THROTTLED, detail=str(error), limit=limit_of(error))
+    else:
+        # Also for refusals that are no record's fault (expired credentials, denied access): such
+        # messages are to be handed back, not rejected.
+        verdict = Verdict.UNKNOWN
+    return Outcome(verdict, detail=str(error))
+
+
+def _cancelled(error: StoreError, records: int, increments: int) -> Outcome:
+    reasons = cancellation_reasons(error)
+    if len(reasons) != 1 + records + increments:
+        return _all_contended(records, increments, str(error))
+    gate, elements = reasons[0], [_element(reason) for reason in reasons[1:]]
+    if gate.get("Code") == REASON_CONDITION:
+        verdict = Verdict.GATE_SHUT if gate.get("Item") else Verdict.GATE_MISSING
+        return Outcome(verdict, detail=str(error))
+    answers = tuple(elements[:records]), tuple(elements[records:])
+    held = _element(gate)
+    return Outcome(
+        Verdict.CANCELLED,
+        *answers,
+        detail=str(error),
+        limit=held.limit if held.answer is Answer.THROTTLED else None,
+        gate_contended=held.answer is Answer.CONTENDED,
+    )
+
+
+def _all_contended(records: int, increments: int, detail: str) -> Outcome:
+    contended = Element(Answer.CONTENDED, detail=detail)
+    return Outcome(
+        Verdict.CANCELLED, (contended,) * records, (contended,) * increments, detail=detail
+    )
+
+
+def _element(reason: Mapping[str, Any]) -> Element:
+    code = reason.get("Code") or REASON_NONE
+    detail = f"{code}: {reason.get('Message', '')}"
+    if code == REASON_NONE:
+        return Element(Answer.FINE)
+    if code == REASON_CONDITION:
+        return Element(Answer.DUPLICATE, reason.get("Item", {}).get("h", {}).get("B"), detail)
+    if code == REASON_CONFLICT:
+        return Element(Answer.CONTENDED, detail=detail)
+    if code in REASONS_INVALID:
+        return Element(Answer.INVALID, detail=detail)
+    # Throttled, or a reason that may pass too.
+    return Element(Answer.THROTTLED, detail=detail, limit=limit_named(code))
+
+
+def _stripe(item: Item) -> Tally:
+    found = parse_item(item)
+    if not isinstance(found, Tally):
+        raise Refused(f"item {shown_key(item)} stands where a tally should", "NotATally")
+    return found

@@ -1,0 +1,224 @@
+"""The table of totals in DynamoDB.
+
+total         pk {key}                sk 20261120T080000Z  n, v        put once, never changed
+its listing   pk ~w.{window}.{bucket} sk {key}             n, v        put with it
+of a period   pk {key}                sk day#20261120, month#202611    n, v, e, w, d
+its listing   pk ~w.{day}.{bucket}    sk {key}             n, v, e     of days only
+
+`e` is the period's epoch, `w` how many windows it names, `d` the digest of their ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import islice
+from typing import TypeVar
+
+from tallyroll.adapters.aws.client import Caller
+from tallyroll.adapters.dynamodb.requests import (
+    REASON_CONDITION,
+    Action,
+    batch_get,
+    query,
+    transact,
+)
+from tallyroll.errors import ProofMismatch, StateConflict
+from tallyroll.limits import LISTING_BUCKETS, TRANSACTION_ACTIONS_MAX
+from tallyroll.model.amounts import format_amount, read_amount
+from tallyroll.model.items import Item
+from tallyroll.model.periods import PeriodName, period_of
+from tallyroll.model.sharding import calculated
+from tallyroll.model.totals import Listed, PeriodTotal, Total
+from tallyroll.model.windows import WindowId
+from tallyroll.ports.effects import Effects
+
+PUTS_AT_ONCE = 8
+ROWS_PER_TRANSACTION = TRANSACTION_ACTIONS_MAX // 2  # by key, and listed
+
+R = TypeVar("R")
+
+
+def listing_of(name: WindowId | PeriodName, bucket: int) -> str:
+    """The partition key of one bucket of a window's or day's listing."""
+    return f"~w.{name}.{bucket}"
+
+
+class DynamoTotals:
+    """The totals port on one DynamoDB table."""
+
+    def __init__(self, caller: Caller, effects: Effects, table: str) -> None:
+        self._caller = caller
+        self._effects = effects
+        self._table = table
+
+    def put(self, totals: Sequence[Total]) -> None:
+        """Put each total and its place in the listing unless they stand already, 50 a transaction.
+
+        Raises ProofMismatch, after all of them were tried, naming every total that stands with
+        another value.
+        """
+        findings = self._put_all(totals, self._actions)
+        if findings:
+            raise ProofMismatch([_finding(total, stands) for total, stands in findings])
+
+    def roll(self, totals: Sequence[PeriodTotal]) -> None:
+        """Put each period's total, and that of a day in its listing, over those of earlier epochs.
+
+        Raises StateConflict if one of a later epoch stands, ProofMismatch if another value does.
+        """
+        findings = self._put_all(totals, self._period_actions)
+        for total, stands in findings:
+            if not stands or int(stands["e"]["N"]) > total.epoch:
+                raise StateConflict(f"{total} comes after {stands}")
+        if findings:
+            raise ProofMismatch(
+                [f"{total}: another value stands: {stands}" for total, stands in findings]
+            )
+
+    def _put_all(
+        self, rows: Sequence[R], actions_of: Callable[[R], list[Action]]
+    ) -> list[tuple[R, Item]]:
+        """Put rows, some a transaction, transactions side by side; those are given that could not
+        be put, with what stands there.
+        """
+        jobs = [
+            partial(self._put, rows[at : at + ROWS_PER_TRANSACTION], actions_of)
+            for at in range(0, len(rows), ROWS_PER_TRANSACTION)
+        ]
+        together = self._effects.together(jobs, PUTS_AT_ONCE)
+        return [finding for findings in together for finding in findings]
+
+    def _put(
+        self, rows: Sequence[R], actions_of: Callable[[R], list[Action]]
+    ) -> list[tuple[R, Item]]:
+        findings: list[tuple[R, Item]] = []
+        while rows:
+            parts = [actions_of(row) for row in rows]
+            actions = [action for part in parts for action in part]
+            reasons = transact(self._caller, self._effects, actions)
+            if reasons is None:
+                break
+            told, left = iter(reasons), []
+            for row, part in zip(rows, parts, strict=True):
+                failed = [
+                    reason
+                    for reason in islice(told, len(part))
+                    if reason.get("Code") == REASON_CONDITION
+                ]
+                if failed:
+                    findings.append((row, failed[0].get("Item") or {}))
+                else:
+                    left.append(row)
+            rows = left
+        return findings
+
+    def _actions(self, total: Total) -> list[Action]:
+        """A total by its key, and the same in the listing of its window."""
+        n, amount = {"N": str(total.n)}, {"N": format_amount(total.amount)}
+        listed = listing_of(total.window, calculated(total.key, LISTING_BUCKETS))
+        return [
+            self._if_absent_or(
+                "n = :n AND v = :v", {"pk": {"S": pk}, "sk": {"S": sk}, "n": n, "v": amount}
+            )
+            for pk, sk in ((total.key, total.window), (listed, total.key))
+        ]
+
+    def _period_actions(self, total: PeriodTotal) -> list[Action]:
+        facts: Item = {
+            "n": {"N": str(total.n)},
+            "v": {"N": format_amount(total.amount)},
+            "e": {"N": str(total.epoch)},
+        }
+        named = {"w": {"N": str(total.windows)}, "d": {"S": total.digest}}
+        items = [{"pk": {"S": total.key}, "sk": {"S": total.period}, **facts, **named}]
+        if period_of(total.period).is_day:
+            listed = listing_of(total.period, calculated(total.key, LISTING_BUCKETS))
+            items.append({"pk": {"S": listed}, "sk": {"S": total.key}, **facts})
+        condition = "e < :e OR (e = :e AND n = :n AND v = :v)"
+        return [self._if_absent_or(condition, item) for item in items]
+
+    def _if_absent_or(self, condition: str, item: Item) -> Action:
+        compared = [name for name in ("n", "v", "e") if name in item]
+        return {
+            "Put": {
+                "TableName": self._table,
+                "Item": item,
+                "ConditionExpression": f"attribute_not_exists(pk) OR ({condition})",
+                "ExpressionAttributeValues": {f":{name}": item[name] for name in compared},
+                "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+            }
+        }
+
+    def listing(
+        self, name: WindowId | PeriodName, bucket: int, after: str, limit: int
+    ) -> Iterator[list[Listed]]:
+        """The listed totals of one bucket that follow the key `after`, by consistent Queries."""
+        values = {":pk": {"S": listing_of(name, bucket)}}
+        condition = "pk = :pk"
+        if after:
+            values[":after"] = {"S": after}
+            condition += " AND sk > :after"
+        for page in query(self._caller, self._table, condition, values, Limit=limit):
+            yield [_listed(item) for item in page]
+
+    def periods_of_key(self, key: str, first: PeriodName, last: PeriodName) -> list[PeriodTotal]:
+        """A key's totals of the days or months from `first` to `last`, by consistent Queries."""
+        values = {":key": {"S": key}, ":first": {"S": first}, ":last": {"S": last}}
+        condition = "pk = :key AND sk BETWEEN :first AND :last"
+        pages = query(self._caller, self._table, condition, values)
+        return [_period_total(item) for page in pages for item in page]
+
+    def of_key(self, key: str, since: WindowId, until: WindowId) -> list[Total]:
+        """The totals of a key in the windows [since, until), ascending, by consistent Queries."""
+        if since >= until:
+            return []
+        values = {":key": {"S": key}, ":since": {"S": since}, ":until": {"S": until}}
+        condition = "pk = :key AND sk BETWEEN :since AND :until"
+        pages = query(self._caller, self._table, condition, values)
+        totals = [_total(item) for page in pages for item in page]
+        return [total for total in totals if total.window < until]
+
+    def of_window(self, window: WindowId, keys: Sequence[str]) -> dict[str, Total]:
+        """The totals of these keys in one window that exist, by consistent BatchGetItems."""
+        places = [{"pk": {"S": key}, "sk": {"S": window}} for key in dict.fromkeys(keys)]
+        found = map(_total, batch_get(self._caller, self._effects, self._table, places))
+        return {total.key: total for total in found}
+
+
+def _total(item: Item) -> Total:
+    return Total(
+        key=item["pk"]["S"],
+        window=item["sk"]["S"],
+        n=int(item["n"]["N"]),
+        amount=read_amount(item["v"]["N"]),
+    )
+
+
+def _period_total(item: Item) -> PeriodTotal:
+    return PeriodTotal(
+        key=item["pk"]["S"],
+        period=item["sk"]["S"],
+        n=int(item["n"]["N"]),
+        amount=read_amount(item["v"]["N"]),
+        epoch=int(item["e"]["N"]),
+        windows=int(item["w"]["N"]),
+        digest=item["d"]["S"],
+    )
+
+
+def _listed(item: Item) -> Listed:
+    return Listed(
+        key=item["sk"]["S"],
+        n=int(item["n"]["N"]),
+        amount=read_amount(item["v"]["N"]),
+        epoch=int(item["e"]["N"]) if "e" in item else 0,
+    )
+
+
+def _finding(total: Total, stands: Item) -> str:
+    known = f"n {stands['n']['N']}, v {stands['v']['N']}" if stands else "another value"
+    return (
+        f"key {total.key!r} window {total.window}: {known} stands, "
+        f"not n {total.n}, v {format_amount(total.amount)}"
+    )

@@ -1,0 +1,97 @@
+"""The dead letters of a memory queue, as the operator sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tallyroll.adapters.memory.queue import DeadLetter, MemoryQueue
+from tallyroll.limits import QUEUE_BATCH_MAX
+from tallyroll.model.dead_letters import ReceivedLetter
+from tallyroll.ports.dead_letters import Resend
+from tallyroll.ports.effects import Effects
+from tallyroll.ports.queue import Backlog
+
+
+@dataclass(slots=True)
+class _Handling:
+    receives: int = 0
+    visible_at: float = 0
+
+
+class MemoryDeadLetters:
+    """Peeks at `queue`'s dead letters by SQS's rules: a letter is hidden for a while, and only its
+    last receipt deletes it or gives it back.
+    """
+
+    def __init__(self, queue: MemoryQueue, effects: Effects) -> None:
+        self._queue = queue
+        self._effects = effects
+        self._handled: dict[str, _Handling] = {}
+
+    def peek(self, most: int, seconds: int) -> list[ReceivedLetter]:
+        """Up to `most` letters and 10, hidden from others for `seconds`."""
+        now = self._effects.now()
+        found: list[ReceivedLetter] = []
+        for letter in self._queue.dead_letters:
+            handling = self._handled.setdefault(letter.id, _Handling())
+            if handling.visible_at > now or len(found) == min(most, QUEUE_BATCH_MAX):
+                continue
+            handling.receives += 1
+            handling.visible_at = now + seconds * 1000
+            found.append(_received(letter, handling.receives))
+        return found
+
+    def give_back(self, letters: Sequence[ReceivedLetter]) -> None:
+        """Let these letters be seen again at once."""
+        for letter in letters:
+            if self._is_last(letter):
+                self._handled[letter.id].visible_at = 0
+
+    def delete(self, letters: Sequence[ReceivedLetter]) -> list[bool]:
+        """Delete letters; one that was received again meanwhile stays."""
+        gone = [self._is_last(letter) for letter in letters]
+        ids = {letter.id for letter, last in zip(letters, gone, strict=True) if last}
+        kept = [letter for letter in self._queue.dead_letters if letter.id not in ids]
+        self._queue.dead_letters[:] = kept
+        return gone
+
+    def _is_last(self, letter: ReceivedLetter) -> bool:
+        return letter.receipt == f"{letter.id}#{self._handled[letter.id].receives}"
+
+    def count(self) -> Backlog:
+        """How many letters there are."""
+        now = self._effects.now()
+        handled = self._handled
+        hidden = sum(
+            letter.id in handled and handled[letter.id].visible_at > now
+            for letter in self._queue.dead_letters
+        )
+        return Backlog(len(self._queue.dead_letters) - hidden, hidden, 0)
+
+    def body(self, letter: ReceivedLetter) -> str:
+        """The letter's body, which always fits into memory."""
+        return letter.body
+
+    def resend(self, resends: Sequence[Resend]) -> list[str]:
+        """Send messages to the queue; all of them are surely there."""
+        for resend in resends:
+            self._queue.send(resend.body, redrive=resend.redrive)
+        return [""] * len(resends)
+
+
+def _received(letter: DeadLetter, receives: int) -> ReceivedLetter:
+    message = letter.message
+    return ReceivedLetter(
+        id=letter.id,
+        receipt=f"{letter.id}#{receives}",
+        receives=receives,
+        arrived=letter.at,
+        body=message.body,
+        reason=letter.reason,
+        detail=letter.detail,
+        window=letter.window,
+        first_id=message.first_id,
+        first_sent=message.first_sent,
+        target=message.redrive.target if message.redrive else None,
+    )

@@ -1,0 +1,60 @@
+"""What an operator sees of tables, in memory: those of a memory store, and others' beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tallyroll.adapters.memory.store import MemoryStore
+from tallyroll.errors import Missing
+from tallyroll.model.items import item_bytes
+from tallyroll.ports.tables import TableCard
+from tallyroll.resources import TableDeclaration
+
+_KEYS = ("pk S HASH", "sk S RANGE")
+
+
+class MemoryListing:
+    """The tables of `store`; and `beside`, which stand there whole and are not looked into."""
+
+    def __init__(self, store: MemoryStore, beside: tuple[TableDeclaration, ...] = ()) -> None:
+        self._store = store
+        self.beside = {table.name: table for table in beside}
+
+    def names(self) -> Iterator[str]:
+        """The names of all tables, ascending."""
+        yield from sorted((*self._store.tables(), *self.beside))
+
+    def card(self, table: str) -> TableCard | None:
+        """A table's card; items and bytes are those of now."""
+        if declared := self.beside.get(table):
+            return TableCard(table, "ACTIVE", declared.deletion_protection, _KEYS, 0, 0)
+        facts = self._store.describe_table(table)
+        if facts is None:
+            return None
+        held = self._store.table(table)
+        return TableCard(
+            name=table,
+            status=facts.status.upper(),
+            protected=facts.protected,
+            keys=(held.foreign,) if held.foreign else _KEYS,
+            items=len(held.items),
+            size=sum(map(item_bytes, held.items.values())),
+        )
+
+    def tags(self, card: TableCard) -> Mapping[str, str] | None:
+        """A table's tags. Raises Missing."""
+        if declared := self.beside.get(card.name):
+            return declared.tags
+        return self._store.tags(card.name)
+
+    def recovery(self, card: TableCard) -> bool | None:
+        """Whether point-in-time recovery is on. Raises Missing."""
+        if declared := self.beside.get(card.name):
+            return declared.point_in_time_recovery
+        if card.name not in self._store.tables():
+            raise Missing(f"there is no table {card.name}", "ResourceNotFoundException")
+        return self._store.table(card.name).recoverable
+
+    def protect(self, table: str) -> None:
+        """Put a table's deletion protection back. Raises Missing."""
+        self._store.table(table).protected = True

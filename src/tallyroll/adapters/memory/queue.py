@@ -1,0 +1,209 @@
+"""A queue with dead letters in memory.
+
+It keeps SQS's rules: a visibility timeout by the injected clock, a sent time that
+redeliveries keep, receive counts, a fuse that moves what was received too often, and an age
+metric that leaves out what was received three times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from tallyroll.errors import Reason
+from tallyroll.limits import RECEIVES_FUSE, VISIBILITY_MS
+from tallyroll.model.dead_letters import attributes_of, redrive_of
+from tallyroll.model.messages import Message, Redrive, Rejection
+from tallyroll.model.windows import WindowId
+from tallyroll.ports.effects import Effects
+from tallyroll.ports.queue import Backlog, Invocations
+
+# SQS Developer Guide, ApproximateAgeOfOldestMessage: poison pills are left out.
+AGE_RECEIVES_LEFT_OUT = 3
+AGES_KEPT = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A message in the dead-letter queue since `at` (ms), under its own `id` there; `reason` is
+    None if the queue's own fuse moved it.
+    """
+
+    message: Message
+    reason: Reason | None = None
+    detail: str = ""
+    window: WindowId | None = None
+    id: str = ""
+    at: int = 0
+
+
+@dataclass(slots=True)
+class Held:
+    """A message in the queue; it can be received from `visible_at` (ms) on."""
+
+    id: str
+    body: str
+    sent: int
+    visible_at: float
+    redrive: Redrive | None = None
+    receives: int = 0
+    receipt: str = ""
+
+
+class MemoryQueue:
+    """A standard queue and its dead letters; `age_lag_ms` is how late the age metric shows."""
+
+    def __init__(
+        self,
+        effects: Effects,
+        *,
+        visibility_ms: float = VISIBILITY_MS,
+        max_receives: int = RECEIVES_FUSE,
+        age_period_ms: int = 60_000,
+        age_lag_ms: int = 0,
+    ) -> None:
+        self._effects = effects
+        self._visibility_ms = visibility_ms
+        self._max_receives = max_receives
+        self._age_period_ms = age_period_ms
+        self._age_lag_ms = age_lag_ms
+        self._ages: list[tuple[int, int]] = []
+        self._next_age_at: int | None = None
+        self._invocations: dict[int, tuple[int, int]] = {}
+        self._used = False
+        self._held: dict[str, Held] = {}
+        self.dead_letters: list[DeadLetter] = []
+        self._rejected = 0
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def send(self, body: str, delay_ms: float = 0, redrive: Redrive | None = None) -> str:
+        """Send a message, redriven or new; give its id.
+
+        The redrive passes through attributes, as it does in SQS: one without form is left out.
+        """
+        now = self._observed()
+        redrive = redrive_of(attributes_of(redrive)) if redrive else None
+        message_id = str(UUID(int=self._effects.chance.getrandbits(128), version=4))
+        self._held[message_id] = Held(message_id, body, now, now + delay_ms, redrive)
+        return message_id
+
+    def receive(self, most: int = 10) -> list[Message]:
+        """Up to `most` visible messages, oldest first, now hidden for the visibility timeout."""
+        now = self._observed()
+        received: list[Message] = []
+        for held in [held for held in self._held.values() if held.visible_at <= now]:
+            if len(received) == most:
+                break
+            if message := self.deliver(held):
+                received.append(message)
+        return received
+
+    def deliver(self, held: Held) -> Message | None:
+        """Deliver one message, visible or not; None if the fuse moved it to the dead letters."""
+        if held.receives >= self._max_receives:
+            del self._held[held.id]
+            self.dead_letters.append(DeadLetter(_message(held), id=held.id, at=held.sent))
+            return None
+        held.receives += 1
+        held.receipt = f"{held.id}#{held.receives}"
+        held.visible_at = self._effects.now() + self._visibility_ms
+        return _message(held)
+
+    def held(self) -> list[Held]:
+        """Every message that is not deleted, in the order in which they were sent."""
+        return list(self._held.values())
+
+    def delete(self, receipt: str) -> None:
+        """Delete a message; nothing happens if it was received again since."""
+        self._observed()
+        held = self._held.get(receipt.partition("#")[0])
+        if held and held.receipt == receipt:
+            del self._held[held.id]
+
+    def delay(self, receipts: Sequence[tuple[str, int]]) -> None:
+        """Change when handed-back messages become visible again, by (receipt, seconds) pairs."""
+        now = self._observed()
+        for receipt, seconds in receipts:
+            held = self._held.get(receipt.partition("#")[0])
+            if held and held.receipt == receipt and held.visible_at > now:
+                held.visible_at = now + seconds * 1000
+
+    def reject(self, rejections: Sequence[Rejection]) -> list[bool]:
+        """Send each to the dead-letter queue with its reason; all of them are there for certain."""
+        now = self._observed()
+        for one in rejections:
+            self._rejected += 1
+            number = f"dead-{self._rejected}"
+            self.dead_letters.append(
+                DeadLetter(one.message, one.reason, one.detail, one.window, number, now)
+            )
+        return [True] * len(rejections)
+
+    def acknowledge(self, receipts: Sequence[str]) -> None:
+        """Delete messages that are done."""
+        for receipt in receipts:
+            self.delete(receipt)
+
+    def invoked(self, *, failed: bool) -> None:
+        """Take note of an invocation of the writer, which failed or was throttled, or did not."""
+        until = self._effects.now() // self._age_period_ms * self._age_period_ms
+        until += self._age_period_ms
+        total, failures = self._invocations.get(until, (0, 0))
+        self._invocations[until] = total + 1, failures + failed
+
+    def counts(self) -> Backlog:
+        """The queue's counts now."""
+        now = self._effects.now()
+        visible = delayed = in_flight = 0
+        for held in self._held.values():
+            visible += held.visible_at <= now
+            delayed += held.visible_at > now and not held.receives
+            in_flight += held.visible_at > now and held.receives > 0
+        return Backlog(visible, in_flight, delayed)
+
+    def backlog(self, since: int, invocations_since: int | None = None) -> Backlog:
+        """The queue's counts now, its ages and its writer's invocations, as late as they show."""
+        now = self._observed(use=False)
+        latest = now - self._age_lag_ms - self._age_period_ms  # the start of the last full period
+        return replace(
+            self.counts(),
+            ages=tuple((at, age) for at, age in self._ages if since <= at <= latest),
+            invocations=tuple(
+                Invocations(until, *numbers)
+                for until, numbers in self._invocations.items()
+                if invocations_since is not None
+                and invocations_since < until <= latest + self._age_period_ms
+            ),
+        )
+
+    def _observed(self, *, use: bool = True) -> int:
+        """Note the ages due before this moment, while nothing had changed yet; give the time.
+
+        An age stands at the start of its period, as CloudWatch's statistics do (Amazon CloudWatch
+        User Guide, "CloudWatch concepts", Periods).
+        """
+        now, period = self._effects.now(), self._age_period_ms
+        if self._next_age_at is None:
+            self._next_age_at = now // period * period + period
+        while self._next_age_at <= now:
+            if self._held or self._used:
+                age = self._oldest_age(self._next_age_at)
+                self._ages.append((self._next_age_at - period, age))
+                del self._ages[:-AGES_KEPT]
+            self._used = False
+            self._next_age_at += period
+        self._used |= use
+        return now
+
+    def _oldest_age(self, at: int) -> int:
+        for held in self._held.values():
+            if held.receives < AGE_RECEIVES_LEFT_OUT:
+                return max(0, at - held.sent)
+        return 0
+
+
+def _message(held: Held) -> Message:
+    return Message(held.id, held.body, held.sent, held.receives, held.receipt, held.redrive)

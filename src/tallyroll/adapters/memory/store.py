@@ -1,0 +1,231 @@
+"""Window tables in memory: items, conditions and limits as the DynamoDB adapter has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from tallyroll.adapters.memory.catalog import MemoryCatalog
+from tallyroll.adapters.memory.tables import Items, MemoryTables, PrimaryKey
+from tallyroll.errors import Missing, Refused, StateConflict
+from tallyroll.limits import ITEM_BYTES_MAX, TRANSACTION_ACTIONS_MAX, TRANSACTION_BYTES_MAX
+from tallyroll.model.amounts import format_amount, read_amount
+from tallyroll.model.items import (
+    RECORD,
+    TALLY,
+    Item,
+    Key,
+    gate_item,
+    gate_key,
+    item_bytes,
+    jsonable,
+    parse_item,
+    record_item,
+    record_key,
+    slot_name,
+    tally_key,
+)
+from tallyroll.model.records import Increment, Page, Record, RecordName
+from tallyroll.model.sharding import random_suffix, stable_hash
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Status
+from tallyroll.model.tallies import Stripe, Tally, gathered
+from tallyroll.ports.effects import Effects
+from tallyroll.ports.store import Answer, Element, Outcome, Verdict
+
+AMOUNT_BOUND = 10**38  # 38 significant digits; amounts are whole millionths
+PAGE_ITEMS = 200
+
+FINE = Element(Answer.FINE)
+
+
+class MemoryStore(MemoryTables):
+    """Window tables by name, which take `creating_ms` to come and `deleting_ms` to go.
+
+    `catalog` knows the windows' states.
+
+    A transaction over 100 actions or 4 MB is the caller's fault and raises AssertionError.
+    """
+
+    def __init__(
+        self,
+        effects: Effects,
+        catalog: MemoryCatalog,
+        *,
+        creating_ms: float = 0,
+        deleting_ms: float = 0,
+        new_items: Callable[[], Items] = dict,
+    ) -> None:
+        super().__init__(effects, creating_ms, deleting_ms, new_items)
+        self._catalog = catalog
+
+    def commit(
+        self, spec: Spec, records: Sequence[Record], increments: Sequence[Increment]
+    ) -> Outcome:
+        """Put the records and add the increments, each to a random stripe, all or nothing.
+
+        Nothing is done unless a gate of the window stands open and no record is there yet.
+        Never raises StoreError: the outcome says it.
+        """
+        try:
+            items = self.items(spec.table)
+        except Missing as missing:
+            return Outcome(Verdict.GATE_MISSING, detail=str(missing))
+        puts = [record_item(record) for record in records]
+        if invalid := _check_request(puts, increments):
+            return Outcome(Verdict.INVALID, detail=invalid)
+        gate = items.get(_primary(gate_key(random_suffix(spec.gates, self._effects.chance))))
+        if gate is None:
+            return Outcome(Verdict.GATE_MISSING)
+        if not gate["open"]["BOOL"]:
+            return Outcome(Verdict.GATE_SHUT)
+        stored = [items.get(_primary(put)) for put in puts]
+        if any(stored):
+            elements = tuple(
+                Element(Answer.DUPLICATE, found["h"]["B"]) if found else FINE for found in stored
+            )
+            return Outcome(Verdict.CANCELLED, elements, (FINE,) * len(increments))
+        added = [self._added(spec, items, increment) for increment in increments]
+        if any(abs(read_amount(tally["v"]["N"])) >= AMOUNT_BOUND for tally in added):
+            return Outcome(Verdict.INVALID, detail="a number would need more than 38 digits")
+        for item in (*puts, *added):
+            items[_primary(item)] = item
+        return Outcome(Verdict.COMMITTED)
+
+    def record(self, spec: Spec, key: str, record_id: str) -> Record | None:
+        """The stored record, strongly consistent. Raises Missing if the table is gone."""
+        primary = _primary(record_key(key, spec.shard(key, record_id), record_id))
+        item = self.items(spec.table).get(primary)
+        if item is None:
+            return None
+        found = parse_item(item)
+        assert isinstance(found, Record)
+        return found
+
+    def lookup(self, spec: Spec, names: Sequence[RecordName]) -> Mapping[RecordName, Record]:
+        """The stored records of these names that exist. Raises Missing."""
+        found = {name: self.record(spec, *name) for name in names}
+        return {name: record for name, record in found.items() if record}
+
+    def records(self, spec: Spec, key: str, shard: int, after: str, limit: int) -> Page:
+        """At most `limit` records of one shard that follow `after`, ascending by id."""
+        items = self.items(spec.table)
+        place, position = f"{key}.{shard}", RECORD + after
+        found = sorted(
+            sk for pk, sk in items if pk == place and sk.startswith(RECORD) and sk > position
+        )
+        page = [parse_item(items[place, sk]) for sk in found[:limit]]
+        records = tuple(record for record in page if isinstance(record, Record))
+        return Page(records, more=len(found) > limit)
+
+    def tallies(self, spec: Spec, keys: Sequence[str]) -> dict[str, Tally]:
+        """The tallies of these keys, stripes gathered; zero for a key without events."""
+        items = self.items(spec.table)
+        tallies = {}
+        for key in keys:
+            names = (
+                _primary(tally_key(spec, key, stripe))
+                for stripe in range(1, spec.stripes_of(key) + 1)
+            )
+            stripes = [parse_item(items[name]) for name in names if name in items]
+            tallies[key] = gathered(key, [each for each in stripes if isinstance(each, Tally)])
+        return tallies
+
+    def bucket(self, spec: Spec, number: int) -> list[Tally]:
+        """All stripes listed under one bucket, 1..spec.buckets, strongly consistent."""
+        items = self.items(spec.table)
+        listed = sorted(primary for primary in items if primary[0] == f"~t.{number}")
+        stripes = [parse_item(items[primary]) for primary in listed]
+        return [stripe for stripe in stripes if isinstance(stripe, Tally)]
+
+    def stripes(self, spec: Spec, number: int, after: str, limit: int) -> Iterator[list[Stripe]]:
+        """The stripes of one bucket that follow the place `after`, ascending, in pages."""
+        bucket, position = f"~t.{number}", f"{TALLY}{after}"
+        while True:
+            items = self.items(spec.table)
+            listed = sorted(sk for pk, sk in items if pk == bucket and sk > position)[:limit]
+            page = [(sk.removeprefix(TALLY), parse_item(items[bucket, sk])) for sk in listed]
+            yield [Stripe(place, tally) for place, tally in page if isinstance(tally, Tally)]
+            if len(listed) < limit:
+                return
+            position = listed[-1]
+
+    def open_gates(self, spec: Spec) -> None:
+        """Put the window's gates, open, where they are absent; one that is shut stays shut."""
+        for number in range(1, spec.gates + 1):
+            self.open_gate(spec, number)
+
+    def open_gate(self, spec: Spec, number: int) -> None:
+        """Put one gate, open, if it is absent. Raises StateConflict unless `creating`."""
+        state = self._catalog.window(spec.window)
+        if state is None or state.status is not Status.CREATING:
+            raise StateConflict(f"window {spec.window} is not being created any more")
+        item = gate_item(number)
+        items = self.items(spec.table)
+        stands = items.setdefault(_primary(item), item)
+        if not stands["open"]["BOOL"]:
+            raise Refused(f"table {spec.table} is there, with gates", "UsedBefore")
+
+    def shut_gates(self, spec: Spec) -> None:
+        """Shut every gate, also an absent one; on return no commit of this window can succeed."""
+        for number in range(1, spec.gates + 1):
+            self.shut_gate(spec, number)
+
+    def shut_gate(self, spec: Spec, number: int) -> None:
+        """Shut one gate."""
+        shut: Item = {**gate_key(number), "open": {"BOOL": False}}
+        self.items(spec.table)[_primary(shut)] = shut
+
+    def scan(self, table: str, segment: int, segments: int) -> Iterator[list[Item]]:
+        """All items of one segment (0..segments-1) of a table, in pages, strongly consistent."""
+        names = sorted(
+            primary
+            for primary in self.items(table)
+            if stable_hash(primary[0]) % segments == segment
+        )
+        for first in range(0, len(names), PAGE_ITEMS):
+            items = self.items(table)
+            page = names[first : first + PAGE_ITEMS]
+            yield [jsonable(items[primary]) for primary in page if primary in items]
+
+    def _added(self, spec: Spec, items: Items, increment: Increment) -> Item:
+        """A random stripe of the key's tally as it is after the increment."""
+        stripe = random_suffix(spec.stripes_of(increment.key), self._effects.chance)
+        key = tally_key(spec, increment.key, stripe)
+        before = items.get(_primary(key), {})
+        after: Item = {**before, **key}
+        after["n"] = {"N": str(_number(before, "n") + increment.n)}
+        amount = read_amount(before["v"]["N"]) if before else 0
+        after["v"] = {"N": format_amount(amount + increment.amount)}
+        after["u"] = {"N": str(_number(before, "u") + increment.units)}
+        for slot, events in increment.series:
+            name = slot_name(slot)
+            after[name] = {"N": str(_number(before, name) + events)}
+        return after
+
+
+def _primary(item: Item | Key) -> PrimaryKey:
+    return item["pk"]["S"], item["sk"]["S"]
+
+
+def _number(item: Item, name: str) -> int:
+    return int(item[name]["N"]) if name in item else 0
+
+
+def _check_request(puts: Sequence[Item], increments: Sequence[Increment]) -> str:
+    """Why AWS would refuse the whole request, or an empty text.
+
+    Raises AssertionError for a plan over the limits.
+    """
+    sizes = [item_bytes(put) for put in puts]
+    actions = 1 + len(puts) + len(increments)
+    if actions > TRANSACTION_ACTIONS_MAX:
+        raise AssertionError(f"a transaction of {actions} actions")
+    if max(sizes, default=0) > ITEM_BYTES_MAX:
+        return f"an item of {max(sizes)} bytes, over {ITEM_BYTES_MAX}"
+    if sum(sizes) > TRANSACTION_BYTES_MAX:
+        raise AssertionError(f"a transaction of {sum(sizes)} bytes")
+    if len({_primary(put) for put in puts}) < len(puts):
+        return "a transaction names an item twice"
+    if len({increment.key for increment in increments}) < len(increments):
+        return "a transaction adds to a tally twice"
+    return ""

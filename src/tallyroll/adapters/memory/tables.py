@@ -1,0 +1,145 @@
+"""Window tables themselves in memory: made, checked, switched, dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from tallyroll.errors import Missing, Refused, Throttled
+from tallyroll.model.items import Item, gate_key
+from tallyroll.ports.effects import Effects
+from tallyroll.ports.store import Capacity, TableFacts, TableStatus
+
+PrimaryKey = tuple[str, str]
+Items = dict[PrimaryKey, Item]
+FIRST_GATE = gate_key(1)
+
+
+@dataclass(slots=True)
+class Table:
+    """One table; `foreign` says in what its schema differs from ours."""
+
+    items: Items
+    ready_at: float
+    tags: dict[str, str] = field(default_factory=dict)
+    capacity: Capacity | None = None
+    protected: bool = True
+    recoverable: bool = False
+    foreign: str = ""
+    gone_at: float | None = None
+
+
+class MemoryTables:
+    """Tables by name, which take `creating_ms` to come and `deleting_ms` to go."""
+
+    def __init__(
+        self,
+        effects: Effects,
+        creating_ms: float,
+        deleting_ms: float,
+        new_items: Callable[[], Items],
+    ) -> None:
+        self._effects = effects
+        self._creating_ms = creating_ms
+        self._deleting_ms = deleting_ms
+        self._new_items = new_items
+        self._tables: dict[str, Table] = {}
+
+    def tables(self) -> list[str]:
+        """The names of the tables that are there, in the order in which they were made."""
+        return [name for name in list(self._tables) if self._there(name)]
+
+    def items(self, table: str) -> Items:
+        """All items of a table by (pk, sk), binaries as bytes. Raises Missing."""
+        return self._usable(table).items
+
+    def make_table(
+        self, table: str, tags: Mapping[str, str] | None = None, capacity: Capacity | None = None
+    ) -> None:
+        """Begin to make a window table, with deletion protection; fine if it is there already."""
+        if not self._there(table):
+            ready_at = self._effects.now() + self._creating_ms
+            self._tables[table] = Table(self._new_items(), ready_at, dict(tags or {}), capacity)
+
+    def describe_table(self, table: str) -> TableFacts | None:
+        """What the store knows about a table, or None if there is none."""
+        found = self._there(table)
+        if found is None:
+            return None
+        return TableFacts(self._status(found), found.protected)
+
+    def check_table(self, table: str, tags: Mapping[str, str]) -> None:
+        """Raise Refused for a table of another schema, without these tags or with gates."""
+        found = self._known(table)
+        differs = found.foreign or next(
+            (
+                f"its tag {key} is not {value}"
+                for key, value in tags.items()
+                if found.tags.get(key) != value
+            ),
+            "",
+        )
+        if differs:
+            raise Refused(
+                f"table {table} is no window table of this pipeline: {differs}", "NotOurs"
+            )
+        if (FIRST_GATE["pk"]["S"], FIRST_GATE["sk"]["S"]) in found.items:
+            raise Refused(f"table {table} is there, with gates", "UsedBefore")
+        found.protected = True
+
+    def recover_table(self, table: str) -> None:
+        """Switch point-in-time recovery on."""
+        self._known(table).recoverable = True
+
+    def resize_table(self, table: str, capacity: Capacity) -> None:
+        """Give a provisioned table another capacity."""
+        self._known(table).capacity = capacity
+
+    def table(self, table: str) -> Table:
+        """All that is known of a table. Raises Missing."""
+        return self._known(table)
+
+    def tags(self, table: str) -> dict[str, str]:
+        """A table's tags. Raises Missing."""
+        return dict(self._known(table).tags)
+
+    def tag_table(self, table: str, tags: Mapping[str, str]) -> None:
+        """Add tags to a table. Raises Missing if there is none."""
+        self._known(table).tags.update(tags)
+
+    def drop_table(self, table: str) -> None:
+        """Lift the deletion protection and begin to delete the table; fine if it is gone."""
+        found = self._there(table)
+        if found is None or found.gone_at is not None:
+            return
+        if self._status(found) is TableStatus.CREATING:
+            raise Throttled(f"table {table} is being made", "ResourceInUseException")
+        found.protected = False
+        found.gone_at = self._effects.now() + self._deleting_ms
+        self._there(table)
+
+    def _there(self, name: str) -> Table | None:
+        table = self._tables.get(name)
+        if table and table.gone_at is not None and self._effects.now() >= table.gone_at:
+            del self._tables[name]
+            return None
+        return table
+
+    def _known(self, name: str) -> Table:
+        table = self._there(name)
+        if table is None:
+            raise Missing(f"there is no table {name}", "ResourceNotFoundException")
+        return table
+
+    def _status(self, table: Table) -> TableStatus:
+        if table.gone_at is not None:
+            return TableStatus.DELETING
+        made = self._effects.now() >= table.ready_at
+        return TableStatus.ACTIVE if made else TableStatus.CREATING
+
+    def _usable(self, name: str) -> Table:
+        """A table that takes reads and writes; one that is being deleted still does, as on AWS."""
+        table = self._known(name)
+        if self._status(table) is TableStatus.CREATING:
+            raise Missing(f"there is no table {name}", "ResourceNotFoundException")
+        return table

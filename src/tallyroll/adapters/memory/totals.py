@@ -1,0 +1,95 @@
+"""The permanent table of totals in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tallyroll.errors import ProofMismatch, StateConflict
+from tallyroll.limits import LISTING_BUCKETS
+from tallyroll.model.periods import PeriodName, period_of
+from tallyroll.model.sharding import calculated
+from tallyroll.model.totals import Listed, PeriodTotal, Total
+from tallyroll.model.windows import WindowId
+
+
+class MemoryTotals:
+    """Sealed sums by key and window or period, and listed."""
+
+    def __init__(self) -> None:
+        self._totals: dict[tuple[str, WindowId], Total] = {}
+        self._rolled: dict[tuple[str, PeriodName], PeriodTotal] = {}
+        self._listings: dict[tuple[str, int], dict[str, Listed]] = {}
+
+    def put(self, totals: Sequence[Total]) -> None:
+        """Put each total if absent. Raises ProofMismatch if another value stands for one."""
+        findings = []
+        for total in totals:
+            stands = self._totals.setdefault((total.key, total.window), total)
+            if stands != total:
+                findings.append(f"total {total} differs from {stands}, which stands")
+                continue
+            self._list(total.window, Listed(total.key, total.n, total.amount))
+        if findings:
+            raise ProofMismatch(findings)
+
+    def roll(self, totals: Sequence[PeriodTotal]) -> None:
+        """Put each period's total over that of an earlier epoch.
+
+        Raises StateConflict if one of a later epoch stands, ProofMismatch if another value does.
+        """
+        for total in totals:
+            stands = self._rolled.get((total.key, total.period))
+            if stands and stands.epoch > total.epoch:
+                raise StateConflict(f"{total} comes after {stands}")
+            if stands and stands.epoch == total.epoch and stands != total:
+                raise ProofMismatch([f"{total} differs from {stands}, which stands"])
+            self._rolled[total.key, total.period] = total
+            if period_of(total.period).is_day:
+                self._list(total.period, Listed(total.key, total.n, total.amount, total.epoch))
+
+    def _list(self, name: str, listed: Listed) -> None:
+        bucket = calculated(listed.key, LISTING_BUCKETS)
+        self._listings.setdefault((name, bucket), {})[listed.key] = listed
+
+    def listing(
+        self, name: WindowId | PeriodName, bucket: int, after: str, limit: int
+    ) -> Iterator[list[Listed]]:
+        """The listed totals of one bucket that follow the key `after`, in pages."""
+        while True:
+            rows = self._listings.get((name, bucket), {})
+            keys = sorted(key for key in rows if key > after)[:limit]
+            yield [rows[key] for key in keys]
+            if len(keys) < limit:
+                return
+            after = keys[-1]
+
+    def of_key(self, key: str, since: WindowId, until: WindowId) -> list[Total]:
+        """The totals of a key in the windows [since, until), ascending, strongly consistent."""
+        found = [
+            total
+            for total in self._totals.values()
+            if total.key == key and since <= total.window < until
+        ]
+        return sorted(found, key=lambda total: total.window)
+
+    def of_window(self, window: WindowId, keys: Sequence[str]) -> dict[str, Total]:
+        """The totals of these keys in one window that exist, strongly consistent."""
+        found = ((key, self._totals.get((key, window))) for key in keys)
+        return {key: total for key, total in found if total}
+
+    def periods_of_key(self, key: str, first: PeriodName, last: PeriodName) -> list[PeriodTotal]:
+        """A key's totals of the days or months from `first` to `last`, ascending."""
+        found = [
+            total
+            for total in self._rolled.values()
+            if total.key == key and first <= total.period <= last
+        ]
+        return sorted(found, key=lambda total: total.period)
+
+    def listed(self) -> list[Total]:
+        """Every window's total, in the order in which they were put."""
+        return list(self._totals.values())
+
+    def rolled(self) -> list[PeriodTotal]:
+        """Every total of a day or month, in the order in which they were first put."""
+        return list(self._rolled.values())

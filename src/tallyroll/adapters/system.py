@@ -1,0 +1,36 @@
+"""Time, chance and threads as production has them; see `ports.Effects`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from random import SystemRandom
+
+from tallyroll.model.sharding import Chance
+from tallyroll.ports.effects import T
+
+
+class SystemEffects:
+    """The machine's clock, the system's randomness, real sleep, real threads."""
+
+    def __init__(self) -> None:
+        self.chance: Chance = SystemRandom()
+
+    def now(self) -> int:
+        """The wall clock in ms since the epoch."""
+        return time.time_ns() // 1_000_000
+
+    def sleep(self, ms: float) -> None:
+        """Wait."""
+        time.sleep(ms / 1000)
+
+    def together(self, jobs: Sequence[Callable[[], T]], at_once: int) -> list[T]:
+        """Run the jobs on at most `at_once` threads; join all, then give results or raise the first
+        error.
+        """
+        if len(jobs) <= 1 or at_once == 1:
+            return [job() for job in jobs]
+        with ThreadPoolExecutor(min(at_once, len(jobs))) as pool:
+            futures = [pool.submit(job) for job in jobs]
+        return [future.result() for future in futures]

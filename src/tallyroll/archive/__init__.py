@@ -1,0 +1,1 @@
+"""Windows exported, proven and verified."""

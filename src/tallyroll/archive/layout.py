@@ -1,0 +1,283 @@
+"""The layout of an archive, that of DynamoDB's native export to S3, so that one reader serves both.
+
+    {prefix}/AWSDynamoDB/{export id}/
+        data/*.json.gz         lines of {"Item": ...} in DynamoDB JSON
+        manifest-files.json    a line a file: itemCount, md5Checksum, dataFileS3Key
+        manifest-summary.json  itemCount, outputFormat, ...; written last
+    {prefix}/progress/         what exporter and proof have done so far; ours, for them alone
+    {prefix}/proof.json        what the proof found; ours
+
+Source: DynamoDB Developer Guide, "DynamoDB table export output format". Every attempt has a prefix
+of its own.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tallyroll.errors import Missing, ProofMismatch
+from tallyroll.model.gzip_members import unzipped
+from tallyroll.model.items import Item
+from tallyroll.model.windows import WindowId, iso, window_start
+from tallyroll.ports.bucket import Bucket
+
+SUMMARY_VERSION = "2020-06-30"
+LINE_BYTES_MAX = 1024 * 1024  # an item has at most 400 KB; base64 and names make a line longer
+_PREFIX = re.compile(
+    r"archive/(?P<pipeline>[^/]+)/date=[0-9-]{10}/hour=[0-9]{2}/(?P<window>[^/]+)/(?P<attempt>[^/]+)"
+)
+_SUMMARY_NAME = "/manifest-summary.json"
+
+Fault = Callable[[int | None, str], None]
+"""Told of each fault of a data file: its line, from 1, or None for the file as a whole, and what is
+wrong. It may raise, to end the reading there.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """One data file of an archive: its key in the bucket, its items, the base64 MD5 of its
+    compressed bytes.
+    """
+
+    key: str
+    items: int
+    md5: str
+
+
+def prefix_of(pipeline: str, window: WindowId, attempt: str) -> str:
+    """Where an attempt to export a window writes: partitioned by date and hour."""
+    instant = iso(window_start(window))
+    return f"archive/{pipeline}/date={instant[:10]}/hour={instant[11:13]}/{window}/{attempt}"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an archive belongs, by its prefix."""
+
+    pipeline: str
+    window: WindowId
+    attempt: str
+
+
+def parse_prefix(prefix: str) -> Place | None:
+    """The reverse of `prefix_of`; None for any other prefix."""
+    match = _PREFIX.fullmatch(prefix)
+    return Place(match["pipeline"], match["window"], match["attempt"]) if match else None
+
+
+def _export_dir(prefix: str) -> str:
+    return f"{prefix}/AWSDynamoDB/{prefix.rpartition('/')[2]}"
+
+
+def summary_key(prefix: str) -> str:
+    """The key of an archive's summary; that it exists says that the export is complete."""
+    return _export_dir(prefix) + _SUMMARY_NAME
+
+
+def progress_dir(prefix: str) -> str:
+    """Where exporter and proof note how far they are."""
+    return f"{prefix}/progress/"
+
+
+def proof_key(prefix: str) -> str:
+    """The key of an archive's proof."""
+    return f"{prefix}/proof.json"
+
+
+class DataFileWriter:
+    """Makes one compressed data file of items, in parts; the same bytes for the same items."""
+
+    def __init__(self) -> None:
+        # 31: with a gzip header, whose time is zero
+        self._compress = zlib.compressobj(6, zlib.DEFLATED, 31)
+        self._waiting = bytearray()
+        self._md5 = hashlib.md5(usedforsecurity=False)
+        self.items = 0
+        self.size = 0
+
+    @property
+    def waiting(self) -> int:
+        """How many bytes the next part has so far."""
+        return len(self._waiting)
+
+    def add(self, item: Item) -> None:
+        """Add one item (DynamoDB JSON with base64 binaries)."""
+        line = json.dumps({"Item": item}, ensure_ascii=False, separators=(",", ":")) + "\n"
+        part = self._compress.compress(line.encode())
+        self._waiting += part
+        self.size += len(part)
+        self.items += 1
+
+    def part(self, *, last: bool = False) -> bytes:
+        """The next part, which is the last one of the file if `last`."""
+        if last:
+            self._waiting += self._compress.flush()
+        body = bytes(self._waiting)
+        self._md5.update(body)
+        self._waiting.clear()
+        return body
+
+    @property
+    def md5(self) -> str:
+        """The base64 MD5 of all parts so far."""
+        return base64.b64encode(self._md5.digest()).decode()
+
+
+def data_dir(prefix: str) -> str:
+    """Where our own exporter's data files lie, and nothing else."""
+    return f"{_export_dir(prefix)}/data/"
+
+
+def manifests(
+    bucket: str, prefix: str, table: str, files: Sequence[DataFile], at: int
+) -> list[tuple[str, bytes]]:
+    """Both manifests by their keys, the summary last; `at` (ms) is when the table was read."""
+    lines = [
+        {"itemCount": file.items, "md5Checksum": file.md5, "dataFileS3Key": file.key}
+        for file in files
+    ]
+    files_key = f"{_export_dir(prefix)}/manifest-files.json"
+    summary = {
+        "version": SUMMARY_VERSION,
+        "exportTime": iso(at),
+        "s3Bucket": bucket,
+        "s3Prefix": prefix,
+        "manifestFilesS3Key": files_key,
+        "itemCount": sum(file.items for file in files),
+        "outputFormat": "DYNAMODB_JSON",
+        "exportType": "FULL_EXPORT",
+        "tableName": table,
+    }
+    listed = "".join(json.dumps(line) + "\n" for line in lines)
+    return [(files_key, listed.encode()), (summary_key(prefix), json.dumps(summary).encode())]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What an archive's summary says: its table and items, where it stands, and the data files'
+    manifest; `exported_at` as it is written there.
+    """
+
+    key: str
+    table: str
+    items: int
+    exported_at: str
+    files_key: str
+
+
+def find_summary(prefix: str, keys: Iterable[str]) -> str | None:
+    """The summary's key among those of an archive: AWS names the directory of its own exports."""
+    begin = f"{prefix}/AWSDynamoDB/"
+    found = (key for key in keys if key.startswith(begin) and key.endswith(_SUMMARY_NAME))
+    return next(found, None)
+
+
+def read_summary(bucket: Bucket, prefix: str) -> Summary:
+    """The summary of an archive, also of a native export, whose id AWS chose. Raises ProofMismatch
+    if it is missing or malformed.
+    """
+    try:
+        try:
+            key = summary_key(prefix)
+            body = bucket.get(key)
+        except Missing:
+            key = find_summary(prefix, bucket.list(f"{prefix}/AWSDynamoDB/")) or key
+            body = bucket.get(key)
+        said = json.loads(body)
+        return Summary(
+            key=key,
+            # A native export names its table by ARN: arn:aws:dynamodb:REGION:ACCOUNT:table/NAME
+            table=said["tableName"] if "tableName" in said else _arn_name(said["tableArn"]),
+            items=int(said["itemCount"]),
+            exported_at=str(said["exportTime"]),
+            files_key=str(said["manifestFilesS3Key"]),
+        )
+    except Missing as error:
+        raise ProofMismatch(
+            [f"manifest missing: {error}: the export was not finished, or runs still"]
+        ) from None
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ProofMismatch([f"manifest malformed: {summary_key(prefix)}: {error!r}"]) from None
+
+
+def _arn_name(arn: str) -> str:
+    return arn.rpartition("/")[2]
+
+
+def read_files(bucket: Bucket, summary: Summary) -> list[DataFile]:
+    """The data files that an archive's manifest lists. Raises ProofMismatch if it is missing or
+    malformed.
+    """
+    try:
+        lines = bucket.get(summary.files_key).decode().splitlines()
+        return [_data_file(json.loads(line)) for line in lines if line]
+    except Missing as error:
+        raise ProofMismatch([f"manifest missing: {error}"]) from None
+    except (KeyError, TypeError, ValueError) as error:
+        raise ProofMismatch([f"manifest malformed: {summary.files_key}: {error!r}"]) from None
+
+
+def _data_file(line: dict[str, Any]) -> DataFile:
+    return DataFile(line["dataFileS3Key"], int(line["itemCount"]), line["md5Checksum"])
+
+
+def read_items(bucket: Bucket, file: DataFile, fault: Fault) -> Iterator[tuple[int, Item]]:
+    """Line, from 1, and item of one data file, streamed.
+
+    Tells `fault` of a file that is missing, damaged or malformed, and at its end if count or
+    checksum disagree; lines that cannot be read are left out.
+    """
+    md5 = hashlib.md5(usedforsecurity=False)
+    number = 0
+    try:
+        for line in _lines(bucket, file.key, md5):
+            number += 1
+            try:
+                item = json.loads(line)["Item"]
+            except (KeyError, TypeError, ValueError, RecursionError) as error:
+                fault(number, f"unreadable: {error!r}")
+            else:
+                yield number, item
+    except Missing:
+        fault(None, "missing")
+        return
+    except (zlib.error, EOFError, ValueError) as error:
+        fault(number + 1, f"unreadable from here on: {error!r}")
+        return
+    if number != file.items:
+        fault(None, f"{number} items, the manifest says {file.items}")
+    found = base64.b64encode(md5.digest()).decode()
+    if found != file.md5:
+        fault(None, f"MD5 {found}, the manifest says {file.md5}")
+
+
+def _lines(bucket: Bucket, key: str, md5: hashlib._Hash) -> Iterator[bytes]:
+    begun: list[bytes] = []  # the pieces of a line whose end was not read yet
+    size = 0
+    for part in unzipped(_summed(bucket.stream(key), md5)):
+        first, *others = part.split(b"\n")
+        begun.append(first)
+        size += len(first)
+        if others:
+            yield b"".join(begun)
+            *whole, last = others
+            yield from whole
+            begun, size = [last], len(last)
+        if size > LINE_BYTES_MAX:
+            raise ValueError(f"a line over {LINE_BYTES_MAX} bytes")
+    if size:
+        yield b"".join(begun)
+
+
+def _summed(chunks: Iterable[bytes], md5: hashlib._Hash) -> Iterator[bytes]:
+    for chunk in chunks:
+        md5.update(chunk)
+        yield chunk

@@ -1,0 +1,395 @@
+"""Proof before drop: an archive is whole if its files, its records, its tallies, the totals and
+what was noted at sealing all agree.
+
+    {prefix}/progress/proof-00042.json        what was read of some data files, from number 42 on
+    {prefix}/progress/sums-{run}-0003.json.z  sums of the keys of partition 3, as a run spilled them
+    {prefix}/progress/compared-0003.json      what the comparison of that partition came to
+    {prefix}/progress/items-{run}-0001.bin    digests of items of partition 1, as a run spilled them
+    {prefix}/progress/repeated-0001.json      which of them stand more than once
+
+Each run goes on where the notes end, and keeps no more than some sums and digests in memory: those
+of one partition, by hash, are merged and compared at a time. The archive must be the same
+throughout: manifests, keys and ETags of all data files stand, as a digest, in each note.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, takewhile
+from typing import Any
+
+from tallyroll.archive.duplicates import (
+    DIGESTS_HELD,
+    cut,
+    digest_of,
+    digests_in,
+    repeated,
+    repeats_named,
+)
+from tallyroll.archive.layout import DataFile, prefix_of, progress_dir, proof_key
+from tallyroll.archive.recount import FINDINGS_KEPT, Reading, Recount, differing_keys
+from tallyroll.archive.spill import Spills
+from tallyroll.errors import Missing, ProofMismatch
+from tallyroll.model.sharding import stable_hash
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Window
+from tallyroll.model.windows import iso
+from tallyroll.ports.bucket import ArchiveBucket
+from tallyroll.ports.effects import Effects
+from tallyroll.ports.totals import Totals
+
+SUMS_HELD = 100_000  # of keys, by records or by tallies, before they are spilled: some 30 MB
+PARTITION_KEYS = 25_000
+PARTITION_ITEMS = 1_000_000  # 12 MB of digests
+KEYS_TOO_MANY = 8  # so many times the keys of a partition are no window's that was sealed
+NOTE_EVERY_MS = 30_000  # what a run that is killed has read in vain
+CLOCK_EVERY_ITEMS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What all data files hold: items, gates, and the sums over all keys by records."""
+
+    items: int
+    gates_shut: int
+    gates_open: int
+    keys: int
+    events: int
+    amount: int
+
+    @classmethod
+    def of(cls, recount: Recount) -> Counted:
+        """What was counted in one pass."""
+        return cls(
+            items=recount.items,
+            gates_shut=recount.gates_shut,
+            gates_open=recount.gates_open,
+            keys=len(recount.records),
+            events=sum(n for n, _ in recount.records.values()),
+            amount=sum(amount for _, amount in recount.records.values()),
+        )
+
+
+def compare(window: Window, spec: Spec, counted: Counted) -> list[str]:
+    """Every difference between an archive as a whole and what is known of its sealed window."""
+    findings = []
+    if counted.gates_open or counted.gates_shut != spec.gates:
+        findings.append(
+            f"gates: {counted.gates_shut} shut and {counted.gates_open} open in the archive,"
+            f" {spec.gates} shut expected: was it taken before the window was sealed?"
+        )
+    sealed = (window.keys, window.events, window.amount)
+    by_records = (counted.keys, counted.events, counted.amount)
+    if by_records != sealed:
+        findings.append(f"(keys, events, amount) by records {by_records}, when sealed {sealed}")
+    return findings
+
+
+def prove(
+    window: Window,
+    spec: Spec,
+    bucket: ArchiveBucket,
+    totals: Totals,
+    effects: Effects,
+    deadline: int,
+) -> int | None:
+    """Go on verifying the current attempt's archive until its proof is written: give its items, or
+    None if the deadline (ms) passed first. Raises ProofMismatch with all that was found wrong.
+    """
+    return _Proof(window, spec, bucket, totals, effects, deadline).run()
+
+
+def notes(bucket: ArchiveBucket, window: Window) -> int:
+    """How many notes of progress the current attempt has: of segments exported, data files read and
+    partitions compared. Sums alone are none: they count once a note names them.
+    """
+    keys = bucket.list(progress_dir(window.archive or ""))
+    return sum(1 for key in keys if key.endswith(".json"))
+
+
+def check_place(window: Window, pipeline: str) -> None:
+    """Raise ProofMismatch unless the state names the archive of its own attempt."""
+    if window.archive != prefix_of(pipeline, window.id, window.attempt or ""):
+        raise ProofMismatch(
+            [f"the state names the archive {window.archive!r}, not that of {window.attempt!r}"]
+        )
+
+
+def check_stands(window: Window, bucket: ArchiveBucket) -> None:
+    """Raise ProofMismatch unless the window's archive is proven, and is as it was then: the last
+    look before its table is dropped.
+    """
+    assert window.archive
+    key = proof_key(window.archive)
+    try:
+        proof = json.loads(bucket.get(key))
+        data_dir, digest = proof["dataDir"], proof["dataDigest"]
+        said = {name: proof[name] for name in _facts(window)}
+    except Missing:
+        raise ProofMismatch([f"not proven: there is no {key}"]) from None
+    except (KeyError, TypeError, ValueError) as error:
+        raise ProofMismatch([f"proof malformed: {key}: {error!r}"]) from None
+    if said != _facts(window) or proof["items"] != window.items:
+        raise ProofMismatch([f"proof of another state: {key}: {said}, the state {_facts(window)}"])
+    if _digest_of(bucket.stamps(data_dir)) != digest:
+        raise ProofMismatch([f"data files under {data_dir} changed since they were proven"])
+
+
+def _facts(window: Window) -> dict[str, Any]:
+    """What a proof says of its window."""
+    return {
+        "window": window.id,
+        "table": window.table,
+        "attempt": window.attempt,
+        "keys": window.keys,
+        "events": window.events,
+        "amountMillionths": str(window.amount),
+    }
+
+
+def _digest_of(stamps: Iterable[tuple[str, str]]) -> str:
+    """A digest of keys and their ETags."""
+    digest = hashlib.sha256()
+    for key, stamp in stamps:
+        digest.update(f"{key} {stamp}\n".encode())
+    return digest.hexdigest()
+
+
+class _Proof:
+    """One run's share of a proof."""
+
+    def __init__(
+        self,
+        window: Window,
+        spec: Spec,
+        bucket: ArchiveBucket,
+        totals: Totals,
+        effects: Effects,
+        deadline: int,
+    ) -> None:
+        assert window.archive
+        self._window = window
+        self._spec = spec
+        self._bucket = bucket
+        self._totals = totals
+        self._effects = effects
+        self._deadline = deadline
+        self._prefix = window.archive
+        self._progress = progress_dir(window.archive)
+        self._reading = Reading(bucket, window.archive)
+        self._partitions = max(1, -(-(window.keys or 0) // PARTITION_KEYS))
+        self._spills = Spills(bucket, self._progress, effects)
+
+    def run(self) -> int | None:
+        """See `prove`."""
+        files = self._reading.files()
+        self._raise_findings()
+        self._item_partitions = max(1, -(-(self._reading.expected or 0) // PARTITION_ITEMS))
+        self._identity = self._identified(files)
+        notes = self._read_files(files)
+        if notes is None:
+            return None
+        compared = self._by_partition("compared", self._partitions, self._compare, notes)
+        items = self._by_partition("repeated", self._item_partitions, self._repeated, notes)
+        if compared is None or items is None:
+            return None
+        counted = Counted(
+            items=sum(note["items"] for note in notes),
+            gates_shut=sum(note["gates"][0] for note in notes),
+            gates_open=sum(note["gates"][1] for note in notes),
+            keys=sum(note["keys"] for note in compared),
+            events=sum(note["events"] for note in compared),
+            amount=sum(int(note["amount"]) for note in compared),
+        )
+        findings = compare(self._window, self._spec, counted)
+        findings += [finding for note in compared for finding in note["findings"]]
+        if repeats := [digest for note in items for digest in note["repeated"]]:
+            findings += self._named(repeats)
+        if findings:
+            raise ProofMismatch(findings)
+        if self._identified(self._reading.files()) != self._identity:
+            raise ProofMismatch(["the archive changed while it was being proven"])
+        return self._write_proof(counted)
+
+    def _identified(self, files: Sequence[DataFile]) -> str:
+        """What tells this archive from any other, and from itself after a change. Raises
+        ProofMismatch if there are files that no manifest lists.
+        """
+        listed = {file.key for file in files}
+        standing = list(self._bucket.stamps(self._reading.data_dir))
+        if strays := [key for key, _ in standing if key not in listed]:
+            raise ProofMismatch([f"{key}: no manifest lists it" for key in strays])
+        self._digest = _digest_of(standing)
+        said = [[file.key, file.items, file.md5] for file in files]
+        partitions = [self._partitions, self._item_partitions]
+        facts = json.dumps([said, self._digest, partitions, _facts(self._window)])
+        return hashlib.sha256(facts.encode()).hexdigest()
+
+    def _read_files(self, files: Sequence[DataFile]) -> list[dict[str, Any]] | None:
+        """Read what no note covers yet; all notes, or None if time was up."""
+        notes: list[dict[str, Any]] = []
+        first = 0
+        standing = frozenset(self._bucket.list(f"{self._progress}proof-"))
+        while first < len(files) or not notes:
+            key = f"{self._progress}proof-{first:05d}.json"
+            if key in standing:
+                note = self._noted(key, self._bucket.get(key))
+            else:
+                read = self._read_some(files, first)
+                if read is None:
+                    return None
+                note = self._noted(key, self._bucket.put_once(key, json.dumps(read).encode()))
+            notes.append(note)
+            first = note["end"]
+        return notes
+
+    def _read_some(self, files: Sequence[DataFile], first: int) -> dict[str, Any] | None:
+        """Read data files from number `first` on: as many as time and memory allow; None if there
+        is no time for one.
+        """
+        counted = self._reading.counted = Recount()
+        spills: list[dict[str, Any]] = []
+        runs: list[dict[str, Any]] = []
+        digests: list[bytes] = []
+        began, end = self._effects.now(), first
+        for file in files[first:]:
+            now = self._effects.now()
+            if end > first and (
+                now >= began + NOTE_EVERY_MS or spills or runs or now >= self._deadline
+            ):
+                break
+            for number, found in enumerate(self._reading.items_of(file)):
+                if number % CLOCK_EVERY_ITEMS == 0 and self._effects.now() >= self._deadline:
+                    return None
+                if len(counted.records) + len(counted.tallies) >= SUMS_HELD:
+                    spills.append(self._spill(counted))
+                digests.append(digest_of(found.item))
+                if len(digests) >= DIGESTS_HELD:
+                    runs.append(self._spill_digests(digests))
+            end += 1
+        self._raise_findings()
+        spills.append(self._spill(counted))
+        runs.append(self._spill_digests(digests))
+        return {
+            "identity": self._identity,
+            "end": end,
+            "items": counted.items,
+            "gates": [counted.gates_shut, counted.gates_open],
+            "spills": spills,
+            "runs": runs,
+        }
+
+    def _spill(self, counted: Recount) -> dict[str, Any]:
+        """Write the sums that are held to the bucket, by partition, and forget them."""
+        lines: list[list[str]] = [[] for _ in range(self._partitions)]
+        for kind, sums in (("r", counted.records), ("t", counted.tallies)):
+            for key, (n, amount) in sums.items():
+                line = json.dumps([kind, key, n, str(amount)])
+                lines[stable_hash(key) % self._partitions].append(line)
+            sums.clear()
+        bodies = [zlib.compress("\n".join(some).encode(), 1) if some else b"" for some in lines]
+        return self._spills.put("sums", bodies, "json.z")
+
+    def _spill_digests(self, digests: list[bytes]) -> dict[str, Any]:
+        """Write the items' digests that are held to the bucket, sorted, and forget them."""
+        digests.sort()
+        bodies = cut(digests, self._item_partitions)
+        digests.clear()
+        return self._spills.put("items", bodies, "bin")
+
+    def _by_partition(
+        self,
+        name: str,
+        partitions: int,
+        compare: Callable[[int, Sequence[dict[str, Any]]], dict[str, Any]],
+        notes: Sequence[dict[str, Any]],
+    ) -> list[dict[str, Any]] | None:
+        """Compare partition by partition; what all came to, or None if time was up."""
+        compared = []
+        standing = frozenset(self._bucket.list(f"{self._progress}{name}-"))
+        for partition in range(partitions):
+            key = f"{self._progress}{name}-{partition:04d}.json"
+            if key in standing:
+                compared.append(self._noted(key, self._bucket.get(key)))
+                continue
+            if self._effects.now() >= self._deadline:
+                return None
+            said = json.dumps({"identity": self._identity, **compare(partition, notes)}).encode()
+            compared.append(self._noted(key, self._bucket.put_once(key, said)))
+        return compared
+
+    def _compare(self, partition: int, notes: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        merged = Recount()
+        sums = {"r": merged.records, "t": merged.tallies}
+        for spill in (spill for note in notes for spill in note["spills"]):
+            for kind, key, n, amount in self._spilled_sums(spill, partition):
+                had = sums[kind].get(key, (0, 0))
+                sums[kind][key] = (had[0] + n, had[1] + int(amount))
+            if max(len(merged.records), len(merged.tallies)) > PARTITION_KEYS * KEYS_TOO_MANY:
+                raise ProofMismatch([f"far more keys than the {self._window.keys} when sealed"])
+        findings = []
+        for finding in differing_keys(self._window.id, merged, self._totals):
+            findings.append(finding)
+            if len(findings) >= FINDINGS_KEPT:
+                break
+        return {
+            "keys": len(merged.records),
+            "events": sum(n for n, _ in merged.records.values()),
+            "amount": str(sum(amount for _, amount in merged.records.values())),
+            "findings": findings,
+        }
+
+    def _spilled_sums(self, spill: dict[str, Any], partition: int) -> Iterator[list[Any]]:
+        if body := self._spills.get(spill, partition):
+            for line in zlib.decompress(body).decode().split("\n"):
+                yield json.loads(line)
+
+    def _repeated(self, partition: int, notes: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        bodies = [self._spills.get(run, partition) for note in notes for run in note["runs"]]
+        found = islice(repeated(map(digests_in, bodies)), FINDINGS_KEPT)
+        return {"repeated": [digest.hex() for digest in found]}
+
+    def _named(self, repeats: Sequence[str]) -> list[str]:
+        """What is said of items that stand more than once: the archive is read once more to name
+        them, as far as there is time.
+        """
+        reading = takewhile(
+            lambda _: self._effects.now() < self._deadline, Reading(self._bucket, self._prefix)
+        )
+        return repeats_named(reading, [bytes.fromhex(digest) for digest in repeats[:FINDINGS_KEPT]])
+
+    def _noted(self, key: str, body: bytes) -> dict[str, Any]:
+        """A note of this run or another one's. Raises ProofMismatch if it is of another archive."""
+        try:
+            note: dict[str, Any] = json.loads(body)
+            if note["identity"] != self._identity:
+                raise ProofMismatch(["the archive changed while it was being proven"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ProofMismatch([f"note of a proof damaged: {key}: {error!r}"]) from None
+        return note
+
+    def _raise_findings(self) -> None:
+        findings = self._reading.findings
+        if findings.count:
+            raise ProofMismatch(findings.first)
+
+    def _write_proof(self, counted: Counted) -> int:
+        key = proof_key(self._prefix)
+        proof = {
+            **_facts(self._window),
+            "provenAt": iso(self._effects.now()),
+            "items": counted.items,
+            "dataDir": self._reading.data_dir,
+            "dataDigest": self._digest,
+            "archiveDigest": self._identity,
+            "compared": "files with manifests; per key records with tallies and with totals;"
+            " keys, events and amount with the window's state; gates with its spec; no item twice",
+        }
+        stands = json.loads(self._bucket.put_once(key, json.dumps(proof).encode()))
+        if {**stands, "provenAt": ""} != {**proof, "provenAt": ""}:
+            raise ProofMismatch([f"another proof stands under {key}"])
+        return counted.items

@@ -1,0 +1,65 @@
+"""What a proof keeps in the bucket instead of in memory: bodies by partition, spill by spill."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from hashlib import blake2b
+from typing import Any
+
+from tallyroll.errors import Missing, ProofMismatch
+from tallyroll.ports.bucket import ArchiveBucket
+from tallyroll.ports.effects import Effects
+
+PUTS_AT_ONCE = 16
+
+
+class Spills:
+    """The spills of one run, and of those that went before, under one prefix."""
+
+    def __init__(self, bucket: ArchiveBucket, progress: str, effects: Effects) -> None:
+        self._bucket = bucket
+        self._progress = progress
+        self._effects = effects
+        self._token = f"{effects.chance.getrandbits(48):012x}"
+        self._spilled = 0
+
+    def put(self, kind: str, bodies: Sequence[bytes], suffix: str) -> dict[str, Any]:
+        """Write one spill, a body a partition (none for an empty one); what a note says of it."""
+        name, self._spilled = f"{kind}-{self._token}{self._spilled:04x}", self._spilled + 1
+        spill = {
+            "name": name,
+            "suffix": suffix,
+            "digests": [_digest_of(body) if body else "" for body in bodies],
+        }
+        jobs = [
+            partial(self._bucket.put, self._key(spill, partition), body)
+            for partition, body in enumerate(bodies)
+            if body
+        ]
+        self._effects.together(jobs, PUTS_AT_ONCE)
+        return spill
+
+    def get(self, spill: dict[str, Any], partition: int) -> bytes:
+        """A partition's body of a spill that a note names. Raises ProofMismatch if it is not as it
+        was written.
+        """
+        digest = spill["digests"][partition]
+        if not digest:
+            return b""
+        key = self._key(spill, partition)
+        try:
+            body = self._bucket.get(key)
+        except Missing:
+            raise ProofMismatch([f"{key}: missing"]) from None
+        if _digest_of(body) != digest:
+            raise ProofMismatch([f"{key}: changed since it was written"])
+        return body
+
+    def _key(self, spill: dict[str, Any], partition: int) -> str:
+        return f"{self._progress}{spill['name']}-{partition:04d}.{spill['suffix']}"
+
+
+def _digest_of(body: bytes) -> str:
+    """Short: a note holds one for each partition of a spill."""
+    return blake2b(body, digest_size=16).hexdigest()

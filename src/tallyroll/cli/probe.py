@@ -1,0 +1,183 @@
+"""`tallyroll probe`: is it exact, right now?"""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from typing import Any
+
+from tallyroll import pipeline
+from tallyroll.cli.screen import Screen
+from tallyroll.errors import Refused, Rejected, UsageError
+from tallyroll.operations.probe.history import Rule
+from tallyroll.operations.probe.plan import EVENTS_MAX, KEYS_MAX, READERS, SENDERS, Plan, planned
+from tallyroll.operations.probe.run import Outcome, Probe
+from tallyroll.settings import Settings
+
+HOLDS, BROKEN, OUT_OF_TIME = 0, 1, 3
+SHOWN = 5
+
+
+def probe(arguments: Namespace, settings: Settings, screen: Screen) -> int:
+    """Gives the exit status: 1 if a rule is broken, 3 if not all was counted in time."""
+    _check(arguments)
+    if arguments.live:
+        settings = pipeline.with_queue(settings, screen.tell, named=arguments.name is not None)
+    made = pipeline.adapters(settings)
+    try:
+        plan = planned(
+            made.catalog,
+            made.effects.now(),
+            made.effects.chance,
+            prefix=arguments.prefix,
+            keys=arguments.keys,
+            events=arguments.events,
+        )
+    except Rejected as rejected:
+        raise UsageError(f"--prefix: {rejected.detail}") from None
+    _show_plan(plan, screen)
+    if not arguments.live:
+        screen.tell("nothing was sent: --live does it")
+        return HOLDS
+    _agree(arguments, plan)
+    run = Probe(plan, settings, made.store, made.catalog, made.totals, made.effects, made.producer)
+    with screen.progress() as bar:
+        task = bar.add_task("counting", total=plan.cost.events, done="")
+
+        def told(counted: int) -> None:
+            bar.update(task, completed=counted, done=f"{counted:,} of {plan.cost.events:,} events")
+
+        outcome = run.run(arguments.timeout, told)
+    if not outcome.taken:
+        raise Refused(f"nothing was sent: the queue took none of {plan.cost.messages:,} messages")
+    _show(outcome, plan, screen)
+    if outcome.verdict.findings:
+        return BROKEN
+    return HOLDS if outcome.in_time and not outcome.unsent else OUT_OF_TIME
+
+
+def _check(arguments: Namespace) -> None:
+    for name, least, most in (("keys", 1, KEYS_MAX), ("events", 1, EVENTS_MAX)):
+        if not least <= getattr(arguments, name) <= most:
+            raise UsageError(
+                f"--{name} {getattr(arguments, name)}: must be from {least} to {most:,}"
+            )
+
+
+def _agree(arguments: Namespace, plan: Plan) -> None:
+    """Raise UsageError unless the cost is agreed to."""
+    if arguments.yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError("nobody can be asked here: give --yes, or leave out --live")
+    sys.stderr.write(f"tallyroll: send {plan.cost.events:,} events? Type yes to go on: ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip() != "yes":
+        raise UsageError("not agreed to: nothing was sent")
+
+
+def _show_plan(plan: Plan, screen: Screen) -> None:
+    cost = plan.cost
+    windows = [spec.window for spec in plan.windows]
+    if screen.json:
+        told: dict[str, Any] = {
+            "keys": list(plan.keys),
+            "windows": windows,
+            "events": cost.events,
+            "messages": cost.messages,
+            "write_units_max": cost.write_units,
+            "reads_max": cost.reads,
+            "read_units_max": cost.read_units,
+            "dollars_max": round(cost.dollars, 6),
+        }
+        screen.emit({"plan": told})
+        return
+    screen.table(
+        ("", "plan"),
+        [
+            ("keys", f"{plan.keys[0]} and on, {len(plan.keys)}"),
+            ("windows", ", ".join(windows)),
+            ("events", f"{cost.events:,}"),
+            ("messages", f"{cost.messages:,} by {SENDERS} senders, some of them twice"),
+            ("write units", f"{cost.write_units:,} at the most, sealing included"),
+            ("reads", f"{cost.reads:,} by {READERS} readers at the most"),
+            ("read units", f"{cost.read_units:,} at the most"),
+            ("cost", f"${cost.dollars:.4f} at the most (us-east-1, DynamoDB and SQS)"),
+        ],
+    )
+
+
+def _show(outcome: Outcome, plan: Plan, screen: Screen) -> None:
+    if screen.json:
+        for rule in Rule:
+            screen.emit(_rule_json(rule, outcome))
+        screen.emit(_result_json(outcome))
+    else:
+        screen.table(
+            ("rule", "judged", "undecided", "verdict"),
+            [*(_row(rule, outcome) for rule in Rule), _last_row(outcome)],
+        )
+    for rule in Rule:
+        if finding := outcome.verdict.shortest(rule):
+            screen.tell(f"{rule}: {finding.text}")
+    if outcome.unsent:
+        screen.tell(f"{outcome.unsent:,} messages were not certainly taken by the queue")
+    if outcome.unanswered:
+        screen.tell(f"{outcome.unanswered:,} reads failed")
+    if outcome.missing:
+        screen.tell(_missing_text(outcome))
+    screen.tell(f"the counts of the keys under {plan.keys[0].rpartition('/')[0]}/ stay")
+
+
+def _row(rule: Rule, outcome: Outcome) -> tuple[str, str, str, str]:
+    verdict = outcome.verdict
+    broken = sum(finding.rule is rule for finding in verdict.findings)
+    undecided = verdict.undecided[rule]
+    said = f"broken {broken:,} times" if broken else "holds"
+    if not verdict.judged[rule]:
+        said = "not judged"
+    return rule, f"{verdict.judged[rule]:,}", f"{undecided:,}" if undecided else "", said
+
+
+def _last_row(outcome: Outcome) -> tuple[str, str, str, str]:
+    said = "holds" if outcome.in_time else "not in time"
+    return "all-counted", f"{outcome.taken:,}", "", said
+
+
+def _rule_json(rule: Rule, outcome: Outcome) -> dict[str, Any]:
+    verdict = outcome.verdict
+    finding = verdict.shortest(rule)
+    told = {
+        "rule": rule,
+        "judged": verdict.judged[rule],
+        "undecided": verdict.undecided[rule],
+        "broken": sum(each.rule is rule for each in verdict.findings),
+    }
+    return told if finding is None else {**told, "evidence": finding.text}
+
+
+def _result_json(outcome: Outcome) -> dict[str, Any]:
+    late = [
+        {"key": key, "window": window, "events": events}
+        for (key, window), events in sorted(outcome.missing.items())
+    ]
+    result = "holds" if outcome.in_time else "out-of-time"
+    return {
+        "result": "broken" if outcome.verdict.findings else result,
+        "events": outcome.taken,
+        "counted": outcome.counted,
+        "missing": late,
+        "unsent": outcome.unsent,
+        "reads": outcome.reads,
+        "unanswered": outcome.unanswered,
+    }
+
+
+def _missing_text(outcome: Outcome) -> str:
+    places = sorted(outcome.missing.items())
+    some = [f"{events:,} of {key} in {window}" for (key, window), events in places[:SHOWN]]
+    more = f", and {len(places) - SHOWN} more places" if len(places) > SHOWN else ""
+    return (
+        f"not counted in time: {', '.join(some)}{more}. Do the writers run? See `tallyroll doctor`"
+        " and `tallyroll dlq list`; events that still wait in the queue count later"
+    )

@@ -1,0 +1,141 @@
+"""Reading JSON Lines: plain or gzip, from a file or stdin, one validated envelope a line."""
+
+from __future__ import annotations
+
+import io
+import sys
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from tallyroll.errors import Reason, Rejected, TallyrollError, UsageError
+from tallyroll.limits import ITEM_BYTES_MAX, PACKET_BYTES_MAX
+from tallyroll.model.events import Envelope, Event, decode
+from tallyroll.model.gzip_members import unzipped
+
+LINE_BYTES_MAX = 4 * 1024 * 1024  # a 400 KB item takes less, however its JSON is escaped
+CHUNK_BYTES = 64 * 1024
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+class UnreadableInput(TallyrollError):
+    """The input ended or broke where no line ends."""
+
+
+class _Counted(io.RawIOBase):
+    """A stream that knows how many bytes were read from it, and reads no further than it must."""
+
+    def __init__(self, below: io.BufferedIOBase) -> None:
+        self._below = below
+        self.position = 0
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer with what is there; a live pipe is not waited for to fill it all."""
+        data = self._below.read1(len(buffer))
+        buffer[: len(data)] = data
+        self.position += len(data)
+        return len(data)
+
+
+class _Unzipped(io.RawIOBase):
+    """The content of a gzip stream, which is read no further than it must be."""
+
+    def __init__(self, below: io.BufferedIOBase) -> None:
+        self._parts = unzipped(iter(lambda: below.read1(CHUNK_BYTES), b""))
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer with what the next part has, as far as it goes."""
+        if not self._rest:
+            self._rest = memoryview(next(self._parts, b""))
+        data = self._rest[: len(buffer)]
+        buffer[: len(data)] = data
+        self._rest = self._rest[len(data) :]
+        return len(data)
+
+
+class Source:
+    """Lines of a file, or of stdin for None and "-". Raises UsageError if it cannot be opened."""
+
+    def __init__(self, file: str | None) -> None:
+        self.name = "stdin" if file in (None, "-") else str(file)
+        self.size: int | None = None
+        self._file: BinaryIO | None = None
+        try:
+            if file in (None, "-"):
+                below = sys.stdin.buffer
+            else:
+                path = Path(str(file))
+                below = self._file = path.open("rb")
+                self.size = path.stat().st_size or None
+        except OSError as error:
+            raise UsageError(f"file {self.name!r}: {error.strerror}") from None
+        self._counted = _Counted(cast("io.BufferedIOBase", below))
+
+    def close(self) -> None:
+        """Close the file; stdin stays open."""
+        if self._file:
+            self._file.close()
+
+    @property
+    def position(self) -> int:
+        """How many bytes, compressed if they are, were read."""
+        return self._counted.position
+
+    def lines(self) -> Iterator[tuple[int, bytes | None]]:
+        """Number, from 1, and bytes of each line that is not blank; None for one over 4 MiB.
+
+        Raises UnreadableInput.
+        """
+        number = 0
+        try:
+            buffered = io.BufferedReader(self._counted)
+            head = buffered.peek(2)[:2]
+            packed = bool(head) and _GZIP_MAGIC.startswith(head)
+            stream = io.BufferedReader(_Unzipped(buffered), CHUNK_BYTES) if packed else buffered
+            while line := stream.readline(LINE_BYTES_MAX):
+                number += 1
+                whole = line.endswith(b"\n") or len(line) < LINE_BYTES_MAX
+                rest = line
+                while len(rest) == LINE_BYTES_MAX and not rest.endswith(b"\n"):
+                    rest = stream.readline(LINE_BYTES_MAX)
+                if not whole:
+                    yield number, None
+                elif line.strip():
+                    yield number, line
+        except (OSError, EOFError, zlib.error) as error:
+            place = f"after line {number}" if number else "in its first line"
+            raise UnreadableInput(f"{self.name}, {place}: {error}") from error
+
+
+def envelope_of(line: bytes | None) -> tuple[Envelope, str]:
+    """What a line holds, and its text. Raises Rejected for what no writer would ever count."""
+    if line is None:
+        raise Rejected(Reason.ITEM_TOO_LARGE, f"over {LINE_BYTES_MAX} bytes")
+    try:
+        text = line.decode("utf-8-sig").strip()
+    except UnicodeDecodeError as error:
+        raise Rejected(Reason.NOT_JSON, f"not UTF-8 at byte {error.start}") from None
+    envelope = decode(text)
+    size = len(text.encode())
+    if isinstance(envelope, Event):
+        check_size(envelope)
+    elif size > PACKET_BYTES_MAX:
+        raise Rejected(Reason.PACKET_TOO_LARGE, f"{size} bytes, over {PACKET_BYTES_MAX}")
+    return envelope, text
+
+
+def check_size(event: Event) -> None:
+    """Raise Rejected (item-too-large) for an event certainly larger than a record may be."""
+    parts = (event.key, event.id or "", event.payload or "")
+    if (size := sum(len(part.encode()) for part in parts)) > ITEM_BYTES_MAX:
+        raise Rejected(Reason.ITEM_TOO_LARGE, f"{size} bytes, over {ITEM_BYTES_MAX}")

@@ -1,0 +1,113 @@
+"""The pipeline's calendar as `tallyroll send` uses it: how far packets may reach, and which events
+lie before the pipeline's first window.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import cached_property
+from math import gcd
+
+from tallyroll.errors import StoreError
+from tallyroll.model.events import Envelope, Event
+from tallyroll.model.ids import uuid7_time
+from tallyroll.model.states import Calendar, Status, takes_events
+from tallyroll.model.windows import Span, iso
+from tallyroll.ports.catalog import Catalog
+from tallyroll.ports.effects import Effects
+from tallyroll.settings import Settings
+
+_MINUTE_MS = 60_000
+
+
+class SendCalendar:
+    """One run's look at the calendar, which is read once, when it is first needed.
+
+    A producer that may not read the catalog packs by the settings, and is not told of early events.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        settings: Settings,
+        effects: Effects,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._catalog = catalog
+        self._settings = settings
+        self._effects = effects
+        self._tell = tell
+        self._began = effects.now()
+        self._early: Counter[Span] = Counter()
+
+    @cached_property
+    def _read(self) -> Calendar | StoreError | None:
+        try:
+            return self._catalog.calendar()
+        except StoreError as error:
+            return error
+
+    @cached_property
+    def span_ms(self) -> int:
+        """The longest span, in ms, of at most a minute that lies within one window whatever the
+        grid.
+        """
+        if isinstance(self._read, Calendar):
+            return gcd(_MINUTE_MS, *(length for _, length in self._read.grid.lengths))
+        span_ms = gcd(_MINUTE_MS, self._settings.window_seconds * 1000)
+        if self._read:
+            code = self._read.code
+            self._tell(f"packing by {span_ms // 1000} s: the catalog could not be read ({code})")
+        return span_ms
+
+    def note(self, envelope: Envelope) -> None:
+        """Note when the events of an envelope happened."""
+        if isinstance(envelope, Event):
+            happened = envelope.ts
+            if happened is None and envelope.id:
+                happened = uuid7_time(envelope.id)
+            events = 1
+        else:
+            happened, events = envelope.t0, len(envelope.entries)
+        if happened is None or happened >= self._began or not isinstance(self._read, Calendar):
+            return
+        if happened < self._read.genesis:
+            self._early[self._read.grid.at(happened)] += events
+
+    def warning(self) -> str | None:
+        """What to say of events before the pipeline's first window whose windows are not open."""
+        calendar = self._read if self._early else None
+        if not isinstance(calendar, Calendar):
+            return None
+        since, until = min(self._early).start, max(self._early).end
+        try:
+            now = self._effects.now()
+            open_ = {
+                window.start
+                for window in self._catalog.windows(since, until)
+                if window.status is Status.OPEN and takes_events(window, now)
+            }
+        except StoreError:
+            open_ = None
+        shut = [span for span in self._early if span.start not in (open_ or ())]
+        if not shut:
+            return None
+        events = sum(self._early[span] for span in shut)
+        them, they = ("it", "1 event") if events == 1 else ("they", f"{events:,} events")
+        command = f"`tallyroll windows open --since {min(shut).id} --until {_until(shut)}`"
+        warning = (
+            f"{they} happened before the pipeline's first window, {iso(calendar.genesis)}:"
+            f" {them} will be rejected as too-late"
+        )
+        if open_ is None:
+            return f"{warning} unless {command} opened the windows"
+        return (
+            f"{warning}, since the windows are not open; {command} opens them, for what is sent"
+            " after that"
+        )
+
+
+def _until(spans: list[Span]) -> str:
+    last = max(spans)
+    return Span(last.end, last.end).id

@@ -1,0 +1,1 @@
+"""A batch of queue messages becomes transactions."""

@@ -1,0 +1,88 @@
+"""Hot keys: writers note them cheaply, the next window's spec gives them shards by their load."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import suppress
+
+from tallyroll import limits
+from tallyroll.errors import StoreError
+from tallyroll.model.records import Record
+from tallyroll.model.specs import Spec, sixtieth_seconds
+from tallyroll.model.windows import WindowId
+from tallyroll.ports.catalog import Catalog
+from tallyroll.ports.effects import Effects
+from tallyroll.settings import Settings, adapts
+
+NOTED_REMEMBERED_MAX = 10_000
+KEYS_PER_NOTE_MAX = 20  # of 512 bytes: a note stays a small write
+SHARE_MIN = 0.05
+"""The least share of a batch's units that a hot key has: a table takes 40,000 units a second (the
+default quota), 16 shards are full at 8,000; what has less in all its batches is not hot.
+"""
+
+HotKey = tuple[WindowId, str]
+
+
+class Scout:
+    """Notes keys that may need more shards; one per writer, which notes a key once a window."""
+
+    def __init__(self, settings: Settings, catalog: Catalog, effects: Effects) -> None:
+        self._settings = settings
+        self._catalog = catalog
+        self._effects = effects
+        self._noted: dict[HotKey, None] = {}
+
+    def look(self, written: Iterable[tuple[Spec, Record]], throttled: Iterable[HotKey]) -> None:
+        """Note the keys that were throttled, and of those written some, by chance and load.
+
+        A note that cannot be written is left out: the next batch may write it.
+        """
+        if not adapts(self._settings):
+            return
+        units: Counter[HotKey] = Counter()
+        records: Counter[HotKey] = Counter()
+        specs: dict[WindowId, Spec] = {}
+        for spec, record in written:
+            units[spec.window, record.key] += record.units
+            records[spec.window, record.key] += 1
+            specs[spec.window] = spec
+        least = SHARE_MIN * units.total()
+        chosen = [
+            (window, key)
+            for (window, key), spent in units.items()
+            # One of a few is no share; but a batch may be of one message.
+            if spent >= least and records[window, key] > (records.total() > 1)
+            if self._effects.chance.random() < note_chance(specs[window], key, spent)
+        ]
+        fresh: dict[WindowId, list[str]] = {}
+        for window, key in dict.fromkeys([*throttled, *chosen]):
+            if (window, key) not in self._noted:
+                fresh.setdefault(window, []).append(key)
+        for window, keys in fresh.items():
+            with suppress(StoreError):
+                self._catalog.note_hot(window, keys[:KEYS_PER_NOTE_MAX])
+                self._remember((window, key) for key in keys[:KEYS_PER_NOTE_MAX])
+
+    def _remember(self, noted: Iterable[HotKey]) -> None:
+        self._noted.update(dict.fromkeys(noted))
+        while len(self._noted) > NOTED_REMEMBERED_MAX:
+            self._noted.pop(next(iter(self._noted)))
+
+
+NOTES_EXPECTED = 16
+"""How often, on average, a key is noted that fills its shards for one sixtieth of a window: it is
+overlooked once in e^16 windows.
+"""
+
+
+def note_chance(spec: Spec, key: str, units: float) -> float:
+    """With which chance a writer that has written `units` of a key's records notes it as hot.
+
+    A key that fills all its shards as far as they are to be filled is noted 16 times a sixtieth of
+    a window, whoever writes; one that writes little is noted seldom, and costs a look when the next
+    window is prepared.
+    """
+    full = limits.SHARD_UNITS_AIMED * spec.shards_of(key) * sixtieth_seconds(spec)
+    return min(1.0, NOTES_EXPECTED * units / full)

@@ -1,0 +1,254 @@
+"""What a writer notes about its batches, and in which groups it writes them.
+
+Notes serve the roller, which must not close a window while messages for it are hidden from the
+queue's age metric, and the next writers, which must tell messages that kill writers from others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+
+from tallyroll import limits
+from tallyroll.errors import Reason, StoreError
+from tallyroll.ingest.handing_back import delay_seconds
+from tallyroll.ingest.placement import Case
+from tallyroll.ingest.transactions import Fate, Kind
+from tallyroll.model.messages import Message
+from tallyroll.model.windows import WindowId
+from tallyroll.ports.catalog import Catalog
+from tallyroll.ports.effects import Effects
+from tallyroll.ports.queue import Backlog, Queue
+from tallyroll.ports.writer_notes import (
+    DEATHS_SEEN_MAX,
+    Deaths,
+    Reception,
+    deaths_of,
+    digest_of,
+    reception_of,
+)
+from tallyroll.settings import Settings
+
+COUNTS_KEPT_MS = 10_000
+BEATS_PER_VISIBILITY = 10  # heartbeats in a visibility timeout, at the least
+
+
+class WriterNotebook:
+    """The notes of one writer; it works on one batch at a time."""
+
+    def __init__(
+        self, settings: Settings, catalog: Catalog, queue: Queue, effects: Effects
+    ) -> None:
+        self._settings = settings
+        self._catalog = catalog
+        self._queue = queue
+        self._effects = effects
+        self._reception: Reception | None = None
+        self._unplaced: list[tuple[Message, int]] = []
+        self._kept: Reception | None = None
+        self._noted: dict[WindowId, int] = {}
+        self._failed = 0
+        self._finished = False
+        self._beat_at: int | None = None
+        self._counts = Backlog(0, 0, 0)
+        self._counted_at: int | None = None
+
+    def begin(self, cases: Sequence[Case]) -> list[list[Case]]:
+        """Note the batch's messages that were received before; give the groups to be written, one
+        after the other.
+
+        The last groups hold messages on which writers died: ever fewer of them. Those on which
+        writers died alone again and again, or that were received 950 times, are rejected unread.
+        """
+        self._failed, now = 0, self._effects.now()
+        before = [case.message for case in cases if case.message.receives > 1]
+        self._reception, self._unplaced = None, []
+        if before:
+            self._reception = reception_of(self._new_id(), now, before)
+            self._put(self._reception)
+        deaths: Mapping[str, Deaths] = {}
+        hidden = [message for message in before if message.receives > 2]
+        if hidden:
+            since = now - limits.RECEPTIONS_KEPT * self._settings.visibility_ms
+            until = now - self._settings.writer_lasts_ms
+            with suppress(StoreError):
+                deaths = deaths_of(
+                    hidden,
+                    self._catalog.receptions(since, until, limits.RECEPTIONS_SEEN_MAX),
+                )
+        among = {each: died.among for each, died in deaths.items()}
+        alone = {each: died.alone for each, died in deaths.items() if died.alone}
+        _give_up(cases, {each: len(died) for each, died in alone.items()})
+        usual, suspects, lone = [], [], []
+        for case in cases:
+            if case.fate:
+                usual.append(case)
+            elif case.message.id in alone or case.message.receives >= limits.RECEIVES_ALONE:
+                lone.append([case])
+            elif case.message.id in among:
+                suspects.append(case)
+            else:
+                usual.append(case)
+        groups = [group for group in [usual, *self._cut(suspects, among), *lone] if group]
+        if len(groups) > 1:
+            self.narrow(groups[0])
+        return groups
+
+    def _cut(self, suspects: Sequence[Case], among: dict[str, int]) -> list[list[Case]]:
+        """Cut messages on which writers died into groups, by chance: half as large as those in
+        which the most writers died.
+        """
+        if not suspects:
+            return []
+        died = min(DEATHS_SEEN_MAX, max(among[case.message.id] for case in suspects))
+        size = -(-len(suspects) >> died) or 1
+        drawn = [(self._effects.chance.random(), case) for case in suspects]
+        mixed = [case for _, case in sorted(drawn, key=lambda pair: pair[0])]
+        return [mixed[at : at + size] for at in range(0, len(mixed), size)]
+
+    def narrow(self, group: Sequence[Case]) -> None:
+        """Note that only this group's messages are being worked on: a death is theirs alone."""
+        if self._reception:
+            named = [case.message for case in group if case.message.receives > 1]
+            digests = b"".join(map(digest_of, named[: limits.MESSAGES_NOTED_MAX]))
+            self._reception = replace(self._reception, digests=digests)
+            self._put(self._reception)
+
+    def placed(self, cases: Iterable[Case]) -> None:
+        """Note the windows of messages that were received before, once placing has named them."""
+        now = self._effects.now()
+        self._note_windows((case, now) for case in cases if case.message.receives > 1)
+
+    def hand_back(self, cases: Sequence[Case]) -> None:
+        """Set when messages come again that have to, and note until then the windows of those that
+        may still count.
+        """
+        back = [case for case in cases if case.comes_again]
+        if not back:
+            return
+        now, in_flight = self._effects.now(), self._in_flight()
+        delays = [
+            (
+                case,
+                delay_seconds(
+                    case.message,
+                    now,
+                    waits=case.waits,
+                    in_flight=in_flight,
+                    retention_ms=self._settings.queue_retention_ms,
+                ),
+            )
+            for case in back
+        ]
+        with suppress(StoreError):
+            self._queue.delay([(case.message.receipt, seconds) for case, seconds in delays])
+        hoped = [(case, now + seconds * 1_000) for case, seconds in delays if not case.hopeless]
+        self._note_windows(hoped)
+        self._unplaced += [
+            (case.message, at)
+            for case, at in hoped
+            if case.message.receives > 1 and not _is_placed(case)
+        ]
+
+    def end(self, cases: Sequence[Case]) -> int:
+        """Take the batch's note back, and note a heartbeat if all its notes were taken; give the
+        number of notes that were not. What comes again without a window keeps a note.
+        """
+        reception, now = self._reception, self._effects.now()
+        self._keep_unplaced(now)
+        if reception:
+            self._reception = None
+            self._take(partial(self._catalog.clear_received, reception))
+        self._finished |= any(not case.comes_again for case in cases)
+        every = min(limits.HEARTBEAT_EVERY_MS, self._settings.visibility_ms // BEATS_PER_VISIBILITY)
+        due = self._beat_at is None or now - self._beat_at >= every
+        if due and not self._failed:
+            beat = partial(self._catalog.beat, now, finished=self._finished)
+            if self._take(beat):
+                self._beat_at, self._finished = now, False
+        return self._failed
+
+    def _keep_unplaced(self, now: int) -> None:
+        """Note between which times those messages were sent that come again, and that no window is
+        known for: it holds each window that may accept them. It takes the place of this writer's
+        last one, as long as that may hold a window.
+        """
+        if not self._unplaced:
+            return
+        messages = [message for message, _ in self._unplaced]
+        until = max(at for _, at in self._unplaced)
+        kept = replace(reception_of(self._new_id(), until, messages), digests=b"")
+        before = self._kept
+        if before and before.at <= now - 2 * self._settings.visibility_ms:
+            before = None
+        if before:
+            kept = replace(
+                kept,
+                at=max(before.at, kept.at),
+                oldest=min(before.oldest, kept.oldest),
+                newest=max(before.newest, kept.newest),
+            )
+        if self._put(kept):
+            self._kept = kept
+            if before:
+                self._take(partial(self._catalog.clear_received, before))
+
+    def _new_id(self) -> str:
+        return f"{self._effects.chance.getrandbits(64):016x}"
+
+    def _put(self, reception: Reception) -> bool:
+        return self._take(partial(self._catalog.note_received, reception))
+
+    def _take(self, note: Callable[[], None]) -> bool:
+        """Have a note taken; without all of them the batch counts as no sign of life."""
+        try:
+            note()
+        except StoreError:
+            self._failed += 1
+            return False
+        return True
+
+    def _note_windows(self, expected: Iterable[tuple[Case, int]]) -> None:
+        """Note on their windows until when (ms) messages are hidden from the queue's age metric,
+        at most every ten seconds.
+        """
+        newest: dict[WindowId, int] = {}
+        for case, at in expected:
+            if case.window and not (case.fate and case.fate.kind is Kind.REJECTED):
+                newest[case.window] = max(at, newest.get(case.window, at))
+        every = limits.STRAGGLER_NOTE_EVERY_MS
+        now = self._effects.now()
+        self._noted = {window: at for window, at in self._noted.items() if at + every > now}
+        for window, at in newest.items():
+            note = partial(self._catalog.note_straggler, window, at)
+            if at - self._noted.get(window, at - every) >= every and self._take(note):
+                self._noted[window] = at
+
+    def _in_flight(self) -> int:
+        """How many messages are in flight, as of the last ten seconds; 0 if that is not known."""
+        now = self._effects.now()
+        if self._counted_at is None or now - self._counted_at >= COUNTS_KEPT_MS:
+            self._counted_at = now
+            with suppress(StoreError):
+                self._counts = self._queue.counts()
+        return self._counts.in_flight
+
+
+def _is_placed(case: Case) -> bool:
+    """Whether the window is known that a message goes to."""
+    return bool(case.target if case.message.redrive else case.span)
+
+
+def _give_up(cases: Sequence[Case], alone: Mapping[str, int]) -> None:
+    """Reject unread what seems to crash the writer: it may be reading it that does."""
+    for case in cases:
+        message, died = case.message, alone.get(case.message.id, 0)
+        detail = ""
+        if died >= limits.LONE_DEATHS_MAX:
+            detail = f"{died} writers died while they worked on this message alone"
+        elif message.receives >= limits.RECEIVES_GIVEN_UP:
+            detail = f"received {message.receives} times and still not finished"
+        if detail:
+            case.fate = Fate(Kind.REJECTED, reason=Reason.CRASHES_WRITER, detail=detail)

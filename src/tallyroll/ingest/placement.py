@@ -1,0 +1,200 @@
+"""Placing: which window and record each message of a batch has, if it can have one at all.
+
+A message that an operator redrove goes to the window that its claim in the ledger names, wherever
+it happened. The claim is read anew each time: what a message says of itself could be anybody's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+
+from tallyroll import limits
+from tallyroll.errors import Reason, Rejected, StoreError
+from tallyroll.ingest.transactions import Fate, Kind
+from tallyroll.model.acceptance import (
+    _is_undated,
+    acceptable_record,
+    check_accepts,
+    check_comes,
+    check_takes,
+    identity_of,
+    span_of,
+)
+from tallyroll.model.events import Envelope, decode
+from tallyroll.model.ids import Identity
+from tallyroll.model.messages import Message
+from tallyroll.model.records import Record, event_time
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Calendar
+from tallyroll.model.windows import Span, WindowId
+from tallyroll.ports.catalog import Catalog
+from tallyroll.ports.catalog_cache import CachedCatalog
+from tallyroll.settings import Settings
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Case:
+    """A message on its way to its fate; `span` is the window in which it happened. A `hopeless` one
+    can never count, and comes again only because the dead-letter queue did not take it.
+    """
+
+    message: Message
+    span: Span | None = None
+    target: WindowId | None = None
+    spec: Spec | None = None
+    record: Record | None = None
+    undated: bool = False
+    waits: bool = False
+    hopeless: bool = False
+    fate: Fate | None = None
+
+    @property
+    def window(self) -> WindowId | None:
+        """The window that it goes to, once that is known: its own, or where it was redriven."""
+        return self.target or (self.span.id if self.span else None)
+
+    @property
+    def comes_again(self) -> bool:
+        """Whether the queue must deliver it again."""
+        final = (Kind.COUNTED, Kind.DUPLICATE, Kind.REJECTED)
+        return self.fate is None or self.fate.kind not in final
+
+    @property
+    def identity(self) -> Identity:
+        """What makes the record one: its window, key and id."""
+        assert self.spec and self.record
+        return self.spec.window, self.record.key, self.record.id
+
+
+class Placer:
+    """Finds windows and records; one per writer, so that specs and the calendar stay cached."""
+
+    def __init__(self, settings: Settings, catalog: Catalog, cached: CachedCatalog) -> None:
+        self._settings = settings
+        self._catalog = catalog
+        self._cached = cached
+
+    def place(self, cases: Sequence[Case]) -> None:
+        """Give each case that has no fate yet its window and record, or the fate that it has
+        without one.
+
+        Raises StoreError if the catalog cannot be read.
+        """
+        cases = [case for case in cases if not case.fate]
+        if any(case.message.redrive for case in cases):
+            self._cached.forget_calendar()  # a claim is under the window by the latest grid
+        calendar = self._cached.calendar()
+        timed: list[tuple[Case, Envelope, int]] = []
+        for case in cases:
+            with _guarded(case):
+                self._read(case, calendar, timed)
+        self._find_targets(timed)
+        specs = self._specs_of(timed)
+        announced = cache(lambda window: self._catalog.window(window) is not None)
+        for case, envelope, ts in timed:
+            if case.fate or not calendar or not case.span:
+                continue
+            with _guarded(case):
+                if spec := specs.get(case.target or case.span.id):
+                    self._assign(case, envelope, ts, spec)
+                elif case.target:
+                    _wait(case, f"window {case.target} is not made yet")
+                else:
+                    self._await(case, ts, calendar, announced)
+
+    def _read(
+        self, case: Case, calendar: Calendar | None, timed: list[tuple[Case, Envelope, int]]
+    ) -> None:
+        envelope = decode(case.message.body)
+        first_sent = case.message.first_sent
+        ts = event_time(envelope, first_sent)
+        case.undated = _is_undated(envelope)
+        if calendar is None:
+            _wait(case, "the pipeline has no calendar yet: has the roller run?")
+            return
+        case.span = span_of(ts, first_sent, calendar, self._settings.skew_ms)
+        timed.append((case, envelope, ts))
+
+    def _find_targets(self, timed: Sequence[tuple[Case, Envelope, int]]) -> None:
+        """Take the redriven messages to their targets, and reject those that nobody claimed."""
+        redriven = [
+            (case, case.message.redrive.target, identity_of(envelope, case.message, case.span))
+            for case, envelope, _ in timed
+            if case.message.redrive and case.span
+        ]
+        asked = list(dict.fromkeys(identity for _, _, identity in redriven))
+        claims = self._catalog.claims(asked) if asked else {}
+        for case, target, identity in redriven:
+            claim = claims.get(identity)
+            if claim and claim.target == target:
+                case.target = target
+                continue
+            known = f"is for {claim.target}" if claim else "does not stand"
+            detail = f"redriven to {target!r}, but the ledger's claim {known}"
+            case.fate = Fate(Kind.REJECTED, reason=Reason.NOT_CLAIMED, detail=detail)
+
+    def _await(
+        self, case: Case, ts: int, calendar: Calendar, announced: Callable[[WindowId], bool]
+    ) -> None:
+        """Let a case wait for its window. Raises Rejected if none will come."""
+        assert case.span
+        check_comes(
+            case.span,
+            ts,
+            case.message.sent,
+            calendar,
+            self._settings.skew_ms,
+            announced=case.span.start < calendar.genesis and announced(case.span.id),
+        )
+        _wait(case, f"window {case.span.id} is not made yet")
+
+    def _assign(self, case: Case, envelope: Envelope, ts: int, spec: Spec) -> None:
+        """Give a case its window and record. Raises Rejected."""
+        sent = case.message.sent
+        if case.target:
+            check_takes(spec, sent)
+        elif ts not in spec.span:  # the cached calendar is older than a change of the window length
+            self._cached.forget_calendar()
+            case.fate = Fate(Kind.HANDED_BACK, detail="the calendar has changed")
+            return
+        else:
+            check_accepts(spec, ts, sent)
+        home = case.span if case.target else None
+        record = acceptable_record(envelope, case.message, spec, home)
+        case.spec, case.record = spec, record
+
+    def _specs_of(self, timed: Sequence[tuple[Case, Envelope, int]]) -> dict[WindowId, Spec]:
+        open_cases = [case for case, _, _ in timed if not case.fate]
+        windows = dict.fromkeys(case.window for case in open_cases if case.window)
+        asked = list(windows)[: limits.WINDOWS_PER_BATCH_MAX]
+        for case in open_cases:
+            if case.window not in asked:
+                case.fate = Fate(Kind.HANDED_BACK, detail="too many windows in one batch")
+        return self._cached.specs(asked) if asked else {}
+
+
+@contextmanager
+def _guarded(case: Case) -> Iterator[None]:
+    """One message must not take its batch with it: whatever it raises becomes its own fate."""
+    try:
+        yield
+    except Rejected as rejected:
+        case.fate = Fate(Kind.REJECTED, reason=rejected.reason, detail=rejected.detail)
+    except StoreError:
+        raise
+    except Exception as error:  # noqa: BLE001  (see above)
+        _log.exception("message %s: unexpected", case.message.id)
+        case.fate = Fate(
+            Kind.HANDED_BACK, detail=f"the writer failed on it: {type(error).__name__}"
+        )
+
+
+def _wait(case: Case, why: str) -> None:
+    case.waits = True
+    case.fate = Fate(Kind.HANDED_BACK, detail=why)

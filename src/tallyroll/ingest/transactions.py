@@ -1,0 +1,299 @@
+"""Plan and run: how records become transactions, and what follows from each answer of the store.
+
+`plan` and `after` are pure; `run` performs, sleeps and joins. Nothing here knows a store's own
+words.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import partial
+from itertools import groupby
+
+from tallyroll.errors import Reason
+from tallyroll.ingest.cost import Cost, commit_cost
+from tallyroll.limits import TRANSACTION_ACTIONS_MAX, TRANSACTION_BYTES_PLANNED
+from tallyroll.model.items import weighed
+from tallyroll.model.records import Increment, Record, increments_of
+from tallyroll.model.sharding import Chance
+from tallyroll.model.specs import Spec
+from tallyroll.ports.effects import Effects
+from tallyroll.ports.store import Answer, Element, Limit, Outcome, Store, Verdict
+
+GATE_ACTIONS = 1
+ACTION_OVERHEAD_BYTES = 1_024  # a tally's update, or a put's keys and condition, at most about this
+CONFLICT_BACKOFF_MS = 5
+THROTTLE_BACKOFF_MS = 50
+BACKOFF_MS_MAX = 5_000
+
+
+class Kind(StrEnum):
+    """What became of a record."""
+
+    COUNTED = "counted"
+    DUPLICATE = "duplicate"
+    UNCOMPARED = "uncompared"  # one of its identity is stored, of a content that was not told
+    REJECTED = "rejected"
+    HANDED_BACK = "handed-back"
+    SHUT_OUT = "shut-out"  # the gate was shut or missing: the window's state decides
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What became of a record; `digest` is that of the record which stands stored, if one is known
+    to.
+    """
+
+    kind: Kind
+    digest: bytes | None = None
+    reason: Reason | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One transaction to be: records of one window and what they add; not to be tried before
+    `not_before` ms.
+    """
+
+    spec: Spec
+    records: tuple[Record, ...]
+    attempt: int = 0
+    not_before: int = 0
+    increments: tuple[Increment, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "increments", increments_of(self.records))
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What follows from an answer: records whose fate is known, and commits still to run."""
+
+    settled: tuple[tuple[Record, Fate], ...] = ()
+    commits: tuple[Commit, ...] = ()
+
+
+def plan(spec: Spec, records: Iterable[Record]) -> list[Commit]:
+    """Cut distinct records of one window into transactions of at most 100 actions and 4 MB.
+
+    Sorted by key and shard, so that a transaction touches few partitions and as few tallies as it
+    can.
+    """
+    commits: list[Commit] = []
+    chosen: list[Record] = []
+    keys: set[str] = set()
+    actions, size = GATE_ACTIONS, 0
+    for record in sorted(
+        map(weighed, records), key=lambda record: (record.key, record.shard, record.id)
+    ):
+        more = 1 if record.key in keys else 2
+        grown = record.size + more * ACTION_OVERHEAD_BYTES
+        if chosen and (
+            actions + more > TRANSACTION_ACTIONS_MAX or size + grown > TRANSACTION_BYTES_PLANNED
+        ):
+            commits.append(Commit(spec, tuple(chosen)))
+            chosen, keys, actions, size = [], set(), GATE_ACTIONS, 0
+            more = 2
+            grown = record.size + more * ACTION_OVERHEAD_BYTES
+        chosen.append(record)
+        keys.add(record.key)
+        actions += more
+        size += grown
+    if chosen:
+        commits.append(Commit(spec, tuple(chosen)))
+    return commits
+
+
+def after(commit: Commit, outcome: Outcome, now: int, deadline: int, chance: Chance) -> Step:
+    """What follows from a store's answer to a commit; nothing is tried again at or after `deadline`
+    (ms).
+    """
+    match outcome.verdict:
+        case Verdict.COMMITTED:
+            return _settle(commit.records, lambda record: Fate(Kind.COUNTED, record.digest))
+        case Verdict.GATE_SHUT | Verdict.GATE_MISSING:
+            return _settle(commit.records, lambda _: Fate(Kind.SHUT_OUT, detail=outcome.verdict))
+        case Verdict.INVALID:
+            return _bisected(commit, outcome.detail)
+        case Verdict.CANCELLED:
+            return _sorted_out(commit, outcome, now, deadline, chance)
+        case Verdict.UNKNOWN:
+            return _again(
+                [_later(commit, THROTTLE_BACKOFF_MS, now, chance)], deadline, outcome.detail
+            )
+        case Verdict.THROTTLED:
+            parts = _by_key(commit, commit.records)
+            again = [_later(part, THROTTLE_BACKOFF_MS, now, chance) for part in parts]
+            return _again(again, deadline, outcome.detail)
+
+
+def _settle(records: Sequence[Record], fate: Callable[[Record], Fate]) -> Step:
+    return Step(tuple((record, fate(record)) for record in records))
+
+
+def _bisected(commit: Commit, detail: str) -> Step:
+    """One bad record shall fail alone: halve until it does."""
+    half = len(commit.records) // 2
+    if not half:
+        fate = Fate(Kind.REJECTED, reason=Reason.REFUSED_BY_STORE, detail=detail)
+        return Step(((commit.records[0], fate),))
+    parts = (commit.records[:half], commit.records[half:])
+    return Step(commits=tuple(replace(commit, records=part) for part in parts))
+
+
+def _sorted_out(commit: Commit, outcome: Outcome, now: int, deadline: int, chance: Chance) -> Step:
+    settled: list[tuple[Record, Fate]] = []
+    left: list[Record] = []
+    slow_keys: set[str] = set()
+    contended = outcome.gate_contended
+    for record, element in zip(commit.records, outcome.records, strict=True):
+        if fate := _fate(record, element):
+            settled.append((record, fate))
+            continue
+        left.append(record)
+        contended |= element.answer is Answer.CONTENDED
+        if element.answer is Answer.THROTTLED:
+            slow_keys.add(record.key)
+    for increment, element in zip(commit.increments, outcome.increments, strict=True):
+        contended |= element.answer is Answer.CONTENDED
+        if element.answer is Answer.THROTTLED:
+            slow_keys.add(increment.key)
+        if element.answer is Answer.INVALID and len(commit.records) == 1:
+            fate = Fate(Kind.REJECTED, reason=Reason.REFUSED_BY_STORE, detail=element.detail)
+            return Step(((commit.records[0], fate),))
+    if not settled and any(element.answer is Answer.INVALID for element in outcome.increments):
+        return _bisected(commit, "a tally could not be added to")
+    swift = [record for record in left if record.key not in slow_keys]
+    slow = [record for record in left if record.key in slow_keys]
+    again = [_later(part, THROTTLE_BACKOFF_MS, now, chance) for part in _by_key(commit, slow)]
+    if swift:
+        rest = replace(commit, records=tuple(swift))
+        progress = bool(settled or slow) and not contended
+        again.append(rest if progress else _later(rest, CONFLICT_BACKOFF_MS, now, chance))
+    step = _again(again, deadline, "contended" if contended else "throttled")
+    return Step((*settled, *step.settled), step.commits)
+
+
+def _fate(record: Record, element: Element) -> Fate | None:
+    if element.answer is Answer.DUPLICATE:
+        return beside_stored(record, element.digest)
+    if element.answer is Answer.INVALID:
+        return Fate(Kind.REJECTED, reason=Reason.REFUSED_BY_STORE, detail=element.detail)
+    return None
+
+
+def beside_stored(record: Record, digest: bytes | None) -> Fate:
+    """The fate of a record under whose identity one with `digest` is stored: the same content, or a
+    conflict. None: it is stored, and has to be looked up.
+    """
+    if digest is None:
+        return Fate(Kind.UNCOMPARED)
+    if digest == record.digest:
+        return Fate(Kind.DUPLICATE, digest)
+    detail = f"id {record.id!r} of key {record.key!r} is stored already with another content"
+    return Fate(Kind.REJECTED, digest, Reason.ID_CONFLICT, detail)
+
+
+def _by_key(commit: Commit, records: Sequence[Record]) -> list[Commit]:
+    groups = groupby(records, key=lambda record: record.key)
+    return [replace(commit, records=tuple(group)) for _, group in groups]
+
+
+def _later(commit: Commit, base_ms: int, now: int, chance: Chance) -> Commit:
+    """The commit, to be tried again after full jitter (Brooker, "Exponential Backoff And Jitter",
+    2015).
+    """
+    most = min(BACKOFF_MS_MAX, base_ms * 2 ** min(commit.attempt, 16))
+    return replace(
+        commit, attempt=commit.attempt + 1, not_before=now + 1 + int(chance.random() * most)
+    )
+
+
+def _again(commits: Sequence[Commit], deadline: int, why: str) -> Step:
+    in_time = tuple(commit for commit in commits if commit.not_before < deadline)
+    late = [
+        record for commit in commits if commit.not_before >= deadline for record in commit.records
+    ]
+    return Step(tuple((record, Fate(Kind.HANDED_BACK, detail=why)) for record in late), in_time)
+
+
+@dataclass(slots=True)
+class Run:
+    """What a run of commits came to; `fates` by (window, key, record id), `throttled_keys` as
+    (window, key), `throttled` the requests by what each was too much for.
+    """
+
+    fates: dict[tuple[str, str, str], Fate] = field(default_factory=dict)
+    cost: Cost = field(default_factory=Cost)
+    contended: int = 0
+    throttled: Counter[Limit] = field(default_factory=Counter)
+    unknown: int = 0
+    throttled_keys: dict[tuple[str, str], None] = field(default_factory=dict)
+
+
+def run(
+    store: Store, commits: Sequence[Commit], effects: Effects, deadline: int, at_once: int
+) -> Run:
+    """Carry out commits, `at_once` side by side, each with all that follows from it; return after
+    the last.
+    """
+    jobs = [partial(_lineage, store, commit, effects, deadline) for commit in commits]
+    whole = Run()
+    for part in effects.together(jobs, at_once):
+        whole.fates.update(part.fates)
+        whole.cost += part.cost
+        whole.contended += part.contended
+        whole.throttled.update(part.throttled)
+        whole.unknown += part.unknown
+        whole.throttled_keys.update(part.throttled_keys)
+    return whole
+
+
+def _lineage(store: Store, commit: Commit, effects: Effects, deadline: int) -> Run:
+    """One planned commit and all its successors, the earliest due first."""
+    done, due = Run(), [commit]
+    while due:
+        due.sort(key=lambda commit: commit.not_before, reverse=True)
+        current = due.pop()
+        if (now := effects.now()) < current.not_before:
+            effects.sleep(current.not_before - now)
+        if effects.now() >= deadline:
+            step = _again([replace(current, not_before=deadline)], deadline, "no time left")
+        else:
+            outcome = store.commit(current.spec, current.records, current.increments)
+            _measure(done, current, outcome)
+            step = after(current, outcome, effects.now(), deadline, effects.chance)
+        due.extend(step.commits)
+        for record, fate in step.settled:
+            done.fates[current.spec.window, record.key, record.id] = fate
+    return done
+
+
+def _measure(done: Run, commit: Commit, outcome: Outcome) -> None:
+    done.cost += commit_cost(commit.records, commit.increments)
+    elements = (*outcome.records, *outcome.increments)
+    contended = any(element.answer is Answer.CONTENDED for element in elements)
+    done.contended += contended or outcome.gate_contended
+    limits = [element.limit for element in elements if element.answer is Answer.THROTTLED]
+    if outcome.limit or outcome.verdict is Verdict.THROTTLED:
+        limits = [outcome.limit or Limit.OTHER]
+    done.throttled.update(limits[:1])
+    done.unknown += outcome.verdict is Verdict.UNKNOWN
+    for key in _throttled_keys(commit, outcome):
+        done.throttled_keys[commit.spec.window, key] = None
+
+
+def _throttled_keys(commit: Commit, outcome: Outcome) -> list[str]:
+    """The keys that a store named as too hot; of a request refused as a whole, its only key."""
+    if outcome.verdict is Verdict.THROTTLED:
+        keys = list(dict.fromkeys(record.key for record in commit.records))
+        return keys if len(keys) == 1 else []
+    keys = [record.key for record in commit.records]
+    keys += [increment.key for increment in commit.increments]
+    answers = (*outcome.records, *outcome.increments)  # none unless it was cancelled
+    pairs = zip(keys, answers, strict=False)
+    return [key for key, element in pairs if element.answer is Answer.THROTTLED]

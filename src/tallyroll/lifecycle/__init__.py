@@ -1,0 +1,1 @@
+"""Windows from creation to drop."""

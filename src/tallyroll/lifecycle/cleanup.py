@@ -1,0 +1,265 @@
+"""Cleanup: exports cold windows, proves the archives whole, and only then drops the tables."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from tallyroll.archive.layout import find_summary, prefix_of
+from tallyroll.archive.native_export import begin, time_to_export
+from tallyroll.archive.proof import check_place, check_stands, notes, prove
+from tallyroll.archive.scan_export import export, segments_for
+from tallyroll.errors import Missing, ProofMismatch, Refused, StateConflict, StoreError
+from tallyroll.lifecycle.overdue import ARCHIVED, stuck_ms
+from tallyroll.lifecycle.runner import DEADLINE_RESERVE_MS, Rolled, carry_out
+from tallyroll.lifecycle.state_machine import ROLLER_STEPS, TRIED, Facts, Step
+from tallyroll.model.states import Status, Window
+from tallyroll.model.windows import iso
+from tallyroll.ports.bucket import ArchiveBucket
+from tallyroll.ports.catalog import Catalog
+from tallyroll.ports.effects import Effects
+from tallyroll.ports.exports import ExportStatus, PointInTime
+from tallyroll.ports.live_windows import list_live
+from tallyroll.ports.store import Store
+from tallyroll.ports.totals import Totals
+from tallyroll.resources import TAG_PROVEN
+from tallyroll.settings import NATIVE, SCAN, Settings
+
+CLEANUP_STEPS = frozenset(Step) - ROLLER_STEPS
+
+
+class Cleanup:
+    """Carries sealed windows to their end."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        catalog: Catalog,
+        totals: Totals,
+        bucket: ArchiveBucket,
+        effects: Effects,
+        exports: PointInTime | None = None,
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._catalog = catalog
+        self._totals = totals
+        self._bucket = bucket
+        self._effects = effects
+        self._exports = exports
+
+    def run(self, time_left_ms: int, until: int | None = None) -> Rolled:
+        """Do what is due, the oldest window first, within `time_left_ms`, for windows that start
+        before `until` (ms; now, if left out: later ones are not sealed). Raises StoreError if
+        nothing can be read.
+        """
+        rolled = Rolled()
+        deadline = self._effects.now() + time_left_ms - DEADLINE_RESERVE_MS
+        pointer = self._catalog.live()
+        before = self._effects.now() if until is None else until
+        windows = []
+        for window in list_live(self._catalog, pointer, 0, before):
+            held = _Held(deadline + DEADLINE_RESERVE_MS)
+            lived = carry_out(
+                window,
+                CLEANUP_STEPS,
+                partial(self._facts, held),
+                partial(self._perform, held),
+                self._effects,
+                self._settings,
+                deadline,
+                rolled,
+            )
+            rolled.states[lived.status] += 1
+            windows.append(lived)
+        rolled.stuck_ms = stuck_ms(windows, ARCHIVED, self._effects.now(), self._settings)
+        return rolled
+
+    def _facts(self, held: _Held, window: Window) -> Facts:
+        if window.status is Status.DROPPING:
+            table = self._store.describe_table(window.table)
+            return Facts(table=table.status if table else None)
+        if window.status is not Status.EXPORTING:
+            return Facts()
+        mine = held.version == window.version
+        if not mine and self._effects.now() < (window.busy_until or 0):
+            return Facts()
+        held.noted = notes(self._bucket, window)
+        return Facts(exported=self._is_exported(window), held=mine, noted=held.noted)
+
+    def _is_exported(self, window: Window) -> bool:
+        prefix = window.archive or ""
+        return find_summary(prefix, self._bucket.list(f"{prefix}/AWSDynamoDB/")) is not None
+
+    def _perform(self, held: _Held, step: Step, window: Window) -> Window:
+        match step:
+            case Step.EXPORT:
+                return self._begin(held, window)
+            case Step.COPY:
+                return self._attempt(held, window, self._copy)
+            case Step.PROVE:
+                return self._attempt(held, window, self._prove)
+            case Step.DROP:
+                self._check_proven(window)
+                self._tag_proven(window)
+                return self._advance(window, Status.DROPPING, problem=None)
+            case Step.DELETE:
+                self._check_proven(window)
+                self._tag_proven(window)  # a late roller may have made the table again, untagged
+                self._store.drop_table(window.table)
+                return window
+            case _:
+                assert step is Step.FINISH, step
+                return self._advance(window, Status.DROPPED, problem=None)
+
+    def _check_proven(self, window: Window) -> None:
+        """The state alone is not believed, before what cannot be undone."""
+        try:
+            check_place(window, self._settings.name)
+            check_stands(window, self._bucket)
+        except ProofMismatch as mismatch:
+            if window.problem != str(mismatch):
+                self._catalog.advance(replace(window, problem=str(mismatch)))
+            raise
+
+    def _tag_proven(self, window: Window) -> None:
+        with suppress(Missing):  # deleted by another hand, now that nothing is lost with it
+            self._store.tag_table(window.table, {TAG_PROVEN: window.attempt or ""})
+
+    def _begin(self, held: _Held, window: Window) -> Window:
+        """Begin an attempt under a prefix of its own, so that no attempt ever writes over another's
+        archive.
+        """
+        now = self._effects.now()
+        chosen = self._effects.chance.getrandbits(48)
+        attempt = f"{iso(now)[:19].replace('-', '').replace(':', '')}Z-{chosen:012x}"
+        native_at = None
+        if self._settings.exporter == NATIVE and self._exports:
+            native_at = time_to_export(window, self._exports)
+        least = self._settings.export_segments
+        segments = segments_for(window, self._settings.stripes_min, least)
+        return held.taken(
+            self._advance(
+                window,
+                Status.EXPORTING,
+                tried=now,
+                attempt=attempt,
+                attempts=window.attempts + 1,
+                archive=prefix_of(self._settings.name, window.id, attempt),
+                problem=None,
+                exporter=SCAN if native_at is None else NATIVE,
+                segments=segments if native_at is None else None,
+                export_at=now if native_at is None else native_at,
+                export_arn=None,
+                noted=0,
+                busy_until=held.until,
+            )
+        )
+
+    def _attempt(self, held: _Held, window: Window, work: Any) -> Window:
+        """Do some work on the current attempt, that no other run does meanwhile; what shows that it
+        can come to nothing ends the attempt.
+        """
+        if held.version != window.version:
+            got_on = held.noted > window.noted
+            tried = self._effects.now() if got_on else window.times.get(TRIED, self._effects.now())
+            window = held.taken(
+                self._advance(
+                    window,
+                    window.status,
+                    tried=tried,
+                    noted=held.noted,
+                    busy_until=held.until,
+                )
+            )
+        try:
+            check_place(window, self._settings.name)
+            return held.taken(work(window, held.until - DEADLINE_RESERVE_MS))
+        except ProofMismatch as mismatch:
+            self._give_up(window, str(mismatch))
+            raise
+        except Missing as missing:
+            self._give_up(window, f"gone: {missing}")
+            raise
+        except StoreError:
+            with suppress(StateConflict, StoreError):  # let the next run not wait for this one
+                self._advance(window, window.status, tried=window.times.get(TRIED), busy_until=None)
+            raise
+
+    def _give_up(self, window: Window, problem: str) -> Window:
+        now = self._effects.now()
+        return self._advance(window, window.status, tried=now, problem=problem, busy_until=None)
+
+    def _copy(self, window: Window, deadline: int) -> Window:
+        """Go on with the current attempt's archive."""
+        if window.exporter == NATIVE:
+            return self._copy_natively(window)
+        done = export(window, self._store, self._bucket, self._effects, deadline)
+        if isinstance(done.error, Missing | ProofMismatch):
+            raise done.error
+        tried = None if done.segments or done.whole else window.times.get(TRIED)
+        busy_until = window.busy_until if done.whole else None  # for its proof
+        window = self._advance(window, window.status, tried=tried, busy_until=busy_until)
+        if done.error:
+            raise done.error
+        return window
+
+    def _copy_natively(self, window: Window) -> Window:
+        """Have DynamoDB export the table, or see how far it is."""
+        assert self._exports
+        changes: dict[str, Any] = {"tried": None, "busy_until": None}
+        if window.export_arn is None:
+            try:
+                arn = begin(window, self._exports, self._bucket.name, self._effects.now())
+            except Refused as refused:
+                self._give_up(window, f"DynamoDB does not export it: {refused}")
+                raise
+            return self._advance(window, window.status, export_arn=arn, **changes)
+        state = self._exports.state(window.export_arn)
+        if state.status is ExportStatus.FAILED:
+            problem = f"{window.export_arn} failed: {state.problem}"
+            self._give_up(window, problem)
+            raise Refused(problem, state.problem)
+        if state.status is ExportStatus.COMPLETED and not self._is_exported(window):
+            # The summary is written before: it was taken away.
+            raise ProofMismatch([f"{window.export_arn} is completed, and its summary is not there"])
+        return self._advance(window, window.status, **changes)
+
+    def _prove(self, window: Window, deadline: int) -> Window:
+        spec = self._catalog.specs([window.id])[window.id]
+        items = prove(window, spec, self._bucket, self._totals, self._effects, deadline)
+        if items is None:
+            got_on = notes(self._bucket, window) > window.noted
+            tried = None if got_on else window.times.get(TRIED)
+            return self._advance(window, window.status, tried=tried, busy_until=None)
+        return self._advance(window, Status.PROVEN, tried=None, items=items, busy_until=None)
+
+    def _advance(
+        self, window: Window, status: Status, tried: int | None = None, **changes: Any
+    ) -> Window:
+        """The window's next state; `tried` is since when its attempt is taken on in vain, if so."""
+        times = {name: at for name, at in window.times.items() if name != TRIED}
+        if status is not window.status or "attempt" in changes:
+            times[status] = self._effects.now()
+        if tried is not None:
+            times[TRIED] = tried
+        return self._catalog.advance(replace(window, status=status, times=times, **changes))
+
+
+class _Held:
+    """Whether it is this run that works on a window: by the version of the state that it wrote; and
+    how many notes of progress it found.
+    """
+
+    def __init__(self, until: int) -> None:
+        self.until = until
+        self.noted = 0
+        self.version: int | None = None
+
+    def taken(self, window: Window) -> Window:
+        """Note that this run wrote this state."""
+        self.version = window.version if window.busy_until else None
+        return window

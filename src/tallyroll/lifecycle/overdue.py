@@ -1,0 +1,136 @@
+"""Which windows are late in their step, by bounds that a healthy pipeline keeps.
+
+The bounds are those of the alarms; see docs/operations.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+
+from tallyroll.lifecycle.sealing import PROGRESSED
+from tallyroll.lifecycle.state_machine import SHUT, TRIED
+from tallyroll.model.states import Calendar, Status, Window
+from tallyroll.model.windows import Span, iso
+from tallyroll.settings import Settings
+
+MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
+# Over and not closing: the queue is not drained. A note of a message holds a window for two
+# visibility timeouts more.
+OPEN_LATE_MS = 30 * MINUTE_MS
+CLOSING_LATE_MS = 30 * MINUTE_MS
+COLD_LATE_MS = HOUR_MS  # past its retention, and cleanup runs every few minutes
+EXPORT_LATE_MS = 2 * HOUR_MS
+DROP_LATE_MS = HOUR_MS
+PAST_LATE_MS = 15 * MINUTE_MS  # opened on purpose, and not made
+ARCHIVED = frozenset({Status.SEALED, Status.EXPORTING, Status.PROVEN, Status.DROPPING})
+"""The states of windows that cleanup is to take on."""
+
+
+def roller_grace_ms(settings: Settings) -> int:
+    """How long the roller may take for what is due: three of its runs, and one that is long."""
+    return 3 * settings.roller_period_ms + MINUTE_MS
+
+
+def due(window: Window, settings: Settings) -> int | None:
+    """By when, ms, a window should have left its state; None for a dropped one."""
+    times = window.times
+    match window.status:
+        case Status.CREATING:
+            if window.accept_from is not None:
+                return times.get(Status.CREATING, window.start) + PAST_LATE_MS
+            # From then on events may lie in it, and specs are frozen before.
+            made = times.get(Status.CREATING, 0) + roller_grace_ms(settings)
+            return max(window.start - settings.skew_ms, made)
+        case Status.OPEN:
+            over = max(window.end, window.accept_until or 0)
+            return over + 2 * settings.visibility_ms + OPEN_LATE_MS
+        case Status.CLOSING:
+            begun = times.get(SHUT, times.get(Status.CLOSING, window.end))
+            return begun + settings.settle_ms + CLOSING_LATE_MS
+        case Status.SEALED:
+            return _cold(window, settings) + COLD_LATE_MS
+        case Status.EXPORTING:
+            return max(_cold(window, settings), _first_attempt(window)) + EXPORT_LATE_MS
+        case Status.PROVEN | Status.DROPPING:
+            begun = times.get(window.status, window.end)
+            return begun + settings.settle_ms + DROP_LATE_MS
+        case Status.DROPPED:
+            return None
+
+
+def _cold(window: Window, settings: Settings) -> int:
+    return window.times.get(Status.SEALED, window.end) + settings.retention_ms
+
+
+def _first_attempt(window: Window) -> int:
+    """When the first attempt began, as far as is known: later ones overwrite it."""
+    return window.times.get(Status.EXPORTING, 0) if window.attempts <= 1 else 0
+
+
+def stuck_ms(
+    windows: Iterable[Window], states: AbstractSet[Status], now: int, settings: Settings
+) -> int:
+    """For how long that window of these states has not got on which has not for longest; 0 if none
+    is to. A window that is slow, and gets on, is not stuck.
+    """
+    found = (_got_on_at(window, settings) for window in windows if window.status in states)
+    return max(0, now - min((at for at in found if at is not None), default=now))
+
+
+def _got_on_at(window: Window, settings: Settings) -> int | None:
+    """When (ms) a window last came a step further, or should have; None while it does."""
+    times = window.times
+    match window.status:
+        case Status.CLOSING:
+            return max(times.get(each, 0) for each in (Status.CLOSING, SHUT, PROGRESSED))
+        case Status.SEALED:
+            return _cold(window, settings)
+        case Status.EXPORTING if window.attempts <= 1 and not window.problem:
+            return times.get(TRIED)
+        case Status.EXPORTING:
+            return _cold(window, settings)
+        case Status.PROVEN | Status.DROPPING:
+            return times.get(window.status)
+        case _:
+            return None
+
+
+def late(window: Window, now: int, settings: Settings) -> str | None:
+    """What a window is late with, for people, or None; `now` in ms."""
+    if window.status is Status.EXPORTING and window.problem:
+        return f"its archive is not proven after attempt {window.attempts}: {window.problem}"
+    by = due(window, settings)
+    if by is None or now <= by:
+        return None
+    return f"{_LATE[window.status]}; due by {iso(by)}"
+
+
+_LATE = {
+    Status.CREATING: "not open yet",
+    Status.OPEN: "over, and not closing",
+    Status.CLOSING: "closing, and not sealed",
+    Status.SEALED: "past its retention, and not exported",
+    Status.EXPORTING: "in export, and not proven",
+    Status.PROVEN: "proven, and not dropped",
+    Status.DROPPING: "its table is not gone",
+}
+
+
+def next_missing(
+    calendar: Calendar, windows: dict[str, Window], now: int, settings: Settings
+) -> list[Span]:
+    """The windows from that of `now` on, as many as are made ahead, that should stand by now and do
+    not.
+    """
+    span = calendar.grid.at(max(now, calendar.genesis))
+    due_at = now - roller_grace_ms(settings)
+    wanted = [span]
+    for _ in range(settings.ahead_windows):
+        span = calendar.grid.after(span)
+        wanted.append(span)
+    # The last of them is made once the current window has begun.
+    if due_at < wanted[0].start:
+        wanted.pop()
+    return [span for span in wanted if span.id not in windows]

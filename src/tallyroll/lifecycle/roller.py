@@ -1,0 +1,381 @@
+"""The roller: makes windows ahead of time, opens them, closes and seals them when they are over."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from tallyroll.errors import StateConflict, StoreError
+from tallyroll.lifecycle.capacity import cold_capacity, hot_capacity
+from tallyroll.lifecycle.draining import (
+    Evidence,
+    accepts_until,
+    ages_kept_ms,
+    drained,
+    invocations_since,
+    is_spent,
+)
+from tallyroll.lifecycle.overdue import stuck_ms
+from tallyroll.lifecycle.resharding import hot_shards
+from tallyroll.lifecycle.rollups import Rolling
+from tallyroll.lifecycle.runner import DEADLINE_RESERVE_MS, Rolled, carry_out
+from tallyroll.lifecycle.sealing import PROGRESSED, Sealing, seal
+from tallyroll.lifecycle.state_machine import (
+    CHECKED,
+    COOLED,
+    RECOVERABLE,
+    ROLLER_STEPS,
+    SHUT,
+    Facts,
+    Step,
+    freeze,
+    to_make,
+)
+from tallyroll.limits import (
+    LISTING_BUCKETS,
+    PATIENT_VISIBILITY_SECONDS_MAX,
+    RECEPTIONS_READ_MAX,
+)
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Calendar, LivePointer, Status, Window
+from tallyroll.model.windows import Grid, WindowId, iso, table_name
+from tallyroll.ports.catalog import Catalog
+from tallyroll.ports.effects import Effects
+from tallyroll.ports.live_windows import list_live
+from tallyroll.ports.queue import Backlog, Queue
+from tallyroll.ports.store import Capacity, Store
+from tallyroll.ports.totals import Totals
+from tallyroll.ports.writer_notes import Heartbeat, Reception
+from tallyroll.resources import TAG_PIPELINE
+from tallyroll.settings import Settings
+
+_log = logging.getLogger(__name__)
+PEAKS_LOOKED_BACK_MS = 2 * 86_400_000
+# By which a note may lie ahead: what was handed back comes again so late, and clocks are wrong.
+RECEPTIONS_AHEAD_MS = PATIENT_VISIBILITY_SECONDS_MAX * 1_000 + 3_600_000
+RECEPTIONS_DELETED_MAX, RECEPTIONS_DELETED_AT_ONCE = 500, 16  # in one run
+AHEAD_LISTED_MS = 2 * 366 * 86_400_000  # more than any window that is made ahead starts ahead
+
+
+class Roller:
+    """One per process: it remembers over its runs how often the queue was found empty, and since
+    when it was not.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        catalog: Catalog,
+        totals: Totals,
+        queue: Queue,
+        effects: Effects,
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._catalog = catalog
+        self._totals = totals
+        self._queue = queue
+        self._effects = effects
+        self._rolling = Rolling(catalog, totals, effects)
+        self._empty_counts: dict[WindowId, int] = {}
+        self._waiting_since: int | None = None
+        self._current: Spec | None = None
+
+    def run(self, time_left_ms: int, *, make: bool = True) -> Rolled:
+        """Do what is due, creation first, within `time_left_ms`; create no windows unless `make`.
+        Raises StoreError if nothing can be read.
+        """
+        rolled = Rolled()
+        now = self._effects.now()
+        deadline = now + time_left_ms - DEADLINE_RESERVE_MS
+        calendar = self._founded(now)
+        pointer = self._catalog.live()
+        since = pointer.since if pointer else calendar.genesis
+        windows = list_live(self._catalog, pointer, 0, now + AHEAD_LISTED_MS)
+        if pointer and make:
+            calendar = self._extended(calendar, pointer, windows)
+        if make:
+            windows += self._make_missing(calendar, windows, since, now, rolled)
+        windows.sort(key=_urgency)
+        closable = [window for window in windows if self._over(window, now)]
+        facts = self._drain_facts(closable, now, rolled)
+        lived = [
+            carry_out(
+                window,
+                ROLLER_STEPS,
+                partial(self._facts, facts),
+                partial(self._perform, calendar, deadline),
+                self._effects,
+                self._settings,
+                deadline,
+                rolled,
+            )
+            for window in windows
+        ]
+        if pointer:
+            self._move_live(calendar, pointer, lived, now)
+        self._roll_up(lived, deadline, rolled)
+        current = calendar.grid.at(self._effects.now()).id
+        rolled.states.update(window.status for window in lived)
+        rolled.stuck_ms = stuck_ms(lived, {Status.CLOSING}, self._effects.now(), self._settings)
+        rolled.next_missing = not any(
+            window.id == current and window.status is Status.OPEN for window in lived
+        )
+        self._tell_shards(current, rolled)
+        return rolled
+
+    def _tell_shards(self, current: WindowId, rolled: Rolled) -> None:
+        """How many shards keys have now; what cannot be read is told by the next run."""
+        if self._current is None or self._current.window != current:
+            with suppress(StoreError):
+                self._current = self._catalog.specs([current]).get(current)
+        if self._current and self._current.window == current:
+            hot = self._current.hot
+            rolled.hot_keys = len(hot)
+            rolled.shards = max([self._current.shards, *hot.values()])
+
+    def _founded(self, now: int) -> Calendar:
+        """The calendar; the first run founds it, with the current window as genesis."""
+        calendar = self._catalog.calendar()
+        if calendar is None:
+            grid = Grid.of(self._settings.window_seconds)
+            calendar = self._catalog.found(Calendar(grid, grid.at(now).start))
+        return calendar
+
+    def _extended(
+        self, calendar: Calendar, pointer: LivePointer, windows: Sequence[Window]
+    ) -> Calendar:
+        """The calendar, with the length that is wished for windows which are not made yet.
+
+        Another run may have made some since they were listed, or changed the calendar: then it
+        stays for now, and what this run would make by it is refused.
+        """
+        wished = self._settings.window_seconds
+        if not windows or calendar.grid.lengths[-1][1] == wished * 1000:
+            return calendar
+        made_until = max(calendar.genesis, *(window.end for window in windows))
+        extended = replace(calendar, grid=calendar.grid.with_length(wished, made_until))
+        if not self._catalog.extend(calendar, extended, pointer):
+            return calendar
+        _log.info("windows of %s s from %s on", wished, iso(extended.grid.lengths[-1][0]))
+        return extended
+
+    def _make_missing(
+        self,
+        calendar: Calendar,
+        windows: Sequence[Window],
+        since: int,
+        now: int,
+        rolled: Rolled,
+    ) -> list[Window]:
+        spans = to_make(calendar, [window.id for window in windows], since, now, self._settings)
+        made = []
+        for span in spans:
+            window = Window(
+                id=span.id,
+                table=table_name(self._settings.name, span.id),
+                start=span.start,
+                end=span.end,
+                times={Status.CREATING: self._effects.now()},
+            )
+            try:
+                if self._catalog.create(window, calendar):
+                    made.append(window)
+            except StateConflict:
+                break  # another run has changed the calendar: the next one goes by that
+            except StoreError as error:
+                # In order and without gaps: none is looked for before the first that stands.
+                rolled.problems.append(f"window {window.id} (not created): {error}")
+                break
+        return made
+
+    def _move_live(
+        self, calendar: Calendar, pointer: LivePointer, lived: Sequence[Window], now: int
+    ) -> None:
+        """Move the live pointer to what is not dropped, past no gap: a window that could not be
+        created must still be found missing by the next run.
+        """
+        known = [window.id for window in lived]
+        if to_make(calendar, known, pointer.since, now, self._settings):
+            return
+        if moved := pointer.moved_by(lived, calendar.genesis):
+            self._catalog.move_live(pointer, moved)
+
+    def _over(self, window: Window, now: int) -> bool:
+        return window.status is Status.OPEN and now > accepts_until(window)
+
+    def _drain_facts(
+        self, closable: Sequence[Window], now: int, rolled: Rolled
+    ) -> Mapping[WindowId, bool]:
+        """Whether the queue is drained of each of these windows; asks for its metrics only if there
+        is one. A queue that does not answer keeps windows from closing, and from nothing else.
+        """
+        try:
+            heartbeat = self._catalog.heartbeat()
+            if closable:
+                return self._drained(closable, heartbeat, now, rolled)
+            self._empty_counts = {}
+            self._watch(self._queue.counts(), heartbeat, now, rolled)
+        except StoreError as error:
+            rolled.problems.append(f"the queue's backlog is not known: {error}")
+            self._empty_counts = {}
+        return {}
+
+    def _drained(
+        self, closable: Sequence[Window], heartbeat: Heartbeat, now: int, rolled: Rolled
+    ) -> Mapping[WindowId, bool]:
+        settings = self._settings
+        backlog = self._queue.backlog(
+            now - ages_kept_ms(settings), invocations_since(closable, now, settings)
+        )
+        self._watch(backlog, heartbeat, now, rolled)
+        stragglers = self._catalog.stragglers([window.id for window in closable])
+        receptions = self._receptions(backlog, now)
+        self._empty_counts = {
+            window.id: self._empty_counts.get(window.id, 0) + 1
+            for window in closable
+            if backlog.empty and now > accepts_until(window) + settings.drain_margin_ms
+        }
+        return {
+            window.id: drained(
+                window,
+                Evidence(
+                    backlog,
+                    self._empty_counts.get(window.id, 0),
+                    stragglers.get(window.id),
+                    # Of notes that were not read nothing is known, as if no writer lived.
+                    heartbeat.at if len(receptions) < RECEPTIONS_READ_MAX else None,
+                    receptions,
+                ),
+                now,
+                settings,
+            )
+            for window in closable
+        }
+
+    def _receptions(self, backlog: Backlog, now: int) -> list[Reception]:
+        """Writers' notes of batches, as many as a run reads; those that are of no more use are
+        deleted, some at a time.
+        """
+        receptions = self._catalog.receptions(0, now + RECEPTIONS_AHEAD_MS, RECEPTIONS_READ_MAX)
+        old = [each for each in receptions if is_spent(each, backlog, now, self._settings)]
+        jobs = [partial(self._catalog.clear_received, each) for each in old]
+        self._effects.together(jobs[:RECEPTIONS_DELETED_MAX], RECEPTIONS_DELETED_AT_ONCE)
+        return receptions
+
+    def _watch(self, backlog: Backlog, heartbeat: Heartbeat, now: int, rolled: Rolled) -> None:
+        """Report how long the queue has held messages without a writer finishing one."""
+        if backlog.empty:
+            self._waiting_since = None
+            return
+        if self._waiting_since is None:
+            self._waiting_since = now
+        rolled.silent_ms = max(0, now - max(self._waiting_since, heartbeat.finished or 0))
+
+    def _facts(self, drain: Mapping[WindowId, bool], window: Window) -> Facts:
+        if window.status is Status.CREATING:
+            table = self._store.describe_table(window.table)
+            return Facts(table=table.status if table else None)
+        return Facts(drained=drain.get(window.id, False))
+
+    def _perform(self, calendar: Calendar, deadline: int, step: Step, window: Window) -> Window:
+        match step:
+            case Step.MAKE_TABLE:
+                self._store.make_table(window.table, self._tags, self._capacity(window))
+                return window
+            case Step.CHECK_TABLE:
+                self._store.check_table(window.table, self._tags)
+                return self._noted(window, CHECKED)
+            case Step.RECOVER:
+                self._store.recover_table(window.table)
+                return self._noted(window, RECOVERABLE)
+            case Step.COOL:
+                self._store.resize_table(window.table, cold_capacity(self._settings))
+                return self._noted(window, COOLED)
+            case Step.OPEN:
+                return self._open(window, calendar)
+            case Step.CLOSE:
+                return self._advance(window, Status.CLOSING)
+            case Step.SHUT:
+                self._shut(window)
+                return self._noted(window, SHUT)
+            case _:
+                assert step is Step.SEAL, step
+                return self._seal(window, deadline)
+
+    def _open(self, window: Window, calendar: Calendar) -> Window:
+        """Freeze the spec, open the gates, and only then say that the window is open."""
+        now = self._effects.now()
+        hot = hot_shards(window, calendar, self._catalog, self._store, self._settings, now)
+        spec = self._catalog.put_spec(freeze(window, self._settings, hot))
+        self._store.open_gates(spec)
+        return self._advance(
+            window,
+            Status.OPEN,
+            accept_from=spec.accept_from,
+            accept_until=spec.accept_until,
+            shards=spec.shards,
+        )
+
+    def _noted(self, window: Window, what: str) -> Window:
+        times = {**window.times, what: self._effects.now()}
+        return self._catalog.advance(replace(window, times=times))
+
+    @property
+    def _tags(self) -> dict[str, str]:
+        return {TAG_PIPELINE: self._settings.name}
+
+    def _capacity(self, window: Window) -> Capacity | None:
+        """What the table is made with; warm throughput follows the windows of the last two days."""
+        if not self._settings.warm_units_max:
+            return hot_capacity(self._settings, 0)
+        lately = self._catalog.windows(window.start - PEAKS_LOOKED_BACK_MS, window.start)
+        return hot_capacity(self._settings, max((each.peak or 0 for each in lately), default=0))
+
+    def _shut(self, window: Window) -> None:
+        self._store.shut_gates(self._spec(window))
+
+    def _seal(self, window: Window, deadline: int) -> Window:
+        """Seal the window, or go on with it until `deadline` (ms), at least by one slice."""
+        spec, begun = self._spec(window), Sealing.parse(window.sealing)
+        for sealing in seal(spec, self._store, self._totals, self._effects, begun):
+            if sealing.done:
+                return self._advance(
+                    window,
+                    Status.SEALED,
+                    keys=sealing.keys,
+                    events=sealing.events,
+                    amount=sealing.amount,
+                    peak=sealing.peak(spec),
+                    listed=LISTING_BUCKETS,
+                    sealing=None,
+                )
+            window = self._noted(replace(window, sealing=sealing.text()), PROGRESSED)
+            if self._effects.now() >= deadline:
+                break
+        return window
+
+    def _roll_up(self, windows: Sequence[Window], deadline: int, rolled: Rolled) -> None:
+        if not self._settings.rollups:
+            return
+        try:
+            self._rolling.run(windows, deadline, rolled)
+        except StoreError as error:
+            rolled.problems.append(f"what is to be rolled up is not known: {error}")
+
+    def _spec(self, window: Window) -> Spec:
+        return self._catalog.specs([window.id])[window.id]
+
+    def _advance(self, window: Window, status: Status, **changes: Any) -> Window:
+        times = {**window.times, status: self._effects.now()}
+        return self._catalog.advance(replace(window, status=status, times=times, **changes))
+
+
+def _urgency(window: Window) -> tuple[bool, bool, int]:
+    """Creation first, regular windows before those of the past, the oldest first."""
+    return window.status is not Status.CREATING, window.accept_from is not None, window.start

@@ -1,0 +1,183 @@
+"""The life of a window: creating -> open -> closing -> sealed -> exporting -> proven -> dropping ->
+dropped.
+
+One pure function decides what is next; roller and cleanup carry it out. Each step is idempotent and
+ends in one conditional write of the state, so a crash anywhere is repaired by the next run and two
+runs at once are harmless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from math import inf
+
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Calendar, Status, Window
+from tallyroll.model.windows import Span, WindowId
+from tallyroll.ports.store import TableStatus
+from tallyroll.settings import Settings
+
+LEASE_DOUBLINGS_MAX = 7  # an export that fails for good is tried every 34 hours in the end
+CHECKED = "checked"  # among a window's times: when its table was found to be ours
+RECOVERABLE = "recoverable"  # when point-in-time recovery was switched on
+COOLED = "cooled"  # when its capacity was lowered
+SHUT = "shut"  # among a window's times: when all its gates were shut
+TRIED = "tried"  # and when a run first took an attempt on, since the last that got on with it
+
+
+class Step(StrEnum):
+    """What can be done to a window, in the order of its life."""
+
+    MAKE_TABLE = "make-table"
+    CHECK_TABLE = "check-table"
+    RECOVER = "recover"
+    COOL = "cool"
+    OPEN = "open"
+    CLOSE = "close"
+    SHUT = "shut"
+    SEAL = "seal"
+    EXPORT = "export"
+    COPY = "copy"
+    PROVE = "prove"
+    DROP = "drop"
+    DELETE = "delete"
+    FINISH = "finish"
+
+
+ROLLER_STEPS = frozenset(
+    {
+        *(Step.MAKE_TABLE, Step.CHECK_TABLE, Step.RECOVER, Step.COOL),
+        *(Step.OPEN, Step.CLOSE, Step.SHUT, Step.SEAL),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What was found out about a window: its table's status (None: there is none), whether the
+    queue holds nothing more for it; of the current attempt at its archive, whether it has its
+    manifest, whether it is this run that works on it, how many notes of progress there are.
+    """
+
+    table: TableStatus | None = None
+    drained: bool = False
+    exported: bool = False
+    held: bool = False
+    noted: int = 0
+
+
+def next_step(window: Window, facts: Facts, now: int, settings: Settings) -> Step | None:
+    """The step that is due for a window, or None; `now` in ms.
+
+    What only its table needs comes last: it must not keep a window from opening or closing.
+    """
+    return _step_of_life(window, facts, now, settings) or _step_of_table(window, facts, settings)
+
+
+def _step_of_table(window: Window, facts: Facts, settings: Settings) -> Step | None:
+    live = window.status in (Status.OPEN, Status.CLOSING, Status.SEALED)
+    waiting = window.status is Status.CREATING and facts.table is TableStatus.ACTIVE
+    if settings.point_in_time_recovery and RECOVERABLE not in window.times and (live or waiting):
+        return Step.RECOVER
+    if settings.provisioned and COOLED not in window.times and window.status is Status.SEALED:
+        return Step.COOL
+    return None
+
+
+def _step_of_life(window: Window, facts: Facts, now: int, settings: Settings) -> Step | None:
+    match window.status:
+        case Status.CREATING:
+            return _created(window, facts, now, settings)
+        case Status.OPEN:
+            over = now > max(window.end, window.accept_until or 0)
+            return Step.CLOSE if over and facts.drained else None
+        case Status.CLOSING:
+            shut_at = window.times.get(SHUT)
+            if shut_at is None:
+                return Step.SHUT
+            return Step.SEAL if now >= shut_at + settings.settle_ms else None
+        case Status.SEALED:
+            cold = now >= window.times[Status.SEALED] + settings.retention_ms
+            return Step.EXPORT if cold else None
+        case Status.EXPORTING:
+            return _attempted(window, facts, now, settings)
+        case Status.PROVEN:
+            return Step.DROP
+        case Status.DROPPING:
+            if facts.table is None:
+                return Step.FINISH
+            settled = now >= window.times[Status.DROPPING] + settings.settle_ms
+            return Step.DELETE if settled and facts.table is TableStatus.ACTIVE else None
+        case Status.DROPPED:
+            return None
+
+
+def _created(window: Window, facts: Facts, now: int, settings: Settings) -> Step | None:
+    if facts.table is None:
+        return Step.MAKE_TABLE
+    if facts.table not in (TableStatus.ACTIVE, TableStatus.UPDATING):
+        return None
+    if CHECKED not in window.times:
+        return Step.CHECK_TABLE
+    return Step.OPEN if now >= window.start - settings.freeze_lead_ms else None
+
+
+def _attempted(window: Window, facts: Facts, now: int, settings: Settings) -> Step | None:
+    """What is due for a window whose current attempt at an archive was begun."""
+    if not facts.held and now < (window.busy_until or 0):
+        return None
+    got_on = facts.noted > window.noted  # with notes of a run that was killed, perhaps
+    if now >= given_up_at(window, settings) and (window.problem or not got_on):
+        return Step.EXPORT
+    if window.problem:
+        return None
+    return Step.PROVE if facts.exported else Step.COPY
+
+
+def given_up_at(window: Window, settings: Settings) -> float:
+    """When an attempt at an archive is begun anew, ms: later with each, so that one in vain costs
+    little; never while runs get on with it.
+    """
+    since = window.times.get(TRIED)
+    if since is None:
+        return inf
+    doublings = min(max(0, window.attempts - 1), LEASE_DOUBLINGS_MAX)
+    return since + (settings.export_lease_ms << doublings)
+
+
+def to_make(
+    calendar: Calendar, known: Sequence[WindowId], since: int, now: int, settings: Settings
+) -> list[Span]:
+    """The regular windows, ascending, that should exist and do not: since genesis (or `since`,
+    before which all are dropped), up to `ahead_windows` after the current one.
+    """
+    last = calendar.grid.at(now)
+    for _ in range(settings.ahead_windows):
+        last = calendar.grid.after(last)
+    there = frozenset(known)
+    spans = calendar.grid.over(max(calendar.genesis, since), last.end)
+    return [span for span in spans if span.id not in there]
+
+
+def freeze(window: Window, settings: Settings, hot: Mapping[str, int] | None = None) -> Spec:
+    """The spec of a window, from the settings of this moment; `hot` are the keys that get another
+    N than all, None for those of the settings.
+    """
+    return Spec(
+        window=window.id,
+        table=window.table,
+        start=window.start,
+        end=window.end,
+        shards=settings.shards,
+        stripes_min=settings.stripes_min,
+        buckets=settings.buckets,
+        gates=settings.gates,
+        suffix=settings.suffix,
+        accept_from=window.accept_from or 0,
+        accept_until=window.accept_until or window.end + settings.accept_for_ms,
+        skew=settings.skew_ms,
+        require_ts=settings.require_ts,
+        hot=dict(settings.hot_shards if hot is None else hot),
+    )

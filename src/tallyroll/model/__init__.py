@@ -1,0 +1,1 @@
+"""Values: events, records, windows, specs, states, tallies, totals. No I/O."""

@@ -1,0 +1,112 @@
+"""Which window an event counts in: the one in which it happened, if it was sent while that window
+accepted it.
+
+All inputs are fixed for a message (its own time, the queue's SentTimestamp, the window's spec), so
+every redelivery chooses the same window however late it is processed.
+"""
+
+from __future__ import annotations
+
+from tallyroll import limits
+from tallyroll.errors import Reason, Rejected
+from tallyroll.limits import TS_MS_MAX
+from tallyroll.model.events import Envelope, Event
+from tallyroll.model.ids import Identity, uuid7_time
+from tallyroll.model.items import weighed
+from tallyroll.model.messages import Message
+from tallyroll.model.records import Record, record_of
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Calendar
+from tallyroll.model.windows import Span, iso
+
+
+def span_of(ts: int, sent: int, calendar: Calendar, skew: int) -> Span:
+    """The window of the instant `ts`. Raises Rejected (too-far-ahead) for one that no window id can
+    name.
+    """
+    if ts > TS_MS_MAX:
+        raise _too_far_ahead(sent, skew)
+    return calendar.grid.at(ts)
+
+
+def check_comes(
+    span: Span, ts: int, sent: int, calendar: Calendar, skew: int, *, announced: bool
+) -> None:
+    """Raise Rejected unless a window without a spec will come, and so is worth waiting for.
+
+    Regular windows since genesis all come, within the allowed skew (ms) of the sending; an earlier
+    one only if it is `announced`: it has a state, since it was opened on purpose.
+    """
+    if ts > sent + skew:
+        raise _too_far_ahead(sent, skew)
+    if span.start < calendar.genesis and not announced:
+        raise Rejected(
+            Reason.TOO_LATE,
+            f"ts {iso(ts)} lies before the pipeline's first window {iso(calendar.genesis)};"
+            " open the past window on purpose to load history",
+        )
+
+
+def check_accepts(spec: Spec, ts: int, sent: int) -> None:
+    """Raise Rejected unless a window accepts an event of time `ts`, in it, sent at `sent`."""
+    if ts > sent + spec.skew:
+        raise _too_far_ahead(sent, spec.skew)
+    check_takes(spec, sent)
+
+
+def check_takes(spec: Spec, sent: int) -> None:
+    """Raise Rejected unless a window takes what was sent at `sent` (ms)."""
+    if sent < spec.accept_from:
+        raise Rejected(
+            Reason.NOT_OPEN_WHEN_SENT,
+            f"sent {iso(sent)}; window {spec.window} was opened at {iso(spec.accept_from)}",
+        )
+    if sent > spec.accept_until:
+        raise Rejected(
+            Reason.TOO_LATE,
+            f"sent {iso(sent)}; window {spec.window} accepted until {iso(spec.accept_until)}",
+        )
+
+
+def _too_far_ahead(sent: int, skew: int) -> Rejected:
+    return Rejected(
+        Reason.TOO_FAR_AHEAD,
+        f"ts lies more than {skew / 1000:g} s ahead of when it was sent, {iso(sent)}",
+    )
+
+
+def identity_of(envelope: Envelope, message: Message, home: Span) -> Identity:
+    """The identity that a message's event or packet had at first, in its own window `home`."""
+    return home.id, envelope.key, envelope.id or message.first_id
+
+
+def acceptable_record(
+    envelope: Envelope, message: Message, spec: Spec, home: Span | None = None
+) -> Record:
+    """The record, weighed, that a window accepts; `home` is the window in which it happened, if it
+    was redriven. Raises Rejected for what the window cannot hold, whenever it is sent.
+    """
+    if spec.require_ts and _is_undated(envelope):
+        raise Rejected(Reason.TS_REQUIRED, "the event has an id of its own but no ts")
+    record = weighed(record_of(envelope, message, spec, home))
+    _check_size(record)
+    return record
+
+
+def _is_undated(envelope: Envelope) -> bool:
+    """Whether an event has an id of its own but no time: sent again, it may fall elsewhere."""
+    return (
+        isinstance(envelope, Event)
+        and envelope.id is not None
+        and envelope.ts is None
+        and uuid7_time(envelope.id) is None
+    )
+
+
+def _check_size(record: Record) -> None:
+    if record.size > limits.ITEM_BYTES_MAX:
+        raise Rejected(
+            Reason.ITEM_TOO_LARGE,
+            f"record {record.id!r} takes {record.size} bytes, over {limits.ITEM_BYTES_MAX}:"
+            " send a smaller payload",
+        )

@@ -1,0 +1,326 @@
+"""What producers send: one event, or one packet of many events of one key and one window.
+
+    {"id", "key", "ts", "value", "payload"}      only `key` is required
+    {"v": 1, "id", "key", "t0", "events": [[dt, value, payload], ...]}
+                                                 dt in ms after t0; value and payload optional
+
+Fields that are not named here are kept out and are no error. Whatever can never count raises
+`Rejected`.
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import chain
+from typing import Any
+
+from tallyroll import limits
+from tallyroll.errors import Reason, Rejected
+from tallyroll.model.amounts import (
+    MICROS,
+    JsonFloat,
+    format_amount,
+    parse_amount,
+    parse_decimal,
+    shown,
+)
+from tallyroll.model.json_texts import canonical, load_json
+
+DIGEST_VERSION = b"\x01"
+ENVELOPE_VERSION = 1
+ENTRY_FIELDS_MAX = 3
+_FIELDS = frozenset({"v", "key", "id", "ts", "t0", "value", "events"})
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")  # Unicode's category Cc, whole
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened. `amount` in millionths, `ts` in ms or None, `payload` as canonical
+    JSON or None.
+    """
+
+    key: str
+    id: str | None
+    ts: int | None
+    amount: int
+    payload: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """Many events of one key under one id; `entries`: (dt ms after t0, amount, payload) each."""
+
+    key: str
+    id: str
+    t0: int
+    entries: tuple[tuple[int, int, str | None], ...]
+
+
+Envelope = Event | Packet
+
+
+def decode(body: str) -> Envelope:
+    """The event or packet in a message's body. Raises Rejected with the reason."""
+    if not body.strip():
+        raise Rejected(Reason.EMPTY_BODY, "the message has no body")
+    with _no_collections():
+        fields = load_json(body, float)
+        return _parse(fields, load_json(body, str) if _floats_matter(fields) else None)
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """Collect no garbage meanwhile: what is read holds no circles, and to look for them in 100,000
+    new lists takes as long as to make them.
+    """
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _floats_matter(fields: Any) -> bool:
+    """Whether any float stands where `parse` looks at it: a value may have more digits than a
+    float. Then the body is read again for the floats' texts, which is faster than to keep each.
+    """
+    if not isinstance(fields, dict):
+        return isinstance(fields, float)
+    types = set(map(type, map(fields.get, _FIELDS)))
+    events = fields.get("events")
+    if isinstance(events, list):
+        kinds = set(map(type, events))
+        types.update(map(type, chain.from_iterable(events)) if kinds == {list} else [float])
+    return float in types
+
+
+def parse(fields: Any) -> Envelope:
+    """The event or packet in a decoded JSON value, its floats as JsonFloat. Raises Rejected with
+    the reason.
+    """
+    return _parse(fields, None)
+
+
+def _parse(fields: Any, written: Any) -> Envelope:
+    """The same for floats of any kind; `written`, if given, is the same value with their texts in
+    their places.
+    """
+    if not isinstance(fields, dict):
+        fields = _as_written(fields, written)
+        raise Rejected(Reason.NOT_AN_OBJECT, f"{shown(fields)} is not a JSON object")
+    if written:
+        told = {name: _as_written(fields[name], written[name]) for name in _FIELDS & fields.keys()}
+        fields = {**fields, **told}
+    version = fields.get("v", ENVELOPE_VERSION)
+    if isinstance(version, bool) or version != ENVELOPE_VERSION:
+        raise Rejected(
+            Reason.UNKNOWN_VERSION, f"envelope version {shown(version)}: this writer knows 1"
+        )
+    key = check_key(fields.get("key"))
+    if "events" in fields:
+        return _packet(key, fields, written["events"] if written else None)
+    given = fields.get("value")
+    return Event(
+        key=key,
+        id=_id(fields.get("id")),
+        ts=_ts(fields.get("ts"), "ts"),
+        amount=parse_amount(1 if given is None else given),
+        payload=_payload(fields.get("payload")),
+    )
+
+
+def digest(envelope: Envelope) -> bytes:
+    """A versioned BLAKE2b-128 of what the producer supplied, defaults applied: 17 bytes.
+
+    Two deliveries or resends of the same event agree; another content under the same id does not.
+    """
+    supplied: list[Any]
+    if isinstance(envelope, Event):
+        supplied = [
+            envelope.id,
+            envelope.key,
+            envelope.ts,
+            format_amount(envelope.amount),
+            envelope.payload,
+        ]
+    else:
+        entries = [[dt, format_amount(amount), payload] for dt, amount, payload in envelope.entries]
+        supplied = [envelope.id, envelope.key, envelope.t0, entries]
+    return DIGEST_VERSION + blake2b(canonical(supplied).encode(), digest_size=16).digest()
+
+
+def check_key(key: Any) -> str:
+    """`key` if it may be an event's key. Raises Rejected (bad-key)."""
+    if not isinstance(key, str) or not key:
+        raise Rejected(Reason.BAD_KEY, f"key {shown(key)}: must be a text of 1 to 512 bytes")
+    problem = _unfit(key, limits.KEY_BYTES_MAX)
+    if key.startswith(limits.KEY_RESERVED_PREFIX):
+        problem = "must not start with '~', which is reserved"
+    if problem:
+        raise Rejected(Reason.BAD_KEY, f"key {shown(key)}: {problem}")
+    return key
+
+
+def _id(record_id: Any) -> str | None:
+    if record_id is None:
+        return None
+    if not isinstance(record_id, str) or not record_id:
+        raise Rejected(
+            Reason.BAD_ID, f"id {shown(record_id)}: must be a text of 1 to 512 bytes, or left out"
+        )
+    if problem := _unfit(record_id, limits.ID_BYTES_MAX):
+        raise Rejected(Reason.BAD_ID, f"id {shown(record_id)}: {problem}")
+    return record_id
+
+
+def _unfit(text: str, bytes_max: int) -> str | None:
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        return "holds a lone surrogate, which is not text"
+    if size > bytes_max:
+        return f"has {size} bytes, over {bytes_max}"
+    if _CONTROL.search(text):
+        return "holds a control character"
+    return None
+
+
+def _ts(ts: Any, name: str) -> int | None:
+    if ts is None:
+        return None
+    if isinstance(ts, bool) or not isinstance(ts, int):
+        raise Rejected(
+            Reason.BAD_TS, f"{name} {shown(ts)}: must be a whole number of ms since the epoch"
+        )
+    if ts < 0:
+        raise Rejected(Reason.BAD_TS, f"{name} {shown(ts)}: must not be negative")
+    if ts < limits.TS_MS_MIN:
+        raise Rejected(
+            Reason.TS_IN_SECONDS, f"{name} {ts} looks like seconds: give ms since the epoch"
+        )
+    if ts > limits.TS_MS_MAX:
+        raise Rejected(Reason.BAD_TS, f"{name} {shown(ts)} lies after the year 9999")
+    return ts
+
+
+def _payload(payload: Any) -> str | None:
+    if payload is None:
+        return None
+    try:
+        text = canonical(payload)
+        text.encode()
+    except UnicodeEncodeError:
+        raise Rejected(
+            Reason.BAD_PAYLOAD, "payload holds a lone surrogate, which is not text"
+        ) from None
+    except ValueError:
+        raise Rejected(
+            Reason.BAD_PAYLOAD, "payload holds a number too large for JSON's doubles"
+        ) from None
+    except RecursionError:
+        raise Rejected(Reason.BAD_PAYLOAD, "payload is nested too deeply") from None
+    return text
+
+
+def _as_written(value: Any, text: Any) -> Any:
+    """A float by its text, if there is one; any other value as it is."""
+    return JsonFloat(text) if isinstance(value, float) and isinstance(text, str) else value
+
+
+def _packet(key: str, fields: dict[str, Any], written: Any) -> Packet:
+    packet_id, t0, events = _id(fields.get("id")), _ts(fields.get("t0"), "t0"), fields["events"]
+    if packet_id is None:
+        raise Rejected(
+            Reason.BAD_PACKET, "a packet needs an id: a resend could not be told from a new one"
+        )
+    if t0 is None:
+        raise Rejected(
+            Reason.BAD_PACKET, "a packet needs t0, the ms since the epoch that its dt count from"
+        )
+    if not isinstance(events, list):
+        raise Rejected(Reason.BAD_PACKET, f"events {shown(events)}: must be an array")
+    if not events:
+        raise Rejected(Reason.PACKET_EMPTY, "a packet needs at least one event")
+    return Packet(key, packet_id, t0, tuple(_entries(key, t0, events, written or events)))
+
+
+def _entries(
+    key: str, t0: int, events: list[Any], written: list[Any]
+) -> list[tuple[int, int, str | None]]:
+    """The packed events; `written` has the texts of floats, or JsonFloats.
+
+    A packet may have 100,000 of them: what most are like is checked here, without a call.
+    """
+    entries: list[tuple[int, int, str | None]] = []
+    add = entries.append
+    first, last, bound = limits.TS_MS_MIN - t0, limits.TS_MS_MAX - t0, limits.VALUE_BOUND
+    for entry, texts in zip(events, written, strict=True):
+        fields = len(entry) if isinstance(entry, list) else 0
+        given = payload = None
+        if fields == 1:
+            (dt,) = entry
+        elif fields == 2:
+            dt, given = entry
+        elif fields == ENTRY_FIELDS_MAX:
+            dt, given, payload = entry
+        else:
+            raise _no_entry(key, entry, texts)
+        if type(dt) is not int or not first <= dt <= last:
+            _check_dt(t0, _as_written(dt, texts[0]))
+        if given is None:
+            amount = MICROS
+        elif type(given) is float and texts is not entry:
+            amount = parse_decimal(texts[1])
+        elif type(given) is int and -bound < given < bound:
+            amount = given * MICROS
+        else:
+            amount = parse_amount(given)
+        add((dt, amount, None if payload is None else _payload(payload)))
+    return entries
+
+
+def _no_entry(key: str, entry: Any, texts: Any) -> Rejected:
+    if isinstance(entry, dict):
+        if entry.get("id") is not None:
+            return Rejected(
+                Reason.PACKET_OWN_IDS, "events with ids of their own are sent one by one"
+            )
+        if entry.get("key", key) != key:
+            other = _as_written(entry["key"], texts["key"])
+            return Rejected(
+                Reason.PACKET_MIXED_KEYS, f"event of key {shown(other)} in a packet of {key!r}"
+            )
+    entry = _as_written(entry, texts)
+    return Rejected(Reason.BAD_PACKET, f"packed event {shown(entry)}: must be [dt, value, payload]")
+
+
+def _check_dt(t0: int, dt: Any) -> None:
+    if isinstance(dt, bool) or not isinstance(dt, int):
+        raise Rejected(Reason.BAD_PACKET, f"dt {shown(dt)}: must be a whole number of ms after t0")
+    _ts(t0 + dt, "t0 + dt")
+
+
+def event_body(event: Event) -> str:
+    """The message body of one event."""
+    return _joined(
+        id=event.id and canonical(event.id),
+        key=canonical(event.key),
+        ts=None if event.ts is None else str(event.ts),
+        value=format_amount(event.amount),
+        payload=event.payload,
+    )
+
+
+def _joined(**fields: str | None) -> str:
+    return (
+        "{"
+        + ",".join(f'"{name}":{text}' for name, text in fields.items() if text is not None)
+        + "}"
+    )

@@ -1,0 +1,191 @@
+"""A record is what the writer stores per message: one event, or one packet. Identity: (window, key,
+record id).
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tallyroll.errors import Reason, Rejected
+from tallyroll.limits import PACKET_BYTES_MAX, UNIT_BYTES
+from tallyroll.model.amounts import format_amount
+from tallyroll.model.events import Event, Packet, digest
+from tallyroll.model.ids import uuid7_time
+from tallyroll.model.json_texts import canonical
+from tallyroll.model.messages import Message
+from tallyroll.model.specs import Spec
+from tallyroll.model.windows import Span
+
+FORMAT_JSON = "json"
+FORMAT_PACKET = "packet1+zlib"
+
+RecordName = tuple[str, str]
+"""What names a record within its window: its key and its id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What is put, if absent, under `{key}.{shard}`: `n` events, `amount` their sum, millionths.
+
+    `size` is that of its item in bytes, once it was weighed.
+    """
+
+    key: str
+    id: str
+    shard: int
+    ts: int
+    n: int
+    amount: int
+    digest: bytes
+    series: tuple[tuple[int, int], ...] = ()
+    data: bytes | None = None
+    format: str | None = None
+    size: int = field(default=0, compare=False)
+
+    @property
+    def units(self) -> int:
+        """The write units of putting it: two per KB of its item, begun, in a transaction."""
+        return 2 * write_units(self.size)
+
+    @property
+    def packed(self) -> bool:
+        """Whether the record is a packet."""
+        return self.format == FORMAT_PACKET
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Records of one shard, ascending by id; only if `more` may others follow the last, and then
+    there is one.
+    """
+
+    records: tuple[Record, ...]
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Increment:
+    """What one transaction adds to one stripe of a key's tally; `series` are (sixtieth, events)
+    pairs, `units` the write units of its records.
+    """
+
+    key: str
+    n: int
+    amount: int
+    series: tuple[tuple[int, int], ...]
+    units: int
+
+
+def write_units(size: int) -> int:
+    """The write units of an item of `size` bytes written alone; a transaction takes twice that."""
+    return max(1, -(-size // UNIT_BYTES))
+
+
+def event_time(envelope: Event | Packet, sent: int) -> int:
+    """The ms by which an envelope's window is chosen: its own time, else the time in a UUIDv7 id,
+    else `sent`.
+    """
+    if isinstance(envelope, Packet):
+        return envelope.t0 + envelope.entries[0][0]
+    if envelope.ts is not None:
+        return envelope.ts
+    inside = uuid7_time(envelope.id) if envelope.id else None
+    return sent if inside is None else inside
+
+
+def record_of(
+    envelope: Event | Packet, message: Message, spec: Spec, home: Span | None = None
+) -> Record:
+    """The record that stores an envelope in the window of `spec`; `home` is the window in which it
+    happened, if it was redriven.
+
+    Raises Rejected for a packet that spans windows or is larger than a packet may be.
+    """
+    return (
+        _of_packet(envelope, message, spec, home)
+        if isinstance(envelope, Packet)
+        else _of_event(envelope, message, spec, home)
+    )
+
+
+def _of_event(event: Event, message: Message, spec: Spec, home: Span | None) -> Record:
+    ts = event_time(event, message.first_sent)
+    record_id = event.id or message.first_id
+    return Record(
+        key=event.key,
+        id=record_id,
+        shard=spec.shard(event.key, record_id),
+        ts=ts,
+        n=1,
+        amount=event.amount,
+        digest=digest(event),
+        series=((spec.slot(_shown_at(ts, message, spec, home)), 1),),
+        data=None if event.payload is None else event.payload.encode(),
+        format=None if event.payload is None else FORMAT_JSON,
+    )
+
+
+def _of_packet(packet: Packet, message: Message, spec: Spec, home: Span | None) -> Record:
+    if (size := len(message.body.encode(errors="surrogatepass"))) > PACKET_BYTES_MAX:
+        raise Rejected(
+            Reason.PACKET_TOO_LARGE,
+            f"packet {packet.id!r} has {size} bytes, over {PACKET_BYTES_MAX}",
+        )
+    times = [packet.t0 + dt for dt, _, _ in packet.entries]
+    span = home or spec.span
+    for index, ts in enumerate(times):
+        if ts not in span:
+            raise Rejected(
+                Reason.PACKET_MIXED_WINDOWS,
+                f"event {index} of packet {packet.id!r} is not in {span.id}, as its first is",
+            )
+    slots = [spec.slot(_shown_at(ts, message, spec, home)) for ts in times]
+    entries = [[dt, format_amount(amount), payload] for dt, amount, payload in packet.entries]
+    return Record(
+        key=packet.key,
+        id=packet.id,
+        shard=spec.shard(packet.key, packet.id),
+        ts=times[0],
+        n=len(entries),
+        amount=sum(amount for _, amount, _ in packet.entries),
+        digest=digest(packet),
+        series=tuple(sorted(Counter(slots).items())),
+        data=zlib.compress(canonical([packet.t0, entries]).encode()),
+        format=FORMAT_PACKET,
+    )
+
+
+def _shown_at(ts: int, message: Message, spec: Spec, home: Span | None) -> int:
+    """The time at which an event stands in its window's series: its own or, if it was redriven from
+    another window, that at which it was sent there.
+    """
+    if home is None or home.start == spec.start:
+        return ts
+    return min(max(message.sent, spec.start), spec.end - 1)
+
+
+def increments_of(records: Iterable[Record]) -> tuple[Increment, ...]:
+    """What these records add to the tallies, one increment per key, in the order of the keys' first
+    records.
+    """
+    by_key: dict[str, list[Record]] = {}
+    for record in records:
+        by_key.setdefault(record.key, []).append(record)
+    return tuple(_increment(key, group) for key, group in by_key.items())
+
+
+def _increment(key: str, records: Sequence[Record]) -> Increment:
+    series: Counter[int] = Counter()
+    for record in records:
+        for slot, count in record.series:
+            series[slot] += count
+    return Increment(
+        key=key,
+        n=sum(record.n for record in records),
+        amount=sum(record.amount for record in records),
+        series=tuple(sorted(series.items())),
+        units=sum(record.units for record in records),
+    )

@@ -1,0 +1,65 @@
+"""The spec of a window: the immutable facts by which its items are placed and found.
+
+It is written once, before the window starts, and cached for ever. Whatever places or finds an item
+comes from here and never from settings, so a deployment with other settings affects later windows
+only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tallyroll.limits import SERIES_SLOTS
+from tallyroll.model.sharding import stable_hash, strategy
+from tallyroll.model.windows import Span, WindowId
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """The frozen facts of one window; times in ms since the epoch."""
+
+    window: WindowId
+    table: str
+    start: int
+    end: int
+    shards: int
+    stripes_min: int
+    buckets: int
+    gates: int
+    suffix: str
+    accept_from: int
+    accept_until: int
+    skew: int
+    require_ts: bool = False
+    hot: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def span(self) -> Span:
+        """The window's span of time."""
+        return Span(self.start, self.end)
+
+    def shards_of(self, key: str) -> int:
+        """N of a key: its records lie on shards 1..N."""
+        return self.hot.get(key, self.shards)
+
+    def shard(self, key: str, record_id: str) -> int:
+        """The shard, 1..N, that a record of `key` has."""
+        return strategy(self.suffix)(record_id, self.shards_of(key))
+
+    def stripes_of(self, key: str) -> int:
+        """How many stripes the key's tally has: as many as shards, at least `stripes_min`."""
+        return max(self.shards_of(key), self.stripes_min)
+
+    def bucket(self, key: str, stripe: int) -> int:
+        """The bucket, 1..buckets, under which a stripe of a key's tally is listed."""
+        return stable_hash(f"{key}.{stripe}") % self.buckets + 1
+
+    def slot(self, ts: int) -> int:
+        """The sixtieth, 0..59, of the window in which `ts` lies."""
+        return (ts - self.start) * 60 // (self.end - self.start)
+
+
+def sixtieth_seconds(spec: Spec) -> float:
+    """The length of the slots in which a tally counts its events."""
+    return (spec.end - spec.start) / 1000 / SERIES_SLOTS

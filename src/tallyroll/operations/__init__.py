@@ -1,0 +1,1 @@
+"""The operator's use cases: redrive, backfill, restore, teardown."""

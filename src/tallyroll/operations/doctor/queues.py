@@ -1,0 +1,102 @@
+"""The doctor's checks of the event queue and of the dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tallyroll.lifecycle.overdue import HOUR_MS, MINUTE_MS
+from tallyroll.limits import IN_FLIGHT_MAX
+from tallyroll.model.windows import iso
+from tallyroll.operations.doctor.checkup import Case, Level, Sign, fine
+from tallyroll.ports.queue import Backlog
+from tallyroll.resources import DEAD_LETTERS_RETENTION_SECONDS
+
+BEHIND_MS = 40 * MINUTE_MS  # as long as the alarm `falling-behind`
+SILENT_MS = 15 * MINUTE_MS  # as long as the alarm `writer-silent`
+HANDED_BACK_MS = HOUR_MS // 2  # as old as for the alarm `handed-back`
+HANDED_BACK_BACK_MS = HOUR_MS  # longer than the longest usual wait
+IN_FLIGHT_SHARE = 0.8
+AGES_BACK_MS = 30 * MINUTE_MS  # the metric lags, and is absent for an idle queue
+_GONE = "Deploy the pipeline, or give the right --name."
+_BEHIND = "docs/operations.md, falling-behind: are writers too few, or do they fail?"
+_SILENT = "docs/operations.md, writer-silent: do writers start, and may they read the catalog?"
+_BACK = "docs/operations.md, handed-back: the writer's log says why."
+_IN_FLIGHT = "docs/operations.md, in-flight."
+_LETTERS = "`tallyroll dlq list` shows why; `tallyroll dlq redrive` sends again what may count."
+
+
+def queue(case: Case) -> Iterator[Sign]:
+    """Events do not wait for long."""
+    if case.queue is None:
+        yield Sign(Level.FINDING, f"there is no queue {case.resources.queue.name}", _GONE)
+        return
+    backlog = case.queue.backlog(case.effects.now() - AGES_BACK_MS)
+    age = _age(backlog)
+    text = _said(backlog, "messages", age)
+    if age is not None and age >= case.settings.queue_retention_ms // 2:
+        yield Sign(Level.FINDING, f"{text}: it will expire uncounted", _BEHIND)
+    elif age is not None and age >= BEHIND_MS:
+        yield Sign(Level.WARNING, text, _BEHIND)
+    yield from _silence(case, backlog)
+    yield from _handed_back(case)
+    if backlog.in_flight >= IN_FLIGHT_SHARE * IN_FLIGHT_MAX:
+        text = f"{backlog.in_flight:,} messages in flight; at {IN_FLIGHT_MAX:,} delivery stops"
+        yield Sign(Level.WARNING, text, _IN_FLIGHT)
+    yield fine(text)
+
+
+def _silence(case: Case, backlog: Backlog) -> Iterator[Sign]:
+    """Writers finish messages while there are any."""
+    finished = case.catalog.heartbeat().finished
+    if backlog.empty or finished is None or case.effects.now() - finished < SILENT_MS:
+        return
+    text = f"{backlog.total:,} messages, and no writer finished one since {iso(finished)}"
+    yield Sign(Level.WARNING, text, _SILENT)
+
+
+def _handed_back(case: Case) -> Iterator[Sign]:
+    """No message comes again for hours."""
+    ages = case.handed_back(case.effects.now() - HANDED_BACK_BACK_MS) if case.handed_back else ()
+    age = max((age for _, age in ages), default=0)
+    if age < HANDED_BACK_MS:
+        return
+    expiring = age >= case.settings.queue_retention_ms // 2
+    text = f"writers handed messages back within the last hour, the oldest is {_span(age)} old"
+    yield Sign(Level.FINDING if expiring else Level.WARNING, text, _BACK)
+
+
+def dead_letters(case: Case) -> Iterator[Sign]:
+    """There are no dead letters, least of all old ones."""
+    if case.dead_letters is None:
+        name = case.resources.dead_letters.name
+        yield Sign(Level.FINDING, f"there is no queue {name}", _GONE)
+        return
+    backlog = case.dead_letters.backlog(case.effects.now() - AGES_BACK_MS)
+    if backlog.empty:
+        yield fine("none")
+        return
+    age = _age(backlog)
+    text = _said(backlog, "dead letters", age)
+    if age is not None and age >= DEAD_LETTERS_RETENTION_SECONDS * 1000 // 2:
+        yield Sign(Level.FINDING, f"{text}: it will expire", _LETTERS)
+    else:
+        yield Sign(Level.WARNING, text, _LETTERS)
+
+
+def _age(backlog: Backlog) -> int | None:
+    """The age of the oldest message, ms, at the last time at which it was measured."""
+    return backlog.ages[-1][1] if backlog.ages and not backlog.empty else None
+
+
+def _said(backlog: Backlog, what: str, age: int | None) -> str:
+    counts = f"{backlog.visible:,} {what}, {backlog.in_flight:,} in flight"
+    if backlog.delayed:
+        counts += f", {backlog.delayed:,} delayed"
+    return counts if age is None else f"{counts}; the oldest waits for {_span(age)}"
+
+
+def _span(ms: int) -> str:
+    for unit, name in ((86_400_000, "days"), (3_600_000, "h"), (60_000, "min")):
+        if ms >= 2 * unit:
+            return f"{ms // unit} {name}"
+    return f"{ms // 1000} s"

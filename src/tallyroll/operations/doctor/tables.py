@@ -1,0 +1,209 @@
+"""The doctor's checks of tables: permanent ones, those of windows, and those of no window."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from tallyroll.errors import Missing
+from tallyroll.lifecycle.overdue import roller_grace_ms
+from tallyroll.lifecycle.state_machine import RECOVERABLE
+from tallyroll.model.states import Status, Window
+from tallyroll.model.windows import WindowId
+from tallyroll.operations.doctor.checkup import Case, Level, Sign, fine
+from tallyroll.ports.tables import TableCard, window_of
+from tallyroll.resources import TAG_PIPELINE, TAG_PROVEN, TableDeclaration
+
+READS_AT_ONCE = 16
+QUOTA_NEAR = 0.8
+DELETING = "DELETING"
+_WITH_TABLE = (Status.OPEN, Status.CLOSING, Status.SEALED, Status.EXPORTING, Status.PROVEN)
+_MAY_BE_DROPPED = (Status.PROVEN, Status.DROPPING, Status.DROPPED)
+
+
+def permanent(case: Case) -> Iterator[Sign]:
+    """The permanent tables stand as declared."""
+    for declared in (case.resources.catalog, case.resources.totals):
+        card = case.tables.card(declared.name)
+        if card is None:
+            remedy = "Restore it from its last backup (`aws dynamodb list-backups`)."
+            yield Sign(Level.FINDING, f"there is no table {declared.name}", remedy)
+        else:
+            yield from _as_declared(case, card, declared, None)
+    yield fine(f"{case.resources.catalog.name} and {case.resources.totals.name} are as declared")
+
+
+def tables(case: Case) -> Iterator[Sign]:
+    """Every window that is not dropped has its table, as declared."""
+    alive = [w for w in case.windows.values() if w.status in (*_WITH_TABLE, Status.CREATING)]
+    jobs = [partial(_of_window, case, window) for window in alive]
+    looked = case.effects.together(jobs, READS_AT_ONCE)
+    for window, signs in zip(alive, looked, strict=True):
+        if signs and case.stands(window):
+            yield from signs
+    yield fine(f"{len(alive):,} tables of windows are as declared")
+
+
+def _of_window(case: Case, window: Window) -> list[Sign]:
+    declared = case.resources.window_table(window.id)
+    if window.table != declared.name:
+        text = f"{window.id}: the catalog names the table {window.table}, not {declared.name}"
+        return [Sign(Level.FINDING, text, "Was the catalog edited? Restore it.", window.id)]
+    card = case.tables.card(window.table)
+    if card is None or card.status == DELETING:
+        return [] if window.status is Status.CREATING else [_gone(window)]
+    if card.status == "CREATING":  # its tags and backups are not there yet
+        return []
+    try:
+        return list(_as_declared(case, card, declared, window))
+    except Missing:
+        return [] if window.status is Status.CREATING else [_gone(window)]
+
+
+def _gone(window: Window) -> Sign:
+    lost = "its totals stand" if window.status.sealed else "with the tallies of all its events"
+    return Sign(
+        Level.FINDING,
+        f"{window.id}: it is {window.status}, and its table {window.table} is gone, {lost}",
+        "Deleted by hand? With point-in-time recovery AWS keeps a backup for 35 days: `aws dynamodb"
+        f" list-backups --table-name {window.table} --backup-type SYSTEM`, then"
+        " `restore-table-from-backup` under the same name.",
+        window.id,
+    )
+
+
+def _as_declared(
+    case: Case, card: TableCard, declared: TableDeclaration, window: Window | None
+) -> Iterator[Sign]:
+    name, of = card.name, window.id if window else None
+    wanted = (f"{declared.partition_key} S HASH", f"{declared.sort_key} S RANGE")
+    if card.keys != wanted:
+        yield Sign(
+            Level.FINDING,
+            f"{name}: its keys are {', '.join(card.keys)}, not {', '.join(wanted)}",
+            "Another hand made it: move it away, so that the roller can make it.",
+            of,
+        )
+    if declared.deletion_protection and not card.protected:
+        yield Sign(
+            Level.FINDING,
+            f"{name}: it is not protected from deletion",
+            f"`aws dynamodb update-table --table-name {name} --deletion-protection-enabled`",
+            of,
+        )
+    yield from _tagged(case, card, declared, window)
+    if _recovers(case, declared, window) and case.tables.recovery(card) is False:
+        yield Sign(
+            Level.WARNING,
+            f"{name}: point-in-time recovery is off",
+            f"`aws dynamodb update-continuous-backups --table-name {name}"
+            " --point-in-time-recovery-specification PointInTimeRecoveryEnabled=true`",
+            of,
+        )
+
+
+def _recovers(case: Case, declared: TableDeclaration, window: Window | None) -> bool:
+    """Whether a table should have point-in-time recovery by now: of a window's, the roller switches
+    it on in a step of its own.
+    """
+    if window is None:
+        return declared.point_in_time_recovery
+    made = window.times.get(Status.CREATING, 0)
+    fresh = case.effects.now() < made + roller_grace_ms(case.settings)
+    return case.settings.point_in_time_recovery and (RECOVERABLE in window.times or not fresh)
+
+
+def _tagged(
+    case: Case, card: TableCard, declared: TableDeclaration, window: Window | None
+) -> Iterator[Sign]:
+    tags = case.tables.tags(card)
+    if tags is None:  # the engine knows none
+        return
+    of = window.id if window else None
+    for key, value in declared.tags.items():
+        if tags.get(key) != value:
+            stands = f"is {tags[key]!r}" if key in tags else "is missing"
+            yield Sign(
+                Level.FINDING,
+                f"{card.name}: its tag {key} {stands}, not {value!r}",
+                f"`aws dynamodb tag-resource --resource-arn {card.arn} --tags"
+                f" Key={key},Value={value}`",
+                of,
+            )
+    if TAG_PROVEN in tags and (window is None or window.status not in _MAY_BE_DROPPED):
+        yield Sign(
+            Level.FINDING,
+            f"{card.name}: it has the tag {TAG_PROVEN}, and is not proven: it may be deleted",
+            f"`aws dynamodb untag-resource --resource-arn {card.arn} --tag-keys {TAG_PROVEN}`",
+            of,
+        )
+
+
+def stray_tables(case: Case) -> Iterator[Sign]:
+    """No table of this pipeline's pattern stands that no window names, or whose window is dropped;
+    tables of `votes-eu` are none of `votes`.
+    """
+    ours = of_pattern(case)
+    for window_id, table in ours.items():
+        read = case.windows.get(window_id)
+        if read and read.status is not Status.DROPPED:
+            continue
+        window = case.catalog.window(window_id)  # made since the windows were read?
+        if window and window.status is not Status.DROPPED:
+            continue
+        card = case.tables.card(table)
+        if card and card.status != DELETING:
+            yield _stray(case, card, window)
+    yield fine(f"{len(ours):,} tables of windows, each of one that is not dropped")
+
+
+def of_pattern(case: Case) -> dict[WindowId, str]:
+    """This pipeline's window tables by their windows, as their names say."""
+    prefix = case.resources.windows.name
+    found = ((window_of(name, prefix), name) for name in case.names)
+    return {window: name for window, name in sorted(found, key=lambda each: each[1]) if window}
+
+
+def _stray(case: Case, card: TableCard, window: Window | None) -> Sign:
+    tags = case.tables.tags(card) or {}
+    other = tags.get(TAG_PIPELINE)
+    why = "its window is dropped, and the table is back" if window else "no window names it"
+    if other not in (None, case.settings.name):
+        return Sign(
+            Level.WARNING,
+            f"{card.name}: {why}; by its tag it is the pipeline {other!r}'s",
+            "Nothing, if that is so.",
+            window.id if window else None,
+        )
+    empty = not next(case.store.scan(card.name, 0, 1), None)
+    return Sign(
+        Level.FINDING,
+        f"{card.name}: {why}; it {'is empty' if empty else 'holds items'}",
+        ("" if empty else "Look what it holds, and who wrote it (CloudTrail). ")
+        + f"To delete it: `aws dynamodb update-table --table-name {card.name}"
+        " --no-deletion-protection-enabled`, then `aws dynamodb delete-table --table-name"
+        f" {card.name}`.",
+        window.id if window else None,
+    )
+
+
+def quota(case: Case) -> Iterator[Sign]:
+    """The account has room for the tables that retention will need."""
+    quota, ours = case.settings.table_quota, len(of_pattern(case))
+    others, kept = len(case.names) - ours, case.settings.tables_kept
+    remedy = (
+        "Ask for a higher quota (Service Quotas, DynamoDB), shorten the retention, or make longer"
+        " windows (docs/operations.md, window-tables)."
+    )
+    total = len(case.names)
+    if total >= quota:
+        yield Sign(Level.FINDING, f"{total:,} tables of a quota of {quota:,}", remedy)
+    elif others + kept > quota:
+        yield Sign(
+            Level.FINDING,
+            f"retention needs {kept:,} tables, others are {others:,}: over a quota of {quota:,}",
+            remedy,
+        )
+    elif total >= QUOTA_NEAR * quota:
+        yield Sign(Level.WARNING, f"{total:,} tables of a quota of {quota:,}", remedy)
+    yield fine(f"{total:,} tables, {ours:,} of windows; {kept:,} are to be kept, {quota:,} allowed")

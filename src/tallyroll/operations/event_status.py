@@ -1,0 +1,132 @@
+"""How an event stands to a window: counted there, to be counted, or never more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import partial
+
+from tallyroll.errors import Missing, StoreError
+from tallyroll.model.records import Record, RecordName
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Status, Window, takes
+from tallyroll.model.windows import Span, WindowId
+from tallyroll.ports.catalog import Catalog
+from tallyroll.ports.effects import Effects
+from tallyroll.ports.store import Store
+
+WINDOWS_AT_ONCE = 10
+
+
+class Place(StrEnum):
+    """How an event stands to a window."""
+
+    NEVER = "never"  # there is no such window
+    CREATING = "creating"
+    TAKES = "takes"  # not in it, and it takes events
+    CLOSING = "closing"  # not in it, and it takes none: but one that is on its way may count yet
+    ABSENT = "absent"  # not in it for ever
+    UNVERIFIED = "unverified"  # its table is dropped
+    COUNTED = "counted"
+    CONFLICT = "conflict"  # another content has its id there
+    DISPLACED = "displaced"  # for ever, by an event of another window that has its id
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An event that is looked up in a window: its key, its record's id and digest there, and the
+    window `home` in which it happened.
+    """
+
+    window: WindowId
+    key: str
+    record_id: str
+    content: bytes
+    home: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What was read of one window: its state, then the records, then its state again.
+
+    `missing` is raised if the table was gone. `after` is read, and needed, only if not all records
+    were found.
+    """
+
+    before: Window | None
+    found: Mapping[RecordName, Record] = field(default_factory=dict)
+    missing: Missing | None = None
+    after: Window | None = None
+
+
+class Whereabouts:
+    """Looks events up in live windows, strongly consistent."""
+
+    def __init__(self, store: Store, catalog: Catalog, effects: Effects) -> None:
+        self._store = store
+        self._catalog = catalog
+        self._effects = effects
+        self._specs: dict[WindowId, Spec] = {}
+
+    def places(self, asked: Sequence[Asked]) -> list[Place | StoreError]:
+        """How each event stands to its window, or why that could not be read.
+
+        A window's state is read before the records, for only what a sealed window does not hold
+        will never be in it; and after them, for only while a window is not being dropped is its
+        table the one that it always had. Windows are read side by side.
+        """
+        names: dict[WindowId, dict[RecordName, None]] = {}
+        for one in asked:
+            names.setdefault(one.window, {})[one.key, one.record_id] = None
+        jobs = [partial(self._see, window, [*found]) for window, found in names.items()]
+        seen = self._effects.together(jobs, WINDOWS_AT_ONCE)
+        sights = dict(zip(names, seen, strict=True))
+        return [self._placed(one, sights[one.window]) for one in asked]
+
+    def _see(self, window: WindowId, names: Sequence[RecordName]) -> Sight | StoreError:
+        try:
+            before = self._catalog.window(window)
+            if before is None or before.status is Status.CREATING:
+                return Sight(before)
+            found: Mapping[RecordName, Record] = {}
+            missing: Missing | None = None
+            try:
+                found = self._store.lookup(self.spec(window), names)
+            except Missing as error:
+                missing = error
+            after = self._catalog.window(window) if len(found) < len(names) else None
+            return Sight(before, found, missing, after)
+        except StoreError as error:
+            return error
+
+    def _placed(self, asked: Asked, sight: Sight | StoreError) -> Place | StoreError:
+        return sight if isinstance(sight, StoreError) else self.judge(asked, sight)
+
+    def judge(self, asked: Asked, sight: Sight) -> Place | StoreError:
+        """How an event stands to the window that was seen."""
+        before, after = sight.before, sight.after
+        if before is None:
+            return Place.NEVER
+        if before.status is Status.CREATING:
+            return Place.CREATING
+        if stored := sight.found.get((asked.key, asked.record_id)):
+            if stored.digest == asked.content:
+                return Place.COUNTED
+            displaced = before.status.sealed and stored.ts not in asked.home
+            return Place.DISPLACED if displaced else Place.CONFLICT
+        if after is None or after.status in (Status.DROPPING, Status.DROPPED):
+            return Place.UNVERIFIED
+        if sight.missing:
+            return sight.missing
+        if before.status.sealed:
+            return Place.ABSENT
+        return Place.TAKES if takes(before, self._effects.now()) else Place.CLOSING
+
+    def spec(self, window: WindowId) -> Spec:
+        """A window's spec. Raises Missing."""
+        if window not in self._specs:
+            self._specs.update(self._catalog.specs([window]))
+        if window not in self._specs:
+            raise Missing(f"window {window} has no spec", "NoSpec")
+        return self._specs[window]

@@ -1,0 +1,181 @@
+"""What dead letters hold: the event or packet of each, its identity, and the claim on that.
+
+All letters of a page are read together: their claims in one request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+
+from tallyroll.errors import Reason, Rejected, StoreError
+from tallyroll.model.acceptance import identity_of, span_of
+from tallyroll.model.dead_letters import ReceivedLetter
+from tallyroll.model.events import Envelope, decode
+from tallyroll.model.ids import Identity
+from tallyroll.model.messages import Message, Redrive
+from tallyroll.model.records import event_time
+from tallyroll.model.states import Calendar
+from tallyroll.model.windows import Span, WindowId
+from tallyroll.ports.catalog import Catalog, Claim
+from tallyroll.ports.dead_letters import DeadLetters
+from tallyroll.ports.effects import Effects, T
+from tallyroll.settings import Settings
+
+BODIES_AT_ONCE = 10
+
+
+class Course(StrEnum):
+    """The outcome for a dead letter."""
+
+    REDRIVEN = "redriven"
+    COUNTED = "counted already"
+    LEFT = "left"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The outcome for a letter: `why` it is left, in few words, and in `detail`; else where it
+    counts.
+    """
+
+    letter: ReceivedLetter
+    course: Course
+    target: WindowId | None = None
+    why: str = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LetterEvent:
+    """What a letter holds: an event or packet, its window, the identity that it had at first."""
+
+    letter: ReceivedLetter
+    body: str
+    envelope: Envelope
+    home: Span
+    identity: Identity
+
+    def message(self, target: WindowId, now: int) -> Message:
+        """The message as which it would arrive in a window."""
+        redrive = Redrive(target, self.letter.first_id, self.letter.first_sent)
+        return Message(self.letter.id, self.body, now, 1, "", redrive)
+
+
+class Leave(Exception):
+    """Leave a letter where it is."""
+
+    def __init__(self, why: str, detail: str) -> None:
+        super().__init__(why)
+        self.why = why
+        self.detail = detail
+
+
+class LetterReader:
+    """Reads the letters of a page, with their claims."""
+
+    def __init__(
+        self, settings: Settings, catalog: Catalog, letters: DeadLetters, effects: Effects
+    ) -> None:
+        self._settings = settings
+        self._catalog = catalog
+        self._letters = letters
+        self._effects = effects
+
+    def read(
+        self, letters: Sequence[ReceivedLetter], calendar: Calendar
+    ) -> list[tuple[LetterEvent, Claim | None] | Decision]:
+        """Each letter's event with the claim that stands for it, or why the letter is left."""
+        jobs = [partial(self._read, letter, calendar) for letter in letters]
+        in_bucket = any(letter.pointer for letter in letters)
+        read = self._effects.together(jobs, BODIES_AT_ONCE if in_bucket else 1)
+        claimed = self._with_claims(read)
+        untold = {
+            index: decided(each[0].letter, partial(self._untold, each[0], calendar))
+            for index, each in enumerate(claimed)
+            if not isinstance(each, Decision) and not each[1] and each[0].letter.target is not None
+        }
+        for index, each in zip(untold, self._with_claims([*untold.values()]), strict=True):
+            claimed[index] = each
+        return claimed
+
+    def _read(self, letter: ReceivedLetter, calendar: Calendar) -> LetterEvent | Decision:
+        """The event by what its letter says."""
+
+        def read() -> LetterEvent:
+            body = self._letters.body(letter)
+            return self._identified(letter, body, decode(body), calendar)
+
+        return decided(letter, read)
+
+    def _with_claims(
+        self, events: Sequence[LetterEvent | Decision]
+    ) -> list[tuple[LetterEvent, Claim | None] | Decision]:
+        """Each event with its claim."""
+        asked = dict.fromkeys(each.identity for each in events if isinstance(each, LetterEvent))
+        claims: Mapping[Identity, Claim] = {}
+        failed: StoreError | None = None
+        try:
+            claims = self._catalog.claims([*asked]) if asked else {}
+        except StoreError as error:
+            failed = error
+        found: list[tuple[LetterEvent, Claim | None] | Decision] = []
+        for each in events:
+            if isinstance(each, Decision):
+                found.append(each)
+            elif failed:
+                found.append(not_looked_up(each.letter, failed))
+            else:
+                found.append((each, claims.get(each.identity)))
+        return found
+
+    def _untold(self, event: LetterEvent, calendar: Calendar) -> LetterEvent:
+        """The event of a letter that names a target which nobody claimed: as if it named none."""
+        letter = event.letter
+        if letter.reason:
+            raise Leave(
+                Reason.NOT_CLAIMED,
+                f"it says it was redriven to {letter.target!r}, which nobody claimed: let its"
+                " producer send it without our attributes",
+            )
+        return self._identified(letter.untold, event.body, event.envelope, calendar)
+
+    def _identified(
+        self, letter: ReceivedLetter, body: str, envelope: Envelope, calendar: Calendar
+    ) -> LetterEvent:
+        ts = event_time(envelope, letter.first_sent)
+        home = span_of(ts, letter.first_sent, calendar, self._settings.skew_ms)
+        if home.start > self._effects.now():
+            raise Leave(
+                "lies ahead",
+                f"its window {home.id} has not begun: redrive it then, or send it anew with its"
+                " right time",
+            )
+        message = Message("", body, 0, 1, "", Redrive("", letter.first_id, letter.first_sent))
+        return LetterEvent(letter, body, envelope, home, identity_of(envelope, message, home))
+
+
+def decided(letter: ReceivedLetter, work: Callable[[], T]) -> T | Decision:
+    """What some work on a letter gives, or why the letter is left if it raises Leave, Rejected or
+    StoreError.
+    """
+    try:
+        return work()
+    except Leave as leave:
+        return left(letter, leave.why, leave.detail)
+    except Rejected as rejected:
+        return left(letter, rejected.reason, f"it would only come back: {rejected.detail}")
+    except StoreError as error:
+        return not_looked_up(letter, error)
+
+
+def left(letter: ReceivedLetter, why: str, detail: str) -> Decision:
+    """The decision to leave a letter."""
+    return Decision(letter, Course.LEFT, None, why, detail)
+
+
+def not_looked_up(letter: ReceivedLetter, error: StoreError) -> Decision:
+    """The decision to leave a letter, since something could not be read."""
+    return left(letter, "not looked up", str(error))

@@ -1,0 +1,1 @@
+"""Events sent to a deployment, read while they are counted, and judged."""

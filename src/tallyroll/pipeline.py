@@ -1,0 +1,299 @@
+"""Builds the use cases from settings: the one place where ports meet their AWS adapters.
+
+What only some functions or only the operator needs is imported where it is made: a function that
+starts cold loads nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tallyroll.adapters.aws.client import Caller, LateClient, Observe, make_client, translated
+from tallyroll.adapters.aws.cloudwatch import QueueMetrics
+from tallyroll.adapters.aws.s3 import S3Bucket
+from tallyroll.adapters.aws.sqs import Producer, SqsQueue
+from tallyroll.adapters.dynamodb.catalog import DynamoCatalog
+from tallyroll.adapters.dynamodb.store import DynamoStore
+from tallyroll.adapters.system import SystemEffects
+from tallyroll.errors import Missing
+from tallyroll.ports.effects import Effects
+from tallyroll.resources import declare, function_name
+from tallyroll.settings import Settings
+
+if TYPE_CHECKING:
+    from tallyroll.adapters.aws.dead_letters import SqsDeadLetters
+    from tallyroll.adapters.aws.deployment import LambdaDeployment
+    from tallyroll.adapters.dynamodb.exports import DynamoExports
+    from tallyroll.adapters.dynamodb.listing import DynamoListing
+    from tallyroll.adapters.dynamodb.restore import DynamoRestore
+    from tallyroll.adapters.dynamodb.totals import DynamoTotals
+    from tallyroll.ingest.writer import Writer
+    from tallyroll.lifecycle.cleanup import Cleanup
+    from tallyroll.lifecycle.roller import Roller
+    from tallyroll.operations.doctor.checkup import Case
+    from tallyroll.ports.bucket import ListedBucket
+    from tallyroll.reads.counts import Aggregator
+
+Tell = Callable[[str], None]
+
+
+class Adapters:
+    """A pipeline's adapters, each made when it is first asked for; all share one boto3 session."""
+
+    def __init__(
+        self, settings: Settings, effects: Effects | None = None, observe: Observe | None = None
+    ) -> None:
+        self.settings = settings
+        self.effects: Effects = effects or SystemEffects()
+        self._observe = observe
+        self._resources = declare(settings)
+
+    @cached_property
+    def store(self) -> DynamoStore:
+        """The window tables."""
+        declared = self._resources
+        return DynamoStore(self._dynamodb, self.effects, declared.windows, declared.catalog.name)
+
+    @cached_property
+    def catalog(self) -> DynamoCatalog:
+        """The catalog of windows."""
+        return DynamoCatalog(self._dynamodb, self.effects, self._resources.catalog.name)
+
+    @cached_property
+    def totals(self) -> DynamoTotals:
+        """The sealed totals."""
+        from tallyroll.adapters.dynamodb.totals import DynamoTotals
+
+        return DynamoTotals(self._dynamodb, self.effects, self._resources.totals.name)
+
+    @cached_property
+    def queue(self) -> SqsQueue:
+        """The event queue and its dead letters."""
+        return SqsQueue(
+            self._sqs,
+            self.effects,
+            queue_url=self.settings.queue_url,
+            dead_letters_url=self.settings.dead_letters_url,
+            bucket=self.bucket,
+            metrics=self.queue_metrics,
+        )
+
+    @cached_property
+    def queue_metrics(self) -> QueueMetrics:
+        """What CloudWatch says of the event queue and the writer."""
+        name = self.settings.name
+        return self._metrics_of(self.settings.queue_url, function_name(name, "writer"))
+
+    def _metrics_of(self, queue_url: str, writer: str = "") -> QueueMetrics:
+        return QueueMetrics(
+            self._late("cloudwatch"),
+            self.effects,
+            queue=queue_url.rpartition("/")[2],
+            period_ms=self.settings.drain_period_ms,
+            writer=writer,
+            pipeline=self.settings.name,
+        )
+
+    @cached_property
+    def dead_letters(self) -> SqsDeadLetters:
+        """The dead-letter queue, as the operator sees it."""
+        from tallyroll.adapters.aws.dead_letters import SqsDeadLetters
+
+        return SqsDeadLetters(
+            self._sqs,
+            self.effects,
+            queue_url=self.settings.queue_url,
+            dead_letters_url=self.settings.dead_letters_url,
+            bucket_of=lambda name: S3Bucket(self._late("s3"), self.effects, name),
+        )
+
+    @cached_property
+    def producer(self) -> Producer:
+        """The producers' side of the event queue."""
+        return Producer(self._sqs, self.effects, self.settings.queue_url)
+
+    @cached_property
+    def bucket(self) -> S3Bucket:
+        """The bucket of archives and rejected bodies."""
+        return S3Bucket(self._late("s3"), self.effects, self.settings.bucket)
+
+    @cached_property
+    def exports(self) -> DynamoExports:
+        """DynamoDB's own exports of window tables."""
+        from tallyroll.adapters.dynamodb.exports import DynamoExports
+
+        return DynamoExports(self._dynamodb)
+
+    @cached_property
+    def restore(self) -> DynamoRestore:
+        """What restores archives into tables of their own."""
+        from tallyroll.adapters.dynamodb.restore import DynamoRestore
+
+        return DynamoRestore(self._dynamodb, self.effects)
+
+    @cached_property
+    def dead_letters_queue(self) -> SqsQueue:
+        """The dead-letter queue as any queue, with its backlog."""
+        return SqsQueue(
+            self._sqs,
+            self.effects,
+            queue_url=self.settings.dead_letters_url,
+            dead_letters_url="",
+            bucket=self.bucket,
+            metrics=self._metrics_of(self.settings.dead_letters_url),
+        )
+
+    @cached_property
+    def tables(self) -> DynamoListing:
+        """The account's tables, as the operator sees them."""
+        from tallyroll.adapters.dynamodb.listing import DynamoListing
+
+        return DynamoListing(self._dynamodb)
+
+    @cached_property
+    def deployment(self) -> LambdaDeployment:
+        """The pipeline's functions, as the operator sees them."""
+        from tallyroll.adapters.aws.deployment import LambdaDeployment
+
+        return LambdaDeployment(self._late("lambda"))
+
+    @cached_property
+    def _dynamodb(self) -> Caller:
+        return Caller(make_client("dynamodb"), self.effects, self._observe)
+
+    @cached_property
+    def _sqs(self) -> Caller:
+        return self._late("sqs")
+
+    def _late(self, service: str) -> Caller:
+        # A writer seldom rejects and never asks for metrics: clients it does not call cost nothing.
+        return Caller(LateClient(service), self.effects, self._observe)
+
+
+def adapters(
+    settings: Settings, effects: Effects | None = None, observe: Observe | None = None
+) -> Adapters:
+    """The adapters of the pipeline of `settings`; `observe` is told of every AWS call."""
+    return Adapters(settings, effects, observe)
+
+
+def with_queue(settings: Settings, tell: Tell, *, named: bool) -> Settings:
+    """The settings with the event queue's URL, found by the pipeline's name if they have none.
+
+    `tell` is called if they lead to a queue of another name. Raises UsageError if a pipeline was
+    `named` to which that queue does not belong, Missing and StoreError.
+    """
+    from tallyroll.adapters.aws import queue_urls
+
+    return queue_urls.with_queue(settings, tell, named=named)
+
+
+def with_queues(settings: Settings, tell: Tell, *, named: bool) -> Settings:
+    """The same with the dead-letter queue's URL, too."""
+    from tallyroll.adapters.aws import queue_urls
+
+    return queue_urls.with_queues(settings, tell, named=named)
+
+
+def case_of(settings: Settings, tell: Tell, *, bucket: str | None, named: bool, deep: bool) -> Case:
+    """The pipeline as it is deployed, for `doctor` and `teardown`. Raises StoreError.
+
+    `bucket` takes the place of the deployment's, `deep` asks for reads of all tables.
+    """
+    from tallyroll.operations.deployed import deployed
+    from tallyroll.operations.doctor.checkup import Case
+
+    found = deployed(settings, adapters(settings).deployment, tell)
+    settings = replace(found.settings, bucket=bucket) if bucket else found.settings
+    settings, queue, dead_letters = _with_found_queues(settings, tell, named=named)
+    made = adapters(settings)
+    return Case(
+        settings=settings,
+        catalog=made.catalog,
+        store=made.store,
+        totals=made.totals,
+        tables=made.tables,
+        queue=made.queue if queue else None,
+        dead_letters=made.dead_letters_queue if dead_letters else None,
+        bucket=made.bucket if settings.bucket else None,
+        effects=made.effects,
+        handed_back=made.queue_metrics.handed_back,
+        deep=deep,
+        deployed=found.there,
+        wished=found.differ,
+    )
+
+
+def _with_found_queues(
+    settings: Settings, tell: Tell, *, named: bool
+) -> tuple[Settings, bool, bool]:
+    """The settings with the queues' URLs, and which of the two queues exist."""
+    if settings.queue_url and settings.dead_letters_url and not named:
+        return settings, True, True
+    try:
+        return with_queues(settings, tell, named=named), True, True
+    except Missing:
+        pass
+    try:
+        return with_queue(settings, tell, named=named), True, False
+    except Missing:
+        return settings, False, False
+
+
+def bucket_copy(directory: Path) -> ListedBucket:
+    """A bucket's copy in a directory, under the same keys."""
+    from tallyroll.adapters.directory import DirectoryBucket
+
+    return DirectoryBucket(directory)
+
+
+def connecting() -> AbstractContextManager[None]:
+    """Gives what boto3 raises before a first call, such as for a Region that is not set, as this
+    package's errors.
+    """
+    return translated("connect")
+
+
+def writer(settings: Settings, observe: Observe | None = None) -> Writer:
+    """The writer, as the queue's function runs it."""
+    from tallyroll.ingest.writer import Writer
+
+    made = adapters(settings, observe=observe)
+    return Writer(settings, made.store, made.catalog, made.queue, made.effects)
+
+
+def aggregator(settings: Settings, observe: Observe | None = None) -> Aggregator:
+    """The aggregator, as the HTTP API's function runs it."""
+    from tallyroll.reads.counts import Aggregator
+
+    made = adapters(settings, observe=observe)
+    return Aggregator(settings, made.store, made.catalog, made.totals, made.effects)
+
+
+def roller(settings: Settings, observe: Observe | None = None) -> Roller:
+    """The roller, as its schedule runs it."""
+    from tallyroll.lifecycle.roller import Roller
+
+    made = adapters(settings, observe=observe)
+    return Roller(settings, made.store, made.catalog, made.totals, made.queue, made.effects)
+
+
+def cleanup(settings: Settings, observe: Observe | None = None) -> Cleanup:
+    """Cleanup, as its schedule runs it."""
+    from tallyroll.lifecycle.cleanup import Cleanup
+
+    made = adapters(settings, observe=observe)
+    return Cleanup(
+        settings,
+        made.store,
+        made.catalog,
+        made.totals,
+        made.bucket,
+        made.effects,
+        made.exports,
+    )

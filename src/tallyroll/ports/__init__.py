@@ -1,0 +1,1 @@
+"""What the core asks of stores, queues, buckets and time, as protocols."""

@@ -1,0 +1,1 @@
+"""Counts, lookups and leaderboards, and their HTTP form."""

@@ -1,0 +1,272 @@
+"""The aggregator's reads: one exact number per key, from the sums of days and months that are
+rolled up, the totals of other sealed windows and the tallies of live ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from tallyroll.errors import Missing, StoreError
+from tallyroll.limits import SKEW_MS_MAX
+from tallyroll.model.periods import KINDS, PeriodName, PeriodState, period_of
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Status, Window
+from tallyroll.model.totals import PeriodTotal, Total
+from tallyroll.model.windows import WindowId, window_id
+from tallyroll.ports.catalog import Catalog
+from tallyroll.ports.effects import Effects
+from tallyroll.ports.live_windows import list_live
+from tallyroll.ports.store import Store
+from tallyroll.ports.totals import Totals
+from tallyroll.reads.coverage import Gap, rolled_within, uncovered
+from tallyroll.reads.lookups import Lookups, deadline_of
+from tallyroll.settings import Settings
+
+WINDOWS_AT_ONCE = 16
+SPECS_PER_READ = 100
+AFTER_ALL_WINDOWS: WindowId = "99999999T999999Z"
+
+Asked = tuple[str, int | None, int | None, bool]
+"""What a count was asked for: the key, since, until, and whether by window."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowCount:
+    """What a key has in one window; `amount` in millionths. `status` is that of a live window when
+    it was read; of one that has its totals it is `sealed`, whatever has become of its table.
+    """
+
+    window: WindowId
+    events: int
+    amount: int
+    status: Status
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodCount:
+    """What a key has in so many `windows`, all of a day or month; `amount` in millionths."""
+
+    period: PeriodName
+    windows: int
+    events: int
+    amount: int
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """A key's events and their sum over a range, as of a time (ms): those of `windows` and, of days
+    and months that are rolled up, of `periods`. `missing` names the windows that could not be read
+    in time, and the numbers are whole only if it is empty.
+    """
+
+    key: str
+    events: int
+    amount: int
+    windows: tuple[WindowCount, ...]
+    as_of: int
+    missing: tuple[WindowId, ...] = ()
+    periods: tuple[PeriodCount, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether every window of the range is in the numbers."""
+        return not self.missing
+
+
+@dataclass(frozen=True, slots=True)
+class Gathering:
+    """How many stripes of a key's tallies, in all live windows, a count put together, and how long
+    (ms) that took.
+    """
+
+    stripes: int
+    took_ms: int
+
+
+class Aggregator:
+    """Counts keys; one per process, for its small cache of hot reads. `lookups` reads what single
+    windows hold; `gathering` is that of the last count, None if it read no live window.
+    """
+
+    def __init__(
+        self, settings: Settings, store: Store, catalog: Catalog, totals: Totals, effects: Effects
+    ) -> None:
+        self.lookups = Lookups(store, catalog, totals, effects)
+        self._settings = settings
+        self._store = store
+        self._catalog = catalog
+        self._totals = totals
+        self._effects = effects
+        self._specs: dict[WindowId, Spec] = {}
+        self._counts: dict[Asked, Count] = {}
+        self.gathering: Gathering | None = None
+
+    def count(
+        self,
+        key: str,
+        since: int | None,
+        until: int | None,
+        time_left_ms: int,
+        *,
+        consistent: bool = False,
+        by_window: bool = False,
+    ) -> Count:
+        """Count a key over [since, until) in ms, both on bounds of windows; None leaves that side
+        open. `by_window`: tell the share of each window, also where days or months are rolled up.
+
+        Strongly consistent; an answer may be as old as the cache keeps it unless `consistent`.
+        Raises UsageError for a range off the bounds or backwards, naming the nearest bound.
+        """
+        self.gathering = None
+        now = self._effects.now()
+        asked = (key, since, until, by_window)
+        cached = self._counts.get(asked)
+        if cached and not consistent and 0 <= now - cached.as_of < self._settings.cache_live_ms:
+            return cached
+        calendar = self._catalog.calendar()
+        if calendar:
+            calendar.grid.check_range(since, until)
+        whole = self._settings.rollups and not by_window
+        count = self._read(key, since, until, now, deadline_of(now, time_left_ms), whole)
+        self._remember(asked, count, now)
+        return count
+
+    def _remember(self, asked: Asked, count: Count, now: int) -> None:
+        kept = self._settings.cache_live_ms
+        self._counts = {
+            other: counted for other, counted in self._counts.items() if now - counted.as_of < kept
+        }
+        if count.complete and kept:
+            self._counts[asked] = count
+
+    def _read(
+        self,
+        key: str,
+        since: int | None,
+        until: int | None,
+        now: int,
+        deadline: int,
+        whole: bool,  # noqa: FBT001
+    ) -> Count:
+        """Days and months that are rolled up are read `whole`, or else by windows.
+
+        States first: a window that is sealed after its state was read still has its tallies, and
+        one that was sealed before has its totals, so none is left out and none is counted twice.
+
+        The same of periods: sums are put before a state says that they stand, and only those of a
+        later epoch take their place. So what is read after the state is what all the period's
+        windows held, either then or at some time since. No window of it is read in any other way,
+        though it may have been created in between, and be live or sealed by now.
+        """
+        end = now + SKEW_MS_MAX if until is None else until
+        rolled = rolled_within(self._catalog, self._effects, since or 0, end) if whole else []
+        periods = [period_of(state.name) for state in rolled]
+        live = {
+            window.id: window
+            for window in self._live_windows(since, until, now)
+            if not any(window.start in period for period in periods)
+        }
+        gaps = uncovered(since or 0, until, periods)
+        totals, sums = self._sealed(key, gaps, rolled)
+        sealed = [
+            WindowCount(total.window, total.n, total.amount, Status.SEALED)
+            for total in totals
+            if total.window not in live
+        ]
+        counted, missing = self._tally(key, list(live.values()), deadline)
+        windows = sorted([*sealed, *counted], key=lambda count: count.window)
+        named = [
+            _period_count(state, sums.get(state.name))
+            for state in sorted(rolled, key=lambda state: period_of(state.name))
+        ]
+        return Count(
+            key=key,
+            events=sum(one.events for one in windows) + sum(one.events for one in named),
+            amount=sum(one.amount for one in windows) + sum(one.amount for one in named),
+            windows=tuple(windows),
+            as_of=now,
+            missing=tuple(missing),
+            periods=tuple(named),
+        )
+
+    def _sealed(
+        self, key: str, gaps: Sequence[Gap], rolled: Sequence[PeriodState]
+    ) -> tuple[list[Total], dict[PeriodName, PeriodTotal]]:
+        """A key's totals of the windows that start in the gaps, and its sums of these periods."""
+        of_windows = [
+            partial(
+                self._totals.of_key,
+                key,
+                window_id(since),
+                AFTER_ALL_WINDOWS if until is None else window_id(until),
+            )
+            for since, until in gaps
+        ]
+        names = [[state.name for state in rolled if state.name.startswith(kind)] for kind in KINDS]
+        of_periods = [
+            partial(self._totals.periods_of_key, key, min(some), max(some))
+            for some in names
+            if some
+        ]
+        totals = self._effects.together(of_windows, WINDOWS_AT_ONCE)
+        sums = self._effects.together(of_periods, WINDOWS_AT_ONCE)
+        return (
+            [total for some in totals for total in some],
+            {total.period: total for some in sums for total in some},
+        )
+
+    def _live_windows(self, since: int | None, until: int | None, now: int) -> list[Window]:
+        end = now + SKEW_MS_MAX if until is None else until
+        listed = list_live(self._catalog, self._catalog.live(), since or 0, end)
+        return [window for window in listed if not window.status.sealed]
+
+    def _tally(
+        self, key: str, windows: Sequence[Window], deadline: int
+    ) -> tuple[list[WindowCount], list[WindowId]]:
+        """The tallies of live windows, side by side, and the windows that could not be read."""
+        unknown = [window.id for window in windows if window.id not in self._specs]
+        for first in range(0, len(unknown), SPECS_PER_READ):
+            self._specs.update(self._catalog.specs(unknown[first : first + SPECS_PER_READ]))
+        begun = [
+            window for window in windows if window.id in self._specs
+        ]  # else it took in nothing yet
+        jobs = [partial(self._tally_window, key, window, deadline) for window in begun]
+        began = self._effects.now()
+        answers = self._effects.together(jobs, WINDOWS_AT_ONCE)
+        if begun:
+            stripes = sum(self._specs[window.id].stripes_of(key) for window in begun)
+            self.gathering = Gathering(stripes, self._effects.now() - began)
+        counted = [answer for answer in answers if answer]
+        missing = [window.id for window, answer in zip(begun, answers, strict=True) if not answer]
+        return counted, missing
+
+    def _tally_window(self, key: str, window: Window, deadline: int) -> WindowCount | None:
+        if self._effects.now() >= deadline:
+            return None
+        try:
+            tally = self._store.tallies(self._specs[window.id], [key])[key]
+        except Missing:
+            return self._total_of(key, window.id)
+        except StoreError:
+            return None
+        return WindowCount(window.id, tally.n, tally.amount, window.status)
+
+    def _total_of(self, key: str, window: WindowId) -> WindowCount | None:
+        """What stands for a window whose table went away: its total, if it was sealed since its
+        state was read.
+        """
+        state = self._catalog.window(window)
+        if state is None or not state.status.sealed:
+            return None
+        total = self._totals.of_window(window, [key]).get(key)
+        return WindowCount(
+            window, total.n if total else 0, total.amount if total else 0, state.status
+        )
+
+
+def _period_count(state: PeriodState, total: PeriodTotal | None) -> PeriodCount:
+    if total is None:
+        return PeriodCount(state.name, state.windows, 0, 0)
+    return PeriodCount(state.name, total.windows, total.n, total.amount)

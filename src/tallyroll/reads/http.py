@@ -1,0 +1,310 @@
+"""The aggregator's HTTP interface as values: query parameters in, JSON-ready answers and problems
+out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qsl
+
+from tallyroll.errors import Absent, Archived, Rejected, StoreError, UsageError
+from tallyroll.model.amounts import format_amount, shown
+from tallyroll.model.events import check_key
+from tallyroll.model.periods import shown_name
+from tallyroll.model.stored import StoredEvent, StoredPacket
+from tallyroll.model.windows import WindowId, iso, parse_instant, window_start
+from tallyroll.reads.counts import Aggregator, Count
+from tallyroll.reads.lookups import Events, Found
+from tallyroll.reads.top import Top
+
+ROUTES = ("/v1/counters", "/v1/event", "/v1/events", "/v1/top")
+PARAMETERS_MAX = 20
+EVENT_ID_BYTES_MAX = 1_000  # a packet's id and an index; sort keys have 1,024 bytes at most
+EVENTS_PER_ANSWER = 100
+TOP_PER_ANSWER = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An HTTP status, a JSON body and its content type."""
+
+    status: int
+    body: dict[str, Any]
+    content_type: str = "application/json"
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing that was asked for is missing from the answer."""
+        return bool(self.body.get("complete", True))
+
+
+@dataclass(frozen=True, slots=True)
+class CounterQuery:
+    """GET /v1/counters: a key, a range [since, until) in ms with open sides None, whether to bypass
+    the cache, and whether to tell each window's share.
+    """
+
+    key: str
+    since: int | None
+    until: int | None
+    consistent: bool
+    windows: bool = False
+
+
+def parse_parameters(query: str) -> dict[str, str]:
+    """The parameters in a URL's raw query string. Raises UsageError for one that comes twice (which
+    API Gateway would join with a comma, into another key), and for what is no UTF-8.
+    """
+    try:
+        pairs = parse_qsl(
+            query, keep_blank_values=True, errors="strict", max_num_fields=PARAMETERS_MAX
+        )
+    except ValueError as error:
+        raise UsageError(f"query {shown(query)}: {error}") from None
+    parameters: dict[str, str] = {}
+    for name, value in pairs:
+        if name in parameters:
+            raise UsageError(f"parameter {name!r} comes twice: give it once")
+        parameters[name] = value
+    return parameters
+
+
+def counter_query(parameters: Mapping[str, str]) -> CounterQuery:
+    """The query in an URL's parameters. Raises UsageError, naming the parameter and its value."""
+    _check_names(parameters, "key", "since", "until", "consistent", "windows")
+    return CounterQuery(
+        required_key(parameters.get("key")),
+        _instant(parameters.get("since")),
+        _instant(parameters.get("until")),
+        _flag(parameters, "consistent"),
+        _flag(parameters, "windows"),
+    )
+
+
+def required_key(key: str | None) -> str:
+    """`key`, if events may have it. Raises UsageError."""
+    try:
+        return check_key(key)
+    except Rejected as rejected:
+        raise UsageError(rejected.detail) from None
+
+
+def required_window(window: str | None) -> WindowId:
+    """`window`, if it is a window's id. Raises UsageError."""
+    if not window:
+        raise UsageError("window is missing: an id looks like 20261120T080000Z")
+    window_start(window)
+    return window
+
+
+def required_id(event_id: str | None) -> str:
+    """`event_id`, if an event can have it. Raises UsageError."""
+    if not event_id:
+        raise UsageError("id is missing: give the event's, or {packet id}:{index}")
+    try:
+        size = len(event_id.encode())
+    except UnicodeEncodeError:
+        raise UsageError(f"id {shown(event_id)}: holds a lone surrogate, no text") from None
+    if size > EVENT_ID_BYTES_MAX:
+        raise UsageError(f"id {shown(event_id)}: has {size} bytes, over {EVENT_ID_BYTES_MAX}")
+    return event_id
+
+
+def _check_names(parameters: Mapping[str, str], *known: str) -> None:
+    if unknown := [name for name in parameters if name not in known]:
+        raise UsageError(f"parameter {unknown[0]!r}: known are {', '.join(known)}")
+
+
+def _instant(text: str | None) -> int | None:
+    return parse_instant(text) if text else None
+
+
+def _flag(parameters: Mapping[str, str], name: str) -> bool:
+    text = parameters.get(name) or "false"
+    if text not in ("true", "false"):
+        raise UsageError(f"{name} {shown(text)}: must be true or false")
+    return text == "true"
+
+
+def _number(parameters: Mapping[str, str], name: str, default: int) -> int:
+    text = parameters.get(name)
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise UsageError(f"{name} {shown(text)}: must be a whole number")
+    return int(text)
+
+
+def answer_counter(
+    aggregator: Aggregator, parameters: Mapping[str, str], time_left_ms: int
+) -> Answer:
+    """The answer to GET /v1/counters. Raises UsageError and StoreError."""
+    query = counter_query(parameters)
+    count = aggregator.count(
+        query.key,
+        query.since,
+        query.until,
+        time_left_ms,
+        consistent=query.consistent,
+        by_window=query.windows,
+    )
+    return Answer(200, counter_json(count))
+
+
+def answer_event(aggregator: Aggregator, parameters: Mapping[str, str]) -> Answer:
+    """The answer to GET /v1/event. Raises UsageError, Absent, Archived and StoreError."""
+    _check_names(parameters, "key", "id", "window", "ts")
+    key, event_id = required_key(parameters.get("key")), required_id(parameters.get("id"))
+    window, ts = parameters.get("window"), _instant(parameters.get("ts"))
+    if window and ts is not None:
+        raise UsageError("window and ts: give one of them")
+    chosen = required_window(window) if window else None
+    return Answer(200, found_json(aggregator.lookups.event(key, event_id, chosen, ts)))
+
+
+def answer_events(
+    aggregator: Aggregator, parameters: Mapping[str, str], time_left_ms: int
+) -> Answer:
+    """The answer to GET /v1/events. Raises UsageError, Absent, Archived and StoreError."""
+    _check_names(parameters, "key", "window", "limit", "cursor", "packed")
+    events = aggregator.lookups.events(
+        required_key(parameters.get("key")),
+        required_window(parameters.get("window")),
+        time_left_ms,
+        limit=_number(parameters, "limit", EVENTS_PER_ANSWER),
+        cursor=parameters.get("cursor") or None,
+        packed=_flag(parameters, "packed"),
+    )
+    return Answer(200, events_json(events))
+
+
+def answer_top(aggregator: Aggregator, parameters: Mapping[str, str], time_left_ms: int) -> Answer:
+    """The answer to GET /v1/top. Raises UsageError, Absent, Archived and StoreError."""
+    _check_names(parameters, "window", "n", "by")
+    by = parameters.get("by") or "events"
+    if by not in ("events", "sum"):
+        raise UsageError(f"by {shown(by)}: must be events or sum")
+    top = aggregator.lookups.top(
+        required_window(parameters.get("window")),
+        _number(parameters, "n", TOP_PER_ANSWER),
+        time_left_ms,
+        by_amount=by == "sum",
+    )
+    return Answer(200, top_json(top))
+
+
+def counter_json(count: Count) -> dict[str, Any]:
+    """A count as JSON; sums are strings, since they may have more digits than a double holds. What
+    was read by days and months is under `rolled_up`, and its windows are not under `windows`.
+    """
+    answer: dict[str, Any] = {
+        "key": count.key,
+        "events": count.events,
+        "sum": format_amount(count.amount),
+        "windows": [
+            {
+                "window": window.window,
+                "events": window.events,
+                "sum": format_amount(window.amount),
+                "state": window.status,
+            }
+            for window in count.windows
+        ],
+        "as_of": iso(count.as_of),
+        "complete": count.complete,
+    }
+    if count.periods:
+        answer["rolled_up"] = [
+            {
+                "period": shown_name(period.period),
+                "windows": period.windows,
+                "events": period.events,
+                "sum": format_amount(period.amount),
+            }
+            for period in count.periods
+        ]
+    if count.missing:
+        answer["missing"] = list(count.missing)
+    return answer
+
+
+def found_json(found: Found) -> dict[str, Any]:
+    """One event, or a packet, with where it stands."""
+    where = {"key": found.key, "window": found.window, "state": found.status}
+    return where | stored_json(found.what)
+
+
+def events_json(events: Events) -> dict[str, Any]:
+    """Events of a key as JSON; `cursor` is there unless these are the last."""
+    answer: dict[str, Any] = {
+        "key": events.key,
+        "window": events.window,
+        "state": events.status,
+        "events": [stored_json(one) for one in events.found],
+        "as_of": iso(events.as_of),
+        "complete": events.complete,
+    }
+    if events.cursor:
+        answer["cursor"] = events.cursor
+    return answer
+
+
+def stored_json(one: StoredEvent | StoredPacket) -> dict[str, Any]:
+    """An event as JSON: its value is a string, since it may have more digits than a double holds,
+    `ts` is in ms as producers send it. A packet has its events under `events`.
+    """
+    if isinstance(one, StoredPacket):
+        return {"id": one.id, "events": [_packed_json(event) for event in one.events]}
+    packed = {} if one.packet is None else {"packet": one.packet, "index": one.index}
+    return {"id": one.id, **_packed_json(one), **packed}
+
+
+def _packed_json(event: StoredEvent) -> dict[str, Any]:
+    payload = {} if event.payload is None else {"payload": json.loads(event.payload)}
+    return {"ts": event.ts, "value": format_amount(event.amount), **payload}
+
+
+def top_json(top: Top) -> dict[str, Any]:
+    """The largest keys as JSON, with what all keys together have."""
+    answer: dict[str, Any] = {
+        "window": top.window,
+        "state": top.status,
+        "keys": top.keys,
+        "events": top.events,
+        "sum": format_amount(top.amount),
+        "top": [
+            {"key": key.key, "events": key.n, "sum": format_amount(key.amount)}
+            for key in top.largest
+        ],
+        "as_of": iso(top.as_of),
+        "complete": top.complete,
+    }
+    if top.missing:
+        answer["missing_buckets"] = top.missing
+    return answer
+
+
+def answer_error(error: Exception) -> Answer:
+    """A failure as a problem (RFC 9457, application/problem+json): 400, 404, 410, 503 or 500.
+
+    What is in an archive is gone from here (410); the member `archive` says under which prefix.
+    """
+    more = {}
+    if isinstance(error, UsageError):
+        status, title, detail = 400, "Bad request", str(error)
+    elif isinstance(error, Absent):
+        status, title, detail = 404, "Not found", str(error)
+    elif isinstance(error, Archived):
+        status, title, detail, more = 410, "Archived", str(error), {"archive": error.prefix}
+    elif isinstance(error, StoreError):
+        status, title, detail = 503, "Store unavailable", "a read failed: try again"
+    elif getattr(error, "status_code", None) == HTTPStatus.NOT_FOUND:
+        status, title, detail = 404, "Not found", f"known are GET {', '.join(ROUTES)}"
+    else:
+        status, title, detail = 500, "Internal error", "see the function's log"
+    body = {"type": "about:blank", "title": title, "status": status, "detail": detail, **more}
+    return Answer(status, body, "application/problem+json")

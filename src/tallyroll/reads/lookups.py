@@ -1,0 +1,334 @@
+"""Reads of one window's own items: one event, all events of a key, the largest keys.
+
+They are strongly consistent. What a window holds is in its table as long as that lives; afterwards
+it is in the archive, and a read says so instead of finding nothing.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from tallyroll.errors import Absent, Archived, Missing, StoreError, UsageError
+from tallyroll.limits import TS_MS_MAX
+from tallyroll.model.ids import uuid7_time
+from tallyroll.model.records import Page
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Status, Window
+from tallyroll.model.stored import StoredEvent, StoredPacket, packed_id, stored
+from tallyroll.model.tallies import Stripe, Sum, Tally, gather, place_of
+from tallyroll.model.totals import Listed
+from tallyroll.model.windows import WindowId
+from tallyroll.ports.catalog import Catalog
+from tallyroll.ports.effects import Effects
+from tallyroll.ports.paging import STRIPES_HELD, merged
+from tallyroll.ports.store import Store
+from tallyroll.ports.totals import Totals
+from tallyroll.reads.merge import (
+    BYTES_MAX,
+    EVENTS_MAX,
+    Merge,
+    Position,
+    cursor_of,
+    cut,
+    page_limit,
+    read_cursor,
+)
+from tallyroll.reads.top import Top, _Largest, _rank
+
+SHARDS_PER_ROUND = 64  # whose pages, of 1 MB at most, are in memory together
+SHARDS_AT_ONCE = 16
+BUCKETS_AT_ONCE = 16
+TOP_MAX = 1_000
+LISTED_PER_PAGE = 1_000
+DEADLINE_RESERVE_MS = 7_000  # one read that is under way: 1 s to connect and 5 s to answer
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An event, or a packet asked for by its own id, and the window that holds it."""
+
+    key: str
+    window: WindowId
+    status: Status
+    what: StoredEvent | StoredPacket
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Events of a key in one window, or packets as they are, in the order of their ids.
+
+    `cursor` goes on after them; there are no more if it is None. If time ran out they are not
+    `complete`: fewer than there could be, or none, and the cursor goes on without a gap.
+    """
+
+    key: str
+    window: WindowId
+    status: Status
+    found: tuple[StoredEvent | StoredPacket, ...]
+    cursor: str | None
+    complete: bool
+    as_of: int
+
+
+def deadline_of(now: int, time_left_ms: int) -> int:
+    """When (ms) a request with so much time left begins no further read."""
+    return now + time_left_ms - min(DEADLINE_RESERVE_MS, time_left_ms // 3)
+
+
+class Lookups:
+    """Reads windows; one per process, for its cache of specs."""
+
+    def __init__(self, store: Store, catalog: Catalog, totals: Totals, effects: Effects) -> None:
+        self._store = store
+        self._catalog = catalog
+        self._totals = totals
+        self._effects = effects
+        self._specs: dict[WindowId, Spec] = {}
+
+    def event(self, key: str, event_id: str, window: WindowId | None, ts: int | None) -> Found:
+        """One event by its id, in a window or in that of the time `ts` (ms); with neither, in that
+        of the time inside the id, a UUIDv7.
+
+        A packed event has the id `{packet id}:{index}`, unless a record has this id literally.
+        Raises UsageError if no window follows, Absent, Archived and StoreError.
+        """
+        chosen = window or self._window_at(event_id, ts)
+        what, state = self._read(chosen, lambda spec: self._event(spec, key, event_id))
+        if what is None:
+            guess = "" if window or ts is not None else ", that of the time in its id"
+            raise Absent(f"there is no event {event_id!r} of key {key!r} in {chosen}{guess}")
+        return Found(key, chosen, state.status, what)
+
+    def _window_at(self, event_id: str, ts: int | None) -> WindowId:
+        instant = uuid7_time(event_id) if ts is None else ts
+        if instant is None:
+            raise UsageError(
+                f"id {event_id!r} holds no time, since it is no UUIDv7: give the event's ts or"
+                " window"
+            )
+        calendar = self._catalog.calendar()
+        if calendar is None:
+            raise Absent("the pipeline has no windows: its roller has not run yet")
+        if instant > TS_MS_MAX:
+            raise Absent(f"there is no window at {instant} ms, after the year 9999")
+        return calendar.grid.at(instant).id
+
+    def _event(self, spec: Spec, key: str, event_id: str) -> StoredEvent | StoredPacket | None:
+        if record := self._store.record(spec, key, event_id):
+            return stored(record)
+        packed = packed_id(event_id)
+        packet = self._store.record(spec, key, packed[0]) if packed else None
+        if packed is None or packet is None:
+            return None
+        held = stored(packet)
+        if not isinstance(held, StoredPacket) or packed[1] >= len(held.events):
+            return None
+        return held.events[packed[1]]
+
+    def events(
+        self,
+        key: str,
+        window: WindowId,
+        time_left_ms: int,
+        *,
+        limit: int = 100,
+        cursor: str | None = None,
+        packed: bool = False,
+    ) -> Events:
+        """Up to `limit` events of a key in a window from `cursor` on, packets unpacked unless
+        `packed`; fewer if they are large.
+
+        What is written meanwhile appears if its place lies ahead of the cursor. Raises UsageError,
+        Absent, Archived and StoreError.
+        """
+        if not 1 <= limit <= EVENTS_MAX:
+            raise UsageError(f"limit {limit}: must be from 1 to {EVENTS_MAX}")
+        position = Position()
+        if cursor is not None:
+            position = read_cursor(cursor, window, key, packed=packed)
+        now = self._effects.now()
+        deadline = deadline_of(now, time_left_ms)
+
+        def merged(spec: Spec) -> Merge:
+            return self._merged(spec, key, position, limit, deadline, packed=packed)
+
+        merge, state = self._read(window, merged)
+        if merge is None:
+            return Events(key, window, state.status, (), None, complete=True, as_of=now)
+        part = cut(merge, position, limit, BYTES_MAX, packed=packed)
+        then = cursor_of(window, key, part.then, packed=packed) if part.then else None
+        whole = merge.done or len(part.found) == limit
+        return Events(key, window, state.status, part.found, then, whole, now)
+
+    def _merged(
+        self, spec: Spec, key: str, position: Position, most: int, deadline: int, *, packed: bool
+    ) -> Merge:
+        shards = spec.shards_of(key)
+        begun = None
+        if position.index is not None:
+            begun = self._store.record(spec, key, position.record_id)
+        merge = Merge(shards, position, most, BYTES_MAX, packed=packed, begun=begun)
+        limit = page_limit(most, shards)
+        while due := merge.due(SHARDS_PER_ROUND):
+            jobs = [partial(self._page, spec, key, *place, limit, deadline) for place in due]
+            pages = self._effects.together(jobs, SHARDS_AT_ONCE)
+            read = {place[0]: page for place, page in zip(due, pages, strict=True) if page}
+            merge.add(read)
+            if len(read) < len(due):
+                break
+        return merge
+
+    def _page(
+        self, spec: Spec, key: str, shard: int, after: str, limit: int, deadline: int
+    ) -> Page | None:
+        if self._effects.now() >= deadline:
+            return None
+        try:
+            return self._store.records(spec, key, shard, after, limit)
+        except Missing:
+            raise
+        except StoreError:
+            return None
+
+    def top(self, window: WindowId, n: int, time_left_ms: int, *, by_amount: bool = False) -> Top:
+        """The `n` keys of a window that have most events, or the largest sums; of equals the first
+        in code point order.
+
+        Of a sealed window its listed totals are read, also when its table is gone, of a live one
+        all tallies; either way nothing but some pages and the largest is in memory. Raises
+        UsageError, Absent, Archived and StoreError.
+        """
+        if not 1 <= n <= TOP_MAX:
+            raise UsageError(f"n {n}: must be from 1 to {TOP_MAX}")
+        now = self._effects.now()
+        deadline = deadline_of(now, time_left_ms)
+        known = self._catalog.window(window)
+        if known and known.listed:
+            return self._top_listed(known, n, now, deadline, by_amount=by_amount)
+
+        def read(spec: Spec) -> tuple[_Largest, int]:
+            return self._top_live(spec, n, deadline, by_amount=by_amount)
+
+        answer, state = self._read(window, read)
+        found, missing = answer or (_Largest(), 0)
+        return Top(
+            window=window,
+            status=state.status,
+            largest=tuple(Tally(total.key, total.n, total.amount) for total in found.largest),
+            keys=found.keys,
+            events=found.events,
+            amount=found.amount,
+            missing=missing,
+            as_of=now,
+        )
+
+    def _top_listed(
+        self, window: Window, n: int, now: int, deadline: int, *, by_amount: bool
+    ) -> Top:
+        """The same of a sealed window, from its totals; nothing but the largest is in memory."""
+        jobs = [
+            partial(self._largest, window.id, bucket, n, deadline, by_amount=by_amount)
+            for bucket in range(1, (window.listed or 0) + 1)
+        ]
+        found = self._effects.together(jobs, BUCKETS_AT_ONCE)
+        buckets = [bucket for bucket in found if bucket]
+        largest = heapq.nsmallest(
+            n,
+            (total for bucket in buckets for total in bucket.largest),
+            key=_rank(by_amount=by_amount),
+        )
+        return Top(
+            window=window.id,
+            status=window.status,
+            largest=tuple(Tally(total.key, total.n, total.amount) for total in largest),
+            keys=sum(bucket.keys for bucket in buckets),
+            events=sum(bucket.events for bucket in buckets),
+            amount=sum(bucket.amount for bucket in buckets),
+            missing=len(found) - len(buckets),
+            as_of=now,
+        )
+
+    def _largest(
+        self, window: WindowId, bucket: int, n: int, deadline: int, *, by_amount: bool
+    ) -> _Largest | None:
+        found = _Largest()
+        try:
+            for page in self._totals.listing(window, bucket, "", LISTED_PER_PAGE):
+                found = found.with_some(page, n, by_amount=by_amount)
+                if self._effects.now() >= deadline:
+                    return None
+        except StoreError:
+            return None
+        return found
+
+    def _top_live(
+        self, spec: Spec, n: int, deadline: int, *, by_amount: bool
+    ) -> tuple[_Largest, int]:
+        """The largest keys by the tallies, and how many buckets could not be read whole in time;
+        the buckets are read as one, in the order that brings a key's stripes together.
+        """
+        page = max(1, STRIPES_HELD // spec.buckets)
+        unread: set[int] = set()
+        buckets = [
+            self._stripes(spec, number, page, deadline, unread)
+            for number in range(1, spec.buckets + 1)
+        ]
+        begun: list[Sum] = []
+        found = _Largest()
+        for batch in merged(buckets, place_of, page, self._effects):
+            ended = [Listed(*each) for each in gather(begun, batch)]
+            found = found.with_some(ended, n, by_amount=by_amount)
+        left = [Listed(*each) for each in begun]
+        return found.with_some(left, n, by_amount=by_amount), len(unread)
+
+    def _stripes(
+        self, spec: Spec, number: int, page: int, deadline: int, unread: set[int]
+    ) -> Iterator[list[Stripe]]:
+        """A bucket's stripes, as far as they can be read in time; else it is noted as unread."""
+        pages: Iterator[list[Stripe]] | None = None
+        while self._effects.now() < deadline:
+            try:
+                pages = pages or self._store.stripes(spec, number, "", page)
+                stripes = next(pages, None)
+            except Missing:
+                raise
+            except StoreError:
+                break
+            if stripes is None:
+                return
+            yield stripes
+        unread.add(number)
+
+    def _read(self, window: WindowId, read: Callable[[Spec], T]) -> tuple[T | None, Window]:
+        """What `read` finds in a window's table, None before it takes events, and the window's
+        state after that.
+
+        The state is read last, since states only move forward: if the table is not being dropped
+        then, it was the one that took the window's events, and what was not there is not anywhere.
+        """
+        spec = self._spec(window)
+        answer = gone = None
+        if spec is not None:
+            try:
+                answer = read(spec)
+            except Missing as missing:
+                gone = missing
+        state = self._catalog.window(window)
+        if state is None:
+            raise Absent(f"there is no window {window}")
+        if state.status in (Status.DROPPING, Status.DROPPED):
+            raise Archived(window, state.archive or "")
+        if gone or (spec is None and state.status is not Status.CREATING):
+            raise gone or Missing(f"window {window} has opened just now: ask again", "NoSpec")
+        return answer, state
+
+    def _spec(self, window: WindowId) -> Spec | None:
+        if window not in self._specs:
+            self._specs.update(self._catalog.specs([window]))
+        return self._specs.get(window)
