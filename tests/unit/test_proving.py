@@ -4,6 +4,7 @@ drop.
 
 from __future__ import annotations
 
+import json
 import tracemalloc
 from dataclasses import replace
 from typing import Any
@@ -135,6 +136,19 @@ def test_a_file_that_is_replaced_after_it_was_read(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(proving, "compare", replaced)
     with pytest.raises(ProofMismatch, match="changed while it was being proven"):
         proven(pipeline, window)
+
+
+@pytest.mark.parametrize("name", ["items", "events", "dataDigest", "archiveDigest"])
+def test_another_proof_that_stands_is_not_taken_for_this_one(name: str) -> None:
+    pipeline, window = exported()
+    proven(pipeline, window)
+    key = proof_key(prefix(window))
+    stands = json.loads(pipeline.bucket.get(key))
+    pipeline.bucket.put(key, json.dumps({**stands, name: "another"}).encode())
+    with pytest.raises(ProofMismatch, match="another proof stands"):
+        proven(pipeline, window)
+    pipeline.bucket.put(key, json.dumps({**stands, "provenAt": "earlier"}).encode())
+    assert proven(pipeline, window) == stands["items"], "when it was proven is of no matter"
 
 
 def test_a_data_file_that_no_manifest_lists() -> None:
