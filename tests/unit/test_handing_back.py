@@ -10,7 +10,7 @@ import pytest
 from tallyroll.errors import Reason
 from tallyroll.ingest.handing_back import delay_seconds, is_expiring
 from tallyroll.limits import IN_FLIGHT_MAX, RECEIVES_GIVEN_UP
-from tallyroll.model.messages import Message
+from tallyroll.model.messages import Message, Redrive
 from tallyroll.ports.store import Outcome, Verdict
 from tests.unit.pipeline import HOUR, MINUTE, NOW, SMALL, TIME_LEFT, opened
 
@@ -55,6 +55,27 @@ def test_waits_fill_the_retention_before_the_receives_are_used_up(
         receives += 1
     assert receives < RECEIVES_GIVEN_UP
     assert now - NOW < retention_ms, "the queue still has it"
+
+
+def test_forty_receives_are_left_when_a_message_expires() -> None:
+    """For deliveries that come sooner than they should: twenty are spared, and the waits would last
+    beyond the age at which it is rejected.
+    """
+    now, receives = NOW, 1
+    while not is_expiring(message(receives), now, RETENTION):
+        now += 1_000 * delay_seconds(
+            message(receives), now, waits=False, in_flight=0, retention_ms=RETENTION
+        )
+        receives += 1
+    assert receives + 40 <= RECEIVES_GIVEN_UP
+
+
+def test_a_redriven_message_expires_by_when_its_copy_was_sent() -> None:
+    """The queue has the copy: its first sending may lie longer ago than any message lasts."""
+    redrive = Redrive("20261110T080000Z", "first", NOW - 2 * RETENTION)
+    copy = replace(message(1, NOW - HOUR), redrive=redrive)
+    assert not is_expiring(copy, NOW, RETENTION)
+    assert is_expiring(replace(copy, sent=NOW - RETENTION), NOW, RETENTION)
 
 
 def test_a_message_near_its_last_receives_waits_for_hours() -> None:
@@ -116,6 +137,16 @@ def test_a_message_about_to_expire_is_rejected_with_its_reason() -> None:
     assert (report.failures, report.rejected) == ([young.id], {Reason.EXPIRING: 1})
     [letter] = pipeline.queue.dead_letters
     assert letter.detail == "sent 2026-11-10T20:30:00.000Z and not counted: too much"
+
+
+def test_a_message_about_to_expire_is_not_rejected_if_it_is_finished() -> None:
+    """A letter that says it was not counted would be wrong, and would be redriven for nothing."""
+    pipeline = opened(replace(SMALL, queue_retention_ms=10 * MINUTE))
+    body = {"id": "e", "key": "k", "ts": NOW - 10 * MINUTE}
+    first, again = (pipeline.message(body, sent=NOW - 10 * MINUTE) for _ in range(2))
+    report = pipeline.writer().write([first, again], TIME_LEFT)
+    assert (report.events, report.duplicates, report.rejected) == (1, 1, {})
+    assert pipeline.reasons() == []
 
 
 def test_the_report_tells_the_age_of_the_oldest_that_comes_again() -> None:

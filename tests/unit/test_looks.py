@@ -149,6 +149,41 @@ def test_letters_that_reappear_meanwhile_are_not_given_again() -> None:
     assert letters.count().visible == 30, "by their last receipts"
 
 
+def test_known_letters_between_new_ones_do_not_end_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How often known ones came is counted from the last new one on."""
+    pipeline, letters = filled(3)
+    a, b, c = letters.peek(10, HIDDEN_SECONDS)
+    pages = iter([a, *[a] * 10, b, *[a] * 10, c])
+
+    def scripted(most: int, seconds: int) -> list[ReceivedLetter]:
+        letter = next(pages, None)
+        return [letter] if letter else []
+
+    monkeypatch.setattr(letters, "peek", scripted)
+    look = Look(letters, pipeline.effects)
+    assert batches(look, jobs=1) == [[a.id], [b.id], [c.id]]
+
+
+def test_deleted_letters_are_not_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline, letters = filled(5)
+    look = Look(letters, pipeline.effects)
+    deleted: list[str] = []
+
+    def delete(batch: list[ReceivedLetter]) -> None:
+        letters.delete(batch[:2])
+        look.forget(batch[:2])
+        deleted.extend(letter.id for letter in batch[:2])
+
+    look.each(delete)
+    given_back: list[str] = []
+    monkeypatch.setattr(
+        letters, "give_back", lambda held: given_back.extend(letter.id for letter in held)
+    )
+    look.close()
+    assert len(deleted) == 2
+    assert sorted(given_back) == sorted(letter.id for letter in pipeline.queue.dead_letters)
+
+
 def test_what_fails_stops_all_workers_and_gives_all_back() -> None:
     pipeline, letters = filled(350)
     look = Look(letters, pipeline.effects)

@@ -48,12 +48,16 @@ def findings(pipeline: Pipeline, window: Window) -> list[str]:
     return []
 
 
-def rewrite(pipeline: Pipeline, window: Window, items: list[Item], expected: int = 0) -> None:
-    """Put another archive in the place of the window's, whole but for what it holds."""
+def rewrite(pipeline: Pipeline, window: Window, *parts: list[Item], expected: int = 0) -> None:
+    """Put another archive in the place of the window's, whole but for what its files hold."""
     for key in [*pipeline.bucket.list(data_dir(prefix(window)))]:
         del pipeline.bucket._objects[key]
-    file = put_file(pipeline.bucket, prefix(window), "000-0000", items)
-    files = [replace(file, items=expected)] if expected else [file]
+    files = [
+        put_file(pipeline.bucket, prefix(window), f"000-{number:04d}", items)
+        for number, items in enumerate(parts)
+    ]
+    if expected:
+        files = [replace(file, items=expected) for file in files]
     put_manifests(pipeline.bucket, prefix(window), window.table, files, NOW)
 
 

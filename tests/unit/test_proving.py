@@ -4,6 +4,7 @@ drop.
 
 from __future__ import annotations
 
+import json
 import tracemalloc
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,13 @@ import pytest
 
 from tallyroll.adapters.memory import MemoryBucket
 from tallyroll.archive import proof
-from tallyroll.archive.layout import data_dir, progress_dir, proof_key, read_files, read_summary
+from tallyroll.archive.layout import (
+    data_dir,
+    progress_dir,
+    proof_key,
+    read_files,
+    read_summary,
+)
 from tallyroll.archive.proof import check_place, check_stands
 from tallyroll.errors import ProofMismatch
 from tallyroll.model.items import jsonable, record_item, tally_key
@@ -135,6 +142,19 @@ def test_a_file_that_is_replaced_after_it_was_read(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(proof, "compare", replaced)
     with pytest.raises(ProofMismatch, match="changed while it was being proven"):
         proven(pipeline, window)
+
+
+@pytest.mark.parametrize("name", ["items", "events", "dataDigest", "archiveDigest"])
+def test_another_proof_that_stands_is_not_taken_for_this_one(name: str) -> None:
+    pipeline, window = exported()
+    proven(pipeline, window)
+    key = proof_key(prefix(window))
+    stands = json.loads(pipeline.bucket.get(key))
+    pipeline.bucket.put(key, json.dumps({**stands, name: "another"}).encode())
+    with pytest.raises(ProofMismatch, match="another proof stands"):
+        proven(pipeline, window)
+    pipeline.bucket.put(key, json.dumps({**stands, "provenAt": "earlier"}).encode())
+    assert proven(pipeline, window) == stands["items"], "when it was proven is of no matter"
 
 
 def test_a_data_file_that_no_manifest_lists() -> None:

@@ -20,6 +20,14 @@ from tests.unit.pipeline import HOUR, MINUTE, NOW, SECOND, TIME_LEFT, WINDOW, Pi
 LONG_AGO = NOW - 20 * MINUTE  # longer than any writer lasts
 
 
+class Killed(BaseException):
+    """The writer's process ends."""
+
+
+def kill(*_: object) -> None:
+    raise Killed
+
+
 def message(name: str, receives: int = 1, sent: int = NOW) -> Message:
     return Message(name, '{"key": "k"}', sent, receives, f"{name}#1")
 
@@ -173,6 +181,23 @@ def test_what_was_finished_between_two_heartbeats_is_told_once() -> None:
     assert told == [None, None, NOW + 10 * SECOND, NOW + 10 * SECOND, NOW + 10 * SECOND]
 
 
+def test_a_heartbeat_that_was_not_taken_is_told_by_the_next_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pipeline = opened()
+    book, finished = notebook(pipeline), Case(message("a"), fate=Fate(Kind.COUNTED))
+
+    def refuse(at: int, *, finished: bool) -> None:
+        raise Unknown("no answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pipeline.catalog, "beat", refuse)
+        assert beats(pipeline, book, [finished]) is None
+    pipeline.effects.pass_by(SECOND)
+    assert beats(pipeline, book, [Case(message("b"))]) == NOW + SECOND
+    assert pipeline.catalog.heartbeat().finished == NOW + SECOND, "with what was finished before"
+
+
 def test_the_roller_deletes_the_notes_that_are_of_no_more_use() -> None:
     pipeline = opened()
     kept = RECEPTIONS_KEPT * pipeline.settings.visibility_ms
@@ -207,6 +232,33 @@ def test_between_two_groups_only_what_is_finished_is_acknowledged(
     report = pipeline.writer().write([done, back, last], TIME_LEFT)
     assert (report.events, report.failures) == (2, ["b"])
     assert acknowledged == [[done.receipt]]
+
+
+def test_each_group_is_acknowledged_before_the_next_begins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The third group may kill the writer: what the second one finished must have left by then."""
+    pipeline = opened()
+    messages = [message(name, 3) for name in ("fine", "a", "b")]
+    for number, each in enumerate(messages[1:]):
+        died(pipeline, each, at=LONG_AGO + number)
+    acknowledged: list[list[str]] = []
+    monkeypatch.setattr(pipeline.queue, "acknowledge", acknowledged.append)
+    report = pipeline.writer().write(messages, TIME_LEFT)
+    assert (report.finished, report.failures) == (3, [])
+    assert acknowledged == [["fine#1"], ["a#1"]]
+
+
+def test_a_window_is_noted_before_its_messages_are_committed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The writer may die on the commit, and the note of its batch may not have been taken."""
+    pipeline = opened()
+    body = f'{{"id": "e", "key": "k", "ts": {NOW}}}'
+    monkeypatch.setattr(pipeline.store, "commit", kill)
+    with pytest.raises(Killed):
+        pipeline.writer().write([pipeline.message(body, receives=2)], TIME_LEFT)
+    assert pipeline.catalog.stragglers([WINDOW]) == {WINDOW: NOW}
 
 
 def test_groups_for_which_no_time_is_left_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,3 +305,77 @@ def test_what_can_never_count_holds_no_window_however_often_it_comes_again() -> 
     assert len(report.failures) == 2
     assert notes(pipeline) == []
     assert pipeline.catalog._stragglers == {}
+
+
+def hands_back(book: WriterNotebook, *messages: Message) -> None:
+    """A batch of messages for which no window is known when they are handed back."""
+    cases = [Case(each) for each in messages]
+    book.begin(cases)
+    book.hand_back(cases)
+    book.end(cases)
+
+
+def test_what_comes_again_without_a_window_is_noted_until_the_last_of_it_does() -> None:
+    """The note takes the place of the one before, and holds what that one held, as long."""
+    pipeline = opened()
+    book = notebook(pipeline)
+    hands_back(book, message("patient", 500, NOW - HOUR))
+    [(_, seconds)] = pipeline.queue.delays
+    [first] = notes(pipeline)
+    assert (first.at, first.oldest, first.newest) == (
+        NOW + seconds * SECOND,
+        NOW - HOUR,
+        NOW - HOUR,
+    )
+    hands_back(book, message("soon", 2, NOW))
+    [second] = notes(pipeline)
+    assert (second.at, second.oldest, second.newest) == (first.at, NOW - HOUR, NOW)
+    hands_back(book, message("sooner", 2, NOW - 2 * HOUR))
+    [third] = notes(pipeline)
+    assert (third.at, third.oldest, third.newest) == (first.at, NOW - 2 * HOUR, NOW)
+
+
+def test_a_note_of_what_comes_again_stands_until_another_takes_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pipeline = opened()
+    book = notebook(pipeline)
+    hands_back(book, message("a", 2))
+    before = notes(pipeline)
+
+    def refuse(_: Reception) -> None:
+        raise Unknown("no answer")
+
+    monkeypatch.setattr(pipeline.catalog, "note_received", refuse)
+    hands_back(book, message("b", 2))
+    assert notes(pipeline) == before != []
+
+
+def test_a_batch_holds_its_windows_until_what_comes_again_is_noted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A writer that dies between the two notes leaves one of them."""
+    pipeline = opened()
+    book, cases = notebook(pipeline), [Case(message("a", 2))]
+    book.begin(cases)
+    book.hand_back(cases)
+    before = notes(pipeline)
+    monkeypatch.setattr(pipeline.catalog, "note_received", kill)
+    with pytest.raises(Killed):
+        book.end(cases)
+    assert notes(pipeline) == before != []
+
+
+def test_what_came_again_in_an_earlier_batch_is_noted_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pipeline = opened()
+    book = notebook(pipeline)
+    hands_back(book, message("a", 2))
+    noted: list[Reception] = []
+    monkeypatch.setattr(pipeline.catalog, "note_received", noted.append)
+    done = Case(message("new"), fate=Fate(Kind.COUNTED))
+    book.begin([done])
+    book.hand_back([done])
+    book.end([done])
+    assert noted == []

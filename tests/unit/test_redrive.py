@@ -7,8 +7,8 @@ import json
 import pytest
 
 from tallyroll.errors import Reason, StoreError, UsageError
-from tallyroll.model.states import Status
-from tallyroll.model.windows import window_start
+from tallyroll.model.states import Calendar, Status
+from tallyroll.model.windows import Grid, window_start
 from tallyroll.operations.letter_events import Course
 from tallyroll.ports.catalog import Claim
 from tests.unit.pipeline import (
@@ -16,6 +16,7 @@ from tests.unit.pipeline import (
     MINUTE,
     NOW,
     SECOND,
+    START,
     WINDOW,
     Pipeline,
     hour,
@@ -123,6 +124,18 @@ def test_before_the_first_window_there_is_nothing_to_look_up() -> None:
     assert Operator(pipeline).one().target == WINDOW
     drain(pipeline)
     assert records(pipeline) == [(WINDOW, "e1")]
+
+
+def test_the_calendar_is_read_anew_for_each_page() -> None:
+    """A redrive of many letters may last beyond a change of the window length."""
+    pipeline = opened()
+    reject(pipeline, json.dumps({"id": "e1", "key": "k", "ts": NOW}), Reason.CRASHES_WRITER)
+    operator = Operator(pipeline)
+    page, redriver = operator.letters.peek(10, 60), operator.redriver()
+    assert [one.target for one in redriver.decide(page)] == [WINDOW]
+    pipeline.catalog._calendar = Calendar(Grid(((0, HOUR), (START, 15 * MINUTE))), LATE)
+    decisions = redriver.decide(page)
+    assert [(one.course, one.why) for one in decisions] == [(Course.LEFT, "not open yet")]
 
 
 def test_a_dry_run_changes_nothing() -> None:

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import json
 
-from tallyroll.errors import Reason
+import pytest
+
+from tallyroll.errors import Reason, Unknown
 from tallyroll.model.ids import Identity
 from tallyroll.model.messages import Redrive
 from tallyroll.operations.letter_events import Course
@@ -113,6 +115,22 @@ def test_the_claim_of_whoever_was_first_holds_for_both() -> None:
     assert records(pipeline) == [(hour(7), "e1")]
 
 
+def test_the_claim_of_whoever_moved_it_first_holds_for_both() -> None:
+    pipeline, operator = with_late()
+    seal(pipeline, hour(6))
+    pipeline.catalog.claim((hour(6), "k", "e1"), Claim(hour(6), NOW - HOUR))
+    move = pipeline.catalog.move
+
+    def second(identity: Identity, read: Claim, wanted: Claim) -> Claim:
+        move(identity, read, Claim(hour(7), NOW))
+        return move(identity, read, wanted)
+
+    pipeline.catalog.move = second  # type: ignore[method-assign]
+    assert operator.one(to=WINDOW).target == hour(7)
+    drain(pipeline)
+    assert records(pipeline) == [(hour(7), "e1")]
+
+
 # --- what a producer may claim for itself
 
 
@@ -148,3 +166,42 @@ def test_a_redriven_message_that_the_fuse_moved_keeps_its_claim() -> None:
     assert operator.one().target == WINDOW
     drain(pipeline)
     assert records(pipeline) == [(WINDOW, first_id)]
+
+
+def test_a_claim_that_cannot_be_read_is_not_taken_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its claim, a letter of the fuse's is read as another event, with its copy's id."""
+    pipeline, operator = with_late(id=None)
+    first_id = pipeline.queue.dead_letters[0].message.id
+    seal(pipeline, hour(6))
+    operator.redrive()
+    pipeline.queue.held()[0].receives = 1_000
+    assert pipeline.queue.receive() == []
+
+    def fails(*_: object) -> object:
+        raise Unknown("no answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline.catalog, "claims", fails)
+        decision = operator.one()
+    assert (decision.course, decision.why) == (Course.LEFT, "not looked up")
+    assert len(pipeline.queue.dead_letters) == 1
+    operator.redrive()
+    drain(pipeline)
+    assert records(pipeline) == [(WINDOW, first_id)]
+
+
+def test_what_the_fuse_moved_with_untrue_attributes_has_a_claim_of_its_own() -> None:
+    """It is looked up under the identity that it has without them."""
+    pipeline = opened()
+    body = json.dumps({"key": "k", "ts": LATE})
+    message_id = pipeline.queue.send(body, redrive=Redrive(hour(7), "another", NOW))
+    pipeline.queue.held()[0].receives = 1_000
+    assert pipeline.queue.receive() == []
+    letters = list(pipeline.queue.dead_letters)
+    seal(pipeline, hour(6))
+    operator = Operator(pipeline)
+    assert operator.one().course is Course.REDRIVEN
+    drain(pipeline)
+    pipeline.queue.dead_letters.extend(letters)  # as if it stood there twice
+    assert operator.one().course is Course.COUNTED
+    assert records(pipeline) == [(WINDOW, message_id)]

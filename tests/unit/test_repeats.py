@@ -18,7 +18,7 @@ from tallyroll.model.items import Item
 from tallyroll.model.states import Window
 from tests.unit.archives import Archived, sealed_and_exported
 from tests.unit.pipeline import NOW, Pipeline
-from tests.unit.test_proof import archived, findings, proven, rewrite
+from tests.unit.test_proof import archived, exported, findings, prefix, proven, rewrite
 
 DIGESTS = st.lists(st.binary(min_size=DIGEST_BYTES, max_size=DIGEST_BYTES) | st.just(b"7" * 12))
 
@@ -94,6 +94,21 @@ def test_it_is_found_over_many_spills_and_runs(monkeypatch: pytest.MonkeyPatch) 
     kept = list(pipeline.bucket.list(progress_dir(window.archive or "")))
     assert sum("items-" in key for key in kept) > 10
     assert sum("repeated-" in key for key in kept) == 4
+
+
+def test_it_is_found_in_two_files_of_which_each_has_its_own_note(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(proof, "NOTE_EVERY_MS", 0)
+    pipeline, window = exported(keys=1)
+    items = archived(pipeline)
+    first, second, *_ = [at for at, item in enumerate(items) if item["sk"]["S"].startswith("g#")]
+    items[first] = items[second]
+    rewrite(pipeline, window, items[:second], items[second:])
+    [finding] = findings(pipeline, window)
+    assert "000-0000.json.gz line " in finding
+    assert "000-0001.json.gz line " in finding
+    assert sum("proof-" in key for key in pipeline.bucket.list(progress_dir(prefix(window)))) == 2
 
 
 def test_one_that_there_is_no_time_to_name_is_found_all_the_same(

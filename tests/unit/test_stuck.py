@@ -99,3 +99,12 @@ def test_the_roller_tells_how_many_keys_are_hot(monkeypatch: pytest.MonkeyPatch)
     assert (rolled.hot_keys, rolled.shards) == (2, 64)
     rolled = pipeline.roller().run(TIME_LEFT)
     assert (rolled.hot_keys, rolled.shards, rolled.problems) == (0, 0, [])
+
+
+def test_the_roller_tells_of_the_hot_keys_of_each_window() -> None:
+    pipeline = Pipeline(replace(SMALL, hot_shards={"Ada": 64, "Bob": 2}))
+    roller = pipeline.roller()
+    roller.run(TIME_LEFT)
+    pipeline.effects.pass_by(HOUR)
+    rolled = roller.run(TIME_LEFT)
+    assert (rolled.hot_keys, rolled.shards) == (2, 64)

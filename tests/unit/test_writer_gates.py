@@ -49,6 +49,18 @@ def test_in_a_closing_window_messages_are_handed_back() -> None:
     assert pipeline.catalog.stragglers([WINDOW]) == {WINDOW: NOW + 5 * SECOND}
 
 
+def test_the_state_behind_a_shut_gate_is_read_anew_for_each_batch() -> None:
+    """A writer that remembered `closing` would hand its messages back until they expire."""
+    pipeline = shut(Status.CLOSING)
+    writer = pipeline.writer()
+    stored, late = pipeline.message(event("stored")), pipeline.message(event("late"))
+    assert len(writer.write([stored, late], TIME_LEFT).failures) == 2
+    pipeline.move(Status.SEALED)
+    report = writer.write([stored, late], TIME_LEFT)
+    assert (report.failures, report.duplicates) == ([], 1)
+    assert report.rejected == {Reason.WINDOW_SEALED: 1}
+
+
 @pytest.mark.parametrize("status", SEALED)
 def test_in_a_sealed_window_the_record_is_looked_up(status: Status) -> None:
     pipeline = shut(status)

@@ -11,7 +11,7 @@ import pytest
 from tallyroll.adapters.aws.lambda_events import sqs_messages
 from tallyroll.errors import Reason
 from tallyroll.ingest.writer import Report
-from tallyroll.limits import TS_MS_MAX
+from tallyroll.limits import TS_MS_MAX, WINDOWS_PER_BATCH_MAX
 from tallyroll.model.dead_letters import attributes_of, redrive_of
 from tallyroll.model.messages import Message, Redrive
 from tallyroll.model.windows import window_start
@@ -20,6 +20,7 @@ from tests.unit.pipeline import (
     HOUR,
     MINUTE,
     NOW,
+    SMALL,
     TIME_LEFT,
     WINDOW,
     Pipeline,
@@ -74,6 +75,30 @@ def test_without_its_claim_it_is_rejected(claim: str | None) -> None:
     assert report.rejected == {Reason.NOT_CLAIMED: 1}
     (letter,) = pipeline.queue.dead_letters
     assert (letter.window, letter.message.first_id) == (HOME, FIRST)
+
+
+def test_its_claim_is_read_anew_each_time() -> None:
+    """Neither that there was none nor where it led may be remembered: claims come, and move."""
+    pipeline = opened()
+    writer = pipeline.writer()
+    message = redriven(pipeline, claim=None)
+    assert writer.write([message], TIME_LEFT).rejected == {Reason.NOT_CLAIMED: 1}
+    claim = pipeline.catalog.claim((HOME, "k", "e1"), Claim(hour(7), NOW))
+    assert writer.write([message], TIME_LEFT).rejected == {Reason.NOT_CLAIMED: 1}
+    pipeline.catalog.move((HOME, "k", "e1"), claim, Claim(WINDOW, NOW))
+    assert writer.write([message], TIME_LEFT).events == 1
+
+
+def test_without_its_claim_it_takes_no_other_message_out_of_its_batch() -> None:
+    """It is rejected before the windows of a batch are counted, which are at most so many."""
+    pipeline = opened(replace(SMALL, window_seconds=60, accept_for_ms=4 * HOUR))
+    others = [
+        pipeline.message({"key": "k", "id": f"e{n}", "ts": NOW - n * MINUTE})
+        for n in range(WINDOWS_PER_BATCH_MAX)
+    ]
+    report = write(pipeline, redriven(pipeline, claim=None), *others)
+    assert (report.events, report.failures) == (WINDOWS_PER_BATCH_MAX, [])
+    assert report.rejected == {Reason.NOT_CLAIMED: 1}
 
 
 def test_a_target_that_is_none_is_no_claim() -> None:

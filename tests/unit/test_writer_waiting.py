@@ -138,6 +138,19 @@ def test_a_note_that_failed_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> N
     assert pipeline.catalog.stragglers([WINDOW]) == {WINDOW: NOW + 5 * SECOND}
 
 
+def test_a_window_is_noted_though_the_queue_sets_no_delays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message is hidden until its visibility timeout then: the window waits for it."""
+    pipeline = opened()
+
+    def fail(*_: object) -> None:
+        raise Throttled("slow down")
+
+    monkeypatch.setattr(pipeline.queue, "delay", fail)
+    report = pipeline.writer().write([pipeline.message(event())], time_left_ms=0)
+    assert report.failures == ["message-1"]
+    assert pipeline.catalog.stragglers([WINDOW]) == {WINDOW: NOW + 5 * SECOND}
+
+
 def test_a_note_lasts_until_the_message_comes_again() -> None:
     """However long it is handed back for: the window does not close on it meanwhile."""
     pipeline = opened()
