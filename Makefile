@@ -63,11 +63,12 @@ simulate: $(VENV)/dev.stamp ## Simulate faults (SEEDS=10000 FROM=0; SEED=7 repla
 mutate: $(VENV)/dev.stamp ## Mutate the modules that decide; each mutant must be caught (MODULE=ingest.transactions)
 	@$(PY) -m tests.mutation.run --jobs $(JOBS) $(MODULE)
 
-check: $(VENV)/dev.stamp ## Lint, formatting, types
+check: $(VENV)/dev.stamp ## Lint, formatting, types, imports
 	@$(PY) -m ruff check --quiet
 	@$(PY) -m ruff format --quiet --check --diff
 	@$(PY) -m mypy --no-error-summary
-	@echo "lint, formatting and types are in order"
+	@report=$$($(VENV)/bin/lint-imports --no-logo --no-cache 2>&1) || { echo "$$report"; exit 1; }
+	@echo "lint, formatting, types and imports are in order"
 
 synth: $(VENV)/dev.stamp ## Write the CDK app into cdk.out, offline (CONTEXT='{"tallyroll:shards": 32}')
 	@rm -rf cdk.out

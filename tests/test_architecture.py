@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,8 +21,8 @@ CORE = ROOT / "src" / "tallyroll"
 PARTS = [CORE, *(ROOT / name for name in ("functions", "infra", "local", "benchmarks", "tests"))]
 OUTSIDE = {"functions", "infra", "local", "benchmarks", "tests"}
 SDK = {"boto3", "botocore"}
-ADAPTERS = ("adapters/aws/", "adapters/dynamodb/")
 LINES_MAX, FUNCTION_LINES_MAX = 400, 70
+ROOT_NAMES_MAX, ROOM_MODULES_MAX = 20, 18
 
 
 def sources(*folders: Path) -> list[Path]:
@@ -61,15 +63,53 @@ def test_there_is_something_to_look_at() -> None:
     assert imported(CORE / "adapters" / "aws" / "client.py") & SDK
 
 
-@pytest.mark.parametrize("path", sources(CORE), ids=named)
-def test_the_core_imports_no_other_part(path: Path) -> None:
-    assert imported(path) & OUTSIDE == set()
+def imports_kept(root: Path) -> tuple[bool, str]:
+    """Whether the contracts of pyproject.toml hold for the sources below `root`, and the report."""
+    command = [str(Path(sys.executable).parent / "lint-imports"), "--no-cache", "--no-logo"]
+    paths = os.pathsep.join([str(root / "src"), str(root)])
+    environment = {**os.environ, "PYTHONPATH": paths}
+    done = subprocess.run(
+        command, cwd=root, env=environment, capture_output=True, text=True, check=False, timeout=120
+    )
+    return done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("path", sources(CORE), ids=named)
-def test_only_adapters_import_the_sdk(path: Path) -> None:
-    adapter = inside(path).startswith(ADAPTERS)
-    assert adapter or not imported(path) & SDK
+def test_imports_keep_their_contracts() -> None:
+    kept, report = imports_kept(ROOT)
+    assert kept, report
+
+
+@pytest.mark.parametrize(
+    ("module", "line", "broken"),
+    [
+        ("model/windows.py", "import tallyroll.lifecycle.roller", "Imports go down"),
+        ("reads/top.py", "import tallyroll.ingest.cost", "Imports go down"),
+        ("ports/paging.py", "import tallyroll.ports.catalog_cache", None),
+        ("model/sharding.py", "import tallyroll.model.records", "No circles"),
+        ("adapters/system.py", "import tallyroll.reads.top", "Adapters know ports"),
+        ("lifecycle/roller.py", "import tallyroll.client.packing", "The lifecycle knows"),
+        ("operations/redrive.py", "import tallyroll.adapters.aws.sqs", "Adapters are made"),
+        ("ingest/writer.py", "import boto3", "Only adapters import the SDK"),
+        ("resources.py", "import aws_cdk", "Only constructs import the CDK"),
+        ("reads/counts.py", "import local.embedded", "The package stands alone"),
+        ("reads/counts.py", "from tallyroll import __version__", "from the package's root"),
+    ],
+)
+def test_a_broken_contract_is_found(
+    tmp_path: Path, module: str, line: str, broken: str | None
+) -> None:
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=ignored)
+    shutil.copytree(ROOT / "functions", tmp_path / "functions", ignore=ignored)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    path = tmp_path / "src" / "tallyroll" / module
+    path.write_text(f"{path.read_text()}\n{line}\n")
+
+    kept, report = imports_kept(tmp_path)
+
+    found = re.findall(r"^(.*) BROKEN", report, re.MULTILINE)
+    assert kept is (broken is None), report
+    assert broken is None or any(broken in name for name in found), report
 
 
 @pytest.mark.parametrize("path", sources(ROOT / "functions"), ids=named)
@@ -178,6 +218,17 @@ def test_importing_a_handler_reads_no_settings_and_makes_no_client() -> None:
 
 
 # --- sizes
+
+
+def test_rooms_are_small() -> None:
+    def entries(folder: Path) -> list[str]:
+        return sorted(each.name for each in folder.iterdir() if not each.name.startswith("_"))
+
+    assert len(entries(CORE)) <= ROOT_NAMES_MAX
+    rooms = [folder for folder in CORE.rglob("*") if folder.is_dir() and folder.name[0] != "_"]
+    assert len(rooms) >= 12
+    full = {named(room): len(entries(room)) for room in rooms}
+    assert {room: number for room, number in full.items() if number > ROOM_MODULES_MAX} == {}
 
 
 @pytest.mark.parametrize("path", sources(*PARTS), ids=named)
