@@ -227,4 +227,5 @@ def test_a_note_is_kept_until_all_that_was_sent_then_has_left_the_queue() -> Non
     assert not is_spent(note, BUSY, LATER, SETTINGS), "nothing is known"
     assert is_spent(note, QUIET, LATER, SETTINGS)
     expired = LATER - SETTINGS.queue_retention_ms
+    assert not is_spent(replace(note, at=expired), BUSY, LATER, SETTINGS)
     assert is_spent(replace(note, at=expired - 1), BUSY, LATER, SETTINGS)

@@ -9,10 +9,13 @@ from dataclasses import replace
 import pytest
 
 from tallyroll.errors import Throttled
+from tallyroll.ingest import hot_keys
 from tallyroll.ingest.hot_keys import Scout
+from tallyroll.lifecycle.resharding import hot_shards
 from tallyroll.limits import PARTITION_WRITE_UNITS
 from tallyroll.model.records import Increment, Record
 from tallyroll.model.specs import Spec
+from tallyroll.model.tallies import Tally
 from tallyroll.model.windows import window_id
 from tallyroll.ports.store import Answer, Element, Outcome, Verdict
 from tallyroll.settings import Settings
@@ -27,9 +30,12 @@ from tests.unit.pipeline import (
     ScriptedStore,
     hour,
     opened,
+    record_with,
+    spec_of,
 )
 
 FINE = Element(Answer.FINE)
+SPEC = spec_of()
 MINUTES = Settings(
     window_seconds=60,
     shards=8,
@@ -144,6 +150,67 @@ def test_many_cold_keys_are_not_noted() -> None:
     assert pipeline.spec(window_id(pipeline.effects.now() // 60_000 * 60_000)).hot == {}
 
 
+class Drawn:
+    """Chance that always draws the same number."""
+
+    def __init__(self, number: float) -> None:
+        self._number = number
+
+    def random(self) -> float:
+        return self._number
+
+    def getrandbits(self, bits: int) -> int:
+        return bits
+
+
+def noted(written: Iterable[str], spec: Spec = SPEC, draw: float = 0.0) -> list[str]:
+    """Which keys a new writer notes that has written a record of each of these, in one batch."""
+    pipeline = opened()
+    pipeline.effects.chance = Drawn(draw)
+    scout = Scout(pipeline.settings, pipeline.catalog, pipeline.effects)
+    scout.look([(spec, record_with(f"e{n}", key)) for n, key in enumerate(written)], [])
+    return pipeline.catalog.hot(WINDOW)
+
+
+def test_a_key_with_a_twentieth_of_a_batch_may_be_hot() -> None:
+    twenty, more = ([f"key-{n}" for n in range(count)] for count in (20, 21))
+    assert noted(twenty * 2) == sorted(twenty)
+    assert noted(more * 2) == []
+    assert noted(more * 2 + ["key-7"]) == ["key-7"]
+
+
+def test_a_key_s_share_is_that_of_all_its_records() -> None:
+    cold = [f"cold-{n}" for n in range(25)]
+    assert noted(["hot"] * 10 + cold * 2) == ["hot"]
+
+
+def test_one_record_is_a_share_only_of_a_batch_of_one() -> None:
+    assert noted(["k"]) == ["k"]
+    assert noted(["k", "l"]) == []
+    assert noted(["k", "k"]) == ["k"]
+    assert noted(["k", "l", "l"]) == ["l"]
+
+
+def test_a_key_of_many_shards_is_noted_less_often() -> None:
+    """A minute's sixtieth; 250 records of 2 units: 16 notes expected where 4 shards are full."""
+    spec = replace(SPEC, end=SPEC.start + 60_000, hot={"spread": 400})
+    chances = {"k": 16 * 500 / (500 * 4), "spread": 16 * 500 / (500 * 400)}
+    assert noted(["k"] * 250, spec, draw=0.99) == ["k"]
+    assert noted(["spread"] * 250, spec, draw=chances["spread"] - 0.001) == ["spread"]
+    assert noted(["spread"] * 250, spec, draw=chances["spread"] + 0.001) == []
+
+
+def test_the_keys_noted_last_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hot_keys, "NOTED_REMEMBERED_MAX", 2)
+    pipeline = opened()
+    asked: list[Sequence[str]] = []
+    monkeypatch.setattr(pipeline.catalog, "note_hot", lambda _, keys: asked.append(keys))
+    scout = Scout(pipeline.settings, pipeline.catalog, pipeline.effects)
+    for key in ("a", "b", "a", "c", "b", "c", "a"):
+        scout.look([], [(WINDOW, key)])
+    assert asked == [["a"], ["b"], ["c"], ["a"]]
+
+
 def test_without_adaptation_nothing_is_noted_and_the_settings_stand() -> None:
     pipeline = opened(replace(SMALL, shards_max=4, hot_shards={"k": 9}))
     assert pipeline.spec().hot == {"k": 9}
@@ -188,7 +255,7 @@ def test_a_note_that_cannot_be_written_is_written_later(monkeypatch: pytest.Monk
 
 
 def test_keys_keep_their_shards_if_their_load_cannot_be_read(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     pipeline = opened(replace(SMALL, hot_shards={"k": 64}))
     pipeline.settings = SMALL
@@ -201,8 +268,41 @@ def test_keys_keep_their_shards_if_their_load_cannot_be_read(
     assert pipeline.roller().run(TIME_LEFT).problems == []
     pipeline.roller().run(TIME_LEFT)
     assert pipeline.spec(hour(9)).hot == {"k": 64}
+    assert f"window {hour(9)}: keys keep their shards: slow down" in caplog.messages
     monkeypatch.undo()
     pipeline.effects.pass_by(HOUR)
     pipeline.roller().run(TIME_LEFT)
     pipeline.roller().run(TIME_LEFT)
     assert pipeline.spec(hour(10)).hot == {"k": 32}
+
+
+def test_the_higher_peak_of_two_windows_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The current window may have just begun, or the load may have just come."""
+    pipeline = opened()
+    calendar = pipeline.catalog.calendar()
+    assert calendar
+    busy, quiet = (Tally("k", n, 0, ((0, n),), 2 * n) for n in (240_000, 1))
+    for past, current in ((busy, quiet), (quiet, busy)):
+        tallies = {hour(7): {"k": past}, hour(8): {"k": current}}
+        monkeypatch.setattr(pipeline.store, "tallies", lambda spec, _, of=tallies: of[spec.window])
+        ports = (pipeline.catalog, pipeline.store, pipeline.settings)
+        assert hot_shards(pipeline.state(hour(10)), calendar, *ports, NOW) == {"k": 16}
+
+
+def test_a_window_follows_the_one_before_it_which_may_be_ahead_of_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pipeline = opened()
+    calendar = pipeline.catalog.calendar()
+    assert calendar
+    specs = pipeline.catalog.specs
+
+    def hot_ahead(windows: Sequence[str]) -> dict[str, Spec]:
+        found = specs(windows)
+        found[hour(9)] = replace(found[hour(8)], window=hour(9), hot={"k": 32})
+        return {window: found[window] for window in windows if window in found}
+
+    monkeypatch.setattr(pipeline.catalog, "specs", hot_ahead)
+    ports = (pipeline.catalog, pipeline.store, pipeline.settings)
+    assert hot_shards(pipeline.state(hour(10)), calendar, *ports, NOW) == {"k": 16}
+    assert hot_shards(pipeline.state(hour(9)), calendar, *ports, NOW) == {}

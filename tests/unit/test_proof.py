@@ -7,10 +7,19 @@ import pytest
 
 from tallyroll.archive.layout import data_dir, progress_dir, proof_key, read_files, read_summary
 from tallyroll.archive.proof import prove
-from tallyroll.archive.recount import Recount, differing_keys, recount
+from tallyroll.archive.recount import (
+    FINDINGS_KEPT,
+    Findings,
+    Found,
+    Reading,
+    Recount,
+    differing_keys,
+    recount,
+)
 from tallyroll.errors import ProofMismatch
-from tallyroll.model.items import Item, gate_item, jsonable, record_item, tally_key
+from tallyroll.model.items import Item, gate_item, jsonable, parse_item, record_item, tally_key
 from tallyroll.model.states import Window
+from tallyroll.model.tallies import Tally
 from tallyroll.model.totals import Total
 from tests.unit.archives import put_file, put_manifests, sealed_and_exported
 from tests.unit.pipeline import NOW, WINDOW, Pipeline, hour, record_with
@@ -151,6 +160,58 @@ def test_many_keys_are_read_from_the_totals_in_parts() -> None:
     for n in range(250):
         counted.add(record_with("e", f"k{n}"))
     assert len(list(differing_keys(WINDOW, counted, Pipeline().totals))) == 250
+
+
+def test_a_key_that_differs_is_told_by_its_records_tallies_and_total() -> None:
+    counted, totals = Recount(), Pipeline().totals
+    for key in ("a", "b"):
+        counted.add(record_with("e", key))
+    counted.add(Tally("b", 1, 1_000_000))
+    [of_a] = differing_keys(WINDOW, counted, None)
+    assert of_a == "key 'a': (events, amount) {'records': (1, 1000000), 'tallies': None}"
+    totals.put([Total("a", WINDOW, 2, 5)])
+    of_b = of_a.replace("'a'", "'b'").replace("None}", "(1, 1000000), 'total': None}")
+    assert [*differing_keys(WINDOW, counted, totals)] == [
+        of_a.replace("}", ", 'total': (2, 5)}"),
+        of_b,
+    ]
+
+
+def test_a_reading_passes_over_what_is_none_of_ours_and_says_where_all_stands() -> None:
+    pipeline, window = exported()
+    stranger: Item = {"pk": {"S": "x"}, "sk": {"S": "y"}}
+    record = jsonable(record_item(record_with()))
+    gate = jsonable(gate_item(1))
+    rewrite(pipeline, window, [record, stranger, gate])
+    reading = Reading(pipeline.bucket, prefix(window))
+    assert (reading.expected, reading.data_dir) == (None, "")
+    key = f"{data_dir(prefix(window))}000-0000.json.gz"
+    assert [*reading] == [
+        Found(record, parse_item(record), key, 1),
+        Found(gate, parse_item(gate), key, 3),
+    ]
+    assert (reading.expected, reading.data_dir) == (3, data_dir(prefix(window)))
+    [finding] = reading.findings.first
+    assert finding.startswith(f"{key} line 2: ")
+
+
+def test_findings_are_all_counted_and_the_first_kept() -> None:
+    findings = Findings()
+    for n in range(FINDINGS_KEPT + 2):
+        findings.add(f"finding {n}")
+        assert findings.count == n + 1
+    assert findings.first == [f"finding {n}" for n in range(FINDINGS_KEPT)]
+
+
+def test_a_recount_tells_all_that_is_wrong() -> None:
+    pipeline, window = exported()
+    keys = [key for key in pipeline.bucket.list("") if "data/" in key]
+    for key in keys:
+        del pipeline.bucket._objects[key]
+    with pytest.raises(ProofMismatch) as mismatch:
+        recount(pipeline.bucket, prefix(window))
+    assert sorted(mismatch.value.findings) == [f"{key}: missing" for key in keys]
+    assert len(keys) == 2
 
 
 # --- files against manifests

@@ -5,7 +5,6 @@ drop.
 from __future__ import annotations
 
 import json
-import tracemalloc
 from dataclasses import replace
 from typing import Any
 
@@ -22,8 +21,7 @@ from tallyroll.archive.layout import (
 )
 from tallyroll.archive.proof import check_place, check_stands
 from tallyroll.errors import ProofMismatch
-from tallyroll.model.items import jsonable, record_item, tally_key
-from tallyroll.model.totals import Total
+from tallyroll.model.items import jsonable, record_item
 from tests.unit.archives import put_manifests
 from tests.unit.pipeline import NOW, WINDOW, record_with
 from tests.unit.test_proof import archived, exported, prefix, proven, rewrite
@@ -219,31 +217,3 @@ def test_the_state_must_name_its_own_archive(archive: str | None) -> None:
         check_place(replace(window, archive=archive), "tallyroll")
     with pytest.raises(ProofMismatch, match="the state names the archive"):
         check_place(window, "votes")
-
-
-def test_memory_does_not_grow_with_the_number_of_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The peak of a proof of ten times as many keys, all of them spilled and merged."""
-    monkeypatch.setattr("tallyroll.model.gzip_members.PART_BYTES_MAX", 16_384)
-    monkeypatch.setattr(proof, "SUMS_HELD", 1_000)
-    monkeypatch.setattr(proof, "DIGESTS_HELD", 1_000)
-    monkeypatch.setattr(proof, "PARTITION_ITEMS", 4_000)
-    monkeypatch.setattr(proof, "PARTITION_KEYS", 250)
-    peaks = []
-    for keys in (1_000, 10_000):
-        pipeline, window = exported(events=0)
-        spec, totals = pipeline.spec(), {}
-        items = archived(pipeline)
-        for n in range(keys):
-            record = record_with(f"e{n}", f"key-{n:06d}")
-            tally = {**tally_key(spec, record.key, 1), "n": {"N": "1"}, "v": {"N": "1"}}
-            items += [jsonable(record_item(record)), tally]
-            totals[record.key] = Total(record.key, WINDOW, 1, 1_000_000)
-        pipeline.totals.put([*totals.values()])
-        rewrite(pipeline, window, items)
-        window = replace(window, keys=keys, events=keys, amount=keys * 1_000_000)
-        del items, totals
-        tracemalloc.start()
-        assert proven(pipeline, window) == 2 * keys + 4
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
-    assert peaks[1] < 2.5 * peaks[0]

@@ -11,17 +11,19 @@ import pytest
 from tallyroll.errors import Reason, Unknown
 from tallyroll.model.ids import Identity
 from tallyroll.model.messages import Redrive
+from tallyroll.model.states import Status
 from tallyroll.operations.letter_events import Course
 from tallyroll.ports.catalog import Claim
-from tests.unit.pipeline import HOUR, NOW, WINDOW, hour, opened
+from tests.unit.pipeline import HOUR, NOW, WINDOW, hour, opened, record_with
 from tests.unit.redriving import LATE, Operator, counted, drain, records, reject, seal, with_late
 
 
-def test_a_claim_that_stands_is_kept() -> None:
+def test_a_claim_that_stands_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline, operator = with_late()
     seal(pipeline, hour(6))
     identity = (hour(6), "k", "e1")
     pipeline.catalog.claim(identity, Claim(hour(7), NOW - 1))
+    monkeypatch.setattr(pipeline.catalog, "claim", None)  # it is not put again
     assert operator.one(to=WINDOW).target == hour(7)
     drain(pipeline)
     assert records(pipeline) == [(hour(7), "e1")]
@@ -49,6 +51,36 @@ def test_a_claim_does_not_move_while_its_target_may_still_count() -> None:
     pipeline.effects.pass_by(HOUR)
     decision = operator.one()
     assert (decision.course, decision.why) == (Course.LEFT, "being closed")
+    assert decision.detail.startswith(f"window {hour(7)} takes no more events")
+
+
+def test_a_claim_on_a_dropped_window_moves_only_if_the_operator_says_so() -> None:
+    pipeline, operator = with_late()
+    seal(pipeline, hour(6))
+    operator.one(to=hour(7))
+    seal(pipeline, hour(7))
+    drain(pipeline)
+    assert pipeline.reasons() == ["window-sealed"]
+    for status in (Status.EXPORTING, Status.PROVEN, Status.DROPPING, Status.DROPPED):
+        pipeline.move(status, hour(7))
+    decision = operator.one()
+    assert (decision.course, decision.why) == (Course.LEFT, "unverified")
+    assert f"counted 'e1', by `tallyroll archive read {hour(7)} --key k`" in decision.detail
+    decision = operator.one(unverified=True)
+    assert (decision.course, decision.target) == (Course.REDRIVEN, WINDOW)
+    drain(pipeline)
+    assert records(pipeline) == [(WINDOW, "e1")]
+    identity = (hour(6), "k", "e1")
+    assert pipeline.catalog.claims([identity])[identity].target == WINDOW
+
+
+def test_a_claim_on_its_own_window_stays_if_another_window_s_event_has_its_id_there() -> None:
+    pipeline, operator = with_late()
+    pipeline.catalog.claim((hour(6), "k", "e1"), Claim(hour(6), NOW))
+    pipeline.store.commit(pipeline.spec(hour(6)), [record_with("e1", ts=NOW)], [])
+    seal(pipeline, hour(6))
+    decision = operator.one()
+    assert (decision.course, decision.why) == (Course.LEFT, "id-conflict")
 
 
 def test_what_stands_in_the_target_is_deleted() -> None:
@@ -59,7 +91,8 @@ def test_what_stands_in_the_target_is_deleted() -> None:
     drain(pipeline)
     pipeline.queue.dead_letters.extend(letters)  # as if it stood there twice
     seal(pipeline, WINDOW)
-    assert operator.one().course is Course.COUNTED
+    decision = operator.one()
+    assert (decision.course, decision.target) == (Course.COUNTED, WINDOW)
     assert counted(pipeline) == 1
 
 

@@ -11,13 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tallyroll.archive import duplicates, proof
-from tallyroll.archive.duplicates import DIGEST_BYTES, Repeats, cut, digest_of, digests_in, repeated
+from tallyroll.archive.duplicates import (
+    DIGEST_BYTES,
+    Repeats,
+    cut,
+    digest_of,
+    digests_in,
+    repeated,
+    repeats_named,
+)
 from tallyroll.archive.layout import progress_dir
+from tallyroll.archive.recount import Found
 from tallyroll.errors import ProofMismatch
 from tallyroll.model.items import Item
 from tallyroll.model.states import Window
 from tests.unit.archives import Archived, sealed_and_exported
-from tests.unit.pipeline import NOW, Pipeline
+from tests.unit.pipeline import NOW, Pipeline, record_with
 from tests.unit.test_proof import archived, exported, findings, prefix, proven, rewrite
 
 DIGESTS = st.lists(st.binary(min_size=DIGEST_BYTES, max_size=DIGEST_BYTES) | st.just(b"7" * 12))
@@ -46,6 +55,27 @@ def test_a_file_holds_what_memory_does_not(digests: list[bytes]) -> None:
         for digest in digests:
             kept.add(digest)
         assert list(kept.found()) == sorted(one for one, n in Counter(digests).items() if n > 1)
+
+
+def test_memory_never_holds_more_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(duplicates, "DIGESTS_HELD", 3)
+    kept, held = Repeats(), []
+    for number in range(7):
+        kept.add(bytes([number]) * DIGEST_BYTES)
+        held.append(len(kept._held))
+    assert held == [1, 2, 0, 1, 2, 0, 1]
+    assert list(kept.found()) == []  # closes its file
+
+
+def test_an_item_of_which_one_place_was_found_is_not_said_to_stand_there_twice() -> None:
+    item: Item = {"pk": {"S": "k.1"}, "sk": {"S": "e#1"}}
+    once = Found(item, record_with(), "file", 7)
+    digest = digest_of(item)
+    unnamed = f"an item stands more than once, its digest is {digest.hex()}"
+    assert repeats_named([], [digest]) == [unnamed]
+    assert repeats_named([once], [digest]) == [unnamed]
+    named = "item k.1/e#1 stands more than once: file line 7, file line 9"
+    assert repeats_named([once, replace(once, line=9)], [digest]) == [named]
 
 
 def test_a_digest_tells_where_the_keys_part() -> None:

@@ -57,11 +57,11 @@ class Days:
         sums = {key: n for n, key in enumerate(keys, 1)}
         return [self.window(start, sums) for start in starts]
 
-    def roll(self, deadline: int = 10**15) -> Rolled:
+    def roll(self, deadline: int = 10**15, alive: Sequence[Window] | None = None) -> Rolled:
         rolled = Rolled()
         ports = (self.catalog, self.totals, self.pipeline.effects)
-        alive = self.catalog.windows(0, 10**14)
-        Rolling(*ports).run(alive, deadline, rolled)
+        known = self.catalog.windows(0, 10**14) if alive is None else alive
+        Rolling(*ports).run(known, deadline, rolled)
         return rolled
 
     def at(self, day: int) -> None:

@@ -54,6 +54,7 @@ def test_sealing_puts_the_totals_and_says_what_the_window_holds() -> None:
     pipeline = counted()
     last = sealed(pipeline)
     assert (last.done, last.keys, last.events, last.amount) == (True, 2, 11, 44_500_000)
+    assert last.begun == ()
     assert totals(pipeline) == {"k": (10, 45_000_000), "l": (1, -500_000)}
     assert {total.window for total in pipeline.totals.listed()} == {WINDOW}
 
@@ -125,14 +126,23 @@ def test_a_stale_run_beside_another_does_no_harm(monkeypatch: pytest.MonkeyPatch
     assert states[0] == states[1]
 
 
-def test_only_pages_are_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sealing, "STRIPES_HELD", 64)
+def test_what_the_state_item_keeps_is_short() -> None:
+    text = Sealing("日.1", begun=(("日", 1, 2),)).text()
+    assert '"begun":[["日",1,2]]' in text
+    assert " " not in text
+
+
+@pytest.mark.parametrize(("held", "a_page"), [(64, 16), (3, 1)])
+def test_only_pages_are_in_memory(held: int, a_page: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sealing, "STRIPES_HELD", held)
     pipeline = opened()
     added(pipeline, [f"key-{n}" for n in range(500)])
     stripes = pipeline.store.stripes
     asked = []
+    buckets = []
 
     def watched(spec: object, number: int, after: str, limit: int) -> object:
+        buckets.append(number)
         for page in stripes(pipeline.spec(), number, after, limit):
             asked.append(len(page))
             yield page
@@ -147,8 +157,9 @@ def test_only_pages_are_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(pipeline.totals, "put", noted)
     assert sealed(pipeline).keys == 500
-    assert max(asked) == 16
-    assert max(read_and_put) <= 4 * (16 + 8) + 64
+    assert buckets == [1, 2, 3, 4]
+    assert max(asked) == a_page
+    assert max(read_and_put) <= 4 * (a_page + 8) + 64
 
 
 def test_the_peak_is_that_of_all_keys_in_the_busiest_sixtieth() -> None:
@@ -184,3 +195,27 @@ def test_a_short_window_s_sixtieth_is_no_second() -> None:
     state = Sealing(units=(20, *[0] * 59))
     assert state.peak(short) == 220
     assert Sealing().peak(spec) == 0
+
+
+def test_a_sixtieth_s_peak_is_rounded_up_to_whole_transactions() -> None:
+    """A window of a minute: 99 actions share a gate, 100 take two. Records may take odd units, as
+    averages do.
+    """
+    spec = spec_of()
+    minute = replace(spec, end=spec.start + 60_000)
+    for units, gates in ((196, 1), (197, 1), (198, 2)):
+        state = Sealing(units=(units, *[0] * 59), additions=(1, *[0] * 59))
+        assert state.peak(minute) == units + 2 * (1 + gates)
+
+
+def test_a_stripe_s_units_are_shared_among_its_events_and_rounded_up() -> None:
+    """In a window of a minute, whose sixtieth has one second."""
+    spec = spec_of()
+    minute = replace(spec, end=spec.start + 60_000)
+    units, additions = [0] * 60, [0] * 60
+    sealing._weigh(Tally("k", 3, 0, ((5, 2), (6, 1)), 4), minute, units, additions)
+    assert (units[5:7], additions[5:7]) == ([3, 2], [2, 1])
+    sealing._weigh(Tally("k", 50, 0, ((7, 50),), 100), minute, units, additions)
+    assert (units[7], additions[7]) == (100, 2)
+    sealing._weigh(Tally("k", 0, 0, ((8, 0),), 0), minute, units, additions)
+    assert (units[8], additions[8]) == (0, 0)
