@@ -26,7 +26,7 @@ local: $(VENV)/local.stamp engine ## Run a pipeline on this machine for your own
 
 # A part of the tests (ARGS) cannot reach the coverage that all of them must.
 test: $(VENV)/dev.stamp engine ## Run the tests; print the core's coverage (ARGS="tests/unit -k name")
-	@$(PY) -m infra.cdk_command install
+	@$(PY) -m infra.build.cdk_command install
 	@$(PY) -m coverage erase && rm -f coverage.json
 	@$(PY) -m pytest -n $(JOBS) --dist worksteal --cov --cov-report=term --cov-report=json \
 		$(if $(ARGS),--cov-fail-under=0 $(ARGS)); \
@@ -76,10 +76,10 @@ synth: $(VENV)/dev.stamp ## Write the CDK app into cdk.out, offline (CONTEXT='{"
 	@ls cdk.out/*.template.json
 
 package: synth ## Write a zip and a plain template into build, to deploy without the CDK
-	@$(PY) -m infra.package cdk.out build
+	@$(PY) -m infra.build.package cdk.out build
 
 deploy: $(VENV)/dev.stamp ## Deploy to AWS (ARGS="-c tallyroll:name=votes"; CDK="diff" or "destroy" instead)
-	@$(PY) -m infra.cdk_command run $(or $(CDK),deploy) $(ARGS)
+	@$(PY) -m infra.build.cdk_command run $(or $(CDK),deploy) $(ARGS)
 
 lock: $(VENV)/dev.stamp ## Pin the dependencies anew (UPGRADE=1 takes the newest)
 	@UV_CUSTOM_COMPILE_COMMAND="make lock" $(LOCK) requirements/dev.in -o requirements/dev.txt

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from infra.node import provide_node
-from infra.options import Options, OptionsError
+from infra.build.node import provide_node
+from tallyroll.cdk.options import Options, OptionsError
 
 
 def synthesize(outdir: str, context: Mapping[str, Any] | None = None) -> Path:

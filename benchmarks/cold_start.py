@@ -21,11 +21,11 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
-from infra.alarms import FUNCTIONS
-from infra.bundle import assemble
-from infra.options import Options
+from infra.build.bundle import assemble
 from local.lambda_runtime import lay_out_runtime, reserved, start_command
 from local.runtime_api import RuntimeApi
+from tallyroll.cdk.alarms import FUNCTIONS
+from tallyroll.cdk.options import Options
 
 EMPTY = "empty"
 ROUNDS = 7

@@ -38,8 +38,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.costs import EVENTS, HOURS_A_MONTH, START_MS, WRITE_UNIT, loads, store_cost
-from infra.options import Options
 from tallyroll.adapters.dynamodb.store import GATES_AT_ONCE, GATES_PER_TRANSACTION
+from tallyroll.cdk.options import Options
 from tallyroll.ingest.transactions import BACKOFF_MS_MAX, CONFLICT_BACKOFF_MS, Commit, after
 from tallyroll.lifecycle.state_machine import freeze
 from tallyroll.limits import TRANSACTION_ACTIONS_MAX

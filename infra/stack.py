@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import aws_cdk as cdk
 
-from infra.options import Options
-from infra.pipeline import Tallyroll
+from infra.build.asset import function_code
+from tallyroll.cdk.options import Options
+from tallyroll.cdk.pipeline import Tallyroll
 
 if TYPE_CHECKING:
     from constructs import Construct
@@ -18,7 +19,8 @@ class TallyrollStack(cdk.Stack):
 
     def __init__(self, scope: Construct, id_: str, *, options: Options) -> None:
         super().__init__(scope, id_, description=f"Tallyroll pipeline {options.name}")
-        self.pipeline = Tallyroll(self, "Pipeline", options=options)
+        code = function_code(with_boto3=options.boto3 == "pinned")
+        self.pipeline = Tallyroll(self, "Pipeline", options=options, code=code)
         for output, value in {
             "QueueUrl": self.pipeline.queue.queue_url,
             "DeadLettersUrl": self.pipeline.dead_letter_queue.queue_url,

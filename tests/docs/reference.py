@@ -16,7 +16,7 @@ from benchmarks.conflicts import of_deployments, of_gates, of_tables
 from benchmarks.costs import assumed, of_a_month, of_events
 from benchmarks.limits import TABLE_UNITS, of_keys
 from benchmarks.suffixes import rows
-from infra.options import Options
+from tallyroll.cdk.options import Options
 from tallyroll.settings import PREFIX, Settings
 from tests.faults.answers import faults_table, kinds_table
 

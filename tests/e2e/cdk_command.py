@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from infra.cdk_command import CommandError, script
-from infra.node import provide_node
+from infra.build.cdk_command import CommandError, script
+from infra.build.node import provide_node
 from local.guard import spawn_guarded
 
 # What a command of a shell needs; the rest of the environment stays out.

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import boto3
 from botocore.config import Config
 
-from infra.cdk_command import ROOT
+from infra.build.cdk_command import ROOT
 from local.guard import spawn_guarded
 from tests.e2e import cdk_command
 from tests.e2e.cdk_command import written_to

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import app
-from infra.bundle import assemble
-from infra.node import provide_node
+from infra.build.bundle import assemble
+from infra.build.node import provide_node
 from tests.infra.templates import Template
 
 if TYPE_CHECKING:

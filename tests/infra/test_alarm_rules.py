@@ -6,13 +6,13 @@ import sys
 
 import pytest
 
-from infra.alarm_rules import Rule, rules_for
-from infra.alarms import ALARMS
-from infra.bundle import ROOT
+from infra.build.bundle import ROOT
+from tallyroll.cdk.alarm_rules import Rule, rules_for
+from tallyroll.cdk.alarms import ALARMS
 from tallyroll.settings import Settings
 
 RULES = rules_for(Settings(), 864_000)
-IMPORT = "import sys, infra.alarm_rules; print('aws_cdk' in sys.modules)"
+IMPORT = "import sys, tallyroll.cdk.alarm_rules; print('aws_cdk' in sys.modules)"
 
 
 def test_every_alarm_has_a_rule() -> None:

@@ -9,8 +9,8 @@ from resource import RUSAGE_CHILDREN, getrusage
 
 import pytest
 
-from infra.bundle import ROOT
-from infra.node import provide_node
+from infra.build.bundle import ROOT
+from infra.build.node import provide_node
 
 SECONDS_MAX = 10  # 6 when this was written
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from infra import bundle as bundling
-from infra.bundle import ROOT, BundleError, assemble, packages
+from infra.build import bundle as bundling
+from infra.build.bundle import ROOT, BundleError, assemble, packages
 
 FUNCTIONS = ("writer", "aggregator", "roller", "cleanup")
 # boto3 and what it needs: in Lambda's runtime, not in the bundle.
@@ -59,6 +59,12 @@ def test_functions_start_from_the_bundle_alone(bundle: Path, tmp_path: Path) -> 
     origins = json.loads(done.stdout)
     assert "tallyroll.ingest.writer" in origins
     assert all(Path(origin).is_relative_to(bundle) for origin in origins.values())
+
+
+def test_rooms_that_no_function_imports_are_left_out(bundle: Path) -> None:
+    rooms = {path.stem for path in (bundle / "tallyroll").iterdir()}
+    assert {"ingest", "reads", "archive", "lifecycle", "adapters", "pipeline"} <= rooms
+    assert not rooms & {"cdk", "cli", "testing", "planning"}
 
 
 def test_it_holds_sources_licences_and_byte_code_and_neither_boto3_nor_installers_files(

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from infra.options import Options, OptionsError
+from tallyroll.cdk.options import Options, OptionsError
 from tallyroll.settings import Settings
 from tests.infra.templates import FUNCTIONS, Template, function, of_type, only
 
@@ -67,7 +67,7 @@ def test_environment_reads_back_as_the_settings(template: Template, name: str) -
 
 
 def test_the_runtime_is_the_interpreters_where_lambda_has_it(node: None) -> None:
-    from infra.functions import runtime
+    from tallyroll.cdk.functions import runtime
 
     assert [runtime(minor).name for minor in range(11, 15)] == [
         "python3.11",

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from infra.options import Options
+from infra.build.asset import function_code
+from tallyroll.cdk.options import Options
 from tests.infra.calls import REDRIVE, Call, Trace
 from tests.infra.conftest import Built
 from tests.infra.grants import Grants, label, needed
@@ -28,10 +29,12 @@ def granted(built: Built) -> Grants:
     """What `grant_redrive` allows a user."""
     from aws_cdk import aws_iam as iam
 
-    from infra.pipeline import Tallyroll
+    from tallyroll.cdk.pipeline import Tallyroll
 
     def build(stack: cdk.Stack) -> None:
-        Tallyroll(stack, "Counter", options=Options()).grant_redrive(iam.User(stack, "Operator"))
+        Tallyroll(stack, "Counter", options=Options(), code=function_code()).grant_redrive(
+            iam.User(stack, "Operator")
+        )
 
     template = built(build)
     [policy] = of_type(template, "AWS::IAM::Policy").values()

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from infra.options import Options
+from tallyroll.cdk.options import Options
 from tallyroll.limits import RECEIVES_FUSE
 from tallyroll.resources import QueueDeclaration, declare, queue_attributes
 from tests.infra.conftest import Synthesize

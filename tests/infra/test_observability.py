@@ -20,9 +20,9 @@ from functions.telemetry import (
     add_windows,
     metrics_of,
 )
-from infra.alarms import ALARMS
-from infra.bundle import ROOT
-from infra.options import Options
+from infra.build.bundle import ROOT
+from tallyroll.cdk.alarms import ALARMS
+from tallyroll.cdk.options import Options
 from tallyroll.errors import Reason
 from tallyroll.ingest.writer import Report
 from tallyroll.lifecycle.runner import Rolled

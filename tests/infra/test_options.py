@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from cfnlint.api import lint  # type: ignore[import-untyped]
 
-from infra.kinds import Whole
-from infra.options import (
+from tallyroll.adapters.dynamodb.store import GATES_AT_ONCE
+from tallyroll.cdk.kinds import Whole
+from tallyroll.cdk.options import (
     LOG_DAYS,
     PREFIX,
     VISIBILITY_BATCHES,
@@ -16,8 +17,7 @@ from infra.options import (
     Options,
     OptionsError,
 )
-from infra.schedules import ROLLER_TIMEOUT_SECONDS
-from tallyroll.adapters.dynamodb.store import GATES_AT_ONCE
+from tallyroll.cdk.schedules import ROLLER_TIMEOUT_SECONDS
 from tallyroll.errors import SettingsError
 from tallyroll.lifecycle.runner import DEADLINE_RESERVE_MS
 from tallyroll.limits import GATES_MAX

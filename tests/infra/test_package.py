@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.package import package
+from infra.build.package import package
 from tests.infra.templates import FUNCTIONS, Template, function, of_type
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from infra.options import Options, OptionsError
+from infra.build.asset import function_code
+from tallyroll.cdk.options import Options, OptionsError
 from tests.infra.conftest import Built
 from tests.infra.templates import (
     actions,
@@ -28,11 +29,11 @@ if TYPE_CHECKING:
 def test_several_pipelines_stand_in_one_stack(
     built: Built,
 ) -> None:
-    from infra.pipeline import Tallyroll
+    from tallyroll.cdk.pipeline import Tallyroll
 
     def build(stack: cdk.Stack) -> None:
         for name in ("votes", "votes-eu"):
-            Tallyroll(stack, name, options=Options(name=name))
+            Tallyroll(stack, name, options=Options(name=name), code=function_code())
 
     template = built(build)
 
@@ -58,10 +59,10 @@ def test_producers_and_readers_are_granted_what_they_need(
 ) -> None:
     from aws_cdk import aws_iam as iam
 
-    from infra.pipeline import Tallyroll
+    from tallyroll.cdk.pipeline import Tallyroll
 
     def build(stack: cdk.Stack) -> None:
-        pipeline = Tallyroll(stack, "Counter", options=Options())
+        pipeline = Tallyroll(stack, "Counter", options=Options(), code=function_code())
         client = iam.User(stack, "Client")
         pipeline.grant_send(client)
         pipeline.grant_read(client)
@@ -87,7 +88,7 @@ def test_a_queue_that_is_there_already_is_used(
     import aws_cdk as cdk
     from aws_cdk import aws_sqs as sqs
 
-    from infra.pipeline import Tallyroll
+    from tallyroll.cdk.pipeline import Tallyroll
 
     def build(stack: cdk.Stack) -> None:
         queue = sqs.Queue(
@@ -98,7 +99,7 @@ def test_a_queue_that_is_there_already_is_used(
             visibility_timeout=cdk.Duration.seconds(Options().visibility_seconds),
             retention_period=cdk.Duration.days(2),
         )
-        pipeline = Tallyroll(stack, "Counter", options=Options(), queue=queue)
+        pipeline = Tallyroll(stack, "Counter", options=Options(), code=function_code(), queue=queue)
         assert pipeline.queue is queue
 
     template = built(build)
@@ -126,10 +127,16 @@ def test_a_queue_that_hides_messages_too_shortly_is_refused(
 ) -> None:
     from aws_cdk import aws_sqs as sqs
 
-    from infra.pipeline import Tallyroll
+    from tallyroll.cdk.pipeline import Tallyroll
 
     def build(stack: cdk.Stack) -> None:
-        Tallyroll(stack, "Counter", options=Options(), queue=sqs.Queue(stack, "Clicks"))
+        Tallyroll(
+            stack,
+            "Counter",
+            options=Options(),
+            code=function_code(),
+            queue=sqs.Queue(stack, "Clicks"),
+        )
 
     said = r"queue Theirs/Clicks: visibility timeout 30 s; give at least 366 s"
     with pytest.raises(OptionsError, match=said):
@@ -141,11 +148,11 @@ def test_a_fifo_queue_is_refused(
 ) -> None:
     from aws_cdk import aws_sqs as sqs
 
-    from infra.pipeline import Tallyroll
+    from tallyroll.cdk.pipeline import Tallyroll
 
     def build(stack: cdk.Stack) -> None:
         queue = sqs.Queue(stack, "Clicks", fifo=True)
-        Tallyroll(stack, "Counter", options=Options(), queue=queue)
+        Tallyroll(stack, "Counter", options=Options(), code=function_code(), queue=queue)
 
     with pytest.raises(OptionsError, match=r"queue Theirs/Clicks: a FIFO queue; give a standard"):
         built(build)
@@ -156,13 +163,13 @@ def test_an_imported_queue_is_taken_at_its_word(
 ) -> None:
     from aws_cdk import aws_sqs as sqs
 
-    from infra.pipeline import Tallyroll
+    from tallyroll.cdk.pipeline import Tallyroll
 
     arn = "arn:aws:sqs:eu-west-1:123456789012:clicks"
 
     def build(stack: cdk.Stack) -> None:
         queue = sqs.Queue.from_queue_arn(stack, "Clicks", arn)
-        Tallyroll(stack, "Counter", options=Options(), queue=queue)
+        Tallyroll(stack, "Counter", options=Options(), code=function_code(), queue=queue)
 
     source = only(built(build), "AWS::Lambda::EventSourceMapping")
     assert source["EventSourceArn"] == arn
@@ -173,11 +180,11 @@ def test_grants_are_for_callers_that_iam_knows(
 ) -> None:
     from aws_cdk import aws_iam as iam
 
-    from infra.pipeline import Tallyroll
+    from tallyroll.cdk.pipeline import Tallyroll
 
     def build(stack: cdk.Stack) -> None:
         options = Options(auth="jwt", jwt_issuer="https://a.example", jwt_audience="a")
-        pipeline = Tallyroll(stack, "Counter", options=options)
+        pipeline = Tallyroll(stack, "Counter", options=options, code=function_code())
         pipeline.grant_read(iam.User(stack, "Client"))
 
     with pytest.raises(OptionsError, match=r"^tallyroll:auth 'jwt': grants are for iam"):

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from cfnlint.api import lint  # type: ignore[import-untyped]
 
-from infra.options import Options
+from tallyroll.cdk.options import Options
 from tests.infra.conftest import SKIP_BUNDLING
 from tests.infra.templates import Template
 

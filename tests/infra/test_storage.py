@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from infra.options import Options
+from tallyroll.cdk.options import Options
 from tallyroll.resources import TableDeclaration, declare, table_request
 from tests.infra.templates import Template, named, only, tags
 

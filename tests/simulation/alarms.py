@@ -10,7 +10,7 @@ import ast
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from infra.alarm_rules import Rule
+from tallyroll.cdk.alarm_rules import Rule
 from tests.simulation.gauges import Gauges
 
 # CloudWatch looks at some more periods than it evaluates, and at data there before it treats any

@@ -7,9 +7,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from infra.alarm_rules import DEAD_LETTERS, EVENTS, Source, Watched
 from tallyroll.adapters.aws.cloudwatch import NOTES_FAILED
 from tallyroll.adapters.memory.queue import AGE_RECEIVES_LEFT_OUT
+from tallyroll.cdk.alarm_rules import DEAD_LETTERS, EVENTS, Source, Watched
 
 if TYPE_CHECKING:
     from tests.simulation.pipeline import System

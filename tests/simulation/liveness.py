@@ -14,8 +14,8 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
-from infra.alarm_rules import rules_for
 from tallyroll import limits
+from tallyroll.cdk.alarm_rules import rules_for
 from tallyroll.errors import Reason
 from tallyroll.model.states import Status, Window
 from tallyroll.model.windows import table_name

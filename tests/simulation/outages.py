@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from infra.alarm_rules import rules_for
+from tallyroll.cdk.alarm_rules import rules_for
 from tallyroll.errors import Reason
 from tallyroll.settings import NATIVE, SCAN, Settings
 from tests.simulation.ailments import Ailment

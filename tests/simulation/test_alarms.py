@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from infra.alarm_rules import FIVE_MINUTES, Rule, Source, Watched, rules_for
+from tallyroll.cdk.alarm_rules import FIVE_MINUTES, Rule, Source, Watched, rules_for
 from tallyroll.settings import Settings
 from tests.simulation.alarms import Raised, is_on, number_of, raised
 from tests.simulation.gauges import MINUTE_MS, Gauges

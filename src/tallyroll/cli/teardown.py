@@ -37,7 +37,7 @@ _DENIED = (
 _DENIED_PROVEN = (
     "Denied: a policy that lets tagged tables only be deleted has to see the tag `proven`, which"
     " takes attribute-based access control for DynamoDB in this account; or this identity lacks a"
-    " permission of the functions' roles (infra/permissions.py)."
+    " permission of the functions' roles (tallyroll/cdk/permissions.py)."
 )
 
 

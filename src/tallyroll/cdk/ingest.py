@@ -7,12 +7,11 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra import permissions
-from infra.acknowledged import acknowledge, wildcard
-from infra.functions import FULL_CPU_MB, FunctionDefaults, PipelineFunction
-from infra.options import WRITER_TIMEOUT_SECONDS, Options, OptionsError
-from infra.storage import Storage
-from infra.tags import tag
+from tallyroll.cdk import permissions
+from tallyroll.cdk.annotations import acknowledge, tag, wildcard
+from tallyroll.cdk.functions import FULL_CPU_MB, FunctionDefaults, PipelineFunction
+from tallyroll.cdk.options import WRITER_TIMEOUT_SECONDS, Options, OptionsError
+from tallyroll.cdk.storage import Storage
 from tallyroll.resources import QueueDeclaration, Resources
 
 # Of a queue that says nothing else. Source: Amazon SQS API Reference, CreateQueue.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any
 
-from infra.kinds import Flag, HotShards, Kind, Length, Name, OneOf, Text, Units, Whole
+from tallyroll.cdk.kinds import Flag, HotShards, Kind, Length, Name, OneOf, Text, Units, Whole
 from tallyroll.errors import UsageError
 from tallyroll.limits import (
     GATES_MAX,

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from infra.alarms import FUNCTIONS
+from tallyroll.cdk.alarms import FUNCTIONS
 from tallyroll.limits import IN_FLIGHT_MAX
 from tallyroll.resources import DEAD_LETTERS_RETENTION_SECONDS
 from tallyroll.settings import Settings

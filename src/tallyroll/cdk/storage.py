@@ -7,8 +7,7 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from infra.acknowledged import acknowledge
-from infra.tags import tag
+from tallyroll.cdk.annotations import acknowledge, tag
 from tallyroll.resources import BucketDeclaration, Resources, TableDeclaration
 
 # As long as an id, with its capitals, which no pipeline's name has: no other pipeline's tables

@@ -16,11 +16,12 @@ import tomllib
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path, PurePath
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 BROUGHT_BY_LAMBDA = frozenset({"boto3", "botocore", "s3transfer"})
 UNPACKED_AT = "/var/task"  # where Lambda unpacks a function's code
 
 _SOURCES = (ROOT / "src" / "tallyroll", ROOT / "functions")
+_LEFT_OUT = frozenset({"cdk", "cli", "testing", "planning"})  # no function imports them
 _SOURCE_SUFFIXES = frozenset({".py", ".typed"})
 # What an installer writes into a package's metadata: it differs from machine to machine.
 _INSTALLER_FILES = frozenset({"INSTALLER", "RECORD", "REQUESTED", "direct_url.json"})
@@ -40,8 +41,10 @@ def assemble(target: Path, *, with_boto3: bool = False) -> None:
     """
     for source in _SOURCES:
         for path in sorted(source.rglob("*")):
-            if path.suffix in _SOURCE_SUFFIXES:
-                _copy(path, target / source.name / path.relative_to(source))
+            inside = path.relative_to(source)
+            room = inside.parts[0].removesuffix(".py")
+            if path.suffix in _SOURCE_SUFFIXES and room not in _LEFT_OUT:
+                _copy(path, target / source.name / inside)
     for package in packages(with_boto3=with_boto3):
         for file in package.files or ():
             if _wanted(package, file):

@@ -13,7 +13,7 @@ from typing import Any
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sqs as sqs
 
-from infra.storage import Storage
+from tallyroll.cdk.storage import Storage
 from tallyroll.model.dead_letters import REJECTED_PREFIX
 from tallyroll.ports.writer_notes import WRITERS_PK
 from tallyroll.resources import TAG_PIPELINE, TAG_PROVEN

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-from infra.functions import PipelineFunction
-from infra.ingest import Queues
-from infra.metrics import DOLLARS_PER_MILLION_WRITE_UNITS, MINUTE, PipelineMetrics, computed
-from infra.options import Options
+from tallyroll.cdk.functions import PipelineFunction
+from tallyroll.cdk.ingest import Queues
+from tallyroll.cdk.metrics import DOLLARS_PER_MILLION_WRITE_UNITS, MINUTE, PipelineMetrics, computed
+from tallyroll.cdk.options import Options
 from tallyroll.errors import Reason
 from tallyroll.model.states import Status
 from tallyroll.ports.store import Limit

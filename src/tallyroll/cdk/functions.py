@@ -13,8 +13,8 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from infra.acknowledged import acknowledge
-from infra.options import Options, OptionsError
+from tallyroll.cdk.annotations import acknowledge
+from tallyroll.cdk.options import Options, OptionsError
 from tallyroll.resources import function_name
 
 # With this memory a function has one whole virtual CPU. Source: AWS Lambda Developer Guide,

@@ -12,13 +12,13 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
-from infra.alarm_rules import EVENTS, Rule, Source, Watched, rules_for
-from infra.alarms import ALARMS, described
-from infra.dashboard import make_dashboard
-from infra.functions import PipelineFunction
-from infra.ingest import Queues
-from infra.metrics import PipelineMetrics, computed
-from infra.options import Options
+from tallyroll.cdk.alarm_rules import EVENTS, Rule, Source, Watched, rules_for
+from tallyroll.cdk.alarms import ALARMS, described
+from tallyroll.cdk.dashboard import make_dashboard
+from tallyroll.cdk.functions import PipelineFunction
+from tallyroll.cdk.ingest import Queues
+from tallyroll.cdk.metrics import PipelineMetrics, computed
+from tallyroll.cdk.options import Options
 
 
 class Observability(Construct):

@@ -10,10 +10,10 @@ from aws_cdk.aws_apigatewayv2_authorizers import HttpIamAuthorizer, HttpJwtAutho
 from aws_cdk.aws_apigatewayv2_integrations import HttpLambdaIntegration
 from constructs import Construct
 
-from infra import permissions
-from infra.functions import FULL_CPU_MB, FunctionDefaults, PipelineFunction, log_group
-from infra.options import Options
-from infra.storage import Storage
+from tallyroll.cdk import permissions
+from tallyroll.cdk.functions import FULL_CPU_MB, FunctionDefaults, PipelineFunction, log_group
+from tallyroll.cdk.options import Options
+from tallyroll.cdk.storage import Storage
 
 AGGREGATOR_TIMEOUT_SECONDS = 29  # an HTTP API waits 30 s at the most
 BURST = 2  # times the requests a second

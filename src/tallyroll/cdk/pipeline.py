@@ -1,9 +1,10 @@
 """A pipeline as a construct, for stacks of your own as for ours.
 
-from infra.options import Options
-from infra.pipeline import Tallyroll
+from infra.build.asset import function_code
+from tallyroll.cdk.options import Options
+from tallyroll.cdk.pipeline import Tallyroll
 
-counter = Tallyroll(self, "Counter", options=Options(name="votes"))
+counter = Tallyroll(self, "Counter", options=Options(name="votes"), code=function_code())
 counter.grant_send(producer)
 """
 
@@ -13,27 +14,29 @@ from typing import TYPE_CHECKING
 
 from constructs import Construct
 
-from infra import permissions
-from infra.asset import function_code
-from infra.functions import FunctionDefaults
-from infra.ingest import Ingest, Queues
-from infra.observability import Observability
-from infra.options import Options, OptionsError
-from infra.reads import Reads
-from infra.schedules import Schedules
-from infra.storage import Storage
-from infra.tags import tag
+from tallyroll.cdk import permissions
+from tallyroll.cdk.annotations import tag
+from tallyroll.cdk.functions import FunctionDefaults
+from tallyroll.cdk.ingest import Ingest, Queues
+from tallyroll.cdk.observability import Observability
+from tallyroll.cdk.options import Options, OptionsError
+from tallyroll.cdk.reads import Reads
+from tallyroll.cdk.schedules import Schedules
+from tallyroll.cdk.storage import Storage
 from tallyroll.resources import TAG_PIPELINE, declare
 
 if TYPE_CHECKING:
     from aws_cdk import aws_dynamodb as dynamodb
     from aws_cdk import aws_iam as iam
+    from aws_cdk import aws_lambda as lambda_
     from aws_cdk import aws_s3 as s3
     from aws_cdk import aws_sqs as sqs
 
 
 class Tallyroll(Construct):
-    """A pipeline of the options' name; several stand side by side under different names.
+    """A pipeline of the options' name; an app may have several, under different names.
+
+    `code` is the asset of the functions, `infra.build.asset.function_code`.
 
     An existing `queue` takes the place of the event queue. It must hide messages for at least
     `options.visibility_seconds_of` its retention, and its own dead-letter rule, if it has one,
@@ -48,6 +51,7 @@ class Tallyroll(Construct):
         id_: str,
         *,
         options: Options,
+        code: lambda_.Code,
         queue: sqs.IQueue | None = None,
     ) -> None:
         super().__init__(scope, id_)
@@ -64,7 +68,7 @@ class Tallyroll(Construct):
         )
         defaults = FunctionDefaults(
             options=options,
-            code=function_code(with_boto3=options.boto3 == "pinned"),
+            code=code,
             environment=settings.to_env(),
         )
         self.ingest = Ingest(

@@ -1,7 +1,7 @@
 """The CDK's command, pinned: fetched by npm and run by Node, both out of a Python wheel.
 
-    python -m infra.cdk_command install        unpacks it into `.engine/` in the clone, once
-    python -m infra.cdk_command run deploy     runs it, here and with this environment
+    python -m infra.build.cdk_command install        unpacks it into `.engine/` in the clone, once
+    python -m infra.build.cdk_command run deploy     runs it, here and with this environment
 
 What is fetched is what the lock file's hash says; `aws-cdk@latest` of npm is another, broken line.
 """
@@ -18,11 +18,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from infra.node import provide_node
+from infra.build.node import provide_node
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".engine"
-_PACKAGE = Path(__file__).parent / "cdk"
+_PACKAGE = ROOT / "infra" / "cdk"
 _FETCH_TIMEOUT_S = 300.0
 
 
@@ -56,7 +56,7 @@ def script(cache: Path = CACHE) -> Path:
     found = _home(cache) / "aws-cdk" / "bin" / "cdk"
     if not found.is_file():
         raise CommandMissingError(
-            "the CDK's command is not installed: run `python -m infra.cdk_command install`"
+            "the CDK's command is not installed: run `python -m infra.build.cdk_command install`"
         )
     return found
 
@@ -89,7 +89,7 @@ def _npm_ci(staging: Path) -> None:
 
 def main() -> None:
     """Fetch the command, or become it."""
-    parser = argparse.ArgumentParser(prog="python -m infra.cdk_command")
+    parser = argparse.ArgumentParser(prog="python -m infra.build.cdk_command")
     parser.add_argument("command", choices=["install", "run"])
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="for `run`: cdk's own")
     options = parser.parse_args()

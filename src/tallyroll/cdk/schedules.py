@@ -7,11 +7,11 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_scheduler as scheduler
 from constructs import Construct
 
-from infra import permissions
-from infra.acknowledged import acknowledge, wildcard
-from infra.functions import FULL_CPU_MB, FunctionDefaults, PipelineFunction
-from infra.ingest import Queues
-from infra.storage import Storage
+from tallyroll.cdk import permissions
+from tallyroll.cdk.annotations import acknowledge, wildcard
+from tallyroll.cdk.functions import FULL_CPU_MB, FunctionDefaults, PipelineFunction
+from tallyroll.cdk.ingest import Queues
+from tallyroll.cdk.storage import Storage
 from tallyroll.settings import Settings
 
 # Room to seal a window of many keys; yet a roller that takes this long has at most four others

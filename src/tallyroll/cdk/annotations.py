@@ -1,4 +1,4 @@
-"""Findings of rule packs (cdk-nag) that stand here for a reason, which goes with them."""
+"""What is noted on constructs: tags, and findings of rule packs (cdk-nag) with why they stay."""
 
 from __future__ import annotations
 
@@ -38,3 +38,9 @@ def _shown(value: Any) -> str:
     if function == "Fn::Join":
         return "".join(map(_shown, arguments[1]))
     return f"<{arguments}>" if function == "Ref" else f"<{'.'.join(arguments)}>"
+
+
+def tag(construct: IConstruct, tags: Mapping[str, str]) -> None:
+    """Tag a construct and all that is in it."""
+    for key, value in tags.items():
+        cdk.Tags.of(construct).add(key, value)

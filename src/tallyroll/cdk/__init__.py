@@ -1,0 +1,1 @@
+"""The pipeline as constructs of the AWS CDK; nothing else here imports it."""
