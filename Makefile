@@ -22,7 +22,7 @@ demo: $(VENV)/local.stamp engine ## Count on this machine, on an embedded AWS (I
 	@$(PY) -m local.demo $(if $(INPUT),--input "$(INPUT)") $(ARGS)
 
 local: $(VENV)/local.stamp engine ## Run a pipeline on this machine for your own producers and tests
-	@$(PY) -m local.embedded $(ARGS)
+	@$(PY) -m local $(ARGS)
 
 # A part of the tests (ARGS) cannot reach the coverage that all of them must.
 test: $(VENV)/dev.stamp engine ## Run the tests; print the core's coverage (ARGS="tests/unit -k name")
@@ -104,7 +104,7 @@ clean: ## Remove what the other targets made
 		2>/dev/null || true
 
 engine: $(VENV)/local.stamp
-	@$(PY) -m local.dynamodb_local install
+	@$(PY) -m local.aws.dynamodb_local install
 
 $(VENV)/venv.stamp:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

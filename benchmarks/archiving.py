@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import processes
-from local.embedded import Embedded
+from local.aws.embedded import Embedded
 from tallyroll import pipeline
 from tallyroll.adapters.aws.client import make_client
 from tallyroll.lifecycle import cleanup

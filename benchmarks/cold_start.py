@@ -22,8 +22,8 @@ from rich.console import Console
 from rich.table import Table
 
 from infra.build.bundle import assemble
-from local.lambda_runtime import lay_out_runtime, reserved, start_command
-from local.runtime_api import RuntimeApi
+from local.runtime.api import RuntimeApi
+from local.runtime.packages import lay_out_runtime, reserved, start_command
 from tallyroll.cdk.alarms import FUNCTIONS
 from tallyroll.cdk.options import Options
 

@@ -22,7 +22,7 @@ from rich.table import Table
 
 from benchmarks import processes
 from benchmarks.archiving import put_all
-from local.embedded import Embedded
+from local.aws.embedded import Embedded
 from tallyroll import pipeline
 from tallyroll.lifecycle import rollups, sealing
 from tallyroll.lifecycle.roller import Roller

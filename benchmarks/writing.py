@@ -16,7 +16,7 @@ from itertools import count
 from rich.console import Console
 from rich.table import Table
 
-from local.embedded import Embedded
+from local.aws.embedded import Embedded
 from tallyroll import pipeline
 from tallyroll.adapters.aws.client import make_client
 from tallyroll.client.packing import pack

@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Self
 
-from local.embedded import Embedded
-from local.functions import Function
-from local.lambda_metrics import LambdaMetrics
-from local.poller import Faults, Poller
-from local.schedule import Schedule, scheduled_event
+from local.aws.embedded import Embedded
+from local.runtime.metrics import LambdaMetrics
+from local.runtime.poller import Faults, Poller
+from local.runtime.pool import Function
+from local.runtime.schedule import Schedule, scheduled_event
 from tallyroll.resources import function_name
 
 GRACE_S = 2.0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from local import dynamodb_local
+from local.aws import dynamodb_local
 from tests.durations import Durations, part_of
 from tests.faults import consistency
 from tests.faults import summary as faults_struck

@@ -91,7 +91,7 @@ def test_imports_keep_their_contracts() -> None:
         ("operations/redrive.py", "import tallyroll.adapters.aws.sqs", "Adapters are made"),
         ("ingest/writer.py", "import boto3", "Only adapters import the SDK"),
         ("resources.py", "import aws_cdk", "Only constructs import the CDK"),
-        ("reads/counts.py", "import local.embedded", "The package stands alone"),
+        ("reads/counts.py", "import local.aws.embedded", "The package stands alone"),
         ("reads/counts.py", "from tallyroll import __version__", "from the package's root"),
     ],
 )

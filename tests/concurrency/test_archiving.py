@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from benchmarks.archiving import SETTINGS, fill, records_of, spawned, taken
-from local.embedded import Embedded
+from local.aws.embedded import Embedded
 from tallyroll import pipeline
 from tallyroll.model.items import Item, jsonable, record_item
 from tallyroll.model.states import Status, Window

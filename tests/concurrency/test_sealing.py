@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from benchmarks.sealing import SETTINGS, fill, spawned, stripes_of, taken
-from local.embedded import Embedded
+from local.aws.embedded import Embedded
 from tallyroll import pipeline
 from tallyroll.lifecycle.sealing import Sealing
 from tallyroll.limits import LISTING_BUCKETS

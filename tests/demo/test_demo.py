@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from local.demo import parse
-from local.own_events import stretches
-from local.wording import numbered
+from local.demo.__main__ import parse
+from local.demo.own_events import stretches
+from local.demo.report import numbered
 from tallyroll.adapters.directory import DirectoryBucket
 from tallyroll.adapters.system import SystemEffects
 from tallyroll.archive.inventory import find

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from local.input_events import InputEvents, KeyTruth
+from local.demo.input_events import InputEvents, KeyTruth
 from tallyroll.errors import Reason, UsageError
 from tallyroll.model.events import Event, Packet, decode
 from tallyroll.model.windows import Grid

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from local.ledger import Ledger
-from local.report import (
+from local.demo.emf import Ledger
+from local.demo.report import (
     Sum,
     Verdict,
     cost_table,

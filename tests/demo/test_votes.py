@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 
-from local.votes import CANDIDATES, VoteNight
+from local.demo.votes import CANDIDATES, VoteNight
 from tallyroll.errors import Rejected
 from tallyroll.model.events import Event, Packet, decode
 

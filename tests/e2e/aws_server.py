@@ -2,7 +2,7 @@
 
     python -m tests.e2e.aws_server
 
-prints its port and serves until it is killed. It is `local.moto_server` with two changes:
+prints its port and serves until it is killed. It is `local.aws.moto_server` with two changes:
 
 - moto's CloudFormation creates the types of `KINDS` as well, which moto 5.2 would leave out: by the
   service's own API, with the template's properties as they are. botocore checks them, so that a
@@ -24,8 +24,8 @@ from botocore import xform_name
 from moto import mock_aws
 from moto.core.common_models import CloudFormationModel
 
-from local.moto_server import serve
-from local.moto_sqs import LeanQueue
+from local.aws.moto_server import serve
+from local.aws.moto_sqs import LeanQueue
 
 Properties = dict[str, Any]
 Call = tuple[str, Properties]

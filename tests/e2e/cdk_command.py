@@ -11,7 +11,7 @@ from typing import IO
 
 from infra.build.cdk_command import CommandError, script
 from infra.build.node import provide_node
-from local.guard import spawn_guarded
+from local.aws.guard import spawn_guarded
 
 # What a command of a shell needs; the rest of the environment stays out.
 _PASSED_ON = ("HOME", "LANG", "PATH", "TMPDIR")

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 import pytest
 
 from infra.build.cdk_command import CommandError, CommandMissingError, script
-from local.lambda_runtime import lay_out_runtime
+from local.runtime.packages import lay_out_runtime
 from tests.e2e.deployment import Deployment, MotoServer
 from tests.e2e.pipeline import DeployedPipeline
 

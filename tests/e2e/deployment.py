@@ -21,7 +21,7 @@ import boto3
 from botocore.config import Config
 
 from infra.build.cdk_command import ROOT
-from local.guard import spawn_guarded
+from local.aws.guard import spawn_guarded
 from tests.e2e import cdk_command
 from tests.e2e.cdk_command import written_to
 

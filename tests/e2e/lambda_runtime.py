@@ -17,9 +17,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from local.guard import GuardedProcess, spawn_guarded
-from local.lambda_runtime import reserved, start_command
-from local.runtime_api import RuntimeApi
+from local.aws.guard import GuardedProcess, spawn_guarded
+from local.runtime.api import RuntimeApi
+from local.runtime.packages import reserved, start_command
 from tests.e2e.cdk_command import written_to
 
 _INIT_TIMEOUT_S = 60.0  # on a busy machine; Lambda gives 10 s

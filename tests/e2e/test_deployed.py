@@ -27,7 +27,7 @@ from typing import Any
 
 import pytest
 
-from local.runtime_api import FunctionFailed
+from local.runtime.api import FunctionFailed
 from tallyroll.errors import Reason
 from tests.e2e.conftest import NAME
 from tests.e2e.lambda_runtime import DeployedFunction

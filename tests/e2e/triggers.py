@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from local.poller import RECEIVE_MAX, failed_ids, record
-from local.schedule import scheduled_event
+from local.runtime.poller import RECEIVE_MAX, failed_ids, record
+from local.runtime.schedule import scheduled_event
 from tests.e2e.deployment import REGION, Deployment, Json
 
 Invoke = Callable[[str, Any], Any]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from local.embedded import Embedded
+from local.aws.embedded import Embedded
 from tallyroll.cdk.options import Options
 from tallyroll.resources import declare
 from tests.infra.templates import Template, function, named, of_type, only, queue, tags

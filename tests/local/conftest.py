@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from local.embedded import Embedded, scaled_settings
+from local.aws.embedded import Embedded, scaled_settings
 
 
 @pytest.fixture(scope="session")

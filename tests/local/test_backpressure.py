@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Sequence
 
-from local.backpressure import BoundedSender
+from local.demo.backpressure import BoundedSender
 
 
 class Queue:

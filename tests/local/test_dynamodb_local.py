@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import boto3
 import pytest
 
-from local import dynamodb_local
+from local.aws import dynamodb_local
 
 if TYPE_CHECKING:
     from types_boto3_dynamodb import DynamoDBClient

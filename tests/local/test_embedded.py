@@ -15,7 +15,7 @@ from pathlib import Path
 import boto3
 import pytest
 
-from local.embedded import Embedded, resident_bytes, scaled_settings
+from local.aws.embedded import Embedded, resident_bytes, scaled_settings
 from tallyroll.resources import declare, table_request
 from tallyroll.settings import Settings
 
@@ -129,7 +129,7 @@ def _kill(process: subprocess.Popen[str]) -> None:
 @pytest.mark.parametrize("end", [_stop_in_order, _kill])
 def test_the_command_leaves_nothing_running(end: Callable[[subprocess.Popen[str]], None]) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "local.embedded", "--engine", "moto", "--name", "mine"],
+        [sys.executable, "-m", "local", "--engine", "moto", "--name", "mine"],
         cwd=ROOT,
         env=os.environ,
         stdout=subprocess.PIPE,

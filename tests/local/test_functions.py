@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from local.functions import KILLED, TIMED_OUT, Function, FunctionError
+from local.runtime.pool import KILLED, TIMED_OUT, Function, FunctionError
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -170,7 +170,7 @@ def test_closing_ends_what_still_runs() -> None:
 def test_the_end_of_stdin_ends_a_busy_sandbox() -> None:
     replies_r, replies_w = os.pipe()
     process = subprocess.Popen(
-        [sys.executable, "-m", "local.sandbox", "echoes.spin", "--replies", str(replies_w)],
+        [sys.executable, "-m", "local.runtime.sandbox", "echoes.spin", "--replies", str(replies_w)],
         cwd=ROOT,
         env=os.environ | ENVIRONMENT,
         stdin=subprocess.PIPE,
@@ -191,7 +191,7 @@ def test_the_end_of_stdin_ends_a_busy_sandbox() -> None:
 
 def test_nothing_stays_behind_a_killed_parent() -> None:
     program = (
-        "from local.functions import Function\n"
+        "from local.runtime.pool import Function\n"
         f"spin = Function('echoes.spin', {ENVIRONMENT!r}, timeout_s=60, "
         "on_log=lambda line: print(line, flush=True))\n"
         "spin.invoke(0)\n"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from local.guard import spawn_guarded
+from local.aws.guard import spawn_guarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 PARENT = """
 import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored below a shell's `&`
-from local.guard import spawn_guarded
+from local.aws.guard import spawn_guarded
 process = spawn_guarded([sys.executable, "-c", "import time; time.sleep(600)"])
 print(process.pid, process.child_pid, flush=True)
 time.sleep(600)
@@ -37,7 +37,7 @@ time.sleep(600)
 # A parent whose fork lives on while it stops the guarded sleeper.
 FORKING_PARENT = """
 import os, signal, sys, time
-from local.guard import spawn_guarded
+from local.aws.guard import spawn_guarded
 process = spawn_guarded([sys.executable, "-c", "import time; time.sleep(600)"])
 fork = os.fork()
 if not fork:
@@ -165,7 +165,7 @@ def test_a_fork_does_not_hold_the_lifeline() -> None:
 
 
 def test_the_module_runs_as_a_command() -> None:
-    command = [sys.executable, "-m", "local.guard", "--", "sh", "-c", "echo hello; exit 3"]
+    command = [sys.executable, "-m", "local.aws.guard", "--", "sh", "-c", "echo hello; exit 3"]
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as guard:

@@ -8,9 +8,9 @@ from typing import Any, cast
 import pytest
 from botocore.exceptions import ClientError
 
-from local.functions import FunctionError
-from local.lambda_metrics import LambdaMetrics
-from local.poller import Polled, Poller
+from local.runtime.metrics import LambdaMetrics
+from local.runtime.poller import Polled, Poller
+from local.runtime.pool import FunctionError
 
 
 class Counter:

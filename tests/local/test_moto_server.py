@@ -17,10 +17,10 @@ from moto.cloudwatch.models import cloudwatch_backends
 from moto.core.utils import utcnow
 from moto.sqs import models
 
-from local.backpressure import queue_depth
-from local.embedded import Embedded
-from local.moto_server import DATAPOINTS_KEPT, forget
-from local.moto_sqs import HANDLES_MAX, LeanQueue, RecentHandles
+from local.aws.embedded import Embedded
+from local.aws.moto_server import DATAPOINTS_KEPT, forget
+from local.aws.moto_sqs import HANDLES_MAX, LeanQueue, RecentHandles
+from local.demo.backpressure import queue_depth
 
 MakeQueue = Callable[..., str]
 Send = Callable[[str, list[str]], list[str]]

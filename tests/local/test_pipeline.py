@@ -10,9 +10,9 @@ from uuid import uuid4
 
 import pytest
 
-from local.embedded import Embedded, scaled_settings
+from local.aws.embedded import Embedded, scaled_settings
 from local.pipeline import Pipeline, worth_reading
-from local.poller import Faults
+from local.runtime.poller import Faults
 
 
 @pytest.mark.engine

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-import local.poller
-from local.backpressure import queue_depth
-from local.embedded import Embedded
-from local.functions import KILLED, FunctionError
-from local.poller import Faults, Polled, Poller, _Batch, failed_ids
+import local.runtime.poller
+from local.aws.embedded import Embedded
+from local.demo.backpressure import queue_depth
+from local.runtime.poller import Faults, Polled, Poller, _Batch, failed_ids
+from local.runtime.pool import KILLED, FunctionError
 
 MakeQueue = Callable[..., str]
 Send = Callable[[str, list[str]], list[str]]
@@ -22,7 +22,7 @@ Send = Callable[[str, list[str]], list[str]]
 @pytest.fixture(autouse=True)
 def short_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     """`stop` waits for the long polls under way, which would take most of these tests' time."""
-    monkeypatch.setattr(local.poller, "LONG_POLL_S", 0)
+    monkeypatch.setattr(local.runtime.poller, "LONG_POLL_S", 0)
 
 
 class Stub:

@@ -6,8 +6,8 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
-from local.functions import FunctionError
-from local.schedule import Schedule, scheduled_event
+from local.runtime.pool import FunctionError
+from local.runtime.schedule import Schedule, scheduled_event
 
 
 class Stub:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from local.report import (
+from local.demo.report import (
     Sum,
     Traffic,
     Verdict,
@@ -18,14 +18,14 @@ from local.report import (
     judge_keys,
     judge_windows,
     key_table,
+    numbered,
     print_verdict,
     traffic_table,
     window_table,
 )
-from local.running import Counts, Run, Start, now_ms
-from local.view import Show, Snapshot, busy, mishaps, view_on
-from local.votes import CANDIDATES, VoteNight
-from local.wording import numbered
+from local.demo.run import Counts, Run, Start, now_ms
+from local.demo.view import Show, Snapshot, busy, mishaps, view_on
+from local.demo.votes import CANDIDATES, VoteNight
 from tallyroll.adapters.directory import DirectoryBucket
 from tallyroll.model.amounts import MICROS
 from tallyroll.model.states import Status, Window

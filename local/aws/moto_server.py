@@ -1,12 +1,12 @@
 """moto as a server of its own process: SQS, S3, CloudWatch and the rest of AWS on a loopback port.
 
-    python -m local.moto_server [--port 5000]
+    python -m local.aws.moto_server [--port 5000]
 
 prints its port as one line and serves until it is killed. It differs from `moto_server` in three
 ways:
 
 - it is fast enough to be loaded: a server that keeps connections open, lean queues
-  (`local.moto_sqs`), no search for the backend in every request;
+  (`local.aws.moto_sqs`), no search for the backend in every request;
 - one request at a time, because moto is not safe under threads (a delete may lose a message that is
   being sent);
 - once a second it plays AWS's metric service, which publishes the age of each queue's oldest
@@ -96,7 +96,7 @@ def publish_ages(now: datetime) -> None:
     from moto.cloudwatch.models import cloudwatch_backends  # noqa: PLC0415
     from moto.sqs.models import sqs_backends  # noqa: PLC0415
 
-    from local.moto_sqs import oldest_sent  # noqa: PLC0415
+    from local.aws.moto_sqs import oldest_sent  # noqa: PLC0415
 
     now_ms = int(now.replace(tzinfo=UTC).timestamp() * 1000)
     for account, regions in list(sqs_backends.items()):
@@ -142,7 +142,7 @@ def _tick(turn: threading.Condition) -> None:
 def serve(port: int, announce: Callable[[int], None]) -> None:
     """Serve on 127.0.0.1 (port 0: a free one) until killed; `announce` is told the port."""
     os.environ.setdefault("MOTO_DISABLE_GLOBAL_CORS", "true")
-    from local.moto_sqs import install  # noqa: PLC0415
+    from local.aws.moto_sqs import install  # noqa: PLC0415
 
     turn = threading.Condition(threading.RLock())
     install(turn)
@@ -155,7 +155,9 @@ def serve(port: int, announce: Callable[[int], None]) -> None:
 
 def main() -> None:
     """Serve, and print the port."""
-    parser = argparse.ArgumentParser(prog="python -m local.moto_server", description=main.__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m local.aws.moto_server", description=main.__doc__
+    )
     parser.add_argument("--port", type=int, default=0, help="the port to listen on (0: a free one)")
     serve(parser.parse_args().port, lambda port: print(port, flush=True))
 

@@ -17,8 +17,8 @@ from typing import Any, Self
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from local.functions import KILLED, FunctionError, Invokes
-from local.schedule import ended
+from local.runtime.pool import KILLED, FunctionError, Invokes
+from local.runtime.schedule import ended
 
 RECEIVE_MAX = 10  # messages of one receive or delete call
 PAYLOAD_BYTES_MAX = 6 * 1024 * 1024  # of an invocation, its envelope included

@@ -13,20 +13,20 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 
-from local.input_events import BadLines, InputEvents
-from local.report import (
+from local.demo.input_events import BadLines, InputEvents
+from local.demo.report import (
     Sum,
     Traffic,
     Verdict,
     cost_table,
     judge_keys,
     key_table,
+    numbered,
     print_verdict,
     traffic_table,
 )
-from local.running import Run, Start, now_ms
-from local.view import Show, Snapshot, busy, mishaps, view_on
-from local.wording import numbered
+from local.demo.run import Run, Start, now_ms
+from local.demo.view import Show, Snapshot, busy, mishaps, view_on
 from tallyroll.model.states import Status, Window
 from tallyroll.model.windows import Span
 from tallyroll.operations.backfill import open_past

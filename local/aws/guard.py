@@ -5,7 +5,7 @@ the guard's stdin, so the kernel closes it whenever and however the parent ends,
 kills the command. Guard and command run in sessions of their own: Ctrl-C in a terminal reaches only
 the parent, which can shut down in order.
 
-    python -m local.guard -- sleep 1000
+    python -m local.aws.guard -- sleep 1000
 
 runs the command until it ends, stdin reaches its end, or the guard gets SIGTERM, SIGHUP or SIGINT.
 The exit status is the command's (128 + N if signal N ended it, 127 if it could not be started).
@@ -206,7 +206,7 @@ def _die_with_parent() -> Callable[[], None] | None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse the command line and guard the command; return the exit status."""
     parser = argparse.ArgumentParser(
-        prog="python -m local.guard", description="Run a command that ends when stdin does."
+        prog="python -m local.aws.guard", description="Run a command that ends when stdin does."
     )
     parser.add_argument("--grace", type=float, default=GRACE_S, metavar="SECONDS")
     parser.add_argument("--report-fd", type=int, help=argparse.SUPPRESS)

@@ -13,14 +13,14 @@ from typing import Self
 
 from rich.console import Console
 
-from local.backpressure import BoundedSender, queue_depth
-from local.embedded import ENGINES, Embedded, resident_bytes
-from local.inspection import Inspection
-from local.ledger import Ledger
+from local.aws.embedded import ENGINES, Embedded, resident_bytes
+from local.demo.backpressure import BoundedSender, queue_depth
+from local.demo.emf import Ledger
+from local.demo.inspection import Inspection
+from local.demo.report import Sum
+from local.demo.view import busy
 from local.pipeline import Pipeline
-from local.poller import Faults
-from local.report import Sum
-from local.view import busy
+from local.runtime.poller import Faults
 from tallyroll.adapters.aws.sqs import Producer
 from tallyroll.pipeline import Adapters, adapters
 from tallyroll.settings import Settings

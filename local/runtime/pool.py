@@ -19,12 +19,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from local.sandbox import END_OF_LOG
+from local.runtime.sandbox import END_OF_LOG
 
 INIT_TIMEOUT_S = 30.0  # Lambda gives 10 s; a busy laptop may need more
 LOG_TIMEOUT_S = 2.0
 CLOSE_TIMEOUT_S = 5.0
-_ROOT = Path(__file__).parent.parent
+_ROOT = Path(__file__).parents[2]
 _PIPE_BYTES = 65_536
 
 KILLED = "Runtime.ExitError"
@@ -168,7 +168,7 @@ class Function:
 
 
 class _Sandbox:
-    """One process of `local.sandbox`."""
+    """One process of `local.runtime.sandbox`."""
 
     def __init__(self, handler: str, environment: Mapping[str, str], on_log: OnLog) -> None:
         self.usable = False
@@ -178,7 +178,14 @@ class _Sandbox:
         self._unread = b""
         self._log_ended = threading.Semaphore(0)
         self._replies, replies = os.pipe()
-        command = [sys.executable, "-m", "local.sandbox", handler, "--replies", str(replies)]
+        command = [
+            sys.executable,
+            "-m",
+            "local.runtime.sandbox",
+            handler,
+            "--replies",
+            str(replies),
+        ]
         try:
             self._process = subprocess.Popen(
                 command,

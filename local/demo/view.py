@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from local.wording import numbered
+from local.demo.report import numbered
 from tallyroll.model.states import Status, Window
 
 PLAIN_EVERY_S = 3.0

@@ -7,8 +7,8 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from local.functions import FunctionError
-from local.poller import Poller
+from local.runtime.poller import Poller
+from local.runtime.pool import FunctionError
 
 
 class LambdaMetrics:

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.table import Table
 
-from local.ledger import Ledger
-from local.wording import numbered
+from local.demo.emf import Ledger
 from tallyroll.ingest.cost import Cost, commit_cost
 from tallyroll.ingest.transactions import plan
 from tallyroll.lifecycle.state_machine import freeze
@@ -247,3 +246,8 @@ def print_verdict(console: Console, verdict: Verdict, good: str, problems: Seque
         console.print(f"  {failure}", highlight=False, markup=False)
     for problem in problems:
         console.print(f"  log: {problem}", highlight=False, markup=False)
+
+
+def numbered(number: int, noun: str) -> str:
+    """`1 writer`, `3,000 writers`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

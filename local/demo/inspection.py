@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
-from local.embedded import Embedded
-from local.functions import Function
-from local.report import Sum
+from local.aws.embedded import Embedded
+from local.demo.report import Sum
+from local.runtime.pool import Function
 from tallyroll.archive.proof import Counted, compare
 from tallyroll.archive.recount import differing_keys, recount
 from tallyroll.errors import ProofMismatch

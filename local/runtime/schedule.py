@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Self
 
-from local.functions import FunctionError, Invokes
+from local.runtime.pool import FunctionError, Invokes
 
 
 class Schedule:

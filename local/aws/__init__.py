@@ -1,0 +1,1 @@
+"""An embedded AWS: engines, their processes, and what they lack."""

@@ -1,0 +1,1 @@
+"""The demo: votes, or events of your own, counted under faults."""

@@ -1,0 +1,1 @@
+"""What Lambda does: sandboxes, event sources, schedules, metrics."""
