@@ -21,7 +21,7 @@ from benchmarks.conflicts import (
 from tallyroll.ingest.transactions import Commit, after
 from tallyroll.ports.store import Answer, Element, Outcome, Verdict
 from tallyroll.settings import Settings
-from tests.unit.pipeline import record_with, spec_of
+from tests.harness.pipeline import record_with, spec_of
 
 
 @pytest.mark.parametrize(

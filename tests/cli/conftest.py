@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.desk import Desk
-from tests.unit.pipeline import NOW, hour, opened
-from tests.unit.redriving import LATE, drain, seal, send
+from tests.harness.pipeline import NOW, hour, opened
+from tests.harness.redriving import LATE, drain, seal, send
 
 
 @pytest.fixture

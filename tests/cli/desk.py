@@ -15,8 +15,8 @@ from tallyroll.cli import main
 from tallyroll.errors import StoreError
 from tallyroll.ports.queue import SendFailure
 from tallyroll.settings import Settings
-from tests.unit.doctoring import LetterQueue, MemoryDeployment, listing_of
-from tests.unit.pipeline import Pipeline
+from tests.harness.doctoring import LetterQueue, MemoryDeployment, listing_of
+from tests.harness.pipeline import Pipeline
 
 if TYPE_CHECKING:
     import pytest

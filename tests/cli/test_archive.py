@@ -16,8 +16,8 @@ from tallyroll.archive.layout import summary_key
 from tallyroll.cli.archive import size_text
 from tallyroll.errors import Throttled
 from tests.cli.desk import Answer, Desk, run
-from tests.unit.archives import Archived, archived
-from tests.unit.pipeline import WINDOW, hour
+from tests.harness.archives import Archived, archived
+from tests.harness.pipeline import WINDOW, hour
 
 HERE = ("--bucket", "memory")
 

@@ -8,8 +8,8 @@ import pytest
 
 from tallyroll.model.items import Item, jsonable, record_item
 from tests.cli.desk import Answer, Desk
-from tests.unit.archives import Archived, archived
-from tests.unit.pipeline import WINDOW, record_with
+from tests.harness.archives import Archived, archived
+from tests.harness.pipeline import WINDOW, record_with
 
 
 @pytest.fixture

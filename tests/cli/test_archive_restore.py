@@ -11,8 +11,8 @@ from tallyroll.adapters.dynamodb.restore import Import
 from tallyroll.errors import UsageError
 from tallyroll.model.items import Item
 from tests.cli.desk import Answer, Desk
-from tests.unit.archives import Archived, archived
-from tests.unit.pipeline import WINDOW
+from tests.harness.archives import Archived, archived
+from tests.harness.pipeline import WINDOW
 
 HERE = ("--bucket", "memory")
 

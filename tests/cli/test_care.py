@@ -9,8 +9,8 @@ from tallyroll.cli import main
 from tallyroll.errors import Refused
 from tallyroll.model.states import Status
 from tests.cli.desk import Desk
-from tests.unit.doctoring import first, grown, states
-from tests.unit.pipeline import HOUR, NOW, hour
+from tests.harness.doctoring import first, grown, states
+from tests.harness.pipeline import HOUR, NOW, hour
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from tallyroll.operations.redrive import Redriver
 from tallyroll.resources import declare, queue_attributes, table_request
 from tallyroll.settings import Settings
 from tests.cli.desk import Answer, Desk, run
-from tests.unit.pipeline import WINDOW, hour
-from tests.unit.redriving import drain, records, reject, seal
+from tests.harness.pipeline import WINDOW, hour
+from tests.harness.redriving import drain, records, reject, seal
 
 # --- list
 

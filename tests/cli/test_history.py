@@ -7,7 +7,7 @@ from tallyroll.errors import UsageError
 from tallyroll.model.states import Calendar, Status, Window, takes_events
 from tallyroll.model.windows import Grid, window_start
 from tallyroll.operations.backfill import WINDOWS_PER_CALL_MAX, open_past
-from tests.unit.pipeline import HOUR, MINUTE, NOW, hour, opened
+from tests.harness.pipeline import HOUR, MINUTE, NOW, hour, opened
 
 CALENDAR = Calendar(Grid.of(3600), window_start(hour(8)))
 

@@ -22,7 +22,7 @@ from tallyroll.operations.probe import run
 from tallyroll.operations.probe.history import Rule
 from tallyroll.reads.counts import Aggregator, Count
 from tests.cli.desk import Answer, Desk
-from tests.unit.pipeline import NOW, START, WINDOW, StillEffects, hour
+from tests.harness.pipeline import NOW, START, WINDOW, StillEffects, hour
 
 EVENTS = 200
 PER_SLEEP = 12

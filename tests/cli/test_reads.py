@@ -8,7 +8,7 @@ import pytest
 from tallyroll.errors import Throttled
 from tallyroll.model.states import Status
 from tests.cli.desk import Desk
-from tests.unit.pipeline import NOW, START, WINDOW, hour
+from tests.harness.pipeline import NOW, START, WINDOW, hour
 
 PACKET = {"v": 1, "id": "p", "key": "k", "t0": START, "events": [[0], [10, 2.5, {"a": 1}]]}
 

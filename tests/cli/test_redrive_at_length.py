@@ -12,8 +12,8 @@ from tallyroll.cli.looks import progress
 from tallyroll.errors import Reason
 from tallyroll.model.dead_letters import ReceivedLetter
 from tests.cli.desk import Desk
-from tests.unit.pipeline import NOW, WINDOW
-from tests.unit.redriving import drain, records, reject
+from tests.harness.pipeline import NOW, WINDOW
+from tests.harness.redriving import drain, records, reject
 
 
 def test_an_interrupted_redrive_tells_what_it_did(

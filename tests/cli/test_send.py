@@ -12,7 +12,7 @@ from tallyroll.errors import StoreError
 from tallyroll.model.ids import uuid7, uuid7_time
 from tallyroll.settings import Settings
 from tests.cli.desk import QUEUE_URL, Desk, lines
-from tests.unit.pipeline import HOUR, MINUTE, NOW, hour, opened
+from tests.harness.pipeline import HOUR, MINUTE, NOW, hour, opened
 
 
 def test_events_with_ids_go_singly_and_the_others_packed(desk: Desk) -> None:

@@ -4,7 +4,7 @@ from tallyroll.cli.views import length
 from tallyroll.errors import Throttled
 from tallyroll.model.states import Status
 from tests.cli.desk import Desk
-from tests.unit.pipeline import HOUR, MINUTE, NOW, hour
+from tests.harness.pipeline import HOUR, MINUTE, NOW, hour
 
 
 def test_counts_as_a_table(desk: Desk) -> None:

@@ -24,8 +24,8 @@ from tallyroll.ports.store import Verdict
 from tallyroll.settings import Settings
 from tests.contract.engines import SteadyEffects
 from tests.contract.faults import Faults, error_reply
-from tests.unit.archives import Archived, archived
-from tests.unit.pipeline import record_with, spec_of
+from tests.harness.archives import Archived, archived
+from tests.harness.pipeline import record_with, spec_of
 
 PREFIX = "archive/tallyroll/date=2026-11-20/hour=08/20261120T080000Z/a1"
 

@@ -13,8 +13,8 @@ from tallyroll.adapters.directory import DirectoryBucket
 from tallyroll.archive.layout import prefix_of
 from tallyroll.archive.recount import Reading
 from tallyroll.model.amounts import MICROS
-from tests.unit.archives import EVENTS, Archived, archived, put_file, put_manifests
-from tests.unit.pipeline import NOW, WINDOW, hour
+from tests.harness.archives import EVENTS, Archived, archived, put_file, put_manifests
+from tests.harness.pipeline import NOW, WINDOW, hour
 
 PAGE = (Path(__file__).parents[2] / "docs" / "archive.md").read_text(encoding="utf-8")
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.functions.invocation import Invocations
-from tests.unit.pipeline import opened
+from tests.harness.pipeline import opened
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from functions.aggregator import handler as aggregator
 from functions.cleanup import handler as cleanup
 from functions.roller import handler as roller
 from functions.writer import handler as writer
-from tests.unit.pipeline import TIME_LEFT, Pipeline
+from tests.harness.pipeline import TIME_LEFT, Pipeline
 
 if TYPE_CHECKING:
     import pytest

@@ -10,7 +10,7 @@ from functions.aggregator.handler import logger
 from tallyroll.errors import Throttled
 from tallyroll.reads.counts import Aggregator
 from tests.functions.invocation import Invocations, load
-from tests.unit.pipeline import SMALL
+from tests.harness.pipeline import SMALL
 
 KEY = "video:aurora-over-tromso"
 

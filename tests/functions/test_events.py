@@ -17,7 +17,7 @@ from tallyroll.model.events import Event, decode, digest
 from tallyroll.ports.catalog import Claim
 from tests.functions.invocation import EVENTS, Invocations, load
 from tests.functions.test_schedules import sealed
-from tests.unit.pipeline import NOW, WINDOW, Pipeline, hour
+from tests.harness.pipeline import NOW, WINDOW, Pipeline, hour
 
 ROW = re.compile(r"^\| `([^`]+)` \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 LISTED = {name: answer for name, _, answer in ROW.findall((EVENTS / "README.md").read_text())}

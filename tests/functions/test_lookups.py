@@ -11,7 +11,7 @@ import pytest
 from tallyroll.model.states import Status
 from tallyroll.reads.lookups import Lookups
 from tests.functions.invocation import Invocations, load
-from tests.unit.pipeline import NOW, TIME_LEFT, WINDOW
+from tests.harness.pipeline import NOW, TIME_LEFT, WINDOW
 
 KEY = "video:aurora-over-tromso"
 

@@ -6,7 +6,7 @@ import pytest
 
 from tallyroll.model.states import Status
 from tests.functions.invocation import Invocations, load
-from tests.unit.pipeline import SMALL, TIME_LEFT, Pipeline, hour
+from tests.harness.pipeline import SMALL, TIME_LEFT, Pipeline, hour
 
 
 def test_the_roller_says_what_it_did(functions: Invocations) -> None:

@@ -42,7 +42,7 @@ from tallyroll.operations.backfill import open_past
 from tallyroll.ports.store import Outcome, TableStatus, Verdict
 from tallyroll.resources import TAG_PROVEN
 from tallyroll.settings import Settings
-from tests.unit.pipeline import MINUTE, NOW, SECOND, StillEffects
+from tests.harness.pipeline import MINUTE, NOW, SECOND, StillEffects
 
 TIME_LEFT = 60_000
 ORDER = list(Status)

@@ -14,7 +14,7 @@ from tallyroll.model.events import Event
 from tallyroll.model.json_texts import canonical
 from tallyroll.model.records import Record
 from tallyroll.model.windows import Grid
-from tests.unit.pipeline import HOUR, NOW, START
+from tests.harness.pipeline import HOUR, NOW, START
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy

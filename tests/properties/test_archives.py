@@ -17,9 +17,9 @@ from tallyroll.model.items import jsonable, record_item
 from tallyroll.model.messages import Message
 from tallyroll.model.records import Record, record_of
 from tallyroll.model.stored import event_line, events_of
+from tests.harness.archives import Archived, archived, put_file, put_manifests
+from tests.harness.pipeline import NOW, WINDOW, StillEffects, spec_of
 from tests.properties.strategies import any_event, packable_events
-from tests.unit.archives import Archived, archived, put_file, put_manifests
-from tests.unit.pipeline import NOW, WINDOW, StillEffects, spec_of
 
 PREFIX = prefix_of("tallyroll", WINDOW, "a1")
 

@@ -20,8 +20,8 @@ from hypothesis.stateful import (
 
 from tallyroll.lifecycle.roller import Roller
 from tallyroll.model.states import Status, Window
+from tests.harness.pipeline import MINUTE, SECOND
 from tests.properties.catalog_world import Order, Run, World
-from tests.unit.pipeline import MINUTE, SECOND
 
 RUNS_MAX = 3
 kinds = st.sampled_from(["roller", "roller", "cleanup"])

@@ -20,9 +20,9 @@ from tallyroll.model import events, json_texts
 from tallyroll.model.amounts import JsonFloat, parse_amount, parse_decimal, shown
 from tallyroll.model.events import Event
 from tallyroll.model.json_texts import canonical, load_json, nesting
+from tests.harness.pipeline import NOW
 from tests.properties import decoding_reference as reference
 from tests.properties.strategies import json_values
-from tests.unit.pipeline import NOW
 
 TOKENS = ["[", "]", "{", "}", '"', "\\", '\\"', "\\\\", ",", ":", " ", "\n", "a", "é", "\ud800"]
 TOKENS += ["0", "7", "-", ".", "e", "E+", "null", "true", "NaN", "Infinity", '"key"', '"k"', "\x00"]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tallyroll.operations.probe.history import Counted, History, Read, Rule, Sent, Share
 from tallyroll.operations.probe.judge import judge
-from tests.unit.pipeline import HOUR, START
+from tests.harness.pipeline import HOUR, START
 
 STRIPES, STEPS, CACHE_MS = 3, 300, 40
 WINDOWS = (START, START + HOUR)

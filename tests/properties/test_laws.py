@@ -25,8 +25,8 @@ from tallyroll.model.messages import Message
 from tallyroll.model.records import Record, increments_of, record_of
 from tallyroll.model.sharding import STRATEGIES, strategy
 from tallyroll.model.windows import Grid, iso, parse_instant, window_id, window_start
+from tests.harness.pipeline import NOW, spec_of
 from tests.properties import strategies as some
-from tests.unit.pipeline import NOW, spec_of
 
 laws = settings(max_examples=60)
 

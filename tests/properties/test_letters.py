@@ -21,7 +21,7 @@ from tallyroll.model.dead_letters import attributes_of, letter_of
 from tallyroll.model.messages import Message, Redrive, Rejection
 from tallyroll.model.windows import is_window_id, window_id
 from tests.contract.engines import SteadyEffects
-from tests.unit.pipeline import NOW, WINDOW
+from tests.harness.pipeline import NOW, WINDOW
 
 ATTRIBUTES_MAX = 10  # of one message [Amazon SQS Developer Guide, "Message metadata"]
 OURS = ["reason", "detail", "message-id", "sent", "window", "target", "body"]

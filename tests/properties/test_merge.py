@@ -29,8 +29,8 @@ from tallyroll.reads.merge import (
     page_limit,
     read_cursor,
 )
+from tests.harness.pipeline import NOW, START, WINDOW, record_with, spec_of
 from tests.properties import strategies as some
-from tests.unit.pipeline import NOW, START, WINDOW, record_with, spec_of
 
 laws = settings(max_examples=100)
 SPEC = spec_of(start=0, end=2**60)

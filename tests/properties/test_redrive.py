@@ -14,8 +14,8 @@ import pytest
 from tallyroll.errors import Reason
 from tallyroll.model.messages import Message, Rejection
 from tallyroll.model.states import Status
-from tests.unit.pipeline import HOUR, MINUTE, SECOND, TIME_LEFT, hour, opened
-from tests.unit.redriving import Operator, drain, records, seal
+from tests.harness.pipeline import HOUR, MINUTE, SECOND, TIME_LEFT, hour, opened
+from tests.harness.redriving import Operator, drain, records, seal
 
 STEPS = 60
 ROUNDS_MAX = 20

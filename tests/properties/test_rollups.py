@@ -28,7 +28,7 @@ from tallyroll.model.states import Status, Window
 from tallyroll.model.windows import table_name, window_id, window_start
 from tallyroll.ports.store import Verdict
 from tallyroll.reads.counts import Aggregator
-from tests.unit.pipeline import HOUR, SMALL, TIME_LEFT, Pipeline, StillEffects, record_with
+from tests.harness.pipeline import HOUR, SMALL, TIME_LEFT, Pipeline, StillEffects, record_with
 
 DAY = 24 * HOUR
 FIRST = window_start("20261129T000000Z")  # the last two days of a month, and one of the next

@@ -24,7 +24,7 @@ from tallyroll.model import dead_letters
 from tallyroll.model.messages import Message
 from tallyroll.operations import looks
 from tallyroll.settings import Settings
-from tests import native_exports
+from tests.harness import native_exports
 from tests.simulation.ailments import Ailment, Ailments
 from tests.simulation.deaths import beside, deaths
 from tests.simulation.gauges import Gauges, Publisher

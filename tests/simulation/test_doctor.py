@@ -12,11 +12,11 @@ from tallyroll.operations.doctor.checkup import Case, Level
 from tallyroll.operations.doctor.examine import examine
 from tallyroll.resources import declare
 from tests.faults.operators import INVARIANTS
+from tests.harness.doctoring import LetterQueue
 from tests.simulation.holdings import made_again
 from tests.simulation.liveness import forever
 from tests.simulation.pipeline import System, simulate
 from tests.simulation.world import Group, SimEffects
-from tests.unit.doctoring import LetterQueue
 
 SEEDS = range(3, 11)  # each drops windows, if nothing fails for ever that is needed for that
 

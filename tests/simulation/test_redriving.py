@@ -19,11 +19,11 @@ from tallyroll.operations import looks
 from tallyroll.operations.letter_events import Course, Decision
 from tallyroll.operations.looks import Look
 from tallyroll.operations.redrive import Redriver
+from tests.harness.pipeline import NOW, SECOND, hour, opened
+from tests.harness.redriving import LATE, Operator, drain, records, reject, seal
 from tests.simulation.weather import CALM
 from tests.simulation.wires import LettersWire, StoreWire, Wire
 from tests.simulation.world import Group, SimEffects, World
-from tests.unit.pipeline import NOW, SECOND, hour, opened
-from tests.unit.redriving import LATE, Operator, drain, records, reject, seal
 
 if TYPE_CHECKING:
     from tallyroll.model.dead_letters import ReceivedLetter

@@ -26,7 +26,7 @@ from tallyroll.model.windows import WindowId
 from tallyroll.ports.exports import ExportState, ExportStatus
 from tallyroll.ports.store import Outcome, TableFacts, TableStatus, Verdict
 from tallyroll.settings import Settings
-from tests.native_exports import MemoryExports
+from tests.harness.native_exports import MemoryExports
 from tests.simulation.holdings import WeighedItems
 from tests.simulation.plans import shown_in_part_ms
 from tests.simulation.sqs_rules import StrictQueue

@@ -1,0 +1,120 @@
+"""A pipeline on memory ports, with windows in every state of their lives, before the doctor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tallyroll.adapters.memory import MemoryListing, MemoryQueue
+from tallyroll.model.states import Status
+from tallyroll.operations.doctor.checkup import Case, Check, Level, Sign
+from tallyroll.operations.doctor.examine import examine
+from tallyroll.ports.effects import Effects
+from tallyroll.ports.queue import Backlog
+from tallyroll.resources import declare
+from tests.harness.pipeline import HOUR, MINUTE, NOW, SMALL, TIME_LEFT, Pipeline, StillEffects
+
+CLEAN = replace(SMALL, retention_ms=2 * HOUR)
+
+
+class LetterQueue:
+    """A memory queue's dead letters as a queue with a backlog; their ages are known at once."""
+
+    def __init__(self, queue: MemoryQueue, effects: Effects) -> None:
+        self._queue = queue
+        self._effects = effects
+
+    def backlog(self, since: int) -> Backlog:
+        letters = self._queue.dead_letters
+        now = self._effects.now()
+        ages = ((now, now - min(letter.at for letter in letters)),) if letters else ()
+        return Backlog(len(letters), 0, 0, ages)
+
+
+@dataclass
+class MemoryDeployment:
+    """Functions that have this environment; None: there are none."""
+
+    there: Mapping[str, str] | None = None
+    asked: list[str] = field(default_factory=list)
+
+    def environment(self, pipeline: str) -> Mapping[str, str] | None:
+        self.asked.append(pipeline)
+        return self.there
+
+
+def listing_of(pipeline: Pipeline) -> MemoryListing:
+    """The pipeline's tables, the permanent ones beside those of its store."""
+    declared = declare(pipeline.settings)
+    return MemoryListing(pipeline.store, (declared.catalog, declared.totals))
+
+
+def grown(hours: int = 8, pipeline: Pipeline | None = None) -> Pipeline:
+    """A pipeline that has counted three events an hour for so many hours until half past eight, its
+    functions working every ten minutes.
+
+    Its first windows are dropped, then there are sealed ones, and some are open.
+    """
+    made = pipeline or Pipeline(CLEAN, StillEffects(NOW - hours * HOUR))
+    roller = made.roller()
+    for _ in range(hours * 6):
+        roller.run(TIME_LEFT)
+        if made.effects.now() % HOUR == 30 * MINUTE:
+            for number in range(3):
+                made.write({"key": f"k{number}", "id": f"e{made.effects.now()}", "value": 1.5})
+        made.cleanup().run(TIME_LEFT)
+        made.effects.pass_by(10 * MINUTE)
+    roller.run(TIME_LEFT)
+    return made
+
+
+def states(pipeline: Pipeline) -> dict[str, Status]:
+    """The states of all windows."""
+    return {window.id: window.status for window in pipeline.catalog.windows(0, NOW + 9 * HOUR)}
+
+
+def first(pipeline: Pipeline, status: Status) -> str:
+    """The first window in that state."""
+    return next(window for window, stands in states(pipeline).items() if stands is status)
+
+
+def case_of(pipeline: Pipeline, **changes: Any) -> Case:
+    """The pipeline as the doctor sees it."""
+    facts: dict[str, Any] = {
+        "settings": pipeline.settings,
+        "catalog": pipeline.catalog,
+        "store": pipeline.store,
+        "totals": pipeline.totals,
+        "tables": listing_of(pipeline),
+        "queue": pipeline.queue,
+        "dead_letters": LetterQueue(pipeline.queue, pipeline.effects),
+        "bucket": pipeline.bucket,
+        "effects": pipeline.effects,
+    }
+    return Case(**{**facts, **changes})
+
+
+def examined(pipeline: Pipeline, **changes: Any) -> dict[str, Check]:
+    """The checks by name."""
+    return {check.name: check for check in examine(case_of(pipeline, **changes))}
+
+
+def bad(pipeline: Pipeline, **changes: Any) -> dict[str, list[str]]:
+    """What is not fine, by check: the texts."""
+    return {
+        name: [sign.text for sign in check.bad]
+        for name, check in examined(pipeline, **changes).items()
+        if check.level is not Level.OK
+    }
+
+
+def only(pipeline: Pipeline, check: str, level: Level = Level.FINDING, **changes: Any) -> Sign:
+    """The one sign of what is not fine, which this check has."""
+    checks = examined(pipeline, **changes)
+    signs = [(name, sign) for name, each in checks.items() for sign in each.bad]
+    assert len(signs) == 1, signs
+    name, sign = signs[0]
+    assert (name, sign.level) == (check, level), sign
+    assert sign.remedy
+    return sign

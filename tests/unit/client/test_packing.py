@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+
+from tallyroll.client.packing import PACKET_EVENTS_MAX, pack
+from tallyroll.limits import PACKET_BYTES_MAX
+from tallyroll.model.events import Event, Packet, decode, event_body
+from tests.harness.pipeline import MINUTE, NOW, SECOND
+
+
+def ids() -> Iterator[str]:
+    return (f'"packet" {number}' for number in count(1))
+
+
+def packed(*events: Event, **limits: int) -> list[Event | Packet]:
+    numbered = ids()
+    bodies = list(pack(events, lambda: next(numbered), **limits))
+    assert all(len(body.encode()) <= PACKET_BYTES_MAX for body in bodies)
+    return [decode(body) for body in bodies]
+
+
+def event(ts: int = NOW, key: str = "k", amount: int = 10**6, payload: str | None = None) -> Event:
+    return Event(key, None, ts, amount, payload)
+
+
+def test_the_writer_reads_what_was_packed() -> None:
+    events = [
+        event(),
+        event(NOW + 1, amount=-500_000),
+        event(NOW + 2, payload='{"a":"ü"}'),
+        event(NOW + 3, amount=0, payload="[]"),
+    ]
+    (packet,) = packed(*events)
+    assert isinstance(packet, Packet)
+    assert (packet.key, packet.id, packet.t0) == ("k", '"packet" 1', NOW)
+    assert [event(NOW + dt, "k", amount, payload) for dt, amount, payload in packet.entries] == [
+        *events
+    ]
+
+
+def test_a_packet_has_one_key_and_one_minute() -> None:
+    packets = packed(
+        event(NOW - 1), event(NOW), event(NOW, "l"), event(NOW + MINUTE - 1), event(NOW + MINUTE)
+    )
+    found = [(packet.key, packet.t0, len(packet.entries)) for packet in map(_packet, packets)]
+    assert found == [
+        ("k", NOW - MINUTE, 1),
+        ("k", NOW, 2),
+        ("l", NOW, 1),
+        ("k", NOW + MINUTE, 1),
+    ]
+
+
+def test_packets_for_shorter_windows() -> None:
+    packets = packed(event(NOW), event(NOW + 999), event(NOW + SECOND), span_ms=SECOND)
+    assert [_packet(packet).t0 for packet in packets] == [NOW, NOW + SECOND]
+
+
+def test_a_full_packet_goes_at_once() -> None:
+    numbered = ids()
+    bodies = pack((event(NOW + n) for n in range(PACKET_EVENTS_MAX + 1)), lambda: next(numbered))
+    sizes = [len(_packet(decode(body)).entries) for body in bodies]
+    assert sizes == [PACKET_EVENTS_MAX, 1]
+
+
+def test_packets_stay_below_the_size_that_the_writer_takes() -> None:
+    payload = '"' + "ü" * 50_000 + '"'
+    sizes = [len(_packet(found).entries) for found in packed(*[event(payload=payload)] * 5)]
+    assert sizes == [2, 2, 1]
+
+
+def test_an_event_too_large_to_be_packed_goes_alone_under_an_id_of_its_own() -> None:
+    payload = '"' + "x" * PACKET_BYTES_MAX + '"'
+    numbered = ids()
+    bodies = list(pack([event(), event(payload=payload)], lambda: next(numbered)))
+    large, packet = map(decode, bodies)
+    assert large == Event("k", '"packet" 1', NOW, 10**6, payload)
+    assert isinstance(packet, Packet)
+
+
+def test_so_many_packets_stay_open_and_no_more() -> None:
+    numbered = ids()
+    found = pack((event(key=f"k{n}") for n in range(1_002)), lambda: next(numbered))
+    assert _packet(decode(next(found))).key == "k0"
+    assert [_packet(decode(body)).key for body in found] == [f"k{n}" for n in range(1, 1_002)]
+
+
+@pytest.mark.parametrize(
+    "event", [Event("k", "own", NOW, 10**6, None), Event("k", None, None, 10**6, None)]
+)
+def test_only_events_with_a_time_and_without_an_id_are_packed(event: Event) -> None:
+    with pytest.raises(ValueError, match="with a time and without an id"):
+        packed(event)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        Event("k", None, None, 10**6, None),
+        Event('k"\\', 'id "1"', NOW, -1, '{"a":[1,"ü"]}'),
+        Event("k", "1", NOW, 10**24 - 1, "null"),
+    ],
+)
+def test_an_events_body(event: Event) -> None:
+    expected = event if event.payload != "null" else Event("k", "1", NOW, 10**24 - 1, None)
+    assert decode(event_body(event)) == expected
+
+
+def _packet(envelope: Event | Packet) -> Packet:
+    assert isinstance(envelope, Packet)
+    return envelope

@@ -1,0 +1,68 @@
+"""The cost by AWS's rule, as README and docs state it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tallyroll.client.packing import pack
+from tallyroll.ingest.cost import Cost, commit_cost
+from tallyroll.ingest.writer import Report
+from tallyroll.model.events import Event
+from tallyroll.model.records import increments_of
+from tests.harness.pipeline import NOW, TIME_LEFT, Pipeline, opened, record_with
+
+
+def written(pipeline: Pipeline, bodies: list[str]) -> Report:
+    return pipeline.writer().write([pipeline.message(body) for body in bodies], TIME_LEFT)
+
+
+def test_a_hot_key_in_full_batches() -> None:
+    bodies = [json.dumps({"key": "hot", "id": f"e{n}", "ts": NOW + n}) for n in range(1_000)]
+    report = written(opened(), bodies)
+    assert report.single_events == 1_000
+    assert report.cost.units / 1_000 <= 2.1
+    assert report.cost.requests / 1_000 <= 0.012
+    assert (report.cost.units_packed, report.cost.requests_packed) == (0, 0)
+
+
+def test_a_lone_event_of_a_cold_key() -> None:
+    report = written(opened(), [json.dumps({"key": "cold", "id": "e1", "ts": NOW})])
+    assert (report.cost.units, report.cost.requests) == (6, 1)
+
+
+def test_a_packed_event_pays_a_small_part() -> None:
+    events = (Event("hot", None, NOW + n, 10**6, None) for n in range(1_000))
+    report = written(opened(), list(pack(events, lambda: "packet-1")))
+    assert report.packed_events == 1_000
+    assert report.cost.units_packed / 1_000 <= 2.1 / 100
+    assert report.cost.units_single == 0
+
+
+def test_a_failed_attempt_is_budgeted() -> None:
+    pipeline = opened()
+    body = json.dumps({"key": "k", "id": "e1", "ts": NOW})
+    first = written(pipeline, [body])
+    again = written(pipeline, [body])
+    assert (again.duplicates, again.cost.units) == (1, first.cost.units)
+
+
+@pytest.mark.parametrize(("size", "units"), [(100, 6), (1_000, 8), (10_000, 24)])
+def test_records_pay_by_the_kilobyte_begun(size: int, units: int) -> None:
+    records = (record_with(data=b"x" * size, format="json"),)
+    assert commit_cost(records, increments_of(records)).units == units
+
+
+def test_what_records_share_is_split_by_their_number() -> None:
+    packet = record_with("p", n=100, format="packet1+zlib", data=b"x")
+    records = (record_with("a"), record_with("b"), record_with("c"), packet)
+    cost = commit_cost(records, increments_of(records))
+    assert cost == Cost(6 + 3, 2 + 1, 0.75, 0.25)
+    assert (cost.units, cost.requests) == (12, 1)
+
+
+def test_costs_add_up() -> None:
+    cost = Cost(1, 2, 3, 4)
+    cost += Cost(10, 20, 30, 40)
+    assert cost == Cost(11, 22, 33, 44)

@@ -1,0 +1,79 @@
+"""The roller and its tables: checked, recoverable, warm, cooled."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tallyroll.errors import Throttled
+from tallyroll.lifecycle.runner import Rolled
+from tallyroll.model.states import Status
+from tallyroll.ports.store import Capacity
+from tests.harness.pipeline import HOUR, SMALL, TIME_LEFT, WINDOW, Pipeline, hour, opened
+
+
+def run(pipeline: Pipeline) -> Rolled:
+    return pipeline.roller().run(TIME_LEFT)
+
+
+def test_a_table_that_is_not_ours_is_named_and_never_opened() -> None:
+    pipeline = Pipeline()
+    table = f"tallyroll-{WINDOW}"
+    pipeline.store.make_table(table, {"tallyroll": "another"})
+    rolled = run(pipeline)
+    (problem,) = [problem for problem in rolled.problems if WINDOW in problem]
+    assert f"table {table} is no window table of this pipeline" in problem
+    assert pipeline.state().status is Status.CREATING
+    assert rolled.next_missing
+
+
+@pytest.mark.parametrize("shut", [False, True])
+def test_a_table_of_an_earlier_pipeline_is_named_and_never_opened(*, shut: bool) -> None:
+    earlier = opened()
+    if shut:
+        earlier.store.shut_gates(earlier.spec())
+    pipeline = Pipeline()
+    pipeline.store = earlier.store
+    pipeline.store._catalog = pipeline.catalog
+    rolled = run(pipeline)
+    assert any("is there, with gates" in problem for problem in rolled.problems)
+    assert pipeline.state().status is Status.CREATING
+
+
+def test_point_in_time_recovery_is_tried_again_and_delays_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pipeline = Pipeline()
+
+    def unavailable(_table: str) -> None:
+        raise Throttled("Backups are being enabled")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline.store, "recover_table", unavailable)
+        rolled = run(pipeline)
+        assert pipeline.state().status is Status.OPEN
+        assert any("Backups are being enabled" in problem for problem in rolled.problems)
+    assert run(pipeline).problems == []
+    assert all(pipeline.store.table(table).recoverable for table in pipeline.store.tables())
+
+
+def test_new_tables_are_as_warm_as_the_last_windows_were_busy() -> None:
+    pipeline = opened(replace(SMALL, warm_units_max=30_000))
+    made = {table: pipeline.store.table(table).capacity for table in pipeline.store.tables()}
+    assert set(made.values()) == {None}
+    busy = pipeline.state(hour(7))
+    pipeline.catalog.advance(replace(busy, peak=8_000))
+    pipeline.effects.pass_by(HOUR)
+    run(pipeline)
+    assert pipeline.store.table(f"tallyroll-{hour(11)}").capacity == Capacity(12_000, 12_000)
+
+
+def test_provisioned_tables_are_cooled_when_they_are_sealed() -> None:
+    units = {"write": 900, "read": 300, "cold_write": 1, "cold_read": 50}
+    pipeline = opened(replace(SMALL, provisioned=units))
+    table = f"tallyroll-{WINDOW}"
+    assert pipeline.store.table(table).capacity == Capacity(900, 300, provisioned=True)
+    pipeline.move(Status.SEALED)
+    run(pipeline)
+    assert pipeline.store.table(table).capacity == Capacity(1, 50, provisioned=True)

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import islice
+from random import Random
+
+import pytest
+
+from tallyroll.errors import ProofMismatch
+from tallyroll.lifecycle import sealing
+from tallyroll.lifecycle.sealing import Sealing, seal
+from tallyroll.model.records import Increment
+from tallyroll.model.tallies import Tally
+from tallyroll.model.totals import Total
+from tallyroll.ports.store import Verdict
+from tests.harness.pipeline import NOW, WINDOW, Pipeline, opened, record_with, spec_of
+
+
+def counted() -> Pipeline:
+    """A pipeline whose current window holds ten events of k and one of l."""
+    pipeline = opened()
+    events = [{"id": f"e{n}", "key": "k", "ts": NOW, "value": n} for n in range(10)]
+    report = pipeline.write(*events, {"id": "e", "key": "l", "ts": NOW, "value": -0.5})
+    assert report.events == 11
+    return pipeline
+
+
+def sealed(pipeline: Pipeline, begun: Sealing | None = None, most: int | None = None) -> Sealing:
+    """How far sealing comes from `begun` on, in at most so many slices."""
+    pipeline.store.shut_gates(pipeline.spec())
+    ports = (pipeline.store, pipeline.totals, pipeline.effects)
+    steps = seal(pipeline.spec(), *ports, begun or Sealing())
+    *_, last = islice(steps, most)
+    return last
+
+
+def totals(pipeline: Pipeline) -> dict[str, tuple[int, int]]:
+    return {total.key: (total.n, total.amount) for total in pipeline.totals.listed()}
+
+
+def added(pipeline: Pipeline, keys: Sequence[str], times: int = 1) -> dict[str, tuple[int, int]]:
+    """Add to the keys' tallies, each time on a random stripe; what each key has then."""
+    for number in range(times):
+        for key in keys:
+            record = record_with(f"{key}-{number}", key, shard=1, size=300)
+            increment = Increment(key, 1, 1_500_000, ((number % 60, 1),), 2)
+            outcome = pipeline.store.commit(pipeline.spec(), [record], [increment])
+            assert outcome.verdict is Verdict.COMMITTED
+    return dict.fromkeys(keys, (times, times * 1_500_000))
+
+
+def test_sealing_puts_the_totals_and_says_what_the_window_holds() -> None:
+    pipeline = counted()
+    last = sealed(pipeline)
+    assert (last.done, last.keys, last.events, last.amount) == (True, 2, 11, 44_500_000)
+    assert last.begun == ()
+    assert totals(pipeline) == {"k": (10, 45_000_000), "l": (1, -500_000)}
+    assert {total.window for total in pipeline.totals.listed()} == {WINDOW}
+
+
+def test_after_sealing_no_commit_succeeds() -> None:
+    pipeline = counted()
+    sealed(pipeline)
+    for n in range(20):
+        outcome = pipeline.store.commit(pipeline.spec(), [record_with(f"late{n}")], [])
+        assert outcome.verdict is Verdict.GATE_SHUT
+
+
+def test_sealing_again_changes_nothing() -> None:
+    pipeline = counted()
+    first, before = sealed(pipeline), totals(pipeline)
+    assert sealed(pipeline) == first
+    assert totals(pipeline) == before
+
+
+def test_an_empty_window() -> None:
+    pipeline = opened()
+    assert sealed(pipeline) == Sealing(done=True)
+    assert totals(pipeline) == {}
+
+
+def test_another_total_that_stands_is_an_alarm() -> None:
+    pipeline = counted()
+    pipeline.totals.put([Total("k", WINDOW, 9, 45_000_000)])
+    with pytest.raises(ProofMismatch, match="differs"):
+        sealed(pipeline)
+
+
+NESTED = ["a", "a.1", "a.1.5", "a.10", "a.2.3", "a-b", "ab", "b", "1", "1.1", "é.1", "日.2", "日"]
+
+
+@pytest.mark.parametrize("held", [1, 4, 40, 4_000])
+@pytest.mark.parametrize("slice_", [1, 3, 1_000])
+def test_a_sealing_goes_on_wherever_it_was_cut_off(
+    held: int, slice_: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every state that it gives is enough to go on from, also among keys that begin each other."""
+    monkeypatch.setattr(sealing, "STRIPES_HELD", held)
+    monkeypatch.setattr(sealing, "STRIPES_PER_SLICE", slice_)
+    pipeline = opened()
+    truth = added(pipeline, NESTED, times=7)
+    state, steps = Sealing(), 0
+    while not state.done:
+        state = Sealing.parse(sealed(pipeline, state, most=1).text())
+        steps += 1
+        assert len(state.begun) <= 3
+    assert totals(pipeline) == truth
+    assert (state.keys, state.events) == (len(NESTED), 7 * len(NESTED))
+    assert state == sealed(pipeline)
+    stripes = sum(len(pipeline.store.bucket(pipeline.spec(), n)) for n in range(1, 5))
+    assert steps >= 1 + stripes // min(slice_, 10_000)
+
+
+def test_a_stale_run_beside_another_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sealing, "STRIPES_PER_SLICE", 2)
+    pipeline = opened()
+    truth = added(pipeline, NESTED, times=5)
+    states = [Sealing(), Sealing()]
+    chance = Random(3)
+    while not all(state.done for state in states):
+        one = chance.randrange(2)
+        if not states[one].done:
+            states[one] = sealed(pipeline, states[one], most=1)
+    assert totals(pipeline) == truth
+    assert states[0] == states[1]
+
+
+def test_what_the_state_item_keeps_is_short() -> None:
+    text = Sealing("日.1", begun=(("日", 1, 2),)).text()
+    assert '"begun":[["日",1,2]]' in text
+    assert " " not in text
+
+
+@pytest.mark.parametrize(("held", "a_page"), [(64, 16), (3, 1)])
+def test_only_pages_are_in_memory(held: int, a_page: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sealing, "STRIPES_HELD", held)
+    pipeline = opened()
+    added(pipeline, [f"key-{n}" for n in range(500)])
+    stripes = pipeline.store.stripes
+    asked = []
+    buckets = []
+
+    def watched(spec: object, number: int, after: str, limit: int) -> object:
+        buckets.append(number)
+        for page in stripes(pipeline.spec(), number, after, limit):
+            asked.append(len(page))
+            yield page
+
+    monkeypatch.setattr(pipeline.store, "stripes", watched)
+    put = pipeline.totals.put
+    read_and_put = []
+
+    def noted(rows: Sequence[Total]) -> None:
+        read_and_put.append(sum(asked) - len(pipeline.totals.listed()))
+        put(rows)
+
+    monkeypatch.setattr(pipeline.totals, "put", noted)
+    assert sealed(pipeline).keys == 500
+    assert buckets == [1, 2, 3, 4]
+    assert max(asked) == a_page
+    assert max(read_and_put) <= 4 * (a_page + 8) + 64
+
+
+def test_the_peak_is_that_of_all_keys_in_the_busiest_sixtieth() -> None:
+    """Sixtieths of a minute; single records pay two units for themselves and two for the tally."""
+    pipeline = opened()
+    for number in range(6):
+        slot = 7 if number < 4 else 8
+        increments = [Increment(f"k{number}", 60, 0, ((slot, 60),), 120)]
+        records = [record_with(f"e{number}", f"k{number}", shard=1)]
+        outcome = pipeline.store.commit(pipeline.spec(), records, increments)
+        assert outcome.verdict is Verdict.COMMITTED
+    last = sealed(pipeline)
+    assert (last.units[7], last.units[8]) == (480, 240)
+    assert (last.additions[7], last.additions[8]) == (240, 120)
+    assert last.peak(pipeline.spec()) == (480 + 2 * 240 + 2 * 5 + 59) // 60
+
+
+def test_records_that_fill_transactions_share_them() -> None:
+    """A second's additions beside those of full transactions: 60 and 1,000 of 98,000 records."""
+    spec = spec_of()
+    units, additions = [0] * 60, [0] * 60
+    busy = Tally("k", 98_000, 0, ((3, 98_000),), 196_000)
+    sealing._weigh(busy, spec, units, additions)
+    assert (units[3], additions[3]) == (196_000, 1_060)
+    packed = Tally("p", 50_000, 0, ((4, 50_000),), 100)
+    sealing._weigh(packed, spec, units, additions)
+    assert (units[4], additions[4]) == (100, 50)
+
+
+def test_a_short_window_s_sixtieth_is_no_second() -> None:
+    spec = spec_of()
+    short = replace(spec, end=spec.start + 6_000)
+    state = Sealing(units=(20, *[0] * 59))
+    assert state.peak(short) == 220
+    assert Sealing().peak(spec) == 0
+
+
+def test_a_sixtieth_s_peak_is_rounded_up_to_whole_transactions() -> None:
+    """A window of a minute: 99 actions share a gate, 100 take two. Records may take odd units, as
+    averages do.
+    """
+    spec = spec_of()
+    minute = replace(spec, end=spec.start + 60_000)
+    for units, gates in ((196, 1), (197, 1), (198, 2)):
+        state = Sealing(units=(units, *[0] * 59), additions=(1, *[0] * 59))
+        assert state.peak(minute) == units + 2 * (1 + gates)
+
+
+def test_a_stripe_s_units_are_shared_among_its_events_and_rounded_up() -> None:
+    """In a window of a minute, whose sixtieth has one second."""
+    spec = spec_of()
+    minute = replace(spec, end=spec.start + 60_000)
+    units, additions = [0] * 60, [0] * 60
+    sealing._weigh(Tally("k", 3, 0, ((5, 2), (6, 1)), 4), minute, units, additions)
+    assert (units[5:7], additions[5:7]) == ([3, 2], [2, 1])
+    sealing._weigh(Tally("k", 50, 0, ((7, 50),), 100), minute, units, additions)
+    assert (units[7], additions[7]) == (100, 2)
+    sealing._weigh(Tally("k", 0, 0, ((8, 0),), 0), minute, units, additions)
+    assert (units[8], additions[8]) == (0, 0)

@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from tallyroll.lifecycle.state_machine import (
+    CHECKED,
+    COOLED,
+    RECOVERABLE,
+    SHUT,
+    TRIED,
+    Facts,
+    Step,
+    freeze,
+    next_step,
+    to_make,
+)
+from tallyroll.model.states import Calendar, Status, Window
+from tallyroll.model.windows import Grid
+from tallyroll.ports.store import TableStatus
+from tallyroll.settings import Settings
+from tests.harness.pipeline import HOUR, MINUTE, NOW, SMALL, START, WINDOW, hour
+
+SETTINGS = Settings()
+PROVISIONED = replace(
+    SETTINGS, provisioned={"write": 900, "read": 300, "cold_write": 1, "cold_read": 50}
+)
+ACCEPT_UNTIL = START + 2 * HOUR
+LEAD = SETTINGS.freeze_lead_ms
+RETENTION = SETTINGS.retention_ms
+LEASE = SETTINGS.export_lease_ms
+SETTLE = SETTINGS.settle_ms
+ENTERED = START + 3 * HOUR  # when each state began
+TABLES = (None, *TableStatus)
+
+
+def window(status: Status, accept_until: int | None = None, problem: str | None = None) -> Window:
+    return Window(
+        WINDOW,
+        f"tallyroll-{WINDOW}",
+        START,
+        START + HOUR,
+        status,
+        times=dict.fromkeys([*Status, CHECKED, RECOVERABLE], ENTERED),
+        accept_until=accept_until,
+        problem=problem,
+    )
+
+
+def unrecoverable(status: Status) -> Window:
+    times = dict.fromkeys([*Status, CHECKED], ENTERED)
+    return replace(window(status, ACCEPT_UNTIL), times=times)
+
+
+def due(state: Window, now: int, facts: Facts = Facts()) -> Step | None:  # noqa: B008 - frozen
+    return next_step(state, facts, now, SETTINGS)
+
+
+CREATING = window(Status.CREATING)
+OPEN = window(Status.OPEN, ACCEPT_UNTIL)
+EXPORTING = replace(
+    window(Status.EXPORTING), times={**dict.fromkeys(Status, ENTERED), TRIED: ENTERED}
+)
+DAMAGED = replace(EXPORTING, problem="gates")
+TAKEN = replace(EXPORTING, busy_until=ENTERED + MINUTE, noted=3)
+SHUT_AT = ENTERED + 3 * SETTLE  # the last gate, long after closing began
+SHUT_UP = replace(window(Status.CLOSING), times={**window(Status.CLOSING).times, SHUT: SHUT_AT})
+NEW = replace(CREATING, times={Status.CREATING: ENTERED})
+TABLE = [
+    # creating: a table first, and the spec no earlier than the lead
+    *((CREATING, START - 9 * HOUR, Facts(table=None), step) for step in [Step.MAKE_TABLE]),
+    (CREATING, START, Facts(table=TableStatus.CREATING), None),
+    (CREATING, START, Facts(table=TableStatus.DELETING), None),
+    (CREATING, START - LEAD - 1, Facts(table=TableStatus.ACTIVE), None),
+    (CREATING, START - LEAD, Facts(table=TableStatus.ACTIVE), Step.OPEN),
+    (CREATING, START - LEAD, Facts(table=TableStatus.UPDATING), Step.OPEN),
+    # ... that is found to be ours, and gets what it needs besides if the window need not open yet
+    (NEW, START - LEAD, Facts(table=TableStatus.ACTIVE), Step.CHECK_TABLE),
+    (NEW, START - LEAD, Facts(table=TableStatus.CREATING), None),
+    (unrecoverable(Status.CREATING), START - LEAD, Facts(table=TableStatus.ACTIVE), Step.OPEN),
+    (
+        unrecoverable(Status.CREATING),
+        START - LEAD - 1,
+        Facts(table=TableStatus.ACTIVE),
+        Step.RECOVER,
+    ),
+    (unrecoverable(Status.CREATING), START - LEAD - 1, Facts(table=TableStatus.UPDATING), None),
+    (unrecoverable(Status.OPEN), ACCEPT_UNTIL + 1, Facts(drained=True), Step.CLOSE),
+    (unrecoverable(Status.OPEN), START, Facts(), Step.RECOVER),
+    (unrecoverable(Status.SEALED), ENTERED, Facts(), Step.RECOVER),
+    (unrecoverable(Status.EXPORTING), ENTERED, Facts(), Step.COPY),
+    # open: over, accepting nothing more, and drained
+    (OPEN, START + HOUR, Facts(drained=True), None),
+    (OPEN, ACCEPT_UNTIL, Facts(drained=True), None),
+    (OPEN, ACCEPT_UNTIL + 1, Facts(drained=False), None),
+    (OPEN, ACCEPT_UNTIL + 1, Facts(drained=True), Step.CLOSE),
+    (window(Status.OPEN, START), START + HOUR, Facts(drained=True), None),
+    (window(Status.OPEN, START), START + HOUR + 1, Facts(drained=True), Step.CLOSE),
+    (window(Status.OPEN), START + HOUR + 1, Facts(drained=True), Step.CLOSE),
+    # closing
+    (window(Status.CLOSING), ENTERED, Facts(), Step.SHUT),
+    (SHUT_UP, SHUT_AT + SETTLE - 1, Facts(), None),
+    (SHUT_UP, SHUT_AT + SETTLE, Facts(), Step.SEAL),
+    # sealed: until it is cold
+    (window(Status.SEALED), ENTERED + RETENTION - 1, Facts(), None),
+    (window(Status.SEALED), ENTERED + RETENTION, Facts(), Step.EXPORT),
+    # exporting: copied, and proven once the manifest is there; by one run at a time
+    (EXPORTING, ENTERED, Facts(), Step.COPY),
+    (EXPORTING, ENTERED, Facts(exported=True), Step.PROVE),
+    (TAKEN, ENTERED + MINUTE - 1, Facts(), None),
+    (TAKEN, ENTERED + MINUTE - 1, Facts(held=True), Step.COPY),
+    (TAKEN, ENTERED + MINUTE - 1, Facts(held=True, exported=True), Step.PROVE),
+    (TAKEN, ENTERED + MINUTE, Facts(), Step.COPY),
+    # ... anew if runs did not get on with it for the lease, or found it damaged
+    (EXPORTING, ENTERED + LEASE - 1, Facts(), Step.COPY),
+    (EXPORTING, ENTERED + LEASE, Facts(), Step.EXPORT),
+    (EXPORTING, ENTERED + LEASE, Facts(exported=True), Step.EXPORT),
+    (window(Status.EXPORTING), ENTERED + 1000 * LEASE, Facts(), Step.COPY),
+    (TAKEN, ENTERED + LEASE, Facts(noted=3), Step.EXPORT),
+    (TAKEN, ENTERED + LEASE, Facts(noted=4), Step.COPY),
+    (DAMAGED, ENTERED, Facts(exported=True), None),
+    (DAMAGED, ENTERED + LEASE, Facts(exported=True, noted=9), Step.EXPORT),
+    # ... which doubles with each attempt, up to a bound
+    (replace(EXPORTING, attempts=1), ENTERED + LEASE, Facts(), Step.EXPORT),
+    (replace(EXPORTING, attempts=3), ENTERED + 4 * LEASE - 1, Facts(), Step.COPY),
+    (replace(EXPORTING, attempts=3), ENTERED + 4 * LEASE, Facts(), Step.EXPORT),
+    (replace(EXPORTING, attempts=99), ENTERED + 128 * LEASE, Facts(), Step.EXPORT),
+    # the end
+    (window(Status.PROVEN), START, Facts(), Step.DROP),
+    (window(Status.DROPPING), START, Facts(table=None), Step.FINISH),
+    (window(Status.DROPPING), ENTERED + SETTLE - 1, Facts(table=TableStatus.ACTIVE), None),
+    (window(Status.DROPPING), ENTERED + SETTLE, Facts(table=TableStatus.ACTIVE), Step.DELETE),
+    (window(Status.DROPPING), ENTERED + SETTLE, Facts(table=TableStatus.UPDATING), None),
+    (window(Status.DROPPING), ENTERED + SETTLE, Facts(table=TableStatus.CREATING), None),
+    (window(Status.DROPPING), ENTERED + SETTLE, Facts(table=TableStatus.DELETING), None),
+    (window(Status.DROPPED), START + 1000 * HOUR, Facts(drained=True, exported=True), None),
+]
+
+
+def test_point_in_time_recovery_is_a_setting() -> None:
+    without = replace(SETTINGS, point_in_time_recovery=False)
+    assert next_step(unrecoverable(Status.OPEN), Facts(), START, without) is None
+
+
+def test_a_provisioned_table_is_cooled_once_when_its_window_is_sealed() -> None:
+    settings, sealed = PROVISIONED, window(Status.SEALED)
+    assert next_step(window(Status.CLOSING), Facts(), ENTERED, settings) is Step.SHUT
+    assert next_step(sealed, Facts(), ENTERED, settings) is Step.COOL
+    assert next_step(sealed, Facts(), ENTERED + RETENTION, settings) is Step.EXPORT
+    cooled = replace(sealed, times={**sealed.times, COOLED: ENTERED})
+    assert next_step(cooled, Facts(), ENTERED, settings) is None
+    assert next_step(sealed, Facts(), ENTERED, SETTINGS) is None
+
+
+@pytest.mark.parametrize(("state", "now", "facts", "step"), TABLE)
+def test_the_step_that_is_due(state: Window, now: int, facts: Facts, step: Step | None) -> None:
+    assert due(state, now, facts) is step
+
+
+ALLOWED = {
+    Status.CREATING: {None, Step.MAKE_TABLE, Step.CHECK_TABLE, Step.RECOVER, Step.OPEN},
+    Status.OPEN: {None, Step.RECOVER, Step.CLOSE},
+    Status.CLOSING: {None, Step.RECOVER, Step.SHUT, Step.SEAL},
+    Status.SEALED: {None, Step.RECOVER, Step.COOL, Step.EXPORT},
+    Status.EXPORTING: {None, Step.EXPORT, Step.COPY, Step.PROVE},
+    Status.PROVEN: {Step.DROP},
+    Status.DROPPING: {None, Step.DELETE, Step.FINISH},
+    Status.DROPPED: {None},
+}
+
+
+def test_every_state_takes_its_own_steps_and_no_others_whatever_the_facts() -> None:
+    taken: dict[Status, set[Step | None]] = {status: set() for status in Status}
+    times = (
+        START - HOUR,
+        START,
+        ACCEPT_UNTIL + 1,
+        ENTERED + LEASE,
+        ENTERED + RETENTION,
+    )
+    begun: dict[str, int] = dict.fromkeys(Status, ENTERED)
+    for status, table, now in product(Status, TABLES, times):
+        for is_drained, exported, problem in product((False, True), (False, True), (None, "x")):
+            facts = Facts(table, is_drained, exported)
+            state = window(status, ACCEPT_UNTIL, problem)
+            taken[status].add(due(state, now, facts))
+            for time in (SHUT, TRIED):
+                changed = replace(state, times={**state.times, time: START})
+                taken[status].add(due(changed, now, facts))
+            bare = unrecoverable(status)
+            shut_up = replace(bare, times={**bare.times, SHUT: ENTERED})
+            for fresh in (state, replace(state, times=begun), bare, shut_up):
+                taken[status].add(next_step(fresh, facts, now, PROVISIONED))
+    assert taken == ALLOWED
+    assert {step for steps in taken.values() for step in steps if step} == set(Step)
+
+
+# --- which windows to make, and their specs
+
+
+def test_windows_are_made_since_genesis_and_two_ahead() -> None:
+    calendar = Calendar(Grid.of(3600), START - HOUR)
+    spans = to_make(calendar, [], calendar.genesis, NOW, SETTINGS)
+    assert [span.id for span in spans] == [hour(7), hour(8), hour(9), hour(10)]
+    known = [hour(8), hour(9)]
+    assert [span.id for span in to_make(calendar, known, 0, NOW, SETTINGS)] == [hour(7), hour(10)]
+    assert to_make(calendar, [], START + HOUR, NOW, SETTINGS)[0].id == hour(9)
+
+
+def test_a_change_of_length_is_made_ahead() -> None:
+    calendar = Calendar(Grid(((0, HOUR), (START + HOUR, 15 * MINUTE))), START)
+    spans = to_make(calendar, [], START, NOW, SETTINGS)
+    assert [span.id[9:13] for span in spans] == ["0800", "0900", "0915"]
+
+
+def test_a_spec_is_frozen_from_the_settings() -> None:
+    settings = replace(SMALL, hot_shards={"k": 200}, suffix="product", skew_ms=7)
+    spec = freeze(CREATING, settings)
+    assert (spec.window, spec.table, spec.span) == (WINDOW, CREATING.table, spec.span)
+    assert (spec.shards, spec.stripes_min, spec.buckets, spec.gates) == (4, 8, 4, 4)
+    assert (spec.suffix, spec.skew, spec.hot) == ("product", 7, {"k": 200})
+    assert (spec.accept_from, spec.accept_until) == (0, START + 2 * HOUR)
+
+
+def test_hot_keys_that_were_found_take_the_place_of_the_settings() -> None:
+    settings = replace(SMALL, hot_shards={"k": 200}, require_ts=True)
+    spec = freeze(CREATING, settings, {"found": 9})
+    assert (spec.hot, spec.require_ts) == ({"found": 9}, True)
+    assert freeze(CREATING, settings, {}).hot == {}
+
+
+def test_the_spec_of_a_past_window_opened_on_purpose() -> None:
+    spec = freeze(replace(CREATING, accept_from=NOW, accept_until=NOW + HOUR), SMALL)
+    assert (spec.accept_from, spec.accept_until) == (NOW, NOW + HOUR)

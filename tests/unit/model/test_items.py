@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tallyroll.model.items import (
+    Gate,
+    Item,
+    gate_item,
+    item_bytes,
+    jsonable,
+    parse_item,
+    record_item,
+    tally_key,
+)
+from tallyroll.model.records import write_units
+from tallyroll.model.tallies import Tally
+from tests.harness.pipeline import record_with, spec_of
+
+RECORD = record_with("e.1#2", "a.7", n=3, amount=-2_500_000, data=b'{"a":1}', format="json")
+
+
+def test_a_record_is_read_back_without_its_series() -> None:
+    assert parse_item(record_item(RECORD)) == replace(RECORD, series=())
+    bare = record_with()
+    assert parse_item(record_item(bare)) == replace(bare, series=())
+
+
+def test_a_record_is_read_back_from_an_archive() -> None:
+    line = json.dumps(jsonable(record_item(RECORD)))
+    assert parse_item(json.loads(line)) == replace(RECORD, series=())
+
+
+def test_a_stripe_of_a_tally() -> None:
+    key = tally_key(spec_of(), "a.7", 3)
+    item = {**key, "n": {"N": "3"}, "v": {"N": "1.5"}, "m0": {"N": "1"}, "m59": {"N": "2"}}
+    assert parse_item(item) == Tally("a.7", 3, 1_500_000, ((0, 1), (59, 2)))
+
+
+def test_a_gate() -> None:
+    assert parse_item(gate_item(7)) == Gate(7, open=True)
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {},
+        {"pk": {"S": "a.1"}},
+        {"pk": {"S": "a"}, "sk": {"S": "e#1"}},
+        {"pk": {"S": "a.x"}, "sk": {"S": "e#1"}},
+        {"pk": {"S": "a.1"}, "sk": {"S": "x#1"}},
+        {"pk": {"S": "~t.1"}, "sk": {"S": "t#a.1"}},
+        {"pk": {"S": "~t.1"}, "sk": {"S": "t#a.1"}, "n": {"N": "1"}, "v": {"N": "x"}},
+        {"pk": {"S": "~g.1"}, "sk": {"S": "g#"}},
+        {**jsonable(record_item(RECORD)), "h": {"B": "no base64!"}},
+        {"pk": "a.1", "sk": "e#1"},
+    ],
+)
+def test_what_is_none_of_our_items(item: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="item "):
+        parse_item(item)
+
+
+def test_metered_bytes() -> None:
+    item: Item = {"pk": {"S": "ü"}, "n": {"N": "-1200"}, "b": {"B": b"123"}, "o": {"BOOL": True}}
+    assert item_bytes(item) == (2 + 2) + (1 + 3) + (1 + 3) + (1 + 1)
+    assert item_bytes({"ts": {"N": "1795163400007"}}) == 2 + 8
+
+
+@pytest.mark.parametrize(("size", "units"), [(0, 1), (1, 1), (1024, 1), (1025, 2), (409_600, 400)])
+def test_write_units_are_kilobytes_begun(size: int, units: int) -> None:
+    assert write_units(size) == units

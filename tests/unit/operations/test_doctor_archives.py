@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tallyroll.archive.layout import data_dir, proof_key
+from tallyroll.model.states import Status
+from tallyroll.operations.doctor.archives import SIGNS_PER_WINDOW
+from tallyroll.operations.doctor.checkup import Level, Sign
+from tests.harness.doctoring import bad, examined, first, grown, only
+from tests.harness.pipeline import Pipeline
+
+
+@pytest.fixture
+def pipeline() -> Pipeline:
+    return grown()
+
+
+@pytest.fixture
+def sealed(pipeline: Pipeline) -> str:
+    return first(pipeline, Status.SEALED)
+
+
+@pytest.fixture
+def dropped(pipeline: Pipeline) -> str:
+    return first(pipeline, Status.DROPPED)
+
+
+def change_total(pipeline: Pipeline, key: str, window: str, n: int) -> None:
+    totals = pipeline.totals._totals
+    totals[key, window] = replace(totals[key, window], n=n)
+
+
+def of_totals(pipeline: Pipeline) -> Sign:
+    """What a deep look finds wrong with totals, besides their listing."""
+    checks = examined(pipeline, deep=True)
+    assert {name for name, check in checks.items() if check.bad} <= {"totals", "listing"}
+    [sign] = checks["totals"].bad
+    assert (sign.level, bool(sign.remedy)) == (Level.FINDING, True)
+    return sign
+
+
+def test_a_total_that_was_changed(pipeline: Pipeline, sealed: str) -> None:
+    change_total(pipeline, "k1", sealed, 7)
+    sign = of_totals(pipeline)
+    assert sign.text == (
+        f"{sealed}: key 'k1': (events, amount) by tallies (1, 1500000), its total (7, 1500000)"
+    )
+    # A look at one bucket of four at a time meets it before long.
+    assert any("totals" in bad(pipeline) for _ in range(50))
+
+
+def test_a_total_that_is_missing(pipeline: Pipeline, sealed: str) -> None:
+    del pipeline.totals._totals["k1", sealed]
+    assert "its total none" in of_totals(pipeline).text
+
+
+def test_a_tally_that_was_changed(pipeline: Pipeline, sealed: str) -> None:
+    table = pipeline.state(sealed).table
+    tallies = [item for (pk, _), item in pipeline.store.items(table).items() if pk[:2] == "~t"]
+    tallies[0]["n"]["N"] = "2"
+    texts = bad(pipeline, deep=True)["totals"]
+    assert len(texts) == 2
+    assert f"{sealed}: (keys, events, amount) by tallies (3, 4, 4500000)" in texts[1]
+
+
+def test_many_differences_are_told_in_part(sealed: str, pipeline: Pipeline) -> None:
+    pipeline.totals._totals.clear()
+    state = pipeline.state(sealed)
+    texts = bad(pipeline, deep=True)["totals"]
+    assert 0 < len(texts) <= SIGNS_PER_WINDOW * 9
+    assert state.keys == 3
+
+
+def test_keys_in_several_passes(
+    pipeline: Pipeline, sealed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tallyroll.operations.doctor.archives.KEYS_HELD", 2)
+    assert bad(pipeline, deep=True) == {}
+    change_total(pipeline, "k2", sealed, 7)
+    assert "'k2'" in of_totals(pipeline).text
+
+
+def test_a_sealed_window_without_a_spec(pipeline: Pipeline, sealed: str) -> None:
+    del pipeline.catalog._specs[sealed]
+    assert f"{sealed}: it is sealed, and has no spec" in bad(pipeline)["totals"]
+
+
+def test_a_drop_without_a_proof(pipeline: Pipeline, dropped: str) -> None:
+    del pipeline.bucket._objects[proof_key(pipeline.state(dropped).archive or "")]
+    sign = only(pipeline, "archives")
+    assert sign.text.startswith(f"{dropped}: DROPPED WITHOUT A PROOF")
+    assert "list-object-versions" in sign.remedy
+
+
+def test_a_state_that_names_no_archive(pipeline: Pipeline, dropped: str) -> None:
+    pipeline.catalog.advance(replace(pipeline.state(dropped), archive=None))
+    assert "the state names the archive None" in only(pipeline, "archives").text
+
+
+def test_an_archive_that_is_gone(pipeline: Pipeline, dropped: str) -> None:
+    prefix = data_dir(pipeline.state(dropped).archive or "")
+    for key in [*pipeline.bucket.list(prefix)]:
+        del pipeline.bucket._objects[key]
+    assert "changed since they were proven" in only(pipeline, "archives").text
+
+
+def test_a_damaged_archive_is_read_if_deep(pipeline: Pipeline, dropped: str) -> None:
+    key = next(iter(pipeline.bucket.list(data_dir(pipeline.state(dropped).archive or ""))))
+    body = pipeline.bucket.get(key)
+    pipeline.bucket.put(key, body[:-9])
+    texts = bad(pipeline, deep=True)["archives"]
+    assert any("changed since" in text for text in texts)
+    assert any("unreadable" in text for text in texts)
+    assert len(bad(pipeline)["archives"]) == 1
+
+
+def test_without_a_bucket(pipeline: Pipeline) -> None:
+    sign = only(pipeline, "archives", Level.UNCHECKED, bucket=None)
+    assert "no bucket is known" in sign.text
+    assert examined(grown(2), bucket=None)["archives"].level is Level.OK

@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tallyroll.lifecycle.state_machine import RECOVERABLE
+from tallyroll.model.states import Status
+from tallyroll.operations.doctor.checkup import Level
+from tallyroll.ports.tables import window_of
+from tallyroll.resources import TAG_PIPELINE, TAG_PROVEN
+from tallyroll.settings import Settings
+from tests.harness.doctoring import bad, examined, first, grown, listing_of, only
+from tests.harness.pipeline import HOUR, MINUTE, NOW, TIME_LEFT, Pipeline, hour
+
+TABLE = f"tallyroll-{hour(8)}"
+
+
+@pytest.fixture
+def pipeline() -> Pipeline:
+    pipeline = grown(4)
+    for table in pipeline.store.tables():
+        pipeline.store.recover_table(table)
+    assert bad(pipeline) == {}
+    return pipeline
+
+
+def test_a_table_that_is_gone(pipeline: Pipeline) -> None:
+    pipeline.store.drop_table(TABLE)
+    sign = only(pipeline, "tables")
+    assert "it is open, and its table" in sign.text
+    assert f"list-backups --table-name {TABLE}" in sign.remedy
+
+
+def test_a_table_without_protection(pipeline: Pipeline) -> None:
+    pipeline.store.table(TABLE).protected = False
+    sign = only(pipeline, "tables")
+    assert sign.text == f"{TABLE}: it is not protected from deletion"
+    assert sign.remedy == (
+        f"`aws dynamodb update-table --table-name {TABLE} --deletion-protection-enabled`"
+    )
+
+
+def test_tags(pipeline: Pipeline) -> None:
+    tags = pipeline.store.table(TABLE).tags
+    tags[TAG_PIPELINE] = "another"
+    assert "its tag tallyroll is 'another'" in only(pipeline, "tables").text
+    del tags[TAG_PIPELINE]
+    assert "its tag tallyroll is missing" in only(pipeline, "tables").text
+    tags |= {TAG_PIPELINE: "tallyroll", TAG_PROVEN: "a1"}
+    sign = only(pipeline, "tables")
+    assert "it may be deleted" in sign.text
+    assert "untag-resource" in sign.remedy
+
+
+def test_another_schema(pipeline: Pipeline) -> None:
+    pipeline.store.table(TABLE).foreign = "id S HASH"
+    assert "its keys are id S HASH, not pk S HASH, sk S RANGE" in only(pipeline, "tables").text
+
+
+def test_recovery_that_is_off(pipeline: Pipeline) -> None:
+    pipeline.store.table(TABLE).recoverable = False
+    sign = only(pipeline, "tables", Level.WARNING)
+    assert sign.text == f"{TABLE}: point-in-time recovery is off"
+    unwished = replace(pipeline.settings, point_in_time_recovery=False)
+    assert bad(pipeline, settings=unwished) == {}
+
+
+def test_recovery_that_is_not_switched_on_yet() -> None:
+    pipeline = Pipeline()
+    pipeline.roller().run(TIME_LEFT)
+    for window in pipeline.catalog.windows(0, NOW + 9 * HOUR):
+        times = {name: at for name, at in window.times.items() if name != RECOVERABLE}
+        pipeline.catalog.advance(replace(window, times=times))
+        pipeline.store.table(window.table).recoverable = False
+    assert bad(pipeline) == {}
+    pipeline.effects.pass_by(10 * MINUTE)
+    assert bad(pipeline).keys() == {"tables"}
+
+
+def test_a_state_that_names_another_table(pipeline: Pipeline) -> None:
+    pipeline.catalog.advance(replace(pipeline.state(hour(8)), table="tallyroll-restored"))
+    assert "the catalog names the table tallyroll-restored" in bad(pipeline)["tables"][0]
+
+
+def test_a_permanent_table(pipeline: Pipeline) -> None:
+    listing = listing_of(pipeline)
+    listing.beside["tallyroll-totals"] = replace(
+        listing.beside["tallyroll-totals"], deletion_protection=False
+    )
+    sign = only(pipeline, "permanent", tables=listing)
+    assert sign.text == "tallyroll-totals: it is not protected from deletion"
+    del listing.beside["tallyroll-totals"]
+    sign = only(pipeline, "permanent", tables=listing)
+    assert sign.text == "there is no table tallyroll-totals"
+
+
+def test_tables_that_no_window_names(pipeline: Pipeline) -> None:
+    """Those of other pipelines, also of such whose name begins alike, are none of them."""
+    for name in ("tallyroll-eu-20261120T080000Z", "tallyrol-20261120T080000Z", "tallyroll-x"):
+        pipeline.store.make_table(name)
+    assert bad(pipeline) == {}
+    stray = "tallyroll-20240101T000000Z"
+    pipeline.store.make_table(stray, {TAG_PIPELINE: "tallyroll"})
+    sign = only(pipeline, "stray-tables")
+    assert sign.text == f"{stray}: no window names it; it is empty"
+    assert f"delete-table --table-name {stray}" in sign.remedy
+    pipeline.store.items(stray)["a", "b"] = {"pk": {"S": "a"}, "sk": {"S": "b"}}
+    assert "holds items" in only(pipeline, "stray-tables").text
+    pipeline.store.table(stray).tags[TAG_PIPELINE] = "another"
+    assert "is the pipeline 'another'" in only(pipeline, "stray-tables", Level.WARNING).text
+
+
+def test_the_table_of_a_dropped_window_that_is_back() -> None:
+    pipeline = grown()
+    dropped = first(pipeline, Status.DROPPED)
+    pipeline.store.make_table(f"tallyroll-{dropped}", {TAG_PIPELINE: "tallyroll"})
+    sign = only(pipeline, "stray-tables")
+    assert "its window is dropped, and the table is back; it is empty" in sign.text
+
+
+def test_a_window_that_is_made_meanwhile_is_no_stray(pipeline: Pipeline) -> None:
+    listing = listing_of(pipeline)
+    pipeline.effects.pass_by(3_600_000)
+    names = listing.names
+
+    def late() -> object:
+        pipeline.roller().run(60_000)
+        return names()
+
+    listing.names = late  # type: ignore[method-assign, assignment]
+    assert "stray-tables" not in bad(pipeline, tables=listing)
+
+
+def test_window_names() -> None:
+    assert window_of("votes-20261120T080000Z", "votes-") == "20261120T080000Z"
+    for name in (
+        "votes-eu-20261120T080000Z",
+        "votes-20261120T080000Z-inspected",
+        "votes-20261320T080000Z",
+        "votes-\uff120261120T080000Z",
+        "votes20261120T080000Z",
+        "votes-",
+        "xvotes-20261120T080000Z",
+    ):
+        assert window_of(name, "votes-") is None
+
+
+def test_the_quota(pipeline: Pipeline) -> None:
+    def with_quota(quota: int, retention_ms: int = 2 * HOUR) -> Settings:
+        return replace(pipeline.settings, table_quota=quota, retention_ms=retention_ms)
+
+    count = len([*listing_of(pipeline).names()])
+    sign = only(pipeline, "quota", settings=with_quota(count))
+    assert sign.text == f"{count} tables of a quota of {count}"
+    needy = with_quota(40, 40 * HOUR)
+    sign = only(pipeline, "quota", settings=needy)
+    assert (
+        sign.text == f"retention needs {needy.tables_kept} tables, others are 2: over a quota of 40"
+    )
+    near = only(pipeline, "quota", Level.WARNING, settings=with_quota(round(count / 0.85)))
+    assert near.text.startswith(f"{count} tables of a quota")
+    assert examined(pipeline)["quota"].text.endswith("2,500 allowed")

@@ -1,0 +1,60 @@
+"""What a window may still count is never taken for absent, whatever happens between two looks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from tallyroll.model.records import Record, RecordName
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Status
+from tallyroll.model.windows import Span
+from tallyroll.operations.event_status import Asked, Place, Whereabouts
+from tests.harness.pipeline import HOUR, NOW, START, WINDOW, Pipeline, opened
+from tests.harness.redriving import seal
+
+HOME = Span(START, START + HOUR)
+
+
+def place_of(pipeline: Pipeline, record_id: str = "e1") -> Place:
+    where = Whereabouts(pipeline.store, pipeline.catalog, pipeline.effects)
+    (place,) = where.places([Asked(WINDOW, "k", record_id, b"", HOME)])
+    assert isinstance(place, Place)
+    return place
+
+
+def test_a_table_that_is_dropped_during_the_look_is_not_believed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is read then may be a table of the same name that was made again, and is empty."""
+    pipeline = opened()
+    seal(pipeline, WINDOW)
+    look = pipeline.store.lookup
+
+    def overtaken(spec: Spec, names: Sequence[RecordName]) -> Mapping[RecordName, Record]:
+        for status in (Status.EXPORTING, Status.PROVEN, Status.DROPPING):
+            pipeline.move(status, WINDOW)
+        return look(spec, names)
+
+    monkeypatch.setattr(pipeline.store, "lookup", overtaken)
+    assert place_of(pipeline) is Place.UNVERIFIED
+
+
+def test_a_copy_that_counts_just_after_the_look_before_the_window_is_sealed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pipeline = opened()
+    look = pipeline.store.lookup
+
+    def overtaken(spec: Spec, names: Sequence[RecordName]) -> Mapping[RecordName, Record]:
+        found = look(spec, names)
+        monkeypatch.undo()
+        for key, record_id in names:
+            assert pipeline.write({"id": record_id, "key": key, "ts": NOW}).events == 1
+        seal(pipeline, WINDOW)
+        return found
+
+    monkeypatch.setattr(pipeline.store, "lookup", overtaken)
+    assert place_of(pipeline) is not Place.ABSENT
+    assert place_of(pipeline, "e2") is Place.ABSENT

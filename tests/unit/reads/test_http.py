@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tallyroll.errors import Absent, Archived, SettingsError, Throttled, UsageError
+from tallyroll.model.states import Status
+from tallyroll.reads.counts import Count, WindowCount
+from tallyroll.reads.http import (
+    CounterQuery,
+    answer_counter,
+    answer_error,
+    counter_json,
+    counter_query,
+)
+from tests.harness.pipeline import HOUR, NOW, START, TIME_LEFT, WINDOW, opened
+
+
+@pytest.mark.parametrize(
+    ("parameters", "query"),
+    [
+        ({"key": "k"}, CounterQuery("k", None, None, consistent=False)),
+        ({"key": "k", "since": "", "consistent": ""}, CounterQuery("k", None, None, False)),
+        (
+            {"key": "ü.1", "since": WINDOW, "until": "2026-11-20T09:00Z", "consistent": "true"},
+            CounterQuery("ü.1", START, START + HOUR, consistent=True),
+        ),
+        ({"key": "k", "consistent": "false"}, CounterQuery("k", None, None, consistent=False)),
+    ],
+)
+def test_parameters(parameters: dict[str, str], query: CounterQuery) -> None:
+    assert counter_query(parameters) == query
+
+
+@pytest.mark.parametrize(
+    ("parameters", "named"),
+    [
+        ({}, "key None"),
+        ({"key": ""}, "key ''"),
+        ({"key": "~t.1"}, "reserved"),
+        ({"key": "k" * 513}, "513 bytes"),
+        ({"key": "k", "From": "1"}, "'From': known are key, since, until, consistent, windows"),
+        ({"key": "k", "since": "yesterday"}, "time 'yesterday'"),
+        ({"key": "k", "until": "-1"}, "time '-1'"),
+        ({"key": "k", "consistent": "yes"}, "consistent 'yes': must be true or false"),
+    ],
+)
+def test_bad_parameters_are_named(parameters: dict[str, str], named: str) -> None:
+    with pytest.raises(UsageError) as error:
+        counter_query(parameters)
+    assert named in str(error.value)
+
+
+def test_an_answer() -> None:
+    pipeline = opened()
+    pipeline.write({"key": "k", "value": 2.5})
+    answer = answer_counter(pipeline.aggregator(), {"key": "k", "since": WINDOW}, TIME_LEFT)
+    assert (answer.status, answer.content_type) == (200, "application/json")
+    assert answer.body == {
+        "key": "k",
+        "events": 1,
+        "sum": "2.5",
+        "windows": [
+            {"window": WINDOW, "events": 1, "sum": "2.5", "state": "open"},
+        ],
+        "as_of": "2026-11-20T08:30:00.000Z",
+        "complete": True,
+    }
+    assert json.loads(json.dumps(answer.body)) == answer.body
+
+
+def test_what_is_missing_is_named() -> None:
+    window = WindowCount(WINDOW, 1, 10**30, Status.SEALED)
+    body = counter_json(Count("k", 1, 10**30, (window,), NOW, missing=("20261120T070000Z",)))
+    assert (body["complete"], body["missing"]) == (False, ["20261120T070000Z"])
+    assert body["sum"] == "1" + "0" * 24
+
+
+class NotFoundError(Exception):
+    status_code = 404
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "detail"),
+    [
+        (UsageError("key ''"), 400, "key ''"),
+        (SettingsError("SHARDS"), 400, "SHARDS"),
+        (Throttled("a table's name"), 503, "a read failed: try again"),
+        (NotFoundError(), 404, "known are GET /v1/counters, /v1/event, /v1/events, /v1/top"),
+        (Absent("there is no window w"), 404, "there is no window w"),
+        (
+            Archived("w", "archive/x/w/1"),
+            410,
+            "window w was dropped: its events are in the archive, under archive/x/w/1/",
+        ),
+        (ValueError("a secret"), 500, "see the function's log"),
+    ],
+)
+def test_problems(error: Exception, status: int, detail: str) -> None:
+    answer = answer_error(error)
+    assert (answer.status, answer.content_type) == (status, "application/problem+json")
+    assert answer.body["status"] == status
+    assert (answer.body["type"], answer.body["detail"]) == ("about:blank", detail)
+    assert answer.body["title"]
