@@ -24,7 +24,8 @@ from botocore.config import Config
 
 from local.aws import dynamodb_local
 from local.aws.guard import spawn_guarded
-from tallyroll.resources import Resources, declare, queue_attributes, table_request
+from tallyroll.adapters.aws.create_requests import queue_attributes, table_request
+from tallyroll.resources import Resources, declare
 from tallyroll.settings import Settings
 
 ENGINES = ("dynamodb-local", "moto")

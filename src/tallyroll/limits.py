@@ -81,8 +81,6 @@ SPECS_CACHED_MAX = 1_000
 SPEC_ABSENT_CACHED_MS = 5_000
 WINDOWS_PER_BATCH_MAX = 100  # one BatchGetItem of specs; the rest of the batch is handed back
 STRAGGLER_NOTE_EVERY_MS = 10_000
-
-
 SHARD_UNITS_AIMED = PARTITION_WRITE_UNITS // 2
 """Write units a second that a shard is to take at its key's peak: half of what a partition can, for
 a peak within the peak, for shards that share a partition, and for growth until the next window.

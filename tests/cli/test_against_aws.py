@@ -9,11 +9,12 @@ import pytest
 from moto import mock_aws
 
 from tallyroll.adapters.aws import client as aws
+from tallyroll.adapters.aws.create_requests import queue_attributes, table_request
 from tallyroll.adapters.system import SystemEffects
 from tallyroll.model.states import Calendar
 from tallyroll.model.windows import Grid, window_id
 from tallyroll.pipeline import adapters
-from tallyroll.resources import declare, queue_attributes, table_request
+from tallyroll.resources import declare
 from tallyroll.settings import Settings
 from tests.cli.desk import Answer, lines, run
 

@@ -12,10 +12,11 @@ from moto import mock_aws
 
 from tallyroll import pipeline
 from tallyroll.adapters.aws import client as aws
+from tallyroll.adapters.aws.create_requests import queue_attributes, table_request
 from tallyroll.adapters.dynamodb.catalog import DynamoCatalog
 from tallyroll.model.messages import Message
 from tallyroll.model.states import Window
-from tallyroll.resources import declare, queue_attributes, table_request
+from tallyroll.resources import declare
 from tallyroll.settings import Settings
 from tests.cli.desk import Answer, run
 

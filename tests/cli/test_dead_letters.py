@@ -10,12 +10,13 @@ import pytest
 from moto import mock_aws
 
 from tallyroll.adapters.aws import client
+from tallyroll.adapters.aws.create_requests import queue_attributes, table_request
 from tallyroll.adapters.aws.dead_letters import SqsDeadLetters
 from tallyroll.cli import dlq, main
 from tallyroll.errors import Missing, Reason
 from tallyroll.operations.looks import HIDDEN_SECONDS
 from tallyroll.operations.redrive import Redriver
-from tallyroll.resources import declare, queue_attributes, table_request
+from tallyroll.resources import declare
 from tallyroll.settings import Settings
 from tests.cli.desk import Answer, Desk, run
 from tests.harness.pipeline import WINDOW, hour

@@ -12,6 +12,7 @@ from typing import Self
 from uuid import uuid4
 
 from tallyroll.adapters.aws.client import make_client
+from tallyroll.adapters.aws.create_requests import table_request
 from tallyroll.adapters.memory import MemoryQueue
 from tallyroll.adapters.system import SystemEffects
 from tallyroll.ingest.writer import Report, Writer
@@ -24,7 +25,7 @@ from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar, Status, Window
 from tallyroll.model.windows import Grid
 from tallyroll.pipeline import Adapters, adapters
-from tallyroll.resources import declare, table_request
+from tallyroll.resources import declare
 from tallyroll.settings import Settings
 
 WRITERS = 16

@@ -9,11 +9,12 @@ import pytest
 from moto import mock_aws
 
 from tallyroll.adapters.aws.client import make_client
+from tallyroll.adapters.aws.create_requests import table_request
 from tallyroll.adapters.memory import MemoryCatalog, MemoryStore, MemoryTotals
 from tallyroll.adapters.system import SystemEffects
 from tallyroll.pipeline import adapters
 from tallyroll.ports.effects import Effects
-from tallyroll.resources import declare, table_request
+from tallyroll.resources import declare
 from tallyroll.settings import Settings
 from tests.contract.deviations import DEVIATIONS
 from tests.contract.engines import Engine, SteadyEffects

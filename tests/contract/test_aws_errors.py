@@ -10,6 +10,7 @@ from botocore.exceptions import EndpointConnectionError, NoCredentialsError
 from moto import mock_aws
 
 from tallyroll.adapters.aws.client import READ_TRIES, response_of
+from tallyroll.adapters.aws.create_requests import table_request
 from tallyroll.adapters.dynamodb.catalog import DynamoCatalog
 from tallyroll.adapters.dynamodb.requests import BATCH_TRIES, TRANSACTION_TRIES, batch_get
 from tallyroll.adapters.dynamodb.store import GATE_TRIES, DynamoStore
@@ -28,7 +29,7 @@ from tallyroll.model.records import increments_of
 from tallyroll.model.states import Window
 from tallyroll.model.totals import Total
 from tallyroll.ports.store import Answer, Outcome, Verdict
-from tallyroll.resources import declare, table_request
+from tallyroll.resources import declare
 from tallyroll.settings import Settings
 from tests.contract.engines import HOUR, START, WINDOW, Engine, record
 from tests.contract.faults import Faults, cancelled_reply, error_reply, timeout

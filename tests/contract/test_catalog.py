@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 import pytest
 from moto import mock_aws
 
+from tallyroll.adapters.aws.create_requests import table_request
 from tallyroll.adapters.dynamodb.catalog import DynamoCatalog
 from tallyroll.errors import StateConflict
 from tallyroll.limits import HOT_NOTES_MAX, TS_MS_MAX
@@ -14,7 +15,7 @@ from tallyroll.model.states import Calendar, LivePointer, Status, Window
 from tallyroll.model.windows import Grid, Span, window_id
 from tallyroll.ports.live_windows import cover, list_live
 from tallyroll.ports.writer_notes import Heartbeat, Reception
-from tallyroll.resources import declare, table_request
+from tallyroll.resources import declare
 from tallyroll.settings import Settings
 from tests.contract.engines import HOUR, START, Engine
 from tests.contract.faults import Faults

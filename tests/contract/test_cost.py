@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from tallyroll.adapters.aws.client import make_client
+from tallyroll.adapters.aws.create_requests import table_request
 from tallyroll.model.items import Item, item_bytes
 from tallyroll.model.records import write_units
-from tallyroll.resources import TableDeclaration, table_request
+from tallyroll.resources import TableDeclaration
 
 pytestmark = pytest.mark.engine
 LETTERS = 'aZ0 ~#.éßЖ中文🗳\u0000\n"\\'

@@ -14,6 +14,7 @@ from botocore.exceptions import ReadTimeoutError
 from moto import mock_aws
 
 from tallyroll.adapters.aws.client import READ_TRIES, Caller, make_client
+from tallyroll.adapters.aws.create_requests import queue_attributes
 from tallyroll.adapters.aws.dead_letters import SqsDeadLetters
 from tallyroll.adapters.aws.lambda_events import sqs_messages
 from tallyroll.adapters.aws.s3 import S3Bucket
@@ -26,7 +27,7 @@ from tallyroll.operations.looks import Look
 from tallyroll.pipeline import adapters
 from tallyroll.ports.dead_letters import DeadLetters, Resend
 from tallyroll.ports.queue import Queue
-from tallyroll.resources import declare, queue_attributes
+from tallyroll.resources import declare
 from tallyroll.settings import Settings
 from tests.contract.engines import SteadyEffects
 

@@ -8,12 +8,13 @@ import pytest
 from moto import mock_aws
 
 from tallyroll.adapters.aws.client import make_client
+from tallyroll.adapters.aws.create_requests import table_request
 from tallyroll.adapters.dynamodb.catalog import DynamoCatalog
 from tallyroll.errors import Refused, Unknown
 from tallyroll.model.ids import Identity
 from tallyroll.model.windows import window_id
 from tallyroll.ports.catalog import Claim
-from tallyroll.resources import declare, table_request
+from tallyroll.resources import declare
 from tallyroll.settings import Settings
 from tests.contract.engines import HOUR, START, WINDOW, Engine
 from tests.contract.faults import Faults, error_reply, timeout

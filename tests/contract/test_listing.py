@@ -11,12 +11,13 @@ import pytest
 from moto import mock_aws
 
 from tallyroll.adapters.aws.client import Caller, make_client
+from tallyroll.adapters.aws.create_requests import table_request
 from tallyroll.adapters.aws.deployment import LambdaDeployment
 from tallyroll.adapters.dynamodb.listing import DynamoListing
 from tallyroll.adapters.memory import MemoryListing, MemoryStore
 from tallyroll.errors import Missing, Throttled
 from tallyroll.ports.tables import TableCard, TableListing
-from tallyroll.resources import TableDeclaration, table_request
+from tallyroll.resources import TableDeclaration
 from tests.contract.engines import Engine, SteadyEffects, counted, record
 
 

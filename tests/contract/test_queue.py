@@ -14,13 +14,14 @@ from botocore.exceptions import ClientError
 from moto import mock_aws
 
 from tallyroll.adapters.aws.client import Caller, make_client
+from tallyroll.adapters.aws.create_requests import queue_attributes
 from tallyroll.adapters.aws.sqs import SqsQueue
 from tallyroll.errors import Missing, Reason, Refused
 from tallyroll.limits import QUEUE_MESSAGE_BYTES_MAX
 from tallyroll.model.messages import Message, Rejection
 from tallyroll.pipeline import Adapters, adapters
 from tallyroll.ports.queue import Invocations
-from tallyroll.resources import declare, queue_attributes
+from tallyroll.resources import declare
 from tallyroll.settings import Settings
 from tests.contract.engines import SteadyEffects
 

@@ -14,7 +14,7 @@ from moto import mock_aws
 from tallyroll.adapters.aws.client import Caller, make_client
 from tallyroll.adapters.dynamodb.restore import BATCH_TRIES, DynamoRestore
 from tallyroll.adapters.system import SystemEffects
-from tallyroll.archive.inventory import ArchiveReading, shut
+from tallyroll.archive.verification import ArchiveReading, shut
 from tallyroll.errors import Refused, Throttled, Unknown, UsageError
 from tallyroll.model.items import Item, jsonable
 from tallyroll.model.records import increments_of

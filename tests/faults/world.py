@@ -29,11 +29,12 @@ from functions.cleanup import handler as cleanup
 from functions.roller import handler as roller
 from functions.writer import handler as writer
 from tallyroll.adapters.aws.client import make_client
+from tallyroll.adapters.aws.create_requests import queue_attributes, table_request
 from tallyroll.cli import main
 from tallyroll.errors import TallyrollError
 from tallyroll.model.sharding import Chance
 from tallyroll.ports.effects import T
-from tallyroll.resources import declare, function_name, queue_attributes, table_request
+from tallyroll.resources import declare, function_name
 from tallyroll.settings import Settings
 from tests.faults.clients import Switchboard
 from tests.faults.injector import Crash, Injector, Plan

@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any
 
 from tallyroll.adapters.memory import MemoryBucket
-from tallyroll.archive.inventory import Archive, ArchiveReading, Verification, find
+from tallyroll.archive.inventory import Archive, find
 from tallyroll.archive.layout import (
     DataFile,
     DataFileWriter,
@@ -23,6 +23,7 @@ from tallyroll.archive.layout import (
 )
 from tallyroll.archive.proof import prove
 from tallyroll.archive.scan_export import export
+from tallyroll.archive.verification import ArchiveReading, Verification
 from tallyroll.client.packing import pack
 from tallyroll.lifecycle.sealing import Sealing, seal
 from tallyroll.model.events import Event, decode

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from tallyroll.adapters.aws.create_requests import queue_attributes
 from tallyroll.cdk.options import Options
 from tallyroll.limits import RECEIVES_FUSE
-from tallyroll.resources import QueueDeclaration, declare, queue_attributes
+from tallyroll.resources import QueueDeclaration, declare
 from tests.infra.conftest import Synthesize
 from tests.infra.templates import Template, function, of_type, only, queue, tags
 

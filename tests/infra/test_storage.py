@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from tallyroll.adapters.aws.create_requests import table_request
 from tallyroll.cdk.options import Options
-from tallyroll.resources import TableDeclaration, declare, table_request
+from tallyroll.resources import TableDeclaration, declare
 from tests.infra.templates import Template, named, only, tags
 
 DECLARED = declare(Options().settings())

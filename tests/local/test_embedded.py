@@ -16,7 +16,8 @@ import boto3
 import pytest
 
 from local.aws.embedded import Embedded, resident_bytes, scaled_settings
-from tallyroll.resources import declare, table_request
+from tallyroll.adapters.aws.create_requests import table_request
+from tallyroll.resources import declare
 from tallyroll.settings import Settings
 
 ROOT = Path(__file__).parent.parent.parent

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tallyroll.adapters.memory import MemoryBucket
-from tallyroll.archive.inventory import ArchiveReading, find
+from tallyroll.archive.inventory import find
 from tallyroll.archive.layout import prefix_of
+from tallyroll.archive.verification import ArchiveReading
 from tallyroll.client.packing import pack
 from tallyroll.model.events import Event, decode, event_body
 from tallyroll.model.items import jsonable, record_item

@@ -19,16 +19,8 @@ from tallyroll.model.messages import Message
 from tallyroll.model.records import Page, Record, record_of
 from tallyroll.model.sharding import calculated
 from tallyroll.model.stored import StoredEvent, StoredPacket, packed_id, stored
-from tallyroll.reads.merge import (
-    CURSOR_VERSION,
-    Merge,
-    Part,
-    Position,
-    cursor_of,
-    cut,
-    page_limit,
-    read_cursor,
-)
+from tallyroll.reads.cursor import CURSOR_VERSION, Position, cursor_of, read_cursor
+from tallyroll.reads.merge import Merge, Part, cut, page_limit
 from tests.harness.pipeline import NOW, START, WINDOW, record_with, spec_of
 from tests.properties import strategies as some
 
@@ -332,6 +324,6 @@ def test_a_cursor_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch)
     cursor = cursor_of(WINDOW, "k", Position("a"), packed=False)
     fields = json.loads(base64.urlsafe_b64decode(cursor + "==")[6:])
     assert fields == [CURSOR_VERSION, WINDOW, "k", False, "a", None]
-    monkeypatch.setattr("tallyroll.reads.merge.CURSOR_VERSION", 2)
+    monkeypatch.setattr("tallyroll.reads.cursor.CURSOR_VERSION", 2)
     with pytest.raises(UsageError, match="version 1: begin again"):
         read_cursor(cursor, WINDOW, "k", packed=False)

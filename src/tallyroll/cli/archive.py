@@ -11,17 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from tallyroll import pipeline
-from tallyroll.archive.inventory import (
-    Archive,
-    ArchiveReading,
-    Verification,
-    best,
-    find,
-    named,
-    pipeline_prefix,
-    shut,
-)
+from tallyroll.archive.inventory import Archive, best, find, named, pipeline_prefix
 from tallyroll.archive.recount import Found
+from tallyroll.archive.verification import ArchiveReading, Verification, shut
 from tallyroll.cli.screen import Screen
 from tallyroll.errors import Rejected, UsageError
 from tallyroll.model.amounts import format_amount

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from tallyroll.archive.diff import Difference, Explanation, differing_keys
-from tallyroll.archive.inventory import Archive, ArchiveReading
+from tallyroll.archive.inventory import Archive
 from tallyroll.archive.recount import Found
+from tallyroll.archive.verification import ArchiveReading
 from tallyroll.cli.archive import TOLD_EVERY, Desk
 from tallyroll.cli.screen import Screen
 from tallyroll.errors import Missing

@@ -11,7 +11,8 @@ from tallyroll.cli.screen import Screen
 from tallyroll.model.amounts import format_amount
 from tallyroll.model.stored import StoredEvent, StoredPacket, event_line
 from tallyroll.model.windows import iso, parse_instant
-from tallyroll.reads.http import found_json, required_id, required_key, required_window, top_json
+from tallyroll.reads.http import required_id, required_key, required_window
+from tallyroll.reads.jsonable import found_json, top_json
 from tallyroll.reads.lookups import Lookups
 from tallyroll.reads.merge import EVENTS_MAX
 from tallyroll.settings import Settings

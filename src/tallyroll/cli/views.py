@@ -17,7 +17,7 @@ from tallyroll.model.windows import WindowId, iso, parse_instant
 from tallyroll.operations.backfill import open_past, wait_open
 from tallyroll.ports.catalog import Catalog
 from tallyroll.reads.counts import Aggregator, Count
-from tallyroll.reads.http import counter_json
+from tallyroll.reads.jsonable import counter_json
 from tallyroll.settings import Settings
 
 TIME_LEFT_MS = 60_000

@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from tallyroll.errors import UsageError
 
 _TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}")  # DynamoDB Developer Guide, "Naming rules"
-
-
 _WINDOW_TABLE = re.compile(r".+-[0-9]{8}T[0-9]{6}Z")
 
 

@@ -33,8 +33,6 @@ class Effects(Protocol):
 
 
 BACKOFF_MS = 50
-
-
 BACKOFF_MS_MAX = 2_000
 
 

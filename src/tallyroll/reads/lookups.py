@@ -27,16 +27,8 @@ from tallyroll.ports.effects import Effects
 from tallyroll.ports.paging import STRIPES_HELD, merged
 from tallyroll.ports.store import Store
 from tallyroll.ports.totals import Totals
-from tallyroll.reads.merge import (
-    BYTES_MAX,
-    EVENTS_MAX,
-    Merge,
-    Position,
-    cursor_of,
-    cut,
-    page_limit,
-    read_cursor,
-)
+from tallyroll.reads.cursor import Position, cursor_of, read_cursor
+from tallyroll.reads.merge import BYTES_MAX, EVENTS_MAX, Merge, cut, page_limit
 from tallyroll.reads.top import Top, _Largest, _rank
 
 SHARDS_PER_ROUND = 64  # whose pages, of 1 MB at most, are in memory together

@@ -9,88 +9,23 @@ shard: after this record.
 
 from __future__ import annotations
 
-import base64
 import heapq
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from math import ceil, sqrt
-from typing import Any
 
-from tallyroll.errors import UsageError
-from tallyroll.model.amounts import shown
-from tallyroll.model.json_texts import canonical
 from tallyroll.model.records import Page, Record
 from tallyroll.model.stored import StoredEvent, StoredPacket, stored
-from tallyroll.model.windows import WindowId
+from tallyroll.reads.cursor import Position
 
 EVENTS_MAX = 1_000
 # A Lambda function answers with at most 6 MB (AWS Lambda Developer Guide, "Quotas"); escaped twice,
 # a text may grow three and a half times, and the last event of an answer has up to 400 KB.
 BYTES_MAX = 1024 * 1024
-CURSOR_VERSION = 1
-_CHECK_BYTES = 6
 _EVENT_BYTES = 64  # of an event's JSON beside its id and payload
 
 
 # --- positions and cursors
-
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    """Between two events: after the record of this id ("": before all), or, with an index, after
-    that event of it, which is a packet.
-    """
-
-    record_id: str = ""
-    index: int | None = None
-
-
-def cursor_of(window: WindowId, key: str, position: Position, *, packed: bool) -> str:
-    """The cursor that goes on after a position."""
-    fields = [CURSOR_VERSION, window, key, packed, position.record_id, position.index]
-    body = canonical(fields).encode()
-    return base64.urlsafe_b64encode(_check(body) + body).decode().rstrip("=")
-
-
-def read_cursor(cursor: str, window: WindowId, key: str, *, packed: bool) -> Position:
-    """The position that a cursor names.
-
-    Raises UsageError for a text that is no cursor, is damaged, of a version that is not known, or
-    that belongs to another question.
-    """
-    fields = _cursor_fields(cursor)
-    if fields[0] != CURSOR_VERSION:
-        raise UsageError(f"cursor of version {shown(fields[0])}: begin again without it")
-    _, its_window, its_key, its_packed, record_id, index = fields
-    if (its_window, its_key, its_packed) != (window, key, packed):
-        raise UsageError(
-            f"the cursor belongs to key {its_key!r}, window {its_window}, packed"
-            f" {str(its_packed).lower()}: ask with the same, or begin again without it"
-        )
-    return Position(record_id, index)
-
-
-def _cursor_fields(cursor: str) -> list[Any]:
-    try:
-        padded = cursor + "=" * (-len(cursor) % 4)
-        raw = base64.b64decode(padded, altchars=b"-_", validate=True)
-        body = raw[_CHECK_BYTES:]
-        whole = base64.urlsafe_b64encode(raw).decode() == padded
-        if not whole or raw[:_CHECK_BYTES] != _check(body):
-            raise ValueError
-        fields: list[Any] = json.loads(body)
-    except ValueError:
-        raise UsageError(
-            f"cursor {shown(cursor)}: is none, or damaged; give one as an answer gave it"
-        ) from None
-    return fields
-
-
-def _check(body: bytes) -> bytes:
-    """Against slips, not against malice: a cursor can lead nowhere that its reader may not go."""
-    return blake2b(body, digest_size=_CHECK_BYTES, person=b"cursor").digest()
 
 
 # --- the merge

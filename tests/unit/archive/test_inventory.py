@@ -9,9 +9,10 @@ from dataclasses import replace
 import pytest
 
 from tallyroll.adapters.memory import MemoryBucket
-from tallyroll.archive.inventory import ArchiveReading, best, find, named, pipeline_prefix, shut
+from tallyroll.archive.inventory import best, find, named, pipeline_prefix
 from tallyroll.archive.layout import parse_prefix, prefix_of, proof_key, summary_key
 from tallyroll.archive.recount import FINDINGS_KEPT
+from tallyroll.archive.verification import ArchiveReading, shut
 from tallyroll.errors import Missing, UsageError
 from tallyroll.model.events import Event, decode
 from tallyroll.model.items import gate_item

@@ -13,11 +13,12 @@ from typing import Any
 from moto import mock_aws
 
 from tallyroll.adapters.aws.client import Caller, make_client
+from tallyroll.adapters.aws.create_requests import table_request
 from tallyroll.adapters.dynamodb.catalog import DynamoCatalog
 from tallyroll.model.states import Status
 from tallyroll.ports.queue import Backlog
 from tallyroll.ports.writer_notes import Heartbeat, Reception
-from tallyroll.resources import declare, table_request
+from tallyroll.resources import declare
 from tallyroll.settings import Settings
 from tests.contract.engines import START, WINDOW, SteadyEffects
 from tests.harness.pipeline import MINUTE, TIME_LEFT, Pipeline, hour, opened

@@ -76,7 +76,7 @@ def test_many_differences_are_told_in_part(sealed: str, pipeline: Pipeline) -> N
 def test_keys_in_several_passes(
     pipeline: Pipeline, sealed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tallyroll.operations.doctor.archives.KEYS_HELD", 2)
+    monkeypatch.setattr("tallyroll.operations.doctor.totals.KEYS_HELD", 2)
     assert bad(pipeline, deep=True) == {}
     change_total(pipeline, "k2", sealed, 7)
     assert "'k2'" in of_totals(pipeline).text

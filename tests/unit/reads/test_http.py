@@ -7,13 +7,8 @@ import pytest
 from tallyroll.errors import Absent, Archived, SettingsError, Throttled, UsageError
 from tallyroll.model.states import Status
 from tallyroll.reads.counts import Count, WindowCount
-from tallyroll.reads.http import (
-    CounterQuery,
-    answer_counter,
-    answer_error,
-    counter_json,
-    counter_query,
-)
+from tallyroll.reads.http import CounterQuery, answer_counter, answer_error, counter_query
+from tallyroll.reads.jsonable import counter_json
 from tests.harness.pipeline import HOUR, NOW, START, TIME_LEFT, WINDOW, opened
 
 

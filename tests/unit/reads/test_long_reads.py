@@ -14,7 +14,8 @@ from tallyroll.model.states import Status
 from tallyroll.model.tallies import Tally
 from tallyroll.model.windows import window_start
 from tallyroll.reads.counts import Count, PeriodCount
-from tallyroll.reads.http import answer_counter, counter_json
+from tallyroll.reads.http import answer_counter
+from tallyroll.reads.jsonable import counter_json
 from tallyroll.reads.lookups import Lookups
 from tallyroll.reads.top import Top
 from tests.harness.pipeline import (

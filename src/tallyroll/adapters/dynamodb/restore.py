@@ -14,10 +14,11 @@ from itertools import islice
 from typing import Any
 
 from tallyroll.adapters.aws.client import Caller
+from tallyroll.adapters.aws.create_requests import table_request
 from tallyroll.errors import Missing, Refused, StoreError, Throttled, Unknown, UsageError
 from tallyroll.model.items import Item
 from tallyroll.ports.effects import Effects, attempts
-from tallyroll.resources import TableDeclaration, table_request
+from tallyroll.resources import TableDeclaration
 
 BATCH_ITEMS = 25  # DynamoDB API Reference, "BatchWriteItem"
 BATCHES_AT_ONCE = 8

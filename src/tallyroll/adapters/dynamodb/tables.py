@@ -7,11 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from tallyroll.adapters.aws.client import Caller
+from tallyroll.adapters.aws.create_requests import table_request
 from tallyroll.adapters.dynamodb.requests import query
 from tallyroll.errors import Missing, Refused, Throttled
 from tallyroll.model.items import gate_key
 from tallyroll.ports.store import Capacity, TableFacts, TableStatus
-from tallyroll.resources import TableDeclaration, table_request
+from tallyroll.resources import TableDeclaration
 
 _IN_USE = "ResourceInUseException"
 _BACKUPS_BEGIN = "ContinuousBackupsUnavailableException"  # for a while after a table was made

@@ -9,164 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tallyroll.errors import StoreError
-from tallyroll.lifecycle.overdue import late, next_missing
-from tallyroll.model.states import Status
-from tallyroll.model.windows import iso, window_id
-from tallyroll.operations.doctor.archives import archives, totals
-from tallyroll.operations.doctor.checkup import Case, Check, Level, Sign, fine, unchecked
+from tallyroll.operations.doctor.archives import archives
+from tallyroll.operations.doctor.checkup import Case, Check, Sign, unchecked
+from tallyroll.operations.doctor.derived import listing, rollups
 from tallyroll.operations.doctor.queues import dead_letters, queue
 from tallyroll.operations.doctor.tables import permanent, quota, stray_tables, tables
-from tallyroll.operations.doctor.totals import listing, rollups
-
-_ROLLER = (
-    "Let the roller run: its schedule (`aws scheduler list-schedules`), its log, its permissions"
-    " (docs/operations.md, next-window-missing)."
-)
-_LATE = {
-    Status.CREATING: _ROLLER,
-    Status.OPEN: "The queue is not known to be drained of it (docs/operations.md, close-stuck).",
-    Status.CLOSING: "The roller's log names what stops it (docs/operations.md, seal-stuck).",
-    Status.SEALED: "Let cleanup run: its schedule and log (docs/operations.md, cleanup-silent).",
-    Status.EXPORTING: "Cleanup's log names what stops it (docs/operations.md, export-stuck).",
-    Status.PROVEN: "Let cleanup run (docs/operations.md, cleanup-silent).",
-    Status.DROPPING: (
-        "Cleanup may not delete it: its role needs the table's tag `proven` to be seen, by"
-        " attribute-based access control for DynamoDB (docs/operations.md, steps-failing)."
-    ),
-}
-_RESTORE = (
-    "Items of the catalog were changed or deleted: restore the table to a point in time before"
-    " (`aws dynamodb restore-table-to-point-in-time`), and compare."
+from tallyroll.operations.doctor.totals import totals
+from tallyroll.operations.doctor.windows import (
+    calendar,
+    gaps,
+    live_pointer,
+    roller,
+    settings,
+    stuck,
 )
 
 Examination = Callable[[Case], Iterator[Sign]]
-
-
-def calendar(case: Case) -> Iterator[Sign]:
-    """There is a calendar, and the length of windows is the wished one."""
-    calendar = case.calendar
-    if calendar is None:
-        yield Sign(Level.FINDING, "there is no calendar: the roller has never run", _ROLLER)
-        return
-    length_ms = calendar.grid.lengths[-1][1]
-    wished_ms = case.settings.window_seconds * 1000
-    if length_ms != wished_ms:
-        yield Sign(
-            Level.WARNING,
-            f"windows are {length_ms // 1000} s long, and {wished_ms // 1000} s are wished"
-            " (TALLYROLL_WINDOW_SECONDS)",
-            "The roller's next run changes the length, if that is the deployment's setting.",
-        )
-    yield fine(f"windows of {length_ms // 1000} s since {iso(calendar.genesis)}")
-
-
-def settings(case: Case) -> Iterator[Sign]:
-    """The settings here are those of the deployment, and those of which windows are made."""
-    for name, (here, there) in case.wished.items():
-        yield Sign(
-            Level.WARNING,
-            f"{name} is {here!r} in this environment, {there!r} in the deployment",
-            "The deployment's holds. Unset the variable here, or deploy anew with what you wish.",
-        )
-    made = [w for w in case.windows.values() if w.status is Status.OPEN and w.shards]
-    newest = made[-1] if made else None
-    if newest and newest.shards != case.settings.shards:
-        yield Sign(
-            Level.WARNING,
-            f"window {newest.id} has {newest.shards} shards, and {case.settings.shards} are wished",
-            "Windows that are made from now on have them, if that is the deployment's setting.",
-        )
-    source = {
-        True: "the deployment's",
-        False: "this environment's: nothing is deployed",
-        None: "this environment's: the deployment's are not known",
-    }
-    yield fine(f"settings are {source[case.deployed]}")
-
-
-def roller(case: Case) -> Iterator[Sign]:
-    """The current window is open, the next ones stand, and open in time."""
-    now = case.effects.now()
-    assert case.calendar
-    grid = case.calendar.grid
-    ends = [w.end for w in case.windows.values() if w.start >= case.calendar.genesis]
-    missed = grid.over(max(ends, default=case.calendar.genesis), grid.at(now).start)
-    missing = next_missing(case.calendar, case.windows, now, case.settings)
-    for span in (*missed, *missing):
-        if case.catalog.window(span.id) is None:
-            text = "not made yet" if now < span.start else "it is missing: its events wait"
-            yield Sign(Level.FINDING, f"{span.id}: {text}", _ROLLER, span.id)
-    current = case.windows.get(grid.at(now).id)
-    if current and current.status.sealed:
-        yield Sign(
-            Level.FINDING,
-            f"{current.id}: the current window is {current.status}: its events are rejected",
-            "Was the pipeline being taken down? A window is never opened again: its events are"
-            " dead letters, to be redriven into the next one.",
-            current.id,
-        )
-    times = [at for window in case.windows.values() for at in window.times.values()]
-    ahead = [window for window in case.windows.values() if window.start > now]
-    since = f", the last change of a state at {iso(max(times))}" if times else ""
-    yield fine(f"{len(ahead)} windows ahead{since}")
-
-
-def stuck(case: Case) -> Iterator[Sign]:
-    """No window is late in its step."""
-    now = case.effects.now()
-    for window in case.windows.values():
-        text = late(window, now, case.settings)
-        if text and case.stands(window):
-            remedy = _LATE.get(window.status, "")
-            yield Sign(Level.FINDING, f"{window.id}: {text}", remedy, window.id)
-    live = sum(window.status is not Status.DROPPED for window in case.windows.values())
-    yield fine(f"{live:,} windows are not dropped, none is late")
-
-
-def gaps(case: Case) -> Iterator[Sign]:
-    """Windows follow one another without a gap since the first, each on the grid. Those that are
-    missing after the last one are the roller's to make.
-    """
-    assert case.calendar
-    grid, genesis = case.calendar.grid, case.calendar.genesis
-    pointer = case.pointer
-    last = max((window.start for window in case.windows.values()), default=genesis)
-    for span in grid.over(genesis, last):
-        if span.id in case.windows:
-            continue
-        passed = pointer is not None and pointer.since > span.start
-        remedy = _RESTORE if passed else _ROLLER
-        if case.catalog.window(span.id) is None:
-            yield Sign(Level.FINDING, f"{span.id}: there is no such window", remedy, span.id)
-    for window in case.windows.values():
-        span = grid.at(window.start)
-        if (span.start, span.end) != (window.start, window.end) or span.id != window.id:
-            text = f"{window.id}: it does not lie on the calendar's grid"
-            yield Sign(Level.FINDING, text, _RESTORE, window.id)
-    yield fine(f"{len(case.windows):,} windows since {iso(genesis)}, no gap")
-
-
-def live_pointer(case: Case) -> Iterator[Sign]:
-    """The live pointer covers every window that lives: nobody would look at another one."""
-    pointer = case.pointer
-    alive = [window for window in case.windows.values() if window.status is not Status.DROPPED]
-    if pointer is None:
-        if case.windows:
-            yield Sign(Level.FINDING, "there is no live pointer, and there are windows", _RESTORE)
-        yield fine("no windows yet")
-        return
-    for window in alive:
-        if not pointer.covers(window.start):
-            yield Sign(
-                Level.FINDING,
-                f"{window.id}: it is {window.status}, and the live pointer has passed it:"
-                " neither roller nor cleanup looks at it",
-                "Opening what is there already has it looked at again: `tallyroll windows open"
-                f" --since {window.id} --until {window_id(window.end)}`.",
-                window.id,
-            )
-    text = f"no regular window that lives starts before {iso(pointer.since)}"
-    yield fine(f"{text}; windows of the past live in {len(pointer.opened):,} spans")
 
 
 EXAMINATIONS: tuple[tuple[str, Examination], ...] = (

@@ -1,153 +1,118 @@
-"""The doctor's checks of what is derived from totals: their listing by window, and roll-ups."""
+"""Checks of sealed totals against the tallies of their windows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterator
 
-from tallyroll.limits import LISTING_BUCKETS, TS_MS_MAX
-from tallyroll.model.periods import (
-    PeriodName,
-    PeriodState,
-    day_of,
-    digest_of,
-    month_of,
-    period_of,
-    shown_name,
-)
-from tallyroll.model.states import Window
-from tallyroll.model.totals import Listed
-from tallyroll.model.windows import WindowId, window_id
+from tallyroll.errors import Missing
+from tallyroll.model.sharding import stable_hash
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Status, Window
+from tallyroll.operations.doctor.archives import SIGNS_PER_WINDOW
 from tallyroll.operations.doctor.checkup import Case, Level, Sign, fine
 
-LISTED_WINDOWS = 5
-LISTED_ROWS = 100_000  # of all listings together, unless every one is asked for
-DAYS, MONTHS = 7, 2
-SAMPLED_KEYS = 20  # of a period, two queries each
-ROWS_PER_PAGE = 1_000
+SAMPLED_WINDOWS = 5
+SAMPLED_KEYS = 100  # one read each of tallies and of totals
+KEYS_HELD = 250_000  # sums in memory at once: some 60 MB
 KEYS_PER_READ = 100
-_RELIST = (
-    "Counts read totals by key, which are checked under `totals`; roll-ups and `top` read the"
-    " listing. Find out who else wrote to the totals, and restore the items `~w.{name}.*` from a"
-    " point in time before (`aws dynamodb restore-table-to-point-in-time`)."
-)
-_UNROLL = (
-    "Set TALLYROLL_ROLLUPS=false on the aggregator: counts then read the windows' own totals. Find"
-    " out who else wrote to the totals, and restore them from a point in time before"
-    " (`aws dynamodb restore-table-to-point-in-time`)."
+_SEALED = (Status.SEALED, Status.EXPORTING, Status.PROVEN)
+_KEEP = (
+    "Leave table, totals and archive as they are, and find out who else wrote to them"
+    " (docs/operations.md, proof-mismatch)."
 )
 
 
-def listing(case: Case) -> Iterator[Sign]:
-    """The listings of sealed windows hold as many keys, events and amount as the windows do, and
-    what stands for each key: the newest windows in part, or all of them if `deep`.
+def _lives_on(case: Case, window: Window) -> bool:
+    """Whether a window has still its table, by its state: while one is deleted, items go."""
+    now = case.catalog.window(window.id)
+    return now is not None and now.status in _SEALED
+
+
+class _Sealed:
+    """The comparison of one sealed window."""
+
+    def __init__(self, case: Case, window: Window, spec: Spec) -> None:
+        self._case = case
+        self._window = window
+        self._spec = spec
+        self.keys = 0
+
+    def some_keys(self) -> Iterator[Sign]:
+        """Compare some keys of one bucket, drawn at random."""
+        number = int(self._case.effects.chance.random() * self._spec.buckets) + 1
+        listed = self._case.store.bucket(self._spec, number)
+        keys = list(dict.fromkeys(tally.key for tally in listed))[:SAMPLED_KEYS]
+        tallies = self._case.store.tallies(self._spec, keys)
+        sums = {key: (tally.n, tally.amount) for key, tally in tallies.items()}
+        yield from self._compared(sums)
+
+    def all_keys(self) -> Iterator[Sign]:
+        """Compare all keys, in as many passes over the buckets as keep memory bounded."""
+        passes = max(1, -(-(self._window.keys or 0) // KEYS_HELD))
+        events = amount = signs = 0
+        for part in range(passes):
+            sums = self._sums(part, passes)
+            events += sum(n for n, _ in sums.values())
+            amount += sum(each for _, each in sums.values())
+            for sign in self._compared(sums):
+                signs += 1
+                if signs <= SIGNS_PER_WINDOW:
+                    yield sign
+        window = self._window
+        sealed = (window.keys, window.events, window.amount)
+        if (self.keys, events, amount) != sealed:
+            yield Sign(
+                Level.FINDING,
+                f"{window.id}: (keys, events, amount) by tallies {(self.keys, events, amount)},"
+                f" when sealed {sealed}",
+                _KEEP,
+                window.id,
+            )
+
+    def _sums(self, part: int, passes: int) -> dict[str, tuple[int, int]]:
+        sums: dict[str, tuple[int, int]] = {}
+        for number in range(1, self._spec.buckets + 1):
+            for stripe in self._case.store.bucket(self._spec, number):
+                if passes == 1 or stable_hash(stripe.key) % passes == part:
+                    n, amount = sums.get(stripe.key, (0, 0))
+                    sums[stripe.key] = (n + stripe.n, amount + stripe.amount)
+        return sums
+
+    def _compared(self, sums: dict[str, tuple[int, int]]) -> Iterator[Sign]:
+        keys = list(sums)
+        self.keys += len(keys)
+        window = self._window.id
+        for first in range(0, len(keys), KEYS_PER_READ):
+            some = keys[first : first + KEYS_PER_READ]
+            stand = self._case.totals.of_window(window, some)
+            for key in some:
+                total = stand.get(key)
+                if total is None or (total.n, total.amount) != sums[key]:
+                    by_total = (total.n, total.amount) if total else "none"
+                    text = f"{window}: key {key!r}: (events, amount) by tallies {sums[key]}"
+                    yield Sign(Level.FINDING, f"{text}, its total {by_total}", _KEEP, window)
+
+
+def totals(case: Case) -> Iterator[Sign]:
+    """Totals of sealed windows equal their tallies, as long as their tables live: of all keys if
+    `deep`, else of some keys of the newest windows.
     """
-    sealed = [window for window in case.windows.values() if window.listed]
-    chosen = sealed if case.deep else sealed[-LISTED_WINDOWS:]
-    left, looked = LISTED_ROWS, 0
-    for window in reversed(chosen):
-        if not case.deep and (window.keys or 0) > left:
+    sealed = [window for window in case.windows.values() if window.status in _SEALED]
+    chosen = sealed if case.deep else sealed[-SAMPLED_WINDOWS:]
+    keys = 0
+    for window in chosen:
+        spec = case.catalog.specs([window.id]).get(window.id)
+        if spec is None:
+            text = f"{window.id}: it is {window.status}, and has no spec"
+            yield Sign(Level.FINDING, text, _KEEP, window.id)
             continue
-        left, looked = left - (window.keys or 0), looked + 1
-        yield from _of_window(case, window)
-    rest = f"; {len(sealed) - looked:,} were not looked at (--deep)" if len(sealed) > looked else ""
-    yield fine(f"{looked:,} listings of sealed windows are whole{rest}")
-
-
-def _of_window(case: Case, window: Window) -> Iterator[Sign]:
-    keys = events = amount = 0
-    remedy = _RELIST.format(name=window.id)
-    sampled = int(case.effects.chance.random() * LISTING_BUCKETS) + 1
-    for bucket in range(1, LISTING_BUCKETS + 1):
-        for page in case.totals.listing(window.id, bucket, "", ROWS_PER_PAGE):
-            keys += len(page)
-            events += sum(row.n for row in page)
-            amount += sum(row.amount for row in page)
-            rows = page if case.deep else page[: KEYS_PER_READ if bucket == sampled else 0]
-            for text in islice(_unlike(case, window.id, rows), 1):
-                yield Sign(Level.FINDING, f"{window.id}: {text}", remedy, window.id)
-    by_listing, sealed = (keys, events, amount), (window.keys, window.events, window.amount)
-    if by_listing != sealed:
-        text = f"(keys, events, amount) by its listing {by_listing}, when sealed {sealed}"
-        yield Sign(Level.FINDING, f"{window.id}: {text}", remedy, window.id)
-
-
-def _unlike(case: Case, window: WindowId, rows: Sequence[Listed]) -> Iterator[str]:
-    for first in range(0, len(rows), KEYS_PER_READ):
-        some = rows[first : first + KEYS_PER_READ]
-        stand = case.totals.of_window(window, [row.key for row in some])
-        for row in some:
-            total = stand.get(row.key)
-            if total is None or (total.n, total.amount) != (row.n, row.amount):
-                by_total = (total.n, total.amount) if total else "none"
-                yield f"key {row.key!r}: listed {(row.n, row.amount)}, its total {by_total}"
-
-
-def rollups(case: Case) -> Iterator[Sign]:
-    """Days and months that are rolled up sum their windows: the windows that they name, the events
-    of a day as a whole, and some keys; the last days and months, or all of them if `deep`.
-    """
-    starts = [window.start for window in case.windows.values()]
-    first, last = min(starts, default=0), max(starts, default=0)
-    looked = 0
-    for begin, end, most in (
-        (day_of(first).name, day_of(last).name, DAYS),
-        (month_of(first).name, month_of(last).name, MONTHS),
-    ):
-        standing = [state for state in case.catalog.periods(begin, end) if state.stands]
-        for state in standing if case.deep else standing[-most:]:
-            looked += 1
-            texts = list(_of_period(case, state))
-            # Summed anew since, by a roller that found a window created in it.
-            if texts and case.catalog.periods(state.name, state.name) == [state]:
-                name = shown_name(state.name)
-                yield from (Sign(Level.FINDING, f"{name}: {each}", _UNROLL) for each in texts)
-    which = "all" if case.deep else "the last"
-    yield fine(f"{looked:,} days and months ({which}) are the sums of their windows")
-
-
-def _of_period(case: Case, state: PeriodState) -> Iterator[str]:
-    period = period_of(state.name)
-    until = min(period.end, TS_MS_MAX)
-    windows = case.catalog.windows(period.start, until)
-    named = (state.windows, state.digest)
-    if named != (len(windows), digest_of(window.id for window in windows)):
-        yield f"it names {state.windows} windows, and has {len(windows)}, or others"
-        return
-    keys = sum(window.keys or 0 for window in windows)  # at least as many as rows
-    if period.is_day and (case.deep or keys <= LISTED_ROWS):
-        events = sum(window.events or 0 for window in windows)
-        amount = sum(window.amount or 0 for window in windows)
-        rows = _sums(case, state.name)
-        if rows != (events, amount):
-            yield f"(events, amount) by its listing {rows}, by its windows {(events, amount)}"
-    for key in _some_keys(case, windows[-1].id):
-        totals = case.totals.of_key(key, window_id(period.start), window_id(until))
-        by_windows = (sum(total.n for total in totals), sum(total.amount for total in totals))
-        sums = case.totals.periods_of_key(key, state.name, state.name)
-        rolled = [(each.n, each.amount, each.epoch) for each in sums]
-        if rolled != [(*by_windows, state.epoch)]:
-            shown = rolled[0][:2] if rolled else "none"
-            yield f"key {key!r}: (events, amount) {shown}, by its windows {by_windows}"
-
-
-def _sums(case: Case, name: PeriodName) -> tuple[int, int]:
-    n = amount = 0
-    for bucket in range(1, LISTING_BUCKETS + 1):
-        for page in case.totals.listing(name, bucket, "", ROWS_PER_PAGE):
-            n += sum(row.n for row in page)
-            amount += sum(row.amount for row in page)
-    return n, amount
-
-
-def _some_keys(case: Case, window: WindowId) -> list[str]:
-    """Some keys of a window: those of its first buckets, from one on that is drawn."""
-    keys: list[str] = []
-    drawn = int(case.effects.chance.random() * LISTING_BUCKETS)
-    for bucket in range(LISTING_BUCKETS):
-        number = (drawn + bucket) % LISTING_BUCKETS + 1
-        page = next(case.totals.listing(window, number, "", SAMPLED_KEYS), [])
-        keys += [row.key for row in page]
-        if len(keys) >= SAMPLED_KEYS:
-            break
-    return keys[:SAMPLED_KEYS]
+        try:
+            signs = _Sealed(case, window, spec)
+            found = list(signs.all_keys() if case.deep else signs.some_keys())
+        except Missing:
+            continue  # dropped meanwhile; or gone, which another check says
+        keys += signs.keys
+        if found and _lives_on(case, window):
+            yield from found
+    what = "all" if case.deep else "a sample"
+    yield fine(f"{keys:,} keys of {len(chosen):,} sealed windows ({what}) as by their tallies")

@@ -1,0 +1,35 @@
+"""The requests that create what resources declares, for engines without the CDK."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tallyroll.resources import QueueDeclaration, TableDeclaration
+
+
+def table_request(table: TableDeclaration) -> dict[str, Any]:
+    """CreateTable's parameters; point-in-time recovery can only be switched on afterwards."""
+    keys = ((table.partition_key, "HASH"), (table.sort_key, "RANGE"))
+    return {
+        "TableName": table.name,
+        "KeySchema": [{"AttributeName": name, "KeyType": kind} for name, kind in keys],
+        "AttributeDefinitions": [{"AttributeName": name, "AttributeType": "S"} for name, _ in keys],
+        "BillingMode": "PAY_PER_REQUEST",
+        "DeletionProtectionEnabled": table.deletion_protection,
+        "Tags": [{"Key": key, "Value": value} for key, value in table.tags.items()],
+    }
+
+
+def queue_attributes(queue: QueueDeclaration, dead_letters_arn: str = "") -> dict[str, str]:
+    """CreateQueue's attributes; `dead_letters_arn` is that of the queue `queue.dead_letters`."""
+    attributes = {
+        "VisibilityTimeout": str(queue.visibility_seconds),
+        "MessageRetentionPeriod": str(queue.retention_seconds),
+        "MaximumMessageSize": str(queue.message_bytes_max),
+        "SqsManagedSseEnabled": str(queue.encrypted).lower(),
+    }
+    if dead_letters_arn:
+        attributes["RedrivePolicy"] = (
+            f'{{"deadLetterTargetArn":"{dead_letters_arn}","maxReceiveCount":{queue.max_receives}}}'
+        )
+    return attributes

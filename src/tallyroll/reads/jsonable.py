@@ -1,0 +1,105 @@
+"""Answers of reads as JSON values."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tallyroll.model.amounts import format_amount
+from tallyroll.model.periods import shown_name
+from tallyroll.model.stored import StoredEvent, StoredPacket
+from tallyroll.model.windows import iso
+from tallyroll.reads.counts import Count
+from tallyroll.reads.lookups import Events, Found
+from tallyroll.reads.top import Top
+
+
+def counter_json(count: Count) -> dict[str, Any]:
+    """A count as JSON; sums are strings, since they may have more digits than a double holds. What
+    was read by days and months is under `rolled_up`, and its windows are not under `windows`.
+    """
+    answer: dict[str, Any] = {
+        "key": count.key,
+        "events": count.events,
+        "sum": format_amount(count.amount),
+        "windows": [
+            {
+                "window": window.window,
+                "events": window.events,
+                "sum": format_amount(window.amount),
+                "state": window.status,
+            }
+            for window in count.windows
+        ],
+        "as_of": iso(count.as_of),
+        "complete": count.complete,
+    }
+    if count.periods:
+        answer["rolled_up"] = [
+            {
+                "period": shown_name(period.period),
+                "windows": period.windows,
+                "events": period.events,
+                "sum": format_amount(period.amount),
+            }
+            for period in count.periods
+        ]
+    if count.missing:
+        answer["missing"] = list(count.missing)
+    return answer
+
+
+def found_json(found: Found) -> dict[str, Any]:
+    """One event, or a packet, with where it stands."""
+    where = {"key": found.key, "window": found.window, "state": found.status}
+    return where | stored_json(found.what)
+
+
+def events_json(events: Events) -> dict[str, Any]:
+    """Events of a key as JSON; `cursor` is there unless these are the last."""
+    answer: dict[str, Any] = {
+        "key": events.key,
+        "window": events.window,
+        "state": events.status,
+        "events": [stored_json(one) for one in events.found],
+        "as_of": iso(events.as_of),
+        "complete": events.complete,
+    }
+    if events.cursor:
+        answer["cursor"] = events.cursor
+    return answer
+
+
+def stored_json(one: StoredEvent | StoredPacket) -> dict[str, Any]:
+    """An event as JSON: its value is a string, since it may have more digits than a double holds,
+    `ts` is in ms as producers send it. A packet has its events under `events`.
+    """
+    if isinstance(one, StoredPacket):
+        return {"id": one.id, "events": [_packed_json(event) for event in one.events]}
+    packed = {} if one.packet is None else {"packet": one.packet, "index": one.index}
+    return {"id": one.id, **_packed_json(one), **packed}
+
+
+def _packed_json(event: StoredEvent) -> dict[str, Any]:
+    payload = {} if event.payload is None else {"payload": json.loads(event.payload)}
+    return {"ts": event.ts, "value": format_amount(event.amount), **payload}
+
+
+def top_json(top: Top) -> dict[str, Any]:
+    """The largest keys as JSON, with what all keys together have."""
+    answer: dict[str, Any] = {
+        "window": top.window,
+        "state": top.status,
+        "keys": top.keys,
+        "events": top.events,
+        "sum": format_amount(top.amount),
+        "top": [
+            {"key": key.key, "events": key.n, "sum": format_amount(key.amount)}
+            for key in top.largest
+        ],
+        "as_of": iso(top.as_of),
+        "complete": top.complete,
+    }
+    if top.missing:
+        answer["missing_buckets"] = top.missing
+    return answer
