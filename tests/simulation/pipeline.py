@@ -36,6 +36,7 @@ from tests.simulation.marks import Marks
 from tests.simulation.operators import Operator
 from tests.simulation.oracle import Oracle
 from tests.simulation.plans import (
+    FAULTS_MS,
     SERVICES,
     SETTINGS,
     START_MS,
@@ -61,7 +62,6 @@ from tests.simulation.watched import (
 from tests.simulation.weather import CALM, LETTER, forecast
 from tests.simulation.world import UNBOUND, Bounds, Fault, Group, Violation, World
 
-FAULTS_MS = 480_000
 DRAIN_MS_MAX = 1_800_000
 WRITERS = 3
 VISIBILITY_SECONDS_MAX = 20  # of a handed-back message: under the visibility timeout, as on AWS

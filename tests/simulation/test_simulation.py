@@ -22,8 +22,10 @@ LANE_SECONDS = float(os.environ.get("TALLYROLL_SIM_SECONDS", "30"))
 STORMS = (27, 29, 42, 47)
 # A window that could not be created was passed by the live pointer; one was opened when all had
 # come to its end, and nothing ran any more; one was to be opened that the roller had yet to make;
-# a range of the past ended inside a window of the length with which the calendar was founded.
-FOUND = (6034, 6037, 6722, 7192, 700467)
+# a range of the past ended inside a window of the length with which the calendar was founded; a run
+# of the roller that began before it was dead published later; a dead cleanup was held back, and so
+# did not fail yet.
+FOUND = (6034, 6037, 6722, 7192, 700467, 741, 946)
 
 
 @pytest.mark.parametrize("lane", range(LANES))
