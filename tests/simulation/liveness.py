@@ -6,7 +6,7 @@ aggregator   nothing else knows of it
 writer       one sandbox fails whatever it is given; the others count it
 deletion     one table is never deleted; all other windows come to their end
 export       one table is never exported; all other windows come to their end
-letters      what can never count stays in the queue, and holds its own window open
+letters      what can never count stays in the queue, and may hold its own window open
 """
 
 from __future__ import annotations
@@ -71,6 +71,7 @@ class Liveness:
     def __init__(self, system: System) -> None:
         self._system = system
         self._parts = {one.name: one for one in system.ailments.all}
+        self._held_open: set[str] = set()
 
     def fails(self, part: str) -> bool:
         """Whether a part fails for ever."""
@@ -87,6 +88,9 @@ class Liveness:
         stuck = [held.id for held in self._system.queue.held() if not self._may_stay(held)]
         over = self._system.catalog.windows(0, last - WINDOW_MS)
         open_ = [f"{one.id} {one.status}" for one in over if not self._has_ended(one)]
+        if self._system.open:
+            held = [one for one in over if self.fails("letters") and one.status is Status.OPEN]
+            self._held_open = {one.id for one in held if self._has_ended(one)}
         return stuck[:TOLD_MAX], open_
 
     def told_by(self) -> int:
@@ -128,6 +132,8 @@ class Liveness:
             return True
         if self.fails("letters") and window.status is Status.OPEN:
             return self._is_held_open(window)
+        if window.status is Status.CLOSING and window.id in self._held_open:
+            return True  # the roller's last run found that it may close, and no other seals it
         if self.fails("cleanup"):
             return window.status.sealed
         one_table = self.fails("deletion") or self.fails("export")

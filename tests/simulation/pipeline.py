@@ -102,6 +102,7 @@ class System:
         self.ailments, self.gauges = Ailments(self.world), Gauges()
         self.ailments.all += self.ill(seed)
         self.marks = Marks()
+        self.liveness = Liveness(self)
         self.catalog = SimCatalog(self)
         self.settings = replace(self.base, exporter=self.plan.exporter)
         self.store = SimStore(self)
@@ -163,7 +164,7 @@ class System:
         last = world.now
         world.run(world.now + self.oversleep_ms)
         world.rouse()
-        until, liveness = world.now + DRAIN_MS_MAX, Liveness(self)
+        until, liveness = world.now + DRAIN_MS_MAX, self.liveness
         while world.now < until and not self._drained(last):
             world.run(world.now + 10_000)
         world.run(max(world.now, liveness.told_by()))
@@ -196,7 +197,7 @@ class System:
         far as nothing fails for ever; and nobody sends any more.
         """
         sending = self.operator.is_redriving or not all(task.done for task in self.world.under_way)
-        return Liveness(self).left(last) == ([], []) and not sending
+        return self.liveness.left(last) == ([], []) and not sending
 
     def _produce(self) -> None:
         world = self.world
