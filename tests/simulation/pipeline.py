@@ -257,13 +257,12 @@ class System:
             died = invocation.answer is None
             unnoted = invocation.group.name in self.gauges.unnoted
             self.queue.invoked(failed=died or unnoted)  # as `QueueMetrics.invocations` counts them
-            if invocation.answer is None:
-                self.oracle.on_died([message.id for message in batch])
-                continue
-            failed = [
-                failure["itemIdentifier"] for failure in invocation.answer["batchItemFailures"]
-            ]
             known = [message.id for message in batch]
+            if died or (unnoted and not self.oracle.gentle):  # its note may stay, as of a death
+                self.oracle.on_died(known)
+            if invocation.answer is None:
+                continue
+            failed = [each["itemIdentifier"] for each in invocation.answer["batchItemFailures"]]
             if any(message_id not in known for message_id in failed):
                 world.fail(f"2: the writer reports {failed}, which were not in its batch")
             for message in batch:
