@@ -49,6 +49,11 @@ class Gauges:
         series = self.minutes.setdefault((source, of, name), {})
         series.setdefault(at // MINUTE_MS, Minute()).add(value)
 
+    def last(self, watched: Watched) -> int:
+        """When (ms) the last minute began in which the metric was published; 0 if it never was."""
+        series = self.minutes.get((watched.source, watched.of, watched.name), {})
+        return max(series, default=0) * MINUTE_MS
+
     def statistic(self, watched: Watched, start: int) -> float | None:
         """The statistic of the period that starts at `start` (ms); None if nothing was published.
 

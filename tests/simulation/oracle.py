@@ -236,7 +236,7 @@ class Oracle:
         self.dead.setdefault(letter.message.id, []).append(letter)
 
     def on_died(self, message_ids: Sequence[str]) -> None:
-        """Take note of the messages of a batch whose writer did not answer."""
+        """Take note of a batch whose writer did not answer, or could not take back its note."""
         self._deaths.update(message_ids)
 
     def on_acknowledged(self, message_id: str) -> None:

@@ -36,6 +36,7 @@ from tests.simulation.marks import Marks
 from tests.simulation.operators import Operator
 from tests.simulation.oracle import Oracle
 from tests.simulation.plans import (
+    FAULTS_MS,
     SERVICES,
     SETTINGS,
     START_MS,
@@ -61,7 +62,6 @@ from tests.simulation.watched import (
 from tests.simulation.weather import CALM, LETTER, forecast
 from tests.simulation.world import UNBOUND, Bounds, Fault, Group, Violation, World
 
-FAULTS_MS = 480_000
 DRAIN_MS_MAX = 1_800_000
 WRITERS = 3
 VISIBILITY_SECONDS_MAX = 20  # of a handed-back message: under the visibility timeout, as on AWS
@@ -102,6 +102,7 @@ class System:
         self.ailments, self.gauges = Ailments(self.world), Gauges()
         self.ailments.all += self.ill(seed)
         self.marks = Marks()
+        self.liveness = Liveness(self)
         self.catalog = SimCatalog(self)
         self.settings = replace(self.base, exporter=self.plan.exporter)
         self.store = SimStore(self)
@@ -163,7 +164,7 @@ class System:
         last = world.now
         world.run(world.now + self.oversleep_ms)
         world.rouse()
-        until, liveness = world.now + DRAIN_MS_MAX, Liveness(self)
+        until, liveness = world.now + DRAIN_MS_MAX, self.liveness
         while world.now < until and not self._drained(last):
             world.run(world.now + 10_000)
         world.run(max(world.now, liveness.told_by()))
@@ -196,7 +197,7 @@ class System:
         far as nothing fails for ever; and nobody sends any more.
         """
         sending = self.operator.is_redriving or not all(task.done for task in self.world.under_way)
-        return Liveness(self).left(last) == ([], []) and not sending
+        return self.liveness.left(last) == ([], []) and not sending
 
     def _produce(self) -> None:
         world = self.world
@@ -256,13 +257,12 @@ class System:
             died = invocation.answer is None
             unnoted = invocation.group.name in self.gauges.unnoted
             self.queue.invoked(failed=died or unnoted)  # as `QueueMetrics.invocations` counts them
-            if invocation.answer is None:
-                self.oracle.on_died([message.id for message in batch])
-                continue
-            failed = [
-                failure["itemIdentifier"] for failure in invocation.answer["batchItemFailures"]
-            ]
             known = [message.id for message in batch]
+            if died or (unnoted and not self.oracle.gentle):  # its note may stay, as of a death
+                self.oracle.on_died(known)
+            if invocation.answer is None:
+                continue
+            failed = [each["itemIdentifier"] for each in invocation.answer["batchItemFailures"]]
             if any(message_id not in known for message_id in failed):
                 world.fail(f"2: the writer reports {failed}, which were not in its batch")
             for message in batch:

@@ -10,6 +10,7 @@ from tests.simulation.weather import CALM, Weather
 
 START_MS = 1_796_083_080_000  # 2026-11-30T23:58:00Z: a day and a month end soon
 WINDOW_MS = 60_000
+FAULTS_MS = 480_000  # then the weather is calm, and nobody sends any more
 SETTINGS = Settings(
     name="simulated",
     window_seconds=WINDOW_MS // 1000,

@@ -10,7 +10,8 @@
   ChangeMessageVisibility).
 - A receipt of an earlier receive may delete a message, or not (SQS API Reference, DeleteMessage).
 - What was received three times is moved to the back of the queue (SQS Developer Guide,
-  "Available CloudWatch metrics", ApproximateAgeOfOldestMessage).
+  "Available CloudWatch metrics", ApproximateAgeOfOldestMessage): behind what was sent until it is
+  visible again, and before what is sent later.
 - What was received together, and not deleted, is visible again at the same moment, and often comes
   together again: healthy messages beside the poison that kills their writer.
 - An idle queue has no ages: who only polls an empty one does not use it.
@@ -96,13 +97,13 @@ class StrictQueue(MemoryQueue):
         return received
 
     def _in_turn(self) -> Sequence[Held]:
-        """All messages: those that were received three times go to the back, the last received
-        last.
+        """All messages, by when they were sent; those that were received three times, by when they
+        are visible again.
         """
         return sorted(
             self.held(),
             key=lambda held: (
-                self._received_at[held.id] if held.receives >= AGE_RECEIVES_LEFT_OUT else 0
+                held.visible_at if held.receives >= AGE_RECEIVES_LEFT_OUT else held.sent
             ),
         )
 

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tallyroll import limits
 from tests.simulation import marking, marking_windows, run
 from tests.simulation.lanes import run_seeds
 from tests.simulation.marks import MARKS, Marks, never_met, table
-from tests.simulation.pipeline import Result, simulate
+from tests.simulation.pipeline import Result, System, handlers_of, simulate
 from tests.simulation.resuming import revision
 
 SEEN_IN = "\n".join(Path(str(module.__file__)).read_text() for module in (marking, marking_windows))
 MET_SOON = 45  # of them, by the seeds of the test below
 # Names that are put together where they are seen.
+NO_FUNCTIONS = ("tallyroll.cli", "tallyroll.cdk", "tallyroll.operations")  # do not run in one
 PUT_TOGETHER = ("rejected-", "looked-up-a", "ill-")
 
 
@@ -41,6 +44,22 @@ def test_a_few_seeds_come_to_many_marks() -> None:
     met = sum((simulate(seed).marks for seed in range(4)), simulate(4).marks)
     assert len(MARKS) - len(never_met(met)) >= MET_SOON
     assert f"{met['pointer-moved']:,}" in table(met)
+
+
+def test_a_limit_that_is_made_small_is_small_wherever_a_function_reads_it() -> None:
+    """A module that imported the number itself would go on with that of a real deployment."""
+    usual = dict(vars(limits))
+    with handlers_of(System(0)):
+        small = [name for name, number in vars(limits).items() if number != usual[name]]
+        copies = [
+            f"{module.__name__}.{name}"
+            for module in list(sys.modules.values())
+            for name in small
+            if module.__name__.startswith("tallyroll.") and module is not limits
+            if name in vars(module) and not module.__name__.startswith(NO_FUNCTIONS)
+        ]
+    assert "SHARD_UNITS_AIMED" in small
+    assert not copies
 
 
 def test_nothing_is_watched_any_more_when_a_simulation_is_over() -> None:

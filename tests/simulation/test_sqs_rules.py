@@ -72,16 +72,22 @@ def test_a_message_is_gone_when_its_retention_has_passed() -> None:
     run(body)
 
 
-def test_what_was_received_three_times_goes_to_the_back() -> None:
+def test_what_was_received_three_times_goes_to_the_back_of_those_sent_before() -> None:
+    """Else it would have no turn for as long as others are sent."""
+
     def body(world: World) -> None:
         queue = Queue(world)
         queue.send("stubborn")
         for _ in range(3):
-            assert len(queue.receive(1)) == 1
             world.pause(VISIBILITY_MS)
-        queue.send("new")
-        assert [message.body for message in queue.receive(1)] == ["new"]
+            assert len(queue.receive(1)) == 1
+        world.pause(VISIBILITY_MS - 1)
+        queue.send("meanwhile")
+        world.pause(2)
+        queue.send("later")
+        assert [message.body for message in queue.receive(1)] == ["meanwhile"]
         assert [message.body for message in queue.receive(1)] == ["stubborn"]
+        assert [message.body for message in queue.receive(1)] == ["later"]
 
     run(body)
 
