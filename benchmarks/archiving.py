@@ -35,7 +35,7 @@ from tallyroll.model.records import FORMAT_JSON, Record
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status, Window
 from tallyroll.model.totals import Total
-from tallyroll.pipeline import Adapters
+from tallyroll.pipeline import Pipeline
 from tallyroll.settings import Settings
 
 RECORDS = 1_000_000
@@ -88,12 +88,12 @@ def records_of(spec: Spec, count: int, keys: int = KEYS) -> Iterator[Record]:
         )
 
 
-def fill(made: Adapters, count: int, keys: int = KEYS) -> Window:
+def fill(made: Pipeline, count: int, keys: int = KEYS) -> Window:
     """Put so many records, with their tallies and totals, into the current window past the writer,
     and seal it; its state.
     """
-    pipeline.roller(made.settings).run(60_000)
-    pipeline.roller(made.settings).run(60_000)
+    pipeline.Pipeline(made.settings).roller.run(60_000)
+    pipeline.Pipeline(made.settings).roller.run(60_000)
     now = made.effects.now()
     [window] = [one for one in made.catalog.windows(0, now) if one.status is Status.OPEN]
     spec = made.catalog.specs([window.id])[window.id]
@@ -151,7 +151,7 @@ def clean(time_left_ms: int) -> Taken:
     for name, attribute in (("export", "export"), ("proof", "prove")):
         setattr(cleanup, attribute, processes.timed(seconds, name, getattr(cleanup, attribute)))
     settings = Settings.from_env(os.environ)
-    rolled = pipeline.cleanup(settings).run(time_left_ms)
+    rolled = pipeline.Pipeline(settings).cleanup.run(time_left_ms)
     [status] = [name for name in rolled.states if name not in ("open", "creating")]
     return Taken(seconds, processes.cpu_seconds(), processes.peak_mib(), status, rolled.problems)
 
@@ -171,7 +171,7 @@ def measure(records: int, segments: int, console: Console) -> None:
     settings = replace(SETTINGS, export_segments=segments)
     with Embedded(settings) as aws:
         os.environ.update(aws.environment)
-        made = pipeline.adapters(aws.settings)
+        made = pipeline.Pipeline(aws.settings)
         window = fill(made, records)
         runs = []
         while (now := made.catalog.window(window.id)) and now.status not in (

@@ -34,7 +34,7 @@ from tallyroll.model.periods import DAY_MS, day_of
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status, Window
 from tallyroll.model.windows import table_name, window_id
-from tallyroll.pipeline import Adapters
+from tallyroll.pipeline import Pipeline
 from tallyroll.settings import Settings
 
 KEYS = 100_000
@@ -69,7 +69,7 @@ def stripes_of(spec: Spec, keys: int) -> Iterator[tuple[str, Item]]:
             yield key, {**tally_key(spec, key, stripe), **item}
 
 
-def fill(made: Adapters, settings: Settings, keys: int) -> list[Window]:
+def fill(made: Pipeline, settings: Settings, keys: int) -> list[Window]:
     """Two windows of the day before yesterday with tallies of so many keys each, closed and shut:
     their states.
     """
@@ -79,7 +79,7 @@ def fill(made: Adapters, settings: Settings, keys: int) -> list[Window]:
     ]
 
 
-def _filled(made: Adapters, settings: Settings, start: int, keys: int) -> Window:
+def _filled(made: Pipeline, settings: Settings, start: int, keys: int) -> Window:
     name = window_id(start)
     table = table_name(settings.name, name)
     window = Window(name, table, start, start + HOUR_MS, accept_from=1, accept_until=2)
@@ -99,7 +99,7 @@ def roll(time_left_ms: int) -> Taken:
 
     for owner, method, name in ((Roller, "_seal", "seal"), (Rolling, "run", "roll up")):
         setattr(owner, method, processes.timed(seconds, name, getattr(owner, method)))
-    rolled = pipeline.roller(Settings.from_env(os.environ)).run(time_left_ms)
+    rolled = pipeline.Pipeline(Settings.from_env(os.environ)).roller.run(time_left_ms)
     return Taken(seconds, processes.cpu_seconds(), processes.peak_mib(), rolled.problems)
 
 
@@ -119,7 +119,7 @@ def measure(keys: int, console: Console) -> None:
     """
     with Embedded(SETTINGS) as aws:
         os.environ.update(aws.environment)
-        made = pipeline.adapters(aws.settings)
+        made = pipeline.Pipeline(aws.settings)
         windows = fill(made, aws.settings, keys)
         day = day_of(windows[0].start).name
         runs = []

@@ -23,7 +23,7 @@ from tallyroll.client.packing import pack
 from tallyroll.ingest.writer import Report, Writer
 from tallyroll.model.events import Event, event_body
 from tallyroll.model.messages import Message
-from tallyroll.pipeline import Adapters
+from tallyroll.pipeline import Pipeline
 from tallyroll.settings import Settings
 
 KEY = "hot"
@@ -84,9 +84,9 @@ def write(writer: Writer, bodies: Sequence[str], sent: int) -> float:
     return units
 
 
-def measure_all(made: Adapters, settings: Settings) -> list[Measured]:
+def measure_all(made: Pipeline, settings: Settings) -> list[Measured]:
     """All three ways, on an opened window."""
-    writer, now = pipeline.writer(settings), made.effects.now()
+    writer, now = pipeline.Pipeline(settings).writer, made.effects.now()
     singles = [event_body(Event(KEY, f"id-{n}", now, MICROS, None)) for n in range(SINGLES)]
     ids = count()
     events = (Event(KEY, None, now, MICROS, None) for _ in range(PACKED))
@@ -103,8 +103,8 @@ def main() -> None:
     """Measure, and print the table."""
     with Embedded(Settings(name="benchmark", shards=64)) as aws:
         os.environ.update(aws.environment)
-        made = pipeline.adapters(aws.settings)
-        pipeline.roller(aws.settings).run(TIME_LEFT_MS)
+        made = pipeline.Pipeline(aws.settings)
+        pipeline.Pipeline(aws.settings).roller.run(TIME_LEFT_MS)
         measured = measure_all(made, aws.settings)
     table = Table(title="One hot key, one writer, DynamoDB Local", title_justify="left")
     table.add_column("way")

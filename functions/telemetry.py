@@ -18,7 +18,7 @@ from tallyroll.settings import PREFIX, Settings
 if TYPE_CHECKING:  # each function loads its own at a cold start, and no other's
     from tallyroll.ingest.writer import Report
     from tallyroll.lifecycle.runner import Rolled
-    from tallyroll.reads.counts import Gathering
+    from tallyroll.reads.reader import Gathering
 
 NAMESPACE = "Tallyroll"
 

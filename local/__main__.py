@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 
 from local.aws import dynamodb_local
 from local.aws.embedded import ENGINES, Embedded, scaled_settings
-from local.pipeline import Pipeline, worth_reading
+from local.pipeline import LocalPipeline, worth_reading
 
 _GO_ON = """\
 # in another shell, in this directory: paste the above, then for example
@@ -55,7 +55,7 @@ def _run(aws: Embedded, writers: int, *, verbose: bool) -> None:
         if verbose or worth_reading(line):
             print(f"{function}: {line}", file=sys.stderr, flush=True)
 
-    with Pipeline(aws, writers=writers, on_log=log, on_error=lambda text: log("error", text)):
+    with LocalPipeline(aws, writers=writers, on_log=log, on_error=lambda text: log("error", text)):
         for name, value in aws.environment.items():
             print(f"export {name}={shlex.quote(value)}")
         print(_GO_ON, flush=True)

@@ -24,7 +24,7 @@ _VISIBILITY_TO_TIMEOUT = 6  # the least ratio of a queue's visibility timeout to
 _WRITER_TIMEOUT_LEAST_S = 5.0
 
 
-class Pipeline:
+class LocalPipeline:
     """A pipeline's functions, the poller of its queue, and its schedules, inside the `with` block.
 
     Args:

@@ -91,8 +91,8 @@ def test_imports_keep_their_contracts() -> None:
         ("operations/redrive.py", "import tallyroll.adapters.aws.sqs", "Adapters are made"),
         ("ingest/writer.py", "import boto3", "Only adapters import the SDK"),
         ("resources.py", "import aws_cdk", "Only constructs import the CDK"),
-        ("reads/counts.py", "import local.aws.embedded", "The package stands alone"),
-        ("reads/counts.py", "from tallyroll import __version__", "from the package's root"),
+        ("reads/reader.py", "import local.aws.embedded", "The package stands alone"),
+        ("reads/reader.py", "from tallyroll import __version__", "from the package's root"),
     ],
 )
 def test_a_broken_contract_is_found(
@@ -178,7 +178,7 @@ def test_importing_a_use_case_does_not_import_the_sdk() -> None:
         "tallyroll.ingest.writer",
         "tallyroll.lifecycle.roller",
         "tallyroll.lifecycle.cleanup",
-        "tallyroll.reads.counts",
+        "tallyroll.reads.reader",
         "tallyroll.reads.http",
         "tallyroll.adapters.memory",
         "tallyroll.resources",

@@ -20,7 +20,6 @@ from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 
 from functions.telemetry import add_answer, add_gathering, add_read, metrics_of
 from tallyroll import pipeline
-from tallyroll.reads.counts import Aggregator
 from tallyroll.reads.http import (
     Answer,
     answer_counter,
@@ -30,6 +29,7 @@ from tallyroll.reads.http import (
     answer_top,
     parse_parameters,
 )
+from tallyroll.reads.reader import Reader
 from tallyroll.settings import Settings
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ app = APIGatewayHttpResolver()
 
 
 @cache
-def use_case() -> Aggregator:
+def use_case() -> Reader:
     """This sandbox's aggregator."""
-    return pipeline.aggregator(Settings.from_env(os.environ))
+    return pipeline.Pipeline(Settings.from_env(os.environ)).reader
 
 
 @app.get("/v1/counters")

@@ -21,7 +21,7 @@ metrics = metrics_of("cleanup")
 @cache
 def use_case() -> Cleanup:
     """This sandbox's cleanup."""
-    return pipeline.cleanup(Settings.from_env(os.environ))
+    return pipeline.Pipeline(Settings.from_env(os.environ)).cleanup
 
 
 @metrics.log_metrics

@@ -21,7 +21,7 @@ metrics = metrics_of("roller")
 @cache
 def use_case() -> Roller:
     """This sandbox's roller."""
-    return pipeline.roller(Settings.from_env(os.environ))
+    return pipeline.Pipeline(Settings.from_env(os.environ)).roller
 
 
 @metrics.log_metrics

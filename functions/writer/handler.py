@@ -26,7 +26,7 @@ metrics = metrics_of("writer")
 @cache
 def use_case() -> Writer:
     """This sandbox's writer."""
-    return pipeline.writer(Settings.from_env(os.environ))
+    return pipeline.Pipeline(Settings.from_env(os.environ)).writer
 
 
 @metrics.log_metrics

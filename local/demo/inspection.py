@@ -19,7 +19,7 @@ from tallyroll.archive.recount import differing_keys, recount
 from tallyroll.errors import ProofMismatch
 from tallyroll.model.amounts import read_amount
 from tallyroll.model.states import Status, Window
-from tallyroll.pipeline import Adapters
+from tallyroll.pipeline import Pipeline
 
 HORIZON_MS = 10**15  # beyond every window that a pipeline makes
 RECEIVE_MAX = 10
@@ -30,7 +30,7 @@ POLL_S = 0.1
 class Inspection:
     """Looks at the pipeline of an entered `Embedded`; `aggregator` answers the counts."""
 
-    def __init__(self, aws: Embedded, adapters: Adapters, aggregator: Function) -> None:
+    def __init__(self, aws: Embedded, adapters: Pipeline, aggregator: Function) -> None:
         self._settings = aws.settings
         self._sqs = aws.client("sqs")
         self._adapters = adapters

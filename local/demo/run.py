@@ -19,10 +19,10 @@ from local.demo.emf import Ledger
 from local.demo.inspection import Inspection
 from local.demo.report import Sum
 from local.demo.view import busy
-from local.pipeline import Pipeline
+from local.pipeline import LocalPipeline
 from local.runtime.poller import Faults
-from tallyroll.adapters.aws.sqs import Producer
-from tallyroll.pipeline import Adapters, adapters
+from tallyroll.adapters.aws.sqs import SqsSender
+from tallyroll.pipeline import Pipeline
 from tallyroll.settings import Settings
 
 COUNT_EVERY_S = 1.0
@@ -72,8 +72,8 @@ class Run:
     """
 
     aws: Embedded
-    pipeline: Pipeline
-    adapters: Adapters
+    pipeline: LocalPipeline
+    adapters: Pipeline
     inspection: Inspection
     ledger: Ledger
     sender: BoundedSender[str]
@@ -113,8 +113,8 @@ def running(
                 Embedded(settings, engine=engine, dynamodb_endpoint=dynamodb_endpoint)
             )
         os.environ.update(aws.environment)  # for the adapters' clients
-        made = adapters(aws.settings)
-        pipeline = Pipeline(
+        made = Pipeline(aws.settings)
+        pipeline = LocalPipeline(
             aws,
             writers=writers,
             batch_size=batch_size,
@@ -129,12 +129,12 @@ def running(
             inspection = Inspection(aws, made, pipeline.aggregator)
             inspection.await_open()
         depth = partial(queue_depth, aws.client("sqs"), aws.settings.queue_url)
-        sender = BoundedSender[str](partial(_send, made.producer), depth)
+        sender = BoundedSender[str](partial(_send, made.sender), depth)
         memory = stack.enter_context(Memory(aws).watched())
         yield Run(aws, pipeline, made, inspection, ledger, sender, depth, memory)
 
 
-def _send(producer: Producer, bodies: Sequence[str]) -> None:
+def _send(producer: SqsSender, bodies: Sequence[str]) -> None:
     if failures := producer.send(bodies):
         raise RuntimeError(f"{len(failures)} messages were not sent: {failures[0]}")
 

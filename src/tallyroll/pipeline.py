@@ -1,4 +1,4 @@
-"""Builds the use cases from settings: the one place where ports meet their AWS adapters.
+"""A pipeline built from its settings: the one place where ports meet their AWS adapters.
 
 What only some functions or only the operator needs is imported where it is made: a function that
 starts cold loads nothing else.
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from tallyroll.adapters.aws.client import Caller, LateClient, Observe, make_client, translated
 from tallyroll.adapters.aws.cloudwatch import QueueMetrics
 from tallyroll.adapters.aws.s3 import S3Bucket
-from tallyroll.adapters.aws.sqs import Producer, SqsQueue
+from tallyroll.adapters.aws.sqs import SqsQueue, SqsSender
 from tallyroll.adapters.dynamodb.catalog import DynamoCatalog
 from tallyroll.adapters.dynamodb.store import DynamoStore
 from tallyroll.adapters.system import SystemEffects
@@ -37,13 +37,17 @@ if TYPE_CHECKING:
     from tallyroll.lifecycle.roller import Roller
     from tallyroll.operations.doctor.checkup import Case
     from tallyroll.ports.bucket import ListedBucket
-    from tallyroll.reads.counts import Aggregator
+    from tallyroll.reads.reader import Reader
 
 Tell = Callable[[str], None]
 
 
-class Adapters:
-    """A pipeline's adapters, each made when it is first asked for; all share one boto3 session."""
+class Pipeline:
+    """One pipeline: its use cases, and the adapters under them, each made when first asked for.
+
+    `effects` stands for time, chance and threads; `observe` is told of every AWS call. All clients
+    share one boto3 session.
+    """
 
     def __init__(
         self, settings: Settings, effects: Effects | None = None, observe: Observe | None = None
@@ -52,6 +56,44 @@ class Adapters:
         self.effects: Effects = effects or SystemEffects()
         self._observe = observe
         self._resources = declare(settings)
+
+    @cached_property
+    def writer(self) -> Writer:
+        """Writes batches of the event queue."""
+        from tallyroll.ingest.writer import Writer
+
+        return Writer(self.settings, self.store, self.catalog, self.queue, self.effects)
+
+    @cached_property
+    def reader(self) -> Reader:
+        """Reads counts, events and the largest keys."""
+        from tallyroll.reads.reader import Reader
+
+        return Reader(self.settings, self.store, self.catalog, self.totals, self.effects)
+
+    @cached_property
+    def roller(self) -> Roller:
+        """Makes windows ahead, closes and seals them."""
+        from tallyroll.lifecycle.roller import Roller
+
+        return Roller(
+            self.settings, self.store, self.catalog, self.totals, self.queue, self.effects
+        )
+
+    @cached_property
+    def cleanup(self) -> Cleanup:
+        """Exports cold windows, proves the archives, and drops the tables."""
+        from tallyroll.lifecycle.cleanup import Cleanup
+
+        return Cleanup(
+            self.settings,
+            self.store,
+            self.catalog,
+            self.totals,
+            self.bucket,
+            self.effects,
+            self.exports,
+        )
 
     @cached_property
     def store(self) -> DynamoStore:
@@ -113,9 +155,9 @@ class Adapters:
         )
 
     @cached_property
-    def producer(self) -> Producer:
+    def sender(self) -> SqsSender:
         """The producers' side of the event queue."""
-        return Producer(self._sqs, self.effects, self.settings.queue_url)
+        return SqsSender(self._sqs, self.effects, self.settings.queue_url)
 
     @cached_property
     def bucket(self) -> S3Bucket:
@@ -175,13 +217,6 @@ class Adapters:
         return Caller(LateClient(service), self.effects, self._observe)
 
 
-def adapters(
-    settings: Settings, effects: Effects | None = None, observe: Observe | None = None
-) -> Adapters:
-    """The adapters of the pipeline of `settings`; `observe` is told of every AWS call."""
-    return Adapters(settings, effects, observe)
-
-
 def with_queue(settings: Settings, tell: Tell, *, named: bool) -> Settings:
     """The settings with the event queue's URL, found by the pipeline's name if they have none.
 
@@ -208,10 +243,10 @@ def case_of(settings: Settings, tell: Tell, *, bucket: str | None, named: bool, 
     from tallyroll.operations.deployed import deployed
     from tallyroll.operations.doctor.checkup import Case
 
-    found = deployed(settings, adapters(settings).deployment, tell)
+    found = deployed(settings, Pipeline(settings).deployment, tell)
     settings = replace(found.settings, bucket=bucket) if bucket else found.settings
     settings, queue, dead_letters = _with_found_queues(settings, tell, named=named)
-    made = adapters(settings)
+    made = Pipeline(settings)
     return Case(
         settings=settings,
         catalog=made.catalog,
@@ -257,43 +292,3 @@ def connecting() -> AbstractContextManager[None]:
     package's errors.
     """
     return translated("connect")
-
-
-def writer(settings: Settings, observe: Observe | None = None) -> Writer:
-    """The writer, as the queue's function runs it."""
-    from tallyroll.ingest.writer import Writer
-
-    made = adapters(settings, observe=observe)
-    return Writer(settings, made.store, made.catalog, made.queue, made.effects)
-
-
-def aggregator(settings: Settings, observe: Observe | None = None) -> Aggregator:
-    """The aggregator, as the HTTP API's function runs it."""
-    from tallyroll.reads.counts import Aggregator
-
-    made = adapters(settings, observe=observe)
-    return Aggregator(settings, made.store, made.catalog, made.totals, made.effects)
-
-
-def roller(settings: Settings, observe: Observe | None = None) -> Roller:
-    """The roller, as its schedule runs it."""
-    from tallyroll.lifecycle.roller import Roller
-
-    made = adapters(settings, observe=observe)
-    return Roller(settings, made.store, made.catalog, made.totals, made.queue, made.effects)
-
-
-def cleanup(settings: Settings, observe: Observe | None = None) -> Cleanup:
-    """Cleanup, as its schedule runs it."""
-    from tallyroll.lifecycle.cleanup import Cleanup
-
-    made = adapters(settings, observe=observe)
-    return Cleanup(
-        settings,
-        made.store,
-        made.catalog,
-        made.totals,
-        made.bucket,
-        made.effects,
-        made.exports,
-    )

@@ -64,6 +64,9 @@ class FakeProducer:
         return failures
 
 
+_Pipeline = wiring.Pipeline
+
+
 class Desk:
     """Runs the command in this process against `pipeline`."""
 
@@ -82,7 +85,7 @@ class Desk:
         self._streams = streams
         patch.setenv("TALLYROLL_QUEUE_URL", QUEUE_URL)
         patch.setenv("TALLYROLL_DEAD_LETTERS_URL", DEAD_LETTERS_URL)
-        patch.setattr(wiring, "adapters", self._adapters)
+        patch.setattr(wiring, "Pipeline", self._built)
 
     def run(self, *argv: str, stdin: bytes = b"") -> Answer:
         return run(self._patch, self._streams, *argv, stdin=stdin)
@@ -104,26 +107,26 @@ class Desk:
         for name in ("calendar", "windows", "live"):
             self._patch.setattr(self.pipeline.catalog, name, refuse)
 
-    def _adapters(self, settings: Settings) -> object:
+    def _built(self, settings: Settings) -> wiring.Pipeline:
+        """The real composition, with this desk's doubles in the place of its adapters."""
         self.settings = settings
-
-        class Made:
-            store = self.pipeline.store
-            catalog = self.pipeline.catalog
-            totals = self.pipeline.totals
-            effects = self.pipeline.effects
-            producer = self.producer
-            bucket = self.pipeline.bucket
-            dead_letters = self.dead_letters
-            restore = self.restore
-            queue = self.pipeline.queue
-            exports = self.pipeline.exports
-            tables = self.tables
-            deployment = self.deployment
-            dead_letters_queue = self.dead_letters_queue
-            queue_metrics = NoMetrics
-
-        return Made()
+        built = _Pipeline(settings, self.pipeline.effects)
+        vars(built).update(
+            store=self.pipeline.store,
+            catalog=self.pipeline.catalog,
+            totals=self.pipeline.totals,
+            sender=self.producer,
+            bucket=self.pipeline.bucket,
+            dead_letters=self.dead_letters,
+            restore=self.restore,
+            queue=self.pipeline.queue,
+            exports=self.pipeline.exports,
+            tables=self.tables,
+            deployment=self.deployment,
+            dead_letters_queue=self.dead_letters_queue,
+            queue_metrics=NoMetrics,
+        )
+        return built
 
 
 class NoMetrics:

@@ -13,7 +13,7 @@ from tallyroll.adapters.aws.create_requests import queue_attributes, table_reque
 from tallyroll.adapters.system import SystemEffects
 from tallyroll.model.states import Calendar
 from tallyroll.model.windows import Grid, window_id
-from tallyroll.pipeline import adapters
+from tallyroll.pipeline import Pipeline
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
 from tests.cli.desk import Answer, lines, run
@@ -78,7 +78,7 @@ def test_windows_and_counts(deployed: Cloud) -> None:
     grid = Grid.of(3600)
     effects = SystemEffects()
     genesis = grid.at(effects.now()).start
-    adapters(SETTINGS).catalog.found(Calendar(grid, genesis))
+    Pipeline(SETTINGS).catalog.found(Calendar(grid, genesis))
     since, until = window_id(genesis - 2 * HOUR), window_id(genesis)
 
     opened = deployed.run("--name", "votes", "windows", "open", "--since", since, "--until", until)

@@ -80,15 +80,17 @@ def town(
 
 def _live(settings: Settings) -> None:
     """Have the roller open the current window, and a writer count into it."""
-    made = pipeline.adapters(settings)
+    made = pipeline.Pipeline(settings)
     url = aws.make_client("sqs").get_queue_url(QueueName=declare(settings).queue.name)["QueueUrl"]
-    roller = pipeline.roller(Settings.from_env({**settings.to_env(), "TALLYROLL_QUEUE_URL": url}))
+    roller = pipeline.Pipeline(
+        Settings.from_env({**settings.to_env(), "TALLYROLL_QUEUE_URL": url})
+    ).roller
     for _ in range(3):
         assert not roller.run(60_000).problems
     now = made.effects.now()
     bodies = [f'{{"key": "k{n % 3}", "id": "e{n}", "ts": {now}}}' for n in range(EVENTS)]
     messages = [Message(f"m{n}", body, now, 1, f"r{n}") for n, body in enumerate(bodies)]
-    assert not pipeline.writer(settings).write(messages, 60_000).failures
+    assert not pipeline.Pipeline(settings).writer.write(messages, 60_000).failures
 
 
 def test_the_doctor(town: Town) -> None:

@@ -20,7 +20,7 @@ from tallyroll.model.tallies import Tally
 from tallyroll.operations.probe import plan as probes
 from tallyroll.operations.probe import run
 from tallyroll.operations.probe.history import Rule
-from tallyroll.reads.counts import Aggregator, Count
+from tallyroll.reads.reader import Count, Reader
 from tests.cli.desk import Answer, Desk
 from tests.harness.pipeline import NOW, START, WINDOW, StillEffects, hour
 
@@ -162,9 +162,9 @@ def test_a_store_that_tells_it_wrong(
 
 
 def test_a_cache_that_keeps_for_too_long(counting: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    count = Aggregator.count
+    count = Reader.count
 
-    def stale(self: Aggregator, *asked: Any, **named: Any) -> Count:
+    def stale(self: Reader, *asked: Any, **named: Any) -> Count:
         settings = self._settings
         self._settings = replace(settings, cache_live_ms=60_000)
         try:
@@ -172,7 +172,7 @@ def test_a_cache_that_keeps_for_too_long(counting: Desk, monkeypatch: pytest.Mon
         finally:
             self._settings = settings
 
-    monkeypatch.setattr(Aggregator, "count", stale)
+    monkeypatch.setattr(Reader, "count", stale)
     answer = live(counting, "--keys", "1")
     assert answer.status == 1
     assert verdicts(answer)[Rule.STALE].startswith("broken")
@@ -224,16 +224,16 @@ def test_messages_that_the_queue_never_takes(counting: Desk) -> None:
 
 
 def test_reads_that_fail(counting: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    count, calls = Aggregator.count, 0
+    count, calls = Reader.count, 0
 
-    def failing(self: Aggregator, *asked: Any, **named: Any) -> Count:
+    def failing(self: Reader, *asked: Any, **named: Any) -> Count:
         nonlocal calls
         calls += 1
         if calls % 5 == 0:
             raise Throttled("Query: too much")
         return count(self, *asked, **named)
 
-    monkeypatch.setattr(Aggregator, "count", failing)
+    monkeypatch.setattr(Reader, "count", failing)
     answer = live(counting)
     assert answer.status == 0, answer.err
     assert "reads failed" in answer.err

@@ -29,7 +29,7 @@ class Counting:
         self._sqs = client.make_client("sqs")
         name = declare(town.settings).queue.name
         self._url = self._sqs.get_queue_url(QueueName=name)["QueueUrl"]
-        self._writer = pipeline.writer(town.settings)
+        self._writer = pipeline.Pipeline(town.settings).writer
         self._stopping = threading.Event()
         self.written = 0
 

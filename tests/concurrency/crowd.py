@@ -24,7 +24,7 @@ from tallyroll.model.records import Record
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar, Status, Window
 from tallyroll.model.windows import Grid
-from tallyroll.pipeline import Adapters, adapters
+from tallyroll.pipeline import Pipeline
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
 
@@ -39,7 +39,7 @@ class Crowd:
     """An open window of an hour on a real engine, and writers of it."""
 
     settings: Settings
-    made: Adapters
+    made: Pipeline
     spec: Spec
     queue: MemoryQueue
     now: int
@@ -57,7 +57,7 @@ class Crowd:
         client = make_client("dynamodb")
         for table in (resources.catalog, resources.totals):
             client.create_table(**table_request(table))
-        made = adapters(settings)
+        made = Pipeline(settings)
         now = made.effects.now()
         grid = Grid.of(3600)
         span = grid.at(now)

@@ -15,7 +15,7 @@ from local.aws.embedded import Embedded
 from tallyroll import pipeline
 from tallyroll.model.items import Item, jsonable, record_item
 from tallyroll.model.states import Status, Window
-from tallyroll.pipeline import Adapters
+from tallyroll.pipeline import Pipeline
 
 pytestmark = pytest.mark.engine
 RECORDS = 30_000
@@ -46,7 +46,7 @@ def by_key(items: list[Item]) -> dict[tuple[str, str], Item]:
     return found
 
 
-def state(made: Adapters, window: Window) -> Window:
+def state(made: Pipeline, window: Window) -> Window:
     found = made.catalog.window(window.id)
     assert found
     return found
@@ -68,7 +68,7 @@ def test_killed_again_and_again_the_archive_is_the_table(
     with Embedded(SETTINGS, dynamodb_endpoint=dynamodb_endpoint) as aws:
         for name, value in aws.environment.items():
             monkeypatch.setenv(name, value)
-        made = pipeline.adapters(aws.settings)
+        made = pipeline.Pipeline(aws.settings)
         window = fill(made, RECORDS, KEYS)
         spec = made.catalog.specs([window.id])[window.id]
         limits = (f"--time-left-ms={RUN_MS}", f"--reserve-ms={RESERVE_MS}")

@@ -15,7 +15,7 @@ from tallyroll.lifecycle.sealing import Sealing
 from tallyroll.limits import LISTING_BUCKETS
 from tallyroll.model.periods import day_of
 from tallyroll.model.states import Status, Window
-from tallyroll.pipeline import Adapters
+from tallyroll.pipeline import Pipeline
 
 pytestmark = pytest.mark.engine
 KEYS = 2_000
@@ -32,7 +32,7 @@ def aws(dynamodb_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Emb
         yield embedded
 
 
-def progress(made: Adapters, windows: list[Window]) -> tuple[object, ...]:
+def progress(made: Pipeline, windows: list[Window]) -> tuple[object, ...]:
     """How far sealing and rolling up have come: it only ever grows."""
     states = [made.catalog.window(window.id) for window in windows]
     day = day_of(windows[0].start).name
@@ -44,7 +44,7 @@ def progress(made: Adapters, windows: list[Window]) -> tuple[object, ...]:
 
 
 def test_a_roller_that_is_killed_again_and_again_seals_and_rolls_up_exactly(aws: Embedded) -> None:
-    made = pipeline.adapters(aws.settings)
+    made = pipeline.Pipeline(aws.settings)
     windows = fill(made, aws.settings, KEYS)
     before = progress(made, windows)
     for _ in range(KILLS):
@@ -79,7 +79,7 @@ def test_a_roller_that_is_killed_again_and_again_seals_and_rolls_up_exactly(aws:
     assert listed(made, day) == {key: (2 * n, 2 * amount) for key, (n, amount) in truth.items()}
 
 
-def listed(made: Adapters, name: str) -> dict[str, tuple[int, int]]:
+def listed(made: Pipeline, name: str) -> dict[str, tuple[int, int]]:
     """What a window's or a day's listing holds."""
     return {
         row.key: (row.n, row.amount)

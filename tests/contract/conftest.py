@@ -12,7 +12,7 @@ from tallyroll.adapters.aws.client import make_client
 from tallyroll.adapters.aws.create_requests import table_request
 from tallyroll.adapters.memory import MemoryCatalog, MemoryStore, MemoryTotals
 from tallyroll.adapters.system import SystemEffects
-from tallyroll.pipeline import adapters
+from tallyroll.pipeline import Pipeline
 from tallyroll.ports.effects import Effects
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
@@ -59,7 +59,7 @@ def _on_aws(name: str, effects: Effects) -> Engine:
     client = make_client("dynamodb")
     for table in (resources.catalog, resources.totals):
         client.create_table(**table_request(table))
-    made = adapters(settings, effects)
+    made = Pipeline(settings, effects)
     return Engine(
         name=name,
         prefix=settings.name,

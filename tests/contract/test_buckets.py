@@ -13,7 +13,7 @@ from tallyroll.adapters.directory import DirectoryBucket
 from tallyroll.adapters.memory import MemoryBucket
 from tallyroll.errors import Missing, Refused
 from tallyroll.limits import PART_BYTES_MIN
-from tallyroll.pipeline import adapters
+from tallyroll.pipeline import Pipeline
 from tallyroll.ports.bucket import ArchiveBucket, ListedBucket
 from tallyroll.settings import Settings
 from tests.contract.engines import SteadyEffects
@@ -30,7 +30,7 @@ def bucket(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ListedBuc
     else:
         with mock_aws():
             make_client("s3").create_bucket(Bucket="archives")
-            yield adapters(Settings(bucket="archives"), SteadyEffects()).bucket
+            yield Pipeline(Settings(bucket="archives"), SteadyEffects()).bucket
 
 
 @pytest.fixture(params=["memory", "s3"])
@@ -40,7 +40,7 @@ def archives(request: pytest.FixtureRequest) -> Iterator[ArchiveBucket]:
         return
     with mock_aws():
         make_client("s3").create_bucket(Bucket="archives")
-        yield adapters(Settings(bucket="archives"), SteadyEffects()).bucket
+        yield Pipeline(Settings(bucket="archives"), SteadyEffects()).bucket
 
 
 def test_what_was_put_is_got_and_streamed(bucket: ListedBucket) -> None:

@@ -24,7 +24,7 @@ from tallyroll.limits import QUEUE_MESSAGE_BYTES_MAX
 from tallyroll.model.dead_letters import ReceivedLetter
 from tallyroll.model.messages import Message, Redrive, Rejection
 from tallyroll.operations.looks import Look
-from tallyroll.pipeline import adapters
+from tallyroll.pipeline import Pipeline
 from tallyroll.ports.dead_letters import DeadLetters, Resend
 from tallyroll.ports.queue import Queue
 from tallyroll.resources import declare
@@ -65,7 +65,7 @@ def sqs() -> Iterator[Place]:
         )["QueueUrl"]
         make_client("s3").create_bucket(Bucket=BUCKET)
         settings = Settings(queue_url=url, dead_letters_url=dead, bucket=BUCKET)
-        made = adapters(settings, SteadyEffects())
+        made = Pipeline(settings, SteadyEffects())
 
         def received() -> list[Message]:
             reply = client.receive_message(

@@ -19,7 +19,7 @@ from tallyroll.adapters.aws.sqs import SqsQueue
 from tallyroll.errors import Missing, Reason, Refused
 from tallyroll.limits import QUEUE_MESSAGE_BYTES_MAX
 from tallyroll.model.messages import Message, Rejection
-from tallyroll.pipeline import Adapters, adapters
+from tallyroll.pipeline import Pipeline
 from tallyroll.ports.queue import Invocations
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
@@ -32,7 +32,7 @@ BUCKET = "tallyroll-archive"
 class Place:
     """A pipeline's queues and bucket, and the raw client with which a test looks inside."""
 
-    made: Adapters
+    made: Pipeline
     sqs: Any
 
     def dead_letters(self) -> list[dict[str, Any]]:
@@ -71,7 +71,7 @@ def place() -> Iterator[Place]:
         )["QueueUrl"]
         make_client("s3").create_bucket(Bucket=BUCKET)
         settings = Settings(queue_url=url, dead_letters_url=dead, bucket=BUCKET)
-        yield Place(adapters(settings, SteadyEffects()), sqs)
+        yield Place(Pipeline(settings, SteadyEffects()), sqs)
 
 
 def _rejection(body: str, message_id: str = "m-1", detail: str = "no good") -> Rejection:
@@ -140,7 +140,7 @@ def test_batches_are_cut_by_number_and_by_size(place: Place) -> None:
     small = [_rejection(f"body {index}", f"small-{index}") for index in range(23)]
     large = [_rejection("x" * 400_000, f"large-{index}") for index in range(5)]
     seen: list[tuple[str, str | None]] = []
-    observed = adapters(
+    observed = Pipeline(
         place.made.settings, SteadyEffects(), lambda name, _, code: seen.append((name, code))
     )
 
@@ -207,7 +207,7 @@ def test_what_the_queue_did_not_take_is_said(place: Place) -> None:
 
 def test_without_a_bucket_only_what_needs_it_is_not_taken(place: Place) -> None:
     settings = replace(place.made.settings, bucket="there-is-none")
-    queue = adapters(settings, SteadyEffects()).queue
+    queue = Pipeline(settings, SteadyEffects()).queue
     assert queue.reject([_rejection("", "gone"), _rejection("fits", "there")]) == [False, True]
     (letter,) = place.dead_letters()
     assert letter["Body"] == "fits"
@@ -215,7 +215,7 @@ def test_without_a_bucket_only_what_needs_it_is_not_taken(place: Place) -> None:
 
 def test_delaying_changes_when_messages_come_again(place: Place) -> None:
     bodies = [f"body {index}" for index in range(12)]
-    assert place.made.producer.send(bodies) == []
+    assert place.made.sender.send(bodies) == []
     received = [message for _ in range(2) for message in place.received()]
     assert len(received) == 12
     assert place.received() == []
@@ -235,7 +235,7 @@ def test_delaying_is_best_effort(place: Place) -> None:
 
 
 def test_the_backlog_counts_and_gives_ages(place: Place) -> None:
-    place.made.producer.send(["a", "b", "c"])
+    place.made.sender.send(["a", "b", "c"])
     received = place.sqs.receive_message(
         QueueUrl=place.made.settings.queue_url, MaxNumberOfMessages=1
     )
@@ -335,7 +335,7 @@ def test_the_age_of_what_was_handed_back(place: Place) -> None:
 
 
 def test_done_messages_are_deleted_before_their_batch_ends(place: Place) -> None:
-    assert place.made.producer.send([f"body {index}" for index in range(12)]) == []
+    assert place.made.sender.send([f"body {index}" for index in range(12)]) == []
     received = [message for _ in range(2) for message in place.received()]
     receipts = [message["ReceiptHandle"] for message in received]
     place.made.queue.acknowledge(["no such receipt", *receipts[:11]])
@@ -357,12 +357,12 @@ def test_no_backlog_without_a_queue(place: Place) -> None:
 
 
 def test_the_producer_names_what_was_not_taken(place: Place) -> None:
-    failures = place.made.producer.send(iter(["a", "", "b", "c\x00", "x" * 1_048_577, "d"]))
+    failures = place.made.sender.send(iter(["a", "", "b", "c\x00", "x" * 1_048_577, "d"]))
     assert [failure.index for failure in failures] == [1, 3, 4]
     assert [message["Body"] for message in place.received()] == ["a", "b", "d"]
 
     place.sqs.delete_queue(QueueUrl=place.made.settings.queue_url)
-    failures = place.made.producer.send(["a", "b"])
+    failures = place.made.sender.send(["a", "b"])
     assert [(failure.index, failure.body) for failure in failures] == [(0, "a"), (1, "b")]
     assert all("NonExistentQueue" in failure.detail for failure in failures)
 
@@ -397,4 +397,4 @@ def test_a_listing_goes_on_over_pages(place: Place) -> None:
 def test_a_bucket_of_a_bad_name_is_refused(place: Place) -> None:
     settings = replace(place.made.settings, bucket="")
     with pytest.raises(Refused):
-        adapters(settings, SteadyEffects()).bucket.put("a", b"")
+        Pipeline(settings, SteadyEffects()).bucket.put("a", b"")

@@ -19,7 +19,7 @@ from tallyroll.errors import Refused, Throttled, Unknown, UsageError
 from tallyroll.model.items import Item, jsonable
 from tallyroll.model.records import increments_of
 from tallyroll.operations.restore import check_table
-from tallyroll.pipeline import adapters
+from tallyroll.pipeline import Pipeline
 from tallyroll.ports.store import Verdict
 from tallyroll.settings import Settings
 from tests.contract.engines import SteadyEffects
@@ -111,7 +111,7 @@ def test_no_writer_can_write_into_a_restored_table(
     dynamodb_endpoint: str, monkeypatch: pytest.MonkeyPatch, table: str
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", dynamodb_endpoint)
-    made = adapters(Settings(), SystemEffects())
+    made = Pipeline(Settings(), SystemEffects())
     made.restore.begin(table, PREFIX)
     made.restore.put(table, restorable(archived()))
     made.restore.end(table)
@@ -265,7 +265,7 @@ def test_moto_imports_an_archive_natively(monkeypatch: pytest.MonkeyPatch) -> No
         s3.create_bucket(Bucket="archives")
         for key in whole.bucket.list(""):
             s3.put_object(Bucket="archives", Key=key, Body=whole.bucket.get(key))
-        made = adapters(Settings(bucket="archives"), SteadyEffects())
+        made = Pipeline(Settings(bucket="archives"), SteadyEffects())
         data = whole.archive().data_prefix
         assert data
         ended = made.restore.await_import(

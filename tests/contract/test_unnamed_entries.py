@@ -10,7 +10,7 @@ from tallyroll.adapters.aws.client import Caller
 from tallyroll.adapters.aws.cloudwatch import QueueMetrics
 from tallyroll.adapters.aws.dead_letters import SqsDeadLetters
 from tallyroll.adapters.aws.sqs import Letter as Sent
-from tallyroll.adapters.aws.sqs import Producer, SqsQueue, send_batch
+from tallyroll.adapters.aws.sqs import SqsQueue, SqsSender, send_batch
 from tallyroll.adapters.memory import MemoryBucket
 from tallyroll.errors import Reason
 from tallyroll.model.dead_letters import ReceivedLetter
@@ -66,7 +66,7 @@ def test_it_was_not_sent_and_not_for_its_content(named: tuple[str, ...]) -> None
 
 @NAMED
 def test_the_producer_names_its_body(named: tuple[str, ...]) -> None:
-    failures = Producer(_caller(named), SteadyEffects(), "events").send(["a", "b", "c"])
+    failures = SqsSender(_caller(named), SteadyEffects(), "events").send(["a", "b", "c"])
     unnamed = [place for place in range(3) if str(place) not in named]
     assert [(failure.index, failure.body) for failure in failures] == [
         (place, "abc"[place]) for place in unnamed

@@ -54,7 +54,7 @@ class Invocations:
         return self._invoke(writer, event, self.pipeline.writer(), time_left_ms)
 
     def ask(self, event: dict[str, Any], time_left_ms: int = TIME_LEFT) -> dict[str, Any]:
-        return self._invoke(aggregator, event, self.pipeline.aggregator(), time_left_ms)
+        return self._invoke(aggregator, event, self.pipeline.reader(), time_left_ms)
 
     def roll(self, event: dict[str, Any]) -> dict[str, Any]:
         return self._invoke(roller, event, self.pipeline.roller())

@@ -6,7 +6,6 @@ import pytest
 
 from functions.writer import handler as writer
 from tallyroll import pipeline
-from tallyroll.ingest.writer import Writer
 from tallyroll.ports.store import Limit, Outcome, Verdict
 from tallyroll.settings import Settings
 from tests.functions.invocation import Invocations, load
@@ -116,12 +115,14 @@ def test_metrics_fit_the_embedded_format(functions: Invocations) -> None:
 def test_the_use_case_is_made_once_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Settings] = []
 
-    def make(settings: Settings) -> Writer | None:
-        made.append(settings)
-        return None
+    class Pipeline:
+        writer = None
+
+        def __init__(self, settings: Settings) -> None:
+            made.append(settings)
 
     monkeypatch.setenv("TALLYROLL_SHARDS", "77")
-    monkeypatch.setattr(pipeline, "writer", make)
+    monkeypatch.setattr(pipeline, "Pipeline", Pipeline)
     writer.use_case.cache_clear()
     writer.use_case()
     writer.use_case()

@@ -28,7 +28,7 @@ from tallyroll.model.states import Status, Window
 from tallyroll.model.windows import window_id, window_start
 from tallyroll.ports.effects import T
 from tallyroll.ports.store import Outcome
-from tallyroll.reads.counts import Aggregator
+from tallyroll.reads.reader import Reader
 from tallyroll.settings import Settings
 from tests.harness.native_exports import MemoryExports
 
@@ -148,9 +148,9 @@ class Pipeline:
         ports = (self.store, self.catalog, self.totals, self.bucket, self.effects, self.exports)
         return Cleanup(self.settings, *ports)
 
-    def aggregator(self) -> Aggregator:
+    def reader(self) -> Reader:
         ports = (self.store, self.catalog, self.totals, self.effects)
-        return Aggregator(self.settings, *ports)
+        return Reader(self.settings, *ports)
 
     def message(
         self, body: str | dict[str, Any], *, sent: int | None = None, receives: int = 1

@@ -2,7 +2,7 @@
 
 From a handler on, whatever a function body names is followed: functions, methods of objects whose
 type is known by annotation or construction, classes that are made. A port leads to the adapter
-that `wiring` gives for it. What is followed is what *may* be called, by whichever path.
+that `Pipeline` gives for it. What is followed is what *may* be called, by whichever path.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ ROOT = Path(__file__).parents[2]
 CORE = ROOT / "src" / "tallyroll"
 # In memory for tests, or for the command: no function imports them.
 ASIDE = ("adapters.memory", "cli")
-WIRING = "pipeline"
+WIRING, PIPELINE = "pipeline", "pipeline.Pipeline"
+USE_CASES = {"writer": "writer", "aggregator": "reader", "roller": "roller", "cleanup": "cleanup"}
 REDRIVING = ("cli.dlq", "cli.looks", "adapters.aws.queue_urls")
 CALLER = "adapters.aws.client.Caller"
 BUCKET = "ports.bucket.Bucket"
@@ -108,11 +109,14 @@ class Program:
                 self.functions[module, node.name] = node
 
     def _wired(self, function: str) -> dict[str, str]:
-        """The adapter that stands behind each port, in the use case that `wiring` builds."""
-        module = REDRIVING[0] if function == REDRIVE else WIRING
+        """The adapter that stands behind each port, in the use case that `Pipeline` builds."""
+        if function == REDRIVE:
+            module, body = REDRIVING[0], self.functions[REDRIVING[0], function]
+        else:
+            module, body = WIRING, self.classes[PIPELINE].methods[USE_CASES[function]]
         [built] = [
             node
-            for node in ast.walk(self.functions[module, function])
+            for node in ast.walk(body)
             if isinstance(node, ast.Call)
             and isinstance(node.func, ast.Name)
             and self.named(module, node.func)
@@ -120,7 +124,7 @@ class Program:
         named = {keyword.arg for keyword in built.keywords}
         assert named <= {"to", "unverified"}, "positions tell which port an adapter is given for"
         use_case = self.classes[self.named(module, built.func)]
-        given_by = self.classes[f"{WIRING}.Adapters"].methods
+        given_by = self.classes[PIPELINE].methods
         adapters = {}
         for port, given in zip(use_case.methods["__init__"].args.args[1:], built.args, strict=True):
             giver = given_by.get(given.attr) if isinstance(given, ast.Attribute) else None
@@ -141,7 +145,7 @@ class Program:
 
     def of_module(self, module: str, node: ast.Attribute) -> tuple[str, str] | None:
         """Where a function stands that a module calls by the name of its module:
-        `wiring.writer`.
+        `pipeline.connecting`.
         """
         alias = node.value.id if isinstance(node.value, ast.Name) else ""
         place = self._aliases[module].get(alias, ""), node.attr
@@ -345,7 +349,7 @@ class Trace:
                 yield there[0], "", there[1]
 
     def _made(self, name: str) -> Iterator[tuple[str, str, str]]:
-        """What a class does by itself once it is made; adapters are made by `wiring`."""
+        """What a class does by itself once it is made; adapters are made by `Pipeline`."""
         if name and name not in self._adapters:
             for method in self.program.classes[name].methods:
                 if method.startswith("__"):

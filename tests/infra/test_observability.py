@@ -28,7 +28,7 @@ from tallyroll.ingest.writer import Report
 from tallyroll.lifecycle.runner import Rolled
 from tallyroll.model.states import Status
 from tallyroll.ports.store import Limit
-from tallyroll.reads.counts import Gathering
+from tallyroll.reads.reader import Gathering
 from tests.infra.conftest import Synthesize
 from tests.infra.templates import FUNCTIONS, Template, of_type, only, text
 

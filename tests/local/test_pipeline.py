@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from local.aws.embedded import Embedded, scaled_settings
-from local.pipeline import Pipeline, worth_reading
+from local.pipeline import LocalPipeline, worth_reading
 from local.runtime.poller import Faults
 
 
@@ -28,7 +28,7 @@ def test_events_are_counted_once_under_faults(dynamodb_endpoint: str) -> None:
 
     with (
         Embedded(settings, dynamodb_endpoint=dynamodb_endpoint) as aws,
-        Pipeline(
+        LocalPipeline(
             aws,
             writers=1,
             faults=Faults(redeliver=0.5, again_after_s=1),

@@ -132,7 +132,7 @@ class Historian:
         began = self._system.world.now
 
         def largest(context: Context) -> Top | str:
-            lookups = self._system.platform.use_case().lookups
+            lookups = self._system.platform.use_case()
             try:
                 found: Top = lookups.top(window, TOP_MAX, context.get_remaining_time_in_millis())
             except (Absent, Archived) as error:

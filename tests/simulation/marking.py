@@ -17,7 +17,7 @@ from tallyroll.ingest.transactions import Kind
 from tallyroll.operations.letter_events import Course
 from tallyroll.operations.redrive import Redriver
 from tallyroll.ports.store import Answer, Verdict
-from tallyroll.reads.counts import Aggregator
+from tallyroll.reads.reader import Reader
 from tests.simulation.ailments import ILL
 from tests.simulation.deaths import KINDS
 from tests.simulation.liveness import PARTS
@@ -83,7 +83,7 @@ def watch(system: System, patch: pytest.MonkeyPatch) -> None:
     watched(patch, system.catalog, redrives, "claim", "move")
     watched(patch, system.oracle, reads, "on_read", "on_looked_up")
     patch.setattr(Redriver, "redrive", redrives.around(Redriver.redrive))
-    patch.setattr(Aggregator, "count", reads.around(Aggregator.count))
+    patch.setattr(Reader, "count", reads.around(Reader.count))
     watch_windows(system, patch)
 
 

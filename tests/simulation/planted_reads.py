@@ -13,8 +13,8 @@ from tallyroll.lifecycle.rollups import Rolling
 from tallyroll.model.periods import Period
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Window
-from tallyroll.reads.counts import Aggregator
 from tallyroll.reads.lookups import Lookups
+from tallyroll.reads.reader import Reader
 
 Patch = pytest.MonkeyPatch
 BEYOND_MS = 30_000
@@ -34,7 +34,7 @@ def unprocessed_stripes_dropped(patch: Patch) -> None:
 
 
 def cached_beyond_its_promise(patch: Patch) -> None:
-    count = Aggregator.count
+    count = Reader.count
 
     def stale(self: Any, *asked: Any, **named: Any) -> Any:
         settings = self._settings
@@ -44,28 +44,28 @@ def cached_beyond_its_promise(patch: Patch) -> None:
         finally:
             self._settings = settings
 
-    patch.setattr(Aggregator, "count", stale)
+    patch.setattr(Reader, "count", stale)
 
 
 def cached_though_consistent(patch: Patch) -> None:
-    count = Aggregator.count
+    count = Reader.count
 
     def forgetful(self: Any, *asked: Any, consistent: bool, **named: Any) -> Any:
         del consistent
         return count(self, *asked, **named)
 
-    patch.setattr(Aggregator, "count", forgetful)
+    patch.setattr(Reader, "count", forgetful)
 
 
 def missing_windows_left_out(patch: Patch) -> None:
     """A smaller number is passed off as whole."""
-    tally = Aggregator._tally
-    patch.setattr(Aggregator, "_tally", lambda self, *asked: (tally(self, *asked)[0], []))
+    tally = Reader._tally
+    patch.setattr(Reader, "_tally", lambda self, *asked: (tally(self, *asked)[0], []))
 
 
 def totals_read_before_the_states(patch: Patch) -> None:
     """A window that is sealed in between is in neither."""
-    read = Aggregator._read
+    read = Reader._count
 
     def hasty(self: Any, key: str, since: Any, until: Any, *rest: Any) -> Any:
         totals = self._totals
@@ -76,7 +76,7 @@ def totals_read_before_the_states(patch: Patch) -> None:
         finally:
             self._totals = totals
 
-    patch.setattr(Aggregator, "_read", hasty)
+    patch.setattr(Reader, "_count", hasty)
 
 
 def looked_up_on_another_shard(patch: Patch) -> None:
@@ -118,7 +118,7 @@ def rolled_up_for_ever(patch: Patch) -> None:
 
 
 def sums_of_a_day_counted_beside_its_windows(patch: Patch) -> None:
-    patch.setattr("tallyroll.reads.counts.uncovered", lambda since, until, _: [(since, until)])
+    patch.setattr("tallyroll.reads.reader.uncovered", lambda since, until, _: [(since, until)])
 
 
 def largest_keys_of_all_buckets_but_one(patch: Patch) -> None:

@@ -118,7 +118,7 @@ class Reader:
 
         def looked_up(_context: Context) -> str:
             try:
-                system.platform.use_case().lookups.event(key, record_id, window, None)
+                system.platform.use_case().event(key, record_id, window, None)
             except (Absent, Archived) as error:
                 return type(error).__name__
             except StoreError:

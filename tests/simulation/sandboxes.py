@@ -17,7 +17,7 @@ from tallyroll.ports.exports import PointInTime
 from tallyroll.ports.queue import Queue
 from tallyroll.ports.store import Store
 from tallyroll.ports.totals import Totals
-from tallyroll.reads.counts import Aggregator
+from tallyroll.reads.reader import Reader
 from tallyroll.settings import Settings
 from tests.simulation.ailments import Ailing
 from tests.simulation.gauges import gauge_invocation
@@ -146,14 +146,14 @@ class Platform:
         totals = cast("Totals", TotalsWire(world, ill("totals", system.totals)))
         queue = cast("Queue", QueueWire(world, ill("queue", system.queue)))
         bucket = cast("ArchiveBucket", BucketWire(world, ill("bucket", system.bucket)))
-        use_case: Writer | Roller | Aggregator | Cleanup
+        use_case: Writer | Roller | Reader | Cleanup
         match name:
             case "writer":
                 use_case = Writer(settings, store, catalog, queue, effects)
             case "roller":
                 use_case = Roller(settings, store, catalog, totals, queue, effects)
             case "aggregator":
-                use_case = Aggregator(settings, store, catalog, totals, effects)
+                use_case = Reader(settings, store, catalog, totals, effects)
             case _:
                 exports = cast("PointInTime", Wire(world, ill("exports", system.exports)))
                 use_case = Cleanup(settings, store, catalog, totals, bucket, effects, exports)

@@ -43,7 +43,7 @@ class Desk:
         self.directory = arguments.dir
         if arguments.bucket:
             self.settings = replace(settings, bucket=arguments.bucket)
-        self.made = pipeline.adapters(self.settings)
+        self.made = pipeline.Pipeline(self.settings)
         self.bucket = self._bucket()
 
     def _bucket(self) -> ListedBucket:

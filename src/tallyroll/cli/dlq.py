@@ -185,7 +185,7 @@ class Summary:
 
 def _pass(
     arguments: Namespace,
-    made: pipeline.Adapters,
+    made: pipeline.Pipeline,
     treat: Callable[[Sequence[ReceivedLetter]], list[Decision]],
     doing: str,
     screen: Screen,
@@ -258,8 +258,8 @@ def _agreed(planned: Summary, limit: int | None) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _adapters(arguments: Namespace, settings: Settings, screen: Screen) -> pipeline.Adapters:
-    return pipeline.adapters(
+def _adapters(arguments: Namespace, settings: Settings, screen: Screen) -> pipeline.Pipeline:
+    return pipeline.Pipeline(
         pipeline.with_queues(settings, screen.tell, named=arguments.name is not None)
     )
 

@@ -21,7 +21,7 @@ Each = Callable[[Callable[[Sequence[ReceivedLetter]], None]], None]
 
 @contextmanager
 def looking(
-    made: pipeline.Adapters,
+    made: pipeline.Pipeline,
     limit: int | None,
     screen: Screen,
     doing: str = "looking",

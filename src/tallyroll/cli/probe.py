@@ -23,7 +23,7 @@ def probe(arguments: Namespace, settings: Settings, screen: Screen) -> int:
     _check(arguments)
     if arguments.live:
         settings = pipeline.with_queue(settings, screen.tell, named=arguments.name is not None)
-    made = pipeline.adapters(settings)
+    made = pipeline.Pipeline(settings)
     try:
         plan = planned(
             made.catalog,
@@ -40,7 +40,7 @@ def probe(arguments: Namespace, settings: Settings, screen: Screen) -> int:
         screen.tell("nothing was sent: --live does it")
         return HOLDS
     _agree(arguments, plan)
-    run = Probe(plan, settings, made.store, made.catalog, made.totals, made.effects, made.producer)
+    run = Probe(plan, settings, made.store, made.catalog, made.totals, made.effects, made.sender)
     with screen.progress() as bar:
         task = bar.add_task("counting", total=plan.cost.events, done="")
 

@@ -97,7 +97,7 @@ def top(arguments: Namespace, settings: Settings, screen: Screen) -> int:
 
 
 def _lookups(settings: Settings) -> Lookups:
-    made = pipeline.adapters(settings)
+    made = pipeline.Pipeline(settings)
     return Lookups(made.store, made.catalog, made.totals, made.effects)
 
 

@@ -38,13 +38,13 @@ def run(arguments: Namespace, settings: Settings, screen: Screen) -> int:
 
 def _run(arguments: Namespace, settings: Settings, screen: Screen, given: Event | Source) -> int:
     _check_unsent(arguments.unsent, arguments.file)
-    made = pipeline.adapters(
+    made = pipeline.Pipeline(
         pipeline.with_queue(settings, screen.tell, named=arguments.name is not None)
     )
     sent = Sent()
     calendar = SendCalendar(made.catalog, settings, made.effects, screen.tell)
     envelopes = Envelopes(made.effects, calendar, packed=arguments.pack is not False)
-    delivery = Delivery(made.producer, made.effects, sent, arguments.limit_rate)
+    delivery = Delivery(made.sender, made.effects, sent, arguments.limit_rate)
     try:
         if isinstance(given, Source):
             _send_lines(given, envelopes, delivery, sent, screen)

@@ -75,7 +75,7 @@ def _export(arguments: Namespace, case: Case, screen: Screen) -> int:
 
 def _carry(case: Case, timeout_ms: int, screen: Screen) -> Progress:
     settings = hurried(case.settings)
-    made = pipeline.adapters(settings)
+    made = pipeline.Pipeline(settings)
     roller = Roller(settings, made.store, made.catalog, made.totals, made.queue, made.effects)
     cleanup = Cleanup(
         settings,

@@ -16,8 +16,8 @@ from tallyroll.model.states import Calendar, Status, Window, takes_events
 from tallyroll.model.windows import WindowId, iso, parse_instant
 from tallyroll.operations.backfill import open_past, wait_open
 from tallyroll.ports.catalog import Catalog
-from tallyroll.reads.counts import Aggregator, Count
 from tallyroll.reads.jsonable import counter_json
+from tallyroll.reads.reader import Count, Reader
 from tallyroll.settings import Settings
 
 TIME_LEFT_MS = 60_000
@@ -40,8 +40,8 @@ def count(arguments: Namespace, settings: Settings, screen: Screen) -> int:
         except Rejected as rejected:
             raise UsageError(rejected.detail) from None
     since, until = instant(arguments.since), instant(arguments.until)
-    made = pipeline.adapters(settings)
-    aggregator = Aggregator(settings, made.store, made.catalog, made.totals, made.effects)
+    made = pipeline.Pipeline(settings)
+    aggregator = Reader(settings, made.store, made.catalog, made.totals, made.effects)
     counts = []
     for key in dict.fromkeys(arguments.keys):
         counted = aggregator.count(key, since, until, TIME_LEFT_MS, by_window=arguments.windows)
@@ -81,7 +81,7 @@ def open_windows(arguments: Namespace, settings: Settings, screen: Screen) -> in
     events or, with --wait, is not open in time.
     """
     since, until = parse_instant(arguments.since), parse_instant(arguments.until)
-    made = pipeline.adapters(settings)
+    made = pipeline.Pipeline(settings)
     calendar = _calendar(made.catalog, settings.name)
     now = made.effects.now()
     past = open_past(made.catalog, calendar, settings.name, since, until, now, arguments.accept_for)

@@ -45,7 +45,7 @@ def list_windows(arguments: Namespace, settings: Settings, screen: Screen) -> in
     since, until = instant(arguments.since), instant(arguments.until)
     wanted = frozenset(arguments.states or ())
     every = arguments.all or Status.DROPPED in wanted
-    made = pipeline.adapters(settings)
+    made = pipeline.Pipeline(settings)
     catalog = made.catalog
     end = TS_MS_MAX + 1 if until is None else until
     if since is None and not every:
@@ -58,7 +58,7 @@ def list_windows(arguments: Namespace, settings: Settings, screen: Screen) -> in
         if (every or window.status is not Status.DROPPED)
         and (not wanted or window.status in wanted)
     ]
-    settings = deployed(settings, pipeline.adapters(settings).deployment, None).settings
+    settings = deployed(settings, pipeline.Pipeline(settings).deployment, None).settings
     now = made.effects.now()
     specs = _specs(catalog, shown) if arguments.hot else {}
     tables = _tables(made, shown) if arguments.size else {}

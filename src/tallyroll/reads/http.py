@@ -1,4 +1,4 @@
-"""The aggregator's HTTP interface as values: query parameters in, JSON-ready answers and problems
+"""The reader's HTTP interface as values: query parameters in, JSON-ready answers and problems
 out.
 """
 
@@ -14,8 +14,8 @@ from tallyroll.errors import Absent, Archived, Rejected, StoreError, UsageError
 from tallyroll.model.amounts import shown
 from tallyroll.model.events import check_key
 from tallyroll.model.windows import WindowId, parse_instant, window_start
-from tallyroll.reads.counts import Aggregator
 from tallyroll.reads.jsonable import counter_json, events_json, found_json, top_json
+from tallyroll.reads.reader import Reader
 
 ROUTES = ("/v1/counters", "/v1/event", "/v1/events", "/v1/top")
 PARAMETERS_MAX = 20
@@ -135,12 +135,10 @@ def _number(parameters: Mapping[str, str], name: str, default: int) -> int:
     return int(text)
 
 
-def answer_counter(
-    aggregator: Aggregator, parameters: Mapping[str, str], time_left_ms: int
-) -> Answer:
+def answer_counter(reader: Reader, parameters: Mapping[str, str], time_left_ms: int) -> Answer:
     """The answer to GET /v1/counters. Raises UsageError and StoreError."""
     query = counter_query(parameters)
-    count = aggregator.count(
+    count = reader.count(
         query.key,
         query.since,
         query.until,
@@ -151,7 +149,7 @@ def answer_counter(
     return Answer(200, counter_json(count))
 
 
-def answer_event(aggregator: Aggregator, parameters: Mapping[str, str]) -> Answer:
+def answer_event(reader: Reader, parameters: Mapping[str, str]) -> Answer:
     """The answer to GET /v1/event. Raises UsageError, Absent, Archived and StoreError."""
     _check_names(parameters, "key", "id", "window", "ts")
     key, event_id = required_key(parameters.get("key")), required_id(parameters.get("id"))
@@ -159,15 +157,13 @@ def answer_event(aggregator: Aggregator, parameters: Mapping[str, str]) -> Answe
     if window and ts is not None:
         raise UsageError("window and ts: give one of them")
     chosen = required_window(window) if window else None
-    return Answer(200, found_json(aggregator.lookups.event(key, event_id, chosen, ts)))
+    return Answer(200, found_json(reader.event(key, event_id, chosen, ts)))
 
 
-def answer_events(
-    aggregator: Aggregator, parameters: Mapping[str, str], time_left_ms: int
-) -> Answer:
+def answer_events(reader: Reader, parameters: Mapping[str, str], time_left_ms: int) -> Answer:
     """The answer to GET /v1/events. Raises UsageError, Absent, Archived and StoreError."""
     _check_names(parameters, "key", "window", "limit", "cursor", "packed")
-    events = aggregator.lookups.events(
+    events = reader.events(
         required_key(parameters.get("key")),
         required_window(parameters.get("window")),
         time_left_ms,
@@ -178,13 +174,13 @@ def answer_events(
     return Answer(200, events_json(events))
 
 
-def answer_top(aggregator: Aggregator, parameters: Mapping[str, str], time_left_ms: int) -> Answer:
+def answer_top(reader: Reader, parameters: Mapping[str, str], time_left_ms: int) -> Answer:
     """The answer to GET /v1/top. Raises UsageError, Absent, Archived and StoreError."""
     _check_names(parameters, "window", "n", "by")
     by = parameters.get("by") or "events"
     if by not in ("events", "sum"):
         raise UsageError(f"by {shown(by)}: must be events or sum")
-    top = aggregator.lookups.top(
+    top = reader.top(
         required_window(parameters.get("window")),
         _number(parameters, "n", TOP_PER_ANSWER),
         time_left_ms,

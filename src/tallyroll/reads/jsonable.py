@@ -9,8 +9,8 @@ from tallyroll.model.amounts import format_amount
 from tallyroll.model.periods import shown_name
 from tallyroll.model.stored import StoredEvent, StoredPacket
 from tallyroll.model.windows import iso
-from tallyroll.reads.counts import Count
 from tallyroll.reads.lookups import Events, Found
+from tallyroll.reads.reader import Count
 from tallyroll.reads.top import Top
 
 

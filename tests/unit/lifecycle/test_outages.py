@@ -77,7 +77,7 @@ class Days:
         assert {(total.window, total.key): total.n for total in totals} == self.truth
         assert all(total.amount == total.n * MICROS for total in totals)
         for key in KEYS:
-            answer = pipeline.aggregator().count(key, None, None, TIME_LEFT)
+            answer = pipeline.reader().count(key, None, None, TIME_LEFT)
             assert answer.complete
             assert answer.events == sum(n for (_, of), n in self.truth.items() if of == key)
 

@@ -49,7 +49,7 @@ def ignore(progress: object) -> None:
 
 
 def counted(pipeline: Pipeline) -> int:
-    return sum(pipeline.aggregator().count(f"k{n}", None, None, TIME_LEFT).events for n in range(3))
+    return sum(pipeline.reader().count(f"k{n}", None, None, TIME_LEFT).events for n in range(3))
 
 
 def test_every_window_is_carried_to_its_end() -> None:

@@ -139,7 +139,7 @@ def test_a_past_window_is_looked_at_until_it_is_dropped() -> None:
     roller.run(60_000)
     assert pipeline.state(window_id(since)).status is Status.OPEN
     assert pipeline.write({"id": "e", "key": "k", "ts": since}).events == 1
-    assert pipeline.aggregator().count("k", None, None, 60_000).events == 1
+    assert pipeline.reader().count("k", None, None, 60_000).events == 1
     pipeline.move(Status.DROPPED, window_id(since))
     roller.run(60_000)
     assert _opened(pipeline) == (Span(since + HOUR, since + 2 * HOUR),)

@@ -6,9 +6,9 @@ import pytest
 
 from tallyroll.errors import Absent, Archived, SettingsError, Throttled, UsageError
 from tallyroll.model.states import Status
-from tallyroll.reads.counts import Count, WindowCount
 from tallyroll.reads.http import CounterQuery, answer_counter, answer_error, counter_query
 from tallyroll.reads.jsonable import counter_json
+from tallyroll.reads.reader import Count, WindowCount
 from tests.harness.pipeline import HOUR, NOW, START, TIME_LEFT, WINDOW, opened
 
 
@@ -50,7 +50,7 @@ def test_bad_parameters_are_named(parameters: dict[str, str], named: str) -> Non
 def test_an_answer() -> None:
     pipeline = opened()
     pipeline.write({"key": "k", "value": 2.5})
-    answer = answer_counter(pipeline.aggregator(), {"key": "k", "since": WINDOW}, TIME_LEFT)
+    answer = answer_counter(pipeline.reader(), {"key": "k", "since": WINDOW}, TIME_LEFT)
     assert (answer.status, answer.content_type) == (200, "application/json")
     assert answer.body == {
         "key": "k",

@@ -13,10 +13,10 @@ from tallyroll.limits import LISTING_BUCKETS
 from tallyroll.model.states import Status
 from tallyroll.model.tallies import Tally
 from tallyroll.model.windows import window_start
-from tallyroll.reads.counts import Count, PeriodCount
 from tallyroll.reads.http import answer_counter
 from tallyroll.reads.jsonable import counter_json
 from tallyroll.reads.lookups import Lookups
+from tallyroll.reads.reader import Count, PeriodCount
 from tallyroll.reads.top import Top
 from tests.harness.pipeline import (
     HOUR,
@@ -54,7 +54,7 @@ def lived(settings: Any = SIX_HOURS) -> Pipeline:
 
 
 def count(pipeline: Pipeline, since: int | None = None, until: int | None = None) -> Count:
-    return pipeline.aggregator().count("k", since, until, TIME_LEFT)
+    return pipeline.reader().count("k", since, until, TIME_LEFT)
 
 
 def shape(answer: Count) -> tuple[list[str], list[str]]:
@@ -85,15 +85,15 @@ def test_only_what_lies_wholly_in_the_range_is_read_whole() -> None:
 
 def test_each_window_s_share_when_asked_for() -> None:
     pipeline = lived()
-    answer = pipeline.aggregator().count("k", None, None, TIME_LEFT, by_window=True)
+    answer = pipeline.reader().count("k", None, None, TIME_LEFT, by_window=True)
     assert (answer.events, len(answer.windows), answer.periods) == (8, 8, ())
     asked = {"key": "k", "windows": "true"}
-    assert len(answer_counter(pipeline.aggregator(), asked, TIME_LEFT).body["windows"]) == 8
+    assert len(answer_counter(pipeline.reader(), asked, TIME_LEFT).body["windows"]) == 8
 
 
 def test_a_key_without_events_in_a_day() -> None:
     pipeline = lived()
-    answer = pipeline.aggregator().count("nobody", None, None, TIME_LEFT)
+    answer = pipeline.reader().count("nobody", None, None, TIME_LEFT)
     assert [(one.windows, one.events) for one in answer.periods] == [(2, 0), (4, 0)]
     assert (answer.events, answer.complete) == (0, True)
 

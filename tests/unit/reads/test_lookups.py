@@ -54,7 +54,7 @@ def written() -> Pipeline:
 
 
 def look(pipeline: Pipeline) -> Lookups:
-    return pipeline.aggregator().lookups
+    return pipeline.reader()
 
 
 def find(pipeline: Pipeline, event_id: str, window: str | None = WINDOW) -> Found:
@@ -313,7 +313,7 @@ def test_the_keys_with_the_largest_sums() -> None:
 def test_the_top_agrees_with_the_counts() -> None:
     pipeline = voted()
     for tally in best(pipeline, 5).largest:
-        count = pipeline.aggregator().count(tally.key, None, None, TIME_LEFT)
+        count = pipeline.reader().count(tally.key, None, None, TIME_LEFT)
         assert (count.events, count.amount) == (tally.n, tally.amount)
 
 

@@ -206,7 +206,7 @@ class SqsQueue:
         )
 
 
-class Producer:
+class SqsSender:
     """Sends bodies to the event queue, 10 and 1 MiB a request."""
 
     def __init__(self, caller: Caller, effects: Effects, queue_url: str) -> None:

@@ -33,7 +33,7 @@ from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects, backoff_ms
 from tallyroll.ports.store import Store
 from tallyroll.ports.totals import Totals
-from tallyroll.reads.counts import Aggregator, Count
+from tallyroll.reads.reader import Count, Reader
 from tallyroll.settings import Settings
 
 TIME_LEFT_MS = 60_000
@@ -85,7 +85,7 @@ def read_of(
     cache_ms: int = 0,
     asked: str = "",
 ) -> Read:
-    """A count of [since, until) ms as a read of a history, by a client that has one aggregator."""
+    """A count of [since, until) ms as a read of a history, by a client that has one reader."""
     shares = [Share.of_window(window_start(w.window), w.events, w.amount) for w in count.windows]
     for part in count.periods:
         period = period_of(part.period)
@@ -192,7 +192,7 @@ class Probe:
                     self._expected[parcel.identity[1]] += parcel.n
 
     def _client(self, name: str) -> _Client:
-        return _Client(name, Aggregator(self._settings, *self._ports, self._effects))
+        return _Client(name, Reader(self._settings, *self._ports, self._effects))
 
     def _watch(self, number: int, deadline: int, told: Callable[[int], None]) -> None:
         """Read while events come in: a key at a time, cached, cached again, then consistently."""
@@ -217,7 +217,7 @@ class Probe:
         parcel = sent[self._effects.chance.getrandbits(30) % len(sent)]
         start, _, record_id = parcel.identity
         try:
-            client.aggregator.lookups.event(key, record_id, window_id(start), None)
+            client.reader.event(key, record_id, window_id(start), None)
         except (Absent, Archived, StoreError):
             return
         now = self._effects.now()
@@ -229,7 +229,7 @@ class Probe:
         since, until = (None, None) if whole else (self._since, self._until)
         began = self._effects.now()
         try:
-            count = client.aggregator.count(
+            count = client.reader.count(
                 key, since, until, TIME_LEFT_MS, consistent=consistent, by_window=by_window
             )
         except StoreError:
@@ -307,8 +307,8 @@ class _Steady:
 
 @dataclass(slots=True)
 class _Client:
-    """One reader, with an aggregator and so a cache of its own; `failed` reads in a row."""
+    """One reader, with an reader and so a cache of its own; `failed` reads in a row."""
 
     name: str
-    aggregator: Aggregator
+    reader: Reader
     failed: int = 0

@@ -10,7 +10,7 @@ from tallyroll.errors import Missing, Throttled, UsageError
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status
 from tallyroll.model.tallies import Tally
-from tallyroll.reads.counts import Count, Gathering
+from tallyroll.reads.reader import Count, Gathering
 from tests.harness.pipeline import (
     HOUR,
     MINUTE,
@@ -48,7 +48,7 @@ def counted() -> Pipeline:
 def count(
     pipeline: Pipeline, since: int | None = None, until: int | None = None, key: str = "k"
 ) -> Count:
-    return pipeline.aggregator().count(key, since, until, TIME_LEFT)
+    return pipeline.reader().count(key, since, until, TIME_LEFT)
 
 
 def by_window(answer: Count) -> dict[str, int]:
@@ -65,7 +65,7 @@ def test_sealed_and_live_windows_together() -> None:
 
 def test_what_was_gathered_is_told() -> None:
     pipeline = counted()
-    aggregator = pipeline.aggregator()
+    aggregator = pipeline.reader()
 
     def told(since: int | None, until: int | None) -> Gathering | None:
         aggregator.count("k", since, until, TIME_LEFT)
@@ -179,7 +179,7 @@ def test_a_range_off_the_bounds_names_the_nearest(
 
 def test_past_the_deadline_the_answer_is_not_complete() -> None:
     pipeline = counted()
-    answer = pipeline.aggregator().count("k", None, None, time_left_ms=0)
+    answer = pipeline.reader().count("k", None, None, time_left_ms=0)
     assert (answer.events, answer.complete) == (1, False)
     assert answer.missing == (hour(7), hour(8))
 
@@ -193,7 +193,7 @@ def test_the_deadline_may_pass_between_windows(monkeypatch: pytest.MonkeyPatch) 
         return tallies(spec, keys)
 
     monkeypatch.setattr(pipeline.store, "tallies", slow)
-    answer = pipeline.aggregator().count("k", None, None, time_left_ms=SECOND)
+    answer = pipeline.reader().count("k", None, None, time_left_ms=SECOND)
     assert (answer.events, answer.missing) == (3, (WINDOW,))
 
 
@@ -219,7 +219,7 @@ def test_a_window_that_cannot_be_read_is_named(
 
 def test_an_answer_is_kept_for_a_second_unless_consistency_is_asked_for() -> None:
     pipeline = counted()
-    aggregator = pipeline.aggregator()
+    aggregator = pipeline.reader()
 
     def ask(consistent: bool = False) -> int:
         return aggregator.count("k", None, None, TIME_LEFT, consistent=consistent).events
@@ -235,21 +235,21 @@ def test_an_answer_is_kept_for_a_second_unless_consistency_is_asked_for() -> Non
 
 def test_other_questions_are_not_answered_from_the_cache() -> None:
     pipeline = counted()
-    aggregator = pipeline.aggregator()
+    aggregator = pipeline.reader()
     assert aggregator.count("k", None, None, TIME_LEFT).events == 6
     assert aggregator.count("l", None, None, TIME_LEFT).events == 1
     assert aggregator.count("k", START, None, TIME_LEFT).events == 3
 
 
 def test_an_incomplete_answer_is_not_kept() -> None:
-    aggregator = counted().aggregator()
+    aggregator = counted().reader()
     assert not aggregator.count("k", None, None, time_left_ms=0).complete
     assert aggregator.count("k", None, None, TIME_LEFT).complete
 
 
 def test_old_answers_do_not_pile_up() -> None:
     pipeline = counted()
-    aggregator = pipeline.aggregator()
+    aggregator = pipeline.reader()
     for n in range(50):
         aggregator.count(f"k{n}", None, None, TIME_LEFT)
         pipeline.effects.pass_by(SMALL.cache_live_ms // 2)
@@ -259,7 +259,7 @@ def test_old_answers_do_not_pile_up() -> None:
 def test_the_cache_can_be_switched_off() -> None:
     pipeline = counted()
     pipeline.settings = replace(SMALL, cache_live_ms=0)
-    aggregator = pipeline.aggregator()
+    aggregator = pipeline.reader()
     assert aggregator.count("k", None, None, TIME_LEFT).events == 6
     pipeline.write(event("e9", NOW))
     assert aggregator.count("k", None, None, TIME_LEFT).events == 7

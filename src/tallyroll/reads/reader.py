@@ -11,7 +11,6 @@ from functools import partial
 from tallyroll.errors import Missing, StoreError
 from tallyroll.limits import SKEW_MS_MAX
 from tallyroll.model.periods import KINDS, PeriodName, PeriodState, period_of
-from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status, Window
 from tallyroll.model.totals import PeriodTotal, Total
 from tallyroll.model.windows import WindowId, window_id
@@ -85,21 +84,18 @@ class Gathering:
     took_ms: int
 
 
-class Aggregator:
-    """Counts keys; one per process, for its small cache of hot reads. `lookups` reads what single
-    windows hold; `gathering` is that of the last count, None if it read no live window.
+class Reader(Lookups):
+    """Reads a pipeline: counts of keys, single events, all events of a key, the largest keys.
+
+    Have one per process, for its small cache of counts. `gathering` tells how the last count read
+    live windows, None if it read none.
     """
 
     def __init__(
         self, settings: Settings, store: Store, catalog: Catalog, totals: Totals, effects: Effects
     ) -> None:
-        self.lookups = Lookups(store, catalog, totals, effects)
+        super().__init__(store, catalog, totals, effects)
         self._settings = settings
-        self._store = store
-        self._catalog = catalog
-        self._totals = totals
-        self._effects = effects
-        self._specs: dict[WindowId, Spec] = {}
         self._counts: dict[Asked, Count] = {}
         self.gathering: Gathering | None = None
 
@@ -129,7 +125,7 @@ class Aggregator:
         if calendar:
             calendar.grid.check_range(since, until)
         whole = self._settings.rollups and not by_window
-        count = self._read(key, since, until, now, deadline_of(now, time_left_ms), whole)
+        count = self._count(key, since, until, now, deadline_of(now, time_left_ms), whole)
         self._remember(asked, count, now)
         return count
 
@@ -141,7 +137,7 @@ class Aggregator:
         if count.complete and kept:
             self._counts[asked] = count
 
-    def _read(
+    def _count(
         self,
         key: str,
         since: int | None,
