@@ -26,7 +26,7 @@ from local.aws.embedded import Embedded
 from tallyroll import pipeline
 from tallyroll.lifecycle import rollups, sealing
 from tallyroll.lifecycle.roller import Roller
-from tallyroll.lifecycle.rollups import Rolling
+from tallyroll.lifecycle.rollups import RollUps
 from tallyroll.lifecycle.state_machine import SHUT, freeze
 from tallyroll.model.amounts import format_amount
 from tallyroll.model.items import Item, slot_name, tally_key
@@ -97,7 +97,7 @@ def roll(time_left_ms: int) -> Taken:
     """One run of the roller in this process, timed."""
     seconds = {"seal": 0.0, "roll up": 0.0}
 
-    for owner, method, name in ((Roller, "_seal", "seal"), (Rolling, "run", "roll up")):
+    for owner, method, name in ((Roller, "_seal", "seal"), (RollUps, "run", "roll up")):
         setattr(owner, method, processes.timed(seconds, name, getattr(owner, method)))
     rolled = pipeline.Pipeline(Settings.from_env(os.environ)).roller.run(time_left_ms)
     return Taken(seconds, processes.cpu_seconds(), processes.peak_mib(), rolled.problems)

@@ -21,7 +21,7 @@ from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 from functions.telemetry import add_answer, add_gathering, add_read, metrics_of
 from tallyroll import pipeline
 from tallyroll.reads.http import (
-    Answer,
+    HttpAnswer,
     answer_counter,
     answer_error,
     answer_event,
@@ -99,14 +99,14 @@ def _is_ours(status: int) -> bool:
     return status >= HTTPStatus.INTERNAL_SERVER_ERROR
 
 
-def _response(answer: Answer) -> Response[str]:
+def _response(answer: HttpAnswer) -> Response[str]:
     add_answer(metrics, complete=answer.is_complete)
     return Response(answer.status, answer.content_type, json.dumps(answer.body))
 
 
 @metrics.log_metrics
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Answer one HTTP request."""
+    """HttpAnswer one HTTP request."""
     began = time.monotonic()
     response = app.resolve(event, context)
     took_ms = (time.monotonic() - began) * 1000

@@ -15,7 +15,7 @@ from local.aws.embedded import Embedded
 from local.demo.report import Sum
 from local.runtime.pool import Function
 from tallyroll.archive.proof import Counted, compare
-from tallyroll.archive.recount import differing_keys, recount
+from tallyroll.archive.recount import keys_differing_from_totals, recount
 from tallyroll.errors import ProofMismatch
 from tallyroll.model.amounts import read_amount
 from tallyroll.model.states import Status, Window
@@ -106,7 +106,7 @@ class Inspection:
                     counted = recount(self._adapters.bucket, window.archive)
                     totals = self._adapters.totals
                     findings = compare(window, spec, Counted.of(counted))
-                    findings += differing_keys(window.id, counted, totals)
+                    findings += keys_differing_from_totals(window.id, counted, totals)
                 except ProofMismatch as mismatch:
                     findings = mismatch.findings
                 verified[window.id] = not findings

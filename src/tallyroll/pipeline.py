@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tallyroll.ingest.writer import Writer
     from tallyroll.lifecycle.cleanup import Cleanup
     from tallyroll.lifecycle.roller import Roller
-    from tallyroll.operations.doctor.checkup import Case
+    from tallyroll.operations.doctor.checkup import Checkup
     from tallyroll.ports.bucket import ListedBucket
     from tallyroll.reads.reader import Reader
 
@@ -235,19 +235,21 @@ def with_queues(settings: Settings, tell: Tell, *, named: bool) -> Settings:
     return queue_urls.with_queues(settings, tell, named=named)
 
 
-def case_of(settings: Settings, tell: Tell, *, bucket: str | None, named: bool, deep: bool) -> Case:
+def checkup(
+    settings: Settings, tell: Tell, *, bucket: str | None, named: bool, deep: bool
+) -> Checkup:
     """The pipeline as it is deployed, for `doctor` and `teardown`. Raises StoreError.
 
     `bucket` takes the place of the deployment's, `deep` asks for reads of all tables.
     """
     from tallyroll.operations.deployed import deployed
-    from tallyroll.operations.doctor.checkup import Case
+    from tallyroll.operations.doctor.checkup import Checkup
 
     found = deployed(settings, Pipeline(settings).deployment, tell)
     settings = replace(found.settings, bucket=bucket) if bucket else found.settings
     settings, queue, dead_letters = _with_found_queues(settings, tell, named=named)
     made = Pipeline(settings)
-    return Case(
+    return Checkup(
         settings=settings,
         catalog=made.catalog,
         store=made.store,

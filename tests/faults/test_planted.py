@@ -12,7 +12,7 @@ from tallyroll.adapters.aws.sqs import SqsQueue
 from tallyroll.adapters.dynamodb import store
 from tallyroll.errors import StoreError
 from tallyroll.ingest.notebook import WriterNotebook
-from tallyroll.ingest.placement import Case
+from tallyroll.ingest.placement import Delivery
 from tallyroll.ports.store import Answer, Outcome, Verdict
 from tests.faults.kinds import Kind
 from tests.faults.results import Result
@@ -139,7 +139,7 @@ def letters_lost(patch: pytest.MonkeyPatch) -> None:
 def note_cleared_before_the_batch_ends(patch: pytest.MonkeyPatch) -> None:
     whole = WriterNotebook.begin
 
-    def begin(self: WriterNotebook, cases: Sequence[Case]) -> list[list[Case]]:
+    def begin(self: WriterNotebook, cases: Sequence[Delivery]) -> list[list[Delivery]]:
         groups = whole(self, cases)
         if self._reception:
             self._catalog.clear_received(self._reception)

@@ -8,7 +8,7 @@ from typing import Any
 
 from tallyroll.adapters.memory import MemoryListing, MemoryQueue
 from tallyroll.model.states import Status
-from tallyroll.operations.doctor.checkup import Case, Check, Level, Sign
+from tallyroll.operations.doctor.checkup import Check, Checkup, Level, Sign
 from tallyroll.operations.doctor.examine import examine
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.queue import Backlog
@@ -79,7 +79,7 @@ def first(pipeline: Pipeline, status: Status) -> str:
     return next(window for window, stands in states(pipeline).items() if stands is status)
 
 
-def case_of(pipeline: Pipeline, **changes: Any) -> Case:
+def case_of(pipeline: Pipeline, **changes: Any) -> Checkup:
     """The pipeline as the doctor sees it."""
     facts: dict[str, Any] = {
         "settings": pipeline.settings,
@@ -92,7 +92,7 @@ def case_of(pipeline: Pipeline, **changes: Any) -> Case:
         "bucket": pipeline.bucket,
         "effects": pipeline.effects,
     }
-    return Case(**{**facts, **changes})
+    return Checkup(**{**facts, **changes})
 
 
 def examined(pipeline: Pipeline, **changes: Any) -> dict[str, Check]:

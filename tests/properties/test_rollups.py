@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tallyroll.lifecycle import rollups
-from tallyroll.lifecycle.rollups import Rolling
+from tallyroll.lifecycle.rollups import RollUps
 from tallyroll.lifecycle.runner import Rolled
 from tallyroll.lifecycle.sealing import Sealing, seal
 from tallyroll.lifecycle.state_machine import freeze
@@ -182,7 +182,7 @@ class Hands:
         rolled = Rolled()
         alive = self.pipeline.catalog.windows(0, 10**14)
         ports: Any = (self.catalog, self.totals, self.pipeline.effects)
-        Rolling(*ports).run(alive, 10**15, rolled)
+        RollUps(*ports).run(alive, 10**15, rolled)
         assert not rolled.problems
 
     def read(self, since: int | None = None, until: int | None = None) -> int:

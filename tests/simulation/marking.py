@@ -13,7 +13,7 @@ import tallyroll.ingest.transactions
 import tallyroll.ingest.writer
 from tallyroll import limits
 from tallyroll.errors import Reason
-from tallyroll.ingest.transactions import Kind
+from tallyroll.ingest.transactions import Disposition
 from tallyroll.operations.letter_events import Course
 from tallyroll.operations.redrive import Redriver
 from tallyroll.ports.store import Answer, Verdict
@@ -103,7 +103,7 @@ class _Commits:
             self._hit("commit-bisected")
         if outcome.verdict is Verdict.THROTTLED and len(step.commits) > 1:
             self._hit("throttled-by-key")
-        if any(fate.kind is Kind.HANDED_BACK for _, fate in step.settled):
+        if any(fate.kind is Disposition.HANDED_BACK for _, fate in step.settled):
             self._hit("no-time-left")
         if outcome.verdict is Verdict.CANCELLED:
             self._cancelled(commit, outcome, step)
@@ -150,15 +150,15 @@ class _Batches:
         kind, receives = case.fate.kind, case.message.receives
         if receives >= limits.RECEIVES_ALONE:
             self._hit("runs-alone")
-        if kind is Kind.COUNTED and receives > 1:
+        if kind is Disposition.COUNTED and receives > 1:
             self._hit("counted-later")
-        if kind is Kind.DUPLICATE and case.spec:
+        if kind is Disposition.DUPLICATE and case.spec:
             state = self._system.catalog.window(case.spec.window)
             if state and state.status.sealed:
                 self._hit("duplicate-of-sealed")
-        if case.message.redrive and kind in (Kind.COUNTED, Kind.DUPLICATE):
-            self._hit("redriven-counted" if kind is Kind.COUNTED else "redriven-duplicate")
-        if kind is Kind.HANDED_BACK:
+        if case.message.redrive and kind in (Disposition.COUNTED, Disposition.DUPLICATE):
+            self._hit("redriven-counted" if kind is Disposition.COUNTED else "redriven-duplicate")
+        if kind is Disposition.HANDED_BACK:
             for name in (name for text, name in HANDED_BACK.items() if text in case.fate.detail):
                 self._hit(name)
 

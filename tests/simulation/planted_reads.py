@@ -9,7 +9,7 @@ import pytest
 
 from tallyroll.adapters.memory import MemoryCatalog, MemoryStore
 from tallyroll.adapters.memory import catalog as memory_catalog
-from tallyroll.lifecycle.rollups import Rolling
+from tallyroll.lifecycle.rollups import RollUps
 from tallyroll.model.periods import Period
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Window
@@ -148,7 +148,7 @@ def largest_keys_by_an_old_sum(patch: Patch) -> None:
 
 def windows_read_before_the_periods_state(patch: Patch) -> None:
     """A window that is created between the two reads is never summed, and the sums stand."""
-    settle = Rolling._settle
+    settle = RollUps._settle
 
     def hasty(self: Any, period: Period, *rest: Any) -> bool:
         catalog = self._catalog
@@ -167,4 +167,4 @@ def windows_read_before_the_periods_state(patch: Patch) -> None:
         finally:
             self._catalog = catalog
 
-    patch.setattr(Rolling, "_settle", hasty)
+    patch.setattr(RollUps, "_settle", hasty)

@@ -17,7 +17,7 @@ import tallyroll.model.records
 from tallyroll.adapters.memory import MemoryCatalog, MemoryStore
 from tallyroll.errors import StoreError
 from tallyroll.ingest.placement import Placer
-from tallyroll.ingest.transactions import Fate, Kind
+from tallyroll.ingest.transactions import Disposition, Fate
 from tallyroll.ingest.writer import Writer
 from tallyroll.model.acceptance import check_accepts
 from tallyroll.model.items import record_item
@@ -117,7 +117,7 @@ def lateness_by_processing_time(patch: Patch) -> None:
 
 def conflicts_taken_for_duplicates(patch: Patch) -> None:
     for module in (tallyroll.ingest.transactions, tallyroll.ingest.writer):
-        patch.setattr(module, "beside_stored", lambda *_: Fate(Kind.DUPLICATE))
+        patch.setattr(module, "beside_stored", lambda *_: Fate(Disposition.DUPLICATE))
 
 
 def unknown_taken_for_success(patch: Patch) -> None:

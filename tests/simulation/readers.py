@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from functions.telemetry import add_answer, add_read
 from tallyroll.errors import Absent, Archived, StoreError
-from tallyroll.reads.http import Answer, answer_counter, answer_error
+from tallyroll.reads.http import HttpAnswer, answer_counter, answer_error
 from tests.simulation.gauges import Publisher
 from tests.simulation.holdings import Identity
 from tests.simulation.plans import PAST_WINDOWS, WINDOW_MS
@@ -98,7 +98,7 @@ class Reader:
         found: dict[str, Any] = body
         return found
 
-    def _answered(self, asked: dict[str, str], context: Context) -> Answer:
+    def _answered(self, asked: dict[str, str], context: Context) -> HttpAnswer:
         """What the aggregator's handler does with a request, its metrics too."""
         use_case = self._system.platform.use_case()
         try:

@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pytest
 
 from tallyroll.adapters.memory import MemoryListing
-from tallyroll.operations.doctor.checkup import Case, Level
+from tallyroll.operations.doctor.checkup import Checkup, Level
 from tallyroll.operations.doctor.examine import examine
 from tallyroll.resources import declare
 from tests.faults.operators import INVARIANTS
@@ -50,10 +50,10 @@ def test_after_a_life_under_faults_the_doctor_finds_all_invariants_whole(seed: i
     assert result.dropped or ill & {"roller", "cleanup", "export", "deletion"}
 
 
-def _case(system: System) -> Case:
+def _case(system: System) -> Checkup:
     effects = SimEffects(system.world)
     declared = declare(system.settings)
-    return Case(
+    return Checkup(
         settings=system.settings,
         catalog=system.catalog,
         store=system.store,

@@ -11,13 +11,13 @@ from hashlib import blake2b
 from types import TracebackType
 from typing import Self
 
-from tallyroll.archive.recount import Found, Recount
+from tallyroll.archive.recount import ArchivedItem, Recount
 from tallyroll.model.items import Item, parse_item
 
 COMMIT_EVERY = 10_000
 
 
-class Kind(StrEnum):
+class DifferenceKind(StrEnum):
     """How an archive differs from its table."""
 
     MISSING = "missing"
@@ -32,7 +32,7 @@ class Difference:
     attributes; and where it stands in the archive, if it does.
     """
 
-    kind: Kind
+    kind: DifferenceKind
     pk: str
     sk: str
     attributes: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class Explanation:
         self._held.close()
 
     def differences(
-        self, archive: Iterable[Found], table: Iterable[list[Item]]
+        self, archive: Iterable[ArchivedItem], table: Iterable[list[Item]]
     ) -> Iterator[Difference]:
         """Read the archive, then the table's pages; every difference, as it is found."""
         yield from self._hold(archive)
@@ -76,9 +76,9 @@ class Explanation:
                     yield difference
         rows = self._held.execute("SELECT pk, sk, place FROM held ORDER BY pk, sk")
         for pk, sk, place in rows:
-            yield Difference(Kind.EXTRA, pk, sk, place=place)
+            yield Difference(DifferenceKind.EXTRA, pk, sk, place=place)
 
-    def _hold(self, archive: Iterable[Found]) -> Iterator[Difference]:
+    def _hold(self, archive: Iterable[ArchivedItem]) -> Iterator[Difference]:
         for number, found in enumerate(archive):
             pk, sk = _primary(found.item)
             place = f"{found.file} line {found.line}"
@@ -88,7 +88,7 @@ class Explanation:
                     (pk, sk, json.dumps(_digests(found.item)), place),
                 )
             except sqlite3.IntegrityError:
-                yield Difference(Kind.TWICE, pk, sk, place=place)
+                yield Difference(DifferenceKind.TWICE, pk, sk, place=place)
             if number % COMMIT_EVERY == 0:
                 self._held.commit()
         self._held.commit()
@@ -98,11 +98,11 @@ class Explanation:
         query = "DELETE FROM held WHERE pk = ? AND sk = ? RETURNING digests, place"
         row = self._held.execute(query, primary).fetchone()
         if row is None:
-            return Difference(Kind.MISSING, *primary)
+            return Difference(DifferenceKind.MISSING, *primary)
         archived, stands = json.loads(row[0]), _digests(item)
         names = sorted(archived.keys() | stands.keys())
         changed = tuple(name for name in names if archived.get(name) != stands.get(name))
-        return Difference(Kind.DIFFERENT, *primary, changed, row[1]) if changed else None
+        return Difference(DifferenceKind.DIFFERENT, *primary, changed, row[1]) if changed else None
 
     def _count(self, item: Item) -> None:
         try:
@@ -111,7 +111,9 @@ class Explanation:
             self.table.items += 1  # none of ours: it is told where it differs
 
 
-def differing_keys(archive: Recount, table: Recount) -> Iterator[tuple[str, dict[str, object]]]:
+def keys_differing_from_table(
+    archive: Recount, table: Recount
+) -> Iterator[tuple[str, dict[str, object]]]:
     """Each key whose (events, amount) by records or tallies are not all the same, with them."""
     sums = {
         "archive records": archive.records,

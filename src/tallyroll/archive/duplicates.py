@@ -13,7 +13,7 @@ from hashlib import blake2b
 from heapq import merge
 from typing import IO
 
-from tallyroll.archive.recount import Found
+from tallyroll.archive.recount import ArchivedItem
 from tallyroll.model.items import Item
 
 DIGEST_BYTES = 12  # 96 bits: of 10^10 items two different ones share a digest once in 10^9 archives
@@ -21,13 +21,13 @@ DIGESTS_HELD = 500_000  # before they are written as a run: some 30 MB
 READ_DIGESTS = 512  # of each run at a time
 
 
-def digest_of(item: Item) -> bytes:
+def key_digest(item: Item) -> bytes:
     """What stands for an item's primary key."""
     pk, sk = item["pk"]["S"], item["sk"]["S"]
     return blake2b(f"{len(pk)} {pk}{sk}".encode(), digest_size=DIGEST_BYTES).digest()
 
 
-def cut(digests: Sequence[bytes], parts: int) -> list[bytes]:
+def split_digests(digests: Sequence[bytes], parts: int) -> list[bytes]:
     """Sorted digests, joined, in so many parts: each has its share of all possible ones."""
     bounds = [(-(-(part << 32) // parts)).to_bytes(4, "big") for part in range(1, parts)]
     ends = [*(bisect_left(digests, bound) for bound in bounds), len(digests)]
@@ -92,14 +92,14 @@ class Repeats:
             yield from digests_in(some)
 
 
-def repeats_named(items: Iterable[Found], digests: Collection[bytes]) -> list[str]:
+def repeats_named(items: Iterable[ArchivedItem], digests: Collection[bytes]) -> list[str]:
     """A finding for each of these digests: which item of an archive it is and where it stands, as
     far as its items are given.
     """
     places: dict[bytes, list[str]] = {digest: [] for digest in digests}
     names: dict[bytes, str] = {}
     for found in items:
-        digest = digest_of(found.item)
+        digest = key_digest(found.item)
         if digest in places:
             names[digest] = f"{found.item['pk']['S']}/{found.item['sk']['S']}"
             places[digest].append(f"{found.file} line {found.line}")

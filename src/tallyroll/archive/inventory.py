@@ -13,7 +13,7 @@ from itertools import groupby
 from os.path import commonprefix
 
 from tallyroll.archive.layout import (
-    Place,
+    ArchiveId,
     find_summary,
     parse_prefix,
     prefix_of,
@@ -38,7 +38,7 @@ class Archive:
     """
 
     prefix: str
-    place: Place
+    place: ArchiveId
     size: int
     summary_key: str | None
     exported_at: str | None = None
@@ -140,7 +140,7 @@ def _within(window: WindowId, since: int | None, until: int | None) -> bool:
     return (since is None or since <= start) and (until is None or start < until)
 
 
-def _listed(prefix: str, place: Place, objects: dict[str, int]) -> Archive:
+def _listed(prefix: str, place: ArchiveId, objects: dict[str, int]) -> Archive:
     return Archive(
         prefix=prefix,
         place=place,

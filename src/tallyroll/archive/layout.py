@@ -59,7 +59,7 @@ def prefix_of(pipeline: str, window: WindowId, attempt: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ArchiveId:
     """Where an archive belongs, by its prefix."""
 
     pipeline: str
@@ -67,10 +67,10 @@ class Place:
     attempt: str
 
 
-def parse_prefix(prefix: str) -> Place | None:
+def parse_prefix(prefix: str) -> ArchiveId | None:
     """The reverse of `prefix_of`; None for any other prefix."""
     match = _PREFIX.fullmatch(prefix)
-    return Place(match["pipeline"], match["window"], match["attempt"]) if match else None
+    return ArchiveId(match["pipeline"], match["window"], match["attempt"]) if match else None
 
 
 def _export_dir(prefix: str) -> str:
@@ -161,7 +161,7 @@ def manifests(
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class Manifest:
     """What an archive's summary says: its table and items, where it stands, and the data files'
     manifest; `exported_at` as it is written there.
     """
@@ -180,7 +180,7 @@ def find_summary(prefix: str, keys: Iterable[str]) -> str | None:
     return next(found, None)
 
 
-def read_summary(bucket: Bucket, prefix: str) -> Summary:
+def read_summary(bucket: Bucket, prefix: str) -> Manifest:
     """The summary of an archive, also of a native export, whose id AWS chose. Raises ProofMismatch
     if it is missing or malformed.
     """
@@ -192,7 +192,7 @@ def read_summary(bucket: Bucket, prefix: str) -> Summary:
             key = find_summary(prefix, bucket.list(f"{prefix}/AWSDynamoDB/")) or key
             body = bucket.get(key)
         said = json.loads(body)
-        return Summary(
+        return Manifest(
             key=key,
             # A native export names its table by ARN: arn:aws:dynamodb:REGION:ACCOUNT:table/NAME
             table=said["tableName"] if "tableName" in said else _arn_name(said["tableArn"]),
@@ -212,7 +212,7 @@ def _arn_name(arn: str) -> str:
     return arn.rpartition("/")[2]
 
 
-def read_files(bucket: Bucket, summary: Summary) -> list[DataFile]:
+def read_files(bucket: Bucket, summary: Manifest) -> list[DataFile]:
     """The data files that an archive's manifest lists. Raises ProofMismatch if it is missing or
     malformed.
     """

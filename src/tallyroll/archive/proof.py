@@ -24,14 +24,14 @@ from typing import Any
 
 from tallyroll.archive.duplicates import (
     DIGESTS_HELD,
-    cut,
-    digest_of,
     digests_in,
+    key_digest,
     repeated,
     repeats_named,
+    split_digests,
 )
 from tallyroll.archive.layout import DataFile, prefix_of, progress_dir, proof_key
-from tallyroll.archive.recount import FINDINGS_KEPT, Reading, Recount, differing_keys
+from tallyroll.archive.recount import FINDINGS_KEPT, Reading, Recount, keys_differing_from_totals
 from tallyroll.archive.spill import Spills
 from tallyroll.errors import Missing, ProofMismatch
 from tallyroll.model.sharding import stable_hash
@@ -267,7 +267,7 @@ class _Proof:
                     return None
                 if len(counted.records) + len(counted.tallies) >= SUMS_HELD:
                     spills.append(self._spill(counted))
-                digests.append(digest_of(found.item))
+                digests.append(key_digest(found.item))
                 if len(digests) >= DIGESTS_HELD:
                     runs.append(self._spill_digests(digests))
             end += 1
@@ -297,7 +297,7 @@ class _Proof:
     def _spill_digests(self, digests: list[bytes]) -> dict[str, Any]:
         """Write the items' digests that are held to the bucket, sorted, and forget them."""
         digests.sort()
-        bodies = cut(digests, self._item_partitions)
+        bodies = split_digests(digests, self._item_partitions)
         digests.clear()
         return self._spills.put("items", bodies, "bin")
 
@@ -332,7 +332,7 @@ class _Proof:
             if max(len(merged.records), len(merged.tallies)) > PARTITION_KEYS * KEYS_TOO_MANY:
                 raise ProofMismatch([f"far more keys than the {self._window.keys} when sealed"])
         findings = []
-        for finding in differing_keys(self._window.id, merged, self._totals):
+        for finding in keys_differing_from_totals(self._window.id, merged, self._totals):
             findings.append(finding)
             if len(findings) >= FINDINGS_KEPT:
                 break

@@ -59,7 +59,7 @@ class Findings:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ArchivedItem:
     """One item of an archive, and where it stands: data file and line, from 1."""
 
     item: Item
@@ -83,7 +83,7 @@ class Reading:
         self.data_dir = ""
         """Where the data files lie, and nothing else, once the summary is read."""
 
-    def __iter__(self) -> Iterator[Found]:
+    def __iter__(self) -> Iterator[ArchivedItem]:
         """Stream the items that are ours and whole. Raises StoreError if the bucket fails."""
         for file in self.files():
             yield from self.items_of(file)
@@ -112,7 +112,7 @@ class Reading:
             self.findings.add(f"{lines} items in the files, the summary says {summary.items}")
         return files
 
-    def items_of(self, file: DataFile) -> Iterator[Found]:
+    def items_of(self, file: DataFile) -> Iterator[ArchivedItem]:
         """Stream those of one data file."""
 
         def fault(line: int | None, what: str) -> None:
@@ -126,7 +126,7 @@ class Reading:
                 fault(line, str(error))
                 continue
             self.counted.add(holds)
-            yield Found(item, holds, file.key, line)
+            yield ArchivedItem(item, holds, file.key, line)
 
 
 def recount(bucket: Bucket, prefix: str) -> Recount:
@@ -141,7 +141,9 @@ def recount(bucket: Bucket, prefix: str) -> Recount:
     return reading.counted
 
 
-def differing_keys(window: WindowId, counted: Recount, totals: Totals | None) -> Iterator[str]:
+def keys_differing_from_totals(
+    window: WindowId, counted: Recount, totals: Totals | None
+) -> Iterator[str]:
     """A finding for each key whose records, tallies and total (where totals are given) disagree."""
     keys = sorted(counted.records.keys() | counted.tallies.keys())
     for first in range(0, len(keys), KEYS_PER_READ):

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from tallyroll.archive.duplicates import Repeats, digest_of, repeats_named
+from tallyroll.archive.duplicates import Repeats, key_digest, repeats_named
 from tallyroll.archive.inventory import Archive
 from tallyroll.archive.layout import DataFile
 from tallyroll.archive.recount import (
     FINDINGS_KEPT,
+    ArchivedItem,
     Findings,
-    Found,
     Reading,
     Recount,
-    differing_keys,
+    keys_differing_from_totals,
 )
 from tallyroll.model.items import Gate, Item
 from tallyroll.ports.bucket import Bucket
@@ -50,10 +50,10 @@ class ArchiveReading(Reading):
         self._totals = totals
         self._repeats = Repeats()
 
-    def items_of(self, file: DataFile) -> Iterator[Found]:
+    def items_of(self, file: DataFile) -> Iterator[ArchivedItem]:
         """Stream those of one data file."""
         for found in super().items_of(file):
-            self._repeats.add(digest_of(found.item))
+            self._repeats.add(key_digest(found.item))
             yield found
 
     def verified(self) -> Verification:
@@ -80,7 +80,7 @@ class ArchiveReading(Reading):
                 f"gates: {counted.gates_shut} shut and {counted.gates_open} open, all must be shut:"
                 " was it exported before the window was sealed?"
             )
-        yield from differing_keys(self._archive.place.window, counted, self._totals)
+        yield from keys_differing_from_totals(self._archive.place.window, counted, self._totals)
         repeats = self._repeats.found()
         if first := list(islice(repeats, FINDINGS_KEPT)):
             yield from repeats_named(Reading(self._bucket, self._prefix), first)
@@ -100,7 +100,7 @@ class ArchiveReading(Reading):
                 yield f"(items, keys, events, amount) {found}, when proven {said}"
 
 
-def shut(found: Found) -> Item:
+def shut(found: ArchivedItem) -> Item:
     """The item as it may stand in a restored table: a gate never open, so that no writer could
     write there, whatever the archive holds.
     """

@@ -12,7 +12,7 @@ from typing import Any
 
 from tallyroll import pipeline
 from tallyroll.archive.inventory import Archive, best, find, named, pipeline_prefix
-from tallyroll.archive.recount import Found
+from tallyroll.archive.recount import ArchivedItem
 from tallyroll.archive.verification import ArchiveReading, Verification, shut
 from tallyroll.cli.screen import Screen
 from tallyroll.errors import Rejected, UsageError
@@ -200,7 +200,7 @@ def _tell_restored(table: str, items: int, archive: Archive, screen: Screen) -> 
 
 def _watched(
     reading: ArchiveReading, archive: Archive, screen: Screen, doing: str
-) -> Iterator[Found]:
+) -> Iterator[ArchivedItem]:
     """A pass over an archive with a progress bar."""
     with screen.progress() as bar:
         task = bar.add_task(f"{doing} {archive.place.window}", total=archive.items, done="")
@@ -210,7 +210,7 @@ def _watched(
             yield found
 
 
-def _write_events(found: Found, record: Record, reading: ArchiveReading) -> None:
+def _write_events(found: ArchivedItem, record: Record, reading: ArchiveReading) -> None:
     try:
         events = events_of(record)
     except ValueError as error:

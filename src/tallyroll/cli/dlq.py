@@ -134,7 +134,7 @@ def redrive(arguments: Namespace, settings: Settings, screen: Screen) -> int:
 
 
 @dataclass(slots=True)
-class Summary:
+class RedriveSummary:
     """What became of the letters that a pass looked at."""
 
     look: Look
@@ -190,7 +190,7 @@ def _pass(
     doing: str,
     screen: Screen,
     limit: int | None,
-) -> Summary:
+) -> RedriveSummary:
     """Treat the chosen letters, in batches side by side, and show each on a JSON line if that is
     asked.
     """
@@ -198,7 +198,7 @@ def _pass(
     sent = Names()
     lock = Lock()  # of the summary, of what was sent, and of stdout
     with looking(made, limit, screen, doing, arguments.jobs) as (look, each):
-        summary = Summary(look, unfound=set(arguments.messages))
+        summary = RedriveSummary(look, unfound=set(arguments.messages))
 
         def treated(batch: Sequence[ReceivedLetter]) -> None:
             taken = chosen(batch, arguments)
@@ -248,7 +248,7 @@ def _what(course: Course, *, dry: bool) -> str:
     return course
 
 
-def _agreed(planned: Summary, limit: int | None) -> bool:
+def _agreed(planned: RedriveSummary, limit: int | None) -> bool:
     if not sys.stdin.isatty():
         raise UsageError("nobody can be asked here: give --yes, or --dry-run to look only")
     number, missed = planned.done, planned.look.missed

@@ -20,7 +20,7 @@ _LEVEL_WIDTH, _NAME_WIDTH = 11, 14
 def doctor(arguments: Namespace, settings: Settings, screen: Screen) -> int:
     """Gives the exit status: 1 if there are findings, 3 if something could not be checked."""
     checks = []
-    case = pipeline.case_of(
+    case = pipeline.checkup(
         settings,
         screen.tell,
         bucket=arguments.bucket,

@@ -7,9 +7,9 @@ from argparse import Namespace
 from collections.abc import Iterator
 from typing import Any
 
-from tallyroll.archive.diff import Difference, Explanation, differing_keys
+from tallyroll.archive.diff import Difference, Explanation, keys_differing_from_table
 from tallyroll.archive.inventory import Archive
-from tallyroll.archive.recount import Found
+from tallyroll.archive.recount import ArchivedItem
 from tallyroll.archive.verification import ArchiveReading
 from tallyroll.cli.archive import TOLD_EVERY, Desk
 from tallyroll.cli.screen import Screen
@@ -43,7 +43,7 @@ def explain(arguments: Namespace, settings: Settings, screen: Screen) -> int:
             if told < arguments.limit:
                 told += 1
                 _show(difference, screen)
-        keys = list(differing_keys(reading.counted, explanation.table))
+        keys = list(keys_differing_from_table(reading.counted, explanation.table))
     for key, of in keys[: arguments.limit]:
         _show_key(key, of, screen)
     findings = reading.compared().findings
@@ -56,7 +56,7 @@ def explain(arguments: Namespace, settings: Settings, screen: Screen) -> int:
     return int(bool(count or keys or findings.count))
 
 
-def _watched(reading: ArchiveReading, archive: Archive, screen: Screen) -> Iterator[Found]:
+def _watched(reading: ArchiveReading, archive: Archive, screen: Screen) -> Iterator[ArchivedItem]:
     with screen.progress() as bar:
         task = bar.add_task(f"reading {archive.place.window}", total=archive.items, done="")
         for number, found in enumerate(reading, 1):

@@ -15,7 +15,7 @@ from tallyroll.lifecycle.cleanup import Cleanup
 from tallyroll.lifecycle.overdue import HOUR_MS
 from tallyroll.lifecycle.roller import Roller
 from tallyroll.model.states import Status, Window
-from tallyroll.operations.doctor.checkup import Case
+from tallyroll.operations.doctor.checkup import Checkup
 from tallyroll.operations.teardown import (
     Deleted,
     Inventory,
@@ -43,7 +43,7 @@ _DENIED_PROVEN = (
 
 def teardown(arguments: Namespace, settings: Settings, screen: Screen) -> int:
     """Gives the exit status, 1 if tables are left."""
-    case = pipeline.case_of(
+    case = pipeline.checkup(
         settings, screen.tell, bucket=arguments.bucket, named=arguments.name is not None, deep=False
     )
     if case.deployed is not False and not (arguments.schedules_off or arguments.dry_run):
@@ -56,7 +56,7 @@ def teardown(arguments: Namespace, settings: Settings, screen: Screen) -> int:
     return run(arguments, case, screen)
 
 
-def _export(arguments: Namespace, case: Case, screen: Screen) -> int:
+def _export(arguments: Namespace, case: Checkup, screen: Screen) -> int:
     if case.bucket is None:
         raise UsageError("no bucket for the archives: give --bucket, or set TALLYROLL_BUCKET")
     case.read()
@@ -73,7 +73,7 @@ def _export(arguments: Namespace, case: Case, screen: Screen) -> int:
     return _ended(case, last, screen)
 
 
-def _carry(case: Case, timeout_ms: int, screen: Screen) -> Progress:
+def _carry(case: Checkup, timeout_ms: int, screen: Screen) -> Progress:
     settings = hurried(case.settings)
     made = pipeline.Pipeline(settings)
     roller = Roller(settings, made.store, made.catalog, made.totals, made.queue, made.effects)
@@ -103,7 +103,7 @@ def _carry(case: Case, timeout_ms: int, screen: Screen) -> Progress:
         return undertaker.run(timeout_ms, on_progress)
 
 
-def _holds_messages(case: Case, screen: Screen) -> bool:
+def _holds_messages(case: Checkup, screen: Screen) -> bool:
     queue = case.queue
     if queue is None:
         return False  # it went with the stack
@@ -122,7 +122,7 @@ def _holds_messages(case: Case, screen: Screen) -> bool:
     return True
 
 
-def _ended(case: Case, last: Progress, screen: Screen) -> int:
+def _ended(case: Checkup, last: Progress, screen: Screen) -> int:
     for window in last.left:
         if screen.json:
             screen.emit({"window": window.id, "state": window.status, "problem": window.problem})
@@ -142,7 +142,7 @@ def _ended(case: Case, last: Progress, screen: Screen) -> int:
     return 0
 
 
-def _force(arguments: Namespace, case: Case, screen: Screen) -> int:
+def _force(arguments: Namespace, case: Checkup, screen: Screen) -> int:
     found = _inventory(case)
     _show_losses(found, screen)
     _tell_spared(found, screen)
@@ -175,11 +175,11 @@ def _force(arguments: Namespace, case: Case, screen: Screen) -> int:
     return 0
 
 
-def _inventory(case: Case) -> Inventory:
+def _inventory(case: Checkup) -> Inventory:
     return inventory(replace(case))  # nothing of what was read of it before
 
 
-def _confirm(arguments: Namespace, case: Case, what: str) -> None:
+def _confirm(arguments: Namespace, case: Checkup, what: str) -> None:
     """Raise UsageError unless the pipeline's name is given or typed."""
     name = case.settings.name
     given = arguments.yes
@@ -243,7 +243,7 @@ def _tell_spared(found: Inventory, screen: Screen) -> None:
         screen.tell(f"{table} is not touched: {why}")
 
 
-def _tell_rest(case: Case, screen: Screen) -> None:
+def _tell_rest(case: Checkup, screen: Screen) -> None:
     """What stays, and how to remove it."""
     resources = case.resources
     bucket = case.settings.bucket or "BUCKET"

@@ -31,7 +31,7 @@ _UNITS = ("B", "KB", "MB", "GB", "TB")
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class WindowRow:
     """A window, and what was asked for of it."""
 
     window: Window
@@ -63,7 +63,9 @@ def list_windows(arguments: Namespace, settings: Settings, screen: Screen) -> in
     specs = _specs(catalog, shown) if arguments.hot else {}
     tables = _tables(made, shown) if arguments.size else {}
     listed = [
-        Listed(window, late(window, now, settings), specs.get(window.id), tables.get(window.table))
+        WindowRow(
+            window, late(window, now, settings), specs.get(window.id), tables.get(window.table)
+        )
         for window in shown
     ]
     if screen.json:
@@ -83,7 +85,7 @@ def list_windows(arguments: Namespace, settings: Settings, screen: Screen) -> in
     return 0
 
 
-def listed_json(listed: Listed) -> dict[str, Any]:
+def listed_json(listed: WindowRow) -> dict[str, Any]:
     """A window as JSON: `since` is when its state began, `late` what it is late with, if it is."""
     window = listed.window
     began = window.times.get(window.status)
@@ -117,7 +119,7 @@ def _tables(made: Any, windows: Sequence[Window]) -> dict[str, TableCard]:
     return {name: card for name, card in zip(names, cards, strict=True) if card}
 
 
-def _show(listed: Sequence[Listed], screen: Screen) -> None:
+def _show(listed: Sequence[WindowRow], screen: Screen) -> None:
     stages = tuple(name for name, _ in STAGES)
     screen.table(
         (*_COLUMNS, "table", *stages, "late", "archived", "archive", "problem"),
@@ -125,7 +127,7 @@ def _show(listed: Sequence[Listed], screen: Screen) -> None:
     )
 
 
-def _row(listed: Listed) -> tuple[str, ...]:
+def _row(listed: WindowRow) -> tuple[str, ...]:
     window = listed.window
     counted = window.events is not None and window.amount is not None
     return (
@@ -166,7 +168,7 @@ def _size(card: TableCard | None) -> str:
     return f"{card.items:,} items, {shown} {_UNITS[unit]}"
 
 
-def _tell_late(listed: Sequence[Listed], screen: Screen) -> None:
+def _tell_late(listed: Sequence[WindowRow], screen: Screen) -> None:
     by_text = Counter(each.window.status for each in listed if each.late)
     for each in listed:
         if each.late and by_text[each.window.status]:

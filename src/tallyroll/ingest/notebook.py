@@ -14,8 +14,8 @@ from functools import partial
 from tallyroll import limits
 from tallyroll.errors import Reason, StoreError
 from tallyroll.ingest.handing_back import delay_seconds
-from tallyroll.ingest.placement import Case
-from tallyroll.ingest.transactions import Fate, Kind
+from tallyroll.ingest.placement import Delivery
+from tallyroll.ingest.transactions import Disposition, Fate
 from tallyroll.model.messages import Message
 from tallyroll.model.windows import WindowId
 from tallyroll.ports.catalog import Catalog
@@ -26,7 +26,7 @@ from tallyroll.ports.writer_notes import (
     Deaths,
     Reception,
     deaths_of,
-    digest_of,
+    message_digest,
     reception_of,
 )
 from tallyroll.settings import Settings
@@ -55,7 +55,7 @@ class WriterNotebook:
         self._counts = Backlog(0, 0, 0)
         self._counted_at: int | None = None
 
-    def begin(self, cases: Sequence[Case]) -> list[list[Case]]:
+    def begin(self, cases: Sequence[Delivery]) -> list[list[Delivery]]:
         """Note the batch's messages that were received before; give the groups to be written, one
         after the other.
 
@@ -96,7 +96,7 @@ class WriterNotebook:
             self.narrow(groups[0])
         return groups
 
-    def _cut(self, suspects: Sequence[Case], among: dict[str, int]) -> list[list[Case]]:
+    def _cut(self, suspects: Sequence[Delivery], among: dict[str, int]) -> list[list[Delivery]]:
         """Cut messages on which writers died into groups, by chance: half as large as those in
         which the most writers died.
         """
@@ -108,20 +108,20 @@ class WriterNotebook:
         mixed = [case for _, case in sorted(drawn, key=lambda pair: pair[0])]
         return [mixed[at : at + size] for at in range(0, len(mixed), size)]
 
-    def narrow(self, group: Sequence[Case]) -> None:
+    def narrow(self, group: Sequence[Delivery]) -> None:
         """Note that only this group's messages are being worked on: a death is theirs alone."""
         if self._reception:
             named = [case.message for case in group if case.message.receives > 1]
-            digests = b"".join(map(digest_of, named[: limits.MESSAGES_NOTED_MAX]))
+            digests = b"".join(map(message_digest, named[: limits.MESSAGES_NOTED_MAX]))
             self._reception = replace(self._reception, digests=digests)
             self._put(self._reception)
 
-    def placed(self, cases: Iterable[Case]) -> None:
+    def placed(self, cases: Iterable[Delivery]) -> None:
         """Note the windows of messages that were received before, once placing has named them."""
         now = self._effects.now()
         self._note_windows((case, now) for case in cases if case.message.receives > 1)
 
-    def hand_back(self, cases: Sequence[Case]) -> None:
+    def hand_back(self, cases: Sequence[Delivery]) -> None:
         """Set when messages come again that have to, and note until then the windows of those that
         may still count.
         """
@@ -152,7 +152,7 @@ class WriterNotebook:
             if case.message.receives > 1 and not _is_placed(case)
         ]
 
-    def end(self, cases: Sequence[Case]) -> int:
+    def end(self, cases: Sequence[Delivery]) -> int:
         """Take the batch's note back, and note a heartbeat if all its notes were taken; give the
         number of notes that were not. What comes again without a window keeps a note.
         """
@@ -210,13 +210,13 @@ class WriterNotebook:
             return False
         return True
 
-    def _note_windows(self, expected: Iterable[tuple[Case, int]]) -> None:
+    def _note_windows(self, expected: Iterable[tuple[Delivery, int]]) -> None:
         """Note on their windows until when (ms) messages are hidden from the queue's age metric,
         at most every ten seconds.
         """
         newest: dict[WindowId, int] = {}
         for case, at in expected:
-            if case.window and not (case.fate and case.fate.kind is Kind.REJECTED):
+            if case.window and not (case.fate and case.fate.kind is Disposition.REJECTED):
                 newest[case.window] = max(at, newest.get(case.window, at))
         every = limits.STRAGGLER_NOTE_EVERY_MS
         now = self._effects.now()
@@ -236,12 +236,12 @@ class WriterNotebook:
         return self._counts.in_flight
 
 
-def _is_placed(case: Case) -> bool:
+def _is_placed(case: Delivery) -> bool:
     """Whether the window is known that a message goes to."""
     return bool(case.target if case.message.redrive else case.span)
 
 
-def _give_up(cases: Sequence[Case], alone: Mapping[str, int]) -> None:
+def _give_up(cases: Sequence[Delivery], alone: Mapping[str, int]) -> None:
     """Reject unread what seems to crash the writer: it may be reading it that does."""
     for case in cases:
         message, died = case.message, alone.get(case.message.id, 0)
@@ -251,4 +251,4 @@ def _give_up(cases: Sequence[Case], alone: Mapping[str, int]) -> None:
         elif message.receives >= limits.RECEIVES_GIVEN_UP:
             detail = f"received {message.receives} times and still not finished"
         if detail:
-            case.fate = Fate(Kind.REJECTED, reason=Reason.CRASHES_WRITER, detail=detail)
+            case.fate = Fate(Disposition.REJECTED, reason=Reason.CRASHES_WRITER, detail=detail)

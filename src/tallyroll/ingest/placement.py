@@ -14,7 +14,7 @@ from functools import cache
 
 from tallyroll import limits
 from tallyroll.errors import Reason, Rejected, StoreError
-from tallyroll.ingest.transactions import Fate, Kind
+from tallyroll.ingest.transactions import Disposition, Fate
 from tallyroll.model.acceptance import (
     _is_undated,
     acceptable_record,
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Case:
+class Delivery:
     """A message on its way to its fate; `span` is the window in which it happened. A `hopeless` one
     can never count, and comes again only because the dead-letter queue did not take it.
     """
@@ -62,7 +62,7 @@ class Case:
     @property
     def comes_again(self) -> bool:
         """Whether the queue must deliver it again."""
-        final = (Kind.COUNTED, Kind.DUPLICATE, Kind.REJECTED)
+        final = (Disposition.COUNTED, Disposition.DUPLICATE, Disposition.REJECTED)
         return self.fate is None or self.fate.kind not in final
 
     @property
@@ -80,7 +80,7 @@ class Placer:
         self._catalog = catalog
         self._cached = cached
 
-    def place(self, cases: Sequence[Case]) -> None:
+    def place(self, cases: Sequence[Delivery]) -> None:
         """Give each case that has no fate yet its window and record, or the fate that it has
         without one.
 
@@ -90,7 +90,7 @@ class Placer:
         if any(case.message.redrive for case in cases):
             self._cached.forget_calendar()  # a claim is under the window by the latest grid
         calendar = self._cached.calendar()
-        timed: list[tuple[Case, Envelope, int]] = []
+        timed: list[tuple[Delivery, Envelope, int]] = []
         for case in cases:
             with _guarded(case):
                 self._read(case, calendar, timed)
@@ -109,7 +109,7 @@ class Placer:
                     self._await(case, ts, calendar, announced)
 
     def _read(
-        self, case: Case, calendar: Calendar | None, timed: list[tuple[Case, Envelope, int]]
+        self, case: Delivery, calendar: Calendar | None, timed: list[tuple[Delivery, Envelope, int]]
     ) -> None:
         envelope = decode(case.message.body)
         first_sent = case.message.first_sent
@@ -121,7 +121,7 @@ class Placer:
         case.span = span_of(ts, first_sent, calendar, self._settings.skew_ms)
         timed.append((case, envelope, ts))
 
-    def _find_targets(self, timed: Sequence[tuple[Case, Envelope, int]]) -> None:
+    def _find_targets(self, timed: Sequence[tuple[Delivery, Envelope, int]]) -> None:
         """Take the redriven messages to their targets, and reject those that nobody claimed."""
         redriven = [
             (case, case.message.redrive.target, identity_of(envelope, case.message, case.span))
@@ -137,10 +137,10 @@ class Placer:
                 continue
             known = f"is for {claim.target}" if claim else "does not stand"
             detail = f"redriven to {target!r}, but the ledger's claim {known}"
-            case.fate = Fate(Kind.REJECTED, reason=Reason.NOT_CLAIMED, detail=detail)
+            case.fate = Fate(Disposition.REJECTED, reason=Reason.NOT_CLAIMED, detail=detail)
 
     def _await(
-        self, case: Case, ts: int, calendar: Calendar, announced: Callable[[WindowId], bool]
+        self, case: Delivery, ts: int, calendar: Calendar, announced: Callable[[WindowId], bool]
     ) -> None:
         """Let a case wait for its window. Raises Rejected if none will come."""
         assert case.span
@@ -154,14 +154,14 @@ class Placer:
         )
         _wait(case, f"window {case.span.id} is not made yet")
 
-    def _assign(self, case: Case, envelope: Envelope, ts: int, spec: Spec) -> None:
+    def _assign(self, case: Delivery, envelope: Envelope, ts: int, spec: Spec) -> None:
         """Give a case its window and record. Raises Rejected."""
         sent = case.message.sent
         if case.target:
             check_takes(spec, sent)
         elif ts not in spec.span:  # the cached calendar is older than a change of the window length
             self._cached.forget_calendar()
-            case.fate = Fate(Kind.HANDED_BACK, detail="the calendar has changed")
+            case.fate = Fate(Disposition.HANDED_BACK, detail="the calendar has changed")
             return
         else:
             check_accepts(spec, ts, sent)
@@ -169,32 +169,32 @@ class Placer:
         record = acceptable_record(envelope, case.message, spec, home)
         case.spec, case.record = spec, record
 
-    def _specs_of(self, timed: Sequence[tuple[Case, Envelope, int]]) -> dict[WindowId, Spec]:
+    def _specs_of(self, timed: Sequence[tuple[Delivery, Envelope, int]]) -> dict[WindowId, Spec]:
         open_cases = [case for case, _, _ in timed if not case.fate]
         windows = dict.fromkeys(case.window for case in open_cases if case.window)
         asked = list(windows)[: limits.WINDOWS_PER_BATCH_MAX]
         for case in open_cases:
             if case.window not in asked:
-                case.fate = Fate(Kind.HANDED_BACK, detail="too many windows in one batch")
+                case.fate = Fate(Disposition.HANDED_BACK, detail="too many windows in one batch")
         return self._cached.specs(asked) if asked else {}
 
 
 @contextmanager
-def _guarded(case: Case) -> Iterator[None]:
+def _guarded(case: Delivery) -> Iterator[None]:
     """One message must not take its batch with it: whatever it raises becomes its own fate."""
     try:
         yield
     except Rejected as rejected:
-        case.fate = Fate(Kind.REJECTED, reason=rejected.reason, detail=rejected.detail)
+        case.fate = Fate(Disposition.REJECTED, reason=rejected.reason, detail=rejected.detail)
     except StoreError:
         raise
     except Exception as error:  # noqa: BLE001  (see above)
         _log.exception("message %s: unexpected", case.message.id)
         case.fate = Fate(
-            Kind.HANDED_BACK, detail=f"the writer failed on it: {type(error).__name__}"
+            Disposition.HANDED_BACK, detail=f"the writer failed on it: {type(error).__name__}"
         )
 
 
-def _wait(case: Case, why: str) -> None:
+def _wait(case: Delivery, why: str) -> None:
     case.waits = True
-    case.fate = Fate(Kind.HANDED_BACK, detail=why)
+    case.fate = Fate(Disposition.HANDED_BACK, detail=why)

@@ -30,7 +30,7 @@ THROTTLE_BACKOFF_MS = 50
 BACKOFF_MS_MAX = 5_000
 
 
-class Kind(StrEnum):
+class Disposition(StrEnum):
     """What became of a record."""
 
     COUNTED = "counted"
@@ -47,7 +47,7 @@ class Fate:
     to.
     """
 
-    kind: Kind
+    kind: Disposition
     digest: bytes | None = None
     reason: Reason | None = None
     detail: str = ""
@@ -70,7 +70,7 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Continuation:
     """What follows from an answer: records whose fate is known, and commits still to run."""
 
     settled: tuple[tuple[Record, Fate], ...] = ()
@@ -108,15 +108,19 @@ def plan(spec: Spec, records: Iterable[Record]) -> list[Commit]:
     return commits
 
 
-def after(commit: Commit, outcome: Outcome, now: int, deadline: int, chance: Chance) -> Step:
+def after(
+    commit: Commit, outcome: Outcome, now: int, deadline: int, chance: Chance
+) -> Continuation:
     """What follows from a store's answer to a commit; nothing is tried again at or after `deadline`
     (ms).
     """
     match outcome.verdict:
         case Verdict.COMMITTED:
-            return _settle(commit.records, lambda record: Fate(Kind.COUNTED, record.digest))
+            return _settle(commit.records, lambda record: Fate(Disposition.COUNTED, record.digest))
         case Verdict.GATE_SHUT | Verdict.GATE_MISSING:
-            return _settle(commit.records, lambda _: Fate(Kind.SHUT_OUT, detail=outcome.verdict))
+            return _settle(
+                commit.records, lambda _: Fate(Disposition.SHUT_OUT, detail=outcome.verdict)
+            )
         case Verdict.INVALID:
             return _bisected(commit, outcome.detail)
         case Verdict.CANCELLED:
@@ -131,21 +135,23 @@ def after(commit: Commit, outcome: Outcome, now: int, deadline: int, chance: Cha
             return _again(again, deadline, outcome.detail)
 
 
-def _settle(records: Sequence[Record], fate: Callable[[Record], Fate]) -> Step:
-    return Step(tuple((record, fate(record)) for record in records))
+def _settle(records: Sequence[Record], fate: Callable[[Record], Fate]) -> Continuation:
+    return Continuation(tuple((record, fate(record)) for record in records))
 
 
-def _bisected(commit: Commit, detail: str) -> Step:
+def _bisected(commit: Commit, detail: str) -> Continuation:
     """One bad record shall fail alone: halve until it does."""
     half = len(commit.records) // 2
     if not half:
-        fate = Fate(Kind.REJECTED, reason=Reason.REFUSED_BY_STORE, detail=detail)
-        return Step(((commit.records[0], fate),))
+        fate = Fate(Disposition.REJECTED, reason=Reason.REFUSED_BY_STORE, detail=detail)
+        return Continuation(((commit.records[0], fate),))
     parts = (commit.records[:half], commit.records[half:])
-    return Step(commits=tuple(replace(commit, records=part) for part in parts))
+    return Continuation(commits=tuple(replace(commit, records=part) for part in parts))
 
 
-def _sorted_out(commit: Commit, outcome: Outcome, now: int, deadline: int, chance: Chance) -> Step:
+def _sorted_out(
+    commit: Commit, outcome: Outcome, now: int, deadline: int, chance: Chance
+) -> Continuation:
     settled: list[tuple[Record, Fate]] = []
     left: list[Record] = []
     slow_keys: set[str] = set()
@@ -163,8 +169,8 @@ def _sorted_out(commit: Commit, outcome: Outcome, now: int, deadline: int, chanc
         if element.answer is Answer.THROTTLED:
             slow_keys.add(increment.key)
         if element.answer is Answer.INVALID and len(commit.records) == 1:
-            fate = Fate(Kind.REJECTED, reason=Reason.REFUSED_BY_STORE, detail=element.detail)
-            return Step(((commit.records[0], fate),))
+            fate = Fate(Disposition.REJECTED, reason=Reason.REFUSED_BY_STORE, detail=element.detail)
+            return Continuation(((commit.records[0], fate),))
     if not settled and any(element.answer is Answer.INVALID for element in outcome.increments):
         return _bisected(commit, "a tally could not be added to")
     swift = [record for record in left if record.key not in slow_keys]
@@ -175,14 +181,14 @@ def _sorted_out(commit: Commit, outcome: Outcome, now: int, deadline: int, chanc
         progress = bool(settled or slow) and not contended
         again.append(rest if progress else _later(rest, CONFLICT_BACKOFF_MS, now, chance))
     step = _again(again, deadline, "contended" if contended else "throttled")
-    return Step((*settled, *step.settled), step.commits)
+    return Continuation((*settled, *step.settled), step.commits)
 
 
 def _fate(record: Record, element: Element) -> Fate | None:
     if element.answer is Answer.DUPLICATE:
         return beside_stored(record, element.digest)
     if element.answer is Answer.INVALID:
-        return Fate(Kind.REJECTED, reason=Reason.REFUSED_BY_STORE, detail=element.detail)
+        return Fate(Disposition.REJECTED, reason=Reason.REFUSED_BY_STORE, detail=element.detail)
     return None
 
 
@@ -191,11 +197,11 @@ def beside_stored(record: Record, digest: bytes | None) -> Fate:
     conflict. None: it is stored, and has to be looked up.
     """
     if digest is None:
-        return Fate(Kind.UNCOMPARED)
+        return Fate(Disposition.UNCOMPARED)
     if digest == record.digest:
-        return Fate(Kind.DUPLICATE, digest)
+        return Fate(Disposition.DUPLICATE, digest)
     detail = f"id {record.id!r} of key {record.key!r} is stored already with another content"
-    return Fate(Kind.REJECTED, digest, Reason.ID_CONFLICT, detail)
+    return Fate(Disposition.REJECTED, digest, Reason.ID_CONFLICT, detail)
 
 
 def _by_key(commit: Commit, records: Sequence[Record]) -> list[Commit]:
@@ -213,12 +219,14 @@ def _later(commit: Commit, base_ms: int, now: int, chance: Chance) -> Commit:
     )
 
 
-def _again(commits: Sequence[Commit], deadline: int, why: str) -> Step:
+def _again(commits: Sequence[Commit], deadline: int, why: str) -> Continuation:
     in_time = tuple(commit for commit in commits if commit.not_before < deadline)
     late = [
         record for commit in commits if commit.not_before >= deadline for record in commit.records
     ]
-    return Step(tuple((record, Fate(Kind.HANDED_BACK, detail=why)) for record in late), in_time)
+    return Continuation(
+        tuple((record, Fate(Disposition.HANDED_BACK, detail=why)) for record in late), in_time
+    )
 
 
 @dataclass(slots=True)

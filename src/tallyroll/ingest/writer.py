@@ -17,8 +17,8 @@ from tallyroll.ingest.cost import Cost
 from tallyroll.ingest.handing_back import is_expiring
 from tallyroll.ingest.hot_keys import Scout
 from tallyroll.ingest.notebook import WriterNotebook
-from tallyroll.ingest.placement import Case, Placer
-from tallyroll.ingest.transactions import Fate, Kind, beside_stored, plan, run
+from tallyroll.ingest.placement import Delivery, Placer
+from tallyroll.ingest.transactions import Disposition, Fate, beside_stored, plan, run
 from tallyroll.model.ids import Identity
 from tallyroll.model.messages import Message, Rejection
 from tallyroll.model.records import Record
@@ -35,7 +35,7 @@ from tallyroll.settings import Settings
 # For a last commit, rejections, visibility and notes: each a call of up to 1 s to connect and 5 s
 # to read. A function that has less time than that in all keeps a third of it.
 DEADLINE_RESERVE_MS = 15_000
-UNDECIDED = (Kind.SHUT_OUT, Kind.UNCOMPARED)
+UNDECIDED = (Disposition.SHUT_OUT, Disposition.UNCOMPARED)
 
 
 @dataclass(slots=True)
@@ -96,12 +96,12 @@ class Writer:
         reserve = min(DEADLINE_RESERVE_MS, time_left_ms // 3)
         deadline = self._effects.now() + time_left_ms - reserve
         report = Report(messages=len(messages))
-        cases = [Case(message) for message in messages]
+        cases = [Delivery(message) for message in messages]
         groups = self._notes.begin(cases)
         for number, group in enumerate(groups):
             if number and self._effects.now() >= deadline:
                 for case in group:
-                    case.fate = case.fate or Fate(Kind.HANDED_BACK, detail="no time left")
+                    case.fate = case.fate or Fate(Disposition.HANDED_BACK, detail="no time left")
                 self._notes.hand_back(group)
                 continue
             if number:
@@ -115,7 +115,7 @@ class Writer:
         _sum_up(report, cases, self._effects.now())
         return report
 
-    def _write_group(self, group: Sequence[Case], report: Report, deadline: int) -> None:
+    def _write_group(self, group: Sequence[Delivery], report: Report, deadline: int) -> None:
         try:
             self._placer.place(group)
             self._notes.placed(group)
@@ -125,13 +125,13 @@ class Writer:
         except StoreError as error:
             for case in group:
                 if case.fate is None or case.fate.kind in UNDECIDED:
-                    case.fate = Fate(Kind.HANDED_BACK, detail=str(error))
+                    case.fate = Fate(Disposition.HANDED_BACK, detail=str(error))
         self._reject(group)
         self._notes.hand_back(group)
 
-    def _count(self, cases: Sequence[Case], report: Report, deadline: int) -> None:
+    def _count(self, cases: Sequence[Delivery], report: Report, deadline: int) -> None:
         """Collapse duplicates, commit, and give every placed message its fate."""
-        keepers: dict[Identity, Case] = {}
+        keepers: dict[Identity, Delivery] = {}
         placed = [case for case in cases if not case.fate]
         for case in placed:
             keepers.setdefault(case.identity, case)
@@ -155,27 +155,31 @@ class Writer:
         report.throttled.update(done.throttled)
         report.unknown += done.unknown
         counted = [
-            case for case in keepers.values() if case.fate and case.fate.kind is Kind.COUNTED
+            case for case in keepers.values() if case.fate and case.fate.kind is Disposition.COUNTED
         ]
         self._scout.look(
             ((case.spec, case.record) for case in counted if case.spec and case.record),
             done.throttled_keys,
         )
 
-    def _compare_with_stored(self, cases: Sequence[Case]) -> None:
+    def _compare_with_stored(self, cases: Sequence[Delivery]) -> None:
         """What is a duplicate or a conflict, as the stored record decides."""
-        uncompared = [case for case in cases if case.fate and case.fate.kind is Kind.UNCOMPARED]
+        uncompared = [
+            case for case in cases if case.fate and case.fate.kind is Disposition.UNCOMPARED
+        ]
         for case, stored, known in self._find(uncompared):
             assert case.record
-            gone = Fate(Kind.HANDED_BACK, detail=f"it was stored, but now {known}")
+            gone = Fate(Disposition.HANDED_BACK, detail=f"it was stored, but now {known}")
             case.fate = beside_stored(case.record, stored.digest) if stored else gone
 
-    def _look_behind_shut_gates(self, cases: Sequence[Case], deadline: int) -> None:
+    def _look_behind_shut_gates(self, cases: Sequence[Delivery], deadline: int) -> None:
         """What met a shut or missing gate: the state of its window decides."""
-        shut_out = [case for case in cases if case.fate and case.fate.kind is Kind.SHUT_OUT]
+        shut_out = [case for case in cases if case.fate and case.fate.kind is Disposition.SHUT_OUT]
         if self._effects.now() >= deadline:
             for case in shut_out:
-                case.fate = Fate(Kind.HANDED_BACK, detail="no time left to look behind the gate")
+                case.fate = Fate(
+                    Disposition.HANDED_BACK, detail="no time left to look behind the gate"
+                )
             return
         windows = {case.spec.window: None for case in shut_out if case.spec}
         states = {window: self._catalog.window(window) for window in windows}
@@ -187,7 +191,9 @@ class Writer:
                 sealed.append(case)
                 continue
             status = state.status if state else "not made yet"
-            case.fate = Fate(Kind.HANDED_BACK, detail=f"window {case.spec.window} is {status}")
+            case.fate = Fate(
+                Disposition.HANDED_BACK, detail=f"window {case.spec.window} is {status}"
+            )
             case.waits = state is None or state.status in (Status.CREATING, Status.OPEN)
         for case, stored, known in self._find(sealed):
             assert case.spec
@@ -195,7 +201,7 @@ class Writer:
             detail = f"window {case.spec.window} is {state and state.status}: {known}"
             _judge(case, stored, Reason.WINDOW_SEALED, detail)
 
-    def _find(self, cases: Sequence[Case]) -> list[tuple[Case, Record | None, str]]:
+    def _find(self, cases: Sequence[Delivery]) -> list[tuple[Delivery, Record | None, str]]:
         """The records stored under the cases' identities, or None, and what is known of each; those
         that could not be looked up are handed back.
 
@@ -205,7 +211,7 @@ class Writer:
         jobs = [partial(self._stored, case) for case in cases]
         answers = self._effects.together(jobs, self._settings.transactions_at_once)
         state_of = cache(self._catalog.window)
-        found: list[tuple[Case, Record | None, str]] = []
+        found: list[tuple[Delivery, Record | None, str]] = []
         for case, answer in zip(cases, answers, strict=True):
             assert case.spec
             if isinstance(answer, Record):
@@ -217,19 +223,19 @@ class Writer:
                 known = "unverified whether it was counted, since the table is dropped"
                 found.append((case, None, known))
             elif answer:
-                case.fate = Fate(Kind.HANDED_BACK, detail=str(answer))
+                case.fate = Fate(Disposition.HANDED_BACK, detail=str(answer))
             else:
                 found.append((case, None, "this record is not in it"))
         return found
 
-    def _stored(self, case: Case) -> Record | StoreError | None:
+    def _stored(self, case: Delivery) -> Record | StoreError | None:
         assert case.spec and case.record
         try:
             return self._store.record(case.spec, case.record.key, case.record.id)
         except StoreError as error:
             return error
 
-    def _reject(self, cases: Sequence[Case]) -> None:
+    def _reject(self, cases: Sequence[Delivery]) -> None:
         """Send to the dead-letter queue what can never count, and what the queue would soon drop;
         what that queue does not take is handed back.
         """
@@ -237,9 +243,11 @@ class Writer:
         for case in cases:
             if case.fate and case.comes_again and is_expiring(case.message, now, retention_ms):
                 detail = f"sent {iso(case.message.sent)} and not counted: {case.fate.detail}"
-                case.fate = Fate(Kind.REJECTED, reason=Reason.EXPIRING, detail=detail)
+                case.fate = Fate(Disposition.REJECTED, reason=Reason.EXPIRING, detail=detail)
         rejected = [
-            (case, case.fate) for case in cases if case.fate and case.fate.kind is Kind.REJECTED
+            (case, case.fate)
+            for case in cases
+            if case.fate and case.fate.kind is Disposition.REJECTED
         ]
         rejections = [
             Rejection(case.message, fate.reason, fate.detail, case.span.id if case.span else None)
@@ -253,16 +261,18 @@ class Writer:
         for (case, fate), there in zip(rejected, sent, strict=True):
             if not there:
                 case.hopeless = fate.reason is not Reason.EXPIRING
-                case.fate = Fate(Kind.HANDED_BACK, detail="the dead-letter queue did not take it")
+                case.fate = Fate(
+                    Disposition.HANDED_BACK, detail="the dead-letter queue did not take it"
+                )
 
 
-def _judge(case: Case, stored: Record | None, otherwise: Reason, detail: str) -> None:
+def _judge(case: Delivery, stored: Record | None, otherwise: Reason, detail: str) -> None:
     assert case.record
-    rejected = Fate(Kind.REJECTED, reason=otherwise, detail=detail)
+    rejected = Fate(Disposition.REJECTED, reason=otherwise, detail=detail)
     case.fate = beside_stored(case.record, stored.digest) if stored else rejected
 
 
-def _by_window(cases: Sequence[Case]) -> list[tuple[Spec, list[Record]]]:
+def _by_window(cases: Sequence[Delivery]) -> list[tuple[Spec, list[Record]]]:
     groups: dict[WindowId, tuple[Spec, list[Record]]] = {}
     for case in cases:
         assert case.spec and case.record
@@ -270,30 +280,30 @@ def _by_window(cases: Sequence[Case]) -> list[tuple[Spec, list[Record]]]:
     return list(groups.values())
 
 
-def _follower_fate(case: Case, keeper: Case, fate: Fate) -> Fate:
+def _follower_fate(case: Delivery, keeper: Delivery, fate: Fate) -> Fate:
     """The fate of a message whose identity another one of the batch had first."""
     assert case.record and keeper.record
     if fate.digest:
         return beside_stored(case.record, fate.digest)
     if case.record.digest == keeper.record.digest:
         return fate
-    return Fate(Kind.HANDED_BACK, detail="another message of the same id is undecided")
+    return Fate(Disposition.HANDED_BACK, detail="another message of the same id is undecided")
 
 
-def _sum_up(report: Report, cases: Sequence[Case], now: int) -> None:
+def _sum_up(report: Report, cases: Sequence[Delivery], now: int) -> None:
     for case in cases:
         assert case.fate
         match case.fate.kind:
-            case Kind.COUNTED:
+            case Disposition.COUNTED:
                 assert case.record
                 if case.record.packed:
                     report.packed_events += case.record.n
                 else:
                     report.single_events += 1
                 report.undated += case.undated
-            case Kind.DUPLICATE:
+            case Disposition.DUPLICATE:
                 report.duplicates += 1
-            case Kind.REJECTED:
+            case Disposition.REJECTED:
                 assert case.fate.reason
                 report.rejected[case.fate.reason] += 1
             case _:

@@ -21,7 +21,7 @@ from tallyroll.lifecycle.draining import (
 )
 from tallyroll.lifecycle.overdue import stuck_ms
 from tallyroll.lifecycle.resharding import hot_shards
-from tallyroll.lifecycle.rollups import Rolling
+from tallyroll.lifecycle.rollups import RollUps
 from tallyroll.lifecycle.runner import DEADLINE_RESERVE_MS, Rolled, carry_out
 from tallyroll.lifecycle.sealing import PROGRESSED, Sealing, seal
 from tallyroll.lifecycle.state_machine import (
@@ -81,7 +81,7 @@ class Roller:
         self._totals = totals
         self._queue = queue
         self._effects = effects
-        self._rolling = Rolling(catalog, totals, effects)
+        self._rolling = RollUps(catalog, totals, effects)
         self._empty_counts: dict[WindowId, int] = {}
         self._waiting_since: int | None = None
         self._current: Spec | None = None

@@ -18,7 +18,7 @@ from operator import attrgetter
 from tallyroll.errors import ProofMismatch, StateConflict, StoreError
 from tallyroll.lifecycle.runner import Rolled
 from tallyroll.limits import LISTING_BUCKETS
-from tallyroll.model.periods import DAY_MS, Period, PeriodState, day_of, digest_of, period_of
+from tallyroll.model.periods import DAY_MS, Period, PeriodState, day_of, period_of, windows_digest
 from tallyroll.model.states import Window
 from tallyroll.model.totals import Listed, PeriodTotal
 from tallyroll.ports.catalog import Catalog
@@ -43,7 +43,7 @@ class _Part:
     epoch: int = 0
 
 
-class Rolling:
+class RollUps:
     """Rolls up periods whose windows are all sealed, for the roller."""
 
     def __init__(self, catalog: Catalog, totals: Totals, effects: Effects) -> None:
@@ -96,7 +96,7 @@ class Rolling:
         if not listed or not PARTS_MIN <= len(parts) <= PARTS_MAX:
             self._catalog.advance_period(replace(state, progress=None), settled=True)
             return True
-        named = digest_of(window.id for window in windows)
+        named = windows_digest(window.id for window in windows)
         if state.progress is None or state.digest != named:
             begun = replace(state, windows=len(windows), digest=named, progress=_Place().text())
             state = self._catalog.advance_period(begun)

@@ -93,6 +93,6 @@ def shown_name(name: PeriodName) -> str:
     return "-".join(part for part in (digits[:4], digits[4:6], digits[6:]) if part)
 
 
-def digest_of(windows: Iterable[WindowId]) -> str:
+def windows_digest(windows: Iterable[WindowId]) -> str:
     """A digest of the ids of a period's windows, in their order: 32 hexadecimal digits."""
     return blake2b("\n".join(windows).encode(), digest_size=16).hexdigest()

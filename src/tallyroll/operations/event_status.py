@@ -19,7 +19,7 @@ from tallyroll.ports.store import Store
 WINDOWS_AT_ONCE = 10
 
 
-class Place(StrEnum):
+class EventStatus(StrEnum):
     """How an event stands to a window."""
 
     NEVER = "never"  # there is no such window
@@ -69,7 +69,7 @@ class Whereabouts:
         self._effects = effects
         self._specs: dict[WindowId, Spec] = {}
 
-    def places(self, asked: Sequence[Asked]) -> list[Place | StoreError]:
+    def places(self, asked: Sequence[Asked]) -> list[EventStatus | StoreError]:
         """How each event stands to its window, or why that could not be read.
 
         A window's state is read before the records, for only what a sealed window does not hold
@@ -100,28 +100,28 @@ class Whereabouts:
         except StoreError as error:
             return error
 
-    def _placed(self, asked: Asked, sight: Sight | StoreError) -> Place | StoreError:
+    def _placed(self, asked: Asked, sight: Sight | StoreError) -> EventStatus | StoreError:
         return sight if isinstance(sight, StoreError) else self.judge(asked, sight)
 
-    def judge(self, asked: Asked, sight: Sight) -> Place | StoreError:
+    def judge(self, asked: Asked, sight: Sight) -> EventStatus | StoreError:
         """How an event stands to the window that was seen."""
         before, after = sight.before, sight.after
         if before is None:
-            return Place.NEVER
+            return EventStatus.NEVER
         if before.status is Status.CREATING:
-            return Place.CREATING
+            return EventStatus.CREATING
         if stored := sight.found.get((asked.key, asked.record_id)):
             if stored.digest == asked.content:
-                return Place.COUNTED
+                return EventStatus.COUNTED
             displaced = before.status.sealed and stored.ts not in asked.home
-            return Place.DISPLACED if displaced else Place.CONFLICT
+            return EventStatus.DISPLACED if displaced else EventStatus.CONFLICT
         if after is None or after.status in (Status.DROPPING, Status.DROPPED):
-            return Place.UNVERIFIED
+            return EventStatus.UNVERIFIED
         if sight.missing:
             return sight.missing
         if before.status.sealed:
-            return Place.ABSENT
-        return Place.TAKES if takes(before, self._effects.now()) else Place.CLOSING
+            return EventStatus.ABSENT
+        return EventStatus.TAKES if takes(before, self._effects.now()) else EventStatus.CLOSING
 
     def spec(self, window: WindowId) -> Spec:
         """A window's spec. Raises Missing."""

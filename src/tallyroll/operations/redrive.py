@@ -19,7 +19,7 @@ from tallyroll.model.events import digest
 from tallyroll.model.messages import Redrive
 from tallyroll.model.states import Calendar, Window, takes
 from tallyroll.model.windows import WindowId, window_start
-from tallyroll.operations.event_status import Asked, Place, Whereabouts
+from tallyroll.operations.event_status import Asked, EventStatus, Whereabouts
 from tallyroll.operations.letter_events import (
     Course,
     Decision,
@@ -171,7 +171,7 @@ class Redriver:
         ]
 
     def _plan(
-        self, event: LetterEvent, claim: Claim | None, place: Place | StoreError, page: _Page
+        self, event: LetterEvent, claim: Claim | None, place: EventStatus | StoreError, page: _Page
     ) -> _Plan | Decision:
         def plan() -> _Plan | Decision:
             if isinstance(place, StoreError):
@@ -183,44 +183,44 @@ class Redriver:
         return decided(event.letter, plan)
 
     def _along(
-        self, event: LetterEvent, claim: Claim, place: Place, page: _Page
+        self, event: LetterEvent, claim: Claim, place: EventStatus, page: _Page
     ) -> _Plan | Decision:
         """Keep to a claim that stands; it moves only once its target cannot count the event."""
         own = claim.target == event.home.id
         match place:
-            case Place.COUNTED:
+            case EventStatus.COUNTED:
                 return Decision(event.letter, Course.COUNTED, claim.target)
-            case Place.TAKES:
+            case EventStatus.TAKES:
                 return self._fitting(event, claim.target, claim)
-            case Place.ABSENT:
+            case EventStatus.ABSENT:
                 return self._elsewhere(event, claim, page)
-            case Place.DISPLACED if not own:
+            case EventStatus.DISPLACED if not own:
                 return self._elsewhere(event, claim, page)
-            case Place.UNVERIFIED:
+            case EventStatus.UNVERIFIED:
                 self._need_unverified(event, claim.target)
                 return self._elsewhere(event, claim, page)
             case _:
                 raise _why_not(event, claim.target, place)
 
-    def _afresh(self, event: LetterEvent, place: Place, page: _Page) -> _Plan | Decision:
+    def _afresh(self, event: LetterEvent, place: EventStatus, page: _Page) -> _Plan | Decision:
         """Choose the window of an event that nobody has claimed yet."""
         home = event.home.id
         match place:
-            case Place.COUNTED:
+            case EventStatus.COUNTED:
                 return Decision(event.letter, Course.COUNTED, home)
-            case Place.TAKES if self._to not in (None, home):
+            case EventStatus.TAKES if self._to not in (None, home):
                 raise Leave(
                     "own window open",
                     f"its own window {home} still takes events, so a copy may count there: redrive"
                     " it without --to",
                 )
-            case Place.TAKES:
+            case EventStatus.TAKES:
                 return self._fitting(event, home, None)
-            case Place.ABSENT:
+            case EventStatus.ABSENT:
                 return self._elsewhere(event, None, page)
-            case Place.NEVER if event.home.start < page.calendar.genesis:
+            case EventStatus.NEVER if event.home.start < page.calendar.genesis:
                 return self._elsewhere(event, None, page)
-            case Place.UNVERIFIED if event.letter.reason != Reason.ID_CONFLICT:
+            case EventStatus.UNVERIFIED if event.letter.reason != Reason.ID_CONFLICT:
                 self._need_unverified(event, home)
                 return self._elsewhere(event, None, page)
             case _:
@@ -290,13 +290,13 @@ def _decision(plan: _Plan | Decision) -> Decision:
     return Decision(plan.event.letter, Course.REDRIVEN, plan.target)
 
 
-def _why_not(event: LetterEvent, window: WindowId, place: Place) -> Leave:
+def _why_not(event: LetterEvent, window: WindowId, place: EventStatus) -> Leave:
     match place:
-        case Place.NEVER | Place.CREATING:
+        case EventStatus.NEVER | EventStatus.CREATING:
             return Leave(
                 "not open yet", f"window {window} is not open yet: redrive it in a few minutes"
             )
-        case Place.CLOSING:
+        case EventStatus.CLOSING:
             return Leave(
                 "being closed",
                 f"window {window} takes no more events, but a copy on its way may still count"

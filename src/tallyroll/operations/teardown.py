@@ -16,7 +16,7 @@ from tallyroll.lifecycle.state_machine import CHECKED, freeze
 from tallyroll.limits import TS_MS_MAX
 from tallyroll.model.states import Status, Window
 from tallyroll.model.windows import WindowId
-from tallyroll.operations.doctor.checkup import Case
+from tallyroll.operations.doctor.checkup import Checkup
 from tallyroll.operations.doctor.tables import DELETING, of_pattern
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
@@ -164,7 +164,7 @@ class Inventory:
     spared: dict[str, str] = field(default_factory=dict)
 
 
-def inventory(case: Case) -> Inventory:
+def inventory(case: Checkup) -> Inventory:
     """What a deletion by force would lose. Raises StoreError.
 
     A table is this pipeline's if its name is the pipeline's and a window's id and nothing else, and
@@ -195,7 +195,7 @@ def _foreign(
     return f"it has no tag {TAG_PIPELINE}, and the catalog does not name it"
 
 
-def _loss(case: Case, card: TableCard, window_id: WindowId, window: Window | None) -> Loss:
+def _loss(case: Checkup, card: TableCard, window_id: WindowId, window: Window | None) -> Loss:
     return Loss(
         table=card.name,
         window=window_id,
@@ -206,7 +206,7 @@ def _loss(case: Case, card: TableCard, window_id: WindowId, window: Window | Non
     )
 
 
-def _events(case: Case, window: Window) -> int | None:
+def _events(case: Checkup, window: Window) -> int | None:
     """How many events a window has: sealed, or by its tallies."""
     if window.status.sealed:
         return window.events

@@ -97,7 +97,7 @@ class Deaths:
     alone: tuple[int, ...]
 
 
-def digest_of(message: Message) -> bytes:
+def message_digest(message: Message) -> bytes:
     """The digest that identifies a message in a note."""
     return blake2b(message.id.encode(), digest_size=DIGEST_BYTES).digest()
 
@@ -108,7 +108,7 @@ def reception_of(note_id: str, at: int, messages: Sequence[Message]) -> Receptio
     """
     named = sorted(messages, key=lambda message: -message.receives)[:MESSAGES_NOTED_MAX]
     sent = [message.sent for message in messages]
-    return Reception(note_id, at, min(sent), max(sent), b"".join(map(digest_of, named)))
+    return Reception(note_id, at, min(sent), max(sent), b"".join(map(message_digest, named)))
 
 
 def deaths_of(messages: Sequence[Message], receptions: Sequence[Reception]) -> Mapping[str, Deaths]:
@@ -121,7 +121,7 @@ def deaths_of(messages: Sequence[Message], receptions: Sequence[Reception]) -> M
             notes.setdefault(digest, []).append(each)
     deaths: dict[str, Deaths] = {}
     for message in messages:
-        if found := notes.get(digest_of(message)):
+        if found := notes.get(message_digest(message)):
             alone = tuple(each.at for each in found if each.alone)
             deaths[message.id] = Deaths(len(found) - len(alone), alone)
     return deaths

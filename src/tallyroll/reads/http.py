@@ -25,7 +25,7 @@ TOP_PER_ANSWER = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """An HTTP status, a JSON body and its content type."""
 
     status: int
@@ -135,7 +135,7 @@ def _number(parameters: Mapping[str, str], name: str, default: int) -> int:
     return int(text)
 
 
-def answer_counter(reader: Reader, parameters: Mapping[str, str], time_left_ms: int) -> Answer:
+def answer_counter(reader: Reader, parameters: Mapping[str, str], time_left_ms: int) -> HttpAnswer:
     """The answer to GET /v1/counters. Raises UsageError and StoreError."""
     query = counter_query(parameters)
     count = reader.count(
@@ -146,10 +146,10 @@ def answer_counter(reader: Reader, parameters: Mapping[str, str], time_left_ms: 
         consistent=query.consistent,
         by_window=query.windows,
     )
-    return Answer(200, counter_json(count))
+    return HttpAnswer(200, counter_json(count))
 
 
-def answer_event(reader: Reader, parameters: Mapping[str, str]) -> Answer:
+def answer_event(reader: Reader, parameters: Mapping[str, str]) -> HttpAnswer:
     """The answer to GET /v1/event. Raises UsageError, Absent, Archived and StoreError."""
     _check_names(parameters, "key", "id", "window", "ts")
     key, event_id = required_key(parameters.get("key")), required_id(parameters.get("id"))
@@ -157,10 +157,10 @@ def answer_event(reader: Reader, parameters: Mapping[str, str]) -> Answer:
     if window and ts is not None:
         raise UsageError("window and ts: give one of them")
     chosen = required_window(window) if window else None
-    return Answer(200, found_json(reader.event(key, event_id, chosen, ts)))
+    return HttpAnswer(200, found_json(reader.event(key, event_id, chosen, ts)))
 
 
-def answer_events(reader: Reader, parameters: Mapping[str, str], time_left_ms: int) -> Answer:
+def answer_events(reader: Reader, parameters: Mapping[str, str], time_left_ms: int) -> HttpAnswer:
     """The answer to GET /v1/events. Raises UsageError, Absent, Archived and StoreError."""
     _check_names(parameters, "key", "window", "limit", "cursor", "packed")
     events = reader.events(
@@ -171,10 +171,10 @@ def answer_events(reader: Reader, parameters: Mapping[str, str], time_left_ms: i
         cursor=parameters.get("cursor") or None,
         packed=_flag(parameters, "packed"),
     )
-    return Answer(200, events_json(events))
+    return HttpAnswer(200, events_json(events))
 
 
-def answer_top(reader: Reader, parameters: Mapping[str, str], time_left_ms: int) -> Answer:
+def answer_top(reader: Reader, parameters: Mapping[str, str], time_left_ms: int) -> HttpAnswer:
     """The answer to GET /v1/top. Raises UsageError, Absent, Archived and StoreError."""
     _check_names(parameters, "window", "n", "by")
     by = parameters.get("by") or "events"
@@ -186,10 +186,10 @@ def answer_top(reader: Reader, parameters: Mapping[str, str], time_left_ms: int)
         time_left_ms,
         by_amount=by == "sum",
     )
-    return Answer(200, top_json(top))
+    return HttpAnswer(200, top_json(top))
 
 
-def answer_error(error: Exception) -> Answer:
+def answer_error(error: Exception) -> HttpAnswer:
     """A failure as a problem (RFC 9457, application/problem+json): 400, 404, 410, 503 or 500.
 
     What is in an archive is gone from here (410); the member `archive` says under which prefix.
@@ -208,4 +208,4 @@ def answer_error(error: Exception) -> Answer:
     else:
         status, title, detail = 500, "Internal error", "see the function's log"
     body = {"type": "about:blank", "title": title, "status": status, "detail": detail, **more}
-    return Answer(status, body, "application/problem+json")
+    return HttpAnswer(status, body, "application/problem+json")

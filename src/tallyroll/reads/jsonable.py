@@ -9,7 +9,7 @@ from tallyroll.model.amounts import format_amount
 from tallyroll.model.periods import shown_name
 from tallyroll.model.stored import StoredEvent, StoredPacket
 from tallyroll.model.windows import iso
-from tallyroll.reads.lookups import Events, Found
+from tallyroll.reads.lookups import Events, FoundEvent
 from tallyroll.reads.reader import Count
 from tallyroll.reads.top import Top
 
@@ -49,7 +49,7 @@ def counter_json(count: Count) -> dict[str, Any]:
     return answer
 
 
-def found_json(found: Found) -> dict[str, Any]:
+def found_json(found: FoundEvent) -> dict[str, Any]:
     """One event, or a packet, with where it stands."""
     where = {"key": found.key, "window": found.window, "state": found.status}
     return where | stored_json(found.what)

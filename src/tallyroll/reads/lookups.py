@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundEvent:
     """An event, or a packet asked for by its own id, and the window that holds it."""
 
     key: str
@@ -83,7 +83,7 @@ class Lookups:
         self._effects = effects
         self._specs: dict[WindowId, Spec] = {}
 
-    def event(self, key: str, event_id: str, window: WindowId | None, ts: int | None) -> Found:
+    def event(self, key: str, event_id: str, window: WindowId | None, ts: int | None) -> FoundEvent:
         """One event by its id, in a window or in that of the time `ts` (ms); with neither, in that
         of the time inside the id, a UUIDv7.
 
@@ -95,7 +95,7 @@ class Lookups:
         if what is None:
             guess = "" if window or ts is not None else ", that of the time in its id"
             raise Absent(f"there is no event {event_id!r} of key {key!r} in {chosen}{guess}")
-        return Found(key, chosen, state.status, what)
+        return FoundEvent(key, chosen, state.status, what)
 
     def _window_at(self, event_id: str, ts: int | None) -> WindowId:
         instant = uuid7_time(event_id) if ts is None else ts

@@ -14,14 +14,14 @@ from tallyroll.archive import duplicates, proof
 from tallyroll.archive.duplicates import (
     DIGEST_BYTES,
     Repeats,
-    cut,
-    digest_of,
     digests_in,
+    key_digest,
     repeated,
     repeats_named,
+    split_digests,
 )
 from tallyroll.archive.layout import progress_dir
-from tallyroll.archive.recount import Found
+from tallyroll.archive.recount import ArchivedItem
 from tallyroll.errors import ProofMismatch
 from tallyroll.model.items import Item
 from tallyroll.model.states import Window
@@ -37,7 +37,7 @@ def test_repeats_are_found_in_all_runs_whatever_the_parts(
     runs: list[list[bytes]], parts: int
 ) -> None:
     wanted = sorted(one for one, times in Counter(chain(*runs)).items() if times > 1)
-    bodies = [cut(sorted(run), parts) for run in runs]
+    bodies = [split_digests(sorted(run), parts) for run in runs]
     found = [
         digest
         for part in range(parts)
@@ -69,8 +69,8 @@ def test_memory_never_holds_more_than_it_may(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_an_item_of_which_one_place_was_found_is_not_said_to_stand_there_twice() -> None:
     item: Item = {"pk": {"S": "k.1"}, "sk": {"S": "e#1"}}
-    once = Found(item, record_with(), "file", 7)
-    digest = digest_of(item)
+    once = ArchivedItem(item, record_with(), "file", 7)
+    digest = key_digest(item)
     unnamed = f"an item stands more than once, its digest is {digest.hex()}"
     assert repeats_named([], [digest]) == [unnamed]
     assert repeats_named([once], [digest]) == [unnamed]
@@ -82,8 +82,8 @@ def test_a_digest_tells_where_the_keys_part() -> None:
     def item(pk: str, sk: str) -> Item:
         return {"pk": {"S": pk}, "sk": {"S": sk}}
 
-    assert digest_of(item("a", "b")) == digest_of({**item("a", "b"), "n": {"N": "1"}})
-    assert digest_of(item("ab", "c")) != digest_of(item("a", "bc"))
+    assert key_digest(item("a", "b")) == key_digest({**item("a", "b"), "n": {"N": "1"}})
+    assert key_digest(item("ab", "c")) != key_digest(item("a", "bc"))
 
 
 def swapped(*, events: int = 5, kind: str = "e#") -> tuple[Pipeline, Window, str]:

@@ -10,8 +10,8 @@ import pytest
 
 from tallyroll.adapters.memory import MemoryBucket
 from tallyroll.archive.layout import (
+    ArchiveId,
     DataFile,
-    Place,
     find_summary,
     parse_prefix,
     prefix_of,
@@ -226,6 +226,6 @@ def test_a_malformed_list_of_files(files: bytes) -> None:
 
 
 def test_a_prefix_says_whose_archive_it_is() -> None:
-    assert parse_prefix(PREFIX) == Place("votes", WINDOW, "a1")
+    assert parse_prefix(PREFIX) == ArchiveId("votes", WINDOW, "a1")
     for other in (f"{PREFIX}/proof.json", PREFIX[:-3], "archive/votes", "", f"x/{PREFIX}"):
         assert parse_prefix(other) is None

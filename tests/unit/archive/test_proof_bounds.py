@@ -11,7 +11,7 @@ import pytest
 
 from tallyroll.adapters.memory import MemoryBucket
 from tallyroll.archive import proof
-from tallyroll.archive.duplicates import digest_of
+from tallyroll.archive.duplicates import key_digest
 from tallyroll.archive.layout import progress_dir, proof_key
 from tallyroll.archive.proof import Counted, check_place, compare, notes
 from tallyroll.archive.recount import Recount
@@ -191,9 +191,9 @@ def test_what_was_read_by_the_deadline_is_noted(monkeypatch: pytest.MonkeyPatch)
 
     def slow(item: Item) -> bytes:
         pipeline.effects.pass_by(1)
-        return digest_of(item)
+        return key_digest(item)
 
-    monkeypatch.setattr(proof, "digest_of", slow)
+    monkeypatch.setattr(proof, "key_digest", slow)
     in_first = json.loads(pipeline.bucket.get(manifest(window)).splitlines()[0])["itemCount"]
     assert proven(pipeline, window, NOW + in_first) is None
     assert [name for name in kept(pipeline, window) if name.startswith("proof-")] == [
@@ -241,9 +241,9 @@ def test_the_clock_is_looked_at_before_the_first_item_and_then_now_and_again(
         nonlocal read
         read += 1
         pipeline.effects.pass_by(1_000)
-        return digest_of(item)
+        return key_digest(item)
 
-    monkeypatch.setattr(proof, "digest_of", reading)
+    monkeypatch.setattr(proof, "key_digest", reading)
     for seconds, expected in ((2, 3), (3, 3), (4, 6)):
         read = 0
         assert proven(pipeline, window, pipeline.effects.now() + seconds * 1_000) is None

@@ -9,11 +9,11 @@ from tallyroll.archive.layout import data_dir, progress_dir, proof_key, read_fil
 from tallyroll.archive.proof import prove
 from tallyroll.archive.recount import (
     FINDINGS_KEPT,
+    ArchivedItem,
     Findings,
-    Found,
     Reading,
     Recount,
-    differing_keys,
+    keys_differing_from_totals,
     recount,
 )
 from tallyroll.errors import ProofMismatch
@@ -159,7 +159,7 @@ def test_many_keys_are_read_from_the_totals_in_parts() -> None:
     counted = Recount()
     for n in range(250):
         counted.add(record_with("e", f"k{n}"))
-    assert len(list(differing_keys(WINDOW, counted, Pipeline().totals))) == 250
+    assert len(list(keys_differing_from_totals(WINDOW, counted, Pipeline().totals))) == 250
 
 
 def test_a_key_that_differs_is_told_by_its_records_tallies_and_total() -> None:
@@ -167,11 +167,11 @@ def test_a_key_that_differs_is_told_by_its_records_tallies_and_total() -> None:
     for key in ("a", "b"):
         counted.add(record_with("e", key))
     counted.add(Tally("b", 1, 1_000_000))
-    [of_a] = differing_keys(WINDOW, counted, None)
+    [of_a] = keys_differing_from_totals(WINDOW, counted, None)
     assert of_a == "key 'a': (events, amount) {'records': (1, 1000000), 'tallies': None}"
     totals.put([Total("a", WINDOW, 2, 5)])
     of_b = of_a.replace("'a'", "'b'").replace("None}", "(1, 1000000), 'total': None}")
-    assert [*differing_keys(WINDOW, counted, totals)] == [
+    assert [*keys_differing_from_totals(WINDOW, counted, totals)] == [
         of_a.replace("}", ", 'total': (2, 5)}"),
         of_b,
     ]
@@ -187,8 +187,8 @@ def test_a_reading_passes_over_what_is_none_of_ours_and_says_where_all_stands() 
     assert (reading.expected, reading.data_dir) == (None, "")
     key = f"{data_dir(prefix(window))}000-0000.json.gz"
     assert [*reading] == [
-        Found(record, parse_item(record), key, 1),
-        Found(gate, parse_item(gate), key, 3),
+        ArchivedItem(record, parse_item(record), key, 1),
+        ArchivedItem(gate, parse_item(gate), key, 3),
     ]
     assert (reading.expected, reading.data_dir) == (3, data_dir(prefix(window)))
     [finding] = reading.findings.first

@@ -9,12 +9,12 @@ import pytest
 
 from tallyroll.errors import Reason, Unknown
 from tallyroll.ingest.notebook import WriterNotebook
-from tallyroll.ingest.placement import Case, Placer
-from tallyroll.ingest.transactions import Fate, Kind
+from tallyroll.ingest.placement import Delivery, Placer
+from tallyroll.ingest.transactions import Disposition, Fate
 from tallyroll.limits import LONE_DEATHS_MAX, MESSAGES_NOTED_MAX, RECEPTIONS_KEPT
 from tallyroll.model.messages import Message
 from tallyroll.ports.store import Outcome, Verdict
-from tallyroll.ports.writer_notes import Deaths, Reception, deaths_of, digest_of, reception_of
+from tallyroll.ports.writer_notes import Deaths, Reception, deaths_of, message_digest, reception_of
 from tests.harness.pipeline import HOUR, MINUTE, NOW, SECOND, TIME_LEFT, WINDOW, Pipeline, opened
 
 LONG_AGO = NOW - 20 * MINUTE  # longer than any writer lasts
@@ -41,7 +41,7 @@ def notes(pipeline: Pipeline) -> list[Reception]:
 
 
 def begun(pipeline: Pipeline, *messages: Message) -> list[list[str]]:
-    groups = notebook(pipeline).begin([Case(each) for each in messages])
+    groups = notebook(pipeline).begin([Delivery(each) for each in messages])
     return [[case.message.id for case in group] for group in groups]
 
 
@@ -51,10 +51,10 @@ def died(pipeline: Pipeline, *messages: Message, at: int = LONG_AGO, times: int 
 
 
 def test_a_digest_is_found_at_its_own_place_only() -> None:
-    wanted = digest_of(message("a"))
+    wanted = message_digest(message("a"))
     shifted = b"\0" + wanted + b"\0\0\0"
-    assert digest_of(message("a")) not in Reception("1", 0, 0, 0, shifted).named
-    assert digest_of(message("a")) in Reception("1", 0, 0, 0, shifted + wanted).named
+    assert message_digest(message("a")) not in Reception("1", 0, 0, 0, shifted).named
+    assert message_digest(message("a")) in Reception("1", 0, 0, 0, shifted + wanted).named
 
 
 def test_a_note_names_what_was_received_most_often_and_all_sendings() -> None:
@@ -62,7 +62,7 @@ def test_a_note_names_what_was_received_most_often_and_all_sendings() -> None:
     note = reception_of("1", NOW, [*many, message("often", 9, NOW - 1)])
     assert (note.oldest, note.newest) == (NOW - 1, NOW + MESSAGES_NOTED_MAX - 1)
     assert len(note.digests) == 4 * MESSAGES_NOTED_MAX
-    assert digest_of(message("often")) in note.named
+    assert message_digest(message("often")) in note.named
 
 
 def test_deaths_among_others_and_alone_are_told_apart() -> None:
@@ -75,7 +75,7 @@ def test_deaths_among_others_and_alone_are_told_apart() -> None:
 def test_a_message_on_which_writers_died_alone_again_and_again_is_given_up(deaths: int) -> None:
     pipeline = opened()
     died(pipeline, message("a", 9), times=deaths)
-    [case] = cases = [Case(message("a", 9))]
+    [case] = cases = [Delivery(message("a", 9))]
     notebook(pipeline).begin(cases)
     assert bool(case.fate) is (deaths == LONE_DEATHS_MAX)
 
@@ -87,8 +87,8 @@ def test_messages_are_noted_from_their_second_receive_on() -> None:
     begun(pipeline, message("new"), message("again", 2, NOW - MINUTE))
     [note] = notes(pipeline)
     assert (note.oldest, note.newest) == (NOW - MINUTE, NOW - MINUTE)
-    assert digest_of(message("again")) in note.named
-    assert digest_of(message("new")) not in note.named
+    assert message_digest(message("again")) in note.named
+    assert message_digest(message("new")) not in note.named
 
 
 def test_from_the_third_receive_on_a_message_is_apart_from_others_if_writers_died_on_it() -> None:
@@ -123,20 +123,20 @@ def test_only_the_group_at_work_is_named() -> None:
     groups = begun(pipeline, message("c", 2), message("a", 3), message("b", 3))
     assert groups[0] == ["c"]
     [note] = [each for each in notes(pipeline) if each.at == NOW]
-    assert digest_of(message("c")) in note.named
-    assert digest_of(message("a")) not in note.named
+    assert message_digest(message("c")) in note.named
+    assert message_digest(message("a")) not in note.named
 
 
 def test_only_what_was_received_before_is_named_in_a_group() -> None:
     pipeline = opened()
     book = notebook(pipeline)
-    book.begin([Case(message("a", 2))])
-    book.narrow([Case(message("a", 2)), Case(message("new"))])
+    book.begin([Delivery(message("a", 2))])
+    book.narrow([Delivery(message("a", 2)), Delivery(message("new"))])
     [note] = notes(pipeline)
-    assert note.digests == digest_of(message("a"))
+    assert note.digests == message_digest(message("a"))
 
 
-def beats(pipeline: Pipeline, book: WriterNotebook, cases: Sequence[Case]) -> int | None:
+def beats(pipeline: Pipeline, book: WriterNotebook, cases: Sequence[Delivery]) -> int | None:
     book.begin(cases)
     book.end(cases)
     return pipeline.catalog.heartbeat().at
@@ -146,7 +146,7 @@ def test_a_batch_whose_note_was_not_taken_is_no_sign_of_life(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pipeline = opened()
-    book, cases = notebook(pipeline), [Case(message("a", 2))]
+    book, cases = notebook(pipeline), [Delivery(message("a", 2))]
 
     def refuse(_: Reception) -> None:
         raise Unknown("no answer")
@@ -169,7 +169,10 @@ def test_a_window_is_not_held_for_what_is_rejected() -> None:
 def test_what_was_finished_between_two_heartbeats_is_told_once() -> None:
     pipeline = opened()
     book = notebook(pipeline)
-    unfinished, finished = Case(message("a")), Case(message("b"), fate=Fate(Kind.COUNTED))
+    unfinished, finished = (
+        Delivery(message("a")),
+        Delivery(message("b"), fate=Fate(Disposition.COUNTED)),
+    )
     told: list[int | None] = []
     for case in (unfinished, finished, unfinished, unfinished):
         beats(pipeline, book, [case])
@@ -185,7 +188,7 @@ def test_a_heartbeat_that_was_not_taken_is_told_by_the_next_batch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pipeline = opened()
-    book, finished = notebook(pipeline), Case(message("a"), fate=Fate(Kind.COUNTED))
+    book, finished = notebook(pipeline), Delivery(message("a"), fate=Fate(Disposition.COUNTED))
 
     def refuse(at: int, *, finished: bool) -> None:
         raise Unknown("no answer")
@@ -194,7 +197,7 @@ def test_a_heartbeat_that_was_not_taken_is_told_by_the_next_batch(
         patched.setattr(pipeline.catalog, "beat", refuse)
         assert beats(pipeline, book, [finished]) is None
     pipeline.effects.pass_by(SECOND)
-    assert beats(pipeline, book, [Case(message("b"))]) == NOW + SECOND
+    assert beats(pipeline, book, [Delivery(message("b"))]) == NOW + SECOND
     assert pipeline.catalog.heartbeat().finished == NOW + SECOND, "with what was finished before"
 
 
@@ -219,13 +222,13 @@ def test_between_two_groups_only_what_is_finished_is_acknowledged(
     monkeypatch.setattr(pipeline.queue, "acknowledge", acknowledged.append)
     place = Placer.place
 
-    def placing(placer: Placer, cases: Sequence[Case]) -> None:
+    def placing(placer: Placer, cases: Sequence[Delivery]) -> None:
         for case in cases:
             if case.message is back:
-                case.fate = Fate(Kind.HANDED_BACK)
+                case.fate = Fate(Disposition.HANDED_BACK)
             if case.message is last:
                 [note] = [each for each in notes(pipeline) if each.at == NOW]
-                assert note.digests == digest_of(last)
+                assert note.digests == message_digest(last)
         place(placer, cases)
 
     monkeypatch.setattr(Placer, "place", placing)
@@ -270,7 +273,7 @@ def test_groups_for_which_no_time_is_left_come_again(monkeypatch: pytest.MonkeyP
     placed: list[int] = []
     place = Placer.place
 
-    def placing(placer: Placer, cases: Sequence[Case]) -> None:
+    def placing(placer: Placer, cases: Sequence[Delivery]) -> None:
         placed.append(len(cases))
         place(placer, cases)
 
@@ -309,7 +312,7 @@ def test_what_can_never_count_holds_no_window_however_often_it_comes_again() -> 
 
 def hands_back(book: WriterNotebook, *messages: Message) -> None:
     """A batch of messages for which no window is known when they are handed back."""
-    cases = [Case(each) for each in messages]
+    cases = [Delivery(each) for each in messages]
     book.begin(cases)
     book.hand_back(cases)
     book.end(cases)
@@ -356,7 +359,7 @@ def test_a_batch_holds_its_windows_until_what_comes_again_is_noted(
 ) -> None:
     """A writer that dies between the two notes leaves one of them."""
     pipeline = opened()
-    book, cases = notebook(pipeline), [Case(message("a", 2))]
+    book, cases = notebook(pipeline), [Delivery(message("a", 2))]
     book.begin(cases)
     book.hand_back(cases)
     before = notes(pipeline)
@@ -374,7 +377,7 @@ def test_what_came_again_in_an_earlier_batch_is_noted_once(
     hands_back(book, message("a", 2))
     noted: list[Reception] = []
     monkeypatch.setattr(pipeline.catalog, "note_received", noted.append)
-    done = Case(message("new"), fate=Fate(Kind.COUNTED))
+    done = Delivery(message("new"), fate=Fate(Disposition.COUNTED))
     book.begin([done])
     book.hand_back([done])
     book.end([done])

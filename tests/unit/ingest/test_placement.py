@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tallyroll.errors import Reason, Rejected
-from tallyroll.ingest.placement import Case, Placer
-from tallyroll.ingest.transactions import Fate, Kind
+from tallyroll.ingest.placement import Delivery, Placer
+from tallyroll.ingest.transactions import Disposition, Fate
 from tallyroll.limits import ITEM_BYTES_MAX, WINDOWS_PER_BATCH_MAX
 from tallyroll.model.acceptance import acceptable_record
 from tallyroll.model.events import Event, decode
@@ -43,18 +43,18 @@ def cached(pipeline: Pipeline) -> CachedCatalog:
 
 def placed(
     pipeline: Pipeline, *bodies: dict[str, Any] | Message, by: CachedCatalog | None = None
-) -> list[Case]:
+) -> list[Delivery]:
     """What a placer makes of these messages in one batch."""
     messages = [
         body if isinstance(body, Message) else pipeline.message(json.dumps(body)) for body in bodies
     ]
-    cases = [Case(message) for message in messages]
+    cases = [Delivery(message) for message in messages]
     Placer(pipeline.settings, pipeline.catalog, by or cached(pipeline)).place(cases)
     return cases
 
 
 def handed_back(detail: str) -> Fate:
-    return Fate(Kind.HANDED_BACK, detail=detail)
+    return Fate(Disposition.HANDED_BACK, detail=detail)
 
 
 def test_what_waits_is_handed_back_and_says_for_what() -> None:
@@ -96,8 +96,8 @@ def test_what_nobody_claimed_says_what_the_ledger_has() -> None:
     )
     told = f"redriven to {hour(6)!r}, but the ledger's claim"
     assert [case.fate for case in (of_none, of_another, good)] == [
-        Fate(Kind.REJECTED, reason=Reason.NOT_CLAIMED, detail=f"{told} does not stand"),
-        Fate(Kind.REJECTED, reason=Reason.NOT_CLAIMED, detail=f"{told} is for {hour(7)}"),
+        Fate(Disposition.REJECTED, reason=Reason.NOT_CLAIMED, detail=f"{told} does not stand"),
+        Fate(Disposition.REJECTED, reason=Reason.NOT_CLAIMED, detail=f"{told} is for {hour(7)}"),
         None,
     ]
     assert good.record

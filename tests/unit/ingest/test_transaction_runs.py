@@ -12,7 +12,7 @@ from tallyroll.ingest.cost import commit_cost
 from tallyroll.ingest.transactions import (
     CONFLICT_BACKOFF_MS,
     THROTTLE_BACKOFF_MS,
-    Kind,
+    Disposition,
     Run,
     plan,
     run,
@@ -32,7 +32,7 @@ def carried_out(pipeline: Pipeline, *records: Record, seconds: int = 10) -> Run:
     return run(pipeline.store, commits, pipeline.effects, NOW + seconds * SECOND, 8)
 
 
-def kinds(done: Run) -> dict[str, Kind]:
+def kinds(done: Run) -> dict[str, Disposition]:
     assert all(window == WINDOW for window, _, _ in done.fates)
     return {record_id: fate.kind for (_, _, record_id), fate in done.fates.items()}
 
@@ -40,7 +40,11 @@ def kinds(done: Run) -> dict[str, Kind]:
 def test_records_are_put_and_tallied() -> None:
     pipeline = opened()
     done = carried_out(pipeline, record_with("a"), record_with("b", "l"), record_with("c"))
-    assert kinds(done) == {"a": Kind.COUNTED, "b": Kind.COUNTED, "c": Kind.COUNTED}
+    assert kinds(done) == {
+        "a": Disposition.COUNTED,
+        "b": Disposition.COUNTED,
+        "c": Disposition.COUNTED,
+    }
     assert (pipeline.tally("k"), pipeline.tally("l")) == ((2, 2_000_000), (1, 1_000_000))
     assert pipeline.effects.slept == []
 
@@ -51,7 +55,7 @@ def test_a_lost_answer_is_found_out_by_the_retry() -> None:
     pipeline.store.script = [None, Outcome(Verdict.UNKNOWN)]
     carried_out(pipeline, record)
     done = carried_out(pipeline, record)
-    assert kinds(done) == {"a": Kind.DUPLICATE}
+    assert kinds(done) == {"a": Disposition.DUPLICATE}
     assert (done.unknown, pipeline.tally("k")) == (1, (1, 1_000_000))
 
 
@@ -69,7 +73,7 @@ def test_trouble_is_waited_out_and_measured(outcome: Outcome, seen: tuple[int, i
     pipeline = opened()
     pipeline.store.script = [outcome]
     done = carried_out(pipeline, record_with("a"))
-    assert kinds(done) == {"a": Kind.COUNTED}
+    assert kinds(done) == {"a": Disposition.COUNTED}
     assert (done.contended, done.throttled.total(), done.unknown) == seen
     assert len(pipeline.effects.slept) == 1
 
@@ -103,7 +107,7 @@ def test_at_the_deadline_records_are_handed_back_untried() -> None:
     pipeline = opened()
     before = len(pipeline.store.commits)
     done = carried_out(pipeline, record_with("a"), seconds=0)
-    assert kinds(done) == {"a": Kind.HANDED_BACK}
+    assert kinds(done) == {"a": Disposition.HANDED_BACK}
     assert {fate.detail for fate in done.fates.values()} == {"no time left"}
     assert (len(pipeline.store.commits), done.cost.requests) == (before, 0)
 
@@ -112,7 +116,7 @@ def test_endless_trouble_ends_at_the_deadline() -> None:
     pipeline = opened()
     pipeline.store.script = [BUSY] * 10_000
     done = carried_out(pipeline, record_with("a"))
-    assert kinds(done) == {"a": Kind.HANDED_BACK}
+    assert kinds(done) == {"a": Disposition.HANDED_BACK}
     assert pipeline.effects.now() <= NOW + 10 * SECOND
     assert done.contended < 100
 
@@ -124,7 +128,7 @@ def test_a_slow_key_is_retried_after_the_swift_ones_are_done() -> None:
     done = carried_out(pipeline, record_with("a", "hot"), record_with("b", "k"))
     order = [[record.key for record in records] for _, records, _ in pipeline.store.commits]
     assert order[-3:] == [["hot", "k"], ["k"], ["hot"]]
-    assert set(kinds(done).values()) == {Kind.COUNTED}
+    assert set(kinds(done).values()) == {Disposition.COUNTED}
 
 
 def test_what_commits_came_to_is_added_up() -> None:
@@ -135,7 +139,7 @@ def test_what_commits_came_to_is_added_up() -> None:
     spec, records = pipeline.spec(), (record_with("a"), record_with("b"))
     commits = [commit for record in records for commit in plan(spec, [record])]
     done = run(pipeline.store, commits, pipeline.effects, NOW + 10 * SECOND, 8)
-    assert kinds(done) == {"a": Kind.COUNTED, "b": Kind.COUNTED}
+    assert kinds(done) == {"a": Disposition.COUNTED, "b": Disposition.COUNTED}
     once = commit_cost(records[:1], increments_of(records[:1]))
     assert (done.cost.requests, done.cost.units) == (8, 8 * once.units)
     assert (done.contended, done.unknown, done.throttled) == (2, 2, {Limit.OTHER: 2})
@@ -175,7 +179,7 @@ def test_the_keys_that_were_too_hot(outcome: Outcome, hot: list[str]) -> None:
     pipeline = opened()
     pipeline.store.script = [outcome]
     done = carried_out(pipeline, record_with("a"), record_with("b", "l"))
-    assert set(kinds(done).values()) == {Kind.COUNTED}
+    assert set(kinds(done).values()) == {Disposition.COUNTED}
     assert [*done.throttled_keys] == [(WINDOW, key) for key in hot]
 
 
@@ -192,7 +196,7 @@ def test_the_earliest_due_goes_first() -> None:
     pipeline = opened()
     pipeline.store.script = [Outcome(Verdict.THROTTLED)]
     done = carried_out(pipeline, *(record_with("a", key) for key in "hijklm"))
-    assert set(kinds(done).values()) == {Kind.COUNTED}
+    assert set(kinds(done).values()) == {Disposition.COUNTED}
     draws = Random(1)  # as the pipeline's own chance, which nothing else has drawn from
     waits = {key: int(draws.random() * THROTTLE_BACKOFF_MS) for key in "hijklm"}
     order = [records[0].key for _, records, _ in pipeline.store.commits[-6:]]

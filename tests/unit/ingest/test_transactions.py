@@ -13,9 +13,9 @@ from tallyroll.ingest.transactions import (
     CONFLICT_BACKOFF_MS,
     THROTTLE_BACKOFF_MS,
     Commit,
+    Continuation,
+    Disposition,
     Fate,
-    Kind,
-    Step,
     after,
     beside_stored,
     plan,
@@ -55,7 +55,7 @@ class Latest:
         return (1 << k) - 1
 
 
-def follow(commit: Commit, outcome: Outcome, deadline: int = DEADLINE) -> Step:
+def follow(commit: Commit, outcome: Outcome, deadline: int = DEADLINE) -> Continuation:
     return after(commit, outcome, NOW, deadline, Latest())
 
 
@@ -135,14 +135,16 @@ def test_nothing_to_plan() -> None:
 
 
 def test_committed_records_are_counted() -> None:
-    fate = Fate(Kind.COUNTED, b"digest")
-    assert follow(Commit(SPEC, (A, B)), Outcome(Verdict.COMMITTED)) == Step(((A, fate), (B, fate)))
+    fate = Fate(Disposition.COUNTED, b"digest")
+    assert follow(Commit(SPEC, (A, B)), Outcome(Verdict.COMMITTED)) == Continuation(
+        ((A, fate), (B, fate))
+    )
 
 
 @pytest.mark.parametrize("verdict", [Verdict.GATE_SHUT, Verdict.GATE_MISSING])
 def test_a_shut_gate_leaves_it_to_the_windows_state(verdict: Verdict) -> None:
     step = follow(Commit(SPEC, (A,)), Outcome(verdict))
-    assert step == Step(((A, Fate(Kind.SHUT_OUT, detail=verdict)),))
+    assert step == Continuation(((A, Fate(Disposition.SHUT_OUT, detail=verdict)),))
 
 
 def test_an_unknown_outcome_is_tried_again_whole() -> None:
@@ -194,7 +196,7 @@ def test_an_invalid_commit_is_halved_until_one_record_fails_alone() -> None:
         step = follow(commit, Outcome(verdict, detail="why"))
         refused += [(record, fate) for record, fate in step.settled if bad]
         due += step.commits
-    fate = Fate(Kind.REJECTED, reason=Reason.REFUSED_BY_STORE, detail="why")
+    fate = Fate(Disposition.REJECTED, reason=Reason.REFUSED_BY_STORE, detail="why")
     assert refused == [(records[3], fate)]
     assert runs == 7
 
@@ -205,7 +207,7 @@ def test_an_invalid_commit_is_halved_until_one_record_fails_alone() -> None:
 def test_duplicates_are_taken_out_and_the_tally_lowered() -> None:
     commit = Commit(SPEC, (A, B, C))
     step = follow(commit, cancelled([duplicate(), FINE, FINE], [FINE, FINE]))
-    assert step.settled == ((A, Fate(Kind.DUPLICATE, b"digest")),)
+    assert step.settled == ((A, Fate(Disposition.DUPLICATE, b"digest")),)
     (rest,) = step.commits
     assert (rest.records, rest.not_before, rest.attempt) == ((B, C), 0, 0)
     assert [increment.n for increment in rest.increments] == [1, 1]
@@ -213,18 +215,22 @@ def test_duplicates_are_taken_out_and_the_tally_lowered() -> None:
 
 def test_only_duplicates_leave_nothing_to_do() -> None:
     step = follow(Commit(SPEC, (A, B)), cancelled([duplicate(), duplicate()], [FINE]))
-    assert [fate.kind for _, fate in step.settled] == [Kind.DUPLICATE, Kind.DUPLICATE]
+    assert [fate.kind for _, fate in step.settled] == [Disposition.DUPLICATE, Disposition.DUPLICATE]
     assert step.commits == ()
 
 
 def test_another_content_under_the_same_id_is_a_conflict() -> None:
     step = follow(Commit(SPEC, (A,)), cancelled([duplicate(b"other")], [FINE]))
     ((_, fate),) = step.settled
-    assert (fate.kind, fate.reason, fate.digest) == (Kind.REJECTED, Reason.ID_CONFLICT, b"other")
+    assert (fate.kind, fate.reason, fate.digest) == (
+        Disposition.REJECTED,
+        Reason.ID_CONFLICT,
+        b"other",
+    )
     assert fate.detail.startswith("id 'a' of key 'k' ")
     assert fate == beside_stored(A, b"other")
-    assert beside_stored(A, A.digest).kind is Kind.DUPLICATE
-    assert beside_stored(A, None) == Fate(Kind.UNCOMPARED)
+    assert beside_stored(A, A.digest).kind is Disposition.DUPLICATE
+    assert beside_stored(A, None) == Fate(Disposition.UNCOMPARED)
 
 
 @pytest.mark.parametrize(
@@ -272,7 +278,7 @@ def test_a_hot_key_does_not_hold_up_the_others(
 
 def test_an_invalid_record_is_rejected_and_the_rest_goes_on() -> None:
     step = follow(Commit(SPEC, (A, B)), cancelled([INVALID, FINE], [FINE]))
-    fate = Fate(Kind.REJECTED, reason=Reason.REFUSED_BY_STORE, detail="no such number")
+    fate = Fate(Disposition.REJECTED, reason=Reason.REFUSED_BY_STORE, detail="no such number")
     assert step.settled == ((A, fate),)
     assert named(step.commits) == [["b"]]
 
@@ -281,8 +287,8 @@ def test_a_tally_that_cannot_be_added_to_halves_the_commit() -> None:
     step = follow(Commit(SPEC, (A, B, C)), cancelled([FINE] * 3, [INVALID, FINE]))
     assert named(step.commits) == [["a"], ["b", "c"]]
     alone = follow(Commit(SPEC, (A,)), cancelled([FINE], [INVALID]))
-    fate = Fate(Kind.REJECTED, reason=Reason.REFUSED_BY_STORE, detail="no such number")
-    assert alone == Step(((A, fate),))
+    fate = Fate(Disposition.REJECTED, reason=Reason.REFUSED_BY_STORE, detail="no such number")
+    assert alone == Continuation(((A, fate),))
 
 
 def test_an_invalid_tally_beside_a_duplicate_goes_on_without_the_duplicate() -> None:
@@ -306,9 +312,9 @@ def test_an_invalid_tally_beside_a_duplicate_goes_on_without_the_duplicate() -> 
 def test_what_would_be_tried_after_the_deadline_is_handed_back(outcome: Outcome, why: str) -> None:
     step = follow(Commit(SPEC, (A, B, C)), outcome, deadline=NOW + 1)
     assert step.commits == ()
-    kinds: list[tuple[Record, Kind]] = [(record, fate.kind) for record, fate in step.settled]
+    kinds: list[tuple[Record, Disposition]] = [(record, fate.kind) for record, fate in step.settled]
     assert sorted(kinds, key=lambda pair: pair[0].id) == [
-        (record, Kind.HANDED_BACK) for record in (A, B, C)
+        (record, Disposition.HANDED_BACK) for record in (A, B, C)
     ]
     assert {fate.detail for _, fate in step.settled} == {why}
 
@@ -316,7 +322,10 @@ def test_what_would_be_tried_after_the_deadline_is_handed_back(outcome: Outcome,
 def test_what_is_settled_stays_settled_when_time_is_up() -> None:
     outcome = cancelled([duplicate(), CONTENDED], [FINE])
     step = follow(Commit(SPEC, (A, B)), outcome, deadline=NOW + 1)
-    assert [fate.kind for _, fate in step.settled] == [Kind.DUPLICATE, Kind.HANDED_BACK]
+    assert [fate.kind for _, fate in step.settled] == [
+        Disposition.DUPLICATE,
+        Disposition.HANDED_BACK,
+    ]
 
 
 def test_an_answer_must_be_about_every_element() -> None:

@@ -11,7 +11,7 @@ import pytest
 from tallyroll.errors import ProofMismatch, StateConflict, StoreError, Throttled
 from tallyroll.lifecycle import rollups
 from tallyroll.limits import LISTING_BUCKETS
-from tallyroll.model.periods import digest_of
+from tallyroll.model.periods import windows_digest
 from tallyroll.model.states import Window
 from tallyroll.model.totals import Listed, PeriodTotal
 from tests.harness.pipeline import HOUR
@@ -181,7 +181,7 @@ def test_every_sum_that_differs_is_an_alarm() -> None:
     days = ended(1, 2)
     for number, name in enumerate((DAY_1, DAY_2)):
         start = FIRST + number * DAY
-        named = digest_of(window.id for window in days.catalog.windows(start, start + DAY))
+        named = windows_digest(window.id for window in days.catalog.windows(start, start + DAY))
         days.totals.roll([PeriodTotal("b", name, 9, 9, 4, 4, named)])
     assert days.roll().mismatches == 2
 

@@ -11,10 +11,10 @@ import pytest
 
 from tallyroll.errors import ProofMismatch, StateConflict, Throttled
 from tallyroll.lifecycle import rollups
-from tallyroll.lifecycle.rollups import Rolling
+from tallyroll.lifecycle.rollups import RollUps
 from tallyroll.lifecycle.runner import Rolled
 from tallyroll.limits import LISTING_BUCKETS
-from tallyroll.model.periods import digest_of
+from tallyroll.model.periods import windows_digest
 from tallyroll.model.states import Status, Window
 from tallyroll.model.totals import Listed, PeriodTotal, Total
 from tallyroll.model.windows import table_name, window_id, window_start
@@ -61,7 +61,7 @@ class Days:
         rolled = Rolled()
         ports = (self.catalog, self.totals, self.pipeline.effects)
         known = self.catalog.windows(0, 10**14) if alive is None else alive
-        Rolling(*ports).run(known, deadline, rolled)
+        RollUps(*ports).run(known, deadline, rolled)
         return rolled
 
     def at(self, day: int) -> None:
@@ -98,7 +98,7 @@ def test_a_day_is_rolled_up_when_it_is_over_and_all_its_windows_are_sealed() -> 
     }
     [state] = days.catalog.periods("day#20261101", "day#20261101")
     ids = [*(window.id for window in windows), last.id]
-    assert (state.windows, state.digest, state.progress) == (4, digest_of(ids), None)
+    assert (state.windows, state.digest, state.progress) == (4, windows_digest(ids), None)
     assert days.catalog.unrolled() == ["month#202611"]
     assert days.roll().steps == {}
 
@@ -304,7 +304,7 @@ def test_another_sum_that_stands_is_an_alarm() -> None:
     days = Days()
     windows = days.day(1)
     days.at(2)
-    named = digest_of(window.id for window in windows)
+    named = windows_digest(window.id for window in windows)
     days.totals.roll([PeriodTotal("b", "day#20261101", 9, 9, 4, 4, named)])
     rolled = days.roll()
     assert rolled.mismatches == 1

@@ -12,11 +12,11 @@ from tallyroll.model.periods import (
     DAY_MS,
     Period,
     day_of,
-    digest_of,
     month_of,
     period_of,
     periods_at,
     shown_name,
+    windows_digest,
 )
 from tallyroll.model.windows import window_start
 
@@ -65,5 +65,5 @@ def test_a_period_by_its_name() -> None:
 def test_the_digest_of_windows_is_the_same_for_ever() -> None:
     """It stands in the catalog and beside the sums."""
     expected = blake2b(b"20261120T080000Z\n20261120T090000Z", digest_size=16).hexdigest()
-    assert digest_of(["20261120T080000Z", "20261120T090000Z"]) == expected
+    assert windows_digest(["20261120T080000Z", "20261120T090000Z"]) == expected
     assert len(expected) == 32

@@ -10,17 +10,17 @@ from tallyroll.model.records import Record, RecordName
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status
 from tallyroll.model.windows import Span
-from tallyroll.operations.event_status import Asked, Place, Whereabouts
+from tallyroll.operations.event_status import Asked, EventStatus, Whereabouts
 from tests.harness.pipeline import HOUR, NOW, START, WINDOW, Pipeline, opened
 from tests.harness.redriving import seal
 
 HOME = Span(START, START + HOUR)
 
 
-def place_of(pipeline: Pipeline, record_id: str = "e1") -> Place:
+def place_of(pipeline: Pipeline, record_id: str = "e1") -> EventStatus:
     where = Whereabouts(pipeline.store, pipeline.catalog, pipeline.effects)
     (place,) = where.places([Asked(WINDOW, "k", record_id, b"", HOME)])
-    assert isinstance(place, Place)
+    assert isinstance(place, EventStatus)
     return place
 
 
@@ -38,7 +38,7 @@ def test_a_table_that_is_dropped_during_the_look_is_not_believed(
         return look(spec, names)
 
     monkeypatch.setattr(pipeline.store, "lookup", overtaken)
-    assert place_of(pipeline) is Place.UNVERIFIED
+    assert place_of(pipeline) is EventStatus.UNVERIFIED
 
 
 def test_a_copy_that_counts_just_after_the_look_before_the_window_is_sealed(
@@ -56,5 +56,5 @@ def test_a_copy_that_counts_just_after_the_look_before_the_window_is_sealed(
         return found
 
     monkeypatch.setattr(pipeline.store, "lookup", overtaken)
-    assert place_of(pipeline) is not Place.ABSENT
-    assert place_of(pipeline, "e2") is Place.ABSENT
+    assert place_of(pipeline) is not EventStatus.ABSENT
+    assert place_of(pipeline, "e2") is EventStatus.ABSENT

@@ -13,7 +13,7 @@ from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status
 from tallyroll.model.stored import StoredEvent, StoredPacket, stored
 from tallyroll.model.tallies import Stripe, Tally
-from tallyroll.reads.lookups import Events, Found, Lookups
+from tallyroll.reads.lookups import Events, FoundEvent, Lookups
 from tallyroll.reads.merge import BYTES_MAX
 from tallyroll.reads.top import Top
 from tests.harness.pipeline import (
@@ -57,7 +57,7 @@ def look(pipeline: Pipeline) -> Lookups:
     return pipeline.reader()
 
 
-def find(pipeline: Pipeline, event_id: str, window: str | None = WINDOW) -> Found:
+def find(pipeline: Pipeline, event_id: str, window: str | None = WINDOW) -> FoundEvent:
     return look(pipeline).event("k", event_id, window, None)
 
 
@@ -79,7 +79,7 @@ def test_an_event_by_its_window_or_time() -> None:
     pipeline = written()
     pipeline.write(event("rich", payload={"b": [1, 2.5]}, value=-0.5))
     found = find(pipeline, "rich")
-    assert found == Found(
+    assert found == FoundEvent(
         "k", WINDOW, Status.OPEN, StoredEvent("rich", NOW, -500_000, '{"b":[1,2.5]}')
     )
     assert look(pipeline).event("k", "rich", None, NOW + MINUTE) == found

@@ -15,7 +15,7 @@ from tallyroll.adapters.dynamodb.catalog_items import (
     VERSION_STANDS,
     key_of,
     lengths_of,
-    month_of,
+    month_key,
     parse_calendar,
     parse_pointer,
     parse_spec,
@@ -131,7 +131,7 @@ class DynamoCatalog:
         first, last = window_id(since), window_id(until - 1)
         found = []
         for month in sorted(item["months"]["SS"]):
-            if month_of(first) <= month <= month_of(last):
+            if month_key(first) <= month <= month_key(last):
                 found += self._states(month, first, last)
         return [window for window in found if since <= window.start < until]
 
@@ -184,7 +184,7 @@ class DynamoCatalog:
     def _creation(
         self, window: Window, live: LivePointer | None, calendar: Calendar | None
     ) -> list[Action]:
-        month = month_of(window.id)
+        month = month_key(window.id)
         table = {"TableName": self._table}
         state = {**table, "Item": window_item(window), "ConditionExpression": ABSENT}
         months = {

@@ -34,14 +34,14 @@ _STATE_NUMBERS = tuple(fact.name for fact in fields(Window) if str(fact.type).st
 _STATE_TEXTS = tuple(fact.name for fact in fields(Window) if str(fact.type).startswith("str"))
 
 
-def month_of(window: WindowId) -> str:
+def month_key(window: WindowId) -> str:
     """The month under which a window's items lie."""
     return f"{window[:4]}-{window[4:6]}"
 
 
 def key_of(window: WindowId, kind: str) -> Key:
     """The primary key of one of a window's items: spec, state, hot or straggler."""
-    return {"pk": {"S": month_of(window)}, "sk": {"S": f"{window}#{kind}"}}
+    return {"pk": {"S": month_key(window)}, "sk": {"S": f"{window}#{kind}"}}
 
 
 def lengths_of(calendar: Calendar) -> dict[str, Any]:

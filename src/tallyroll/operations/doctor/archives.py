@@ -11,7 +11,7 @@ from tallyroll.archive.proof import check_place, check_stands
 from tallyroll.archive.verification import ArchiveReading
 from tallyroll.errors import ProofMismatch
 from tallyroll.model.states import Status, Window
-from tallyroll.operations.doctor.checkup import Case, Level, Sign, fine
+from tallyroll.operations.doctor.checkup import Checkup, Level, Sign, fine
 from tallyroll.ports.bucket import Bucket
 
 SIGNS_PER_WINDOW = 10
@@ -23,7 +23,7 @@ _RESTORE = (
 )
 
 
-def archives(case: Case) -> Iterator[Sign]:
+def archives(case: Checkup) -> Iterator[Sign]:
     """Every window that is proven, or was dropped, has its archive and proof as they were then; if
     `deep`, every archive is read to its end and verified.
     """
@@ -44,7 +44,7 @@ def archives(case: Case) -> Iterator[Sign]:
     yield fine(f"{len(proven):,} archives {what}")
 
 
-def _standing(case: Case, window: Window) -> list[Sign]:
+def _standing(case: Checkup, window: Window) -> list[Sign]:
     assert case.bucket
     try:
         check_place(window, case.settings.name)
@@ -58,7 +58,7 @@ def _standing(case: Case, window: Window) -> list[Sign]:
     return []
 
 
-def _verified(case: Case, bucket: Bucket, window: Window) -> Iterator[Sign]:
+def _verified(case: Checkup, bucket: Bucket, window: Window) -> Iterator[Sign]:
     prefix = window.archive or ""
     place = parse_prefix(prefix)
     if place is None:  # which was said above

@@ -80,7 +80,7 @@ class Check:
 
 
 @dataclass
-class Case:
+class Checkup:
     """A pipeline before the doctor: its ports, and what was read of it once.
 
     `queue` and `dead_letters` are None if there are none, `bucket` if it is not known. `deep` asks

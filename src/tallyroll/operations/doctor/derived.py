@@ -10,15 +10,15 @@ from tallyroll.model.periods import (
     PeriodName,
     PeriodState,
     day_of,
-    digest_of,
     month_of,
     period_of,
     shown_name,
+    windows_digest,
 )
 from tallyroll.model.states import Window
 from tallyroll.model.totals import Listed
 from tallyroll.model.windows import WindowId, window_id
-from tallyroll.operations.doctor.checkup import Case, Level, Sign, fine
+from tallyroll.operations.doctor.checkup import Checkup, Level, Sign, fine
 
 LISTED_WINDOWS = 5
 LISTED_ROWS = 100_000  # of all listings together, unless every one is asked for
@@ -38,7 +38,7 @@ _UNROLL = (
 )
 
 
-def listing(case: Case) -> Iterator[Sign]:
+def listing(case: Checkup) -> Iterator[Sign]:
     """The listings of sealed windows hold as many keys, events and amount as the windows do, and
     what stands for each key: the newest windows in part, or all of them if `deep`.
     """
@@ -54,7 +54,7 @@ def listing(case: Case) -> Iterator[Sign]:
     yield fine(f"{looked:,} listings of sealed windows are whole{rest}")
 
 
-def _of_window(case: Case, window: Window) -> Iterator[Sign]:
+def _of_window(case: Checkup, window: Window) -> Iterator[Sign]:
     keys = events = amount = 0
     remedy = _RELIST.format(name=window.id)
     sampled = int(case.effects.chance.random() * LISTING_BUCKETS) + 1
@@ -72,7 +72,7 @@ def _of_window(case: Case, window: Window) -> Iterator[Sign]:
         yield Sign(Level.FINDING, f"{window.id}: {text}", remedy, window.id)
 
 
-def _unlike(case: Case, window: WindowId, rows: Sequence[Listed]) -> Iterator[str]:
+def _unlike(case: Checkup, window: WindowId, rows: Sequence[Listed]) -> Iterator[str]:
     for first in range(0, len(rows), KEYS_PER_READ):
         some = rows[first : first + KEYS_PER_READ]
         stand = case.totals.of_window(window, [row.key for row in some])
@@ -83,7 +83,7 @@ def _unlike(case: Case, window: WindowId, rows: Sequence[Listed]) -> Iterator[st
                 yield f"key {row.key!r}: listed {(row.n, row.amount)}, its total {by_total}"
 
 
-def rollups(case: Case) -> Iterator[Sign]:
+def rollups(case: Checkup) -> Iterator[Sign]:
     """Days and months that are rolled up sum their windows: the windows that they name, the events
     of a day as a whole, and some keys; the last days and months, or all of them if `deep`.
     """
@@ -106,12 +106,12 @@ def rollups(case: Case) -> Iterator[Sign]:
     yield fine(f"{looked:,} days and months ({which}) are the sums of their windows")
 
 
-def _of_period(case: Case, state: PeriodState) -> Iterator[str]:
+def _of_period(case: Checkup, state: PeriodState) -> Iterator[str]:
     period = period_of(state.name)
     until = min(period.end, TS_MS_MAX)
     windows = case.catalog.windows(period.start, until)
     named = (state.windows, state.digest)
-    if named != (len(windows), digest_of(window.id for window in windows)):
+    if named != (len(windows), windows_digest(window.id for window in windows)):
         yield f"it names {state.windows} windows, and has {len(windows)}, or others"
         return
     keys = sum(window.keys or 0 for window in windows)  # at least as many as rows
@@ -131,7 +131,7 @@ def _of_period(case: Case, state: PeriodState) -> Iterator[str]:
             yield f"key {key!r}: (events, amount) {shown}, by its windows {by_windows}"
 
 
-def _sums(case: Case, name: PeriodName) -> tuple[int, int]:
+def _sums(case: Checkup, name: PeriodName) -> tuple[int, int]:
     n = amount = 0
     for bucket in range(1, LISTING_BUCKETS + 1):
         for page in case.totals.listing(name, bucket, "", ROWS_PER_PAGE):
@@ -140,7 +140,7 @@ def _sums(case: Case, name: PeriodName) -> tuple[int, int]:
     return n, amount
 
 
-def _some_keys(case: Case, window: WindowId) -> list[str]:
+def _some_keys(case: Checkup, window: WindowId) -> list[str]:
     """Some keys of a window: those of its first buckets, from one on that is drawn."""
     keys: list[str] = []
     drawn = int(case.effects.chance.random() * LISTING_BUCKETS)

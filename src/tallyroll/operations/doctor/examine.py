@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 from tallyroll.errors import StoreError
 from tallyroll.operations.doctor.archives import archives
-from tallyroll.operations.doctor.checkup import Case, Check, Sign, unchecked
+from tallyroll.operations.doctor.checkup import Check, Checkup, Sign, unchecked
 from tallyroll.operations.doctor.derived import listing, rollups
 from tallyroll.operations.doctor.queues import dead_letters, queue
 from tallyroll.operations.doctor.tables import permanent, quota, stray_tables, tables
@@ -24,7 +24,7 @@ from tallyroll.operations.doctor.windows import (
     stuck,
 )
 
-Examination = Callable[[Case], Iterator[Sign]]
+Examination = Callable[[Checkup], Iterator[Sign]]
 
 
 EXAMINATIONS: tuple[tuple[str, Examination], ...] = (
@@ -50,7 +50,7 @@ EXAMINATIONS: tuple[tuple[str, Examination], ...] = (
 _WITHOUT_CALENDAR = ("calendar", "permanent", "stray-tables", "quota", "queue", "dead-letters")
 
 
-def examine(case: Case) -> Iterator[Check]:
+def examine(case: Checkup) -> Iterator[Check]:
     """The checks, one after another. Raises StoreError if not even the catalog can be read; any
     other error ends its own check, which says so.
     """

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tallyroll.lifecycle.overdue import HOUR_MS, MINUTE_MS
 from tallyroll.limits import IN_FLIGHT_MAX
 from tallyroll.model.windows import iso
-from tallyroll.operations.doctor.checkup import Case, Level, Sign, fine
+from tallyroll.operations.doctor.checkup import Checkup, Level, Sign, fine
 from tallyroll.ports.queue import Backlog
 from tallyroll.resources import DEAD_LETTERS_RETENTION_SECONDS
 
@@ -25,7 +25,7 @@ _IN_FLIGHT = "docs/operations.md, in-flight."
 _LETTERS = "`tallyroll dlq list` shows why; `tallyroll dlq redrive` sends again what may count."
 
 
-def queue(case: Case) -> Iterator[Sign]:
+def queue(case: Checkup) -> Iterator[Sign]:
     """Events do not wait for long."""
     if case.queue is None:
         yield Sign(Level.FINDING, f"there is no queue {case.resources.queue.name}", _GONE)
@@ -45,7 +45,7 @@ def queue(case: Case) -> Iterator[Sign]:
     yield fine(text)
 
 
-def _silence(case: Case, backlog: Backlog) -> Iterator[Sign]:
+def _silence(case: Checkup, backlog: Backlog) -> Iterator[Sign]:
     """Writers finish messages while there are any."""
     finished = case.catalog.heartbeat().finished
     if backlog.empty or finished is None or case.effects.now() - finished < SILENT_MS:
@@ -54,7 +54,7 @@ def _silence(case: Case, backlog: Backlog) -> Iterator[Sign]:
     yield Sign(Level.WARNING, text, _SILENT)
 
 
-def _handed_back(case: Case) -> Iterator[Sign]:
+def _handed_back(case: Checkup) -> Iterator[Sign]:
     """No message comes again for hours."""
     ages = case.handed_back(case.effects.now() - HANDED_BACK_BACK_MS) if case.handed_back else ()
     age = max((age for _, age in ages), default=0)
@@ -65,7 +65,7 @@ def _handed_back(case: Case) -> Iterator[Sign]:
     yield Sign(Level.FINDING if expiring else Level.WARNING, text, _BACK)
 
 
-def dead_letters(case: Case) -> Iterator[Sign]:
+def dead_letters(case: Checkup) -> Iterator[Sign]:
     """There are no dead letters, least of all old ones."""
     if case.dead_letters is None:
         name = case.resources.dead_letters.name

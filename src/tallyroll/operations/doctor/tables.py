@@ -10,7 +10,7 @@ from tallyroll.lifecycle.overdue import roller_grace_ms
 from tallyroll.lifecycle.state_machine import RECOVERABLE
 from tallyroll.model.states import Status, Window
 from tallyroll.model.windows import WindowId
-from tallyroll.operations.doctor.checkup import Case, Level, Sign, fine
+from tallyroll.operations.doctor.checkup import Checkup, Level, Sign, fine
 from tallyroll.ports.tables import TableCard, window_of
 from tallyroll.resources import TAG_PIPELINE, TAG_PROVEN, TableDeclaration
 
@@ -21,7 +21,7 @@ _WITH_TABLE = (Status.OPEN, Status.CLOSING, Status.SEALED, Status.EXPORTING, Sta
 _MAY_BE_DROPPED = (Status.PROVEN, Status.DROPPING, Status.DROPPED)
 
 
-def permanent(case: Case) -> Iterator[Sign]:
+def permanent(case: Checkup) -> Iterator[Sign]:
     """The permanent tables stand as declared."""
     for declared in (case.resources.catalog, case.resources.totals):
         card = case.tables.card(declared.name)
@@ -33,7 +33,7 @@ def permanent(case: Case) -> Iterator[Sign]:
     yield fine(f"{case.resources.catalog.name} and {case.resources.totals.name} are as declared")
 
 
-def tables(case: Case) -> Iterator[Sign]:
+def tables(case: Checkup) -> Iterator[Sign]:
     """Every window that is not dropped has its table, as declared."""
     alive = [w for w in case.windows.values() if w.status in (*_WITH_TABLE, Status.CREATING)]
     jobs = [partial(_of_window, case, window) for window in alive]
@@ -44,7 +44,7 @@ def tables(case: Case) -> Iterator[Sign]:
     yield fine(f"{len(alive):,} tables of windows are as declared")
 
 
-def _of_window(case: Case, window: Window) -> list[Sign]:
+def _of_window(case: Checkup, window: Window) -> list[Sign]:
     declared = case.resources.window_table(window.id)
     if window.table != declared.name:
         text = f"{window.id}: the catalog names the table {window.table}, not {declared.name}"
@@ -73,7 +73,7 @@ def _gone(window: Window) -> Sign:
 
 
 def _as_declared(
-    case: Case, card: TableCard, declared: TableDeclaration, window: Window | None
+    case: Checkup, card: TableCard, declared: TableDeclaration, window: Window | None
 ) -> Iterator[Sign]:
     name, of = card.name, window.id if window else None
     wanted = (f"{declared.partition_key} S HASH", f"{declared.sort_key} S RANGE")
@@ -102,7 +102,7 @@ def _as_declared(
         )
 
 
-def _recovers(case: Case, declared: TableDeclaration, window: Window | None) -> bool:
+def _recovers(case: Checkup, declared: TableDeclaration, window: Window | None) -> bool:
     """Whether a table should have point-in-time recovery by now: of a window's, the roller switches
     it on in a step of its own.
     """
@@ -114,7 +114,7 @@ def _recovers(case: Case, declared: TableDeclaration, window: Window | None) -> 
 
 
 def _tagged(
-    case: Case, card: TableCard, declared: TableDeclaration, window: Window | None
+    case: Checkup, card: TableCard, declared: TableDeclaration, window: Window | None
 ) -> Iterator[Sign]:
     tags = case.tables.tags(card)
     if tags is None:  # the engine knows none
@@ -139,7 +139,7 @@ def _tagged(
         )
 
 
-def stray_tables(case: Case) -> Iterator[Sign]:
+def stray_tables(case: Checkup) -> Iterator[Sign]:
     """No table of this pipeline's pattern stands that no window names, or whose window is dropped;
     tables of `votes-eu` are none of `votes`.
     """
@@ -157,14 +157,14 @@ def stray_tables(case: Case) -> Iterator[Sign]:
     yield fine(f"{len(ours):,} tables of windows, each of one that is not dropped")
 
 
-def of_pattern(case: Case) -> dict[WindowId, str]:
+def of_pattern(case: Checkup) -> dict[WindowId, str]:
     """This pipeline's window tables by their windows, as their names say."""
     prefix = case.resources.windows.name
     found = ((window_of(name, prefix), name) for name in case.names)
     return {window: name for window, name in sorted(found, key=lambda each: each[1]) if window}
 
 
-def _stray(case: Case, card: TableCard, window: Window | None) -> Sign:
+def _stray(case: Checkup, card: TableCard, window: Window | None) -> Sign:
     tags = case.tables.tags(card) or {}
     other = tags.get(TAG_PIPELINE)
     why = "its window is dropped, and the table is back" if window else "no window names it"
@@ -187,7 +187,7 @@ def _stray(case: Case, card: TableCard, window: Window | None) -> Sign:
     )
 
 
-def quota(case: Case) -> Iterator[Sign]:
+def quota(case: Checkup) -> Iterator[Sign]:
     """The account has room for the tables that retention will need."""
     quota, ours = case.settings.table_quota, len(of_pattern(case))
     others, kept = len(case.names) - ours, case.settings.tables_kept

@@ -9,7 +9,7 @@ from tallyroll.model.sharding import stable_hash
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status, Window
 from tallyroll.operations.doctor.archives import SIGNS_PER_WINDOW
-from tallyroll.operations.doctor.checkup import Case, Level, Sign, fine
+from tallyroll.operations.doctor.checkup import Checkup, Level, Sign, fine
 
 SAMPLED_WINDOWS = 5
 SAMPLED_KEYS = 100  # one read each of tallies and of totals
@@ -22,7 +22,7 @@ _KEEP = (
 )
 
 
-def _lives_on(case: Case, window: Window) -> bool:
+def _lives_on(case: Checkup, window: Window) -> bool:
     """Whether a window has still its table, by its state: while one is deleted, items go."""
     now = case.catalog.window(window.id)
     return now is not None and now.status in _SEALED
@@ -31,7 +31,7 @@ def _lives_on(case: Case, window: Window) -> bool:
 class _Sealed:
     """The comparison of one sealed window."""
 
-    def __init__(self, case: Case, window: Window, spec: Spec) -> None:
+    def __init__(self, case: Checkup, window: Window, spec: Spec) -> None:
         self._case = case
         self._window = window
         self._spec = spec
@@ -93,7 +93,7 @@ class _Sealed:
                     yield Sign(Level.FINDING, f"{text}, its total {by_total}", _KEEP, window)
 
 
-def totals(case: Case) -> Iterator[Sign]:
+def totals(case: Checkup) -> Iterator[Sign]:
     """Totals of sealed windows equal their tallies, as long as their tables live: of all keys if
     `deep`, else of some keys of the newest windows.
     """

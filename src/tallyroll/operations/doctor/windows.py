@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tallyroll.lifecycle.overdue import late, next_missing
 from tallyroll.model.states import Status
 from tallyroll.model.windows import iso, window_id
-from tallyroll.operations.doctor.checkup import Case, Level, Sign, fine
+from tallyroll.operations.doctor.checkup import Checkup, Level, Sign, fine
 
 _ROLLER = (
     "Let the roller run: its schedule (`aws scheduler list-schedules`), its log, its permissions"
@@ -35,7 +35,7 @@ _RESTORE = (
 )
 
 
-def calendar(case: Case) -> Iterator[Sign]:
+def calendar(case: Checkup) -> Iterator[Sign]:
     """There is a calendar, and the length of windows is the wished one."""
     calendar = case.calendar
     if calendar is None:
@@ -53,7 +53,7 @@ def calendar(case: Case) -> Iterator[Sign]:
     yield fine(f"windows of {length_ms // 1000} s since {iso(calendar.genesis)}")
 
 
-def settings(case: Case) -> Iterator[Sign]:
+def settings(case: Checkup) -> Iterator[Sign]:
     """The settings here are those of the deployment, and those of which windows are made."""
     for name, (here, there) in case.wished.items():
         yield Sign(
@@ -77,7 +77,7 @@ def settings(case: Case) -> Iterator[Sign]:
     yield fine(f"settings are {source[case.deployed]}")
 
 
-def roller(case: Case) -> Iterator[Sign]:
+def roller(case: Checkup) -> Iterator[Sign]:
     """The current window is open, the next ones stand, and open in time."""
     now = case.effects.now()
     assert case.calendar
@@ -104,7 +104,7 @@ def roller(case: Case) -> Iterator[Sign]:
     yield fine(f"{len(ahead)} windows ahead{since}")
 
 
-def stuck(case: Case) -> Iterator[Sign]:
+def stuck(case: Checkup) -> Iterator[Sign]:
     """No window is late in its step."""
     now = case.effects.now()
     for window in case.windows.values():
@@ -116,7 +116,7 @@ def stuck(case: Case) -> Iterator[Sign]:
     yield fine(f"{live:,} windows are not dropped, none is late")
 
 
-def gaps(case: Case) -> Iterator[Sign]:
+def gaps(case: Checkup) -> Iterator[Sign]:
     """Windows follow one another without a gap since the first, each on the grid. Those that are
     missing after the last one are the roller's to make.
     """
@@ -139,7 +139,7 @@ def gaps(case: Case) -> Iterator[Sign]:
     yield fine(f"{len(case.windows):,} windows since {iso(genesis)}, no gap")
 
 
-def live_pointer(case: Case) -> Iterator[Sign]:
+def live_pointer(case: Checkup) -> Iterator[Sign]:
     """The live pointer covers every window that lives: nobody would look at another one."""
     pointer = case.pointer
     alive = [window for window in case.windows.values() if window.status is not Status.DROPPED]
