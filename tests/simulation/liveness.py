@@ -132,7 +132,8 @@ class Liveness:
             return True
         if self.fails("letters") and window.status is Status.OPEN:
             return self._is_held_open(window)
-        if window.status is Status.CLOSING and window.id in self._held_open:
+        was_held = not self._system.open and window.id in self._held_open
+        if window.status is Status.CLOSING and was_held:
             return True  # the roller's last run found that it may close, and no other seals it
         if self.fails("cleanup"):
             return window.status.sealed
