@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tallyroll.adapters.dynamodb.listing import DynamoListing
     from tallyroll.adapters.dynamodb.restore import DynamoRestore
     from tallyroll.adapters.dynamodb.totals import DynamoTotals
+    from tallyroll.client.producer import Producer
     from tallyroll.ingest.writer import Writer
     from tallyroll.lifecycle.cleanup import Cleanup
     from tallyroll.lifecycle.roller import Roller
@@ -94,6 +95,14 @@ class Pipeline:
             self.effects,
             self.exports,
         )
+
+    def producer(self, tell: Tell, *, packed: bool, rate: float | None) -> Producer:
+        """Packs events and sends them; `tell` is called if the catalog cannot be read."""
+        from tallyroll.client.producer import Producer
+        from tallyroll.client.spans import SendCalendar
+
+        calendar = SendCalendar(self.catalog, self.settings, self.effects, tell)
+        return Producer(self.sender, self.effects, calendar, packed=packed, rate=rate)
 
     @cached_property
     def store(self) -> DynamoStore:

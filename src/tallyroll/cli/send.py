@@ -12,8 +12,7 @@ from typing import Any
 from tallyroll import pipeline
 from tallyroll.cli.screen import Screen
 from tallyroll.client.jsonlines import Source, UnreadableInput, check_size, envelope_of
-from tallyroll.client.producer import Delivery, Envelopes, Sent
-from tallyroll.client.spans import SendCalendar
+from tallyroll.client.producer import Producer, Sent
 from tallyroll.errors import Refused, Rejected, UsageError
 from tallyroll.model.amounts import shown
 from tallyroll.model.events import Event, parse
@@ -41,21 +40,20 @@ def _run(arguments: Namespace, settings: Settings, screen: Screen, given: Event 
     made = pipeline.Pipeline(
         pipeline.with_queue(settings, screen.tell, named=arguments.name is not None)
     )
-    sent = Sent()
-    calendar = SendCalendar(made.catalog, settings, made.effects, screen.tell)
-    envelopes = Envelopes(made.effects, calendar, packed=arguments.pack is not False)
-    delivery = Delivery(made.sender, made.effects, sent, arguments.limit_rate)
+    producer = made.producer(
+        screen.tell, packed=arguments.pack is not False, rate=arguments.limit_rate
+    )
+    sent = producer.sent
     try:
         if isinstance(given, Source):
-            _send_lines(given, envelopes, delivery, sent, screen)
+            _send_lines(given, producer, screen)
         else:
             sent.lines = 1
-            envelopes.add(given, "the event")
-            delivery.send(envelopes.messages(), lambda: None)
+            producer.add(given, "the event")
+            producer.flush()
     except KeyboardInterrupt:
-        sent.interrupted = True
-        sent.waiting.update(dict.fromkeys(envelopes.messages()))
-    _report(sent, arguments.unsent, screen, calendar.warning() if sent.messages else None)
+        producer.interrupt()
+    _report(sent, arguments.unsent, screen, producer.warning())
     if sent.stopped and not sent.messages:
         raise Refused(f"nothing was sent: {sent.lost[0][1]}")
     return sent.status
@@ -94,30 +92,28 @@ def _single(arguments: Namespace) -> Event | None:
     return event
 
 
-def _send_lines(
-    source: Source, envelopes: Envelopes, delivery: Delivery, sent: Sent, screen: Screen
-) -> None:
+def _send_lines(source: Source, producer: Producer, screen: Screen) -> None:
+    sent = producer.sent
     with screen.progress() as bar:
         task = bar.add_task("sending", total=source.size, done="")
 
         def told() -> None:
             bar.update(task, completed=source.position, done=f"{sent.events:,} events")
 
-        for _ in _read_chunks(source, envelopes, sent, screen):
-            delivery.send(envelopes.messages(), told)
+        for _ in _read_chunks(source, producer, screen):
+            producer.flush(told)
             if sent.stopped:
                 return
 
 
-def _read_chunks(
-    source: Source, envelopes: Envelopes, sent: Sent, screen: Screen
-) -> Iterator[None]:
-    """Fill the envelopes line by line, and yield whenever they should go."""
+def _read_chunks(source: Source, producer: Producer, screen: Screen) -> Iterator[None]:
+    """Hand lines to the producer, and yield whenever it should send."""
+    sent = producer.sent
     lines, size, began = 0, 0, time.monotonic()
     try:
         for number, line in source.lines():
             sent.lines, sent.read_to = sent.lines + 1, number
-            _take_in(number, line, envelopes, sent, screen)
+            _take_in(number, line, producer, screen)
             lines, size = lines + 1, size + len(line or b"")
             old = time.monotonic() - began >= CHUNK_SECONDS
             if old or lines >= CHUNK_LINES or size >= CHUNK_BYTES:
@@ -129,9 +125,8 @@ def _read_chunks(
     yield
 
 
-def _take_in(
-    number: int, line: bytes | None, envelopes: Envelopes, sent: Sent, screen: Screen
-) -> None:
+def _take_in(number: int, line: bytes | None, producer: Producer, screen: Screen) -> None:
+    sent = producer.sent
     try:
         envelope, text = envelope_of(line)
     except Rejected as rejected:
@@ -141,9 +136,9 @@ def _take_in(
             screen.tell(f"line {number}: {rejected}{held}")
         return
     if isinstance(envelope, Event):
-        envelopes.add(envelope, f"line {number}")
+        producer.add(envelope, f"line {number}")
     else:
-        envelopes.add_packet(text, envelope, f"line {number}")
+        producer.add_packet(text, envelope, f"line {number}")
 
 
 def _check_unsent(unsent: str | None, file: str | None) -> None:

@@ -210,3 +210,47 @@ class Delivery:
                 if index not in details:
                     self._sent.take(message)
         return [(batch[index], detail) for index, detail in details.items()]
+
+
+class Producer:
+    """Packs events and sends them to the event queue.
+
+    An event with an id of its own travels alone and is deduplicated on it; the others are packed by
+    key and time, if `packed`. At most `rate` events are sent a second. `sent` says what the queue
+    took.
+    """
+
+    def __init__(
+        self,
+        sender: Sender,
+        effects: Effects,
+        calendar: SendCalendar,
+        *,
+        packed: bool = True,
+        rate: float | None = None,
+    ) -> None:
+        self.sent = Sent()
+        self._calendar = calendar
+        self._envelopes = Envelopes(effects, calendar, packed=packed)
+        self._delivery = Delivery(sender, effects, self.sent, rate)
+
+    def add(self, event: Event, origin: str) -> None:
+        """Take in an event, for the next `flush`; `origin` names it in messages for people."""
+        self._envelopes.add(event, origin)
+
+    def add_packet(self, body: str, packet: Packet, origin: str) -> None:
+        """Take in a packet that was made elsewhere, for the next `flush`."""
+        self._envelopes.add_packet(body, packet, origin)
+
+    def flush(self, told: Callable[[], None] = lambda: None) -> None:
+        """Send what was taken in; call `told` after each round of requests."""
+        self._delivery.send(self._envelopes.messages(), told)
+
+    def interrupt(self) -> None:
+        """Count what was taken in and not sent as unsent."""
+        self.sent.interrupted = True
+        self.sent.waiting.update(dict.fromkeys(self._envelopes.messages()))
+
+    def warning(self) -> str | None:
+        """What to say of events before the pipeline's first window, once some were sent."""
+        return self._calendar.warning() if self.sent.messages else None

@@ -40,8 +40,9 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")  # Unicode's category Cc, whole
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing that happened. `amount` in millionths, `ts` in ms or None, `payload` as canonical
-    JSON or None.
+    """One event; `amount` is in millionths of a unit.
+
+    `ts` is in ms since 1970 or None, `payload` canonical JSON or None.
     """
 
     key: str
