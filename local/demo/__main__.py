@@ -10,6 +10,7 @@ exit status:
   1    a number is not exact, or the engine failed
   2    wrong use, or exact but for lines of the input that were left out
   3    the input cannot be read to its end
+  4    nothing is lost, but this machine was too slow to count or archive all of it in time
   130  interrupted
 """
 

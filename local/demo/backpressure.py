@@ -50,14 +50,22 @@ class BoundedSender(Generic[T]):
         self._lock = threading.Lock()
         self._room = 0
 
+    def await_room(self) -> None:
+        """Wait until there is room for a batch. Raises what `depth` raises."""
+        with self._lock:
+            self._await_room()
+
     def send(self, batch: Sequence[T]) -> None:
         """Send a batch when there is room. Raises what `send` and `depth` raise."""
         with self._lock:
-            started = time.monotonic()
-            while self._room <= 0:
-                self._room = self._depth_max - self._depth()
-                if self._room <= 0 and self._stopping.wait(CHECK_S):
-                    break
-            self.waited_s += time.monotonic() - started
+            self._await_room()
             self._room -= len(batch)
         self._send(batch)
+
+    def _await_room(self) -> None:
+        started = time.monotonic()
+        while self._room <= 0:
+            self._room = self._depth_max - self._depth()
+            if self._room <= 0 and self._stopping.wait(CHECK_S):
+                break
+        self.waited_s += time.monotonic() - started

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
@@ -25,6 +25,14 @@ HORIZON_MS = 10**15  # beyond every window that a pipeline makes
 RECEIVE_MAX = 10
 OPEN_TIMEOUT_S = 30.0
 POLL_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A dead letter: why it was rejected, and the message's body."""
+
+    reason: str
+    body: str
 
 
 class Inspection:
@@ -69,9 +77,9 @@ class Inspection:
             time.sleep(POLL_S)
         raise RuntimeError(f"no window was opened within {OPEN_TIMEOUT_S:g} s")
 
-    def dead_letters(self) -> Counter[str]:
-        """The dead letters by reason, each message once; takes them from the queue."""
-        reasons: dict[str, str] = {}
+    def dead_letters(self) -> list[Letter]:
+        """The dead letters, each message once; takes them from the queue."""
+        letters: dict[str, Letter] = {}
         while True:
             reply = self._sqs.receive_message(
                 QueueUrl=self._settings.dead_letters_url,
@@ -83,9 +91,10 @@ class Inspection:
                 attributes = message.get("MessageAttributes", {})
                 named = {name: value["StringValue"] for name, value in attributes.items()}
                 original = named.get("tallyroll-message-id", message["MessageId"])
-                reasons[original] = named.get("tallyroll-reason", "undelivered")
+                reason = named.get("tallyroll-reason", "undelivered")
+                letters[original] = Letter(reason, message["Body"])
             if not messages:
-                return Counter(reasons.values())
+                return list(letters.values())
             self._sqs.delete_message_batch(
                 QueueUrl=self._settings.dead_letters_url,
                 Entries=[

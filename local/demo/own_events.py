@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
 
@@ -126,7 +127,7 @@ def _count(console: Console, run: Run, events: InputEvents) -> int:
     with busy(console, "asking for the final counts"):
         answers = run.inspection.count(hottest, consistent=True)
     judge_keys({key: truth[key] for key in hottest}, answers, verdict)
-    rejected = run.inspection.dead_letters()
+    rejected = Counter(letter.reason for letter in run.inspection.dead_letters())
     verdict.check(not rejected, f"rejected {dict(rejected)}, expected none")
     polled = run.pipeline.poller.polled
     traffic = Traffic(

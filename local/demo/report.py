@@ -34,9 +34,12 @@ class Sum:
 
 @dataclass(slots=True)
 class Verdict:
-    """Every way in which a run may have failed, in words; a run is good if there is none."""
+    """What is wrong with a run, in words: `failures` of what was promised, and what this machine
+    was too `slow` for. A run is good if there is neither.
+    """
 
     failures: list[str] = field(default_factory=list)
+    slow: list[str] = field(default_factory=list)
 
     def check(self, good: bool, otherwise: str) -> bool:  # noqa: FBT001
         """Note `otherwise` unless `good`; give `good`."""
@@ -237,12 +240,17 @@ def hot_key_cost(settings: Settings, events: int) -> Cost:
 
 
 def print_verdict(console: Console, verdict: Verdict, good: str, problems: Sequence[str]) -> None:
-    """The last line: what was shown; or each failure, and what the functions complained of."""
-    if not verdict.failures:
+    """The last line: what was shown; or each finding, and what the functions complained of."""
+    if not verdict.failures and not verdict.slow:
         console.print(f"[bold green]EXACT[/]  {good}", soft_wrap=True)
         return
-    console.print(f"[bold red]NOT EXACT[/]  {numbered(len(verdict.failures), 'finding')}:")
-    for failure in verdict.failures[:20]:
+    if verdict.failures:
+        findings = [*verdict.failures, *verdict.slow]
+        console.print(f"[bold red]NOT EXACT[/]  {numbered(len(findings), 'finding')}:")
+    else:
+        findings = verdict.slow
+        console.print("[bold yellow]TOO SLOW HERE[/]  nothing is lost or counted twice, but:")
+    for failure in findings[:20]:
         console.print(f"  {failure}", highlight=False, markup=False)
     for problem in problems:
         console.print(f"  log: {problem}", highlight=False, markup=False)

@@ -32,6 +32,7 @@ CANDIDATES = (
 )
 SKEW = 1.8  # the weight of the k-th candidate is k^-SKEW: the first takes more than half
 PACKET_EVENTS = 200
+LATE_VOTER = "voter-late"  # whose vote is planned to come too late
 HOUR_MS = 3_600_000
 
 
@@ -102,7 +103,7 @@ class VoteNight:
             (Reason.ID_CONFLICT, conflicting[1]),
             (Reason.BAD_KEY, {"id": "voter-blank", "key": "", "ts": now}),
             (Reason.TS_IN_SECONDS, {"id": "voter-slow", "key": "Ada", "ts": now // 1000}),
-            (Reason.TOO_LATE, {"id": "voter-late", "key": "Ada", "ts": now - HOUR_MS}),
+            (Reason.TOO_LATE, {"id": LATE_VOTER, "key": "Ada", "ts": now - HOUR_MS}),
             (Reason.TOO_FAR_AHEAD, {"id": "voter-early", "key": "Ada", "ts": now + HOUR_MS}),
             (Reason.BAD_VALUE, {"id": "voter-many", "key": "Ada", "ts": now, "value": "ten"}),
         ]
