@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
@@ -11,11 +13,15 @@ import pytest
 from tallyroll.errors import Reason
 from tallyroll.lifecycle.sealing import Sealing, seal
 from tallyroll.model.messages import Message
+from tallyroll.model.records import Increment, Record
+from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status
+from tallyroll.ports.store import Outcome, Verdict
 from tests.concurrency.crowd import Crowd, Watcher
 
 pytestmark = pytest.mark.engine
 EVENTS = 20_000
+HELD_S_MAX = 600.0
 KEYS = 2_000
 
 
@@ -41,6 +47,24 @@ def deliveries(messages: list[Message], seed: int) -> list[Message]:
     ]
     chance.shuffle(delivered)
     return delivered
+
+
+def hold_commits(crowd: Crowd, patch: pytest.MonkeyPatch, *, after: int) -> threading.Event:
+    """Once `after` records are committed, hold every further commit until the event is set."""
+    going_on, committed, lock = threading.Event(), 0, threading.Lock()
+    commit = crowd.made.store.commit
+
+    def held(spec: Spec, records: Sequence[Record], increments: Sequence[Increment]) -> Outcome:
+        nonlocal committed
+        if committed >= after:
+            assert going_on.wait(HELD_S_MAX), "nobody let the writers go on"
+        outcome = commit(spec, records, increments)
+        with lock:
+            committed += len(records) * (outcome.verdict is Verdict.COMMITTED)
+        return outcome
+
+    patch.setattr(crowd.made.store, "commit", held)
+    return going_on
 
 
 def test_one_hot_key_under_sixteen_writers(crowd: Crowd) -> None:
@@ -78,17 +102,19 @@ def test_many_keys_under_sixteen_writers(cold_crowd: Crowd) -> None:
     assert len(crowd.records()) == EVENTS
 
 
-def test_a_window_closed_in_the_middle(crowd: Crowd) -> None:
+def test_a_window_closed_in_the_middle(crowd: Crowd, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever was counted is in the total; the rest is rejected or was a duplicate."""
     few = 1_500
+    closing = hold_commits(crowd, monkeypatch, after=few // 4)
     delivered = deliveries([crowd.message(n, f"key-{n % 3}", 1) for n in range(few)], 5)
 
     def close_early() -> int:
         """Reads until a quarter is counted, then closes and seals the window under the writers."""
         counted = sum(t.n for t in crowd.made.store.tallies(crowd.spec, keys).values())
         state = crowd.made.catalog.window(crowd.spec.window)
-        if counted > few // 4 and state and state.status is Status.OPEN:
+        if counted >= few // 4 and state and state.status is Status.OPEN:
             state = crowd.made.catalog.advance(replace(state, status=Status.CLOSING))
+            closing.set()
             effects = crowd.made.effects
             crowd.made.store.shut_gates(crowd.spec)
             made = crowd.made

@@ -27,19 +27,27 @@ Send = Callable[[str, list[str]], list[str]]
 
 
 def ages(aws: Embedded, url: str) -> list[float]:
-    """The ages published for a queue in the last minute, ascending by time."""
+    """The ages published for a queue in the last ten minutes, ascending by time."""
     now = datetime.now(UTC)
     reply = aws.client("cloudwatch").get_metric_statistics(
         Namespace="AWS/SQS",
         MetricName="ApproximateAgeOfOldestMessage",
         Dimensions=[{"Name": "QueueName", "Value": url.rpartition("/")[2]}],
-        StartTime=now - timedelta(minutes=1),
+        StartTime=now - timedelta(minutes=10),
         EndTime=now + timedelta(seconds=1),
         Period=1,
         Statistics=["Maximum"],
     )
     points = sorted(reply["Datapoints"], key=lambda point: point["Timestamp"])
     return [point["Maximum"] for point in points]
+
+
+def await_ages(aws: Embedded, url: str, number: int) -> None:
+    """Wait until so many ages of a queue are published."""
+    until = time.monotonic() + 120
+    while len(ages(aws, url)) < number:
+        assert time.monotonic() < until, f"{len(ages(aws, url))} of {number} ages were published"
+        time.sleep(0.1)
 
 
 def receive_all(sqs: Any, url: str) -> list[dict[str, Any]]:
@@ -106,6 +114,7 @@ def test_ages_are_published_for_queues_that_hold_messages(
 ) -> None:
     sqs = aws.client("sqs")
     idle, busy, poisoned = make_queue(), make_queue(), make_queue(VisibilityTimeout="0")
+    began = time.monotonic()
     send(busy, ["old"])
     send(poisoned, ["poison"])
     for _ in range(3):
@@ -113,19 +122,21 @@ def test_ages_are_published_for_queues_that_hold_messages(
         time.sleep(0.01)
     # In flight counts as well.
     received = sqs.receive_message(QueueUrl=busy)["Messages"]
-    time.sleep(2.2)
-    send(poisoned, ["fresh"])
-    time.sleep(1.1)
+    await_ages(aws, busy, 3)
     assert ages(aws, idle) == []
     growing = ages(aws, busy)
-    assert len(growing) >= 3
     assert growing == sorted(growing)
-    assert 2.2 < growing[-1] < 10
-    assert max(ages(aws, poisoned)) < 2
+    assert growing[0] < growing[-1] <= time.monotonic() - began + 1
+    # What was received three times is the older one, and counts no more.
+    before, sent = len(ages(aws, poisoned)), time.monotonic()
+    send(poisoned, ["fresh"])
+    await_ages(aws, poisoned, before + 1)
+    assert ages(aws, poisoned)[before] <= time.monotonic() - sent + 1
+    # One look may have begun before the message was deleted; none begins after that.
     delete(sqs, busy, received)
-    time.sleep(0.1)
+    await_ages(aws, poisoned, before + 3)
     published = len(ages(aws, busy))
-    time.sleep(1.2)
+    await_ages(aws, poisoned, before + 5)
     assert len(ages(aws, busy)) == published
 
 
