@@ -36,7 +36,12 @@ if TYPE_CHECKING:
     from tallyroll.ingest.writer import Writer
     from tallyroll.lifecycle.cleanup import Cleanup
     from tallyroll.lifecycle.roller import Roller
+    from tallyroll.model.windows import WindowId
     from tallyroll.operations.doctor.checkup import Checkup
+    from tallyroll.operations.probe.plan import Plan
+    from tallyroll.operations.probe.run import Probe
+    from tallyroll.operations.redrive import Redriver
+    from tallyroll.operations.teardown import Undertaker
     from tallyroll.ports.bucket import ListedBucket
     from tallyroll.reads.reader import Reader
 
@@ -94,6 +99,48 @@ class Pipeline:
             self.bucket,
             self.effects,
             self.exports,
+        )
+
+    def redriver(self, to: WindowId | None, *, unverified: bool) -> Redriver:
+        """Sends dead letters again; see `Redriver` for its arguments."""
+        from tallyroll.operations.redrive import Redriver
+
+        return Redriver(
+            self.settings,
+            self.store,
+            self.catalog,
+            self.dead_letters,
+            self.effects,
+            to=to,
+            unverified=unverified,
+        )
+
+    def undertaker(self) -> Undertaker:
+        """Takes all windows down by way of their archives, without waiting for them to be cold."""
+        from tallyroll.operations.teardown import Undertaker, hurried
+
+        hasty = Pipeline(hurried(self.settings), self.effects, self._observe)
+        return Undertaker(
+            hasty.settings,
+            hasty.store,
+            hasty.catalog,
+            hasty.effects,
+            hasty.roller,
+            hasty.cleanup,
+        )
+
+    def probe(self, plan: Plan) -> Probe:
+        """Sends a plan's events, reads them, and judges what was read."""
+        from tallyroll.operations.probe.run import Probe
+
+        return Probe(
+            plan,
+            self.settings,
+            self.store,
+            self.catalog,
+            self.totals,
+            self.effects,
+            self.sender,
         )
 
     def producer(self, tell: Tell, *, packed: bool, rate: float | None) -> Producer:

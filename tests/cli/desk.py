@@ -107,7 +107,7 @@ class Desk:
         for name in ("calendar", "windows", "live"):
             self._patch.setattr(self.pipeline.catalog, name, refuse)
 
-    def _built(self, settings: Settings) -> wiring.Pipeline:
+    def _built(self, settings: Settings, *_: object) -> wiring.Pipeline:
         """The real composition, with this desk's doubles in the place of its adapters."""
         self.settings = settings
         built = _Pipeline(settings, self.pipeline.effects)

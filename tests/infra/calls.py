@@ -17,7 +17,13 @@ CORE = ROOT / "src" / "tallyroll"
 # In memory for tests, or for the command: no function imports them.
 ASIDE = ("adapters.memory", "cli")
 WIRING, PIPELINE = "pipeline", "pipeline.Pipeline"
-USE_CASES = {"writer": "writer", "aggregator": "reader", "roller": "roller", "cleanup": "cleanup"}
+USE_CASES = {
+    "writer": "writer",
+    "aggregator": "reader",
+    "roller": "roller",
+    "cleanup": "cleanup",
+    "redrive": "redriver",
+}
 REDRIVING = ("cli.dlq", "cli.looks", "adapters.aws.queue_urls")
 CALLER = "adapters.aws.client.Caller"
 BUCKET = "ports.bucket.Bucket"
@@ -110,10 +116,7 @@ class Program:
 
     def _wired(self, function: str) -> dict[str, str]:
         """The adapter that stands behind each port, in the use case that `Pipeline` builds."""
-        if function == REDRIVE:
-            module, body = REDRIVING[0], self.functions[REDRIVING[0], function]
-        else:
-            module, body = WIRING, self.classes[PIPELINE].methods[USE_CASES[function]]
+        module, body = WIRING, self.classes[PIPELINE].methods[USE_CASES[function]]
         [built] = [
             node
             for node in ast.walk(body)
@@ -161,7 +164,9 @@ class Program:
         if isinstance(annotation, ast.BinOp):
             return self.named(module, annotation.left)
         if isinstance(annotation, ast.Attribute):
-            return self.named(module, ast.Name(annotation.attr))
+            alias = annotation.value.id if isinstance(annotation.value, ast.Name) else ""
+            there = self._aliases[module].get(alias, module)
+            return self.named(there, ast.Name(annotation.attr))
         if not isinstance(annotation, ast.Name):
             return ""
         found = f"{module}.{annotation.id}"

@@ -18,7 +18,6 @@ from tallyroll.model.dead_letters import ReceivedLetter
 from tallyroll.model.windows import WindowId, iso
 from tallyroll.operations.letter_events import Course, Decision
 from tallyroll.operations.looks import Look, Names
-from tallyroll.operations.redrive import Redriver
 from tallyroll.ports.dead_letters import DeadLetters
 from tallyroll.resources import DEAD_LETTERS_RETENTION_SECONDS
 from tallyroll.settings import Settings
@@ -110,14 +109,8 @@ def show(arguments: Namespace, settings: Settings, screen: Screen) -> int:
 def redrive(arguments: Namespace, settings: Settings, screen: Screen) -> int:
     """`tallyroll dlq redrive`. Gives the exit status, 1 if any letter was left."""
     made = _adapters(arguments, settings, screen)
-    redriver = Redriver(
-        settings,
-        made.store,
-        made.catalog,
-        made.dead_letters,
-        made.effects,
-        to=None if arguments.to == CURRENT else arguments.to,
-        unverified=arguments.unverified,
+    redriver = made.redriver(
+        None if arguments.to == CURRENT else arguments.to, unverified=arguments.unverified
     )
     redriver.check_target()
     if not arguments.yes:

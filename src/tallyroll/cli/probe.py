@@ -11,7 +11,7 @@ from tallyroll.cli.screen import Screen
 from tallyroll.errors import Refused, Rejected, UsageError
 from tallyroll.operations.probe.history import Rule
 from tallyroll.operations.probe.plan import EVENTS_MAX, KEYS_MAX, READERS, SENDERS, Plan, planned
-from tallyroll.operations.probe.run import Outcome, Probe
+from tallyroll.operations.probe.run import Outcome
 from tallyroll.settings import Settings
 
 HOLDS, BROKEN, OUT_OF_TIME = 0, 1, 3
@@ -40,7 +40,7 @@ def probe(arguments: Namespace, settings: Settings, screen: Screen) -> int:
         screen.tell("nothing was sent: --live does it")
         return HOLDS
     _agree(arguments, plan)
-    run = Probe(plan, settings, made.store, made.catalog, made.totals, made.effects, made.sender)
+    run = made.probe(plan)
     with screen.progress() as bar:
         task = bar.add_task("counting", total=plan.cost.events, done="")
 

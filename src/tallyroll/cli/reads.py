@@ -13,7 +13,6 @@ from tallyroll.model.stored import StoredEvent, StoredPacket, event_line
 from tallyroll.model.windows import iso, parse_instant
 from tallyroll.reads.http import required_id, required_key, required_window
 from tallyroll.reads.jsonable import found_json, top_json
-from tallyroll.reads.lookups import Lookups
 from tallyroll.reads.merge import EVENTS_MAX
 from tallyroll.settings import Settings
 
@@ -25,7 +24,7 @@ def event(arguments: Namespace, settings: Settings, screen: Screen) -> int:
     key, event_id = required_key(arguments.key), required_id(arguments.id)
     window = None if arguments.window is None else required_window(arguments.window)
     ts = None if arguments.ts is None else parse_instant(arguments.ts)
-    found = _lookups(settings).event(key, event_id, window, ts)
+    found = pipeline.Pipeline(settings).reader.event(key, event_id, window, ts)
     if screen.json:
         screen.emit(found_json(found))
         return 0
@@ -37,7 +36,7 @@ def event(arguments: Namespace, settings: Settings, screen: Screen) -> int:
 def events(arguments: Namespace, settings: Settings, screen: Screen) -> int:
     """`tallyroll events`. Gives the exit status, 1 if time ran out."""
     key, window = required_key(arguments.key), required_window(arguments.window)
-    lookups = _lookups(settings)
+    lookups = pipeline.Pipeline(settings).reader
     cursor, left, whole = arguments.cursor, arguments.limit, True
     listed: list[StoredEvent] = []
     while left and whole:
@@ -64,7 +63,7 @@ def events(arguments: Namespace, settings: Settings, screen: Screen) -> int:
 def top(arguments: Namespace, settings: Settings, screen: Screen) -> int:
     """`tallyroll top`. Gives the exit status, 1 if not all tallies could be read."""
     window = required_window(arguments.window)
-    found = _lookups(settings).top(
+    found = pipeline.Pipeline(settings).reader.top(
         window, arguments.n, TIME_LEFT_MS, by_amount=arguments.by == "sum"
     )
     if screen.json:
@@ -94,11 +93,6 @@ def top(arguments: Namespace, settings: Settings, screen: Screen) -> int:
             " bounds, and other keys may be larger"
         )
     return int(not found.complete)
-
-
-def _lookups(settings: Settings) -> Lookups:
-    made = pipeline.Pipeline(settings)
-    return Lookups(made.store, made.catalog, made.totals, made.effects)
 
 
 def _apart(what: StoredEvent | StoredPacket) -> tuple[StoredEvent, ...]:

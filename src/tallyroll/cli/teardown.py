@@ -11,18 +11,14 @@ from dataclasses import replace
 from tallyroll import pipeline
 from tallyroll.cli.screen import Screen
 from tallyroll.errors import UsageError
-from tallyroll.lifecycle.cleanup import Cleanup
 from tallyroll.lifecycle.overdue import HOUR_MS
-from tallyroll.lifecycle.roller import Roller
 from tallyroll.model.states import Status, Window
 from tallyroll.operations.doctor.checkup import Checkup
 from tallyroll.operations.teardown import (
     Deleted,
     Inventory,
     Progress,
-    Undertaker,
     delete,
-    hurried,
     inventory,
     waits,
 )
@@ -74,19 +70,7 @@ def _export(arguments: Namespace, case: Checkup, screen: Screen) -> int:
 
 
 def _carry(case: Checkup, timeout_ms: int, screen: Screen) -> Progress:
-    settings = hurried(case.settings)
-    made = pipeline.Pipeline(settings)
-    roller = Roller(settings, made.store, made.catalog, made.totals, made.queue, made.effects)
-    cleanup = Cleanup(
-        settings,
-        made.store,
-        made.catalog,
-        made.totals,
-        made.bucket,
-        made.effects,
-        made.exports,
-    )
-    undertaker = Undertaker(settings, made.store, made.catalog, made.effects, roller, cleanup)
+    undertaker = pipeline.Pipeline(case.settings).undertaker()
     told: set[str] = set()
     with screen.progress() as bar:
         task = bar.add_task("taking down", total=None, done="")

@@ -17,7 +17,7 @@ from tallyroll.model.windows import WindowId, iso, parse_instant
 from tallyroll.operations.backfill import open_past, wait_open
 from tallyroll.ports.catalog import Catalog
 from tallyroll.reads.jsonable import counter_json
-from tallyroll.reads.reader import Count, Reader
+from tallyroll.reads.reader import Count
 from tallyroll.settings import Settings
 
 TIME_LEFT_MS = 60_000
@@ -40,11 +40,10 @@ def count(arguments: Namespace, settings: Settings, screen: Screen) -> int:
         except Rejected as rejected:
             raise UsageError(rejected.detail) from None
     since, until = instant(arguments.since), instant(arguments.until)
-    made = pipeline.Pipeline(settings)
-    aggregator = Reader(settings, made.store, made.catalog, made.totals, made.effects)
+    reader = pipeline.Pipeline(settings).reader
     counts = []
     for key in dict.fromkeys(arguments.keys):
-        counted = aggregator.count(key, since, until, TIME_LEFT_MS, by_window=arguments.windows)
+        counted = reader.count(key, since, until, TIME_LEFT_MS, by_window=arguments.windows)
         counts.append(counted)
         if screen.json:
             screen.emit(counter_json(counted))
