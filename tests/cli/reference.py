@@ -35,9 +35,11 @@ COMMANDS = (
     "archive verify",
     "archive read",
     "archive restore",
+    "archive explain",
     "doctor",
     "probe",
     "teardown",
+    "completion",
     "version",
 )
 _BLOCK = re.compile(r"(<!-- help: (.*?) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -19,7 +19,7 @@ from tests.cli.reference import COMMANDS, PAGE, filled, help_text, shown
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help(command: str) -> None:
     text = help_text(command)
-    assert text.startswith(f"usage: {'tallyroll ' + command}".strip())
+    assert text.startswith(f"Usage: {'tallyroll ' + command}".strip())
     assert "example" in text
     assert max(map(len, text.splitlines())) <= 100
 
@@ -46,18 +46,20 @@ def test_wrong_use(
 ) -> None:
     answer = run(monkeypatch, capsys, *argv)
     assert (answer.status, answer.out) == (2, "")
-    assert "usage: tallyroll" in answer.err
+    assert answer.err.startswith("tallyroll: ")
+    assert "\ntallyroll: See: tallyroll " in answer.err
 
 
-def test_without_rich_it_says_how_to_get_it(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_extra_it_says_how_to_get_it(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == "rich" else find(name)
+        importlib.util, "find_spec", lambda name: None if name == "cyclopts" else find(name)
     )
     answer = desk.run("count", "k")
     assert answer.status == 3
     assert "pip install '.[cli]'" in answer.err
-    assert desk.run("version").status == 0
 
 
 @pytest.mark.parametrize("argv", [("version",), ("windows", "list"), ("--json", "count", "k")])
@@ -71,13 +73,57 @@ def test_a_reader_that_went_away(
         assert main(argv) == 141
 
 
-def test_help_needs_neither_boto3_nor_rich() -> None:
+@pytest.mark.parametrize(
+    ("command", "unneeded"), [("", "tallyroll.cli.reads"), ("send", "boto3"), ("archive", "boto3")]
+)
+def test_help_imports_no_more_than_it_shows(command: str, unneeded: str) -> None:
     code = (
-        "import sys; from tallyroll.cli.main import main; main(['send', '--help']);"
-        "sys.exit('boto3' in sys.modules or 'rich' in sys.modules)"
+        "import sys; from tallyroll.cli.main import main;"
+        f"status = main([*{command!r}.split(), '--help']);"
+        f"sys.exit(status or {unneeded!r} in sys.modules)"
     )
-    command = [sys.executable, "-c", code]
-    assert subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode == 0
+    done = subprocess.run([sys.executable, "-c", code], check=False, stdout=subprocess.DEVNULL)
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("--name", "votes", "--json", "count", "k"),
+        ("count", "--json", "k", "--name", "votes"),
+        ("count", "--name", "other", "k", "--name", "votes", "--json"),
+    ],
+)
+def test_global_options_stand_anywhere(desk: Desk, argv: tuple[str, ...]) -> None:
+    assert desk.run(*argv).json[0]["key"] == "k"
+    assert desk.settings is not None
+    assert desk.settings.name == "votes"
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (("fetch",), 'Unknown command "fetch". Available commands: send, count'),
+        (("dlq", "redriv"), 'Did you mean "redrive"?'),
+        (("dlq",), "give a command"),
+        (("count",), "KEY requires an argument"),
+        (("count", "k", "--sinze", "1"), "Unknown option: --sinze. Did you mean --since?"),
+        (("count", "k", "--since"), "--since requires an argument"),
+        (("count", "k", "--since", "now"), "Invalid value for --since: time 'now'"),
+        (
+            ("top", "--window", "w", "-n", "0"),
+            "Invalid value for -n: '0': give a whole number, 1 to",
+        ),
+        (("event", "k", "i", "--ts", "1", "--window", "w"), "{--ts, --window}"),
+    ],
+)
+def test_wrong_use_names_the_value_and_the_remedy(
+    desk: Desk, argv: tuple[str, ...], said: str
+) -> None:
+    answer = desk.run(*argv)
+    assert (answer.status, answer.out) == (2, "")
+    assert said in answer.err
+    assert answer.err.splitlines()[-1].startswith("tallyroll: See: tallyroll")
 
 
 def test_as_a_program(tmp_path: Path) -> None:

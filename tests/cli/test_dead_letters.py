@@ -12,7 +12,7 @@ from moto import mock_aws
 from tallyroll.adapters.aws import client
 from tallyroll.adapters.aws.create_requests import queue_attributes, table_request
 from tallyroll.adapters.aws.dead_letters import SqsDeadLetters
-from tallyroll.cli import dlq, main
+from tallyroll.cli import dlq, main, redrive
 from tallyroll.errors import Missing, Reason
 from tallyroll.operations.looks import HIDDEN_SECONDS
 from tallyroll.operations.redrive import Redriver
@@ -174,9 +174,9 @@ def test_a_dry_run_says_it_all_and_does_nothing(mixed: Desk) -> None:
     [
         (["--to", "yesterday"], "window 'yesterday': an id looks like"),
         (["--to", hour(6)], f"window {hour(6)} is sealed and takes no events: give one of"),
-        (["--yes", "--dry-run"], "not allowed with"),
+        (["--yes", "--dry-run"], "Mutually exclusive"),
         (["--reason", "to-late"], "known are"),
-        (["--limit", "0"], "over 0"),
+        (["--limit", "0"], "a whole number, 1 to"),
         (["--jobs", "0"], "give a whole number, 1 to 10"),
         (["--jobs", "11"], "give a whole number, 1 to 10"),
         ([], "nobody can be asked here: give --yes, or --dry-run"),
@@ -240,7 +240,7 @@ def test_what_comes_back_at_once_is_not_redriven_for_ever(
 def test_all_letters_are_sent_after_a_look_at_some(
     mixed: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(dlq, "LOOKED_AT", 2)
+    monkeypatch.setattr(redrive, "LOOKED_AT", 2)
     answer = mixed.run("dlq", "redrive", "--dry-run")
     assert answer.status == 1
     assert "saw 2 of about 4 dead letters" in answer.err

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tallyroll.cli.views import length
+from tallyroll.cli.windows import length
 from tallyroll.errors import Throttled
 from tallyroll.model.states import Status
 from tests.cli.desk import Desk

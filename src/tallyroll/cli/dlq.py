@@ -1,31 +1,63 @@
-"""`tallyroll dlq`: dead letters counted, shown and redriven."""
+"""`tallyroll dlq`: dead letters counted, shown and redriven. Each gives its exit status."""
 
 from __future__ import annotations
 
 import sys
-from argparse import Namespace
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from threading import Lock
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-from tallyroll import pipeline
-from tallyroll.cli.dlq_arguments import LOOKED_AT
-from tallyroll.cli.looks import chosen, looking
+from cyclopts import App, Parameter, Token
+
+from tallyroll.cli.arguments import NUMBER, Run, exclusive, up_to
+from tallyroll.cli.looks import LOOKED_AT, Choice, looking, tell_missed, tell_unfound
+from tallyroll.cli.redrive import run_redrive
 from tallyroll.cli.screen import Screen
-from tallyroll.errors import Missing, UsageError
-from tallyroll.model.dead_letters import ReceivedLetter
+from tallyroll.errors import Missing, Reason, UsageError
+from tallyroll.model.dead_letters import UNDELIVERED, ReceivedLetter
 from tallyroll.model.windows import WindowId, iso
-from tallyroll.operations.letter_events import Course, Decision
-from tallyroll.operations.looks import Look, Names
+from tallyroll.operations.looks import JOBS
 from tallyroll.ports.dead_letters import DeadLetters
 from tallyroll.resources import DEAD_LETTERS_RETENTION_SECONDS
-from tallyroll.settings import Settings
 
 CURRENT = "current"
-SENDING = "redriving"
-LEFT_TOLD = 20
-_WHAT = {True: "would be ", False: ""}
+JOBS_MAX = 10  # each puts 25 claims at once, and the client has 256 connections
+
+app = App(
+    name="dlq",
+    help="""See dead letters, redrive them.
+
+A dead letter is a message that was rejected with a reason, or that nobody could deliver. Those
+that may still count can be redriven.
+
+SQS keeps no list of its messages: a look receives all of them, and gives them back at the end. If
+it is killed meanwhile, they reappear after five minutes; nothing is lost. What another look holds
+at the moment is missing here, and told.
+
+For example:
+  tallyroll dlq list""",
+)
+
+
+def _reasons(_: Any, tokens: Sequence[Token]) -> list[str]:
+    known = (*Reason, UNDELIVERED)
+    for token in tokens:
+        if token.value not in known:
+            raise ValueError(f"{token.value!r}: known are {', '.join(known)}")
+    return [token.value for token in tokens]
+
+
+def _limit(more: str = "") -> Parameter:
+    return Parameter(help=f"look at no more than N letters ({LOOKED_AT:,} by default{more})")
+
+
+_REASON = Parameter(
+    "--reason",
+    metavar="R",
+    converter=_reasons,
+    help="only those of this reason; may be given several times",
+)
+_WAY = exclusive()
 
 
 @dataclass(slots=True)
@@ -48,16 +80,24 @@ class Group:
         return self.arrived + DEAD_LETTERS_RETENTION_SECONDS * 1000
 
 
-def list_letters(arguments: Namespace, settings: Settings, screen: Screen) -> int:
-    """`tallyroll dlq list`. Gives the exit status, 1 if the list may not be whole."""
-    made = _adapters(arguments, settings, screen)
+@app.command(name="list")
+def list_letters(*, limit: Annotated[int | None, NUMBER, _limit()] = None, run: Run) -> int:
+    """Count dead letters by reason and window.
+
+    `undelivered` are those that the queue's own fuse moved after 1,000 receives.
+
+    For example:
+      tallyroll dlq list --json
+    """
+    made = run.pipeline(run.with_queues())
+    screen = run.screen
     groups: dict[tuple[str, WindowId], Group] = {}
 
     def count(batch: Sequence[ReceivedLetter]) -> None:
         for letter in batch:
             groups.setdefault((letter.why, letter.window or ""), Group()).add(letter)
 
-    with looking(made, arguments.limit or LOOKED_AT, screen) as (look, each):
+    with looking(made, limit or LOOKED_AT, screen) as (look, each):
         each(count)
     for (reason, window), group in sorted(groups.items()) if screen.json else ():
         screen.emit(
@@ -79,199 +119,113 @@ def list_letters(arguments: Namespace, settings: Settings, screen: Screen) -> in
         )
     if not groups:
         screen.tell("no dead letters")
-    return int(_tell_missed(look, screen))
+    return int(tell_missed(look, screen))
 
 
-def show(arguments: Namespace, settings: Settings, screen: Screen) -> int:
-    """`tallyroll dlq show`. Gives the exit status; raises Missing if a message is not there."""
-    if not arguments.messages and not arguments.reasons:
+@app.command
+def show(
+    messages: Annotated[
+        list[str] | None,
+        Parameter("MESSAGE-ID", help="the letter's id, or that of the message when it was new"),
+    ] = None,
+    /,
+    *,
+    reasons: Annotated[list[str] | None, _REASON] = None,
+    n: Annotated[int, NUMBER, Parameter("-n", help="at most so many (10)")] = 10,
+    limit: Annotated[int | None, NUMBER, _limit()] = None,
+    run: Run,
+) -> int:
+    """Show dead letters: reason, window, times, body (from the bucket, if it is there).
+
+    For example:
+      tallyroll dlq show 3f6c3a0e-5f0d-4b7e-9c0b-7a4d1b1f2e11
+      tallyroll dlq show --reason too-late -n 3
+    """
+    if not messages and not reasons:
         raise UsageError("give a MESSAGE-ID, or a --reason")
-    made = _adapters(arguments, settings, screen)
+    made = run.pipeline(run.with_queues())
+    choice, screen = _choice(reasons, messages), run.screen
     shown: list[ReceivedLetter] = []
 
     def show_some(batch: Sequence[ReceivedLetter]) -> None:
-        for letter in chosen(batch, arguments):
-            if len(shown) < arguments.n:
+        for letter in choice.of(batch):
+            if len(shown) < n:
                 _show(letter, made.dead_letters, screen)
                 shown.append(letter)
-        if len(shown) == arguments.n:
+        if len(shown) == n:
             look.stop()
 
-    with looking(made, arguments.limit or LOOKED_AT, screen) as (look, each):
+    with looking(made, limit or LOOKED_AT, screen) as (look, each):
         each(show_some)
     if not shown:
-        _tell_missed(look, screen)
+        tell_missed(look, screen)
         raise Missing("there is no such dead letter", "NoLetter")
     found = {name for letter in shown for name in (letter.id, letter.first_id)}
-    return int(_tell_unfound(set(arguments.messages) - found, screen))
+    return int(tell_unfound(set(choice.messages) - found, screen))
 
 
-def redrive(arguments: Namespace, settings: Settings, screen: Screen) -> int:
-    """`tallyroll dlq redrive`. Gives the exit status, 1 if any letter was left."""
-    made = _adapters(arguments, settings, screen)
-    redriver = made.redriver(
-        None if arguments.to == CURRENT else arguments.to, unverified=arguments.unverified
-    )
-    redriver.check_target()
-    if not arguments.yes:
-        limit = arguments.limit or LOOKED_AT
-        planned = _pass(arguments, made, redriver.decide, "deciding", screen, limit)
-        if arguments.dry_run or not planned.done:
-            return planned.end(screen, dry=True)
-        planned.table(screen, dry=True)
-        if not _agreed(planned, arguments.limit):
-            screen.tell("nothing was sent")
-            return 1
-    done = _pass(arguments, made, redriver.redrive, SENDING, screen, arguments.limit)
-    return done.end(screen, dry=False)
+@app.command
+def redrive(
+    *,
+    reasons: Annotated[list[str] | None, _REASON] = None,
+    messages: Annotated[
+        list[str] | None,
+        Parameter(
+            "--message",
+            metavar="ID",
+            help="only this one, by either of its ids; may be given several times",
+        ),
+    ] = None,
+    to: Annotated[
+        str,
+        Parameter(
+            metavar="WINDOW",
+            help="where events go that can no longer count in their own window: an open one's id,"
+            " or current (the default)",
+        ),
+    ] = CURRENT,
+    dry_run: Annotated[bool, Parameter(group=_WAY, help="only say what would be done")] = False,
+    yes: Annotated[bool, Parameter(group=_WAY, help="do not ask")] = False,
+    unverified: Annotated[
+        bool,
+        Parameter(help="also what a dropped window may have counted: only its archive can tell"),
+    ] = False,
+    jobs: Annotated[
+        int,
+        up_to(JOBS_MAX),
+        Parameter(
+            help=f"work on so many batches of 100 letters side by side, 1 to {JOBS_MAX} ({JOBS})",
+        ),
+    ] = JOBS,
+    limit: Annotated[int | None, NUMBER, _limit("; all of them once it sends")] = None,
+    run: Run,
+) -> int:
+    """Send dead letters again.
 
+    Each event counts once however often this is repeated or interrupted. An event goes to its own
+    window if that still takes events. If that one is sealed without it, it goes to the current
+    window, or where --to says, and the choice is put down in the ledger before anything is sent.
+    What was counted already is deleted. The rest stays: what can never count, and what has to
+    wait; each with what can be done about it. The exit status is 1 if something was left.
 
-@dataclass(slots=True)
-class RedriveSummary:
-    """What became of the letters that a pass looked at."""
+    Letters are worked on in batches, several side by side. An interrupt lets those end that are
+    worked on. Run again, it goes on with what is left.
 
-    look: Look
-    counted: Counter[tuple[Course, str, str, WindowId]] = field(default_factory=Counter)
-    left: list[Decision] = field(default_factory=list)
-    unfound: set[str] = field(default_factory=set)
-
-    def add(self, decision: Decision) -> None:
-        """Count what became of a letter."""
-        letter = decision.letter
-        self.unfound -= {letter.id, letter.first_id}
-        self.counted[decision.course, letter.why, decision.why, decision.target or ""] += 1
-        if decision.course is Course.LEFT and len(self.left) < LEFT_TOLD:
-            self.left.append(decision)
-
-    def of(self, course: Course) -> int:
-        """How many letters took this course."""
-        return sum(n for (taken, *_), n in self.counted.items() if taken is course)
-
-    @property
-    def done(self) -> int:
-        """How many were not left."""
-        return self.counted.total() - self.of(Course.LEFT)
-
-    def table(self, screen: Screen, *, dry: bool) -> None:
-        """Show what became of the letters, or would."""
-        if screen.json or not self.counted:
-            return
-        rows = [
-            (_what(course, dry=dry), reason, window, f"{n:,}", why)
-            for (course, reason, why, window), n in sorted(self.counted.items())
-        ]
-        screen.table(("dead letters", "reason", "window", "count", "why"), rows)
-        for decision in self.left:
-            screen.tell(f"left: {decision.letter.first_id}: {decision.detail}")
-        if (more := self.of(Course.LEFT) - len(self.left)) > 0:
-            screen.tell(f"... and {more:,} more are left (--json tells all)")
-
-    def end(self, screen: Screen, *, dry: bool) -> int:
-        """Show it; the exit status."""
-        self.table(screen, dry=dry)
-        if not self.counted:
-            screen.tell("no such dead letters")
-        unfound = _tell_unfound(self.unfound, screen)
-        missed = _tell_missed(self.look, screen)
-        return int(unfound or missed or self.of(Course.LEFT) > 0)
-
-
-def _pass(
-    arguments: Namespace,
-    made: pipeline.Pipeline,
-    treat: Callable[[Sequence[ReceivedLetter]], list[Decision]],
-    doing: str,
-    screen: Screen,
-    limit: int | None,
-) -> RedriveSummary:
-    """Treat the chosen letters, in batches side by side, and show each on a JSON line if that is
-    asked.
+    For example:
+      tallyroll dlq redrive --dry-run
+      tallyroll dlq redrive --reason too-late --to 20261120T080000Z --yes
     """
-    sends = doing == SENDING
-    sent = Names()
-    lock = Lock()  # of the summary, of what was sent, and of stdout
-    with looking(made, limit, screen, doing, arguments.jobs) as (look, each):
-        summary = RedriveSummary(look, unfound=set(arguments.messages))
-
-        def treated(batch: Sequence[ReceivedLetter]) -> None:
-            taken = chosen(batch, arguments)
-            with lock:
-                back = [one for one in taken if one.target and one.first_id in sent]
-            decisions = treat([one for one in taken if one not in back])
-            done = [one.letter for one in decisions if one.course is not Course.LEFT]
-            if sends:
-                look.forget(done)
-            with lock:
-                for letter in done if sends else ():
-                    sent.add(letter.first_id)
-                for decision in (*decisions, *map(_came_back, back)):
-                    summary.add(decision)
-                    if screen.json and (sends or arguments.dry_run):
-                        screen.emit(_json(decision))
-
-        try:
-            each(treated)
-        except KeyboardInterrupt:
-            summary.table(screen, dry=not sends)
-            raise
-    return summary
-
-
-def _came_back(letter: ReceivedLetter) -> Decision:
-    detail = f"it was redriven just now and came back: {letter.detail or letter.why}"
-    return Decision(letter, Course.LEFT, letter.target, "came back", detail)
-
-
-def _json(decision: Decision) -> dict[str, str | None]:
-    letter = decision.letter
-    return {
-        "letter": letter.id,
-        "message": letter.first_id,
-        "reason": letter.why,
-        "course": decision.course,
-        "window": decision.target,
-        "why": decision.why or None,
-        "detail": decision.detail or None,
-    }
-
-
-def _what(course: Course, *, dry: bool) -> str:
-    if course is Course.REDRIVEN:
-        return f"{_WHAT[dry]}{course}"
-    return course
-
-
-def _agreed(planned: RedriveSummary, limit: int | None) -> bool:
-    if not sys.stdin.isatty():
-        raise UsageError("nobody can be asked here: give --yes, or --dry-run to look only")
-    number, missed = planned.done, planned.look.missed
-    more = f", and what can be redriven of some {missed:,} more" if missed and not limit else ""
-    sys.stderr.write(f"Redrive {number:,} dead letters{more}? [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
-def _adapters(arguments: Namespace, settings: Settings, screen: Screen) -> pipeline.Pipeline:
-    return pipeline.Pipeline(
-        pipeline.with_queues(settings, screen.tell, named=arguments.name is not None)
+    made = run.pipeline(run.with_queues())
+    choice, screen = _choice(reasons, messages), run.screen
+    redriver = made.redriver(None if to == CURRENT else to, unverified=unverified)
+    redriver.check_target()
+    return run_redrive(
+        made, redriver, choice, screen, dry_run=dry_run, yes=yes, limit=limit, jobs=jobs
     )
 
 
-def _tell_unfound(names: set[str], screen: Screen) -> bool:
-    """Say of which messages there is no letter, and whether there are any."""
-    for name in sorted(names):
-        screen.tell(f"there is no dead letter {name}")
-    return bool(names)
-
-
-def _tell_missed(look: Look, screen: Screen) -> bool:
-    """Say if letters were missed, and whether."""
-    if look.missed:
-        screen.tell(
-            f"saw {look.seen:,} of about {look.expected:,} dead letters: the others lie beyond"
-            " --limit, or another look holds them for up to five minutes; SQS's count may lag, too"
-        )
-    return look.missed > 0
+def _choice(reasons: list[str] | None, messages: list[str] | None) -> Choice:
+    return Choice(reasons or (), messages or ())
 
 
 def _show(letter: ReceivedLetter, letters: DeadLetters, screen: Screen) -> None:

@@ -3,30 +3,48 @@
 from __future__ import annotations
 
 import sys
-from argparse import Namespace
-from typing import Any
+from typing import Annotated, Any
 
-from tallyroll import pipeline
-from tallyroll.cli.screen import Screen
+from cyclopts import Parameter
+
+from tallyroll.cli.arguments import BUCKET, Run
 from tallyroll.operations.doctor.checkup import Check, Level, Sign
 from tallyroll.operations.doctor.examine import examine
-from tallyroll.settings import Settings
 
 SIGNS_SHOWN = 10
 ALL_WELL, FINDINGS, NOT_CHECKED = 0, 1, 3
 _LEVEL_WIDTH, _NAME_WIDTH = 11, 14
 
 
-def doctor(arguments: Namespace, settings: Settings, screen: Screen) -> int:
-    """Gives the exit status: 1 if there are findings, 3 if something could not be checked."""
-    checks = []
-    case = pipeline.checkup(
-        settings,
-        screen.tell,
-        bucket=arguments.bucket,
-        named=arguments.name is not None,
-        deep=arguments.deep,
-    )
+def doctor(
+    *,
+    deep: Annotated[
+        bool, Parameter(help="read all tallies, totals and archives, not a sample")
+    ] = False,
+    bucket: Annotated[str | None, BUCKET] = None,
+    run: Run,
+) -> int:
+    """Check a pipeline's invariants, one line a check, with what to do about what is found.
+
+    Checked are: windows that are missing or stuck, tables that are not as declared or that no
+    window names, totals against tallies, archives and their proofs, queues, dead letters, quotas.
+    It only reads.
+
+    Whether something is late or too much depends on the deployment's settings: they are read from
+    the roller's function where there is one, else this environment's hold.
+
+    Exit status:
+      0  all is well, or there are warnings only
+      1  there are findings
+      2  wrong use
+      3  something could not be checked
+
+    For example:
+      tallyroll doctor
+      tallyroll doctor --deep --json    every tally, total and archive is read
+    """
+    checks, screen = [], run.screen
+    case = run.checkup(bucket, deep=deep)
     for check in examine(case):
         checks.append(check)
         if screen.json:

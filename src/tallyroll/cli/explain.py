@@ -3,66 +3,72 @@
 from __future__ import annotations
 
 import sys
-from argparse import Namespace
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
+
+from cyclopts import Parameter
 
 from tallyroll.archive.diff import Difference, Explanation, keys_differing_from_table
-from tallyroll.archive.inventory import Archive
-from tallyroll.archive.recount import ArchivedItem
-from tallyroll.archive.verification import ArchiveReading
-from tallyroll.cli.archive import TOLD_EVERY, Desk
+from tallyroll.cli.archive_desk import OWN_BUCKET, WHICH, Desk, Source, watched
+from tallyroll.cli.arguments import Run
 from tallyroll.cli.screen import Screen
 from tallyroll.errors import Missing
 from tallyroll.model.amounts import format_amount
 from tallyroll.model.items import Item
 from tallyroll.model.windows import table_name
 from tallyroll.ports.store import Store
-from tallyroll.settings import Settings
 
 SEGMENTS = 16
 
 
-def explain(arguments: Namespace, settings: Settings, screen: Screen) -> int:
-    """`tallyroll archive explain`. Gives the exit status, 1 if there is any difference."""
-    desk = Desk(arguments, settings)
-    archive = desk.named(arguments.archive)
-    table = table_name(archive.place.pipeline, archive.place.window)
+def explain(
+    archive: Annotated[str, Parameter(help=WHICH)],
+    /,
+    *,
+    limit: Annotated[
+        int, Parameter(metavar="N", help="show N differences of each kind (100)")
+    ] = 100,
+    source: Source = OWN_BUCKET,
+    run: Run,
+) -> int:
+    """Explain why an archive was not proven.
+
+    The archive is compared with its window's table, item by item, while the table lives: which
+    records are missing from it, extra in it or different, and the keys whose tallies disagree. It
+    reads the whole table; what the archive holds is kept in a temporary file.
+
+    For example:
+      tallyroll archive explain 20261120T080000Z
+    """
+    desk, screen = Desk(run, source), run.screen
+    found = desk.named(archive)
+    table = table_name(found.place.pipeline, found.place.window)
     store = desk.made.store
     if store.describe_table(table) is None:
         raise Missing(f"the table {table} is gone: there is nothing to compare with", "NoTable")
-    if state := desk.made.catalog.window(archive.place.window):
-        screen.tell(f"{archive.place.window} is {state.status}: {state.problem or 'no problem'}")
-    screen.tell(f"comparing {archive.prefix} with {table}")
-    reading = desk.reading(archive, against_totals=True)
+    if state := desk.made.catalog.window(found.place.window):
+        screen.tell(f"{found.place.window} is {state.status}: {state.problem or 'no problem'}")
+    screen.tell(f"comparing {found.prefix} with {table}")
+    reading = desk.reading(found, against_totals=True)
     told = count = 0
     with Explanation() as explanation:
-        read = _watched(reading, archive, screen)
+        read = watched(reading, found, screen, "reading")
         for difference in explanation.differences(read, _pages(store, table)):
             count += 1
-            if told < arguments.limit:
+            if told < limit:
                 told += 1
                 _show(difference, screen)
         keys = list(keys_differing_from_table(reading.counted, explanation.table))
-    for key, of in keys[: arguments.limit]:
+    for key, of in keys[:limit]:
         _show_key(key, of, screen)
     findings = reading.compared().findings
-    for finding in findings.first[: arguments.limit]:
+    for finding in findings.first[:limit]:
         screen.tell(f"  {finding}")
     screen.tell(
         f"{count:,} items differ ({told:,} shown), {len(keys):,} keys,"
         f" {findings.count:,} other differences"
     )
     return int(bool(count or keys or findings.count))
-
-
-def _watched(reading: ArchiveReading, archive: Archive, screen: Screen) -> Iterator[ArchivedItem]:
-    with screen.progress() as bar:
-        task = bar.add_task(f"reading {archive.place.window}", total=archive.items, done="")
-        for number, found in enumerate(reading, 1):
-            if number % TOLD_EVERY == 0:
-                bar.update(task, completed=number, done=f"{number:,} items")
-            yield found
 
 
 def _pages(store: Store, table: str) -> Iterator[list[Item]]:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import signal
-from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from threading import Lock
+from typing import TYPE_CHECKING
 
-from tallyroll import pipeline
 from tallyroll.cli.screen import Screen
 from tallyroll.model.dead_letters import ReceivedLetter
 from tallyroll.operations.looks import JOBS, Look
 
+if TYPE_CHECKING:
+    from tallyroll.pipeline import Pipeline
+
+LOOKED_AT = 10_000  # letters, if --limit is left out
 MS = 1_000
 
 Each = Callable[[Callable[[Sequence[ReceivedLetter]], None]], None]
@@ -21,7 +25,7 @@ Each = Callable[[Callable[[Sequence[ReceivedLetter]], None]], None]
 
 @contextmanager
 def looking(
-    made: pipeline.Pipeline,
+    made: Pipeline,
     limit: int | None,
     screen: Screen,
     doing: str = "looking",
@@ -89,12 +93,36 @@ def progress(seen: int, total: int, took_ms: int) -> str:
     return f"{told}, {seen * MS // took_ms:,}/s, {hours}:{minutes:02}:{seconds:02} left"
 
 
-def chosen(batch: Sequence[ReceivedLetter], arguments: Namespace) -> list[ReceivedLetter]:
-    """Of the letters, those of the reasons and messages that were asked for; all if none were."""
-    wanted = set(arguments.messages)
-    return [
-        letter
-        for letter in batch
-        if (not arguments.reasons or letter.why in arguments.reasons)
-        and (not wanted or {letter.id, letter.first_id} & wanted)
-    ]
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The reasons and the messages' ids that were asked for; none of a kind asks for all."""
+
+    reasons: Sequence[str] = ()
+    messages: Sequence[str] = ()
+
+    def of(self, batch: Sequence[ReceivedLetter]) -> list[ReceivedLetter]:
+        """The letters that were asked for."""
+        wanted = set(self.messages)
+        return [
+            letter
+            for letter in batch
+            if (not self.reasons or letter.why in self.reasons)
+            and (not wanted or {letter.id, letter.first_id} & wanted)
+        ]
+
+
+def tell_unfound(names: set[str], screen: Screen) -> bool:
+    """Say of which messages there is no letter, and whether there are any."""
+    for name in sorted(names):
+        screen.tell(f"there is no dead letter {name}")
+    return bool(names)
+
+
+def tell_missed(look: Look, screen: Screen) -> bool:
+    """Say if letters were missed, and whether."""
+    if look.missed:
+        screen.tell(
+            f"saw {look.seen:,} of about {look.expected:,} dead letters: the others lie beyond"
+            " --limit, or another look holds them for up to five minutes; SQS's count may lag, too"
+        )
+    return look.missed > 0

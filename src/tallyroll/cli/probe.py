@@ -3,51 +3,80 @@
 from __future__ import annotations
 
 import sys
-from argparse import Namespace
-from typing import Any
+from typing import Annotated, Any
 
-from tallyroll import pipeline
+from cyclopts import Parameter
+
+from tallyroll.cli.arguments import DURATION, Run, up_to
 from tallyroll.cli.screen import Screen
 from tallyroll.errors import Refused, Rejected, UsageError
 from tallyroll.operations.probe.history import Rule
 from tallyroll.operations.probe.plan import EVENTS_MAX, KEYS_MAX, READERS, SENDERS, Plan, planned
-from tallyroll.operations.probe.run import Outcome
-from tallyroll.settings import Settings
+from tallyroll.operations.probe.run import Outcome, Probe
 
 HOLDS, BROKEN, OUT_OF_TIME = 0, 1, 3
 SHOWN = 5
 
 
-def probe(arguments: Namespace, settings: Settings, screen: Screen) -> int:
-    """Gives the exit status: 1 if a rule is broken, 3 if not all was counted in time."""
-    _check(arguments)
-    if arguments.live:
-        settings = pipeline.with_queue(settings, screen.tell, named=arguments.name is not None)
-    made = pipeline.Pipeline(settings)
+def probe(
+    *,
+    live: Annotated[bool, Parameter(help="do it, and pay for it")] = False,
+    yes: Annotated[bool, Parameter(help="agree to the cost without being asked")] = False,
+    prefix: Annotated[
+        str,
+        Parameter(metavar="PREFIX", help="what the keys begin with (tallyroll-probe/ by default)"),
+    ] = "tallyroll-probe/",
+    events: Annotated[
+        int, up_to(EVENTS_MAX), Parameter(help="how many events to send (1000 by default)")
+    ] = 1_000,
+    keys: Annotated[int, up_to(KEYS_MAX), Parameter(help="of how many keys (3 by default)")] = 3,
+    timeout: Annotated[
+        int,
+        DURATION,
+        Parameter(help="wait no longer than that for the last event (15m by default)"),
+    ] = 15 * 60_000,
+    run: Run,
+) -> int:
+    """Probe whether counts are exact.
+
+    Send events to a deployment, read them by several clients while they are counted, and judge
+    what was read: no count above what was sent, below what was counted, or smaller than one before
+    it; sums that belong to their events; cached reads no older than the cache allows.
+
+    Without --live only the plan and its cost are printed. With --live they are printed first, and
+    nothing is sent before somebody agreed. The keys are new ones, under --prefix; their counts
+    stay.
+
+    Exit status:
+      0  every rule holds, and every event was counted
+      1  a rule is broken
+      2  wrong use, or not agreed to
+      3  not all was sent, or counted in time; AWS was not reached, or something is not there
+
+    For example:
+      tallyroll --name votes probe
+      tallyroll --name votes probe --live --events 2000 --yes
+    """
+    screen = run.screen
+    made = run.pipeline(run.with_queue() if live else None)
     try:
         plan = planned(
             made.catalog,
             made.effects.now(),
             made.effects.chance,
-            prefix=arguments.prefix,
-            keys=arguments.keys,
-            events=arguments.events,
+            prefix=prefix,
+            keys=keys,
+            events=events,
         )
     except Rejected as rejected:
         raise UsageError(f"--prefix: {rejected.detail}") from None
     _show_plan(plan, screen)
-    if not arguments.live:
+    if not live:
         screen.tell("nothing was sent: --live does it")
         return HOLDS
-    _agree(arguments, plan)
-    run = made.probe(plan)
-    with screen.progress() as bar:
-        task = bar.add_task("counting", total=plan.cost.events, done="")
-
-        def told(counted: int) -> None:
-            bar.update(task, completed=counted, done=f"{counted:,} of {plan.cost.events:,} events")
-
-        outcome = run.run(arguments.timeout, told)
+    if not yes:
+        _agree(plan)
+    outcome = _watched(made.probe(plan), plan, timeout, screen)
     if not outcome.taken:
         raise Refused(f"nothing was sent: the queue took none of {plan.cost.messages:,} messages")
     _show(outcome, plan, screen)
@@ -56,18 +85,18 @@ def probe(arguments: Namespace, settings: Settings, screen: Screen) -> int:
     return HOLDS if outcome.in_time and not outcome.unsent else OUT_OF_TIME
 
 
-def _check(arguments: Namespace) -> None:
-    for name, least, most in (("keys", 1, KEYS_MAX), ("events", 1, EVENTS_MAX)):
-        if not least <= getattr(arguments, name) <= most:
-            raise UsageError(
-                f"--{name} {getattr(arguments, name)}: must be from {least} to {most:,}"
-            )
+def _watched(probing: Probe, plan: Plan, timeout_ms: int, screen: Screen) -> Outcome:
+    with screen.progress() as bar:
+        task = bar.add_task("counting", total=plan.cost.events, done="")
+
+        def told(counted: int) -> None:
+            bar.update(task, completed=counted, done=f"{counted:,} of {plan.cost.events:,} events")
+
+        return probing.run(timeout_ms, told)
 
 
-def _agree(arguments: Namespace, plan: Plan) -> None:
+def _agree(plan: Plan) -> None:
     """Raise UsageError unless the cost is agreed to."""
-    if arguments.yes:
-        return
     if not sys.stdin.isatty():
         raise UsageError("nobody can be asked here: give --yes, or leave out --live")
     sys.stderr.write(f"tallyroll: send {plan.cost.events:,} events? Type yes to go on: ")

@@ -1,30 +1,88 @@
-"""`tallyroll event`, `events` and `top`: what single windows hold."""
+"""`tallyroll count`, `event`, `events` and `top`: what is read. Each gives its exit status."""
 
 from __future__ import annotations
 
 import sys
-from argparse import Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Literal
 
-from tallyroll import pipeline
+from cyclopts import Parameter
+
+from tallyroll.cli.arguments import HAPPENED, NUMBER, SINCE, UNTIL, Run, exclusive
 from tallyroll.cli.screen import Screen
+from tallyroll.errors import Rejected, UsageError
 from tallyroll.model.amounts import format_amount
+from tallyroll.model.events import check_key
 from tallyroll.model.stored import StoredEvent, StoredPacket, event_line
-from tallyroll.model.windows import iso, parse_instant
+from tallyroll.model.windows import iso
 from tallyroll.reads.http import required_id, required_key, required_window
-from tallyroll.reads.jsonable import found_json, top_json
+from tallyroll.reads.jsonable import counter_json, found_json, top_json
 from tallyroll.reads.merge import EVENTS_MAX
-from tallyroll.settings import Settings
+from tallyroll.reads.reader import Count
 
 TIME_LEFT_MS = 60_000
 
 
-def event(arguments: Namespace, settings: Settings, screen: Screen) -> int:
-    """`tallyroll event`. Gives the exit status."""
-    key, event_id = required_key(arguments.key), required_id(arguments.id)
-    window = None if arguments.window is None else required_window(arguments.window)
-    ts = None if arguments.ts is None else parse_instant(arguments.ts)
-    found = pipeline.Pipeline(settings).reader.event(key, event_id, window, ts)
+WINDOW = Parameter(
+    metavar="W", help="the window's id, such as 20261120T080000Z (tallyroll windows list)"
+)
+_WHERE = exclusive()
+
+
+def count(
+    keys: Annotated[list[str], Parameter("KEY", help="a key")],
+    /,
+    *,
+    since: Annotated[int | None, SINCE] = None,
+    until: Annotated[int | None, UNTIL] = None,
+    windows: Annotated[bool, Parameter(help="list each window's share, too")] = False,
+    run: Run,
+) -> int:
+    """Count keys: over all time, or over the windows in [since, until).
+
+    For example:
+      tallyroll count candidate-7 candidate-8 --since 20261120T080000Z --windows
+    """
+    for key in keys:
+        try:
+            check_key(key)
+        except Rejected as rejected:
+            raise UsageError(rejected.detail) from None
+    reader, screen = run.pipeline().reader, run.screen
+    counts = []
+    for key in dict.fromkeys(keys):
+        counted = reader.count(key, since, until, TIME_LEFT_MS, by_window=windows)
+        counts.append(counted)
+        if screen.json:
+            screen.emit(counter_json(counted))
+        if counted.missing:
+            screen.tell(f"{key}: could not read {', '.join(counted.missing)}: the rest is counted")
+    if not screen.json:
+        _show_counts(counts, screen, windows=windows)
+    return int(not all(counted.complete for counted in counts))
+
+
+def event(
+    key: Annotated[str, Parameter(help="its key")],
+    event_id: Annotated[str, Parameter("ID", help="its id")],
+    /,
+    *,
+    ts: Annotated[int | None, HAPPENED, Parameter(group=_WHERE)] = None,
+    window: Annotated[str | None, WINDOW, Parameter(group=_WHERE)] = None,
+    run: Run,
+) -> int:
+    """Read one event by its id.
+
+    Its window follows from --ts or --window, else from the time in an id that is a UUIDv7. The id
+    of a packed event is {packet id}:{index}; a packet's own id gives all its events.
+
+    For example:
+      tallyroll event candidate-7 ballot-123 --ts 2026-11-20T08:15:00Z
+      tallyroll event video-42 0193a1c0-7b1e-4c39-9d4f-6e1f0a2b3c4d:17 --window 20261120T080000Z
+    """
+    where = None if window is None else required_window(window)
+    found = run.pipeline().reader.event(required_key(key), required_id(event_id), where, ts)
+    screen = run.screen
     if screen.json:
         screen.emit(found_json(found))
         return 0
@@ -33,14 +91,32 @@ def event(arguments: Namespace, settings: Settings, screen: Screen) -> int:
     return 0
 
 
-def events(arguments: Namespace, settings: Settings, screen: Screen) -> int:
-    """`tallyroll events`. Gives the exit status, 1 if time ran out."""
-    key, window = required_key(arguments.key), required_window(arguments.window)
-    lookups = pipeline.Pipeline(settings).reader
-    cursor, left, whole = arguments.cursor, arguments.limit, True
+def events(
+    key: Annotated[str, Parameter(help="the key")],
+    /,
+    *,
+    window: Annotated[str, WINDOW],
+    limit: Annotated[int, NUMBER, Parameter(help="at most so many (100 by default)")] = 100,
+    cursor: Annotated[
+        str | None, Parameter(metavar="C", help="go on after an earlier answer")
+    ] = None,
+    run: Run,
+) -> int:
+    """List the events of a key in a window.
+
+    They come in the order of their ids (by code point), packets unpacked. With --json each is a
+    line as `tallyroll send` takes it and `tallyroll archive read` gives it. If there are more, a
+    message tells the cursor that goes on.
+
+    For example:
+      tallyroll events candidate-7 --window 20261120T080000Z --limit 1000 --json
+    """
+    key, window = required_key(key), required_window(window)
+    reader, screen = run.pipeline().reader, run.screen
+    left, whole = limit, True
     listed: list[StoredEvent] = []
     while left and whole:
-        page = lookups.events(key, window, TIME_LEFT_MS, limit=min(left, EVENTS_MAX), cursor=cursor)
+        page = reader.events(key, window, TIME_LEFT_MS, limit=min(left, EVENTS_MAX), cursor=cursor)
         found = [one for what in page.found for one in _apart(what)]
         if screen.json:
             sys.stdout.writelines(f"{event_line(key, one)}\n" for one in found)
@@ -52,7 +128,7 @@ def events(arguments: Namespace, settings: Settings, screen: Screen) -> int:
             break
     if not screen.json and listed:
         _show_events(listed, screen)
-    if left == arguments.limit and cursor is None:
+    if left == limit and cursor is None:
         screen.tell(f"no events of {key} in {window}")
     if cursor is not None:
         why = "there may be more" if whole else "not all could be read in time"
@@ -60,11 +136,27 @@ def events(arguments: Namespace, settings: Settings, screen: Screen) -> int:
     return int(not whole)
 
 
-def top(arguments: Namespace, settings: Settings, screen: Screen) -> int:
-    """`tallyroll top`. Gives the exit status, 1 if not all tallies could be read."""
-    window = required_window(arguments.window)
-    found = pipeline.Pipeline(settings).reader.top(
-        window, arguments.n, TIME_LEFT_MS, by_amount=arguments.by == "sum"
+def top(
+    *,
+    window: Annotated[str, WINDOW],
+    n: Annotated[int, NUMBER, Parameter("-n", help="how many keys (10 by default)")] = 10,
+    by: Annotated[
+        Literal["events", "sum"], Parameter(help="by events (the default) or sum")
+    ] = "events",
+    run: Run,
+) -> int:
+    """List the keys of a window that have most events, or the largest sums.
+
+    Of a live window they come from its tallies, exact at this moment; of a sealed one from its
+    totals, also when its table is gone.
+
+    For example:
+      tallyroll top --window 20261120T080000Z -n 3
+    """
+    window = required_window(window)
+    found, screen = (
+        run.pipeline().reader.top(window, n, TIME_LEFT_MS, by_amount=by == "sum"),
+        run.screen,
     )
     if screen.json:
         screen.emit(top_json(found))
@@ -93,6 +185,27 @@ def top(arguments: Namespace, settings: Settings, screen: Screen) -> int:
             " bounds, and other keys may be larger"
         )
     return int(not found.complete)
+
+
+def _show_counts(counts: Sequence[Count], screen: Screen, *, windows: bool) -> None:
+    whole = {True: "yes", False: "no"}
+    screen.table(
+        ("key", "events", "sum", "complete", "as of"),
+        [
+            (c.key, f"{c.events:,}", format_amount(c.amount), whole[c.complete], iso(c.as_of))
+            for c in counts
+        ],
+    )
+    if windows:
+        screen.table(
+            ("key", "window", "state", "events", "sum"),
+            [
+                (c.key, w.window, w.status, f"{w.events:,}", format_amount(w.amount))
+                for c in counts
+                for w in c.windows
+            ],
+            keep=("key",),
+        )
 
 
 def _apart(what: StoredEvent | StoredPacket) -> tuple[StoredEvent, ...]:

@@ -79,6 +79,12 @@ class Screen:
         )
 
 
+def some(names: Sequence[str]) -> str:
+    """The first five names, and how many more there are."""
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return ", ".join(names[:5]) + more
+
+
 def _console(*, to_stderr: bool) -> Console:
     stream = sys.stderr if to_stderr else sys.stdout
     return _Console(

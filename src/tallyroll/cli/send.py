@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from tallyroll import pipeline
+from cyclopts import Parameter
+
+from tallyroll.cli.arguments import HAPPENED, Run, read_by
 from tallyroll.cli.screen import Screen
 from tallyroll.client.jsonlines import Source, UnreadableInput, check_size, envelope_of
 from tallyroll.client.producer import Producer, Sent
@@ -17,8 +19,6 @@ from tallyroll.errors import Refused, Rejected, UsageError
 from tallyroll.model.amounts import shown
 from tallyroll.model.events import Event, parse
 from tallyroll.model.json_texts import load_json
-from tallyroll.model.windows import parse_instant
-from tallyroll.settings import Settings
 
 CHUNK_LINES = 20_000
 CHUNK_BYTES = 16 * 1024 * 1024
@@ -26,70 +26,137 @@ CHUNK_SECONDS = 2  # a live pipe's events wait no longer, once another line come
 LISTED_MAX = 20
 
 
-def run(arguments: Namespace, settings: Settings, screen: Screen) -> int:
-    """The command. Gives the exit status; raises UsageError and StoreError."""
-    single = _single(arguments)
-    if single:
-        return _run(arguments, settings, screen, single)
-    with closing(Source(arguments.file)) as source:
-        return _run(arguments, settings, screen, source)
-
-
-def _run(arguments: Namespace, settings: Settings, screen: Screen, given: Event | Source) -> int:
-    _check_unsent(arguments.unsent, arguments.file)
-    made = pipeline.Pipeline(
-        pipeline.with_queue(settings, screen.tell, named=arguments.name is not None)
-    )
-    producer = made.producer(
-        screen.tell, packed=arguments.pack is not False, rate=arguments.limit_rate
-    )
-    sent = producer.sent
+def _rate(text: str) -> float:
     try:
-        if isinstance(given, Source):
-            _send_lines(given, producer, screen)
-        else:
-            sent.lines = 1
-            producer.add(given, "the event")
-            producer.flush()
-    except KeyboardInterrupt:
-        producer.interrupt()
-    _report(sent, arguments.unsent, screen, producer.warning())
+        rate = float(text)
+    except ValueError:
+        rate = 0
+    if not 0 < rate < 1e9:
+        raise UsageError(f"{text!r}: give a number of events a second, over 0")
+    return rate
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class OneEvent:
+    """The options that describe one event."""
+
+    key: Annotated[str | None, Parameter(metavar="KEY", help="the key of one event")] = None
+    value: Annotated[
+        str | None, Parameter(metavar="V", help="its value, a number; 1 if left out")
+    ] = None
+    id: Annotated[
+        str | None,
+        Parameter(metavar="ID", help="its id: it counts once however often it is sent"),
+    ] = None
+    ts: Annotated[int | None, HAPPENED] = None
+    payload: Annotated[str | None, Parameter(metavar="JSON", help="what else to keep of it")] = None
+
+    def event(self, file: str | None) -> Event | None:
+        """The event, if the options describe one; `file` must not be given with it."""
+        fields: dict[str, Any] = {
+            name: value for name, value in vars(self).items() if value is not None
+        }
+        if self.key is None:
+            if fields:
+                raise UsageError(
+                    f"--{next(iter(fields))} describes one event: give it a --key, too"
+                )
+            return None
+        if file is not None:
+            raise UsageError(f"--key describes one event: leave out the file {file!r}")
+        for name, otherwise in (("value", "not a number"), ("payload", "not JSON")):
+            try:
+                if name in fields:
+                    fields[name] = load_json(fields[name])
+            except Rejected:
+                raise UsageError(f"--{name} {shown(fields[name])}: {otherwise}") from None
+        try:
+            event = parse(fields)
+            assert isinstance(event, Event)
+            check_size(event)
+        except Rejected as rejected:
+            option = next(
+                (f"--{name}" for name in fields if rejected.detail.startswith(name)), "event"
+            )
+            raise UsageError(f"{option}: {rejected.detail}") from None
+        return event
+
+
+NO_EVENT = OneEvent()
+
+
+def send(
+    file: Annotated[str | None, Parameter(help="JSON Lines")] = None,
+    /,
+    *,
+    stdin: Annotated[bool, Parameter("-", help="stdin, as without FILE")] = False,
+    one: OneEvent = NO_EVENT,
+    pack: Annotated[
+        bool,
+        Parameter(
+            negative="--no-pack",
+            help="pack events without ids (the default), or send them singly, under ids made here",
+        ),
+    ] = True,
+    limit_rate: Annotated[
+        float | None,
+        Parameter(
+            metavar="N",
+            converter=read_by(_rate),
+            help="send at most N events a second on average",
+        ),
+    ] = None,
+    unsent: Annotated[
+        str | None,
+        Parameter(
+            metavar="OUT",
+            help="write the messages that were not certainly taken to this file, to be sent again",
+        ),
+    ] = None,
+    run: Run,
+) -> int:
+    """Send events to the queue.
+
+    They are JSON Lines from a file or stdin (gzip is recognized), or one event given by options.
+    Each line is {"key": ..., "id": ..., "ts": ms, "value": ..., "payload": ...}; only `key` is
+    required. Lines that could never count are listed and left out.
+
+    An event with an id of its own goes singly, and counts once however often it is sent. Events
+    without ids are packed, hundreds to a message: cheaper by far, but a second run counts them
+    again. What the queue did not certainly take is kept by --unsent, under the ids it was sent
+    with.
+
+    For example:
+      tallyroll send votes.jsonl.gz --unsent unsent.jsonl
+      tallyroll send --key candidate-7 --id ballot-123 --ts 2026-11-20T08:15:00Z
+    """
+    file = "-" if stdin else file
+    single = one.event(file)
+    with closing(Source(file)) if single is None else nullcontext(single) as given:
+        _check_unsent(unsent, file)
+        screen = run.screen
+        producer = run.pipeline(run.with_queue()).producer(
+            screen.tell, packed=pack, rate=limit_rate
+        )
+        _send(given, producer, screen)
+        sent = producer.sent
+        _report(sent, unsent, screen, producer.warning())
     if sent.stopped and not sent.messages:
         raise Refused(f"nothing was sent: {sent.lost[0][1]}")
     return sent.status
 
 
-def _single(arguments: Namespace) -> Event | None:
-    """The event that the options describe, if any does."""
-    names = ("value", "id", "ts", "payload")
-    values = {name: getattr(arguments, name) for name in names}
-    given = {name: value for name, value in values.items() if value is not None}
-    if arguments.key is None:
-        if given:
-            raise UsageError(f"--{next(iter(given))} describes one event: give it a --key, too")
-        return None
-    if arguments.file is not None:
-        raise UsageError(f"--key describes one event: leave out the file {arguments.file!r}")
-    fields: dict[str, Any] = {"key": arguments.key, "id": given.get("id")}
+def _send(given: Event | Source, producer: Producer, screen: Screen) -> None:
     try:
-        if "ts" in given:
-            fields["ts"] = parse_instant(given["ts"])
-    except UsageError as error:
-        raise UsageError(f"--ts: {error}") from None
-    for name, otherwise in (("value", "not a number"), ("payload", "not JSON")):
-        try:
-            if name in given:
-                fields[name] = load_json(given[name])
-        except Rejected:
-            raise UsageError(f"--{name} {shown(given[name])}: {otherwise}") from None
-    try:
-        event = parse(fields)
-        assert isinstance(event, Event)
-        check_size(event)
-    except Rejected as rejected:
-        option = next((f"--{name}" for name in fields if rejected.detail.startswith(name)), "event")
-        raise UsageError(f"{option}: {rejected.detail}") from None
-    return event
+        if isinstance(given, Source):
+            _send_lines(given, producer, screen)
+        else:
+            producer.sent.lines = 1
+            producer.add(given, "the event")
+            producer.flush()
+    except KeyboardInterrupt:
+        producer.interrupt()
 
 
 def _send_lines(source: Source, producer: Producer, screen: Screen) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
-from argparse import Namespace
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Annotated
 
-from tallyroll import pipeline
-from tallyroll.cli.screen import Screen
+from cyclopts import Parameter
+
+from tallyroll.cli.arguments import BUCKET, DURATION, Run
+from tallyroll.cli.screen import Screen, some
 from tallyroll.errors import UsageError
 from tallyroll.lifecycle.overdue import HOUR_MS
 from tallyroll.model.states import Status, Window
@@ -22,7 +24,6 @@ from tallyroll.operations.teardown import (
     inventory,
     waits,
 )
-from tallyroll.settings import Settings
 
 SHOWN = 5
 _DENIED = (
@@ -37,40 +38,76 @@ _DENIED_PROVEN = (
 )
 
 
-def teardown(arguments: Namespace, settings: Settings, screen: Screen) -> int:
-    """Gives the exit status, 1 if tables are left."""
-    case = pipeline.checkup(
-        settings, screen.tell, bucket=arguments.bucket, named=arguments.name is not None, deep=False
-    )
-    if case.deployed is not False and not (arguments.schedules_off or arguments.dry_run):
+def teardown(
+    *,
+    export: Annotated[bool, Parameter(help="archive, prove, then drop")] = False,
+    force: Annotated[bool, Parameter(help="delete unproven: events are lost")] = False,
+    dry_run: Annotated[bool, Parameter(help="say what would be done and lost, do nothing")] = False,
+    yes: Annotated[
+        str | None,
+        Parameter(metavar="NAME", help="the pipeline's name, instead of typing it"),
+    ] = None,
+    schedules_off: Annotated[
+        bool, Parameter(help="the stack is still there, and its schedules are disabled")
+    ] = False,
+    timeout: Annotated[
+        int,
+        DURATION,
+        Parameter(help="with --export: go on no longer than that (24h by default)"),
+    ] = 24 * HOUR_MS,
+    bucket: Annotated[str | None, BUCKET] = None,
+    run: Run,
+) -> int:
+    """Take down the window tables, which outlive the stack.
+
+    Run it again to go on with what an interruption left.
+
+    --export closes all windows at once, however young, then seals, archives, proves and drops
+    them, by what roller and cleanup do. Nothing is dropped unproven. The queue must be empty.
+    --force deletes the tables as they are, after listing what is lost, and after the pipeline's
+    name was typed. Only tables of this pipeline's name and tag, or named by its catalog, are
+    touched. Permanent tables and the bucket are never touched: the end says how to remove them.
+
+    The exit status is 0 if no table is left, 1 if some are.
+
+    For example:
+      tallyroll --name votes teardown --export --dry-run
+      tallyroll --name votes teardown --force --yes votes
+    """
+    if export == force:
+        raise UsageError("give either --export or --force\nSee: tallyroll teardown --help")
+    case = run.checkup(bucket)
+    if case.deployed is not False and not (schedules_off or dry_run):
         there = "is still there" if case.deployed else "may still be there, it could not be seen"
         raise UsageError(
             f"the stack of {case.settings.name!r} {there}: its roller would make the tables again."
             " Destroy it first (`cdk destroy`); or disable its schedules and give --schedules-off"
         )
-    run = _export if arguments.export else _force
-    return run(arguments, case, screen)
+    if force:
+        return _force(case, run.screen, yes, dry_run=dry_run)
+    return _export(case, run, yes, timeout, dry_run=dry_run)
 
 
-def _export(arguments: Namespace, case: Checkup, screen: Screen) -> int:
+def _export(case: Checkup, run: Run, yes: str | None, timeout_ms: int, *, dry_run: bool) -> int:
+    screen = run.screen
     if case.bucket is None:
         raise UsageError("no bucket for the archives: give --bucket, or set TALLYROLL_BUCKET")
     case.read()
     alive = [window for window in case.windows.values() if window.status is not Status.DROPPED]
     _show_windows(alive, screen)
-    if arguments.dry_run:
+    if dry_run:
         screen.tell(f"{len(alive)} windows would be closed, archived, proven and dropped")
         return 0
     if alive:
         if _holds_messages(case, screen):
             return 1
-        _confirm(arguments, case, "all windows are closed: they take no more events")
-    last = _carry(case, arguments.timeout, screen)
+        _confirm(case, yes, "all windows are closed: they take no more events")
+    last = _carry(case, timeout_ms, run)
     return _ended(case, last, screen)
 
 
-def _carry(case: Checkup, timeout_ms: int, screen: Screen) -> Progress:
-    undertaker = pipeline.Pipeline(case.settings).undertaker()
+def _carry(case: Checkup, timeout_ms: int, run: Run) -> Progress:
+    undertaker, screen = run.pipeline(case.settings).undertaker(), run.screen
     told: set[str] = set()
     with screen.progress() as bar:
         task = bar.add_task("taking down", total=None, done="")
@@ -116,7 +153,7 @@ def _ended(case: Checkup, last: Progress, screen: Screen) -> int:
         screen.tell(_DENIED_PROVEN)
     strays = _inventory(case)
     if strays.losses and not last.left:
-        names = _some([loss.table for loss in strays.losses])
+        names = some([loss.table for loss in strays.losses])
         screen.tell(f"tables that no living window names: {names}; --force deletes them")
     _tell_spared(strays, screen)
     if last.left or strays.losses:
@@ -126,17 +163,17 @@ def _ended(case: Checkup, last: Progress, screen: Screen) -> int:
     return 0
 
 
-def _force(arguments: Namespace, case: Checkup, screen: Screen) -> int:
+def _force(case: Checkup, screen: Screen, yes: str | None, *, dry_run: bool) -> int:
     found = _inventory(case)
     _show_losses(found, screen)
     _tell_spared(found, screen)
-    if arguments.dry_run or not found.losses:
+    if dry_run or not found.losses:
         if not found.losses:
             screen.tell(f"no window table of {case.settings.name!r} is left")
             _tell_rest(case, screen)
         return 0
     lost = [loss for loss in found.losses if not loss.archived]
-    _confirm(arguments, case, f"{len(lost)} tables are deleted unproven: their events are lost")
+    _confirm(case, yes, f"{len(lost)} tables are deleted unproven: their events are lost")
     tables = [loss.table for loss in found.losses]
     with screen.progress() as bar:
         task = bar.add_task("deleting", total=len(tables), done="")
@@ -151,7 +188,7 @@ def _force(arguments: Namespace, case: Checkup, screen: Screen) -> int:
     if any("AccessDenied" in why for why in done.refused.values()):
         screen.tell(_DENIED)
     if done.left:
-        screen.tell(f"not gone in time: {_some(done.left)}")
+        screen.tell(f"not gone in time: {some(done.left)}")
     if done.refused or done.left:
         screen.tell("run it again to go on")
         return 1
@@ -163,10 +200,9 @@ def _inventory(case: Checkup) -> Inventory:
     return inventory(replace(case))  # nothing of what was read of it before
 
 
-def _confirm(arguments: Namespace, case: Checkup, what: str) -> None:
+def _confirm(case: Checkup, given: str | None, what: str) -> None:
     """Raise UsageError unless the pipeline's name is given or typed."""
     name = case.settings.name
-    given = arguments.yes
     if given is None:
         if not sys.stdin.isatty():
             raise UsageError(f"nobody can be asked here: give --yes {name}, or --dry-run")
@@ -243,8 +279,3 @@ def _tell_rest(case: Checkup, screen: Screen) -> None:
 def _states(windows: Sequence[Window]) -> str:
     counts = Counter(window.status for window in windows)
     return ", ".join(f"{counts[status]} {status}" for status in Status if counts[status])
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more

@@ -1,33 +1,54 @@
-"""`tallyroll windows list`: the windows, where they stand, and which are late."""
+"""`tallyroll windows`: the windows listed, and past ones opened. Each gives its exit status."""
 
 from __future__ import annotations
 
-from argparse import Namespace
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
-from tallyroll import pipeline
-from tallyroll.cli.screen import Screen
-from tallyroll.cli.views import STAGES, instant, length, short, window_json
+from cyclopts import App, Parameter
+
+from tallyroll.cli.arguments import DURATION, SINCE, UNTIL, Run
+from tallyroll.cli.screen import Screen, some
+from tallyroll.errors import Missing
 from tallyroll.lifecycle.overdue import late, next_missing
 from tallyroll.limits import TS_MS_MAX
 from tallyroll.model.amounts import format_amount
 from tallyroll.model.specs import Spec
-from tallyroll.model.states import Status, Window
+from tallyroll.model.states import Calendar, Status, Window, takes_events
 from tallyroll.model.windows import WindowId, iso
+from tallyroll.operations.backfill import open_past, wait_open
 from tallyroll.operations.deployed import deployed
+from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.live_windows import list_live
 from tallyroll.ports.tables import TableCard
-from tallyroll.settings import Settings
 
 SPECS_PER_READ = 100
 READS_AT_ONCE = 16
 HOT_SHOWN = 3
-_COLUMNS = ("window", "length", "state", "since", "shards", "hot", "keys", "events", "sum")
+STAGES = (
+    ("made", Status.CREATING),
+    ("opened", Status.OPEN),
+    ("sealed", Status.SEALED),
+    ("proven", Status.PROVEN),
+    ("dropped", Status.DROPPED),
+)
+_STAGES = tuple(name for name, _ in STAGES)
+_LISTED = ("window", "length", "state", "since", "shards", "hot", "keys", "events", "sum", "table")
+_OPENED = ("window", "length", "state", "shards", "keys", "events", "sum")
+_LENGTHS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 _UNITS = ("B", "KB", "MB", "GB", "TB")
+
+app = App(
+    name="windows",
+    help="""See the pipeline's windows, or open past ones to load history.
+
+For example:
+  tallyroll windows list""",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +61,41 @@ class WindowRow:
     table: TableCard | None = None
 
 
-def list_windows(arguments: Namespace, settings: Settings, screen: Screen) -> int:
-    """`tallyroll windows list`. Gives the exit status."""
-    since, until = instant(arguments.since), instant(arguments.until)
-    wanted = frozenset(arguments.states or ())
-    every = arguments.all or Status.DROPPED in wanted
-    made = pipeline.Pipeline(settings)
+@app.command(name="list")
+def list_windows(
+    *,
+    since: Annotated[int | None, SINCE] = None,
+    until: Annotated[int | None, UNTIL] = None,
+    states: Annotated[
+        list[Status] | None,
+        Parameter(
+            "--state",
+            metavar="S",
+            show_choices=False,
+            help="only windows in this state, such as open or sealed; may be repeated",
+        ),
+    ] = None,
+    every: Annotated[bool, Parameter("--all", help="also those that are dropped")] = False,
+    hot: Annotated[
+        bool, Parameter(help="list the keys that have shards of their own, too")
+    ] = False,
+    size: Annotated[
+        bool, Parameter(help="ask for the tables' size, which is some hours old")
+    ] = False,
+    run: Run,
+) -> int:
+    """List windows: those that are not dropped, or all of them.
+
+    Of each: state and since when, what it holds, its archive, when each state began (UTC), and
+    whether it is late in its step.
+
+    For example:
+      tallyroll windows list --all --since 2026-11-01 --hot
+      tallyroll windows list --state closing --state exporting --json
+    """
+    wanted = frozenset(states or ())
+    every = every or Status.DROPPED in wanted
+    made, screen = run.pipeline(), run.screen
     catalog = made.catalog
     end = TS_MS_MAX + 1 if until is None else until
     if since is None and not every:
@@ -53,15 +103,14 @@ def list_windows(arguments: Namespace, settings: Settings, screen: Screen) -> in
     else:
         found = catalog.windows(since or 0, end)
     shown = [
-        window
-        for window in found
-        if (every or window.status is not Status.DROPPED)
-        and (not wanted or window.status in wanted)
+        one
+        for one in found
+        if (every or one.status is not Status.DROPPED) and (not wanted or one.status in wanted)
     ]
-    settings = deployed(settings, pipeline.Pipeline(settings).deployment, None).settings
+    settings = deployed(run.settings, made.deployment, None).settings
     now = made.effects.now()
-    specs = _specs(catalog, shown) if arguments.hot else {}
-    tables = _tables(made, shown) if arguments.size else {}
+    specs = _specs(catalog, shown) if hot else {}
+    tables = _tables(made, shown) if size else {}
     listed = [
         WindowRow(
             window, late(window, now, settings), specs.get(window.id), tables.get(window.table)
@@ -69,8 +118,8 @@ def list_windows(arguments: Namespace, settings: Settings, screen: Screen) -> in
         for window in shown
     ]
     if screen.json:
-        for each in listed:
-            screen.emit(listed_json(each))
+        for row in listed:
+            screen.emit(listed_json(row))
     elif listed:
         _show(listed, screen)
     if not shown:
@@ -83,6 +132,58 @@ def list_windows(arguments: Namespace, settings: Settings, screen: Screen) -> in
             ids = ", ".join(span.id for span in missing)
             screen.tell(f"not made: {ids}; does the roller run? (tallyroll doctor)")
     return 0
+
+
+@app.command(name="open")
+def open_windows(
+    *,
+    since: Annotated[int, SINCE],
+    until: Annotated[int, UNTIL],
+    accept_for: Annotated[
+        int,
+        DURATION,
+        Parameter(help="how long from now they take events: 90s, 30m, 24h (the default), 7d"),
+    ] = 24 * 3_600_000,
+    wait: Annotated[bool, Parameter(help="wait until they are open")] = False,
+    timeout: Annotated[
+        int, DURATION, Parameter(help="wait no longer than that (15m by default)")
+    ] = 15 * 60_000,
+    run: Run,
+) -> int:
+    """Open past windows on purpose.
+
+    So events which happened before the pipeline's first window can be loaded. The roller makes
+    the windows' tables; send events once they are open (--wait), for what is sent before is
+    rejected. A window that exists stays as it is.
+
+    For example:
+      tallyroll windows open --since 2026-10-01 --until 2026-10-02 --accept-for 12h --wait
+    """
+    made, screen, name = run.pipeline(), run.screen, run.settings.name
+    calendar = _calendar(made.catalog, name)
+    now = made.effects.now()
+    past = open_past(made.catalog, calendar, name, since, until, now, accept_for)
+    windows = past.windows
+    screen.tell(f"{len(past.created)} created, {len(past.existed)} were there already")
+    if wait:
+        with screen.progress() as bar:
+            task = bar.add_task("opening", total=len(windows), done="")
+
+            def told(states: Sequence[Window]) -> None:
+                made_ = sum(window.status is not Status.CREATING for window in states)
+                bar.update(task, completed=made_, done=f"{made_} of {len(states)} windows")
+
+            windows = wait_open(made.catalog, windows, made.effects, timeout, told)
+    created = frozenset(window.id for window in past.created)
+    _show_windows(windows, screen, created)
+    now = made.effects.now()
+    shut = [window.id for window in windows if not takes_events(window, now)]
+    if shut:
+        screen.tell(f"{some(shut)} will take no more events: their time is over")
+    late = [window.id for window in windows if window.status is Status.CREATING]
+    if wait and late:
+        screen.tell(f"{some(late)} not open yet: does the roller run? wait on with the same call")
+    return int(bool(shut or (wait and late)))
 
 
 def listed_json(listed: WindowRow) -> dict[str, Any]:
@@ -119,10 +220,40 @@ def _tables(made: Any, windows: Sequence[Window]) -> dict[str, TableCard]:
     return {name: card for name, card in zip(names, cards, strict=True) if card}
 
 
+def window_json(window: Window) -> dict[str, Any]:
+    """A window's state as JSON: times as ISO 8601, the sum as a string of all its digits."""
+    optional = {
+        "accept_from": None if window.accept_from is None else iso(window.accept_from),
+        "accept_until": None if window.accept_until is None else iso(window.accept_until),
+        "shards": window.shards,
+        "keys": window.keys,
+        "events": window.events,
+        "sum": None if window.amount is None else format_amount(window.amount),
+        "archive": window.archive,
+        "items": window.items,
+        "problem": window.problem,
+    }
+    return {
+        "window": window.id,
+        "table": window.table,
+        "state": window.status,
+        "start": iso(window.start),
+        "end": iso(window.end),
+        "times": {state: iso(at) for state, at in window.times.items()},
+        **{name: value for name, value in optional.items() if value is not None},
+    }
+
+
+def _calendar(catalog: Catalog, name: str) -> Calendar:
+    calendar = catalog.calendar()
+    if calendar is None:
+        raise Missing(f"the pipeline {name!r} has no calendar: its roller has not run yet")
+    return calendar
+
+
 def _show(listed: Sequence[WindowRow], screen: Screen) -> None:
-    stages = tuple(name for name, _ in STAGES)
     screen.table(
-        (*_COLUMNS, "table", *stages, "late", "archived", "archive", "problem"),
+        (*_LISTED, *_STAGES, "late", "archived", "archive", "problem"),
         [_row(each) for each in listed],
     )
 
@@ -175,3 +306,47 @@ def _tell_late(listed: Sequence[WindowRow], screen: Screen) -> None:
             more = by_text.pop(each.window.status) - 1
             others = f" (and {more} more)" if more else ""
             screen.tell(f"late: {each.window.id}: {each.late}{others}")
+
+
+def _show_windows(windows: Sequence[Window], screen: Screen, created: frozenset[WindowId]) -> None:
+    """Windows as a table or JSON Lines; `created` tells those made by this call from the others."""
+    if screen.json:
+        for window in windows:
+            screen.emit(window_json(window) | {"created": window.id in created})
+        return
+    if not windows:
+        return
+    screen.table(
+        (*_OPENED, *_STAGES, "accepts until", "archive", "problem"),
+        [_opened_row(window) for window in windows],
+    )
+
+
+def _opened_row(window: Window) -> tuple[str, ...]:
+    counted = window.events is not None and window.amount is not None
+    return (
+        window.id,
+        length(window.end - window.start),
+        window.status,
+        str(window.shards or ""),
+        "" if window.keys is None else f"{window.keys:,}",
+        f"{window.events:,}" if counted else "",
+        format_amount(window.amount or 0) if counted else "",
+        *(short(window.times.get(status)) for _, status in STAGES),
+        short(window.accept_until),
+        window.archive or "",
+        window.problem or "",
+    )
+
+
+def length(ms: int) -> str:
+    """A window's length as people say it: `1 h`, `90 min`, `5 s`."""
+    for unit, name in _LENGTHS:
+        if ms % unit == 0:
+            return f"{ms // unit} {name}"
+    return f"{ms} ms"
+
+
+def short(ms: int | None) -> str:
+    """A time in a table: `11-20 08:00:00`, UTC; nothing for none."""
+    return "" if ms is None else datetime.fromtimestamp(ms // 1000, UTC).strftime("%m-%d %H:%M:%S")

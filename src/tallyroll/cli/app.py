@@ -1,0 +1,142 @@
+"""The command line as a tree of commands. A command's module is imported when the command runs."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Sequence
+from importlib import metadata
+from typing import Annotated, Any, Literal
+
+from cyclopts import App, CycloptsError, Parameter
+
+from tallyroll import __version__
+from tallyroll.cli.arguments import Run
+from tallyroll.errors import UsageError
+from tallyroll.settings import PREFIX
+
+_HELP = """Send events to a Tallyroll pipeline, read its counts, see and open its windows.
+
+Where the pipeline is follows from AWS's usual environment: AWS_PROFILE, AWS_REGION, and for the
+local engine AWS_ENDPOINT_URL and AWS_ENDPOINT_URL_DYNAMODB.
+
+Exit status:
+  0    done
+  1    done in part: bad or unsent lines, an incomplete count, windows that did not open,
+       dead letters that were left or not seen, differences in an archive, a broken promise
+  2    wrong use
+  3    AWS or the local engine not reached, or something is not there
+  130  interrupted
+  141  the reader of the output went away
+
+For example:
+  tallyroll --name votes count candidate-7"""
+
+_COMMANDS = {
+    "send": ("send:send", "send events to the queue"),
+    "count": ("reads:count", "count keys"),
+    "event": ("reads:event", "read one event"),
+    "events": ("reads:events", "list a key's events"),
+    "top": ("reads:top", "list the largest keys"),
+    "windows": ("windows:app", "see windows, open past ones"),
+    "dlq": ("dlq:app", "see dead letters, redrive"),
+    "archive": ("archive:app", "list, verify, read, restore archives"),
+    "doctor": ("doctor:doctor", "check a pipeline"),
+    "probe": ("probe:probe", "probe whether counts are exact"),
+    "teardown": ("teardown:teardown", "take window tables down"),
+    "completion": ("app:completion", "complete commands and options in a shell"),
+    "version": ("app:version", "the versions of Tallyroll, Python and boto3"),
+}
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run a command line; give its exit status. Raises UsageError for what is no command line."""
+    try:
+        return int(tree(argv).meta(argv) or 0)
+    except CycloptsError as error:
+        command = " ".join(("tallyroll", *(error.command_chain or ())))
+        raise UsageError(f"{error}\nSee: {command} --help") from None
+
+
+def tree(argv: Sequence[str] = ()) -> App:
+    """The commands. Those named in `argv` are described by their docstrings, the others by their
+    summaries, which need no import.
+    """
+    top = App(
+        name="tallyroll",
+        help=_HELP,
+        help_format="plaintext",
+        version=_versions_text,
+        default_parameter=Parameter(negative=(), show_default=False, allow_repeating=True),
+        result_action="return_value",
+        print_error=False,
+        exit_on_error=False,
+    )
+    for place, (name, (target, summary)) in enumerate(_COMMANDS.items()):
+        top.command(
+            f"tallyroll.cli.{target}",
+            name=name,
+            help=None if name in argv else summary,
+            sort_key=place,
+        )
+
+    top.meta.suppress_keyboard_interrupt = False
+
+    @top.meta.default
+    def launch(
+        *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
+        name: Annotated[
+            str | None,
+            Parameter(
+                metavar="NAME",
+                help=f"the pipeline's name; {PREFIX}NAME or tallyroll if left out",
+            ),
+        ] = None,
+        as_json: Annotated[
+            bool, Parameter("--json", help="JSON on stdout instead of tables")
+        ] = False,
+    ) -> Any:
+        command, bound, ignored = top.parse_args(tokens)
+        if command == top.help_print:
+            group = " ".join(("tallyroll", *tokens))
+            raise UsageError(f"give a command\nSee: {group} --help")
+        if "as_json" in ignored:
+            bound.arguments["as_json"] = as_json
+        if "run" in ignored:
+            with Run.connecting(name, as_json=as_json) as bound.arguments["run"]:
+                return command(*bound.args, **bound.kwargs)
+        return command(*bound.args, **bound.kwargs)
+
+    return top
+
+
+def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
+    """Print what makes a shell complete commands and options.
+
+    For example:
+      eval "$(tallyroll completion bash)"                  in ~/.bashrc
+      tallyroll completion zsh > ~/.zfunc/_tallyroll       with ~/.zfunc in zsh's fpath
+      tallyroll completion fish > ~/.config/fish/completions/tallyroll.fish
+    """
+    print(tree().generate_completion(shell=shell))
+
+
+def version(*, as_json: Annotated[bool, Parameter(parse=False)]) -> None:
+    """Print the versions of Tallyroll, Python and boto3.
+
+    For example:
+      tallyroll version
+    """
+    print(json.dumps(_versions()) if as_json else _versions_text())
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "tallyroll": __version__,
+        "Python": platform.python_version(),
+        "boto3": metadata.version("boto3"),
+    }
+
+
+def _versions_text() -> str:
+    return ", ".join(f"{name} {version}" for name, version in _versions().items())

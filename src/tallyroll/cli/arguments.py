@@ -1,0 +1,129 @@
+"""What the commands share: the run they are given, and options that several have."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cyclopts import Group, Parameter, Token
+from cyclopts.validators import mutually_exclusive
+
+from tallyroll.errors import UsageError
+from tallyroll.model.windows import parse_instant
+from tallyroll.settings import PREFIX, Settings
+
+if TYPE_CHECKING:
+    from tallyroll.cli.screen import Screen
+    from tallyroll.operations.doctor.checkup import Checkup
+    from tallyroll.pipeline import Pipeline
+
+_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_TIMES = "2026-11-20T08:00Z, a window id or ms"
+
+
+@Parameter(parse=False)
+@dataclass(frozen=True)
+class Run:
+    """One run of a command: the settings, the screen, and the way to the pipeline.
+
+    `named` says that the pipeline was named on the command line, not by the environment. The
+    pipeline's module is imported late: it loads boto3, for which help need not wait.
+    """
+
+    settings: Settings
+    screen: Screen
+    named: bool
+
+    @classmethod
+    @contextmanager
+    def connecting(cls, name: str | None, *, as_json: bool) -> Iterator[Run]:
+        """A run, in which what boto3 raises before a first call are this package's errors."""
+        from tallyroll import pipeline
+        from tallyroll.cli.screen import Screen
+
+        named = {} if name is None else {PREFIX + "NAME": name}
+        with pipeline.connecting():
+            settings = Settings.from_env({**os.environ, **named})
+            yield cls(settings, Screen(json=as_json), bool(named))
+
+    def pipeline(self, settings: Settings | None = None) -> Pipeline:
+        """The pipeline, of these settings instead of the run's if they are given."""
+        from tallyroll import pipeline
+
+        return pipeline.Pipeline(settings or self.settings)
+
+    def with_queue(self) -> Settings:
+        """The settings with the event queue's URL."""
+        from tallyroll import pipeline
+
+        return pipeline.with_queue(self.settings, self.screen.tell, named=self.named)
+
+    def with_queues(self) -> Settings:
+        """The settings with the URLs of the event queue and of the dead-letter queue."""
+        from tallyroll import pipeline
+
+        return pipeline.with_queues(self.settings, self.screen.tell, named=self.named)
+
+    def checkup(self, bucket: str | None, *, deep: bool = False) -> Checkup:
+        """The pipeline as it is deployed."""
+        from tallyroll import pipeline
+
+        return pipeline.checkup(
+            self.settings, self.screen.tell, bucket=bucket, named=self.named, deep=deep
+        )
+
+
+def exclusive() -> Group:
+    """A group of options of which one may be given."""
+    return Group(validator=mutually_exclusive)
+
+
+def read_by(parse: Callable[[str], object]) -> Callable[[Any, Sequence[Token]], Any]:
+    """A converter of an option's value. What `parse` refuses is told with the option's name."""
+
+    def convert(_: Any, tokens: Sequence[Token]) -> Any:
+        try:
+            return parse(tokens[0].value)
+        except UsageError as error:
+            raise ValueError(str(error)) from None
+
+    return convert
+
+
+def _duration(text: str) -> int:
+    """The ms of a time span such as 90s, 30m, 24h or 7d."""
+    match = re.fullmatch(r"(\d{1,9})(ms|s|m|h|d)", text)
+    if not match:
+        raise UsageError(f"{text!r}: give a time span such as 90s, 30m, 24h or 7d")
+    return int(match[1]) * _UNITS_MS[match[2]]
+
+
+def up_to(most: int) -> Parameter:
+    """A whole number from 1 to `most`."""
+
+    def read(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= most):
+            raise UsageError(f"{text!r}: give a whole number, 1 to {most:,}")
+        return int(text)
+
+    return Parameter(metavar="N", converter=read_by(read))
+
+
+def _instant(text: str) -> Parameter:
+    return Parameter(metavar="T", converter=read_by(parse_instant), help=text)
+
+
+NUMBER = up_to(999_999_999)
+DURATION = Parameter(metavar="TIME", converter=read_by(_duration))
+HAPPENED = _instant(f"when it happened: {_TIMES}")
+SINCE = _instant(f"from this bound of a window on: {_TIMES}")
+UNTIL = _instant("up to this bound of a window")
+STARTS_SINCE = _instant(f"windows that start from then on: {_TIMES}")
+STARTS_UNTIL = _instant("windows that start before then")
+BUCKET = Parameter(
+    metavar="BUCKET", help="the archive bucket; the deployment's or TALLYROLL_BUCKET if left out"
+)
