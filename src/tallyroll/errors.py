@@ -12,7 +12,6 @@ TallyrollError
 ├── Absent          what a read names is not there
 ├── Archived        a read's window was dropped: what it held is in its archive
 ├── StateConflict   another run changed the window's state first
-├── OutOfTime       the deadline passed before the answer was whole
 └── ProofMismatch   an archive does not agree with its window; it must not be dropped
 
 Whatever is not `Rejected` is retried by the queue's redelivery or by the next scheduled run.
@@ -117,10 +116,6 @@ class Archived(TallyrollError):
 
 class StateConflict(TallyrollError):
     """A window's state is not at the version that this run had read."""
-
-
-class OutOfTime(TallyrollError):
-    """The deadline passed; what is missing is named, nothing smaller is passed off as whole."""
 
 
 class ProofMismatch(TallyrollError):

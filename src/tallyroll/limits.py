@@ -1,4 +1,4 @@
-"""Every limit in one place, with its unit in its name, its reason and its source.
+"""All limits, each with its unit in its name, its reason and its source.
 
 Sources: [ddb] Amazon DynamoDB Developer Guide, "Quotas"; [txn] the same, "Amazon DynamoDB
 Transactions: How it works"; [sqs] Amazon SQS Developer Guide, "Message quotas"; [lambda] AWS Lambda
@@ -14,74 +14,78 @@ TRANSACTION_BYTES_PLANNED = TRANSACTION_BYTES_MAX - 256 * 1024  # room for expre
 ITEM_BYTES_MAX = 400 * 1024  # [ddb], attribute names included
 BATCH_GET_KEYS_MAX = 100  # [ddb]
 TABLE_QUOTA = 2_500  # tables of an account in one region [ddb], adjustable
-WARM_WRITE_UNITS_MIN, WARM_READ_UNITS_MIN = 4_000, 12_000  # of a table on demand [ddb]
+WARM_WRITE_UNITS_MIN, WARM_READ_UNITS_MIN = 4_000, 12_000  # of a new on-demand table [ddb]
 WARM_UNITS_MAX = 10_000_000
 PARTITION_WRITE_UNITS = 1_000  # a second, of one partition [ddb]
+SHARD_UNITS_AIMED = PARTITION_WRITE_UNITS // 2
+"""Target write units a second of a shard at its key's peak: half of a partition's throughput. The
+other half is for shorter peaks, for shards that share a partition, and for growth until the next
+window.
+"""
 UNIT_BYTES = 1024  # one write unit writes up to 1 KB [ddb]; a transactional write takes two
 
 # Events
 KEY_BYTES_MAX = 512
 ID_BYTES_MAX = 512
-KEY_RESERVED_PREFIX = "~"  # our own items: tallies and gates
+KEY_RESERVED_PREFIX = "~"  # begins the keys of Tallyroll's own items: tallies and gates
 VALUE_DECIMALS_MAX = 6
 VALUE_DIGITS_MAX = 18
-# |value| must be below: 38 digits [ddb] then hold 10^14 of the largest values.
+# |value| must be below this bound: a sum of 38 digits [ddb] then holds 10^14 of the largest values.
 VALUE_BOUND: int = 10**VALUE_DIGITS_MAX
 PACKET_BYTES_MAX = 256 * 1024
-NESTING_MAX = 100  # Python versions differ in how deep they can read
-INTEGER_DIGITS_MAX = 4_300  # Python's own default limit: beyond it, int() takes quadratic time
-TS_MS_MIN = 10**11  # 1973 in ms; anything below is taken for seconds
-TS_MS_MAX = 253_402_300_799_999  # the year 9999, the last that a window id can name
+NESTING_MAX = 100  # the depth that Python's parser can read differs between versions
+INTEGER_DIGITS_MAX = 4_300  # Python's own default limit, since int() takes quadratic time
+TS_MS_MIN = 10**11  # 1973 in ms; a smaller number is probably in seconds
+TS_MS_MAX = 253_402_300_799_999  # the end of 9999, the last year that a window id can name
 
 # Windows
 WINDOW_SECONDS_MIN = 1
 WINDOW_SECONDS_MAX = 366 * 86_400
-SKEW_MS_MAX = 86_400_000  # the most that a pipeline may allow events to lie ahead
-SERIES_SLOTS = 60  # a tally keeps its count per sixtieth of the window
+SKEW_MS_MAX = 86_400_000  # upper bound of the setting `skew_ms`
+SERIES_SLOTS = 60  # a tally counts events per sixtieth of its window
 LISTING_BUCKETS = 16  # partition keys of a sealed window's listing: 8,000 keys a second [ddb]
 SHARDS_MAX = 10_000
-GATES_MAX = 4_096  # of a window: each is put and shut once; benchmarks/conflicts.py has the model
-HOT_KEYS_MAX = 200  # with N of their own in one window's spec, which readers and writers keep
-HOT_LIST_BYTES_MAX = 100 * 1024  # all of their names: the spec is one item
-HOT_NOTES_MAX = 500  # keys noted in one window: they are one item too
+GATES_MAX = 4_096  # per window; each is put and shut once; benchmarks/conflicts.py has the model
+HOT_KEYS_MAX = 200  # keys with their own N in a window's spec, which readers and writers cache
+HOT_LIST_BYTES_MAX = 100 * 1024  # total bytes of these keys: the spec is one item
+HOT_NOTES_MAX = 500  # keys noted as hot in one window: the notes are one item too
 
 # Queue
 QUEUE_MESSAGE_BYTES_MAX = 1024 * 1024  # attributes included [sqs]
 QUEUE_BATCH_MAX = 10  # entries of one send, receive, delete or visibility call [sqs]
-IN_FLIGHT_MAX = 120_000  # messages, about; then a standard queue delivers none [sqs]
-RECEIVES_ALONE = 900  # from here a message runs alone: it may be what crashes the writer
-RECEIVES_GIVEN_UP = 950  # from here it is rejected unread: reading it may be what crashes
-RECEIVES_FUSE = 1_000  # the queue's own maxReceiveCount, a fuse for crashes only; the most [sqs]
-# The visibility timeout. At least 864 s: then 1,000 receives take longer than the retention of ten
-# days, and a backlog whose writers always die is not given up before it expires.
+IN_FLIGHT_MAX = 120_000  # approximate; a standard queue with more in flight delivers none [sqs]
+RECEIVES_ALONE = 900  # from this receive on, a message runs alone: it may crash the writer
+RECEIVES_GIVEN_UP = 950  # from this receive on, it is rejected unread: reading it may crash
+RECEIVES_FUSE = (
+    1_000  # the queue's maxReceiveCount, for messages that crash writers; the most [sqs]
+)
+# The visibility timeout. From 864 s on, 1,000 receives take longer than the retention of ten days,
+# so a backlog whose writers always die is not moved to the dead-letter queue before it expires.
 VISIBILITY_MS = 900_000
-VISIBILITY_SECONDS_MAX = 300  # the longest that a handed-back message waits at first
-RECEIVES_PATIENT = 500  # from this receive on, waits divide the rest of the retention
-PATIENT_VISIBILITY_SECONDS_MAX = 21_600  # at most 12 h [sqs]; by half of that it is looked at
-WAITING_VISIBILITY_SECONDS = 20  # while its window has been awaited for under ten minutes
-WAITING_SOON_MS = 10 * 60 * 1000
-EXPIRY_SHARE = 0.05  # the last part of the retention: a message is rejected in it
+VISIBILITY_SECONDS_MAX = 300  # longest wait of a handed-back message, up to RECEIVES_PATIENT
+RECEIVES_PATIENT = 500  # from this receive on, the waits share the rest of the retention
+PATIENT_VISIBILITY_SECONDS_MAX = 21_600  # longest wait after that: half of the most, 12 h [sqs]
+WAITING_VISIBILITY_SECONDS = 20  # while a message has waited for its window for less than...
+WAITING_SOON_MS = 10 * 60 * 1000  # ...this
+EXPIRY_SHARE = 0.05  # an unfinished message is rejected in this last part of the retention
 
 # Writers' notes
-MESSAGES_NOTED_MAX = 1_000  # of a batch: 4 KB
+MESSAGES_NOTED_MAX = 1_000  # per batch: 4 KB of digests
 HEARTBEAT_EVERY_MS = 10_000
+STRAGGLER_NOTE_EVERY_MS = 10_000
 RECEPTIONS_KEPT = 8  # visibility timeouts for which the note of a batch whose writer died is kept
-RECEPTIONS_SEEN_MAX = 250  # by a writer, the newest: 1 MB, one page of a query [ddb]
-RECEPTIONS_READ_MAX = 2_500  # by the roller; where there are more, ages close no window
-LONE_DEATHS_MAX = 5  # so many writers died on a message alone: it is rejected unread
-# Of the writer's invocations in a metric period. Where fewer fail without a note, 5 % to the power
-# of three is the share of messages that three receives hide from the age metric unnoted.
+RECEPTIONS_SEEN_MAX = 250  # newest notes that a writer reads: 1 MB, one page of a query [ddb]
+RECEPTIONS_READ_MAX = 2_500  # notes that the roller reads; if there are more, ages close no window
+LONE_DEATHS_MAX = 5  # after so many deaths of writers on it alone, a message is rejected unread
+# Share of the writer's invocations in a metric period that may fail. If fewer fail without a note,
+# at most 5 % to the power of three of the messages are received three times, and so hidden from the
+# age metric, without a note.
 FAILED_SHARE_MAX = 0.05
 
 # Bucket
-PART_BYTES_MIN = 5 * 1024 * 1024  # of an upload, but for its last; S3 User Guide, "Upload limits"
+PART_BYTES_MIN = 5 * 1024 * 1024  # of all parts but the last; S3 User Guide, "Upload limits"
 
 # Caches
 SPECS_CACHED_MAX = 1_000
 SPEC_ABSENT_CACHED_MS = 5_000
 WINDOWS_PER_BATCH_MAX = 100  # one BatchGetItem of specs; the rest of the batch is handed back
-STRAGGLER_NOTE_EVERY_MS = 10_000
-SHARD_UNITS_AIMED = PARTITION_WRITE_UNITS // 2
-"""Write units a second that a shard is to take at its key's peak: half of what a partition can, for
-a peak within the peak, for shards that share a partition, and for growth until the next window.
-"""

@@ -1,7 +1,6 @@
-"""Everything that a pipeline keeps in AWS, declared once.
+"""Declarations of everything that a pipeline owns in AWS.
 
-`infra` makes constructs of the declarations, others create calls: `table_request` and
-`queue_attributes` turn them into the parameters of CreateTable and CreateQueue.
+The CDK constructs are made from them, and so are the parameters of CreateTable and CreateQueue.
 """
 
 from __future__ import annotations
@@ -14,20 +13,23 @@ from tallyroll.model.windows import WindowId
 from tallyroll.settings import Settings
 
 TAG_PIPELINE = "tallyroll"
-"""The tag that every resource of a pipeline has; its value is the pipeline's name."""
+"""Tag of every resource of a pipeline; its value is the pipeline's name."""
 
 TAG_PROVEN = "proven"
-"""The tag that only cleanup sets, on a window table whose archive is proven; without it no drop."""
+"""Tag that cleanup alone sets, on a window table whose archive is proven. Without it, IAM does not
+let cleanup delete the table.
+"""
 
 PARTITION_KEY = "pk"
 SORT_KEY = "sk"
 _DAY_SECONDS = 86_400
-DEAD_LETTERS_RETENTION_SECONDS = 14 * _DAY_SECONDS  # they expire by their original time, so: longer
+# Longer than the event queue's: a message that SQS moves keeps its original send time.
+DEAD_LETTERS_RETENTION_SECONDS = 14 * _DAY_SECONDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDeclaration:
-    """A DynamoDB table with two string keys, paid per request, encrypted by the service's key."""
+    """A DynamoDB table with two string keys, on demand, encrypted with the service's key."""
 
     name: str
     tags: Mapping[str, str] = field(default_factory=dict)
@@ -39,7 +41,7 @@ class TableDeclaration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueDeclaration:
-    """A standard SQS queue; past `max_receives` messages move to the queue `dead_letters`."""
+    """A standard SQS queue. After `max_receives`, messages move to the queue `dead_letters`."""
 
     name: str
     visibility_seconds: int
@@ -53,10 +55,10 @@ class QueueDeclaration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketDeclaration:
-    """The archive bucket; `name` is empty where the deployment lets CloudFormation choose it.
+    """The archive bucket; `name` is empty if CloudFormation chooses it.
 
-    Objects move to colder storage after `cold_after_days`: an archive is read as a whole when it is
-    proven, within hours, and seldom after. What was overwritten is kept for `noncurrent_days`.
+    Objects move to colder storage after `cold_after_days`: an archive is read completely when it is
+    proven, within hours, and seldom later. Overwritten versions are kept for `noncurrent_days`.
     """
 
     name: str = ""
@@ -69,7 +71,7 @@ class BucketDeclaration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """What one pipeline has for ever, and the pattern of its window tables."""
+    """The permanent resources of one pipeline, and the pattern of its window tables."""
 
     name: str
     queue: QueueDeclaration
@@ -86,7 +88,7 @@ class Resources:
 
 
 def function_name(pipeline: str, package: str) -> str:
-    """The name of a pipeline's Lambda function: `package` is the one in `functions` it runs."""
+    """The name of a pipeline's Lambda function; `package` is its package in `functions`."""
     return f"{pipeline}-{package}"
 
 

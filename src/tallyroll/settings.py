@@ -1,8 +1,8 @@
-"""Every setting, once: `infra` and `local` write them with `to_env`, handlers read them with
+"""All settings of a pipeline. Deployments write them with `to_env`, handlers read them with
 `from_env`.
 
-Placement (shards, stripes, buckets, gates, accept times) is frozen from here into the specs of
-future windows; no existing window ever changes with a setting.
+Placement (shards, stripes, buckets, gates, accept times) is frozen into the spec of each window
+before it starts: no existing window changes with a setting.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any
 
 from tallyroll.errors import SettingsError, UsageError
@@ -39,10 +39,9 @@ def _described(default: Any, doc: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """A pipeline's settings; each is read from the environment variable TALLYROLL_ and its name in
-    capitals.
+    """A pipeline's settings. The environment variable of `name` is `TALLYROLL_NAME`, and so on.
 
-    Raises SettingsError, naming the variable, for a value out of its range.
+    Raises SettingsError, which names the variable, for a value out of its range.
     """
 
     name: str = _described("tallyroll", "the pipeline's name; its tables and queues begin with it")
@@ -51,48 +50,48 @@ class Settings:
     bucket: str = _described("", "name of the archive bucket")
     window_seconds: int = _described(
         3600,
-        "length of windows not made yet, 1 s to 366 days; over a minute in whole minutes",
+        "length of new windows, 1 s to 366 days; over a minute in whole minutes",
     )
     suffix: str = _described("calculated", "record suffix strategy: calculated or product")
     shards: int = _described(16, "N, the shards of a key, frozen into each window's spec")
-    hot_shards: Mapping[str, int] = _described(
-        {}, 'N of hot keys at the least, as JSON: `{"key": N}`'
-    )
+    hot_shards: Mapping[str, int] = _described({}, 'minimum N of hot keys, as JSON: `{"key": N}`')
     shards_max: int = _described(
-        1_000, "most N that a key gets by its traffic; as `shards` or less: N is not adapted"
+        1_000, "maximum N that a key gets by its traffic; `shards` or less: N is not adapted"
     )
     stripes_min: int = _described(
-        64, "least stripes of a key's tally: four times the commits that run at once"
+        64, "minimum stripes of a key's tally: four times the concurrent commits"
     )
     buckets: int = _described(64, "buckets under which a window's tallies are listed")
-    gates: int = _described(256, "gates of a window: eight times the commits that run at once")
+    gates: int = _described(256, "gates of a window: eight times the concurrent commits")
     accept_for_ms: int = _described(
         3_600_000, "how long after its end a window accepts late events, ms"
     )
-    skew_ms: int = _described(300_000, "how far ahead of its sending an event may lie, ms")
+    skew_ms: int = _described(300_000, "how far an event's time may lie after its sending, ms")
     require_ts: bool = _described(
-        default=False, doc="refuse events that have an id of their own but no time"
+        default=False, doc="reject events that have an id of their own but no time"
     )
-    ahead_windows: int = _described(2, "how many windows ahead tables are made")
+    ahead_windows: int = _described(2, "how many windows ahead tables are created")
     warm_units: int = _described(
         0,
-        "write units a second that a table takes from its first second on, charged for each table;"
-        " 0: as AWS makes them, 4,000",
+        "warm throughput of a new table, in write units a second, charged for each table;"
+        " 0: AWS's default, 4,000",
     )
     warm_units_max: int = _described(
-        0, "the same, following the peak of the last windows, up to this; 0: it follows nothing"
+        0,
+        "maximum warm throughput that a new table gets by the peak of the last windows;"
+        " 0: it does not follow the peak",
     )
     provisioned: Mapping[str, int] = _described(
         {},
         "capacity of window tables, as JSON: `write` and `read` units a second, `cold_write` and"
-        " `cold_read` once a window is sealed; `{}`: on demand",
+        " `cold_read` after a window is sealed; `{}`: on demand",
     )
     point_in_time_recovery: bool = _described(
-        default=True, doc="whether window tables have point-in-time recovery, which is charged"
+        default=True, doc="whether window tables have point-in-time recovery, which AWS charges"
     )
     table_quota: int = _described(TABLE_QUOTA, "how many tables the account may have in the region")
     roller_period_ms: int = _described(60_000, "how often the roller runs, ms")
-    retention_ms: int = _described(259_200_000, "how long a window is kept after it was sealed, ms")
+    retention_ms: int = _described(259_200_000, "how long a window is kept after its sealing, ms")
     visibility_ms: int = _described(VISIBILITY_MS, "the event queue's visibility timeout, ms")
     queue_retention_ms: int = _described(
         864_000_000, "how long the event queue keeps a message, ms"
@@ -101,25 +100,26 @@ class Settings:
         60_000, "period of the queue's age metric, ms; on AWS whole minutes"
     )
     drain_margin_ms: int = _described(
-        60_000, "by how much all that is queued must be newer than accept_until, ms"
+        60_000,
+        "a window closes when all queued messages are newer than its accept_until by this, ms",
     )
-    settle_ms: int = _described(60_000, "how long shut gates and tags are given to take effect, ms")
+    settle_ms: int = _described(60_000, "how long shut gates and tags get to take effect, ms")
     export_lease_ms: int = _described(
-        960_000, "after how long without progress an attempt at an archive is begun anew, ms"
+        960_000, "after how long without progress a new export attempt begins, ms"
     )
-    export_segments: int = _described(8, "least segments of the scan exporter")
+    export_segments: int = _described(8, "minimum segments of the scan exporter")
     exporter: str = _described(
         "scan",
-        "who exports tables: `scan`; or `native`, DynamoDB itself, and `scan` where it cannot",
+        "what exports tables: `scan`; or `native`: DynamoDB itself, and `scan` where it cannot",
     )
-    transactions_at_once: int = _described(8, "transactions that one writer runs side by side")
+    transactions_at_once: int = _described(8, "concurrent transactions of one writer")
     rollups: bool = _described(
-        default=True, doc="sum the totals of whole days and months once more, for counts over long"
+        default=True, doc="also sum totals by day and month, for fast counts over long times"
     )
     cache_live_ms: int = _described(
-        1_000, "how long the aggregator keeps a live window's counts, ms; 0: not at all"
+        1_000, "how long the aggregator caches a live window's counts, ms; 0: not at all"
     )
-    cache_calendar_ms: int = _described(60_000, "how long writers keep the calendar, ms")
+    cache_calendar_ms: int = _described(60_000, "how long writers cache the calendar, ms")
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -148,56 +148,60 @@ class Settings:
             hot = _text(self.hot_shards)
             raise SettingsError(f"{PREFIX}HOT_SHARDS {hot}: each N must be from 1 to {SHARDS_MAX}")
 
+    @classmethod
+    def from_env(cls, environment: Mapping[str, str]) -> Settings:
+        """The settings in an environment. An absent or empty variable leaves the default."""
+        given: dict[str, Any] = {}
+        for setting in fields(cls):
+            text = environment.get(PREFIX + setting.name.upper(), "")
+            if text:
+                given[setting.name] = _parse(setting.name, text, _default(setting))
+        settings = cls(**given)
+        settings.check_tables_fit()
+        return settings
+
+    def to_env(self) -> dict[str, str]:
+        """The environment variables that differ from the defaults, and always the name."""
+        return {
+            PREFIX + setting.name.upper(): _text(value)
+            for setting in fields(self)
+            if (value := getattr(self, setting.name)) != _default(setting) or setting.name == "name"
+        }
+
     @property
     def freeze_lead_ms(self) -> int:
-        """How long before its start a window's spec is frozen: the allowed skew and two runs of the
-        roller.
+        """How long before its start a window's spec is frozen: the allowed skew and two periods of
+        the roller.
         """
         return self.skew_ms + 2 * self.roller_period_ms
 
     @property
     def writer_lasts_ms(self) -> int:
-        """How long a writer works on a batch at the most: a queue must hide messages for six times
-        as long. Source: AWS Lambda Developer Guide, "Using Lambda with Amazon SQS".
+        """The longest time that a writer works on a batch, ms: a sixth of the visibility timeout.
+
+        Source: AWS Lambda Developer Guide, "Using Lambda with Amazon SQS".
         """
         return self.visibility_ms // 6
 
-    @classmethod
-    def from_env(cls, environment: Mapping[str, str]) -> Settings:
-        """The settings in an environment; a variable that is absent or empty leaves its default."""
-        given: dict[str, Any] = {}
-        for setting in fields(cls):
-            text = environment.get(PREFIX + setting.name.upper(), "")
-            if text:
-                given[setting.name] = _parse(setting.name, text, str(setting.type))
-        settings = cls(**given)
-        settings.check_tables_fit()
-        return settings
+    @property
+    def adapts(self) -> bool:
+        """Whether keys get shards by their traffic."""
+        return self.shards_max > self.shards
 
     @property
     def tables_kept(self) -> int:
-        """How many window tables there are at once, if windows close and are dropped in time."""
+        """How many window tables exist at once, if windows close and are dropped in time."""
         window_ms = self.window_seconds * 1000
         return self.ahead_windows + 1 + -(-(self.accept_for_ms + self.retention_ms) // window_ms)
 
     def check_tables_fit(self) -> None:
-        """Raise SettingsError if windows are kept for so long that their tables pass the quota."""
+        """Raise SettingsError if the window tables kept at once are more than the quota."""
         if self.tables_kept > self.table_quota:
             raise SettingsError(
                 f"{PREFIX}RETENTION_MS {self.retention_ms}: with windows of {self.window_seconds} s"
                 f" there would be {self.tables_kept:,} tables at once, over the quota of"
                 f" {self.table_quota:,} ({PREFIX}TABLE_QUOTA): keep fewer, or make longer windows"
             )
-
-    def to_env(self) -> dict[str, str]:
-        """The environment variables that differ from the defaults, and always the name."""
-        environment = {}
-        for setting in fields(self):
-            value = getattr(self, setting.name)
-            default = setting.default if setting.default is not MISSING else {}
-            if value != default or setting.name == "name":
-                environment[PREFIX + setting.name.upper()] = _text(value)
-        return environment
 
 
 _RANGES = (
@@ -227,21 +231,27 @@ _RANGES = (
 )
 
 
-def _parse(name: str, text: str, kind: str) -> Any:
-    variable = PREFIX + name.upper()
+def _default(setting: Field[Any]) -> Any:
+    return {} if setting.default is MISSING else setting.default
+
+
+def _parse(name: str, text: str, default: Any) -> Any:
+    """The value that `text` says, of the type of the setting's default."""
+    wanted = 'JSON, {"name": number}'
     try:
-        if kind == "bool":
-            return {"true": True, "false": False, "1": True, "0": False}[text.lower()]
-        if kind == "int":
-            return int(text)
-        if kind == "str":
-            return text
-        return _numbers(text)
+        match default:
+            case str():
+                return text
+            case bool():
+                wanted = "true or false"
+                return {"true": True, "false": False, "1": True, "0": False}[text.lower()]
+            case int():
+                wanted = "a whole number"
+                return int(text)
+            case _:
+                return _numbers(text)
     except (KeyError, ValueError):
-        wanted = {"bool": "true or false", "int": "a whole number"}.get(
-            kind, 'JSON, {"name": number}'
-        )
-        raise SettingsError(f"{variable} {text!r}: must be {wanted}") from None
+        raise SettingsError(f"{PREFIX}{name.upper()} {text!r}: must be {wanted}") from None
 
 
 def _numbers(text: str) -> dict[str, int]:
@@ -266,8 +276,3 @@ def _text(value: object) -> str:
     if isinstance(value, Mapping):
         return json.dumps(dict(value), separators=(",", ":"))
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def adapts(settings: Settings) -> bool:
-    """Whether keys get shards by their traffic."""
-    return settings.shards_max > settings.shards

@@ -13,7 +13,7 @@ from tallyroll.model.specs import Spec, sixtieth_seconds
 from tallyroll.model.windows import WindowId
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
-from tallyroll.settings import Settings, adapts
+from tallyroll.settings import Settings
 
 NOTED_REMEMBERED_MAX = 10_000
 KEYS_PER_NOTE_MAX = 20  # of 512 bytes: a note stays a small write
@@ -39,7 +39,7 @@ class Scout:
 
         A note that cannot be written is left out: the next batch may write it.
         """
-        if not adapts(self._settings):
+        if not self._settings.adapts:
             return
         units: Counter[HotKey] = Counter()
         records: Counter[HotKey] = Counter()

@@ -23,7 +23,7 @@ from tallyroll.model.states import Calendar, Window
 from tallyroll.model.tallies import Tally
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.store import Store
-from tallyroll.settings import Settings, adapts
+from tallyroll.settings import Settings
 
 _log = logging.getLogger(__name__)
 
@@ -102,7 +102,7 @@ def hot_shards(
 
     If these cannot be read the keys keep their shards: preparing a window must not wait for it.
     """
-    if not adapts(settings):
+    if not settings.adapts:
         return dict(settings.hot_shards)
     current = calendar.grid.at(now)
     past = calendar.grid.at(max(0, current.start - 1))

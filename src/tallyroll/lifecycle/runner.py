@@ -8,7 +8,7 @@ from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from tallyroll.errors import OutOfTime, ProofMismatch, StateConflict, StoreError
+from tallyroll.errors import ProofMismatch, StateConflict, StoreError
 from tallyroll.lifecycle.state_machine import Facts, Step, next_step
 from tallyroll.model.states import Window
 from tallyroll.ports.effects import Effects
@@ -65,7 +65,7 @@ def carry_out(
             rolled.steps[step] += 1
     except StateConflict:
         _log.info("window %s: another run was faster", window.id)
-    except (StoreError, OutOfTime, ProofMismatch) as error:
+    except (StoreError, ProofMismatch) as error:
         rolled.mismatches += isinstance(error, ProofMismatch)
         rolled.problems.append(f"window {window.id} ({window.status}): {error}")
     except Exception as error:  # noqa: BLE001  (one window must not keep all others from their turn)

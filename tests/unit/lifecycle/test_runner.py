@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tallyroll.errors import OutOfTime, ProofMismatch, StateConflict, Throttled
+from tallyroll.errors import ProofMismatch, StateConflict, Throttled
 from tallyroll.lifecycle.runner import Rolled, carry_out
 from tallyroll.lifecycle.state_machine import Facts, Step
 from tallyroll.model.states import Status, Window
@@ -42,7 +42,6 @@ def failing(error: Exception) -> object:
     ("error", "mismatches", "problem"),
     [
         (Throttled("slow down"), 0, "slow down"),
-        (OutOfTime("3 of 9"), 0, "3 of 9"),
         (ProofMismatch(["a", "b"]), 1, "a; b"),
         (ProofMismatch(list("abcdefg")), 1, "a; b; c; d; e ..."),
     ],
