@@ -16,12 +16,12 @@ from tallyroll import limits
 from tallyroll.errors import Reason, Rejected, StoreError
 from tallyroll.ingest.transactions import Disposition, Fate
 from tallyroll.model.acceptance import (
-    _is_undated,
     acceptable_record,
     check_accepts,
     check_comes,
     check_takes,
     identity_of,
+    is_undated,
     span_of,
 )
 from tallyroll.model.events import Envelope, decode
@@ -114,7 +114,7 @@ class Placer:
         envelope = decode(case.message.body)
         first_sent = case.message.first_sent
         ts = event_time(envelope, first_sent)
-        case.undated = _is_undated(envelope)
+        case.undated = is_undated(envelope)
         if calendar is None:
             _wait(case, "the pipeline has no calendar yet: has the roller run?")
             return

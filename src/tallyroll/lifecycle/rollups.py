@@ -20,6 +20,7 @@ from tallyroll.lifecycle.runner import Rolled
 from tallyroll.limits import LISTING_BUCKETS
 from tallyroll.model.periods import DAY_MS, Period, PeriodState, day_of, period_of, windows_digest
 from tallyroll.model.states import Window
+from tallyroll.model.tallies import Sum
 from tallyroll.model.totals import Listed, PeriodTotal
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
@@ -129,10 +130,8 @@ class RollUps:
             parts[part.name] = part
         return list(parts.values())
 
-    def _sums(
-        self, place: _Place, parts: Sequence[_Part]
-    ) -> Iterator[tuple[_Place, list[tuple[str, int, int]]]]:
-        """The sums by key from a place on, some at a time, and the place after them."""
+    def _sums(self, place: _Place, parts: Sequence[_Part]) -> Iterator[tuple[_Place, list[Sum]]]:
+        """The sums of the keys after `place`, a slice at a time, each with the place after it."""
         page = max(1, ROWS_HELD // len(parts))
         for bucket in range(place.bucket, LISTING_BUCKETS + 1):
             after = place.key if bucket == place.bucket else ""
@@ -141,7 +140,7 @@ class RollUps:
                 sums = [_sum(key, rows) for key, rows in groupby(batch, _by_key)]
                 for first in range(0, len(sums), KEYS_PER_SLICE):
                     some = sums[first : first + KEYS_PER_SLICE]
-                    yield _Place(bucket, some[-1][0]), some
+                    yield _Place(bucket, some[-1].key), some
 
     def _listing(self, part: _Part, bucket: int, after: str, limit: int) -> Iterator[list[Listed]]:
         for page in self._totals.listing(part.name, bucket, after, limit):
@@ -173,8 +172,8 @@ def _holds(period: Period, waiting: Sequence[Period]) -> bool:
     return not period.is_day and any(day.is_day and day.start in period for day in waiting)
 
 
-def _sum(key: str, rows: Iterator[Listed]) -> tuple[str, int, int]:
+def _sum(key: str, rows: Iterator[Listed]) -> Sum:
     n = amount = 0
     for row in rows:
         n, amount = n + row.n, amount + row.amount
-    return key, n, amount
+    return Sum(key, n, amount)

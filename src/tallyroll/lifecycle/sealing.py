@@ -55,7 +55,7 @@ class Sealing:
         if text is None:
             return cls()
         facts: dict[str, Any] = json.loads(text)
-        facts["begun"] = tuple((key, n, amount) for key, n, amount in facts["begun"])
+        facts["begun"] = tuple(Sum(*each) for each in facts["begun"])
         facts |= {name: tuple(facts[name]) for name in ("units", "additions")}
         return cls(**facts)
 
@@ -120,8 +120,8 @@ def _counted(sealing: Sealing, ended: Sequence[Sum]) -> Sealing:
     return replace(
         sealing,
         keys=sealing.keys + len(ended),
-        events=sealing.events + sum(n for _, n, _ in ended),
-        amount=sealing.amount + sum(amount for _, _, amount in ended),
+        events=sealing.events + sum(each.n for each in ended),
+        amount=sealing.amount + sum(each.amount for each in ended),
     )
 
 

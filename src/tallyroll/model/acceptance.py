@@ -1,8 +1,8 @@
-"""Which window an event counts in: the one in which it happened, if it was sent while that window
-accepted it.
+"""Which window an event counts in: the one in which it happened, if that window accepted events
+when it was sent.
 
 All inputs are fixed for a message (its own time, the queue's SentTimestamp, the window's spec), so
-every redelivery chooses the same window however late it is processed.
+every redelivery chooses the same window, however late it is processed.
 """
 
 from __future__ import annotations
@@ -21,9 +21,7 @@ from tallyroll.model.windows import Span, iso
 
 
 def span_of(ts: int, sent: int, calendar: Calendar, skew: int) -> Span:
-    """The window of the instant `ts`. Raises Rejected (too-far-ahead) for one that no window id can
-    name.
-    """
+    """The window of the instant `ts`. Raises Rejected (too-far-ahead) if it can have no id."""
     if ts > TS_MS_MAX:
         raise _too_far_ahead(sent, skew)
     return calendar.grid.at(ts)
@@ -32,10 +30,11 @@ def span_of(ts: int, sent: int, calendar: Calendar, skew: int) -> Span:
 def check_comes(
     span: Span, ts: int, sent: int, calendar: Calendar, skew: int, *, announced: bool
 ) -> None:
-    """Raise Rejected unless a window without a spec will come, and so is worth waiting for.
+    """Raise Rejected unless a window that has no spec yet will be created, so that waiting helps.
 
-    Regular windows since genesis all come, within the allowed skew (ms) of the sending; an earlier
-    one only if it is `announced`: it has a state, since it was opened on purpose.
+    All regular windows since genesis are created, so `ts` need only lie within the allowed skew
+    (ms) after `sent`. An earlier window must be `announced`: an operator opened it, and it has a
+    state.
     """
     if ts > sent + skew:
         raise _too_far_ahead(sent, skew)
@@ -48,14 +47,14 @@ def check_comes(
 
 
 def check_accepts(spec: Spec, ts: int, sent: int) -> None:
-    """Raise Rejected unless a window accepts an event of time `ts`, in it, sent at `sent`."""
+    """Raise Rejected unless a window accepts an event of its time `ts` that was sent at `sent`."""
     if ts > sent + spec.skew:
         raise _too_far_ahead(sent, spec.skew)
     check_takes(spec, sent)
 
 
 def check_takes(spec: Spec, sent: int) -> None:
-    """Raise Rejected unless a window takes what was sent at `sent` (ms)."""
+    """Raise Rejected unless a window accepts messages sent at `sent` (ms)."""
     if sent < spec.accept_from:
         raise Rejected(
             Reason.NOT_OPEN_WHEN_SENT,
@@ -76,25 +75,27 @@ def _too_far_ahead(sent: int, skew: int) -> Rejected:
 
 
 def identity_of(envelope: Envelope, message: Message, home: Span) -> Identity:
-    """The identity that a message's event or packet had at first, in its own window `home`."""
+    """The original identity of a message's event or packet, in the window `home` of its time."""
     return home.id, envelope.key, envelope.id or message.first_id
 
 
 def acceptable_record(
     envelope: Envelope, message: Message, spec: Spec, home: Span | None = None
 ) -> Record:
-    """The record, weighed, that a window accepts; `home` is the window in which it happened, if it
-    was redriven. Raises Rejected for what the window cannot hold, whenever it is sent.
+    """The record of an envelope in a window, with its size. For a redriven message, `home` is the
+    window of its time.
+
+    Raises Rejected for what the window cannot hold, whenever it was sent.
     """
-    if spec.require_ts and _is_undated(envelope):
+    if spec.require_ts and is_undated(envelope):
         raise Rejected(Reason.TS_REQUIRED, "the event has an id of its own but no ts")
     record = weighed(record_of(envelope, message, spec, home))
     _check_size(record)
     return record
 
 
-def _is_undated(envelope: Envelope) -> bool:
-    """Whether an event has an id of its own but no time: sent again, it may fall elsewhere."""
+def is_undated(envelope: Envelope) -> bool:
+    """Whether an event has an id of its own but no time: a resend may fall into another window."""
     return (
         isinstance(envelope, Event)
         and envelope.id is not None

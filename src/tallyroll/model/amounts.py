@@ -1,6 +1,4 @@
-"""Values and sums, exact: an amount is a whole number of millionths (an `int`), so adding never
-rounds.
-"""
+"""Exact values and sums: an amount is a whole number of millionths, so adding never rounds."""
 
 from __future__ import annotations
 
@@ -12,24 +10,24 @@ from tallyroll.errors import Reason, Rejected
 from tallyroll.limits import VALUE_BOUND, VALUE_DECIMALS_MAX, VALUE_DIGITS_MAX
 
 MICROS: int = 10**VALUE_DECIMALS_MAX
-SHOWN_MAX = 60  # characters of a value in a message
+SHOWN_MAX = 60  # characters of a value in an error message
 _NOT_ZERO = "123456789"
-_DIGITS_FEW = 400  # characters; the work to convert more of them is no longer small
+_DIGITS_FEW = 400  # characters; converting more of them takes too long
 _AMOUNT_BOUND: int = VALUE_BOUND * MICROS
 _POWERS: list[int] = [10**power for power in range(_DIGITS_FEW)]
 _POWER_DIGITS_MAX = 19
-_EXPONENT_SURE = 9 * 10**17  # a Decimal's exponent may be any number below
+_EXPONENT_SURE = 9 * 10**17  # every smaller exponent is legal in a Decimal
 _EXACT = Context(prec=60, traps=[Inexact, InvalidOperation])  # a sum in a store has 38 digits
 
 
 class JsonFloat(float):
-    """A float from JSON that remembers how it was written, since a value may carry 24 digits."""
+    """A float from JSON that keeps its text, since a value may have 24 digits."""
 
     __slots__ = ("text",)
     text: str
 
     def __new__(cls, text: str) -> Self:
-        """The float that `text` says."""
+        """The float in `text`."""
         number = super().__new__(cls, text)
         number.text = text
         return number
@@ -54,10 +52,10 @@ def parse_amount(value: object) -> int:
 
 
 def parse_decimal(text: str) -> int:
-    """The amount, in millionths, of the text of a number in JSON, in linear time: to make a Decimal
-    of a million digits takes ten times as long as to read the text.
+    """The amount, in millionths, of a JSON number's text.
 
-    Raises Rejected (bad-value) as `parse_amount` does.
+    Takes linear time: a Decimal of a million digits would take ten times as long as the text's
+    reading. Raises Rejected (bad-value) like `parse_amount`.
     """
     number, letter, power = text.partition("e" if "e" in text else "E")
     whole, _, decimals = number.partition(".")
@@ -76,7 +74,7 @@ def parse_decimal(text: str) -> int:
 
 
 def _scaled(digits: int, shift: int) -> int | None:
-    """Digits * 10^shift, if that is a whole number, an amount's size, and the shift is not huge."""
+    """`digits * 10**shift`; None if it is not whole, too large for an amount, or its shift huge."""
     if not digits:
         return 0 if abs(shift) < _EXPONENT_SURE else None
     if 0 <= shift < len(_POWERS):
@@ -90,7 +88,7 @@ def _scaled(digits: int, shift: int) -> int | None:
 
 def _parse_long(text: str, whole: str, decimals: str, power: str) -> int:
     significant, zeros = _trimmed(whole.lstrip("+-") + decimals)
-    exponent = _power(text, power) - len(decimals) + zeros  # of the last significant digit
+    exponent = _power(text, power) - len(decimals) + zeros  # that of the last significant digit
     if abs(exponent) >= _EXPONENT_SURE:
         _check_exponent(text, significant, exponent)
     if not significant:
@@ -108,7 +106,7 @@ def _are_zeros(digits: str) -> bool:
 
 
 def _power(text: str, power: str) -> int:
-    """The exponent behind the `e` of `text`, which may begin with a million zeros."""
+    """The exponent of `text`, whose digits `power` may begin with a million zeros."""
     significant, zeros = _trimmed(power.lstrip("+-"))
     if len(significant) + zeros > _POWER_DIGITS_MAX:
         raise _exponent_too_large(text)
@@ -117,9 +115,10 @@ def _power(text: str, power: str) -> int:
 
 
 def _trimmed(digits: str) -> tuple[str, int]:
-    """Digits without the zeros around them, and how many zeros stood behind; none, of zeros alone.
+    """The digits without leading and trailing zeros, and the number of trailing zeros.
 
-    Python's `strip` takes ten nanoseconds for each zero, its `find` a hundredth of that.
+    For zeros alone: no digits, and 0. Uses `find`, which takes a hundredth of the ten nanoseconds
+    that `strip` takes for each zero.
     """
     if _are_zeros(digits):
         return "", 0
@@ -132,7 +131,7 @@ def _trimmed(digits: str) -> tuple[str, int]:
 
 
 def _check_exponent(text: str, significant: str, exponent: int) -> None:
-    """Raise Rejected if no Decimal could have this exponent of its last digit."""
+    """Raise Rejected if a Decimal cannot have this exponent of its last digit."""
     left_out = significant[VALUE_DIGITS_MAX:]
     digits = significant[:VALUE_DIGITS_MAX] or "0"
     try:
@@ -159,13 +158,14 @@ def format_amount(amount: int) -> str:
 
 
 def read_amount(text: str) -> int:
-    """The amount behind a number that a store returned ('12', '0.5', '1E+3')."""
+    """The amount of a number that a store returned ('12', '0.5', '1E+3')."""
     return int(_EXACT.to_integral_exact(_EXACT.scaleb(Decimal(text), VALUE_DECIMALS_MAX)))
 
 
 def shown(value: object, most: int = SHOWN_MAX) -> str:
-    """`value` as it may stand in a message: its repr (a float as it was written), cut to `most`
-    characters. What is cut off is not looked at.
+    """`value` for an error message: its repr (a float as it was written), cut to `most` characters.
+
+    The part that is cut off is not converted.
     """
     return _cut(value.text if isinstance(value, JsonFloat) else _repr(value, most + 1), most)
 
@@ -175,12 +175,12 @@ def _cut(text: str, most: int = SHOWN_MAX) -> str:
 
 
 def _repr(value: object, most: int) -> str:
-    """The repr of `value`, or at least so many characters of it."""
+    """The repr of `value`, or at least the first `most` characters of it."""
     kind = type(value)
     if isinstance(value, int) and kind is not bool and abs(value) >= 10**SHOWN_MAX:
         return f"an integer of about {value.bit_length() * 3 // 10} digits"
     if isinstance(value, str) and len(value) > most:
-        # Which quotes stand around it, and whether those in it are escaped, is as of the whole.
+        # The appended quotes make repr choose and escape quotes as it would for the complete text.
         return repr(value[:most] + "'" * ("'" in value) + '"' * ('"' in value))
     if kind is list and isinstance(value, list):
         return _joined("[", value, _repr, "]", most)

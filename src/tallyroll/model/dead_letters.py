@@ -1,20 +1,20 @@
-"""Dead letters: what a rejected or undeliverable message carries, and the port of their queue.
+"""Dead letters: the messages in the dead-letter queue, rejected by the writer or moved by SQS.
 
-A rejected message keeps its body verbatim. A body that does not fit into the queue, or that SQS
-would not take, goes to the bucket, and a small JSON pointer {"bucket", "key", "bytes"} stands in
-its place. Attributes of a dead letter:
+A rejected message keeps its body verbatim. A body that is too large for the queue, or that SQS does
+not accept, goes to the bucket, and the message holds a JSON pointer {"bucket", "key", "bytes"}
+instead. Attributes of a dead letter:
 
 tallyroll-reason, tallyroll-detail    why it can never count, for machines and for people
 tallyroll-message-id, tallyroll-sent  the message's first id and SentTimestamp (ms)
-tallyroll-window                      the window in which it happened, if it was known
-tallyroll-target                      the window that it was redriven to, if it was
+tallyroll-window                      the window in which it happened, if known
+tallyroll-target                      the window to which it was redriven, if it was
 tallyroll-body                        "s3" if the body is a pointer
 
-A redriven message on its way to the writer has the target, the id and the sent time. Producers may
-set these attributes too, to anything. They count only if all three have their form: a window id, 1
-to 100 visible ASCII characters, and ms up to the year 9999. Otherwise the message is as if it had
-none of them. So a dead letter repeats no more than 131 bytes of a producer's attributes, and always
-fits into the queue, at least as a pointer.
+A redriven message on its way to the writer has the target, the id and the sent time. Producers can
+also set these attributes, to anything. They count only if all three are well-formed: a window id, 1
+to 100 visible ASCII characters, and ms up to the year 9999. Otherwise all three are ignored. So a
+dead letter repeats at most 131 bytes of a producer's attributes, and always fits into the queue, at
+least as a pointer.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ATTRIBUTE_WINDOW = "tallyroll-window"
 ATTRIBUTE_TARGET = "tallyroll-target"
 ATTRIBUTE_BODY = "tallyroll-body"
 BODY_IN_BUCKET = "s3"
-REJECTED_PREFIX = "rejected"  # under which a body lies in the bucket
+REJECTED_PREFIX = "rejected"  # of the bodies in the bucket
 UNDELIVERED = "undelivered"
 
 _MESSAGE_ID = re.compile(r"[!-~]{1,100}")
@@ -46,7 +46,7 @@ _MS = re.compile(r"[0-9]{1,15}")
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """Where a body is that the queue did not take."""
+    """Where the bucket holds a body that the queue did not take."""
 
     bucket: str
     key: str
@@ -56,10 +56,9 @@ class Pointer:
 class ReceivedLetter:
     """A dead letter as it was received.
 
-    `id` is its own in the dead-letter queue, where it has been since `arrived` (ms) and was looked
-    at `receives` times; `first_id` and `first_sent` (ms) are those of the message when it was new.
-    `reason` is None if the queue's own fuse moved it. `target` names the window that it had been
-    redriven to.
+    `id`, `arrived` (ms) and `receives` are those of the letter in the dead-letter queue; `first_id`
+    and `first_sent` (ms) are those of the original message. `reason` is None if SQS moved the
+    message (maxReceiveCount). `target` is the window to which it had been redriven.
     """
 
     id: str
@@ -77,28 +76,26 @@ class ReceivedLetter:
 
     @property
     def why(self) -> str:
-        """The reason in one word; `undelivered` for what the fuse moved."""
+        """The reason in one word; `undelivered` if SQS moved the message."""
         return self.reason or UNDELIVERED
 
     @property
     def untold(self) -> ReceivedLetter:
-        """The letter of a message whose redrive nobody vouches for: as if it had had none."""
+        """The letter without its redrive, for one that no claim in the ledger confirms."""
         return replace(self, first_id=self.id, first_sent=self.arrived, target=None)
 
 
 def redrive_of(attributes: Mapping[str, str]) -> Redrive | None:
-    """What a message's attributes say of its redrive, if they say all of it in due form.
+    """The redrive in a message's attributes; None unless all three are well-formed.
 
-    Anybody may set them: only the ledger's claim makes them count.
+    Anybody can set them: they count only with a claim in the ledger.
     """
     target, first = attributes.get(ATTRIBUTE_TARGET, ""), _first_of(attributes)
     return Redrive(target, *first) if first and is_window_id(target) else None
 
 
 def _first_of(attributes: Mapping[str, str]) -> tuple[str, int] | None:
-    """The id and the sent time (ms) that a message had when it was new; None unless both have their
-    form.
-    """
+    """The first id and sent time (ms) of a message; None unless both are well-formed."""
     first_id, sent = attributes.get(ATTRIBUTE_MESSAGE_ID, ""), attributes.get(ATTRIBUTE_SENT, "")
     if not _MESSAGE_ID.fullmatch(first_id) or not _MS.fullmatch(sent):
         return None
@@ -106,7 +103,7 @@ def _first_of(attributes: Mapping[str, str]) -> tuple[str, int] | None:
 
 
 def attributes_of(redrive: Redrive) -> dict[str, str]:
-    """The attributes by which a redriven message is known."""
+    """The attributes of a redriven message."""
     return {
         ATTRIBUTE_TARGET: redrive.target,
         ATTRIBUTE_MESSAGE_ID: redrive.id,
@@ -119,9 +116,9 @@ def letter_of(
 ) -> ReceivedLetter:
     """A dead letter from its parts.
 
-    A letter without a reason was moved by the fuse: its other attributes are the producer's, or
-    those of a redrive. A target that is no window id is the producer's too: then id and sent time
-    are not believed either.
+    A letter without a reason was moved by SQS: its other attributes come from the producer or from
+    a redrive. A target that is no window id also comes from the producer: then the id and the sent
+    time are ignored too.
     """
     reason = attributes.get(ATTRIBUTE_REASON)
     redrive = redrive_of(attributes)

@@ -4,8 +4,7 @@
     {"v": 1, "id", "key", "t0", "events": [[dt, value, payload], ...]}
                                                  dt in ms after t0; value and payload optional
 
-Fields that are not named here are kept out and are no error. Whatever can never count raises
-`Rejected`.
+Other fields are ignored. What can never count raises `Rejected`.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ DIGEST_VERSION = b"\x01"
 ENVELOPE_VERSION = 1
 ENTRY_FIELDS_MAX = 3
 _FIELDS = frozenset({"v", "key", "id", "ts", "t0", "value", "events"})
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")  # Unicode's category Cc, whole
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")  # all of Unicode's category Cc
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +75,8 @@ def decode(body: str) -> Envelope:
 
 @contextmanager
 def _no_collections() -> Iterator[None]:
-    """Collect no garbage meanwhile: what is read holds no circles, and to look for them in 100,000
-    new lists takes as long as to make them.
+    """Pause garbage collection: JSON values hold no cycles, and the search for cycles in 100,000
+    new lists takes as long as their creation.
     """
     collecting = gc.isenabled()
     gc.disable()
@@ -89,8 +88,9 @@ def _no_collections() -> Iterator[None]:
 
 
 def _floats_matter(fields: Any) -> bool:
-    """Whether any float stands where `parse` looks at it: a value may have more digits than a
-    float. Then the body is read again for the floats' texts, which is faster than to keep each.
+    """Whether a field that `parse` reads is a float: a value may have more digits than a float.
+
+    If so, the body is read again for the floats' texts. This is faster than to keep all texts.
     """
     if not isinstance(fields, dict):
         return isinstance(fields, float)
@@ -103,15 +103,16 @@ def _floats_matter(fields: Any) -> bool:
 
 
 def parse(fields: Any) -> Envelope:
-    """The event or packet in a decoded JSON value, its floats as JsonFloat. Raises Rejected with
-    the reason.
+    """The event or packet in a decoded JSON value whose floats are JsonFloat.
+
+    Raises Rejected with the reason.
     """
     return _parse(fields, None)
 
 
 def _parse(fields: Any, written: Any) -> Envelope:
-    """The same for floats of any kind; `written`, if given, is the same value with their texts in
-    their places.
+    """Like `parse`. If the floats in `fields` are plain, `written` is the same value with their
+    texts in their places.
     """
     if not isinstance(fields, dict):
         fields = _as_written(fields, written)
@@ -140,7 +141,8 @@ def _parse(fields: Any, written: Any) -> Envelope:
 def digest(envelope: Envelope) -> bytes:
     """A versioned BLAKE2b-128 of what the producer supplied, defaults applied: 17 bytes.
 
-    Two deliveries or resends of the same event agree; another content under the same id does not.
+    Deliveries and resends of one event have the same digest; other content under the same id has
+    another one.
     """
     supplied: list[Any]
     if isinstance(envelope, Event):
@@ -158,7 +160,7 @@ def digest(envelope: Envelope) -> bytes:
 
 
 def check_key(key: Any) -> str:
-    """`key` if it may be an event's key. Raises Rejected (bad-key)."""
+    """`key`, if it is a legal key of an event. Raises Rejected (bad-key)."""
     if not isinstance(key, str) or not key:
         raise Rejected(Reason.BAD_KEY, f"key {shown(key)}: must be a text of 1 to 512 bytes")
     problem = _unfit(key, limits.KEY_BYTES_MAX)
@@ -231,7 +233,7 @@ def _payload(payload: Any) -> str | None:
 
 
 def _as_written(value: Any, text: Any) -> Any:
-    """A float by its text, if there is one; any other value as it is."""
+    """A float as the JsonFloat of its text, if that is known; any other value unchanged."""
     return JsonFloat(text) if isinstance(value, float) and isinstance(text, str) else value
 
 
@@ -255,9 +257,9 @@ def _packet(key: str, fields: dict[str, Any], written: Any) -> Packet:
 def _entries(
     key: str, t0: int, events: list[Any], written: list[Any]
 ) -> list[tuple[int, int, str | None]]:
-    """The packed events; `written` has the texts of floats, or JsonFloats.
+    """The packed events. `written` is `events` with floats as texts or JsonFloats.
 
-    A packet may have 100,000 of them: what most are like is checked here, without a call.
+    A packet may have 100,000 entries, so the usual kinds are checked here without a call.
     """
     entries: list[tuple[int, int, str | None]] = []
     add = entries.append

@@ -1,9 +1,9 @@
-"""Reading gzip as a stream, all members of it, in bounded memory.
+"""Reading all members of a gzip stream in bounded memory.
 
-A gzip file is a sequence of members, each a whole header, data and checksum; their contents follow
-one another (RFC 1952, 2.2). `cat a.gz b.gz` makes such a file, and so may any exporter that
+A gzip file is a sequence of members, each with header, data and checksum; their contents are
+concatenated (RFC 1952, 2.2). `cat a.gz b.gz` makes such a file, and so may any exporter that
 compresses in parts. Zero bytes after the last member are padding, which gzip(1) and Python's `gzip`
-leave out too. Anything else there is an error: it may be a member whose header is damaged.
+ignore too. Anything else there is an error: it may be a member whose header is damaged.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ import zlib
 from collections.abc import Iterable, Iterator
 from zlib import decompressobj
 
-PART_BYTES_MAX = 1024 * 1024  # of one part: repetitive content shrinks a thousandfold
-# zlib copies what a member leaves of the bytes that it was given. Given few at a time, even members
-# of no content, 20 bytes each, are read in linear time.
+PART_BYTES_MAX = 1024 * 1024  # of one decompressed part: content may shrink a thousandfold
+# At the end of a member zlib copies the rest of its input. With small inputs, even empty members of
+# 20 bytes are read in linear time.
 _FED_BYTES = 16 * 1024
-_FIRST_BYTE = b"\x1f"  # of every member [RFC 1952, 2.3.1]
+_FIRST_BYTE = b"\x1f"  # begins every member [RFC 1952, 2.3.1]
 _WITH_HEADER = 31  # zlib's `wbits`: the largest window, in the gzip format
 
 
 def unzipped(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The content of all members of a gzip file, in parts of at most 1 MiB; `chunks` are the file's
-    bytes, cut anywhere.
+    """The content of all members of a gzip file, in parts of at most 1 MiB.
 
-    Raises EOFError if the file ends within a member or has none, and zlib.error for damaged data
-    and for anything but zero bytes after the last member. What was read before is given first.
+    `chunks` are the file's bytes, cut anywhere. Raises EOFError if the file has no member or ends
+    within one, and zlib.error for damaged data and for anything but zero bytes after the last
+    member. All content before the error is yielded first.
     """
     members = 0
     member = None

@@ -1,9 +1,8 @@
-"""The items of a window table as DynamoDB JSON: the format that archives share with the native
-export.
+"""The items of a window table as DynamoDB JSON, which is also the format of archives.
 
-    record  pk {key}.{shard}  sk e#{record id}       ts, n, v, h, data, fmt
-    tally   pk ~t.{bucket}    sk t#{key}.{stripe}    n, v, u, m0..m59
-    gate    pk ~g.{number}    sk g#                  open
+record  pk {key}.{shard}  sk e#{record id}       ts, n, v, h, data, fmt
+tally   pk ~t.{bucket}    sk t#{key}.{stripe}    n, v, u, m0..m59
+gate    pk ~g.{number}    sk g#                  open
 """
 
 from __future__ import annotations
@@ -21,12 +20,17 @@ from tallyroll.model.records import Record
 from tallyroll.model.specs import Spec
 from tallyroll.model.tallies import Tally
 
+Item = dict[str, dict[str, Any]]
+"""One item as DynamoDB JSON, the archive's format: {"pk": {"S": ...}, "n": {"N": "1"}, ...}."""
+
 Key = dict[str, dict[str, str]]
+"""The primary key of an item, in the same form."""
+
 RECORD = "e#"  # begins the sort keys of records
-TALLY = "t#"  # and those of tallies
-RECORDS_END = "e$"  # follows all of them, and is none
+RECORDS_END = "e$"  # sorts directly after all sort keys of records
+TALLY = "t#"  # begins the sort keys of tallies
 NUMBER_BYTES_MAX = 21
-NUMBERS_KEPT = 4_096  # a record is weighed when it is placed, planned and committed
+NUMBERS_KEPT = 4_096  # a record's size is computed when it is placed, planned and committed
 SLOT_NAMES = tuple(f"m{slot}" for slot in range(SERIES_SLOTS))
 SLOTS = {name: slot for slot, name in enumerate(SLOT_NAMES)}
 
@@ -55,7 +59,7 @@ def gate_key(number: int) -> Key:
 
 
 def record_item(record: Record) -> Item:
-    """The item that stores a record; binary attributes hold `bytes`, as boto3 takes them."""
+    """The item that stores a record; binary attributes are `bytes`, as boto3 takes them."""
     item: Item = {
         **record_key(record.key, record.shard, record.id),
         "ts": {"N": str(record.ts)},
@@ -71,25 +75,24 @@ def record_item(record: Record) -> Item:
 
 
 def weighed(record: Record) -> Record:
-    """The record with the size of its item, bytes, by which it is planned and paid."""
+    """The record with the size of its item in bytes."""
     return record if record.size else replace(record, size=item_bytes(record_item(record)))
 
 
 def gate_item(number: int) -> Item:
-    """An open gate."""
+    """The item of an open gate."""
     return {**gate_key(number), "open": {"BOOL": True}}
 
 
 def slot_name(slot: int) -> str:
-    """The attribute of a tally that counts the events of one sixtieth, 0..59."""
+    """The attribute of a tally that counts the events of one sixtieth of the window, 0..59."""
     return SLOT_NAMES[slot]
 
 
 def parse_item(item: Any) -> Record | Tally | Gate:
-    """What an item of a window table holds. Raises ValueError for one that is none of ours.
+    """The content of an item of a window table. Raises ValueError for an item of another form.
 
-    A tally is one stripe's; a record comes without its series. Binaries may be bytes or base64
-    text.
+    A tally is that of one stripe. A record has no series. Binaries may be bytes or base64 text.
     """
     if not isinstance(item, Mapping):
         raise ValueError(f"{item!r} is no item")  # noqa: TRY004  (read from an archive)
@@ -138,12 +141,12 @@ def _binary(value: bytes | str) -> bytes:
 
 
 def shown_key(item: Mapping[str, Mapping[str, Any]]) -> str:
-    """An item's primary key for messages."""
+    """An item's primary key, for error messages."""
     return f"{item.get('pk')}/{item.get('sk')}"
 
 
 def jsonable(item: Item) -> dict[str, dict[str, Any]]:
-    """The item with its binaries as base64 text, as it stands in an export."""
+    """The item with its binaries as base64 text, as exports have it."""
     return {
         name: {"B": base64.b64encode(value["B"]).decode()} if "B" in value else value
         for name, value in item.items()
@@ -151,11 +154,11 @@ def jsonable(item: Item) -> dict[str, dict[str, Any]]:
 
 
 def item_bytes(item: Mapping[str, Mapping[str, Any]]) -> int:
-    """The size that DynamoDB meters: names plus values, in bytes.
+    """The size of an item that DynamoDB meters: names plus values, in bytes.
 
-    Source: DynamoDB Developer Guide, "DynamoDB item sizes and formats": strings are their UTF-8
-    bytes, numbers about one byte per two significant digits and one more, binaries raw, null and
-    boolean one byte.
+    Source: DynamoDB Developer Guide, "DynamoDB item sizes and formats": strings take their UTF-8
+    bytes, numbers about one byte per two significant digits and one more, binaries their raw bytes,
+    null and booleans one byte.
     """
     size = 0
     for name, value in item.items():
@@ -176,8 +179,10 @@ def _text_bytes(text: str) -> int:
 
 @lru_cache(NUMBERS_KEPT)
 def _number_bytes(text: str) -> int:
-    """One byte and one for each pair of digits, counted from the decimal point, zeros at the ends
-    left out; one more for a sign; at most 21. Measured on DynamoDB Local.
+    """The bytes of a number, as measured on DynamoDB Local.
+
+    One byte, one for each pair of digits, and one for a minus sign; at most 21. Pairs are counted
+    from the decimal point, without leading and trailing zeros.
     """
     plain = format(Decimal(text), "f") if "E" in text else text
     whole, _, fraction = plain.lstrip("-").partition(".")
@@ -188,7 +193,3 @@ def _number_bytes(text: str) -> int:
     highest = len(whole) if whole else len(fraction.lstrip("0")) - len(fraction)
     pairs = (highest + 1) // 2 - lowest // 2
     return min(NUMBER_BYTES_MAX, 1 + pairs + plain.startswith("-"))
-
-
-Item = dict[str, dict[str, Any]]
-"""One item as DynamoDB JSON, the archive's format: {"pk": {"S": ...}, "n": {"N": "1"}, ...}."""

@@ -1,7 +1,7 @@
-"""JSON texts, read and written in time that grows as they do.
+"""Reading and writing JSON texts in linear time.
 
-Producers send any text of up to 1 MiB. Whatever it holds, reading it takes a bounded multiple of
-what `json.loads` takes for a legal text of its size: no code in Python runs for each character or
+Producers can send any text of up to 1 MiB. Reading it takes at most a fixed multiple of the time
+that `json.loads` takes for a legal text of its size: no Python code runs for each character or
 value. `make bench` measures it.
 """
 
@@ -19,20 +19,20 @@ from tallyroll.limits import INTEGER_DIGITS_MAX, NESTING_MAX
 from tallyroll.model.amounts import JsonFloat, shown
 
 _OPENING, _CLOSING = b"[{", b"]}"
-# As signed bytes: what a bracket adds to the depth.
+# What each bracket adds to the depth, as signed bytes.
 _STEPS = bytes.maketrans(_OPENING + _CLOSING, b"\1\1\xff\xff")
 _NO_BRACKETS = bytes(set(range(256)) - set(_OPENING + _CLOSING))
 
 
 class _NotJson(ValueError):
-    """What `json.loads` reads and JSON does not know."""
+    """A constant that `json.loads` accepts and JSON does not have."""
 
 
 def load_json(text: str, read_float: Callable[[str], Any] = JsonFloat) -> Any:
-    """The JSON value in `text`; `read_float` gives the value of a float's text.
+    """The JSON value in `text`; `read_float` converts a float's text.
 
     Raises Rejected (not-json), also for NaN and Infinity, for brackets nested more than 100 deep,
-    and for a whole number of more than 4,300 digits: to convert it takes quadratic time.
+    and for a whole number of more than 4,300 digits, which takes quadratic time to convert.
     """
     if nesting(text) > NESTING_MAX:
         raise Rejected(Reason.NOT_JSON, f"nested more than {NESTING_MAX} deep")
@@ -49,17 +49,18 @@ def load_json(text: str, read_float: Callable[[str], Any] = JsonFloat) -> Any:
 
 
 def nesting(text: str) -> int:
-    """How deep a JSON text's brackets go, strings left out; exact if it is over 100.
+    """How deep the brackets of a JSON text are nested, without those in strings.
 
-    A string without an end extends to the end of the text, so no bracket after it counts.
-    What is no JSON may give any number up to that of its opening brackets.
+    A result of 100 or less is an upper bound, a larger one is exact. A string without an end
+    extends to the end of the text, so no bracket in it counts. A text that is not JSON may give any
+    number up to that of its opening brackets.
     """
     opened = text.count("[") + text.count("{")
     if opened <= NESTING_MAX:
         return opened
     marks = text.encode("ascii", "replace")
     if b"\\" in marks:
-        # From the left, in pairs: a quote that is left begins or ends a string.
+        # Remove escaped backslashes first: each quote that remains begins or ends a string.
         marks = marks.replace(b"\\\\", b"").replace(b'\\"', b"")
     outside = b"".join(marks.split(b'"')[::2])
     return max(accumulate(array("b", outside.translate(_STEPS, _NO_BRACKETS)), initial=0))
@@ -70,9 +71,9 @@ def _no_constant(name: str) -> None:
 
 
 def _read_integer() -> Callable[[str], int] | None:
-    """How to read whole numbers: None, as `json.loads` does, if Python's own limit is in force.
+    """The function that reads whole numbers; None, `json.loads`'s own, if Python's limit is active.
 
-    PYTHONINTMAXSTRDIGITS may lift that limit.
+    PYTHONINTMAXSTRDIGITS can switch that limit off.
     """
     return None if 0 < sys.get_int_max_str_digits() <= INTEGER_DIGITS_MAX else _integer
 
@@ -94,8 +95,8 @@ def _writer() -> Callable[[Any], str]:
     make = getattr(json.encoder, "c_make_encoder", None)
     if make is None:
         return encoder.encode
-    # `encode` makes this for every value anew, which takes longer than to write a small one. What
-    # was read from JSON holds no circles, so none are looked for (the first argument).
+    # `encode` makes this function for each value, which takes longer than writing a small value.
+    # Values read from JSON hold no cycles, so it need not look for any (the first argument).
     encode = make(
         None,
         encoder.default,
@@ -111,7 +112,7 @@ def _writer() -> Callable[[Any], str]:
 
 
 canonical = _writer()
-"""The one JSON text of a value: keys sorted, no spaces, not escaped beyond need.
+"""The canonical JSON text of a value: sorted keys, no spaces, no needless escapes.
 
-Raises ValueError for a float that is not finite, and RecursionError.
+Raises ValueError for a float that is not finite, and RecursionError for a value nested too deeply.
 """

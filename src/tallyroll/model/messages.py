@@ -1,4 +1,4 @@
-"""What the event queue delivers, and what becomes of a message that cannot be counted."""
+"""Messages of the event queue, and their rejections."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tallyroll.model.windows import WindowId
 
 @dataclass(frozen=True, slots=True)
 class Redrive:
-    """What a message's attributes say of its redrive: the window in which it is to count, and the
-    id and sent time (ms) that it had when it was new.
+    """A message's redrive by its attributes: the target window, and the id and sent time (ms) of
+    the original message.
     """
 
     target: WindowId
@@ -21,8 +21,10 @@ class Redrive:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One delivery of a queue message; `sent` in ms is kept over redeliveries, `receives` counts
-    them. An operator's redrive is a new message, with an id and a sent time of its own.
+    """One delivery of a queue message.
+
+    All deliveries have the same `sent` (ms); `receives` counts them. An operator's redrive is a new
+    message, with its own id and sent time.
     """
 
     id: str
@@ -34,18 +36,18 @@ class Message:
 
     @property
     def first_id(self) -> str:
-        """The id that the message had when it was new."""
+        """The id of the original message."""
         return self.redrive.id if self.redrive else self.id
 
     @property
     def first_sent(self) -> int:
-        """When it was sent for the first time, ms."""
+        """When the original message was sent, ms."""
         return self.redrive.sent if self.redrive else self.sent
 
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A message that can never count, and why; `window` if it was known."""
+    """A message that can never count, and why; `window` is the window of its time, if known."""
 
     message: Message
     reason: Reason

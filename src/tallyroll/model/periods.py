@@ -1,5 +1,4 @@
-"""UTC days and months, over which the totals of windows are summed once more: their names, and what
-the catalog knows of each.
+"""Periods, the UTC days and months over which totals of windows are rolled up: names and states.
 
 A window belongs to the day and the month in which it starts, however long it is.
 """
@@ -39,12 +38,13 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class PeriodState:
-    """What the catalog knows of a period.
+    """The state of a period in the catalog.
 
-    `epoch` is how many windows were ever created in it, so an epoch names one set of windows. The
-    sums that stand are those of the epoch `rolled`, and only while that is the current one: they
-    name so many `windows`, whose ids have this `digest`. `progress` is how far the roller has come
-    with the current epoch, `version` guards what the roller writes.
+    `epoch` is how many windows were ever created in the period, so it identifies one set of
+    windows. `rolled` is the epoch whose sums are complete; they count only while it is the current
+    one. `windows` and `digest` are the number of the windows that are summed and the digest of
+    their ids. `progress` is how far the roll-up of the current epoch is. `version` guards the
+    roller's writes.
     """
 
     name: PeriodName
@@ -62,13 +62,13 @@ class PeriodState:
 
 
 def day_of(ts: int) -> Period:
-    """The UTC day in which `ts` (ms) lies."""
+    """The UTC day that contains `ts` (ms)."""
     start = ts // DAY_MS * DAY_MS
     return Period(start, start + DAY_MS, DAY + window_id(start)[:8])
 
 
 def month_of(ts: int) -> Period:
-    """The UTC month in which `ts` (ms) lies."""
+    """The UTC month that contains `ts` (ms)."""
     at = datetime.fromtimestamp(ts // 1000, UTC)
     start = ts // DAY_MS * DAY_MS - (at.day - 1) * DAY_MS
     days = calendar.monthrange(at.year, at.month)[1]
@@ -83,7 +83,7 @@ def period_of(name: PeriodName) -> Period:
 
 
 def periods_at(ts: int) -> tuple[Period, Period]:
-    """The day and the month to which a window belongs that starts at `ts` (ms)."""
+    """The day and the month of a window that starts at `ts` (ms)."""
     return day_of(ts), month_of(ts)
 
 

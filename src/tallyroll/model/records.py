@@ -1,6 +1,4 @@
-"""A record is what the writer stores per message: one event, or one packet. Identity: (window, key,
-record id).
-"""
+"""Records: what the writer stores for a message, one event or one packet."""
 
 from __future__ import annotations
 
@@ -23,14 +21,14 @@ FORMAT_JSON = "json"
 FORMAT_PACKET = "packet1+zlib"
 
 RecordName = tuple[str, str]
-"""What names a record within its window: its key and its id."""
+"""A record's name within its window: its key and its id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What is put, if absent, under `{key}.{shard}`: `n` events, `amount` their sum, millionths.
+    """One event or packet under `{key}.{shard}`: `n` events, `amount` their sum, in millionths.
 
-    `size` is that of its item in bytes, once it was weighed.
+    `size` is the bytes of its item; 0 until it is computed.
     """
 
     key: str
@@ -47,7 +45,7 @@ class Record:
 
     @property
     def units(self) -> int:
-        """The write units of putting it: two per KB of its item, begun, in a transaction."""
+        """The write units of its put in a transaction: two for each KB of its item, rounded up."""
         return 2 * write_units(self.size)
 
     @property
@@ -58,8 +56,8 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Records of one shard, ascending by id; only if `more` may others follow the last, and then
-    there is one.
+    """Records of one shard, ascending by id. If `more`, there is a last record, and others may
+    follow it.
     """
 
     records: tuple[Record, ...]
@@ -68,8 +66,9 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Increment:
-    """What one transaction adds to one stripe of a key's tally; `series` are (sixtieth, events)
-    pairs, `units` the write units of its records.
+    """What one transaction adds to one stripe of a key's tally.
+
+    `series` are (sixtieth, events) pairs, `units` the write units of the records.
     """
 
     key: str
@@ -80,13 +79,13 @@ class Increment:
 
 
 def write_units(size: int) -> int:
-    """The write units of an item of `size` bytes written alone; a transaction takes twice that."""
+    """The write units of an item of `size` bytes; in a transaction it takes twice as many."""
     return max(1, -(-size // UNIT_BYTES))
 
 
 def event_time(envelope: Event | Packet, sent: int) -> int:
-    """The ms by which an envelope's window is chosen: its own time, else the time in a UUIDv7 id,
-    else `sent`.
+    """The time (ms) of an envelope, which chooses its window: its own time, else the time in its
+    UUIDv7 id, else `sent`.
     """
     if isinstance(envelope, Packet):
         return envelope.t0 + envelope.entries[0][0]
@@ -99,10 +98,10 @@ def event_time(envelope: Event | Packet, sent: int) -> int:
 def record_of(
     envelope: Event | Packet, message: Message, spec: Spec, home: Span | None = None
 ) -> Record:
-    """The record that stores an envelope in the window of `spec`; `home` is the window in which it
-    happened, if it was redriven.
+    """The record of an envelope in the window of `spec`. For a redriven message, `home` is the
+    window of its time.
 
-    Raises Rejected for a packet that spans windows or is larger than a packet may be.
+    Raises Rejected for a packet that spans windows or is too large.
     """
     return (
         _of_packet(envelope, message, spec, home)
@@ -159,8 +158,8 @@ def _of_packet(packet: Packet, message: Message, spec: Spec, home: Span | None) 
 
 
 def _shown_at(ts: int, message: Message, spec: Spec, home: Span | None) -> int:
-    """The time at which an event stands in its window's series: its own or, if it was redriven from
-    another window, that at which it was sent there.
+    """The time at which an event counts in its window's series: its own, or the time of its redrive
+    if it comes from another window.
     """
     if home is None or home.start == spec.start:
         return ts
@@ -168,9 +167,7 @@ def _shown_at(ts: int, message: Message, spec: Spec, home: Span | None) -> int:
 
 
 def increments_of(records: Iterable[Record]) -> tuple[Increment, ...]:
-    """What these records add to the tallies, one increment per key, in the order of the keys' first
-    records.
-    """
+    """The increments of these records, one per key, in the order of the keys' first records."""
     by_key: dict[str, list[Record]] = {}
     for record in records:
         by_key.setdefault(record.key, []).append(record)

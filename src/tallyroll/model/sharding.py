@@ -1,7 +1,7 @@
-"""The two kinds of suffix: calculated ones for records, random ones for tally stripes.
+"""The two kinds of suffixes: calculated ones for records, random ones for tally stripes.
 
-A record's shard follows from its id, so a redelivery lands on the same item and one record can be
-read with one GetItem. A tally is only ever summed, so any stripe will do.
+A record's shard follows from its id, so a redelivery lands on the same item, and one GetItem reads
+a record. The stripes of a tally are only ever summed, so any of them will do.
 """
 
 from __future__ import annotations
@@ -27,33 +27,29 @@ class Chance(Protocol):
 
 
 def stable_hash(text: str) -> int:
-    """64 bits of BLAKE2b of the UTF-8 text, big-endian: the same in every process, version and
-    machine.
-    """
+    """64 bits of BLAKE2b of the UTF-8 text, big-endian: equal on all machines and versions."""
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
 
 
 def calculated(record_id: str, shards: int) -> int:
-    """The shard, 1..shards, of a record id; max/mean stays below 1.2 over 200 shards for 100,000
-    ids.
+    """The shard, 1..shards, of a record id. For 100,000 ids over 200 shards, the fullest shard has
+    less than 1.2 times the mean.
     """
     return stable_hash(record_id) % shards + 1
 
 
 def product(record_id: str, shards: int) -> int:
-    """The shard that the DynamoDB Developer Guide's example formula gives ("Using write sharding"):
-    the product of the code points modulo the shard count, plus 1.
+    """The shard by the example formula of the DynamoDB Developer Guide, "Using write sharding": the
+    product of the code points modulo the shard count, plus 1.
 
-    For compatibility only: one factor that shares all of `shards`' prime factors sends an id to
-    suffix 1, and over 200 shards every UUID ends there.
+    For compatibility only: if `shards` divides the product, the shard is 1. With 200 shards this is
+    the case for every UUID.
     """
     return prod(map(ord, record_id)) % shards + 1
 
 
 def random_suffix(count: int, chance: Chance) -> int:
-    """A suffix 1..count drawn anew at every call; for tally stripes and gates only, never for
-    records.
-    """
+    """A random suffix, 1..count; for tally stripes and gates only, never for records."""
     return int(chance.random() * count) + 1
 
 
@@ -61,8 +57,8 @@ STRATEGIES: dict[str, Callable[[str, int], int]] = {"calculated": calculated, "p
 
 
 def strategy(name: str) -> Callable[[str, int], int]:
-    """The record suffix of that name. Raises UsageError for `random`, which would put a redelivery
-    elsewhere.
+    """The record suffix strategy of that name. Raises UsageError for any other name, also for
+    `random`, with which a redelivery would land on another shard.
     """
     try:
         return STRATEGIES[name]

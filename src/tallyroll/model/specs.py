@@ -1,8 +1,7 @@
 """The spec of a window: the immutable facts by which its items are placed and found.
 
-It is written once, before the window starts, and cached for ever. Whatever places or finds an item
-comes from here and never from settings, so a deployment with other settings affects later windows
-only.
+It is written once, before the window starts, and cached for ever. Code that places or finds items
+uses the spec, never the settings, so a deployment with other settings affects later windows only.
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ class Spec:
         return Span(self.start, self.end)
 
     def shards_of(self, key: str) -> int:
-        """N of a key: its records lie on shards 1..N."""
+        """N of a key: its records are on the shards 1..N."""
         return self.hot.get(key, self.shards)
 
     def shard(self, key: str, record_id: str) -> int:
-        """The shard, 1..N, that a record of `key` has."""
+        """The shard, 1..N, of a record of `key`."""
         return strategy(self.suffix)(record_id, self.shards_of(key))
 
     def stripes_of(self, key: str) -> int:
@@ -56,10 +55,10 @@ class Spec:
         return stable_hash(f"{key}.{stripe}") % self.buckets + 1
 
     def slot(self, ts: int) -> int:
-        """The sixtieth, 0..59, of the window in which `ts` lies."""
+        """The sixtieth of the window, 0..59, that contains `ts`."""
         return (ts - self.start) * 60 // (self.end - self.start)
 
 
 def sixtieth_seconds(spec: Spec) -> float:
-    """The length of the slots in which a tally counts its events."""
+    """The length of a window's sixtieth, in seconds."""
     return (spec.end - spec.start) / 1000 / SERIES_SLOTS

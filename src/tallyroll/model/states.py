@@ -1,6 +1,6 @@
-"""The catalog's values besides specs: the calendar, states of windows, the live pointer.
+"""The catalog's values besides specs: the calendar, the states of windows, the live pointer.
 
-Times are ms since the epoch, amounts millionths.
+Times are ms since the epoch, amounts are millionths.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from tallyroll.model.windows import Grid, Span, WindowId, window_start
 
-SPANS_MAX = 16  # of windows opened in the past; a listing takes a query of each
+SPANS_MAX = 16  # spans of windows opened in the past; a listing takes one query for each
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,24 +37,35 @@ class Status(StrEnum):
 
     @property
     def sealed(self) -> bool:
-        """Whether the window's totals stand."""
+        """Whether the window's totals are final."""
         return self not in (Status.CREATING, Status.OPEN, Status.CLOSING)
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A window's state item: `version` guards every change, `times` holds the ms at which each
-    state began.
+    """A window's state. `version` guards every change; `times` has the ms at which states began.
 
-    `accept_from` and `accept_until` stand from opening on, and from the start for a past window
-    that was opened on purpose. `shards` is the spec's N. `sealing` is how far its sealing has come;
-    `keys`, `events`, `amount` and `peak`, the write units a second in the busiest sixtieth, stand
-    from its end on, and `listed`, in how many buckets its totals are listed. `attempt` is the
-    current export attempt, one of `attempts`, `archive` its prefix in the bucket, `items` what the
-    proof counted there, `problem` why the last was not proven. `exporter` takes that attempt: a
-    scan in so many `segments`, or DynamoDB itself, whose export is `export_arn`; `export_at` is the
-    time of the table's state that it takes. Until `busy_until` a run works on it, which found
-    `noted` notes of progress.
+    Set when the window opens, or from the start for a past window that an operator opened:
+        accept_from, accept_until: when messages must have been sent
+    Set when the window opens:
+        shards: N of the spec
+    Set during its sealing:
+        sealing: the progress
+    Set when the window is sealed:
+        keys, events, amount: its sums
+        peak: write units a second in its busiest sixtieth
+        listed: number of buckets under which its totals are listed
+    Set for the current attempt at an export:
+        attempt, attempts: its id, and how many attempts there were
+        archive: its prefix in the bucket
+        exporter: `scan` or `native`
+        segments: into how many segments `scan` divides the table
+        export_at: the time of the table's state that is exported
+        export_arn: the ARN of the native export
+        busy_until: until when a run works on it
+        noted: how many notes of progress that run found
+        items: how many items the proof counted
+        problem: why it failed
     """
 
     id: WindowId
@@ -88,11 +99,11 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class LivePointer:
-    """Every window that starts before `since` and in none of the spans `opened` is dropped; these
-    are ascending and apart. `version` guards the pointer.
+    """Where windows that are not dropped can be: at or after `since`, or in the spans `opened`.
 
-    `created` is the window that was created last, as long as the pointer was not moved since: a
-    listing beside that creation may lack it, and then tells too little to move the pointer by.
+    The spans are ascending and do not touch. `version` guards the pointer. `created` is the window
+    that was created last, if the pointer was not moved since. A listing that ran concurrently with
+    the creation may lack this window, and then the pointer must not be moved by that listing.
     """
 
     since: int
@@ -101,11 +112,11 @@ class LivePointer:
     created: WindowId | None = None
 
     def covers(self, start: int) -> bool:
-        """Whether a window that starts then (ms) is among those that may live."""
+        """Whether a listing by this pointer finds a window that starts at `start` (ms)."""
         return start >= self.since or any(start in span for span in self.opened)
 
     def spans(self, since: int, until: int) -> list[Span]:
-        """Where the windows that start in [since, until) and may live are to be looked for."""
+        """The spans to list for all windows that start in [since, until) and are not dropped."""
         spans = (
             Span(max(since, span.start), min(until, span.end))
             for span in (*self.opened, Span(self.since, max(self.since, until)))
@@ -113,15 +124,17 @@ class LivePointer:
         return [span for span in spans if span.start < span.end]
 
     def with_created(self, window: Window) -> LivePointer:
-        """The pointer once a window was created."""
+        """The pointer after a window was created."""
         opened = self.opened
         if window.start < self.since:
             opened = joined([*opened, Span(window.start, window.end)])
         return LivePointer(self.since, self.version + 1, opened, window.id)
 
     def moved_by(self, listed: Sequence[Window], genesis: int) -> LivePointer | None:
-        """The pointer by a listing of all windows that it covers: from the oldest regular one on
-        that lives, and for those of the past that live. None if the listing may lack one.
+        """The pointer moved by a listing of all windows that it covers.
+
+        It then begins at the oldest regular window that is not dropped, with the spans of older
+        windows that are not dropped. None if the listing may lack a window.
         """
         alive = [window for window in listed if window.status is not Status.DROPPED]
         regular = (window.start for window in alive if window.start >= genesis)
@@ -134,8 +147,8 @@ class LivePointer:
 
 
 def joined(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """At most 16 spans, ascending and apart, that hold all of these: neighbours are made one,
-    and so are those with the least between them.
+    """At most 16 spans, ascending, that cover all of these. Spans that touch or overlap are joined;
+    if more than 16 are left, also those with the smallest gaps between them.
     """
     apart: list[Span] = []
     for span in sorted(spans):
@@ -151,12 +164,12 @@ def joined(spans: Iterable[Span]) -> tuple[Span, ...]:
 
 
 def takes_events(window: Window, now: int) -> bool:
-    """Whether events sent at `now` (ms) will go to the window, at once or when it is made."""
+    """Whether a window accepts events sent at `now` (ms), now or once it is open."""
     begun = window.status in (Status.CREATING, Status.OPEN)
     return begun and (window.accept_until is None or now <= window.accept_until)
 
 
 def takes(window: Window, now: int) -> bool:
-    """Whether what is sent at `now` (ms) counts in the window, which is open."""
+    """Whether a window is open and accepts what is sent at `now` (ms)."""
     until = window.accept_until
     return window.status is Status.OPEN and (until is None or now <= until)

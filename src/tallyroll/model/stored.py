@@ -1,4 +1,4 @@
-"""Stored records as what was sent: events, and packets of events."""
+"""Stored records, converted back to the events and packets that were sent."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tallyroll.model.records import Record
 
 @dataclass(frozen=True, slots=True)
 class StoredEvent:
-    """An event as it is stored; `ts` in ms, `amount` in millionths, `payload` canonical JSON.
+    """A stored event; `ts` in ms, `amount` in millionths, `payload` canonical JSON.
 
-    One of a packet has the id `{packet}:{index}`.
+    An event of a packet has the id `{packet}:{index}`.
     """
 
     id: str
@@ -29,14 +29,14 @@ class StoredEvent:
 
 @dataclass(frozen=True, slots=True)
 class StoredPacket:
-    """A packet as it is stored."""
+    """A stored packet."""
 
     id: str
     events: tuple[StoredEvent, ...]
 
 
 def stored(record: Record) -> StoredEvent | StoredPacket:
-    """What a record holds. Raises Refused for a packet that is damaged."""
+    """The event or packet in a record. Raises Refused for a damaged packet."""
     if not record.packed:
         payload = None if record.data is None else record.data.decode()
         return StoredEvent(record.id, record.ts, record.amount, payload)
@@ -55,7 +55,7 @@ def stored(record: Record) -> StoredEvent | StoredPacket:
 
 
 def packed_id(event_id: str) -> tuple[str, int] | None:
-    """The packet's id and the index in the id of a packed event; None for an id of another form."""
+    """The packet's id and the index in a packed event's id; None for an id of another form."""
     packet, colon, number = event_id.rpartition(":")
     if not (packet and colon and number.isascii() and number.isdigit() and len(number) < 10):
         return None
@@ -63,8 +63,8 @@ def packed_id(event_id: str) -> tuple[str, int] | None:
 
 
 def events_of(record: Record) -> tuple[StoredEvent, ...]:
-    """The events that a record holds. Raises ValueError if a packet cannot be unpacked, or does not
-    agree with its record's count and sum.
+    """The events in a record. Raises ValueError if a packet cannot be unpacked, or if its events do
+    not agree with the record's count and sum.
     """
     try:
         one = stored(record)
@@ -81,5 +81,5 @@ def events_of(record: Record) -> tuple[StoredEvent, ...]:
 
 
 def event_line(key: str, event: StoredEvent) -> str:
-    """An event of a key as one line of JSON, as `tallyroll send` takes it; the value exact."""
+    """An event as one line of JSON that `tallyroll send` reads, with the exact value."""
     return event_body(Event(key, event.id, event.ts, event.amount, event.payload))

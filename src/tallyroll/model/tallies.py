@@ -1,14 +1,47 @@
-"""A key's tally, gathered from its stripes."""
+"""Tallies: a key's counts in a window, spread over stripes, and their sums."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """The counts of a key, or of one of its stripes: `n` events, `amount` their sum in millionths.
+
+    `series` are (sixtieth of the window, events) pairs, `units` the write units of the records.
+    """
+
+    key: str
+    n: int
+    amount: int
+    series: tuple[tuple[int, int], ...] = ()
+    units: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stripe:
+    """One stripe of a key's tally. A bucket lists its stripes by `place`, `{key}.{stripe}`, in code
+    point order.
+    """
+
+    place: str
+    tally: Tally
+
+
+class Sum(NamedTuple):
+    """A key, its events, and their amount (millionths)."""
+
+    key: str
+    n: int
+    amount: int
 
 
 def gathered(key: str, stripes: Sequence[Tally]) -> Tally:
-    """The sums of a key's stripes; zero if there are none."""
+    """The sum of a key's stripes; zero if there are none."""
     series: Counter[int] = Counter()
     for stripe in stripes:
         for slot, events in stripe.series:
@@ -22,53 +55,27 @@ def gathered(key: str, stripes: Sequence[Tally]) -> Tally:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """How many events a key has taken in, their sum, the events per sixtieth of the window, and the
-    write units that its records took.
-    """
-
-    key: str
-    n: int
-    amount: int
-    series: tuple[tuple[int, int], ...] = ()
-    units: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Stripe:
-    """One stripe of a key's tally; a bucket lists its stripes by `place`, `{key}.{stripe}`, in code
-    point order.
-    """
-
-    place: str
-    tally: Tally
-
-
-Sum = tuple[str, int, int]
-"""A key, its events and their amount (millionths)."""
-
-
 def gather(begun: list[Sum], stripes: Sequence[Stripe]) -> list[Sum]:
-    """Add stripes, in the order of their places, to the keys that are begun; give those that ended
-    before or among them.
+    """Add stripes, in the order of their places, to the keys in `begun`; return the keys that are
+    complete.
 
-    Stripes of `a.1` lie among those of `a`, between its first and its second, so a key ends only
-    when a place does not begin with its name and a dot. Those begun are as many as a name has dots.
+    A key is complete when a place does not begin with its name and a dot. Other keys' stripes may
+    lie between its own: those of `a.1` lie between the first and the second stripe of `a`. So
+    `begun` holds at most as many keys as a name has dots, and one.
     """
     ended = []
     for stripe in stripes:
         tally = stripe.tally
-        while begun and not stripe.place.startswith(f"{begun[-1][0]}."):
+        while begun and not stripe.place.startswith(f"{begun[-1].key}."):
             ended.append(begun.pop())
-        if begun and begun[-1][0] == tally.key:
-            _, n, amount = begun.pop()
-        else:
-            n = amount = 0
-        begun.append((tally.key, n + tally.n, amount + tally.amount))
+        n, amount = tally.n, tally.amount
+        if begun and begun[-1].key == tally.key:
+            before = begun.pop()
+            n, amount = n + before.n, amount + before.amount
+        begun.append(Sum(tally.key, n, amount))
     return ended
 
 
 def place_of(stripe: Stripe) -> str:
-    """By what stripes are merged."""
+    """The place of a stripe, by which buckets are merged."""
     return stripe.place

@@ -1,4 +1,4 @@
-"""Sealed sums: what stands in the table of totals, and what the core asks of it."""
+"""The rows of the table of totals: final sums of windows, days and months."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tallyroll.model.windows import WindowId
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """The sealed sum of one key in one window."""
+    """The final sum of one key in one window."""
 
     key: str
     window: WindowId
@@ -20,8 +20,9 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class PeriodTotal:
-    """The sum of one key in a day or month, over so many `windows` whose ids have this `digest`; it
-    counts only while the period's state says that the sums of this `epoch` stand.
+    """The sum of one key in a day or month, over `windows` windows whose ids have this `digest`.
+
+    It counts only while this `epoch` is the period's current one, and is rolled up.
     """
 
     key: str
@@ -35,7 +36,7 @@ class PeriodTotal:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A key's total as a listing has it; `epoch` is 0 in that of a window."""
+    """A key's total in the listing of a window or day; `epoch` is 0 for a window."""
 
     key: str
     n: int

@@ -1,8 +1,7 @@
-"""Windows partition time: every instant lies in exactly one, and its id is its start in UTC.
+"""Windows partition time: every instant is in exactly one, and its id is its start in UTC.
 
-Lengths come from a grid, an append-only list of (effective_from, length): windows are floors from
-the epoch, and a change of length starts at a boundary that both lengths share. Times are Unix
-epochs in ms.
+The grid has the windows' lengths. Windows start at multiples of their length since the epoch, and a
+change of length starts at a boundary that both lengths share. Times are ms since the epoch.
 """
 
 from __future__ import annotations
@@ -41,15 +40,15 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Which windows there are: (effective_from ms, length ms) pairs, ascending; the first holds for
-    all the past.
+    """The windows' lengths: (effective_from ms, length ms) pairs, ascending and append-only. The
+    first pair also holds before its time.
     """
 
     lengths: tuple[tuple[int, int], ...]
 
     @classmethod
     def of(cls, window_seconds: int) -> Grid:
-        """A grid of one length. Raises UsageError for a length that no window may have."""
+        """A grid of one length. Raises UsageError for an illegal length."""
         check_length(window_seconds)
         return cls(((0, window_seconds * 1000),))
 
@@ -61,14 +60,14 @@ class Grid:
         return Span(start, start + length)
 
     def after(self, span: Span) -> Span:
-        """The window that follows."""
+        """The next window."""
         return self.at(span.end)
 
     def with_length(self, window_seconds: int, made_until: int) -> Grid:
-        """The grid whose windows are `window_seconds` long from the first bound that both lengths
-        share, at or after `made_until` (ms), by which all windows that are made have ended.
+        """The grid whose windows are `window_seconds` long from the first boundary of both lengths
+        at or after `made_until` (ms), the end of the last window that exists.
 
-        Raises UsageError for a length that no window may have.
+        Raises UsageError for an illegal length.
         """
         check_length(window_seconds)
         since, length = self.lengths[-1]
@@ -77,7 +76,7 @@ class Grid:
         return Grid((*self.lengths, (bound, window_seconds * 1000)))
 
     def over(self, since: int, until: int) -> Iterator[Span]:
-        """The windows, in order, that start in [since, until)."""
+        """The windows that start in [since, until), ascending."""
         span = self.at(since)
         if span.start < since:
             span = self.after(span)
@@ -86,8 +85,8 @@ class Grid:
             span = self.after(span)
 
     def check_range(self, since: int | None, until: int | None) -> None:
-        """Raise UsageError unless [since, until) lies on bounds of windows; None leaves a side
-        open.
+        """Raise UsageError unless `since` and `until` are bounds of windows, in order; None is an
+        open side.
         """
         for name, instant in (("since", since), ("until", until)):
             if instant is None:
@@ -104,8 +103,8 @@ class Grid:
 
 
 def check_length(window_seconds: int) -> None:
-    """Raise UsageError unless a window may be that long: 1 s to 366 days, over a minute in whole
-    minutes.
+    """Raise UsageError for an illegal length: it must be 1 s to 366 days, and in whole minutes if
+    it is over a minute.
     """
     if not WINDOW_SECONDS_MIN <= window_seconds <= WINDOW_SECONDS_MAX:
         raise UsageError(f"window length {window_seconds} s: must be 1 s to 366 days")
@@ -120,7 +119,7 @@ def window_id(start_ms: int) -> WindowId:
 
 
 def window_start(window: WindowId) -> int:
-    """The start, in ms, that a window id names. Raises UsageError for a malformed id."""
+    """The start, in ms, of a window by its id. Raises UsageError for a malformed id."""
     try:
         if not _ID.fullmatch(window):
             raise ValueError
@@ -131,7 +130,7 @@ def window_start(window: WindowId) -> int:
 
 
 def is_window_id(text: str) -> bool:
-    """Whether a text has the form of a window id: 16 characters that name a second since 1970."""
+    """Whether a text is a well-formed window id: 16 characters, for a second since 1970."""
     try:
         return window_start(text) >= 0
     except UsageError:
@@ -144,8 +143,8 @@ def table_name(pipeline: str, window: WindowId) -> str:
 
 
 def parse_instant(text: str) -> int:
-    """Milliseconds since the epoch of a window id, an ISO 8601 instant (UTC unless it says
-    otherwise) or a whole number of ms. Raises UsageError for anything else.
+    """The ms since the epoch of a window id, an ISO 8601 instant (UTC if it has no zone) or a whole
+    number of ms. Raises UsageError for anything else.
     """
     try:
         if _ID.fullmatch(text):

@@ -11,7 +11,7 @@ from tallyroll.errors import ProofMismatch
 from tallyroll.lifecycle import sealing
 from tallyroll.lifecycle.sealing import Sealing, seal
 from tallyroll.model.records import Increment
-from tallyroll.model.tallies import Tally
+from tallyroll.model.tallies import Sum, Tally
 from tallyroll.model.totals import Total
 from tallyroll.ports.store import Verdict
 from tests.harness.pipeline import NOW, WINDOW, Pipeline, opened, record_with, spec_of
@@ -127,7 +127,7 @@ def test_a_stale_run_beside_another_does_no_harm(monkeypatch: pytest.MonkeyPatch
 
 
 def test_what_the_state_item_keeps_is_short() -> None:
-    text = Sealing("日.1", begun=(("日", 1, 2),)).text()
+    text = Sealing("日.1", begun=(Sum("日", 1, 2),)).text()
     assert '"begun":[["日",1,2]]' in text
     assert " " not in text
 
