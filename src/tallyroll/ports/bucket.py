@@ -1,4 +1,4 @@
-"""A bucket of objects: what the archive asks of it."""
+"""The bucket of archives and of large rejected bodies."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Protocol
 
 
 class Bucket(Protocol):
-    """The bucket of archives and of rejected bodies too large for a queue."""
+    """A bucket of objects."""
 
     name: str
 
     def put(self, key: str, body: bytes) -> None:
-        """Write an object whole."""
+        """Write an object."""
         ...
 
     def get(self, key: str) -> bytes:
-        """An object whole; for small ones. Raises Missing."""
+        """The body of a small object. Raises Missing."""
         ...
 
     def stream(self, key: str) -> Iterator[bytes]:
-        """An object in chunks. Raises Missing."""
+        """The body of an object, in chunks. Raises Missing."""
         ...
 
     def list(self, prefix: str) -> Iterable[str]:
@@ -29,42 +29,40 @@ class Bucket(Protocol):
 
 
 class ArchiveBucket(Bucket, Protocol):
-    """A bucket for archives: what once stands there is never written over."""
+    """A bucket for archives, whose objects are never overwritten."""
 
     def put_once(self, key: str, body: bytes) -> bytes:
-        """Write an object if there is none under its key; give the one that stands."""
+        """Write an object unless its key exists; return the body that is stored afterwards."""
         ...
 
     def stamps(self, prefix: str) -> Iterable[tuple[str, str]]:
-        """The keys under a prefix, ascending, each with a text that another content changes."""
+        """The keys under a prefix, ascending, each with a text that changes with the content."""
         ...
 
     def start_upload(self, key: str) -> str:
-        """Begin an object that is written in parts; give the upload's id. Nothing stands under the
-        key before the upload is completed.
-        """
+        """Begin an upload in parts; return its id. The object exists once it is completed."""
         ...
 
     def put_part(self, key: str, upload: str, number: int, body: bytes) -> str:
-        """Write part `number`, from 1, of at least 5 MiB unless it is the last; give its receipt.
-        Raises Missing if the upload is over.
+        """Write part `number`, from 1; return its receipt. All parts but the last take at least
+        5 MiB.
+
+        Raises Missing if the upload was completed or aborted.
         """
         ...
 
     def complete_upload(self, key: str, upload: str, receipts: Sequence[str]) -> None:
-        """Make the object of all its parts. Raises Missing if the upload is over: completed before,
-        or aborted.
-        """
+        """Join the parts to the object. Raises Missing if the upload was completed or aborted."""
         ...
 
     def abort_upload(self, key: str, upload: str) -> None:
-        """Forget the parts; fine if the upload is over."""
+        """Delete the parts. Does nothing if the upload was completed or aborted."""
         ...
 
 
 class ListedBucket(Bucket, Protocol):
-    """A bucket that also tells how large its objects are."""
+    """A bucket that also reports the sizes of its objects."""
 
     def sizes(self, prefix: str) -> Iterable[tuple[str, int]]:
-        """The keys under a prefix, ascending, with the objects' bytes."""
+        """The keys under a prefix, ascending, each with its object's size in bytes."""
         ...

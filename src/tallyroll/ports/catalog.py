@@ -1,4 +1,4 @@
-"""The permanent table of windows, and the redrive ledger in it."""
+"""The catalog: the permanent table of windows, periods, writers' notes and redrive claims."""
 
 from __future__ import annotations
 
@@ -7,70 +7,97 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tallyroll.model.ids import Identity
+from tallyroll.model.periods import PeriodName, PeriodState
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar, LivePointer, Window
 from tallyroll.model.windows import WindowId
-from tallyroll.ports.periods import Periods
 from tallyroll.ports.writer_notes import WriterNotes
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The window in which an event is to count, and when that was claimed (ms)."""
+    """The window in which a redriven event is to count, and the time of the claim (ms)."""
 
     target: WindowId
     at: int
 
 
 class Ledger(Protocol):
-    """In which window each redriven event is to count, by the identity that it had at first.
+    """The window in which each redriven event is to count, by the event's original identity.
 
     A redrive claims an event's identity for a target window before it sends the event, and every
-    later redrive keeps to that claim. The writer counts a redriven event only in the window that
-    its claim names. A claim may move only once its target was sealed without the event's record:
-    then no copy of the event can count there any more. Reads are strongly consistent.
+    later redrive keeps to that claim. The writer counts a redriven event only in the window of its
+    claim. A claim may move only after its target was sealed without the event's record: then no
+    copy of the event can count there any more.
     """
 
     def claims(self, identities: Sequence[Identity]) -> Mapping[Identity, Claim]:
-        """The claims of these distinct identities that stand."""
+        """The claims that exist of these distinct identities."""
         ...
 
     def claim(self, identity: Identity, wanted: Claim) -> Claim:
-        """Put a claim if the identity has none; give the one that stands."""
+        """Put a claim if the identity has none; return the stored claim."""
         ...
 
     def move(self, identity: Identity, read: Claim, wanted: Claim) -> Claim:
-        """Put a claim in the place of `read`, if that still stands; give the one that stands."""
+        """Replace the claim `read` by `wanted`, if it is still stored; return the stored claim."""
+        ...
+
+
+class Periods(Protocol):
+    """The states of days and months."""
+
+    def periods(self, first: PeriodName, last: PeriodName) -> list[PeriodState]:
+        """The states of the days, or of the months, from `first` to `last`, ascending. A period has
+        a state if a window was ever created in it.
+        """
+        ...
+
+    def unrolled(self) -> list[PeriodName]:
+        """The days and months in which windows were created since they were last settled,
+        ascending, days first.
+        """
+        ...
+
+    def advance_period(self, state: PeriodState, *, settled: bool = False) -> PeriodState:
+        """Write a period's state if the stored epoch and version are those of `state`; return it
+        with its new version. A `settled` period leaves the `unrolled`.
+
+        Raises StateConflict if the stored epoch or version is another.
+        """
         ...
 
 
 class Catalog(Ledger, Periods, WriterNotes, Protocol):
-    """The permanent table of windows, with the redrive ledger. Reads are strongly consistent."""
+    """The permanent table of windows, with periods, writers' notes and the redrive ledger.
+
+    All reads are strongly consistent.
+    """
 
     def calendar(self) -> Calendar | None:
         """The calendar, or None before the pipeline's first roll."""
         ...
 
     def found(self, calendar: Calendar) -> Calendar:
-        """Put the calendar if there is none; give the one that stands."""
+        """Put the calendar if there is none; return the stored one."""
         ...
 
     def extend(self, read: Calendar, extended: Calendar, live: LivePointer) -> bool:
-        """Put `extended` in the place of the calendar `read`, if that still stands and no window
-        was created since `live` was read; else False.
+        """Replace the calendar `read` by `extended`; False, without a change, if another calendar
+        is stored or a window was created since `live` was read.
         """
         ...
 
     def specs(self, windows: Sequence[WindowId]) -> dict[WindowId, Spec]:
-        """The specs, of at most 100 windows, that exist."""
+        """The specs that exist of at most 100 windows."""
         ...
 
     def put_spec(self, spec: Spec) -> Spec:
-        """Put the spec if the window has none; give the one that stands."""
+        """Put the spec if the window has none; return the stored one."""
         ...
 
     def window(self, window: WindowId) -> Window | None:
-        """A window's state."""
+        """A window's state, or None."""
         ...
 
     def windows(self, since: int, until: int) -> list[Window]:
@@ -78,20 +105,19 @@ class Catalog(Ledger, Periods, WriterNotes, Protocol):
         ...
 
     def create(self, window: Window, calendar: Calendar | None = None) -> bool:
-        """Put a first state if the window has none, with which the live pointer covers it; False if
-        it has.
+        """Put a window's first state; False, without a change, if it has one.
 
-        The sums of its day and month stand no more: the epoch of each grows by one with it, and
-        both are among the `unrolled`. Raises StateConflict unless `calendar`, where given, still
-        stands: a window of another grid would overlap with its neighbours.
+        The same transaction makes the live pointer cover the window, and adds one to the epochs of
+        its day and month: their sums no longer count, and both are `unrolled`. Raises StateConflict
+        if `calendar` is given and another one is stored: windows of two grids would overlap.
         """
         ...
 
     def advance(self, window: Window) -> Window:
-        """Write a changed state if the stored version is still `window.version`; give it with its
-        new version.
+        """Write a changed state if the stored version is `window.version`; return it with its new
+        version.
 
-        Raises StateConflict otherwise.
+        Raises StateConflict if the stored version is another.
         """
         ...
 
@@ -100,23 +126,25 @@ class Catalog(Ledger, Periods, WriterNotes, Protocol):
         ...
 
     def move_live(self, read: LivePointer, moved: LivePointer) -> None:
-        """Put `moved`, under the next version, in the place of the pointer if that is still as it
-        was read; else do nothing.
+        """Replace the pointer `read` by `moved`, with the next version. Does nothing if another
+        pointer is stored.
         """
         ...
 
     def note_straggler(self, window: WindowId, at: int) -> None:
-        """Note that messages of the window are about until `at` (ms); a later note stands."""
+        """Note that messages of a window may be in the queue until `at` (ms). The latest `at` is
+        kept.
+        """
         ...
 
     def note_hot(self, window: WindowId, keys: Sequence[str]) -> None:
-        """Note keys that may need more shards; of a window with 500 notes no more are taken."""
+        """Note keys that may need more shards; ignored if the window has 500 notes."""
         ...
 
     def hot(self, window: WindowId) -> list[str]:
-        """The keys that were noted in a window, ascending."""
+        """The keys noted in a window, ascending."""
         ...
 
     def stragglers(self, windows: Sequence[WindowId]) -> dict[WindowId, int]:
-        """The latest note, in ms, of each of these windows that has one."""
+        """The latest straggler note (ms) of each of these windows that has one."""
         ...

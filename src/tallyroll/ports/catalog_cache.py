@@ -1,5 +1,5 @@
-"""What may be cached of the catalog: specs for ever (they are immutable), absence and the calendar
-for a while.
+"""A cache of the catalog: specs for ever, since they are immutable; their absence and the calendar
+for a short time.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ class CachedCatalog:
         self._absent: dict[WindowId, int] = {}
 
     def calendar(self) -> Calendar | None:
-        """The calendar, at most `calendar_ms` old; None is asked for anew every time."""
+        """The calendar, at most `calendar_ms` old. None is not cached."""
         now = self._effects.now()
         if self._calendar is None or not 0 <= now - self._calendar_at < self._calendar_ms:
             self._calendar, self._calendar_at = self._catalog.calendar(), now
         return self._calendar
 
     def forget_calendar(self) -> None:
-        """Ask for the calendar anew next time."""
+        """Read the calendar again at the next call."""
         self._calendar = None
 
     def specs(self, windows: Sequence[WindowId]) -> dict[WindowId, Spec]:
-        """Those of the windows' specs, at most 100, that exist; absence may be 5 s old."""
+        """The specs that exist of at most 100 windows. Absence may be 5 s old."""
         now = self._effects.now()
         self._absent = {
             window: at
@@ -53,7 +53,7 @@ class CachedCatalog:
             self._specs.update(found)
             self._absent.update({window: now for window in unknown if window not in found})
         known = {window: self._specs[window] for window in windows if window in self._specs}
-        for window in known:  # least recently used first
+        for window in known:  # keep the least recently used first
             self._specs[window] = self._specs.pop(window)
         while len(self._specs) > SPECS_CACHED_MAX:
             self._specs.pop(next(iter(self._specs)))

@@ -1,4 +1,4 @@
-"""The dead-letter queue as an operator uses it."""
+"""The operator's side of the dead-letter queue."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ from tallyroll.ports.queue import Backlog
 
 @dataclass(frozen=True, slots=True)
 class Resend:
-    """A message to be sent again, verbatim, to where it was redriven."""
+    """A message to send again, verbatim, with its redrive."""
 
     body: str
     redrive: Redrive
 
 
 class DeadLetters(Protocol):
-    """The dead-letter queue as the operator sees it. Its methods may raise StoreError."""
+    """The dead-letter queue, and the way back to the event queue."""
 
     def peek(self, most: int, seconds: int) -> list[ReceivedLetter]:
-        """Some letters, at most `most` and 10, nobody else sees for so long; maybe none of many."""
+        """At most `most` letters, and at most 10, hidden from other receivers for `seconds`. The
+        list may be empty although the queue is not.
+        """
         ...
 
     def give_back(self, letters: Sequence[ReceivedLetter]) -> None:
-        """Let others see these letters again at once. Best effort: they reappear by themselves."""
+        """Make these letters visible again now. Best effort: they reappear later by themselves."""
         ...
 
     def delete(self, letters: Sequence[ReceivedLetter]) -> list[bool]:
-        """Delete letters; say of each if it is surely gone."""
+        """Delete letters; return for each whether it is certainly deleted."""
         ...
 
     def count(self) -> Backlog:
-        """How many there are, roughly."""
+        """The approximate numbers of letters."""
         ...
 
     def body(self, letter: ReceivedLetter) -> str:
-        """The letter's body, from the bucket if it is there. Raises Missing."""
+        """The letter's body, read from the bucket if it is there. Raises Missing."""
         ...
 
     def resend(self, resends: Sequence[Resend]) -> list[str]:
-        """Send messages to the event queue; say of each what kept it from being surely there, or
-        nothing.
-        """
+        """Send messages to the event queue; return for each why it may not be there, or ""."""
         ...

@@ -1,4 +1,4 @@
-"""Time, chance and threads, as the core asks for them."""
+"""Time, chance and threads; waiting between attempts."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ from tallyroll.model.sharding import Chance
 T = TypeVar("T")
 
 
+BACKOFF_MS = 50
+BACKOFF_MS_MAX = 2_000
+
+
 class Effects(Protocol):
-    """Time, chance and concurrency, injected so that a simulation can own them."""
+    """Time, chance and concurrency, injected so that a simulation can control them."""
 
     chance: Chance
 
@@ -24,20 +28,16 @@ class Effects(Protocol):
         ...
 
     def together(self, jobs: Sequence[Callable[[], T]], at_once: int) -> list[T]:
-        """Run the jobs, at most `at_once` side by side; give their results in order after the last
-        has ended.
+        """Run the jobs, at most `at_once` concurrently; return their results in order once all have
+        ended.
 
-        If jobs raised, the first one's exception is raised, also after the last has ended.
+        If jobs raised, the first one's exception is raised, also once all have ended.
         """
         ...
 
 
-BACKOFF_MS = 50
-BACKOFF_MS_MAX = 2_000
-
-
 def backoff_ms(attempt: int, chance: Chance, base_ms: int = BACKOFF_MS) -> float:
-    """The ms to wait after attempt 0, 1, ...: full jitter below a bound that doubles up to 2 s.
+    """The ms to wait after attempt 0, 1, ...: random, below a bound that doubles up to 2 s.
 
     Source: Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
     """

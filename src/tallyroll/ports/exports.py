@@ -1,7 +1,4 @@
-"""The seams of archiving: a bucket whose objects are written once, and DynamoDB's own exports.
-
-As with the other ports, every method may raise StoreError.
-"""
+"""DynamoDB's own exports of tables to the bucket."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from typing import Protocol
 
 
 class ExportStatus(StrEnum):
-    """How far an export is that DynamoDB carries out."""
+    """The status of an export."""
 
     RUNNING = "running"
     COMPLETED = "completed"
@@ -20,30 +17,30 @@ class ExportStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ExportState:
-    """What is said of an export; `problem` is why it failed."""
+    """The state of an export; `problem` is why it failed."""
 
     status: ExportStatus
     problem: str = ""
 
 
 class PointInTime(Protocol):
-    """DynamoDB's own exports of a table's state at a point in time."""
+    """Exports of a table's state at a point in time."""
 
     def restorable(self, table: str) -> tuple[int, int] | None:
-        """The earliest and latest time, ms, of which a state can be exported; None if point-in-time
-        recovery is off. Raises Missing if the table is gone.
+        """The earliest and latest time (ms) whose state can be exported; None if point-in-time
+        recovery is off. Raises Missing if the table does not exist.
         """
         ...
 
     def start(self, table: str, bucket: str, prefix: str, at: int, token: str) -> str:
-        """Begin to export the state at `at` (ms, a whole second) to below `prefix`; give the
+        """Begin to export the state at `at` (ms, a whole second) under `prefix`; return the
         export's ARN.
 
-        The same call with the same token gives the same export, for 8 hours. Raises Missing if the
-        table is gone.
+        For 8 hours, the same call with the same token returns the same export. Raises Missing if
+        the table does not exist.
         """
         ...
 
     def state(self, arn: str) -> ExportState:
-        """How far an export is. Raises Missing if it is not known, as after 90 days."""
+        """An export's state. Raises Missing if it is unknown, as after 90 days."""
         ...

@@ -1,4 +1,4 @@
-"""The windows that live: found by the catalog's pointer, and put back where it has passed them."""
+"""Finding the windows that are not dropped by the catalog's live pointer, and its repair."""
 
 from __future__ import annotations
 
@@ -9,22 +9,24 @@ from tallyroll.model.states import LivePointer, Status, Window, joined
 from tallyroll.model.windows import Span
 from tallyroll.ports.catalog import Catalog
 
-COVER_TRIES = 5  # against a roller that moves the pointer once a minute
+COVER_TRIES = 5  # the roller moves the pointer once a minute
 
 
 def list_live(
     catalog: Catalog, pointer: LivePointer | None, since: int, until: int
 ) -> list[Window]:
-    """All windows that start in [since, until) ms and are not dropped, among others, ascending; in
-    as many listings as the pointer, which is to be read before, has spans. Raises StoreError.
+    """The windows that start in [since, until) ms, ascending: all that are not dropped, and some
+    that are.
+
+    Takes one listing for each span of the pointer, which must be read before. Raises StoreError.
     """
     spans = pointer.spans(since, until) if pointer else []
     return [window for span in spans for window in catalog.windows(span.start, span.end)]
 
 
 def cover(catalog: Catalog, windows: Sequence[Window]) -> None:
-    """Have the live pointer cover these windows, unless they are dropped: so that a catalog which
-    lost sight of them is mended. Raises StoreError.
+    """Make the live pointer cover those of these windows that are not dropped, to repair a catalog
+    that lost track of them. Raises StoreError.
     """
     for _ in range(COVER_TRIES):
         pointer = catalog.live()

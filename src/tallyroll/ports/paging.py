@@ -1,33 +1,16 @@
-"""Many ascending listings read as one, without holding any of them whole."""
+"""Merging many ascending listings in bounded memory."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Generic, TypeVar
 
 from tallyroll.ports.effects import Effects
 
 R = TypeVar("R")
 PAGES_AT_ONCE = 16
-
-
-class _Listing(Generic[R]):
-    """One listing, some pages of which were read and not yet given."""
-
-    def __init__(self, pages: Iterator[Sequence[R]]) -> None:
-        self._pages = pages
-        self.held: list[R] = []
-        self.whole = False
-
-    def read(self) -> None:
-        """Read one page more, if there is one."""
-        page = next(self._pages, None)
-        if page is None:
-            self.whole = True
-        else:
-            self.held += page
+STRIPES_HELD = 8_192  # in the pages of all buckets together; a stripe takes about a kilobyte
 
 
 def merged(
@@ -36,29 +19,44 @@ def merged(
     page_rows: int,
     effects: Effects,
 ) -> Iterator[list[R]]:
-    """The rows of all listings, each of which ascends by place in pages of at most `page_rows`, in
-    one ascending order, in batches; rows of one place are in one batch.
+    """The rows of all listings in ascending order of their places, in batches. Rows of the same
+    place are in the same batch.
 
-    At most one and a half pages of each listing are in memory, besides the batch. Pages are read
-    side by side. Raises what reading a page raises; then the listings are to be made anew.
+    Each listing must ascend, in pages of at most `page_rows`. Besides the batch, at most one and a
+    half pages of each listing are in memory. Pages are read concurrently. Raises what reading a
+    page raises; the caller must then begin again with new listings.
     """
     reading = [_Listing(pages) for pages in listings]
     while True:
-        while due := [each for each in reading if not each.whole and not each.held]:
-            low = [each for each in reading if not each.whole and len(each.held) <= page_rows // 2]
-            effects.together([partial(each.read) for each in low or due], PAGES_AT_ONCE)
-        # What follows the least of the last places read may follow something not read yet.
-        ends = [place_of(each.held[-1]) for each in reading if not each.whole]
+        while any(not each.ended and not each.held for each in reading):
+            low = [each for each in reading if not each.ended and len(each.held) <= page_rows // 2]
+            effects.together([each.read for each in low], PAGES_AT_ONCE)
+        # Rows up to the smallest last place are complete: every listing was read at least that far.
+        ends = [place_of(each.held[-1]) for each in reading if not each.ended]
         batch: list[R] = []
         for each in reading:
             cut = bisect_right(each.held, min(ends), key=place_of) if ends else len(each.held)
             batch += each.held[:cut]
             del each.held[:cut]
-        reading = [each for each in reading if each.held or not each.whole]
+        reading = [each for each in reading if each.held or not each.ended]
         if batch:
             yield sorted(batch, key=place_of)
         if not reading:
             return
 
 
-STRIPES_HELD = 8_192  # pages of all buckets together; a stripe takes about a kilobyte
+class _Listing(Generic[R]):
+    """One listing, and the rows that were read from it and not yet yielded."""
+
+    def __init__(self, pages: Iterator[Sequence[R]]) -> None:
+        self._pages = pages
+        self.held: list[R] = []
+        self.ended = False
+
+    def read(self) -> None:
+        """Read the next page, if there is one."""
+        page = next(self._pages, None)
+        if page is None:
+            self.ended = True
+        else:
+            self.held += page

@@ -1,4 +1,4 @@
-"""The event queue: what it says of itself, and what is asked of it."""
+"""The event queue: its backlog, the writer's side and the producers' side."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from tallyroll.model.messages import Rejection
 
 @dataclass(frozen=True, slots=True)
 class Invocations:
-    """How often the writer was invoked in a metric period that ended at `until` (ms): `total`
-    times, throttled attempts included, of which `failed` ended in an error or were throttled.
+    """The writer's invocations in a metric period that ended at `until` (ms).
+
+    `total` includes throttled attempts; `failed` are the errors and the throttled attempts.
     """
 
     until: int
@@ -22,17 +23,16 @@ class Invocations:
 
     @property
     def troubled(self) -> bool:
-        """Whether so many failed that messages may have been received three times unseen."""
+        """Whether so many failed that messages may have been received three times without notes."""
         return self.failed > limits.FAILED_SHARE_MAX * self.total
 
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What a queue says of itself: counts, and its oldest message's age at some times ((at ms, age
-    ms) pairs).
+    """A queue's counts, and the age of its oldest message over time, as (at ms, age ms) pairs.
 
-    The ages leave out messages received three times or more, lag, and are absent for an idle queue.
-    `invocations` are those of the writer that it feeds, ascending; empty: nothing is known.
+    The ages lag, ignore messages received three times or more, and are absent for an idle queue.
+    `invocations` are those of its writer, ascending; empty if they are unknown.
     """
 
     visible: int
@@ -43,43 +43,43 @@ class Backlog:
 
     @property
     def empty(self) -> bool:
-        """Whether no message was counted."""
+        """Whether the queue has no messages by its counts."""
         return self.total == 0
 
     @property
     def total(self) -> int:
-        """All messages that were counted."""
+        """The number of all messages."""
         return self.visible + self.in_flight + self.delayed
 
 
 class Queue(Protocol):
-    """The queue as the writer and the roller see it."""
+    """The writer's and the roller's side of the queue."""
 
     def delay(self, receipts: Sequence[tuple[str, int]]) -> None:
-        """Change when handed-back messages are visible again: (receipt, seconds). Best effort."""
+        """Hide handed-back messages for some time: (receipt, seconds) pairs. Best effort."""
         ...
 
     def reject(self, rejections: Sequence[Rejection]) -> list[bool]:
-        """Send each with its reason to the dead-letter queue; say of each if it is surely there."""
+        """Send rejections to the dead-letter queue; return for each whether it surely arrived."""
         ...
 
     def acknowledge(self, receipts: Sequence[str]) -> None:
-        """Delete messages that are done, before their batch ends. Best effort."""
+        """Delete finished messages before their batch ends. Best effort."""
         ...
 
     def counts(self) -> Backlog:
-        """The queue's counts now, and nothing else."""
+        """The queue's counts now, without metrics."""
         ...
 
     def backlog(self, since: int, invocations_since: int | None = None) -> Backlog:
-        """The queue's counts now, its ages since `since` (ms), and its writer's invocations since
-        `invocations_since` (ms); None: not asked for.
+        """The queue's counts now, its ages since `since` (ms), and, unless None, its writer's
+        invocations since `invocations_since` (ms).
         """
         ...
 
 
 class Backlogged(Protocol):
-    """A queue, as far as its backlog goes. It may raise StoreError."""
+    """A queue whose backlog can be read."""
 
     def backlog(self, since: int) -> Backlog:
         """The queue's counts now, and its ages since `since` (ms)."""
@@ -88,7 +88,7 @@ class Backlogged(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SendFailure:
-    """A body that the queue did not certainly take: its place among those given, and why."""
+    """A body that may not be in the queue: its index among the bodies that were sent, and why."""
 
     index: int
     body: str
@@ -99,9 +99,9 @@ class Sender(Protocol):
     """The producers' side of the event queue."""
 
     def send(self, bodies: Iterable[str]) -> list[SendFailure]:
-        """Send the bodies in order; give those that the queue did not certainly take.
+        """Send the bodies in order; return those that may not be in the queue.
 
-        A request without an answer is not tried again: its events may have been taken, and sending
-        them again is safe only under ids of their own.
+        A request without an answer is not repeated: the queue may have taken its events, and a
+        resend is safe only for events with ids of their own.
         """
         ...

@@ -1,9 +1,4 @@
-"""The seams: what the core asks of a store, a catalog, totals, queues, a bucket, time and chance.
-
-Production, the emulators and the in-memory doubles all satisfy these protocols; every one of their
-methods may raise StoreError (Throttled, Unknown, Missing, Refused). Times are ms since the epoch,
-amounts millionths.
-"""
+"""The store of window tables, and its answers to a commit."""
 
 from __future__ import annotations
 
@@ -19,7 +14,7 @@ from tallyroll.model.tallies import Stripe, Tally
 
 
 class Answer(StrEnum):
-    """What a store says of one record or increment of a commit that it did not carry out."""
+    """A store's answer for one record or increment of a cancelled commit."""
 
     FINE = "fine"
     DUPLICATE = "duplicate"
@@ -29,20 +24,20 @@ class Answer(StrEnum):
 
 
 class Limit(StrEnum):
-    """What a throttled write was too much for, as far as the store said."""
+    """The limit that a throttled write exceeded, as far as the store reported it."""
 
-    KEY_RANGE = "key-range"  # one partition: a hot shard
-    TABLE = "table"  # what the table takes by now; on demand it grows
-    PROVISIONED = "provisioned"  # the capacity that a table was given
-    ON_DEMAND_MAX = "on-demand-max"  # the most that a table on demand was allowed
+    KEY_RANGE = "key-range"  # throughput of one partition: a hot shard
+    TABLE = "table"  # current throughput of an on-demand table, which grows
+    PROVISIONED = "provisioned"  # a table's provisioned capacity
+    ON_DEMAND_MAX = "on-demand-max"  # the configured maximum of an on-demand table
     ACCOUNT = "account"  # the account's quota
     OTHER = "other"
 
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """The answer for one element; `digest` is that of the stored record if it is a duplicate,
-    `limit` what it was too much for if it was throttled.
+    """The answer for one record or increment. `digest` is that of the stored record, for a
+    duplicate; `limit` is the exceeded limit, for a throttled one.
     """
 
     answer: Answer
@@ -52,7 +47,7 @@ class Element:
 
 
 class Verdict(StrEnum):
-    """What became of a commit as a whole."""
+    """The result of a commit."""
 
     COMMITTED = "committed"
     UNKNOWN = "unknown"
@@ -65,9 +60,11 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A commit's verdict; if it is CANCELLED, `records` and `increments` answer one by one, in
-    request order. `limit` is what it was too much for as a whole, or for its gate;
-    `gate_contended` says that another transaction held the gate.
+    """A commit's verdict and its reasons.
+
+    If CANCELLED, `records` and `increments` have one answer each, in the order of the request.
+    `limit` is the limit that the request or its gate exceeded. `gate_contended` is whether another
+    transaction held the gate.
     """
 
     verdict: Verdict
@@ -79,7 +76,7 @@ class Outcome:
 
 
 class TableStatus(StrEnum):
-    """The state of a window table as its store reports it."""
+    """The status of a window table, as its store reports it."""
 
     CREATING = "creating"
     ACTIVE = "active"
@@ -89,8 +86,8 @@ class TableStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What a window table takes a second, in units: provisioned, or on demand and warm from its
-    first second on.
+    """The throughput of a window table, in units a second: provisioned capacity, or the warm
+    throughput of an on-demand table.
     """
 
     write: int
@@ -100,94 +97,100 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """What a store knows about a window table."""
+    """The state of a window table."""
 
     status: TableStatus
     protected: bool
 
 
 class Store(Protocol):
-    """Window tables. `commit` is the only verb that writes events."""
+    """Window tables. Only `commit` writes events. All reads of items are strongly consistent."""
 
     def commit(
         self, spec: Spec, records: Sequence[Record], increments: Sequence[Increment]
     ) -> Outcome:
-        """All or nothing, if a gate of the window stands open and no record is there: put the
-        records, add the increments, each to a random stripe. Never raises StoreError: the outcome
-        says it.
+        """Put the records and add each increment to a random stripe, all or nothing.
+
+        Succeeds only if a random gate of the window is open and no record exists yet. Never raises
+        StoreError: the outcome reports errors.
         """
         ...
 
     def record(self, spec: Spec, key: str, record_id: str) -> Record | None:
-        """The stored record, strongly consistent. Raises Missing if the table is gone."""
+        """A stored record. Raises Missing if the table does not exist."""
         ...
 
     def lookup(self, spec: Spec, names: Sequence[RecordName]) -> Mapping[RecordName, Record]:
-        """The stored records of these names, strongly consistent. Raises Missing like `record`."""
+        """The stored records of these names. Raises Missing if the table does not exist."""
         ...
 
     def records(self, spec: Spec, key: str, shard: int, after: str, limit: int) -> Page:
-        """Some of a key's records on one shard, 1..N: at most `limit` whose ids follow `after` ("":
-        from the first on), by id in code point order, strongly consistent. Raises Missing.
+        """At most `limit` of a key's records on one shard, 1..N, whose ids follow `after`.
+
+        Ascending by id in code point order; "" precedes all. Raises Missing if the table does not
+        exist.
         """
         ...
 
     def tallies(self, spec: Spec, keys: Sequence[str]) -> dict[str, Tally]:
-        """The keys' tallies, stripes gathered, strongly consistent; zero for one without events."""
+        """The keys' tallies, summed over their stripes; zero for a key without events."""
         ...
 
     def bucket(self, spec: Spec, number: int) -> list[Tally]:
-        """All stripes listed under one bucket, 1..spec.buckets, strongly consistent."""
+        """All stripes listed under one bucket, 1..spec.buckets."""
         ...
 
     def stripes(self, spec: Spec, number: int, after: str, limit: int) -> Iterator[list[Stripe]]:
-        """The stripes of one bucket whose places follow `after` ("": from the first on), ascending,
-        in pages of at most `limit`, strongly consistent.
+        """The stripes of one bucket whose places follow `after`, ascending, in pages of at most
+        `limit`; "" precedes all.
         """
         ...
 
     def open_gates(self, spec: Spec) -> None:
         """Put the window's gates, open, where they are absent. Raises Refused if one is shut.
 
-        Raises StateConflict, with no gate put, if the window's state is not `creating`: a roller
-        that slept through a window's life must not open a table that was made again.
+        Raises StateConflict, without putting a gate, if the window's state is not `creating`: a
+        late roller must not open a table that was made again after the window was dropped.
         """
         ...
 
     def shut_gates(self, spec: Spec) -> None:
-        """Shut every gate, also an absent one; on return no commit of this window can succeed any
+        """Shut every gate, also an absent one. On return no commit to this window can succeed any
         more.
         """
         ...
 
     def scan(self, table: str, segment: int, segments: int) -> Iterator[list[Item]]:
-        """All items of one segment (0..segments-1) of a table, in pages, strongly consistent."""
+        """All items of one segment, 0..segments-1, of a table, in pages."""
         ...
 
     def make_table(
         self, table: str, tags: Mapping[str, str], capacity: Capacity | None = None
     ) -> None:
-        """Begin to make a window table, with deletion protection; fine if it is there already. No
-        capacity: as the store gives it on demand.
+        """Begin to create a window table, with deletion protection, unless it exists.
+
+        Without `capacity` it is on demand, with the store's default throughput.
         """
         ...
 
     def describe_table(self, table: str) -> TableFacts | None:
-        """What the store knows about a table, or None if there is none."""
+        """A table's state, or None if it does not exist."""
         ...
 
     def check_table(self, table: str, tags: Mapping[str, str]) -> None:
-        """Raise Refused for a new table that is none of ours, by schema or tags, or was used
-        before; repair what else is wrong with one that a crash left half-made.
+        """Check a new table, and finish one that a crash left incomplete.
+
+        Raises Refused if its schema or tags are not those of this pipeline, or if it was used
+        before.
         """
         ...
 
     def recover_table(self, table: str) -> None:
-        """Switch point-in-time recovery on. Raises Throttled while it cannot be yet."""
+        """Switch point-in-time recovery on. Raises Throttled while that is not possible yet."""
         ...
 
     def resize_table(self, table: str, capacity: Capacity) -> None:
-        """Give a provisioned table another capacity."""
+        """Change the capacity of a provisioned table."""
         ...
 
     def tag_table(self, table: str, tags: Mapping[str, str]) -> None:
@@ -195,7 +198,7 @@ class Store(Protocol):
         ...
 
     def drop_table(self, table: str) -> None:
-        """Lift the deletion protection or, where that is lifted, begin to delete the table; to be
-        repeated until it is gone.
+        """Lift the deletion protection or, if that is lifted, begin to delete the table. Repeat
+        until the table does not exist.
         """
         ...

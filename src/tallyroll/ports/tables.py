@@ -1,25 +1,20 @@
-"""The seam through which an operator sees tables: which there are, and what is true of one.
-
-No function needs it. As with the other ports, every method may raise StoreError.
-"""
+"""What operators' commands read about tables and functions; the functions do not need it."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from tallyroll.errors import UsageError
-from tallyroll.model.windows import WindowId, window_start
-
-_WINDOW_ID = re.compile(r"[0-9]{8}T[0-9]{6}Z")
+from tallyroll.model.windows import WindowId, is_window_id
 
 
 @dataclass(frozen=True, slots=True)
 class TableCard:
-    """What is true of a table: `status` in the engine's word, in capitals; `keys` as name, type and
-    part (`pk S HASH`); `items` and `size` (bytes) of some hours ago.
+    """The description of a table.
+
+    `status` is the store's word, in capitals; `keys` are name, type and role (`pk S HASH`); `items`
+    and `size` (bytes) are some hours old.
     """
 
     name: str
@@ -35,45 +30,38 @@ class TableListing(Protocol):
     """The tables of an account and Region."""
 
     def names(self) -> Iterator[str]:
-        """The names of all tables, also of others' than this pipeline's."""
+        """The names of all tables, also those of other owners."""
         ...
 
     def card(self, table: str) -> TableCard | None:
-        """A table's card, or None if there is none."""
+        """A table's description, or None if it does not exist."""
         ...
 
     def tags(self, card: TableCard) -> Mapping[str, str] | None:
-        """A table's tags; None where the engine knows none. Raises Missing."""
+        """A table's tags; None if the store has no tags. Raises Missing."""
         ...
 
     def recovery(self, card: TableCard) -> bool | None:
-        """Whether point-in-time recovery is on; None where the engine has none. Raises Missing."""
+        """Whether point-in-time recovery is on; None if the store has none. Raises Missing."""
         ...
 
     def protect(self, table: str) -> None:
-        """Put a table's deletion protection back. Raises Missing, Throttled while it changes."""
+        """Switch deletion protection on. Raises Missing; Throttled while the table changes."""
+        ...
+
+
+class Deployment(Protocol):
+    """A pipeline's deployed functions."""
+
+    def environment(self, pipeline: str) -> Mapping[str, str] | None:
+        """The environment variables of the pipeline's roller; None if it is not deployed."""
         ...
 
 
 def window_of(table: str, prefix: str) -> WindowId | None:
-    """The window of a table whose name is `prefix` and a window's id, and nothing else: a table of
-    the pipeline `votes-eu` is none of `votes`.
+    """The window of a table named `prefix` plus a window id; None for any other name.
+
+    So a table of the pipeline `votes-eu` does not belong to the pipeline `votes`.
     """
     window = table.removeprefix(prefix)
-    if not table.startswith(prefix) or not _WINDOW_ID.fullmatch(window):
-        return None
-    try:
-        window_start(window)
-    except UsageError:
-        return None
-    return window
-
-
-class Deployment(Protocol):
-    """A pipeline's functions. Its methods may raise StoreError."""
-
-    def environment(self, pipeline: str) -> Mapping[str, str] | None:
-        """The settings, as environment variables, that the pipeline's roller has; None if it is not
-        deployed.
-        """
-        ...
+    return window if table.startswith(prefix) and is_window_id(window) else None

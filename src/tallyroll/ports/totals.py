@@ -11,41 +11,45 @@ from tallyroll.model.windows import WindowId
 
 
 class Totals(Protocol):
-    """The permanent table of totals, by key and, for every window and day, listed."""
+    """The permanent table of totals: by key, and listed for every window and day.
+
+    All reads are strongly consistent.
+    """
 
     def put(self, totals: Sequence[Total]) -> None:
-        """Put each total if absent, by key and in its window's listing at once.
+        """Put each total by key and in its window's listing, in one transaction, if absent.
 
-        Raises ProofMismatch if one stands with another value.
+        Raises ProofMismatch if a total exists with another value.
         """
         ...
 
     def roll(self, totals: Sequence[PeriodTotal]) -> None:
-        """Put each period's total over that of an earlier epoch; that of a day in its listing, too.
+        """Put each period's total, also over one of an earlier epoch; that of a day also in the
+        day's listing.
 
-        Raises StateConflict if one of a later epoch stands, ProofMismatch if one of the same
-        epoch stands with another value.
+        Raises StateConflict if a total of a later epoch exists, and ProofMismatch if a total of the
+        same epoch exists with another value.
         """
         ...
 
     def listing(
         self, name: WindowId | PeriodName, bucket: int, after: str, limit: int
     ) -> Iterator[list[Listed]]:
-        """The totals of a window or day whose keys lie in one bucket, 1..LISTING_BUCKETS, and
-        follow `after`, ascending by key, in pages of at most `limit`, strongly consistent.
+        """The totals of a window or day in one bucket, 1..LISTING_BUCKETS, whose keys follow
+        `after`, ascending by key, in pages of at most `limit`.
         """
         ...
 
     def periods_of_key(self, key: str, first: PeriodName, last: PeriodName) -> list[PeriodTotal]:
-        """A key's totals of the days, or of the months, from `first` to `last`, ascending, strongly
-        consistent; also such as do not count any more.
+        """A key's totals of the days, or of the months, from `first` to `last`, ascending,
+        including those that no longer count.
         """
         ...
 
     def of_key(self, key: str, since: WindowId, until: WindowId) -> list[Total]:
-        """The totals of a key in the windows [since, until), ascending, strongly consistent."""
+        """The totals of a key in the windows [since, until), ascending."""
         ...
 
     def of_window(self, window: WindowId, keys: Sequence[str]) -> dict[str, Total]:
-        """The totals of these keys in one window that exist, strongly consistent."""
+        """The totals that exist of these keys in one window."""
         ...

@@ -1,9 +1,10 @@
 """Writers' notes: heartbeats, and batches that hold messages which were received before.
 
-A writer notes such a batch before anything else, and clears the note when the batch has ended. So a
-note that stays says two things. Its messages may still be in the queue, hidden from the queue's age
-metric: windows that may accept them stay open. And one of them may have killed the writer: the next
-writers run them in ever smaller groups, so that the others leave the queue.
+A writer notes such a batch before anything else, and clears the note when the batch has ended. A
+note that was not cleared has two consequences. Its messages may still be in the queue, hidden from
+the queue's age metric, so the windows that may accept them stay open. And one of its messages may
+have killed the writer, so the next writers process them in ever smaller groups, and the harmless
+ones leave the queue.
 """
 
 from __future__ import annotations
@@ -16,19 +17,19 @@ from typing import Protocol
 from tallyroll.limits import MESSAGES_NOTED_MAX
 from tallyroll.model.messages import Message
 
-WRITERS_PK = "~writers"  # where they lie in the catalog, apart from all else
-# Of a message's id. Two messages of a batch share one once in some 10,000 batches of 1,000; then
-# the one is taken for as deadly as the other.
+WRITERS_PK = "~writers"  # partition key of the notes in the catalog
+# Digest of a message's id. In one of some 10,000 batches of 1,000 messages, two have the same; then
+# a death of a writer on one of them counts for both.
 DIGEST_BYTES = 4
-DEATHS_SEEN_MAX = 8  # a group is cut no further than into 2^8 parts
+DEATHS_SEEN_MAX = 8  # messages are divided into at most 2^8 groups
 
 
 @dataclass(frozen=True, slots=True)
 class Reception:
-    """A batch on which a writer began at `at` (ms), with messages that were received before.
+    """The note of a batch that a writer began at `at` (ms).
 
-    They were sent between `oldest` and `newest` (ms). `digests` are those of the messages that are
-    worked on at the moment, at most 1,000, joined.
+    Its messages that were received before were sent between `oldest` and `newest` (ms). `digests`
+    are the concatenated digests of those that the writer works on now, at most 1,000.
     """
 
     id: str
@@ -39,20 +40,20 @@ class Reception:
 
     @property
     def named(self) -> frozenset[bytes]:
-        """The digests one by one."""
+        """The digests, separated."""
         size = DIGEST_BYTES
         return frozenset(self.digests[at : at + size] for at in range(0, len(self.digests), size))
 
     @property
     def alone(self) -> bool:
-        """Whether of those received before one message alone was being worked on."""
+        """Whether the writer works on only one message that was received before."""
         return len(self.digests) == DIGEST_BYTES
 
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """When (ms) a writer last ended a batch with all notes of it taken, and when one last finished
-    a message: counted it, found it a duplicate, or rejected it. None: never.
+    """When (ms) a writer last ended a batch whose notes were all stored, and when a writer last
+    finished a message: counted it, found it a duplicate, or rejected it. None: never.
     """
 
     at: int | None = None
@@ -60,37 +61,37 @@ class Heartbeat:
 
 
 class WriterNotes(Protocol):
-    """What writers note in the catalog. Reads are strongly consistent."""
+    """What writers note in the catalog."""
 
     def note_received(self, reception: Reception) -> None:
-        """Put a note, in the place of one with its id."""
+        """Put a note, or replace the one with its id."""
         ...
 
     def clear_received(self, reception: Reception) -> None:
-        """Take a note back."""
+        """Delete a note."""
         ...
 
     def receptions(self, since: int, until: int, most: int) -> list[Reception]:
-        """The notes put at [since, until) ms that were not taken back, ascending: the newest, at
-        most so many.
-        """
+        """The newest `most` notes of [since, until) ms, ascending."""
         ...
 
     def beat(self, at: int, *, finished: bool) -> None:
-        """Note that a writer ended a batch at `at` (ms), and whether it finished a message; later
-        times stand.
+        """Note that a writer ended a batch at `at` (ms), and whether it finished a message. The
+        latest times are kept.
         """
         ...
 
     def heartbeat(self) -> Heartbeat:
-        """The last heartbeat of all writers."""
+        """The latest heartbeat of all writers."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Deaths:
-    """How many writers died while they worked on a message among others, and when (ms) those began
-    that worked on no other message which was received before.
+    """The writers that died while they worked on a message.
+
+    `among` is how many of them also worked on other messages that were received before. `alone` has
+    the start times (ms) of those that did not.
     """
 
     among: int
@@ -103,8 +104,8 @@ def message_digest(message: Message) -> bytes:
 
 
 def reception_of(note_id: str, at: int, messages: Sequence[Message]) -> Reception:
-    """The note of a batch with these messages, of which there is one at least; those that were
-    received most often are named.
+    """The note of a batch with these messages, at least one. It has the digests of those that were
+    received most often.
     """
     named = sorted(messages, key=lambda message: -message.receives)[:MESSAGES_NOTED_MAX]
     sent = [message.sent for message in messages]
@@ -112,8 +113,8 @@ def reception_of(note_id: str, at: int, messages: Sequence[Message]) -> Receptio
 
 
 def deaths_of(messages: Sequence[Message], receptions: Sequence[Reception]) -> Mapping[str, Deaths]:
-    """The writers that died while they worked on each of these messages, by message id. Messages
-    without any are left out.
+    """The writers that died on each of these messages, by message id; without messages on which
+    none died.
     """
     notes: dict[bytes, list[Reception]] = {}
     for each in receptions:
