@@ -133,15 +133,15 @@ class _Batches:
 
     def _sum_up(self, sum_up: Perform, report: Any, cases: Sequence[Any], *rest: Any) -> None:
         sum_up(report, cases, *rest)
-        placed = [case for case in cases if case.spec and case.record]
+        placed = [each for case in cases if (each := case.placed)]
         contents: dict[Any, list[bytes]] = {}
-        for case in placed:
-            contents.setdefault(case.identity, []).append(case.record.digest)
+        for each in placed:
+            contents.setdefault(each.identity, []).append(each.record.digest)
         for digests in contents.values():
             if len(digests) > 1:
                 same = len(dict.fromkeys(digests)) == 1
                 self._hit("twice-in-batch" if same else "rivals-in-batch")
-        if len(dict.fromkeys(case.spec.window for case in placed)) > 1:
+        if len(dict.fromkeys(each.spec.window for each in placed)) > 1:
             self._hit("windows-in-batch")
         for case in cases:
             self._message(case)

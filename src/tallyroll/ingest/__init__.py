@@ -1,1 +1,1 @@
-"""A batch of queue messages becomes transactions."""
+"""The writer: from a batch of queue messages to transactions."""

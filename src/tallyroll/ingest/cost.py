@@ -1,9 +1,9 @@
-"""What a commit costs by AWS's rule, computed from the request: emulators report transactions
+"""The cost of a commit, computed from the request, since emulators report that of transactions
 wrongly.
 
 Source: DynamoDB Developer Guide, "Amazon DynamoDB Transactions": each action of a transactional
-write takes two units per KB of its item, begun; a cancelled transaction is budgeted as if it had
-been carried out.
+write takes two units per KB of its item, rounded up. A cancelled transaction takes as many units as
+a successful one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TALLY_UNITS = 2  # a tally stays under 1 KB
 
 @dataclass(slots=True)
 class Cost:
-    """Write units and store requests, those for single events and those for packets apart."""
+    """Write units and store requests, for single events and for packets."""
 
     units_single: float = 0.0
     units_packed: float = 0.0
@@ -47,8 +47,8 @@ class Cost:
 
 
 def commit_cost(records: Sequence[Record], increments: Sequence[Increment]) -> Cost:
-    """The cost of one attempt; what its records share (gate, tallies, the request) is split by
-    their number.
+    """The cost of one attempt. The shared cost (gate, tallies, request) is divided evenly among the
+    records.
     """
     shared_units = GATE_UNITS + TALLY_UNITS * len(increments)
     packed = sum(record.packed for record in records)

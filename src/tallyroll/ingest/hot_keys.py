@@ -1,4 +1,4 @@
-"""Hot keys: writers note them cheaply, the next window's spec gives them shards by their load."""
+"""Hot keys: writers note them cheaply, and later windows give them shards by their load."""
 
 from __future__ import annotations
 
@@ -16,17 +16,21 @@ from tallyroll.ports.effects import Effects
 from tallyroll.settings import Settings
 
 NOTED_REMEMBERED_MAX = 10_000
-KEYS_PER_NOTE_MAX = 20  # of 512 bytes: a note stays a small write
+KEYS_PER_NOTE_MAX = 20  # of up to 512 bytes, so that a note is a small write
 SHARE_MIN = 0.05
-"""The least share of a batch's units that a hot key has: a table takes 40,000 units a second (the
-default quota), 16 shards are full at 8,000; what has less in all its batches is not hot.
+"""The minimum share of a batch's units that a hot key has. A table takes 40,000 units a second (the
+default quota) and 16 shards take 8,000, so a key with a smaller share in all batches is not hot.
+"""
+NOTES_EXPECTED = 16
+"""How often a key that fills its shards for one sixtieth of a window is noted on average. Such a
+key is missed in one of e^16 windows.
 """
 
 HotKey = tuple[WindowId, str]
 
 
 class Scout:
-    """Notes keys that may need more shards; one per writer, which notes a key once a window."""
+    """Notes keys that may need more shards; one per writer, which notes a key once per window."""
 
     def __init__(self, settings: Settings, catalog: Catalog, effects: Effects) -> None:
         self._settings = settings
@@ -35,9 +39,9 @@ class Scout:
         self._noted: dict[HotKey, None] = {}
 
     def look(self, written: Iterable[tuple[Spec, Record]], throttled: Iterable[HotKey]) -> None:
-        """Note the keys that were throttled, and of those written some, by chance and load.
+        """Note the throttled keys, and written keys at random, by their load.
 
-        A note that cannot be written is left out: the next batch may write it.
+        A note that cannot be written is ignored: the next batch may write it.
         """
         if not self._settings.adapts:
             return
@@ -52,7 +56,7 @@ class Scout:
         chosen = [
             (window, key)
             for (window, key), spent in units.items()
-            # One of a few is no share; but a batch may be of one message.
+            # A single record tells nothing of a key's share, unless it is the whole batch.
             if spent >= least and records[window, key] > (records.total() > 1)
             if self._effects.chance.random() < note_chance(specs[window], key, spent)
         ]
@@ -71,18 +75,12 @@ class Scout:
             self._noted.pop(next(iter(self._noted)))
 
 
-NOTES_EXPECTED = 16
-"""How often, on average, a key is noted that fills its shards for one sixtieth of a window: it is
-overlooked once in e^16 windows.
-"""
-
-
 def note_chance(spec: Spec, key: str, units: float) -> float:
-    """With which chance a writer that has written `units` of a key's records notes it as hot.
+    """The probability with which a writer that wrote `units` of a key's records notes the key.
 
-    A key that fills all its shards as far as they are to be filled is noted 16 times a sixtieth of
-    a window, whoever writes; one that writes little is noted seldom, and costs a look when the next
-    window is prepared.
+    A key that loads all its shards with `SHARD_UNITS_AIMED` is noted 16 times per sixtieth of a
+    window on average, by all writers together. A key with little load is rarely noted; its note
+    costs only a read when a later window is prepared.
     """
     full = limits.SHARD_UNITS_AIMED * spec.shards_of(key) * sixtieth_seconds(spec)
     return min(1.0, NOTES_EXPECTED * units / full)

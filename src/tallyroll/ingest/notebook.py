@@ -1,7 +1,7 @@
-"""What a writer notes about its batches, and in which groups it writes them.
+"""What a writer notes about its batches, and the groups in which it writes them.
 
-Notes serve the roller, which must not close a window while messages for it are hidden from the
-queue's age metric, and the next writers, which must tell messages that kill writers from others.
+The notes serve the roller, which must not close a window while messages for it are hidden from the
+queue's age metric, and other writers, which must find out which messages kill writers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tallyroll.ports.writer_notes import (
 from tallyroll.settings import Settings
 
 COUNTS_KEPT_MS = 10_000
-BEATS_PER_VISIBILITY = 10  # heartbeats in a visibility timeout, at the least
+BEATS_PER_VISIBILITY = 10  # minimum of heartbeats per visibility timeout
 
 
 class WriterNotebook:
@@ -56,11 +56,11 @@ class WriterNotebook:
         self._counted_at: int | None = None
 
     def begin(self, cases: Sequence[Delivery]) -> list[list[Delivery]]:
-        """Note the batch's messages that were received before; give the groups to be written, one
-        after the other.
+        """Note the batch's messages that were received before; return the groups to write, in
+        order.
 
-        The last groups hold messages on which writers died: ever fewer of them. Those on which
-        writers died alone again and again, or that were received 950 times, are rejected unread.
+        The last groups hold the messages on which writers died, in ever smaller groups. A message
+        is rejected unread if several writers died on it alone, or if it was received 950 times.
         """
         self._failed, now = 0, self._effects.now()
         before = [case.message for case in cases if case.message.receives > 1]
@@ -97,8 +97,8 @@ class WriterNotebook:
         return groups
 
     def _cut(self, suspects: Sequence[Delivery], among: dict[str, int]) -> list[list[Delivery]]:
-        """Cut messages on which writers died into groups, by chance: half as large as those in
-        which the most writers died.
+        """Divide messages on which writers died into random groups, whose size halves with each
+        death.
         """
         if not suspects:
             return []
@@ -109,7 +109,7 @@ class WriterNotebook:
         return [mixed[at : at + size] for at in range(0, len(mixed), size)]
 
     def narrow(self, group: Sequence[Delivery]) -> None:
-        """Note that only this group's messages are being worked on: a death is theirs alone."""
+        """Note that the writer now works on this group only, so that its death counts for it."""
         if self._reception:
             named = [case.message for case in group if case.message.receives > 1]
             digests = b"".join(map(message_digest, named[: limits.MESSAGES_NOTED_MAX]))
@@ -117,13 +117,14 @@ class WriterNotebook:
             self._put(self._reception)
 
     def placed(self, cases: Iterable[Delivery]) -> None:
-        """Note the windows of messages that were received before, once placing has named them."""
+        """Note the windows of messages that were received before, after their placement."""
         now = self._effects.now()
         self._note_windows((case, now) for case in cases if case.message.receives > 1)
 
     def hand_back(self, cases: Sequence[Delivery]) -> None:
-        """Set when messages come again that have to, and note until then the windows of those that
-        may still count.
+        """Hide the messages that must come again for some time, and note their windows until then.
+
+        Messages that can never count get no note.
         """
         back = [case for case in cases if case.comes_again]
         if not back:
@@ -153,8 +154,10 @@ class WriterNotebook:
         ]
 
     def end(self, cases: Sequence[Delivery]) -> int:
-        """Take the batch's note back, and note a heartbeat if all its notes were taken; give the
-        number of notes that were not. What comes again without a window keeps a note.
+        """Clear the batch's note, and note a heartbeat if all its notes were stored; return how
+        many were not.
+
+        Messages that come again and have no window yet keep a note.
         """
         reception, now = self._reception, self._effects.now()
         self._keep_unplaced(now)
@@ -171,9 +174,10 @@ class WriterNotebook:
         return self._failed
 
     def _keep_unplaced(self, now: int) -> None:
-        """Note between which times those messages were sent that come again, and that no window is
-        known for: it holds each window that may accept them. It takes the place of this writer's
-        last one, as long as that may hold a window.
+        """Note the sending times of the messages that come again and have no known window. The note
+        keeps every window open that may accept them.
+
+        It extends and replaces this writer's last such note, unless that has expired.
         """
         if not self._unplaced:
             return
@@ -202,7 +206,7 @@ class WriterNotebook:
         return self._take(partial(self._catalog.note_received, reception))
 
     def _take(self, note: Callable[[], None]) -> bool:
-        """Have a note taken; without all of them the batch counts as no sign of life."""
+        """Store a note; return whether that succeeded. If not, the batch has no heartbeat."""
         try:
             note()
         except StoreError:
@@ -211,8 +215,8 @@ class WriterNotebook:
         return True
 
     def _note_windows(self, expected: Iterable[tuple[Delivery, int]]) -> None:
-        """Note on their windows until when (ms) messages are hidden from the queue's age metric,
-        at most every ten seconds.
+        """Note for each window until when (ms) messages are hidden from the queue's age metric, at
+        most every ten seconds.
         """
         newest: dict[WindowId, int] = {}
         for case, at in expected:
@@ -227,7 +231,7 @@ class WriterNotebook:
                 self._noted[window] = at
 
     def _in_flight(self) -> int:
-        """How many messages are in flight, as of the last ten seconds; 0 if that is not known."""
+        """The number of messages in flight, up to ten seconds old; 0 if unknown."""
         now = self._effects.now()
         if self._counted_at is None or now - self._counted_at >= COUNTS_KEPT_MS:
             self._counted_at = now
@@ -237,12 +241,12 @@ class WriterNotebook:
 
 
 def _is_placed(case: Delivery) -> bool:
-    """Whether the window is known that a message goes to."""
+    """Whether a message's window is known."""
     return bool(case.target if case.message.redrive else case.span)
 
 
 def _give_up(cases: Sequence[Delivery], alone: Mapping[str, int]) -> None:
-    """Reject unread what seems to crash the writer: it may be reading it that does."""
+    """Reject messages that seem to crash writers. They are not read: reading may be the cause."""
     for case in cases:
         message, died = case.message, alone.get(case.message.id, 0)
         detail = ""

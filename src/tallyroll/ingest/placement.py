@@ -1,7 +1,7 @@
-"""Placing: which window and record each message of a batch has, if it can have one at all.
+"""Placement: the window and the record of each message in a batch, or why it has none.
 
-A message that an operator redrove goes to the window that its claim in the ledger names, wherever
-it happened. The claim is read anew each time: what a message says of itself could be anybody's.
+A redriven message goes to the window of its claim in the ledger. The claim is read each time,
+because anybody can set a message's own attributes.
 """
 
 from __future__ import annotations
@@ -40,8 +40,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Delivery:
-    """A message on its way to its fate; `span` is the window in which it happened. A `hopeless` one
-    can never count, and comes again only because the dead-letter queue did not take it.
+    """A message of a batch, and what is known of it so far.
+
+    `span` is the window of its time, `target` the window to which it was redriven. `undated` events
+    have an id of their own but no time. `waits` is whether it waits for its window. A `hopeless`
+    message can never count: it comes again only because the dead-letter queue did not take it.
     """
 
     message: Message
@@ -56,7 +59,7 @@ class Delivery:
 
     @property
     def window(self) -> WindowId | None:
-        """The window that it goes to, once that is known: its own, or where it was redriven."""
+        """The window in which it is to count, if known."""
         return self.target or (self.span.id if self.span else None)
 
     @property
@@ -66,9 +69,22 @@ class Delivery:
         return self.fate is None or self.fate.kind not in final
 
     @property
+    def placed(self) -> Placed | None:
+        """The message with its window and record, if it has them."""
+        return Placed(self, self.spec, self.record) if self.spec and self.record else None
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A message with its window and record."""
+
+    delivery: Delivery
+    spec: Spec
+    record: Record
+
+    @property
     def identity(self) -> Identity:
-        """What makes the record one: its window, key and id."""
-        assert self.spec and self.record
+        """The identity of the record."""
         return self.spec.window, self.record.key, self.record.id
 
 
@@ -81,14 +97,13 @@ class Placer:
         self._cached = cached
 
     def place(self, cases: Sequence[Delivery]) -> None:
-        """Give each case that has no fate yet its window and record, or the fate that it has
-        without one.
+        """Give each case without a fate its window and record, or else its fate.
 
         Raises StoreError if the catalog cannot be read.
         """
         cases = [case for case in cases if not case.fate]
         if any(case.message.redrive for case in cases):
-            self._cached.forget_calendar()  # a claim is under the window by the latest grid
+            self._cached.forget_calendar()  # identities in claims have windows of the latest grid
         calendar = self._cached.calendar()
         timed: list[tuple[Delivery, Envelope, int]] = []
         for case in cases:
@@ -122,7 +137,7 @@ class Placer:
         timed.append((case, envelope, ts))
 
     def _find_targets(self, timed: Sequence[tuple[Delivery, Envelope, int]]) -> None:
-        """Take the redriven messages to their targets, and reject those that nobody claimed."""
+        """Set the targets of redriven messages, and reject those without a claim."""
         redriven = [
             (case, case.message.redrive.target, identity_of(envelope, case.message, case.span))
             for case, envelope, _ in timed
@@ -142,7 +157,7 @@ class Placer:
     def _await(
         self, case: Delivery, ts: int, calendar: Calendar, announced: Callable[[WindowId], bool]
     ) -> None:
-        """Let a case wait for its window. Raises Rejected if none will come."""
+        """Let a case wait for its window. Raises Rejected if the window will not be created."""
         assert case.span
         check_comes(
             case.span,
@@ -159,7 +174,7 @@ class Placer:
         sent = case.message.sent
         if case.target:
             check_takes(spec, sent)
-        elif ts not in spec.span:  # the cached calendar is older than a change of the window length
+        elif ts not in spec.span:  # the window length changed after the calendar was cached
             self._cached.forget_calendar()
             case.fate = Fate(Disposition.HANDED_BACK, detail="the calendar has changed")
             return
@@ -181,7 +196,7 @@ class Placer:
 
 @contextmanager
 def _guarded(case: Delivery) -> Iterator[None]:
-    """One message must not take its batch with it: whatever it raises becomes its own fate."""
+    """Turn an exception into the fate of the one message that caused it. StoreError passes."""
     try:
         yield
     except Rejected as rejected:

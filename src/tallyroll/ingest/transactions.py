@@ -1,7 +1,7 @@
-"""Plan and run: how records become transactions, and what follows from each answer of the store.
+"""Planning and running transactions: `plan` divides records into commits, `after` decides what
+follows from an outcome, `run` carries commits out.
 
-`plan` and `after` are pure; `run` performs, sleeps and joins. Nothing here knows a store's own
-words.
+`plan` and `after` are pure functions. Nothing here depends on a particular store.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from itertools import groupby
 from tallyroll.errors import Reason
 from tallyroll.ingest.cost import Cost, commit_cost
 from tallyroll.limits import TRANSACTION_ACTIONS_MAX, TRANSACTION_BYTES_PLANNED
+from tallyroll.model.ids import Identity
 from tallyroll.model.items import weighed
 from tallyroll.model.records import Increment, Record, increments_of
 from tallyroll.model.sharding import Chance
@@ -24,18 +25,18 @@ from tallyroll.ports.effects import Effects
 from tallyroll.ports.store import Answer, Element, Limit, Outcome, Store, Verdict
 
 GATE_ACTIONS = 1
-ACTION_OVERHEAD_BYTES = 1_024  # a tally's update, or a put's keys and condition, at most about this
+ACTION_OVERHEAD_BYTES = 1_024  # maximum of a tally's update, or of a put's keys and condition
 CONFLICT_BACKOFF_MS = 5
 THROTTLE_BACKOFF_MS = 50
 BACKOFF_MS_MAX = 5_000
 
 
 class Disposition(StrEnum):
-    """What became of a record."""
+    """The kinds of fates."""
 
     COUNTED = "counted"
     DUPLICATE = "duplicate"
-    UNCOMPARED = "uncompared"  # one of its identity is stored, of a content that was not told
+    UNCOMPARED = "uncompared"  # a record of its identity is stored, its content is not known yet
     REJECTED = "rejected"
     HANDED_BACK = "handed-back"
     SHUT_OUT = "shut-out"  # the gate was shut or missing: the window's state decides
@@ -43,9 +44,7 @@ class Disposition(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What became of a record; `digest` is that of the record which stands stored, if one is known
-    to.
-    """
+    """The result for a record or its message; `digest` is that of the stored record, if known."""
 
     kind: Disposition
     digest: bytes | None = None
@@ -55,8 +54,8 @@ class Fate:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One transaction to be: records of one window and what they add; not to be tried before
-    `not_before` ms.
+    """A transaction to run, not before `not_before` (ms): records of one window, and what they add
+    to tallies.
     """
 
     spec: Spec
@@ -71,17 +70,16 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """What follows from an answer: records whose fate is known, and commits still to run."""
+    """What follows from an outcome: records whose fates are known, and commits still to run."""
 
     settled: tuple[tuple[Record, Fate], ...] = ()
     commits: tuple[Commit, ...] = ()
 
 
 def plan(spec: Spec, records: Iterable[Record]) -> list[Commit]:
-    """Cut distinct records of one window into transactions of at most 100 actions and 4 MB.
+    """Divide distinct records of one window into transactions of at most 100 actions and 4 MB.
 
-    Sorted by key and shard, so that a transaction touches few partitions and as few tallies as it
-    can.
+    Records are sorted by key and shard, so that a transaction touches few tallies and partitions.
     """
     commits: list[Commit] = []
     chosen: list[Record] = []
@@ -111,9 +109,7 @@ def plan(spec: Spec, records: Iterable[Record]) -> list[Commit]:
 def after(
     commit: Commit, outcome: Outcome, now: int, deadline: int, chance: Chance
 ) -> Continuation:
-    """What follows from a store's answer to a commit; nothing is tried again at or after `deadline`
-    (ms).
-    """
+    """What follows from a commit's outcome. Nothing is retried at or after `deadline` (ms)."""
     match outcome.verdict:
         case Verdict.COMMITTED:
             return _settle(commit.records, lambda record: Fate(Disposition.COUNTED, record.digest))
@@ -140,7 +136,7 @@ def _settle(records: Sequence[Record], fate: Callable[[Record], Fate]) -> Contin
 
 
 def _bisected(commit: Commit, detail: str) -> Continuation:
-    """One bad record shall fail alone: halve until it does."""
+    """Halve a commit that holds an invalid record, until that record fails alone."""
     half = len(commit.records) // 2
     if not half:
         fate = Fate(Disposition.REJECTED, reason=Reason.REFUSED_BY_STORE, detail=detail)
@@ -152,6 +148,9 @@ def _bisected(commit: Commit, detail: str) -> Continuation:
 def _sorted_out(
     commit: Commit, outcome: Outcome, now: int, deadline: int, chance: Chance
 ) -> Continuation:
+    """Settle duplicates and invalid records, and retry the rest; throttled keys in commits of their
+    own.
+    """
     settled: list[tuple[Record, Fate]] = []
     left: list[Record] = []
     slow_keys: set[str] = set()
@@ -193,9 +192,7 @@ def _fate(record: Record, element: Element) -> Fate | None:
 
 
 def beside_stored(record: Record, digest: bytes | None) -> Fate:
-    """The fate of a record under whose identity one with `digest` is stored: the same content, or a
-    conflict. None: it is stored, and has to be looked up.
-    """
+    """The fate of a record whose identity is stored already, with this digest; None: unknown."""
     if digest is None:
         return Fate(Disposition.UNCOMPARED)
     if digest == record.digest:
@@ -210,8 +207,9 @@ def _by_key(commit: Commit, records: Sequence[Record]) -> list[Commit]:
 
 
 def _later(commit: Commit, base_ms: int, now: int, chance: Chance) -> Commit:
-    """The commit, to be tried again after full jitter (Brooker, "Exponential Backoff And Jitter",
-    2015).
+    """The commit, to retry after a random wait below a bound that doubles.
+
+    Source: Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
     """
     most = min(BACKOFF_MS_MAX, base_ms * 2 ** min(commit.attempt, 16))
     return replace(
@@ -220,6 +218,7 @@ def _later(commit: Commit, base_ms: int, now: int, chance: Chance) -> Commit:
 
 
 def _again(commits: Sequence[Commit], deadline: int, why: str) -> Continuation:
+    """Retry the commits that are due before `deadline`, and hand the others' records back."""
     in_time = tuple(commit for commit in commits if commit.not_before < deadline)
     late = [
         record for commit in commits if commit.not_before >= deadline for record in commit.records
@@ -231,11 +230,13 @@ def _again(commits: Sequence[Commit], deadline: int, why: str) -> Continuation:
 
 @dataclass(slots=True)
 class Run:
-    """What a run of commits came to; `fates` by (window, key, record id), `throttled_keys` as
-    (window, key), `throttled` the requests by what each was too much for.
+    """The result of a run of commits.
+
+    `throttled` counts requests by the limit that they exceeded, `contended` and `unknown` those
+    with such an outcome. `throttled_keys` are (window, key) pairs.
     """
 
-    fates: dict[tuple[str, str, str], Fate] = field(default_factory=dict)
+    fates: dict[Identity, Fate] = field(default_factory=dict)
     cost: Cost = field(default_factory=Cost)
     contended: int = 0
     throttled: Counter[Limit] = field(default_factory=Counter)
@@ -246,19 +247,17 @@ class Run:
 def run(
     store: Store, commits: Sequence[Commit], effects: Effects, deadline: int, at_once: int
 ) -> Run:
-    """Carry out commits, `at_once` side by side, each with all that follows from it; return after
-    the last.
-    """
+    """Carry out commits, `at_once` concurrently, each with all its successors."""
     jobs = [partial(_lineage, store, commit, effects, deadline) for commit in commits]
-    whole = Run()
+    done = Run()
     for part in effects.together(jobs, at_once):
-        whole.fates.update(part.fates)
-        whole.cost += part.cost
-        whole.contended += part.contended
-        whole.throttled.update(part.throttled)
-        whole.unknown += part.unknown
-        whole.throttled_keys.update(part.throttled_keys)
-    return whole
+        done.fates.update(part.fates)
+        done.cost += part.cost
+        done.contended += part.contended
+        done.throttled.update(part.throttled)
+        done.unknown += part.unknown
+        done.throttled_keys.update(part.throttled_keys)
+    return done
 
 
 def _lineage(store: Store, commit: Commit, effects: Effects, deadline: int) -> Run:
@@ -296,7 +295,7 @@ def _measure(done: Run, commit: Commit, outcome: Outcome) -> None:
 
 
 def _throttled_keys(commit: Commit, outcome: Outcome) -> list[str]:
-    """The keys that a store named as too hot; of a request refused as a whole, its only key."""
+    """The keys that the store throttled; its only key, if it throttled the whole request."""
     if outcome.verdict is Verdict.THROTTLED:
         keys = list(dict.fromkeys(record.key for record in commit.records))
         return keys if len(keys) == 1 else []

@@ -1,7 +1,7 @@
-"""The writer: a batch of queue messages in, each counted, found a duplicate, rejected, or handed
-back.
+"""The writer counts a batch of queue messages: each is counted, found a duplicate, rejected, or
+handed back.
 
-Nothing is acknowledged before it is stored or stands in the dead-letter queue with its reason.
+No message is acknowledged before it is stored, or in the dead-letter queue with its reason.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tallyroll.ingest.cost import Cost
 from tallyroll.ingest.handing_back import is_expiring
 from tallyroll.ingest.hot_keys import Scout
 from tallyroll.ingest.notebook import WriterNotebook
-from tallyroll.ingest.placement import Delivery, Placer
+from tallyroll.ingest.placement import Delivery, Placed, Placer
 from tallyroll.ingest.transactions import Disposition, Fate, beside_stored, plan, run
 from tallyroll.model.ids import Identity
 from tallyroll.model.messages import Message, Rejection
@@ -32,17 +32,19 @@ from tallyroll.ports.queue import Queue
 from tallyroll.ports.store import Limit, Store
 from tallyroll.settings import Settings
 
-# For a last commit, rejections, visibility and notes: each a call of up to 1 s to connect and 5 s
-# to read. A function that has less time than that in all keeps a third of it.
+# For a last commit, rejections, visibility and notes: each is a call of up to 1 s to connect and
+# 5 s to read. With less than three times as much time, the reserve is a third of it.
 DEADLINE_RESERVE_MS = 15_000
 UNDECIDED = (Disposition.SHUT_OUT, Disposition.UNCOMPARED)
 
 
 @dataclass(slots=True)
 class Report:
-    """What became of a batch; `failures` are the ids of the messages that the queue must deliver
-    again, `oldest_back_ms` is the age of the oldest of them. `notes_failed` counts
-    notes that the catalog did not take.
+    """The result of a batch.
+
+    `failures` are the ids of the messages that the queue must deliver again, `oldest_back_ms` is
+    the age of the oldest of them. `waiting` of them wait for their window. `notes_failed` counts
+    notes that the catalog did not store.
     """
 
     failures: list[str] = field(default_factory=list)
@@ -62,17 +64,17 @@ class Report:
 
     @property
     def finished(self) -> int:
-        """The messages that need not come again."""
+        """The number of messages that need not come again."""
         return self.messages - len(self.failures)
 
     @property
     def events(self) -> int:
-        """The events that this batch was the first to count."""
+        """The number of events that were counted."""
         return self.single_events + self.packed_events
 
 
 class Writer:
-    """Counts batches; one per process, so that specs and the calendar stay cached."""
+    """Counts batches; one per process, with a cache of specs and the calendar."""
 
     def __init__(
         self, settings: Settings, store: Store, catalog: Catalog, queue: Queue, effects: Effects
@@ -88,10 +90,11 @@ class Writer:
         self._notes = WriterNotebook(settings, catalog, queue, effects)
 
     def write(self, messages: Sequence[Message], time_left_ms: int) -> Report:
-        """Count a batch within `time_left_ms`; what could not be done by then is handed back.
+        """Count a batch within `time_left_ms`; messages that are not finished by then are handed
+        back.
 
-        Before anything else, messages that were received before are noted: whatever happens then,
-        even if this process dies, no window closes on them, and the next writer knows.
+        Messages that were received before are noted first. So even if this process dies, no window
+        closes while it may accept them, and the next writers know of the death.
         """
         reserve = min(DEADLINE_RESERVE_MS, time_left_ms // 3)
         deadline = self._effects.now() + time_left_ms - reserve
@@ -107,7 +110,7 @@ class Writer:
             if number:
                 self._notes.narrow(group)
             self._write_group(group, report, deadline)
-            if number < len(groups) - 1:  # what follows may kill this process: settle this first
+            if number < len(groups) - 1:  # the next group may kill this process
                 self._queue.acknowledge(
                     [case.message.receipt for case in group if not case.comes_again]
                 )
@@ -119,9 +122,10 @@ class Writer:
         try:
             self._placer.place(group)
             self._notes.placed(group)
-            self._count(group, report, deadline)
-            self._compare_with_stored(group)
-            self._look_behind_shut_gates(group, deadline)
+            placed = [each for case in group if not case.fate and (each := case.placed)]
+            self._count(placed, report, deadline)
+            self._compare_with_stored(placed)
+            self._look_behind_shut_gates(placed, deadline)
         except StoreError as error:
             for case in group:
                 if case.fate is None or case.fate.kind in UNDECIDED:
@@ -129,17 +133,16 @@ class Writer:
         self._reject(group)
         self._notes.hand_back(group)
 
-    def _count(self, cases: Sequence[Delivery], report: Report, deadline: int) -> None:
-        """Collapse duplicates, commit, and give every placed message its fate."""
-        keepers: dict[Identity, Delivery] = {}
-        placed = [case for case in cases if not case.fate]
-        for case in placed:
-            keepers.setdefault(case.identity, case)
-        fresh = [case for case in keepers.values() if case.message.receives == 1]
-        again = [case for case in keepers.values() if case.message.receives > 1]
+    def _count(self, placed: Sequence[Placed], report: Report, deadline: int) -> None:
+        """Commit one message of each identity, and give every message its fate."""
+        keepers: dict[Identity, Placed] = {}
+        for each in placed:
+            keepers.setdefault(each.identity, each)
+        fresh = [each for each in keepers.values() if each.delivery.message.receives == 1]
+        again = [each for each in keepers.values() if each.delivery.message.receives > 1]
         commits = [
             commit
-            # Likely duplicates among themselves, so that they cancel no clean ones.
+            # Likely duplicates have commits of their own, so that they do not cancel others.
             for group in (fresh, again)
             for spec, records in _by_window(group)
             for commit in plan(spec, records)
@@ -147,97 +150,91 @@ class Writer:
         done = run(
             self._store, commits, self._effects, deadline, self._settings.transactions_at_once
         )
-        for case in placed:
-            keeper, fate = keepers[case.identity], done.fates[case.identity]
-            case.fate = fate if case is keeper else _follower_fate(case, keeper, fate)
+        for each in placed:
+            keeper, fate = keepers[each.identity], done.fates[each.identity]
+            each.delivery.fate = (
+                fate if each is keeper else _follower_fate(each.record, keeper.record, fate)
+            )
         report.cost += done.cost
         report.contended += done.contended
         report.throttled.update(done.throttled)
         report.unknown += done.unknown
         counted = [
-            case for case in keepers.values() if case.fate and case.fate.kind is Disposition.COUNTED
+            (each.spec, each.record)
+            for identity, each in keepers.items()
+            if done.fates[identity].kind is Disposition.COUNTED
         ]
-        self._scout.look(
-            ((case.spec, case.record) for case in counted if case.spec and case.record),
-            done.throttled_keys,
-        )
+        self._scout.look(counted, done.throttled_keys)
 
-    def _compare_with_stored(self, cases: Sequence[Delivery]) -> None:
-        """What is a duplicate or a conflict, as the stored record decides."""
-        uncompared = [
-            case for case in cases if case.fate and case.fate.kind is Disposition.UNCOMPARED
-        ]
-        for case, stored, known in self._find(uncompared):
-            assert case.record
+    def _compare_with_stored(self, placed: Sequence[Placed]) -> None:
+        """Decide by the stored records whether uncompared messages are duplicates or conflicts."""
+        for each, stored, known in self._find(_of_kind(Disposition.UNCOMPARED, placed)):
             gone = Fate(Disposition.HANDED_BACK, detail=f"it was stored, but now {known}")
-            case.fate = beside_stored(case.record, stored.digest) if stored else gone
+            each.delivery.fate = beside_stored(each.record, stored.digest) if stored else gone
 
-    def _look_behind_shut_gates(self, cases: Sequence[Delivery], deadline: int) -> None:
-        """What met a shut or missing gate: the state of its window decides."""
-        shut_out = [case for case in cases if case.fate and case.fate.kind is Disposition.SHUT_OUT]
+    def _look_behind_shut_gates(self, placed: Sequence[Placed], deadline: int) -> None:
+        """Decide by the window's state the fates of messages that met a shut or missing gate."""
+        shut_out = _of_kind(Disposition.SHUT_OUT, placed)
         if self._effects.now() >= deadline:
-            for case in shut_out:
-                case.fate = Fate(
+            for each in shut_out:
+                each.delivery.fate = Fate(
                     Disposition.HANDED_BACK, detail="no time left to look behind the gate"
                 )
             return
-        windows = {case.spec.window: None for case in shut_out if case.spec}
+        windows = dict.fromkeys(each.spec.window for each in shut_out)
         states = {window: self._catalog.window(window) for window in windows}
         sealed = []
-        for case in shut_out:
-            assert case.spec
-            state = states[case.spec.window]
+        for each in shut_out:
+            window, case = each.spec.window, each.delivery
+            state = states[window]
             if state and state.status.sealed:
-                sealed.append(case)
+                sealed.append(each)
                 continue
             status = state.status if state else "not made yet"
-            case.fate = Fate(
-                Disposition.HANDED_BACK, detail=f"window {case.spec.window} is {status}"
-            )
+            case.fate = Fate(Disposition.HANDED_BACK, detail=f"window {window} is {status}")
             case.waits = state is None or state.status in (Status.CREATING, Status.OPEN)
-        for case, stored, known in self._find(sealed):
-            assert case.spec
-            state = states[case.spec.window]
-            detail = f"window {case.spec.window} is {state and state.status}: {known}"
-            _judge(case, stored, Reason.WINDOW_SEALED, detail)
+        for each, stored, known in self._find(sealed):
+            window = each.spec.window
+            state = states[window]
+            detail = f"window {window} is {state and state.status}: {known}"
+            absent = Fate(Disposition.REJECTED, reason=Reason.WINDOW_SEALED, detail=detail)
+            each.delivery.fate = beside_stored(each.record, stored.digest) if stored else absent
 
-    def _find(self, cases: Sequence[Delivery]) -> list[tuple[Delivery, Record | None, str]]:
-        """The records stored under the cases' identities, or None, and what is known of each; those
-        that could not be looked up are handed back.
+    def _find(self, placed: Sequence[Placed]) -> list[tuple[Placed, Record | None, str]]:
+        """The stored record of each identity, or None, and what is known of it. Messages whose
+        record could not be looked up are handed back and left out.
 
-        The states are read after the records: only while a window is not being dropped is its table
-        the one that it always had, and not one that a late roller made again.
+        The states are read after the records: a table is certainly the original one, and not one
+        that a late roller made again, only if its window is not being dropped.
         """
-        jobs = [partial(self._stored, case) for case in cases]
+        jobs = [partial(self._stored, each) for each in placed]
         answers = self._effects.together(jobs, self._settings.transactions_at_once)
         state_of = cache(self._catalog.window)
-        found: list[tuple[Delivery, Record | None, str]] = []
-        for case, answer in zip(cases, answers, strict=True):
-            assert case.spec
+        found: list[tuple[Placed, Record | None, str]] = []
+        for each, answer in zip(placed, answers, strict=True):
             if isinstance(answer, Record):
-                found.append((case, answer, "it is stored"))
+                found.append((each, answer, "it is stored"))
                 continue
             gone = answer is None or isinstance(answer, Missing)
-            state = state_of(case.spec.window) if gone else None
+            state = state_of(each.spec.window) if gone else None
             if state and state.status in (Status.DROPPING, Status.DROPPED):
                 known = "unverified whether it was counted, since the table is dropped"
-                found.append((case, None, known))
+                found.append((each, None, known))
             elif answer:
-                case.fate = Fate(Disposition.HANDED_BACK, detail=str(answer))
+                each.delivery.fate = Fate(Disposition.HANDED_BACK, detail=str(answer))
             else:
-                found.append((case, None, "this record is not in it"))
+                found.append((each, None, "this record is not in it"))
         return found
 
-    def _stored(self, case: Delivery) -> Record | StoreError | None:
-        assert case.spec and case.record
+    def _stored(self, placed: Placed) -> Record | StoreError | None:
         try:
-            return self._store.record(case.spec, case.record.key, case.record.id)
+            return self._store.record(placed.spec, placed.record.key, placed.record.id)
         except StoreError as error:
             return error
 
     def _reject(self, cases: Sequence[Delivery]) -> None:
-        """Send to the dead-letter queue what can never count, and what the queue would soon drop;
-        what that queue does not take is handed back.
+        """Send messages that can never count, or that the queue will soon drop, to the dead-letter
+        queue. Those that it does not take are handed back.
         """
         now, retention_ms = self._effects.now(), self._settings.queue_retention_ms
         for case in cases:
@@ -266,26 +263,22 @@ class Writer:
                 )
 
 
-def _judge(case: Delivery, stored: Record | None, otherwise: Reason, detail: str) -> None:
-    assert case.record
-    rejected = Fate(Disposition.REJECTED, reason=otherwise, detail=detail)
-    case.fate = beside_stored(case.record, stored.digest) if stored else rejected
+def _of_kind(kind: Disposition, placed: Sequence[Placed]) -> list[Placed]:
+    return [each for each in placed if each.delivery.fate and each.delivery.fate.kind is kind]
 
 
-def _by_window(cases: Sequence[Delivery]) -> list[tuple[Spec, list[Record]]]:
+def _by_window(placed: Sequence[Placed]) -> list[tuple[Spec, list[Record]]]:
     groups: dict[WindowId, tuple[Spec, list[Record]]] = {}
-    for case in cases:
-        assert case.spec and case.record
-        groups.setdefault(case.spec.window, (case.spec, []))[1].append(case.record)
+    for each in placed:
+        groups.setdefault(each.spec.window, (each.spec, []))[1].append(each.record)
     return list(groups.values())
 
 
-def _follower_fate(case: Delivery, keeper: Delivery, fate: Fate) -> Fate:
-    """The fate of a message whose identity another one of the batch had first."""
-    assert case.record and keeper.record
+def _follower_fate(record: Record, keeper: Record, fate: Fate) -> Fate:
+    """The fate of a record whose identity an earlier one of the batch, `keeper`, has too."""
     if fate.digest:
-        return beside_stored(case.record, fate.digest)
-    if case.record.digest == keeper.record.digest:
+        return beside_stored(record, fate.digest)
+    if record.digest == keeper.digest:
         return fate
     return Fate(Disposition.HANDED_BACK, detail="another message of the same id is undecided")
 
