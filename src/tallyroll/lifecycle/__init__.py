@@ -1,1 +1,1 @@
-"""Windows from creation to drop."""
+"""The life of windows: from creation to the drop of their tables."""

@@ -1,4 +1,4 @@
-"""What a window table is made with, and what it keeps when its window is cold."""
+"""The capacity of a window table: when it is new, and after its window was sealed."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ HEADROOM = 1.5  # over the peak of the last windows
 
 
 def hot_capacity(settings: Settings, peak: int) -> Capacity | None:
-    """The capacity of a new table; `peak` are the write units a second of the last windows' peak.
+    """The capacity of a new table; `peak` is that of the last windows, in write units a second.
 
-    None: on demand as AWS gives it, which takes 4,000 write and 12,000 read units at once (DynamoDB
-    Developer Guide, "DynamoDB on-demand capacity mode"). Warm throughput is charged for each table.
+    None: on demand with AWS's default, 4,000 write and 12,000 read units a second (DynamoDB
+    Developer Guide, "DynamoDB on-demand capacity mode"). More warm throughput is charged for each
+    table.
     """
     units = settings.provisioned
     if units:
@@ -26,9 +27,11 @@ def hot_capacity(settings: Settings, peak: int) -> Capacity | None:
 
 
 def cold_capacity(settings: Settings) -> Capacity:
-    """The capacity of a provisioned table whose window is sealed: for its export and a few reads.
+    """The capacity of a provisioned table whose window is sealed: enough for its export and a few
+    reads.
 
-    One decrease a table: AWS allows few a day (DynamoDB Developer Guide, "Quotas").
+    A table is decreased only once: AWS allows few decreases a day (DynamoDB Developer Guide,
+    "Quotas").
     """
     units = settings.provisioned
     return Capacity(units["cold_write"], units["cold_read"], provisioned=True)

@@ -1,7 +1,10 @@
-"""Cleanup: exports cold windows, proves the archives whole, and only then drops the tables."""
+"""Cleanup exports sealed windows after their retention, proves the archives, and then drops the
+tables.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -28,10 +31,12 @@ from tallyroll.resources import TAG_PROVEN
 from tallyroll.settings import NATIVE, SCAN, Settings
 
 CLEANUP_STEPS = frozenset(Step) - ROLLER_STEPS
+_Work = Callable[[Window, int], Window]
+"""Work on a window until a deadline (ms), to its next state."""
 
 
 class Cleanup:
-    """Carries sealed windows to their end."""
+    """Takes sealed windows to the end of their life."""
 
     def __init__(
         self,
@@ -52,9 +57,10 @@ class Cleanup:
         self._exports = exports
 
     def run(self, time_left_ms: int, until: int | None = None) -> Rolled:
-        """Do what is due, the oldest window first, within `time_left_ms`, for windows that start
-        before `until` (ms; now, if left out: later ones are not sealed). Raises StoreError if
-        nothing can be read.
+        """Do the due steps of windows that start before `until` (ms, by default now), the oldest
+        first, within `time_left_ms`.
+
+        Raises StoreError if the windows cannot be listed.
         """
         rolled = Rolled()
         deadline = self._effects.now() + time_left_ms - DEADLINE_RESERVE_MS
@@ -62,12 +68,12 @@ class Cleanup:
         before = self._effects.now() if until is None else until
         windows = []
         for window in list_live(self._catalog, pointer, 0, before):
-            held = _Held(deadline + DEADLINE_RESERVE_MS)
+            hold = _Hold(deadline + DEADLINE_RESERVE_MS)
             lived = carry_out(
                 window,
                 CLEANUP_STEPS,
-                partial(self._facts, held),
-                partial(self._perform, held),
+                partial(self._facts, hold),
+                partial(self._perform, hold),
                 self._effects,
                 self._settings,
                 deadline,
@@ -78,37 +84,37 @@ class Cleanup:
         rolled.stuck_ms = stuck_ms(windows, ARCHIVED, self._effects.now(), self._settings)
         return rolled
 
-    def _facts(self, held: _Held, window: Window) -> Facts:
+    def _facts(self, hold: _Hold, window: Window) -> Facts:
         if window.status is Status.DROPPING:
             table = self._store.describe_table(window.table)
             return Facts(table=table.status if table else None)
         if window.status is not Status.EXPORTING:
             return Facts()
-        mine = held.version == window.version
+        mine = hold.version == window.version
         if not mine and self._effects.now() < (window.busy_until or 0):
             return Facts()
-        held.noted = notes(self._bucket, window)
-        return Facts(exported=self._is_exported(window), held=mine, noted=held.noted)
+        hold.noted = notes(self._bucket, window)
+        return Facts(exported=self._is_exported(window), held=mine, noted=hold.noted)
 
     def _is_exported(self, window: Window) -> bool:
         prefix = window.archive or ""
         return find_summary(prefix, self._bucket.list(f"{prefix}/AWSDynamoDB/")) is not None
 
-    def _perform(self, held: _Held, step: Step, window: Window) -> Window:
+    def _perform(self, hold: _Hold, step: Step, window: Window) -> Window:
         match step:
             case Step.EXPORT:
-                return self._begin(held, window)
+                return self._begin(hold, window)
             case Step.COPY:
-                return self._attempt(held, window, self._copy)
+                return self._attempt(hold, window, self._copy)
             case Step.PROVE:
-                return self._attempt(held, window, self._prove)
+                return self._attempt(hold, window, self._prove)
             case Step.DROP:
                 self._check_proven(window)
                 self._tag_proven(window)
                 return self._advance(window, Status.DROPPING, problem=None)
             case Step.DELETE:
                 self._check_proven(window)
-                self._tag_proven(window)  # a late roller may have made the table again, untagged
+                self._tag_proven(window)  # a late roller may have made the table again, without it
                 self._store.drop_table(window.table)
                 return window
             case _:
@@ -116,7 +122,7 @@ class Cleanup:
                 return self._advance(window, Status.DROPPED, problem=None)
 
     def _check_proven(self, window: Window) -> None:
-        """The state alone is not believed, before what cannot be undone."""
+        """Check the archive's proof itself, not only the state, before the table is deleted."""
         try:
             check_place(window, self._settings.name)
             check_stands(window, self._bucket)
@@ -126,13 +132,11 @@ class Cleanup:
             raise
 
     def _tag_proven(self, window: Window) -> None:
-        with suppress(Missing):  # deleted by another hand, now that nothing is lost with it
+        with suppress(Missing):  # somebody else deleted the table; its archive is proven
             self._store.tag_table(window.table, {TAG_PROVEN: window.attempt or ""})
 
-    def _begin(self, held: _Held, window: Window) -> Window:
-        """Begin an attempt under a prefix of its own, so that no attempt ever writes over another's
-        archive.
-        """
+    def _begin(self, hold: _Hold, window: Window) -> Window:
+        """Begin an attempt under its own prefix, so that no attempt overwrites another one."""
         now = self._effects.now()
         chosen = self._effects.chance.getrandbits(48)
         attempt = f"{iso(now)[:19].replace('-', '').replace(':', '')}Z-{chosen:012x}"
@@ -141,7 +145,7 @@ class Cleanup:
             native_at = time_to_export(window, self._exports)
         least = self._settings.export_segments
         segments = segments_for(window, self._settings.stripes_min, least)
-        return held.taken(
+        return hold.taken(
             self._advance(
                 window,
                 Status.EXPORTING,
@@ -155,29 +159,31 @@ class Cleanup:
                 export_at=now if native_at is None else native_at,
                 export_arn=None,
                 noted=0,
-                busy_until=held.until,
+                busy_until=hold.until,
             )
         )
 
-    def _attempt(self, held: _Held, window: Window, work: Any) -> Window:
-        """Do some work on the current attempt, that no other run does meanwhile; what shows that it
-        can come to nothing ends the attempt.
+    def _attempt(self, hold: _Hold, window: Window, work: _Work) -> Window:
+        """Work on the current attempt, while other runs leave it alone. A mismatch or a missing
+        table or object ends the attempt.
         """
-        if held.version != window.version:
-            got_on = held.noted > window.noted
-            tried = self._effects.now() if got_on else window.times.get(TRIED, self._effects.now())
-            window = held.taken(
+        if hold.version != window.version:
+            progressed = hold.noted > window.noted
+            tried = (
+                self._effects.now() if progressed else window.times.get(TRIED, self._effects.now())
+            )
+            window = hold.taken(
                 self._advance(
                     window,
                     window.status,
                     tried=tried,
-                    noted=held.noted,
-                    busy_until=held.until,
+                    noted=hold.noted,
+                    busy_until=hold.until,
                 )
             )
         try:
             check_place(window, self._settings.name)
-            return held.taken(work(window, held.until - DEADLINE_RESERVE_MS))
+            return hold.taken(work(window, hold.until - DEADLINE_RESERVE_MS))
         except ProofMismatch as mismatch:
             self._give_up(window, str(mismatch))
             raise
@@ -185,7 +191,7 @@ class Cleanup:
             self._give_up(window, f"gone: {missing}")
             raise
         except StoreError:
-            with suppress(StateConflict, StoreError):  # let the next run not wait for this one
+            with suppress(StateConflict, StoreError):  # so that the next run need not wait
                 self._advance(window, window.status, tried=window.times.get(TRIED), busy_until=None)
             raise
 
@@ -194,7 +200,7 @@ class Cleanup:
         return self._advance(window, window.status, tried=now, problem=problem, busy_until=None)
 
     def _copy(self, window: Window, deadline: int) -> Window:
-        """Go on with the current attempt's archive."""
+        """Continue the export of the current attempt."""
         if window.exporter == NATIVE:
             return self._copy_natively(window)
         done = export(window, self._store, self._bucket, self._effects, deadline)
@@ -208,7 +214,7 @@ class Cleanup:
         return window
 
     def _copy_natively(self, window: Window) -> Window:
-        """Have DynamoDB export the table, or see how far it is."""
+        """Let DynamoDB export the table, or check the export's state."""
         assert self._exports
         changes: dict[str, Any] = {"tried": None, "busy_until": None}
         if window.export_arn is None:
@@ -224,7 +230,7 @@ class Cleanup:
             self._give_up(window, problem)
             raise Refused(problem, state.problem)
         if state.status is ExportStatus.COMPLETED and not self._is_exported(window):
-            # The summary is written before: it was taken away.
+            # DynamoDB writes the summary before it reports completion, so somebody deleted it.
             raise ProofMismatch([f"{window.export_arn} is completed, and its summary is not there"])
         return self._advance(window, window.status, **changes)
 
@@ -232,15 +238,17 @@ class Cleanup:
         spec = self._catalog.specs([window.id])[window.id]
         items = prove(window, spec, self._bucket, self._totals, self._effects, deadline)
         if items is None:
-            got_on = notes(self._bucket, window) > window.noted
-            tried = None if got_on else window.times.get(TRIED)
+            progressed = notes(self._bucket, window) > window.noted
+            tried = None if progressed else window.times.get(TRIED)
             return self._advance(window, window.status, tried=tried, busy_until=None)
         return self._advance(window, Status.PROVEN, tried=None, items=items, busy_until=None)
 
     def _advance(
         self, window: Window, status: Status, tried: int | None = None, **changes: Any
     ) -> Window:
-        """The window's next state; `tried` is since when its attempt is taken on in vain, if so."""
+        """Write the window's next state. `tried` is the first run on the attempt since its last
+        progress, if any.
+        """
         times = {name: at for name, at in window.times.items() if name != TRIED}
         if status is not window.status or "attempt" in changes:
             times[status] = self._effects.now()
@@ -249,9 +257,11 @@ class Cleanup:
         return self._catalog.advance(replace(window, status=status, times=times, **changes))
 
 
-class _Held:
-    """Whether it is this run that works on a window: by the version of the state that it wrote; and
-    how many notes of progress it found.
+class _Hold:
+    """This run's hold on a window's attempt, until `until` (ms).
+
+    The run has it while the window's state has the `version` that the run wrote. `noted` is how
+    many notes of progress the run found.
     """
 
     def __init__(self, until: int) -> None:
@@ -260,6 +270,6 @@ class _Held:
         self.version: int | None = None
 
     def taken(self, window: Window) -> Window:
-        """Note that this run wrote this state."""
+        """Keep the version of a state that this run wrote."""
         self.version = window.version if window.busy_until else None
         return window

@@ -1,8 +1,8 @@
-"""Whether the queue is drained of a window: whether it holds no message that the window accepts.
+"""Whether the queue is drained for a window: it holds no message that the window accepts.
 
-SQS lists nothing, so this is inferred, from the queue's counts, its metrics, and what writers note.
-The age of the oldest message leaves out messages received three times or more: such a message is
-called hidden here. docs/exactness.md ("When a window closes") has the argument.
+SQS cannot list messages, so this is inferred from the queue's counts, its metrics and the writers'
+notes. The age of the oldest message ignores messages received three times or more, which are called
+hidden here. docs/exactness.md ("When a window closes") has the argument.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ from tallyroll.ports.queue import Backlog
 from tallyroll.ports.writer_notes import Reception
 from tallyroll.settings import Settings
 
-DRAIN_DATAPOINTS = 3  # how many ages, or how many empty counts, must agree
-AGES_LOOKED_BACK = 15  # periods of the age metric, which lags; an older age proves as much
+DRAIN_DATAPOINTS = 3  # ages, or empty counts, that must agree
+AGES_LOOKED_BACK = 15  # periods of the age metric that are read, since it lags
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """What is known when a window may close.
 
-    `empty_counts` is how many runs in a row, after the window's last message was accepted, found
-    the queue empty. `straggler` is until when (ms) a message of the window was last known to be in
-    the queue. `heartbeat` is when (ms) a writer last finished a batch with all its notes taken.
+    `empty_counts` is how many consecutive runs found the queue empty since the window stopped
+    accepting messages. `straggler` is until when (ms) messages of the window may be in the queue,
+    by its latest note. `heartbeat` is when (ms) a writer last ended a batch whose notes were all
+    stored.
     """
 
     backlog: Backlog
@@ -37,11 +38,11 @@ class Evidence:
 
 
 def drained(window: Window, evidence: Evidence, now: int, settings: Settings) -> bool:
-    """Whether the queue holds nothing any more that this window accepts. Unknown is not drained.
+    """Whether the queue certainly holds no message that this window accepts.
 
-    No note may be newer than two visibility timeouts. Then either the counts were zero three runs
-    in a row, or the ages prove it. A mistake loses nothing: a late message meets a shut gate, and
-    is rejected with its reason.
+    No note may be newer than two visibility timeouts. And either three consecutive runs found the
+    queue empty, or the ages prove it. A mistake loses nothing: a late message meets a shut gate,
+    and is rejected with its reason.
     """
     recent = now - 2 * settings.visibility_ms
     holding = [each for each in evidence.receptions if holds(each, window, settings)]
@@ -51,7 +52,7 @@ def drained(window: Window, evidence: Evidence, now: int, settings: Settings) ->
         return True
     if not _writers_prove(window, evidence, recent, settings):
         return False
-    # A hidden message that became visible then waits no longer than those sent at that moment.
+    # From when a hidden message is visible, it waits no longer than a message sent at that moment.
     hidden_until = [
         evidence.straggler or 0,
         *(each.at + settings.visibility_ms for each in holding),
@@ -69,10 +70,10 @@ def drained(window: Window, evidence: Evidence, now: int, settings: Settings) ->
 
 
 def _writers_prove(window: Window, evidence: Evidence, recent: int, settings: Settings) -> bool:
-    """Whether writers live, so that no message became hidden without a note.
+    """Whether writers were healthy, so that no message became hidden without a note.
 
-    A third receive comes no earlier than two visibility timeouts after the first: a batch finished
-    since then, and none of the periods since then was troubled.
+    A third receive comes at least two visibility timeouts after the first. So a writer must have
+    finished a batch within that time, and no metric period within it may be troubled.
     """
     beat = evidence.heartbeat
     lived = beat is not None and beat > max(
@@ -83,10 +84,10 @@ def _writers_prove(window: Window, evidence: Evidence, recent: int, settings: Se
 
 
 def holds(reception: Reception, window: Window, settings: Settings) -> bool:
-    """Whether a message of such a batch may be for this window, by when it was sent.
+    """Whether a message of this note may be for this window, by the time of its sending.
 
-    A window accepts until `accept_until`, and no event lies further ahead of its sending than a
-    spec is frozen ahead.
+    A window accepts until `accept_until`, and an event's time lies at most `freeze_lead_ms` after
+    its sending.
     """
     return (
         accepts_until(window) >= reception.oldest
@@ -96,8 +97,8 @@ def holds(reception: Reception, window: Window, settings: Settings) -> bool:
 
 
 def is_spent(reception: Reception, backlog: Backlog, now: int, settings: Settings) -> bool:
-    """Whether a note is of no more use: nobody counts the deaths of that time, and its messages
-    have left the queue, as all that was sent then, or nothing is there.
+    """Whether a note is no longer needed: it is too old to count as a death, and its messages have
+    left the queue. They have if the queue is empty, if its retention has passed, or by its ages.
     """
     if reception.at >= now - limits.RECEPTIONS_KEPT * settings.visibility_ms:
         return False
@@ -109,18 +110,18 @@ def is_spent(reception: Reception, backlog: Backlog, now: int, settings: Setting
 
 
 def accepts_until(window: Window) -> int:
-    """Until when (ms) a window accepts what is sent."""
+    """Until when (ms) a window accepts messages that are sent."""
     return window.accept_until or window.end
 
 
 def ages_kept_ms(settings: Settings) -> int:
-    """How far back the queue's ages are asked for, ms."""
+    """How far back the queue's ages are read, ms."""
     return AGES_LOOKED_BACK * settings.drain_period_ms
 
 
 def invocations_since(windows: Sequence[Window], now: int, settings: Settings) -> int:
-    """Since when (ms) it matters to these windows whether writers failed: since the first of their
-    messages was sent, and no longer than the queue keeps one.
+    """Since when (ms) failures of writers matter to these windows: since their first messages could
+    be sent, but no longer ago than the queue keeps a message.
     """
     first = min(window.accept_from or window.start - settings.freeze_lead_ms for window in windows)
     return max(first, now - settings.queue_retention_ms)

@@ -1,4 +1,4 @@
-"""Which windows are late in their step, by bounds that a healthy pipeline keeps.
+"""Which windows are overdue or stuck in their state, by bounds that a healthy pipeline keeps.
 
 The bounds are those of the alarms; see docs/operations.md.
 """
@@ -16,20 +16,28 @@ from tallyroll.settings import Settings
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
-# Over and not closing: the queue is not drained. A note of a message holds a window for two
-# visibility timeouts more.
-OPEN_LATE_MS = 30 * MINUTE_MS
+OPEN_LATE_MS = 30 * MINUTE_MS  # two visibility timeouts more, for which a note keeps a window open
 CLOSING_LATE_MS = 30 * MINUTE_MS
-COLD_LATE_MS = HOUR_MS  # past its retention, and cleanup runs every few minutes
+COLD_LATE_MS = HOUR_MS  # after its retention; cleanup runs every few minutes
 EXPORT_LATE_MS = 2 * HOUR_MS
 DROP_LATE_MS = HOUR_MS
-PAST_LATE_MS = 15 * MINUTE_MS  # opened on purpose, and not made
+PAST_LATE_MS = 15 * MINUTE_MS  # for a past window that an operator opened
 ARCHIVED = frozenset({Status.SEALED, Status.EXPORTING, Status.PROVEN, Status.DROPPING})
-"""The states of windows that cleanup is to take on."""
+"""The states of the windows that cleanup works on."""
+
+_LATE = {
+    Status.CREATING: "not open yet",
+    Status.OPEN: "over, and not closing",
+    Status.CLOSING: "closing, and not sealed",
+    Status.SEALED: "past its retention, and not exported",
+    Status.EXPORTING: "in export, and not proven",
+    Status.PROVEN: "proven, and not dropped",
+    Status.DROPPING: "its table is not gone",
+}
 
 
 def roller_grace_ms(settings: Settings) -> int:
-    """How long the roller may take for what is due: three of its runs, and one that is long."""
+    """How long a due step of the roller may take: three of its periods, and a minute."""
     return 3 * settings.roller_period_ms + MINUTE_MS
 
 
@@ -40,7 +48,7 @@ def due(window: Window, settings: Settings) -> int | None:
         case Status.CREATING:
             if window.accept_from is not None:
                 return times.get(Status.CREATING, window.start) + PAST_LATE_MS
-            # From then on events may lie in it, and specs are frozen before.
+            # Events may lie in the window from `skew_ms` before its start on.
             made = times.get(Status.CREATING, 0) + roller_grace_ms(settings)
             return max(window.start - settings.skew_ms, made)
         case Status.OPEN:
@@ -65,22 +73,22 @@ def _cold(window: Window, settings: Settings) -> int:
 
 
 def _first_attempt(window: Window) -> int:
-    """When the first attempt began, as far as is known: later ones overwrite it."""
+    """When the first attempt began; 0 if later attempts have overwritten that time."""
     return window.times.get(Status.EXPORTING, 0) if window.attempts <= 1 else 0
 
 
 def stuck_ms(
     windows: Iterable[Window], states: AbstractSet[Status], now: int, settings: Settings
 ) -> int:
-    """For how long that window of these states has not got on which has not for longest; 0 if none
-    is to. A window that is slow, and gets on, is not stuck.
+    """The time since the most-stuck window in one of these states last made progress, ms; 0 if none
+    is stuck. A slow window that makes progress is not stuck.
     """
-    found = (_got_on_at(window, settings) for window in windows if window.status in states)
+    found = (_progressed_at(window, settings) for window in windows if window.status in states)
     return max(0, now - min((at for at in found if at is not None), default=now))
 
 
-def _got_on_at(window: Window, settings: Settings) -> int | None:
-    """When (ms) a window last came a step further, or should have; None while it does."""
+def _progressed_at(window: Window, settings: Settings) -> int | None:
+    """When (ms) a window last made progress, or should have; None while it makes progress."""
     times = window.times
     match window.status:
         case Status.CLOSING:
@@ -98,7 +106,7 @@ def _got_on_at(window: Window, settings: Settings) -> int | None:
 
 
 def late(window: Window, now: int, settings: Settings) -> str | None:
-    """What a window is late with, for people, or None; `now` in ms."""
+    """What a window is overdue with at `now` (ms), for people, or None."""
     if window.status is Status.EXPORTING and window.problem:
         return f"its archive is not proven after attempt {window.attempts}: {window.problem}"
     by = due(window, settings)
@@ -107,30 +115,17 @@ def late(window: Window, now: int, settings: Settings) -> str | None:
     return f"{_LATE[window.status]}; due by {iso(by)}"
 
 
-_LATE = {
-    Status.CREATING: "not open yet",
-    Status.OPEN: "over, and not closing",
-    Status.CLOSING: "closing, and not sealed",
-    Status.SEALED: "past its retention, and not exported",
-    Status.EXPORTING: "in export, and not proven",
-    Status.PROVEN: "proven, and not dropped",
-    Status.DROPPING: "its table is not gone",
-}
-
-
 def next_missing(
     calendar: Calendar, windows: dict[str, Window], now: int, settings: Settings
 ) -> list[Span]:
-    """The windows from that of `now` on, as many as are made ahead, that should stand by now and do
-    not.
-    """
+    """The current window and those after it that should exist at `now` (ms) and do not."""
     span = calendar.grid.at(max(now, calendar.genesis))
     due_at = now - roller_grace_ms(settings)
     wanted = [span]
     for _ in range(settings.ahead_windows):
         span = calendar.grid.after(span)
         wanted.append(span)
-    # The last of them is made once the current window has begun.
+    # The last of them is created after the current window has begun.
     if due_at < wanted[0].start:
         wanted.pop()
     return [span for span in wanted if span.id not in windows]

@@ -1,8 +1,8 @@
-"""How many shards each hot key gets in the next window, from what its tallies show.
+"""How many shards each hot key gets in the next window, by its tallies.
 
-N never changes within a window; it follows the traffic from window to window, so re-sharding needs
-no migration. What counts is the load at its peak, not the sum: a key that is quiet for 59 minutes
-and hit by everyone in the sixtieth needs its shards in that one.
+N never changes within a window. It follows the traffic from window to window, so re-sharding needs
+no migration. It depends on the peak load, not on the sum: a key that is quiet for 59 minutes of an
+hour and hot in one needs its shards in that one.
 """
 
 from __future__ import annotations
@@ -14,10 +14,7 @@ from contextlib import suppress
 
 from tallyroll import limits
 from tallyroll.errors import Missing, StoreError
-from tallyroll.limits import (
-    HOT_KEYS_MAX,
-    HOT_LIST_BYTES_MAX,
-)
+from tallyroll.limits import HOT_KEYS_MAX, HOT_LIST_BYTES_MAX
 from tallyroll.model.specs import Spec, sixtieth_seconds
 from tallyroll.model.states import Calendar, Window
 from tallyroll.model.tallies import Tally
@@ -28,67 +25,6 @@ from tallyroll.settings import Settings
 _log = logging.getLogger(__name__)
 
 
-def peak_units(tally: Tally, spec: Spec) -> float:
-    """The write units a second of a key's records in their busiest sixtieth of the window.
-
-    The units of a record are taken as the average of the window's: a packet of many events costs
-    little more than one event.
-    """
-    if not tally.n:
-        return 0.0
-    busiest = max((events for _, events in tally.series), default=0)
-    return busiest * _units_each(tally) / sixtieth_seconds(spec)
-
-
-def next_shards(
-    loads: Mapping[str, float],
-    before: Mapping[str, int],
-    wished: Mapping[str, int],
-    least: int,
-    most: int,
-) -> dict[str, int]:
-    """The shards of the keys that get more than `least`: at most 200 keys, the hottest first.
-
-    `loads` are write units a second at the peak, by key; `before` the shards that keys have now
-    (absent: `least`), `wished` what the operator asks for at the least. A key gets more shards at
-    once, and fewer only when it needs less than half of them: then half, so that one quiet window
-    does not undo what the next needs again.
-    """
-    keys = dict.fromkeys([*wished, *before, *loads])
-    chosen = {
-        key: max(
-            wished.get(key, 0),
-            min(most, max(least, _stepped(loads.get(key, 0.0), before.get(key, least)))),
-        )
-        for key in keys
-    }
-    hot = ((key, shards) for key, shards in chosen.items() if shards != least or key in wished)
-    return _fitting(sorted(hot, key=lambda pair: (pair[0] not in wished, -pair[1], pair[0])))
-
-
-def _units_each(tally: Tally) -> float:
-    return tally.units / tally.n
-
-
-def _stepped(load: float, before: int) -> int:
-    wanted = math.ceil(load / limits.SHARD_UNITS_AIMED)
-    if wanted >= before:
-        return wanted
-    return max(wanted, before // 2) if wanted * 2 < before else before
-
-
-def _fitting(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """The first of these pairs that fit into a spec's item."""
-    fitting: dict[str, int] = {}
-    size = 0
-    for key, shards in pairs:
-        size += len(key.encode())
-        if len(fitting) == HOT_KEYS_MAX or size > HOT_LIST_BYTES_MAX:
-            break
-        fitting[key] = shards
-    return fitting
-
-
 def hot_shards(
     window: Window,
     calendar: Calendar,
@@ -97,10 +33,10 @@ def hot_shards(
     settings: Settings,
     now: int,
 ) -> dict[str, int]:
-    """The keys that get an N of their own in a window, from the tallies of the current window and
-    the one before it (the current one may have just begun).
+    """The keys that get their own N in a window, by the tallies of the current window and the one
+    before it, since the current one may have just begun.
 
-    If these cannot be read the keys keep their shards: preparing a window must not wait for it.
+    If the tallies cannot be read, keys keep their N, so that the window is not delayed.
     """
     if not settings.adapts:
         return dict(settings.hot_shards)
@@ -122,8 +58,45 @@ def hot_shards(
     return next_shards(loads, before, settings.hot_shards, least, most)
 
 
+def next_shards(
+    loads: Mapping[str, float],
+    before: Mapping[str, int],
+    wished: Mapping[str, int],
+    least: int,
+    most: int,
+) -> dict[str, int]:
+    """N of the keys that get another N than `least`: at most 200 keys, the hottest first.
+
+    `loads` are the keys' peak write units a second, `before` their N now (by default `least`), and
+    `wished` the minimum N in the settings. N grows at once. It halves when a key needs less than
+    half of it, so that one quiet window does not undo what the next needs.
+    """
+    keys = dict.fromkeys([*wished, *before, *loads])
+    chosen = {
+        key: max(
+            wished.get(key, 0),
+            min(most, max(least, _stepped(loads.get(key, 0.0), before.get(key, least)))),
+        )
+        for key in keys
+    }
+    hot = ((key, shards) for key, shards in chosen.items() if shards != least or key in wished)
+    return _fitting(sorted(hot, key=lambda pair: (pair[0] not in wished, -pair[1], pair[0])))
+
+
+def peak_units(tally: Tally, spec: Spec) -> float:
+    """The write units a second of a key's records in their busiest sixtieth of the window.
+
+    Each event counts with the average units of the key's events in the window, since a packet of
+    many events costs little more than one event.
+    """
+    if not tally.n:
+        return 0.0
+    busiest = max((events for _, events in tally.series), default=0)
+    return busiest * (tally.units / tally.n) / sixtieth_seconds(spec)
+
+
 def _loads(specs: Iterable[Spec], catalog: Catalog, store: Store) -> dict[str, float]:
-    """The peak write units a second of the keys that are or were noted as hot."""
+    """The peak write units a second of the keys that are hot in these windows or noted there."""
     loads: dict[str, float] = {}
     for spec in specs:
         keys = list(dict.fromkeys([*spec.hot, *catalog.hot(spec.window)]))
@@ -131,3 +104,23 @@ def _loads(specs: Iterable[Spec], catalog: Catalog, store: Store) -> dict[str, f
             for key, tally in store.tallies(spec, keys).items():
                 loads[key] = max(loads.get(key, 0.0), peak_units(tally, spec))
     return loads
+
+
+def _stepped(load: float, before: int) -> int:
+    """N for a load, at least half of the N before."""
+    wanted = math.ceil(load / limits.SHARD_UNITS_AIMED)
+    if wanted >= before:
+        return wanted
+    return max(wanted, before // 2) if wanted * 2 < before else before
+
+
+def _fitting(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """The first of these (key, N) pairs, as many as fit into a spec's item."""
+    fitting: dict[str, int] = {}
+    size = 0
+    for key, shards in pairs:
+        size += len(key.encode())
+        if len(fitting) == HOT_KEYS_MAX or size > HOT_LIST_BYTES_MAX:
+            break
+        fitting[key] = shards
+    return fitting

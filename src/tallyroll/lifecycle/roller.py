@@ -1,4 +1,4 @@
-"""The roller: makes windows ahead of time, opens them, closes and seals them when they are over."""
+"""The roller creates windows ahead of time, opens them, and closes and seals them when they end."""
 
 from __future__ import annotations
 
@@ -55,15 +55,16 @@ from tallyroll.settings import Settings
 
 _log = logging.getLogger(__name__)
 PEAKS_LOOKED_BACK_MS = 2 * 86_400_000
-# By which a note may lie ahead: what was handed back comes again so late, and clocks are wrong.
+# How far in the future a note may lie: the longest wait of a message, and an hour for wrong clocks.
 RECEPTIONS_AHEAD_MS = PATIENT_VISIBILITY_SECONDS_MAX * 1_000 + 3_600_000
 RECEPTIONS_DELETED_MAX, RECEPTIONS_DELETED_AT_ONCE = 500, 16  # in one run
-AHEAD_LISTED_MS = 2 * 366 * 86_400_000  # more than any window that is made ahead starts ahead
+AHEAD_LISTED_MS = 2 * 366 * 86_400_000  # further ahead than any window is created
 
 
 class Roller:
-    """One per process: it remembers over its runs how often the queue was found empty, and since
-    when it was not.
+    """Creates, opens, closes and seals windows; one per process.
+
+    Between runs it keeps how often the queue was empty, and since when it was not.
     """
 
     def __init__(
@@ -87,8 +88,10 @@ class Roller:
         self._current: Spec | None = None
 
     def run(self, time_left_ms: int, *, make: bool = True) -> Rolled:
-        """Do what is due, creation first, within `time_left_ms`; create no windows unless `make`.
-        Raises StoreError if nothing can be read.
+        """Do the due steps, creation first, within `time_left_ms`. Without `make`, create no
+        windows.
+
+        Raises StoreError if the calendar or the windows cannot be read.
         """
         rolled = Rolled()
         now = self._effects.now()
@@ -130,7 +133,7 @@ class Roller:
         return rolled
 
     def _tell_shards(self, current: WindowId, rolled: Rolled) -> None:
-        """How many shards keys have now; what cannot be read is told by the next run."""
+        """Report how many shards keys have now; if that cannot be read, the next run reports it."""
         if self._current is None or self._current.window != current:
             with suppress(StoreError):
                 self._current = self._catalog.specs([current]).get(current)
@@ -140,7 +143,7 @@ class Roller:
             rolled.shards = max([self._current.shards, *hot.values()])
 
     def _founded(self, now: int) -> Calendar:
-        """The calendar; the first run founds it, with the current window as genesis."""
+        """The calendar. The first run creates it, with the current window as genesis."""
         calendar = self._catalog.calendar()
         if calendar is None:
             grid = Grid.of(self._settings.window_seconds)
@@ -150,10 +153,10 @@ class Roller:
     def _extended(
         self, calendar: Calendar, pointer: LivePointer, windows: Sequence[Window]
     ) -> Calendar:
-        """The calendar, with the length that is wished for windows which are not made yet.
+        """The calendar, extended by the length in the settings for windows that do not exist yet.
 
-        Another run may have made some since they were listed, or changed the calendar: then it
-        stays for now, and what this run would make by it is refused.
+        If another run has created windows or changed the calendar since they were read, it is not
+        extended, and the catalog refuses windows that this run would create by an old calendar.
         """
         wished = self._settings.window_seconds
         if not windows or calendar.grid.lengths[-1][1] == wished * 1000:
@@ -187,9 +190,9 @@ class Roller:
                 if self._catalog.create(window, calendar):
                     made.append(window)
             except StateConflict:
-                break  # another run has changed the calendar: the next one goes by that
+                break  # another run has changed the calendar: the next run uses that
             except StoreError as error:
-                # In order and without gaps: none is looked for before the first that stands.
+                # Leave no gap: windows before the first existing one are not searched for.
                 rolled.problems.append(f"window {window.id} (not created): {error}")
                 break
         return made
@@ -197,8 +200,8 @@ class Roller:
     def _move_live(
         self, calendar: Calendar, pointer: LivePointer, lived: Sequence[Window], now: int
     ) -> None:
-        """Move the live pointer to what is not dropped, past no gap: a window that could not be
-        created must still be found missing by the next run.
+        """Move the live pointer to the windows that are not dropped, unless a window is missing,
+        which the next run must still find.
         """
         known = [window.id for window in lived]
         if to_make(calendar, known, pointer.since, now, self._settings):
@@ -212,8 +215,10 @@ class Roller:
     def _drain_facts(
         self, closable: Sequence[Window], now: int, rolled: Rolled
     ) -> Mapping[WindowId, bool]:
-        """Whether the queue is drained of each of these windows; asks for its metrics only if there
-        is one. A queue that does not answer keeps windows from closing, and from nothing else.
+        """Whether the queue is drained for each of these windows. Reads its metrics only if there
+        are any.
+
+        If the queue does not answer, windows do not close, and all other steps continue.
         """
         try:
             heartbeat = self._catalog.heartbeat()
@@ -248,7 +253,7 @@ class Roller:
                     backlog,
                     self._empty_counts.get(window.id, 0),
                     stragglers.get(window.id),
-                    # Of notes that were not read nothing is known, as if no writer lived.
+                    # There may be more notes than were read: as if no writer lived.
                     heartbeat.at if len(receptions) < RECEPTIONS_READ_MAX else None,
                     receptions,
                 ),
@@ -259,9 +264,7 @@ class Roller:
         }
 
     def _receptions(self, backlog: Backlog, now: int) -> list[Reception]:
-        """Writers' notes of batches, as many as a run reads; those that are of no more use are
-        deleted, some at a time.
-        """
+        """Writers' notes of batches, as many as a run reads. Some that are spent are deleted."""
         receptions = self._catalog.receptions(0, now + RECEPTIONS_AHEAD_MS, RECEPTIONS_READ_MAX)
         old = [each for each in receptions if is_spent(each, backlog, now, self._settings)]
         jobs = [partial(self._catalog.clear_received, each) for each in old]
@@ -309,7 +312,7 @@ class Roller:
                 return self._seal(window, deadline)
 
     def _open(self, window: Window, calendar: Calendar) -> Window:
-        """Freeze the spec, open the gates, and only then say that the window is open."""
+        """Freeze the spec, open the gates, and then advance the state."""
         now = self._effects.now()
         hot = hot_shards(window, calendar, self._catalog, self._store, self._settings, now)
         spec = self._catalog.put_spec(freeze(window, self._settings, hot))
@@ -331,7 +334,7 @@ class Roller:
         return {TAG_PIPELINE: self._settings.name}
 
     def _capacity(self, window: Window) -> Capacity | None:
-        """What the table is made with; warm throughput follows the windows of the last two days."""
+        """The new table's capacity; warm throughput follows the windows of the last two days."""
         if not self._settings.warm_units_max:
             return hot_capacity(self._settings, 0)
         lately = self._catalog.windows(window.start - PEAKS_LOOKED_BACK_MS, window.start)
@@ -341,7 +344,7 @@ class Roller:
         self._store.shut_gates(self._spec(window))
 
     def _seal(self, window: Window, deadline: int) -> Window:
-        """Seal the window, or go on with it until `deadline` (ms), at least by one slice."""
+        """Continue the window's sealing until `deadline` (ms), by at least one slice."""
         spec, begun = self._spec(window), Sealing.parse(window.sealing)
         for sealing in seal(spec, self._store, self._totals, self._effects, begun):
             if sealing.done:
@@ -377,5 +380,5 @@ class Roller:
 
 
 def _urgency(window: Window) -> tuple[bool, bool, int]:
-    """Creation first, regular windows before those of the past, the oldest first."""
+    """Sort key: creation first, then regular windows before past ones, then the oldest first."""
     return window.status is not Status.CREATING, window.accept_from is not None, window.start

@@ -1,9 +1,9 @@
-"""Rolling up: the totals of a day's or a month's windows are summed once more, so that a count over
-all time stays a small read.
+"""Roll-ups sum the totals of a day's or a month's windows, so that a count over a long time is a
+small read.
 
-The sums are derived, and count only while the catalog says that they are those of all windows of
-the period. An epoch names one set of windows, and only sealed ones are summed: whichever runs put
-the sums of an epoch, they put the same ones, and those of an earlier epoch never take their place.
+A period's sums count only while the catalog says that they include all its windows. An epoch
+identifies one set of windows, and only sealed windows are summed. So all runs put the same sums for
+an epoch, and sums of an earlier epoch never replace those of a later one.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from tallyroll.ports.paging import merged
 from tallyroll.ports.totals import Totals
 
 PARTS_MIN = 2  # the sum of one window is its total
-PARTS_MAX = 1_500  # windows and days read side by side: a day of windows of a minute
-ROWS_HELD = 20_000  # pages of all parts together
-KEYS_PER_SLICE = 1_000  # what a run that is cut off has done in vain, at the most
+PARTS_MAX = 1_500  # listings read concurrently: enough for a day of windows of a minute
+ROWS_HELD = 20_000  # in the pages of all parts together
+KEYS_PER_SLICE = 1_000  # the most that a run repeats after another one was cut off
 
 _log = logging.getLogger(__name__)
 _by_key = attrgetter("key")
@@ -38,7 +38,7 @@ _by_key = attrgetter("key")
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A listing that is summed: a window's, or a day's of an epoch."""
+    """A listing that is summed: that of a window, or of a day and its epoch."""
 
     name: str
     epoch: int = 0
@@ -53,11 +53,11 @@ class RollUps:
         self._effects = effects
 
     def run(self, alive: Sequence[Window], deadline: int, rolled: Rolled) -> None:
-        """Roll up what is due, days first, until `deadline` (ms); `alive` are the windows that are
-        not dropped, as the run knows them. What is not done by then goes on in the next run.
+        """Roll up the due periods, days first, until `deadline` (ms); the next run continues.
+        `alive` are the windows that are not dropped.
 
-        What goes wrong with a period is told in `rolled`, and the others have their turn. Raises
-        StoreError if it cannot be read what is due.
+        Problems with a period are reported in `rolled`, and the next period has its turn. Raises
+        StoreError if the due periods cannot be read.
         """
         unsealed = [window.start for window in alive if not window.status.sealed]
         pending = [period_of(name) for name in self._catalog.unrolled()]
@@ -79,15 +79,15 @@ class RollUps:
                 waiting.append(period)
                 rolled.mismatches += isinstance(error, ProofMismatch)
                 rolled.problems.append(f"{period.name} (not rolled up): {error}")
-            except Exception as error:  # noqa: BLE001  (one must not keep the others from theirs)
+            except Exception as error:  # noqa: BLE001  (one period must not block the others)
                 waiting.append(period)
                 _log.exception("%s: unexpected", period.name)
                 rolled.problems.append(f"{period.name} (not rolled up): unexpected: {error!r}")
 
     def _settle(self, period: Period, deadline: int, rolled: Rolled) -> bool:
-        """Roll up a period, or find that there is nothing to gain; whether that came to its end."""
-        # The state before the windows: one that is created since then belongs to another epoch,
-        # and nothing of this one can be written to the state any more.
+        """Roll up a period, unless that is not worthwhile; return whether it is settled."""
+        # Read the state before the windows: if a window is created in between, the epoch changes,
+        # and the state that was read can no longer be advanced.
         [state] = self._catalog.periods(period.name, period.name)
         windows = self._catalog.windows(period.start, period.end)
         if not all(window.status.sealed for window in windows):
@@ -116,8 +116,8 @@ class RollUps:
         return True
 
     def _parts(self, period: Period, windows: Sequence[Window]) -> list[_Part]:
-        """What a period is summed from: its windows; of a month, the days that are rolled up and
-        the windows of the others.
+        """The listings that make up a period: those of its windows. In a month, those of rolled-up
+        days replace those of their windows.
         """
         days: dict[str, PeriodState] = {}
         if not period.is_day:
@@ -146,7 +146,7 @@ class RollUps:
         for page in self._totals.listing(part.name, bucket, after, limit):
             if any(row.epoch > part.epoch for row in page):
                 raise StateConflict(f"{part.name} is being rolled up again")
-            # Every key of an earlier epoch is in a later one, too: what is older is not put yet.
+            # A later epoch has every key of an earlier one, so an older row was not replaced.
             if any(row.epoch < part.epoch for row in page):
                 raise ProofMismatch([f"{part.name} is rolled up, and rows of its listing are not"])
             yield page
@@ -154,7 +154,7 @@ class RollUps:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """How far a roll-up has come: the keys of this bucket up to `key` are put."""
+    """The progress of a roll-up: the sums of this bucket's keys up to `key` are put."""
 
     bucket: int = 1
     key: str = ""
@@ -168,7 +168,7 @@ class _Place:
 
 
 def _holds(period: Period, waiting: Sequence[Period]) -> bool:
-    """Whether a month holds a day that is still to be rolled up, and is then summed from it."""
+    """Whether a period is a month with a waiting day. It is summed from that day later."""
     return not period.is_day and any(day.is_day and day.start in period for day in waiting)
 
 

@@ -1,4 +1,4 @@
-"""Carrying out a window's due steps: what roller and cleanup share."""
+"""Carrying out a window's due steps, for the roller and cleanup."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from tallyroll.model.states import Window
 from tallyroll.ports.effects import Effects
 from tallyroll.settings import Settings
 
-DEADLINE_RESERVE_MS = 5_000  # for the step that is under way when time is nearly up
+DEADLINE_RESERVE_MS = 5_000  # for the step that runs at the deadline
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class Rolled:
-    """What a run did: its steps, the windows by state after it, and what went wrong, for people.
+    """What a run did: its steps, the windows by state after it, and its problems, for people.
 
-    `stuck_ms` is the time since the most-stuck window last made progress. `silent_ms` is how long
-    the queue has held messages without a writer finishing one. Of the
-    current window the roller tells, as far as they can be read, the `hot_keys` that have shards of
-    their own, and the most `shards` that a key has.
+    `next_missing` is whether no current window is open. `stuck_ms` is the time since the most-stuck
+    window last made progress. `silent_ms` is how long the queue has held messages without a writer
+    finishing one. `hot_keys` is how many keys have their own N in the current window, `shards` the
+    largest N, if the roller could read them.
     """
 
     steps: Counter[str] = field(default_factory=Counter)
@@ -49,11 +49,10 @@ def carry_out(
     deadline: int,
     rolled: Rolled,
 ) -> Window:
-    """Do what is due for a window, of the steps in `mine`, until nothing is or `deadline` (ms);
-    give its last state.
+    """Do a window's due steps that are in `mine`, until `deadline` (ms); return its last state.
 
-    `perform` gives the window's new state, or None if the step has to go on in a later run. An
-    error ends this window's turn only: the next run takes it up where its state says.
+    `perform` returns the window's new state. A step that is due again right after itself is left to
+    the next run. An error ends only this window's turn: the next run continues from its state.
     """
     last: Step | None = None
     try:
@@ -68,7 +67,7 @@ def carry_out(
     except (StoreError, ProofMismatch) as error:
         rolled.mismatches += isinstance(error, ProofMismatch)
         rolled.problems.append(f"window {window.id} ({window.status}): {error}")
-    except Exception as error:  # noqa: BLE001  (one window must not keep all others from their turn)
+    except Exception as error:  # noqa: BLE001  (one window must not block the others)
         _log.exception("window %s: unexpected", window.id)
         rolled.problems.append(f"window {window.id} ({window.status}): unexpected: {error!r}")
     return window

@@ -1,10 +1,10 @@
-"""Sealing: all tallies are read once, in one order, and become totals, slice by slice.
+"""Sealing: all tallies are read once, in order, and become totals, slice by slice.
 
-A key's stripes lie in several buckets. But each bucket lists its stripes in the order of
-`{key}.{stripe}`, so the buckets merged in that order bring a key's stripes together, and nothing
-but the stripes just read and the keys just begun need be in memory, however many keys there are.
-A place in that order is the same for all buckets: what was reached by it is a few numbers, which
-the window's state keeps, and any run goes on from there.
+A key's stripes lie in several buckets, and each bucket lists its stripes in the order of
+`{key}.{stripe}`. Merged in that order, the buckets bring a key's stripes together. So memory holds
+only the stripes that were just read and the keys that are not complete, however many keys there
+are. The progress is a place in that order and a few numbers. The window's state keeps them, and any
+run can continue from there.
 """
 
 from __future__ import annotations
@@ -24,20 +24,19 @@ from tallyroll.ports.paging import STRIPES_HELD, merged
 from tallyroll.ports.store import Store
 from tallyroll.ports.totals import Totals
 
-STRIPES_PER_SLICE = 2_000  # what a run that is cut off has done in vain, at the most
-PROGRESSED = "sealing"  # among a window's times: when a slice of its totals was last put
-ACTION_UNITS = 2  # of a tally's or a gate's part in a transaction [txn]
+STRIPES_PER_SLICE = 2_000  # the most that a run repeats after another one was cut off
+PROGRESSED = "sealing"  # key in a window's times: when a slice of its totals was last put
+ACTION_UNITS = 2  # write units of a tally's or a gate's action in a transaction [txn]
 
 
 @dataclass(frozen=True, slots=True)
 class Sealing:
-    """How far a window's sealing has come: what the stripes up to `place` sum up to.
+    """The progress of a window's sealing: the sums of the stripes up to `place`.
 
-    `keys`, `events` and `amount` (millionths) are those of the keys whose totals are put; `begun`
-    has (key, n, amount) of those whose stripes may go on, each key's name followed by a dot being
-    the beginning of the next one's. `units` and `additions` are, by sixtieth of the window, the
-    write units of records and how often tallies were added to. All stripes are in when it is
-    `done`.
+    `keys`, `events` and `amount` (millionths) are those of the keys whose totals are put. `begun`
+    has the keys of which more stripes may follow; each name, followed by a dot, begins the next.
+    `units` and `additions` are, by sixtieth of the window, the write units of records and the
+    number of additions to tallies. `done`: all totals are put.
     """
 
     place: str = ""
@@ -51,7 +50,7 @@ class Sealing:
 
     @classmethod
     def parse(cls, text: str | None) -> Sealing:
-        """What a window's state says; a beginning if it says nothing."""
+        """The progress in a window's state; None: the beginning."""
         if text is None:
             return cls()
         facts: dict[str, Any] = json.loads(text)
@@ -60,12 +59,14 @@ class Sealing:
         return cls(**facts)
 
     def text(self) -> str:
-        """The form in which a window's state keeps it."""
+        """The text for a window's state."""
         return json.dumps(asdict(self), ensure_ascii=False, separators=(",", ":"))
 
     def peak(self, spec: Spec) -> int:
-        """The write units a second of the window's busiest sixtieth, rounded up: of records, of the
-        additions to tallies and of the gates, which full transactions share.
+        """The write units a second in the window's busiest sixtieth, rounded up.
+
+        These are the units of records, of additions to tallies, and of gates, one for each full
+        transaction.
         """
         busiest = 0
         for units, additions in zip(self.units, self.additions, strict=True):
@@ -78,13 +79,14 @@ class Sealing:
 def seal(
     spec: Spec, store: Store, totals: Totals, effects: Effects, sealing: Sealing
 ) -> Iterator[Sealing]:
-    """Make the totals of a window final, whose gates have been shut for a while, from where
-    `sealing` stands; give how far it has come whenever a slice of totals is put.
+    """Put the totals of a window whose gates were shut `settle_ms` ago; yield the progress after
+    each slice of totals.
 
-    No commit can succeed any more, so this listing is the last word, whichever runs read its parts.
-    A while, because a query may show a transaction in part until it is answered (DynamoDB Developer
-    Guide, "Isolation levels and handling transaction conflicts"). To be repeated from any state
-    that it gave. Raises StoreError, and ProofMismatch if a different total stands already.
+    Continues from `sealing`, which may be any progress that was yielded before. No commit can
+    succeed any more, so all runs read the same tallies. The wait after the shutting is needed
+    because a query may show parts of a running transaction (DynamoDB Developer Guide, "Isolation
+    levels and handling transaction conflicts"). Raises StoreError, and ProofMismatch if a total
+    exists with another value.
     """
     page = max(1, STRIPES_HELD // spec.buckets)
     buckets = [
@@ -100,7 +102,7 @@ def seal(
 
 
 def _with(sealing: Sealing, stripes: Sequence[Stripe], spec: Spec) -> tuple[Sealing, list[Total]]:
-    """The state after these stripes, and the totals of the keys that ended before or among them."""
+    """The progress after these stripes, and the totals of the keys that are complete."""
     begun = list(sealing.begun)
     ended = gather(begun, stripes)
     units, additions = list(sealing.units), list(sealing.additions)
@@ -126,10 +128,10 @@ def _counted(sealing: Sealing, ended: Sequence[Sum]) -> Sealing:
 
 
 def _weigh(stripe: Tally, spec: Spec, units: list[int], additions: list[int]) -> None:
-    """Add what a stripe took in each sixtieth to the units of records and the additions to tallies.
+    """Add a stripe's load in each sixtieth to the units of records and the additions to tallies.
 
-    How many transactions shared a stripe's records is not known: each of its own while there is at
-    most one a second, and full ones beyond.
+    How many transactions wrote the stripe's records is not known. The estimate is one transaction
+    per record, up to one a second, and full transactions beyond that.
     """
     a_second_each = max(1, ceil(sixtieth_seconds(spec)))
     for slot, events in stripe.series:

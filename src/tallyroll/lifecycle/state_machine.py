@@ -1,9 +1,9 @@
 """The life of a window: creating -> open -> closing -> sealed -> exporting -> proven -> dropping ->
 dropped.
 
-One pure function decides what is next; roller and cleanup carry it out. Each step is idempotent and
-ends in one conditional write of the state, so a crash anywhere is repaired by the next run and two
-runs at once are harmless.
+A pure function, `next_step`, decides which step is due; the roller and cleanup carry it out. Each
+step is idempotent and ends with one conditional write of the state, so the next run repairs a crash
+anywhere, and concurrent runs are harmless.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from tallyroll.model.windows import Span, WindowId
 from tallyroll.ports.store import TableStatus
 from tallyroll.settings import Settings
 
-LEASE_DOUBLINGS_MAX = 7  # an export that fails for good is tried every 34 hours in the end
-CHECKED = "checked"  # among a window's times: when its table was found to be ours
-RECOVERABLE = "recoverable"  # when point-in-time recovery was switched on
-COOLED = "cooled"  # when its capacity was lowered
-SHUT = "shut"  # among a window's times: when all its gates were shut
-TRIED = "tried"  # and when a run first took an attempt on, since the last that got on with it
+LEASE_DOUBLINGS_MAX = 7  # an export that always fails is in the end retried every 34 hours
+# Keys in a window's times, beside its states.
+CHECKED = "checked"  # its table was found to be this pipeline's
+RECOVERABLE = "recoverable"  # point-in-time recovery was switched on
+COOLED = "cooled"  # its provisioned capacity was lowered
+SHUT = "shut"  # all its gates were shut
+TRIED = "tried"  # first run on the current attempt at an export since its last progress
 
 
 class Step(StrEnum):
-    """What can be done to a window, in the order of its life."""
+    """The steps of a window, in the order of its life."""
 
     MAKE_TABLE = "make-table"
     CHECK_TABLE = "check-table"
@@ -56,9 +57,11 @@ ROLLER_STEPS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What was found out about a window: its table's status (None: there is none), whether the
-    queue holds nothing more for it; of the current attempt at its archive, whether it has its
-    manifest, whether it is this run that works on it, how many notes of progress there are.
+    """What a run found out about a window.
+
+    `table` is its table's status; None: it does not exist. `drained` is whether the queue holds no
+    message for it. Of the current attempt at an export: `exported` is whether it is complete,
+    `held` whether this run works on it, `noted` how many notes of progress there are.
     """
 
     table: TableStatus | None = None
@@ -69,9 +72,9 @@ class Facts:
 
 
 def next_step(window: Window, facts: Facts, now: int, settings: Settings) -> Step | None:
-    """The step that is due for a window, or None; `now` in ms.
+    """The step that is due for a window at `now` (ms), or None.
 
-    What only its table needs comes last: it must not keep a window from opening or closing.
+    Steps that only the table needs come last, so that they do not delay opening or closing.
     """
     return _step_of_life(window, facts, now, settings) or _step_of_table(window, facts, settings)
 
@@ -125,11 +128,11 @@ def _created(window: Window, facts: Facts, now: int, settings: Settings) -> Step
 
 
 def _attempted(window: Window, facts: Facts, now: int, settings: Settings) -> Step | None:
-    """What is due for a window whose current attempt at an archive was begun."""
+    """The due step of a window in export."""
     if not facts.held and now < (window.busy_until or 0):
         return None
-    got_on = facts.noted > window.noted  # with notes of a run that was killed, perhaps
-    if now >= given_up_at(window, settings) and (window.problem or not got_on):
+    progressed = facts.noted > window.noted  # perhaps by a run that was killed
+    if now >= given_up_at(window, settings) and (window.problem or not progressed):
         return Step.EXPORT
     if window.problem:
         return None
@@ -137,8 +140,10 @@ def _attempted(window: Window, facts: Facts, now: int, settings: Settings) -> St
 
 
 def given_up_at(window: Window, settings: Settings) -> float:
-    """When an attempt at an archive is begun anew, ms: later with each, so that one in vain costs
-    little; never while runs get on with it.
+    """When (ms) a new attempt at an export replaces the current one.
+
+    Each attempt waits twice as long, so that repeated failures cost little. An attempt that makes
+    progress is not replaced.
     """
     since = window.times.get(TRIED)
     if since is None:
@@ -150,8 +155,10 @@ def given_up_at(window: Window, settings: Settings) -> float:
 def to_make(
     calendar: Calendar, known: Sequence[WindowId], since: int, now: int, settings: Settings
 ) -> list[Span]:
-    """The regular windows, ascending, that should exist and do not: since genesis (or `since`,
-    before which all are dropped), up to `ahead_windows` after the current one.
+    """The regular windows, ascending, that should exist and are not `known`.
+
+    They start at or after genesis and `since`, before which all are dropped. The last is
+    `ahead_windows` after the current one.
     """
     last = calendar.grid.at(now)
     for _ in range(settings.ahead_windows):
@@ -162,8 +169,8 @@ def to_make(
 
 
 def freeze(window: Window, settings: Settings, hot: Mapping[str, int] | None = None) -> Spec:
-    """The spec of a window, from the settings of this moment; `hot` are the keys that get another
-    N than all, None for those of the settings.
+    """The spec of a window by the current settings. `hot` are the keys with their own N; None:
+    those of the settings.
     """
     return Spec(
         window=window.id,
