@@ -31,6 +31,7 @@ from local.demo.view import Show, Snapshot, busy, mishaps, view_on
 from tallyroll.model.states import Status, Window
 from tallyroll.model.windows import Span
 from tallyroll.operations.backfill import open_past
+from tallyroll.ports.paging import listed_tallies
 from tallyroll.settings import Settings
 
 ACCEPT_FOR_MS = 86_400_000  # windows of the past are open longer than any run takes
@@ -250,7 +251,7 @@ def _list_tallies(run: Run, windows: Sequence[Window]) -> dict[str, Sum]:
     specs = run.adapters.catalog.specs([window.id for window in windows])
     for spec in specs.values():
         for number in range(1, spec.buckets + 1):
-            for stripe in run.adapters.store.bucket(spec, number):
+            for stripe in listed_tallies(run.adapters.store, spec, number):
                 before = sums.get(stripe.key, Sum())
                 sums[stripe.key] = Sum(before.events + stripe.n, before.amount + stripe.amount)
     return sums

@@ -16,6 +16,7 @@ from tallyroll.model.messages import Message
 from tallyroll.model.records import Increment, Record
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status
+from tallyroll.ports.paging import listed_tallies
 from tallyroll.ports.store import Outcome, Verdict
 from tests.concurrency.crowd import Crowd, Watcher
 
@@ -90,7 +91,7 @@ def test_many_keys_under_sixteen_writers(cold_crowd: Crowd) -> None:
     def read() -> int:
         """All keys' events, bucket by bucket: what comes in meanwhile may be seen or not."""
         numbers = range(1, crowd.spec.buckets + 1)
-        buckets = (crowd.made.store.bucket(crowd.spec, number) for number in numbers)
+        buckets = (listed_tallies(crowd.made.store, crowd.spec, number) for number in numbers)
         return sum(tally.n for bucket in buckets for tally in bucket)
 
     with Watcher(crowd, read, pause_s=2) as watcher:

@@ -32,7 +32,7 @@ P = TypeVar("P")
 # Reference, DescribeTable: "uses an eventually consistent query"). A planted bug adds the verb
 # whose request it makes eventual.
 EVENTUAL = frozenset({"describe_table"})
-QUERIES = frozenset({"records", "bucket", "stripes", "scan", "windows", "periods"})
+QUERIES = frozenset({"records", "stripes", "scan", "windows", "periods"})
 """The verbs of store and catalog that are a Query or Scan; the others get items one by one."""
 
 KEPT_MS = 120_000  # how far back a past is kept

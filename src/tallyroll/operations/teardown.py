@@ -20,6 +20,7 @@ from tallyroll.operations.doctor.checkup import Checkup
 from tallyroll.operations.doctor.tables import DELETING, of_pattern
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
+from tallyroll.ports.paging import listed_tallies
 from tallyroll.ports.store import Store, TableStatus
 from tallyroll.ports.tables import TableCard, TableListing
 from tallyroll.resources import TAG_PIPELINE
@@ -214,7 +215,7 @@ def _events(case: Checkup, window: Window) -> int | None:
     if spec is None:
         return 0  # its gates were never opened
     try:
-        listed = (case.store.bucket(spec, number) for number in range(1, spec.buckets + 1))
+        listed = (listed_tallies(case.store, spec, number) for number in range(1, spec.buckets + 1))
         return sum(tally.n for bucket in listed for tally in bucket)
     except Missing:
         return None

@@ -1,4 +1,4 @@
-"""Merging many ascending listings in bounded memory."""
+"""Reading listings in pages, and merging many of them, in bounded memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, TypeVar
 
+from tallyroll.model.specs import Spec
+from tallyroll.model.tallies import Tally
 from tallyroll.ports.effects import Effects
+from tallyroll.ports.store import Store
 
 R = TypeVar("R")
 PAGES_AT_ONCE = 16
@@ -43,6 +46,12 @@ def merged(
             yield sorted(batch, key=place_of)
         if not reading:
             return
+
+
+def listed_tallies(store: Store, spec: Spec, number: int) -> Iterator[Tally]:
+    """The tallies of all stripes in one bucket, 1..spec.buckets."""
+    for page in store.stripes(spec, number, "", STRIPES_HELD):
+        yield from (stripe.tally for stripe in page)
 
 
 class _Listing(Generic[R]):

@@ -136,13 +136,9 @@ class Store(Protocol):
         """The keys' tallies, summed over their stripes; zero for a key without events."""
         ...
 
-    def bucket(self, spec: Spec, number: int) -> list[Tally]:
-        """All stripes listed under one bucket, 1..spec.buckets."""
-        ...
-
     def stripes(self, spec: Spec, number: int, after: str, limit: int) -> Iterator[list[Stripe]]:
-        """The stripes of one bucket whose places follow `after`, ascending, in pages of at most
-        `limit`; "" precedes all.
+        """The stripes of one bucket, 1..spec.buckets, whose places follow `after`, ascending, in
+        pages of at most `limit`; "" precedes all.
         """
         ...
 

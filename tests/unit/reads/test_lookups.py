@@ -13,6 +13,7 @@ from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status
 from tallyroll.model.stored import StoredEvent, StoredPacket, stored
 from tallyroll.model.tallies import Stripe, Tally
+from tallyroll.ports.paging import listed_tallies
 from tallyroll.reads.lookups import Events, FoundEvent, Lookups
 from tallyroll.reads.merge import BYTES_MAX
 from tallyroll.reads.top import Top
@@ -328,7 +329,9 @@ def test_a_top_that_is_not_whole_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
     nothing = look(pipeline).top(WINDOW, 3, 0)
     assert (nothing.complete, nothing.missing, nothing.largest) == (False, 4, ())
     stripes = pipeline.store.stripes
-    filled = next(n for n in range(1, 5) if pipeline.store.bucket(pipeline.spec(), n))
+    filled = next(
+        n for n in range(1, 5) if list(listed_tallies(pipeline.store, pipeline.spec(), n))
+    )
 
     def refuse(spec: Spec, number: int, after: str, limit: int) -> Iterator[list[Stripe]]:
         if number == filled:

@@ -118,12 +118,6 @@ class DynamoStore(DynamoTables):
             stripes[stripe.key].append(stripe)
         return {key: gathered(key, found) for key, found in stripes.items()}
 
-    def bucket(self, spec: Spec, number: int) -> list[Tally]:
-        """The stripes of one bucket by a consistent Query."""
-        values = {":pk": {"S": f"~t.{number}"}}
-        pages = query(self._caller, spec.table, "pk = :pk", values)
-        return [_stripe(item) for page in pages for item in page]
-
     def stripes(self, spec: Spec, number: int, after: str, limit: int) -> Iterator[list[Stripe]]:
         """The stripes of one bucket that follow a place, by consistent Queries."""
         values = {":pk": {"S": f"~t.{number}"}, ":after": {"S": TALLY + after}}

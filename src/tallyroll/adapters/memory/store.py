@@ -130,13 +130,6 @@ class MemoryStore(MemoryTables):
             tallies[key] = gathered(key, [each for each in stripes if isinstance(each, Tally)])
         return tallies
 
-    def bucket(self, spec: Spec, number: int) -> list[Tally]:
-        """All stripes listed under one bucket, 1..spec.buckets, strongly consistent."""
-        items = self.items(spec.table)
-        listed = sorted(primary for primary in items if primary[0] == f"~t.{number}")
-        stripes = [parse_item(items[primary]) for primary in listed]
-        return [stripe for stripe in stripes if isinstance(stripe, Tally)]
-
     def stripes(self, spec: Spec, number: int, after: str, limit: int) -> Iterator[list[Stripe]]:
         """The stripes of one bucket that follow the place `after`, ascending, in pages."""
         bucket, position = f"~t.{number}", f"{TALLY}{after}"

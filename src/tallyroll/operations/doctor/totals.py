@@ -10,6 +10,7 @@ from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status, Window
 from tallyroll.operations.doctor.archives import SIGNS_PER_WINDOW
 from tallyroll.operations.doctor.checkup import Checkup, Level, Sign, fine
+from tallyroll.ports.paging import listed_tallies
 
 SAMPLED_WINDOWS = 5
 SAMPLED_KEYS = 100  # one read each of tallies and of totals
@@ -40,7 +41,7 @@ class _Sealed:
     def some_keys(self) -> Iterator[Sign]:
         """Compare some keys of one bucket, drawn at random."""
         number = int(self._case.effects.chance.random() * self._spec.buckets) + 1
-        listed = self._case.store.bucket(self._spec, number)
+        listed = listed_tallies(self._case.store, self._spec, number)
         keys = list(dict.fromkeys(tally.key for tally in listed))[:SAMPLED_KEYS]
         tallies = self._case.store.tallies(self._spec, keys)
         sums = {key: (tally.n, tally.amount) for key, tally in tallies.items()}
@@ -72,7 +73,7 @@ class _Sealed:
     def _sums(self, part: int, passes: int) -> dict[str, tuple[int, int]]:
         sums: dict[str, tuple[int, int]] = {}
         for number in range(1, self._spec.buckets + 1):
-            for stripe in self._case.store.bucket(self._spec, number):
+            for stripe in listed_tallies(self._case.store, self._spec, number):
                 if passes == 1 or stable_hash(stripe.key) % passes == part:
                     n, amount = sums.get(stripe.key, (0, 0))
                     sums[stripe.key] = (n + stripe.n, amount + stripe.amount)
