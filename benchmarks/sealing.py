@@ -27,12 +27,12 @@ from tallyroll import pipeline
 from tallyroll.lifecycle import rollups, sealing
 from tallyroll.lifecycle.roller import Roller
 from tallyroll.lifecycle.rollups import RollUps
-from tallyroll.lifecycle.state_machine import SHUT, freeze
+from tallyroll.lifecycle.state_machine import freeze
 from tallyroll.model.amounts import format_amount
 from tallyroll.model.items import Item, slot_name, tally_key
 from tallyroll.model.periods import DAY_MS, day_of
 from tallyroll.model.specs import Spec
-from tallyroll.model.states import Status, Window
+from tallyroll.model.states import Moment, Status, Window
 from tallyroll.model.windows import table_name, window_id
 from tallyroll.pipeline import Pipeline
 from tallyroll.settings import Settings
@@ -89,7 +89,7 @@ def _filled(made: Pipeline, settings: Settings, start: int, keys: int) -> Window
     put_all(window.table, (item for _, item in stripes_of(spec, keys)))
     made.store.shut_gates(spec)
     now = made.effects.now()
-    times = {Status.OPEN: now, Status.CLOSING: now, SHUT: now}
+    times: dict[str, int] = {Status.OPEN: now, Status.CLOSING: now, Moment.SHUT: now}
     return made.catalog.advance(replace(window, status=Status.CLOSING, times=times))
 
 

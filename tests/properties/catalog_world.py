@@ -30,12 +30,11 @@ from tallyroll.ingest.writer import Writer
 from tallyroll.lifecycle.cleanup import Cleanup
 from tallyroll.lifecycle.roller import Roller
 from tallyroll.lifecycle.runner import Rolled
-from tallyroll.lifecycle.state_machine import SHUT
 from tallyroll.model.items import parse_item
 from tallyroll.model.messages import Message
 from tallyroll.model.records import Increment, Record
 from tallyroll.model.specs import Spec
-from tallyroll.model.states import Calendar, LivePointer, Status, Window
+from tallyroll.model.states import Calendar, LivePointer, Moment, Status, Window
 from tallyroll.model.tallies import Tally
 from tallyroll.model.windows import Span, WindowId
 from tallyroll.operations.backfill import open_past
@@ -168,7 +167,7 @@ class WatchedCatalog(MemoryCatalog):
             f"{window.id} went from {before.status} to {changed.status}",
         )
         self._world.hold(changed.version == before.version + 1, f"{window.id}: version")
-        reached = {time for time in before.times if time in {*ORDER, SHUT}}
+        reached = {time for time in before.times if time in {*ORDER, Moment.SHUT}}
         self._world.hold(changed.times.keys() >= reached, f"{window.id} lost a time")
         if steps:
             self._world.on_state(changed)
@@ -188,7 +187,7 @@ class WatchedStore(MemoryStore):
         outcome = super().commit(spec, records, increments)
         if outcome.verdict is Verdict.COMMITTED:
             state = self.world.catalog.window(spec.window)
-            shut = state is None or SHUT in state.times
+            shut = state is None or Moment.SHUT in state.times
             self.world.hold(not shut, f"{spec.window} took an event after its gates were shut")
             new = {(record.key, record.id): record.n for record in records}
             for taken in self.world.taken.values():
@@ -382,7 +381,7 @@ class World:
             assert facts, f"{window.id} is {window.status} and has no table"
             assert facts.status is TableStatus.ACTIVE
             assert self.catalog.specs([window.id])
-        if facts and facts.status is not TableStatus.CREATING and SHUT in window.times:
+        if facts and facts.status is not TableStatus.CREATING and Moment.SHUT in window.times:
             items = self.store.items(window.table)
             gates = [items.get((f"~g.{number}", "g#")) for number in (1, SETTINGS.gates)]
             opened = [gate for gate in gates if gate and gate["open"]["BOOL"]]

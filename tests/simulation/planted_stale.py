@@ -20,8 +20,7 @@ from typing import Any
 import pytest
 
 from tallyroll.lifecycle import state_machine
-from tallyroll.lifecycle.state_machine import SHUT
-from tallyroll.model.states import Status, Window
+from tallyroll.model.states import Moment, Status, Window
 from tests.simulation import stale
 
 Patch = pytest.MonkeyPatch
@@ -92,9 +91,9 @@ def settled_since_closing(patch: Patch) -> None:
     step_of_life = state_machine._step_of_life
 
     def early(window: Window, facts: Any, now: int, settings: Any) -> Any:
-        if SHUT in window.times:
+        if Moment.SHUT in window.times:
             began = window.times[Status.CLOSING]
-            window = replace(window, times={**window.times, SHUT: began})
+            window = replace(window, times={**window.times, Moment.SHUT: began})
         return step_of_life(window, facts, now, settings)
 
     patch.setattr(state_machine, "_step_of_life", early)

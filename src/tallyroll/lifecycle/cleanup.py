@@ -17,8 +17,8 @@ from tallyroll.archive.scan_export import export, segments_for
 from tallyroll.errors import Missing, ProofMismatch, Refused, StateConflict, StoreError
 from tallyroll.lifecycle.overdue import ARCHIVED, stuck_ms
 from tallyroll.lifecycle.runner import DEADLINE_RESERVE_MS, Rolled, carry_out
-from tallyroll.lifecycle.state_machine import ROLLER_STEPS, TRIED, Facts, Step
-from tallyroll.model.states import Status, Window
+from tallyroll.lifecycle.state_machine import ROLLER_STEPS, Facts, Step
+from tallyroll.model.states import Moment, Status, Window
 from tallyroll.model.windows import iso
 from tallyroll.ports.bucket import ArchiveBucket
 from tallyroll.ports.catalog import Catalog
@@ -168,10 +168,8 @@ class Cleanup:
         table or object ends the attempt.
         """
         if hold.version != window.version:
-            progressed = hold.noted > window.noted
-            tried = (
-                self._effects.now() if progressed else window.times.get(TRIED, self._effects.now())
-            )
+            now, progressed = self._effects.now(), hold.noted > window.noted
+            tried = now if progressed else window.times.get(Moment.TRIED, now)
             window = hold.taken(
                 self._advance(
                     window,
@@ -192,7 +190,9 @@ class Cleanup:
             raise
         except StoreError:
             with suppress(StateConflict, StoreError):  # so that the next run need not wait
-                self._advance(window, window.status, tried=window.times.get(TRIED), busy_until=None)
+                self._advance(
+                    window, window.status, tried=window.times.get(Moment.TRIED), busy_until=None
+                )
             raise
 
     def _give_up(self, window: Window, problem: str) -> Window:
@@ -206,7 +206,7 @@ class Cleanup:
         done = export(window, self._store, self._bucket, self._effects, deadline)
         if isinstance(done.error, Missing | ProofMismatch):
             raise done.error
-        tried = None if done.segments or done.whole else window.times.get(TRIED)
+        tried = None if done.segments or done.whole else window.times.get(Moment.TRIED)
         busy_until = window.busy_until if done.whole else None  # for its proof
         window = self._advance(window, window.status, tried=tried, busy_until=busy_until)
         if done.error:
@@ -239,7 +239,7 @@ class Cleanup:
         items = prove(window, spec, self._bucket, self._totals, self._effects, deadline)
         if items is None:
             progressed = notes(self._bucket, window) > window.noted
-            tried = None if progressed else window.times.get(TRIED)
+            tried = None if progressed else window.times.get(Moment.TRIED)
             return self._advance(window, window.status, tried=tried, busy_until=None)
         return self._advance(window, Status.PROVEN, tried=None, items=items, busy_until=None)
 
@@ -249,11 +249,11 @@ class Cleanup:
         """Write the window's next state. `tried` is the first run on the attempt since its last
         progress, if any.
         """
-        times = {name: at for name, at in window.times.items() if name != TRIED}
+        times = {name: at for name, at in window.times.items() if name != Moment.TRIED}
         if status is not window.status or "attempt" in changes:
             times[status] = self._effects.now()
         if tried is not None:
-            times[TRIED] = tried
+            times[Moment.TRIED] = tried
         return self._catalog.advance(replace(window, status=status, times=times, **changes))
 
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
-from tallyroll.lifecycle.sealing import PROGRESSED
-from tallyroll.lifecycle.state_machine import SHUT, TRIED
-from tallyroll.model.states import Calendar, Status, Window
+from tallyroll.model.states import Calendar, Moment, Status, Window
 from tallyroll.model.windows import Span, iso
 from tallyroll.settings import Settings
 
@@ -55,7 +53,7 @@ def due(window: Window, settings: Settings) -> int | None:
             over = max(window.end, window.accept_until or 0)
             return over + 2 * settings.visibility_ms + OPEN_LATE_MS
         case Status.CLOSING:
-            begun = times.get(SHUT, times.get(Status.CLOSING, window.end))
+            begun = times.get(Moment.SHUT, times.get(Status.CLOSING, window.end))
             return begun + settings.settle_ms + CLOSING_LATE_MS
         case Status.SEALED:
             return _cold(window, settings) + COLD_LATE_MS
@@ -92,11 +90,13 @@ def _progressed_at(window: Window, settings: Settings) -> int | None:
     times = window.times
     match window.status:
         case Status.CLOSING:
-            return max(times.get(each, 0) for each in (Status.CLOSING, SHUT, PROGRESSED))
+            return max(
+                times.get(each, 0) for each in (Status.CLOSING, Moment.SHUT, Moment.PROGRESSED)
+            )
         case Status.SEALED:
             return _cold(window, settings)
         case Status.EXPORTING if window.attempts <= 1 and not window.problem:
-            return times.get(TRIED)
+            return times.get(Moment.TRIED)
         case Status.EXPORTING:
             return _cold(window, settings)
         case Status.PROVEN | Status.DROPPING:

@@ -23,25 +23,15 @@ from tallyroll.lifecycle.overdue import stuck_ms
 from tallyroll.lifecycle.resharding import hot_shards
 from tallyroll.lifecycle.rollups import RollUps
 from tallyroll.lifecycle.runner import DEADLINE_RESERVE_MS, Rolled, carry_out
-from tallyroll.lifecycle.sealing import PROGRESSED, Sealing, seal
-from tallyroll.lifecycle.state_machine import (
-    CHECKED,
-    COOLED,
-    RECOVERABLE,
-    ROLLER_STEPS,
-    SHUT,
-    Facts,
-    Step,
-    freeze,
-    to_make,
-)
+from tallyroll.lifecycle.sealing import Sealing, seal
+from tallyroll.lifecycle.state_machine import ROLLER_STEPS, Facts, Step, freeze, to_make
 from tallyroll.limits import (
     LISTING_BUCKETS,
     PATIENT_VISIBILITY_SECONDS_MAX,
     RECEPTIONS_READ_MAX,
 )
 from tallyroll.model.specs import Spec
-from tallyroll.model.states import Calendar, LivePointer, Status, Window
+from tallyroll.model.states import Calendar, LivePointer, Moment, Status, Window
 from tallyroll.model.windows import Grid, WindowId, iso, table_name
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
@@ -293,20 +283,20 @@ class Roller:
                 return window
             case Step.CHECK_TABLE:
                 self._store.check_table(window.table, self._tags)
-                return self._noted(window, CHECKED)
+                return self._noted(window, Moment.CHECKED)
             case Step.RECOVER:
                 self._store.recover_table(window.table)
-                return self._noted(window, RECOVERABLE)
+                return self._noted(window, Moment.RECOVERABLE)
             case Step.COOL:
                 self._store.resize_table(window.table, cold_capacity(self._settings))
-                return self._noted(window, COOLED)
+                return self._noted(window, Moment.COOLED)
             case Step.OPEN:
                 return self._open(window, calendar)
             case Step.CLOSE:
                 return self._advance(window, Status.CLOSING)
             case Step.SHUT:
                 self._shut(window)
-                return self._noted(window, SHUT)
+                return self._noted(window, Moment.SHUT)
             case _:
                 assert step is Step.SEAL, step
                 return self._seal(window, deadline)
@@ -358,7 +348,7 @@ class Roller:
                     listed=LISTING_BUCKETS,
                     sealing=None,
                 )
-            window = self._noted(replace(window, sealing=sealing.text()), PROGRESSED)
+            window = self._noted(replace(window, sealing=sealing.text()), Moment.PROGRESSED)
             if self._effects.now() >= deadline:
                 break
         return window

@@ -25,7 +25,6 @@ from tallyroll.ports.store import Store
 from tallyroll.ports.totals import Totals
 
 STRIPES_PER_SLICE = 2_000  # the most that a run repeats after another one was cut off
-PROGRESSED = "sealing"  # key in a window's times: when a slice of its totals was last put
 ACTION_UNITS = 2  # write units of a tally's or a gate's action in a transaction [txn]
 
 

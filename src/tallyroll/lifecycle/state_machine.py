@@ -14,18 +14,12 @@ from enum import StrEnum
 from math import inf
 
 from tallyroll.model.specs import Spec
-from tallyroll.model.states import Calendar, Status, Window
+from tallyroll.model.states import Calendar, Moment, Status, Window
 from tallyroll.model.windows import Span, WindowId
 from tallyroll.ports.store import TableStatus
 from tallyroll.settings import Settings
 
 LEASE_DOUBLINGS_MAX = 7  # an export that always fails is in the end retried every 34 hours
-# Keys in a window's times, beside its states.
-CHECKED = "checked"  # its table was found to be this pipeline's
-RECOVERABLE = "recoverable"  # point-in-time recovery was switched on
-COOLED = "cooled"  # its provisioned capacity was lowered
-SHUT = "shut"  # all its gates were shut
-TRIED = "tried"  # first run on the current attempt at an export since its last progress
 
 
 class Step(StrEnum):
@@ -82,9 +76,10 @@ def next_step(window: Window, facts: Facts, now: int, settings: Settings) -> Ste
 def _step_of_table(window: Window, facts: Facts, settings: Settings) -> Step | None:
     live = window.status in (Status.OPEN, Status.CLOSING, Status.SEALED)
     waiting = window.status is Status.CREATING and facts.table is TableStatus.ACTIVE
-    if settings.point_in_time_recovery and RECOVERABLE not in window.times and (live or waiting):
+    times = window.times
+    if settings.point_in_time_recovery and Moment.RECOVERABLE not in times and (live or waiting):
         return Step.RECOVER
-    if settings.provisioned and COOLED not in window.times and window.status is Status.SEALED:
+    if settings.provisioned and Moment.COOLED not in times and window.status is Status.SEALED:
         return Step.COOL
     return None
 
@@ -97,7 +92,7 @@ def _step_of_life(window: Window, facts: Facts, now: int, settings: Settings) ->
             over = now > max(window.end, window.accept_until or 0)
             return Step.CLOSE if over and facts.drained else None
         case Status.CLOSING:
-            shut_at = window.times.get(SHUT)
+            shut_at = window.times.get(Moment.SHUT)
             if shut_at is None:
                 return Step.SHUT
             return Step.SEAL if now >= shut_at + settings.settle_ms else None
@@ -122,7 +117,7 @@ def _created(window: Window, facts: Facts, now: int, settings: Settings) -> Step
         return Step.MAKE_TABLE
     if facts.table not in (TableStatus.ACTIVE, TableStatus.UPDATING):
         return None
-    if CHECKED not in window.times:
+    if Moment.CHECKED not in window.times:
         return Step.CHECK_TABLE
     return Step.OPEN if now >= window.start - settings.freeze_lead_ms else None
 
@@ -145,7 +140,7 @@ def given_up_at(window: Window, settings: Settings) -> float:
     Each attempt waits twice as long, so that repeated failures cost little. An attempt that makes
     progress is not replaced.
     """
-    since = window.times.get(TRIED)
+    since = window.times.get(Moment.TRIED)
     if since is None:
         return inf
     doublings = min(max(0, window.attempts - 1), LEASE_DOUBLINGS_MAX)

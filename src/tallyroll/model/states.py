@@ -41,9 +41,21 @@ class Status(StrEnum):
         return self not in (Status.CREATING, Status.OPEN, Status.CLOSING)
 
 
+class Moment(StrEnum):
+    """Moments in a window's `times`, beside those at which its states began."""
+
+    CHECKED = "checked"  # its table was found to be this pipeline's
+    RECOVERABLE = "recoverable"  # point-in-time recovery was switched on
+    COOLED = "cooled"  # its provisioned capacity was lowered
+    SHUT = "shut"  # all its gates were shut
+    PROGRESSED = "sealing"  # a slice of its totals was last put
+    TRIED = "tried"  # first run on the current attempt at an export since its last progress
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A window's state. `version` guards every change; `times` has the ms at which states began.
+    """A window's state. `version` guards every change; `times` has the ms of moments, and those at
+    which states began.
 
     Set when the window opens, or from the start for a past window that an operator opened:
         accept_from, accept_until: when messages must have been sent

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from tallyroll.errors import Missing, Refused, StateConflict, StoreError, Throttled, Unknown
 from tallyroll.lifecycle.cleanup import Cleanup
 from tallyroll.lifecycle.roller import Roller
-from tallyroll.lifecycle.state_machine import CHECKED, freeze
+from tallyroll.lifecycle.state_machine import freeze
 from tallyroll.limits import TS_MS_MAX
-from tallyroll.model.states import Status, Window
+from tallyroll.model.states import Moment, Status, Window
 from tallyroll.model.windows import WindowId
 from tallyroll.operations.doctor.checkup import Checkup
 from tallyroll.operations.doctor.tables import DELETING, of_pattern
@@ -123,7 +123,7 @@ class Undertaker:
         if facts is None:
             self._store.make_table(window.table, tags)
         elif facts.status in _USABLE:
-            if CHECKED not in window.times:
+            if Moment.CHECKED not in window.times:
                 self._store.check_table(window.table, tags)
             spec = self._catalog.put_spec(freeze(window, self._settings))
             self._catalog.advance(

@@ -5,19 +5,8 @@ from itertools import product
 
 import pytest
 
-from tallyroll.lifecycle.state_machine import (
-    CHECKED,
-    COOLED,
-    RECOVERABLE,
-    SHUT,
-    TRIED,
-    Facts,
-    Step,
-    freeze,
-    next_step,
-    to_make,
-)
-from tallyroll.model.states import Calendar, Status, Window
+from tallyroll.lifecycle.state_machine import Facts, Step, freeze, next_step, to_make
+from tallyroll.model.states import Calendar, Moment, Status, Window
 from tallyroll.model.windows import Grid
 from tallyroll.ports.store import TableStatus
 from tallyroll.settings import Settings
@@ -43,14 +32,14 @@ def window(status: Status, accept_until: int | None = None, problem: str | None 
         START,
         START + HOUR,
         status,
-        times=dict.fromkeys([*Status, CHECKED, RECOVERABLE], ENTERED),
+        times=dict.fromkeys([*Status, Moment.CHECKED, Moment.RECOVERABLE], ENTERED),
         accept_until=accept_until,
         problem=problem,
     )
 
 
 def unrecoverable(status: Status) -> Window:
-    times = dict.fromkeys([*Status, CHECKED], ENTERED)
+    times = dict.fromkeys([*Status, Moment.CHECKED], ENTERED)
     return replace(window(status, ACCEPT_UNTIL), times=times)
 
 
@@ -61,12 +50,14 @@ def due(state: Window, now: int, facts: Facts = Facts()) -> Step | None:  # noqa
 CREATING = window(Status.CREATING)
 OPEN = window(Status.OPEN, ACCEPT_UNTIL)
 EXPORTING = replace(
-    window(Status.EXPORTING), times={**dict.fromkeys(Status, ENTERED), TRIED: ENTERED}
+    window(Status.EXPORTING), times={**dict.fromkeys(Status, ENTERED), Moment.TRIED: ENTERED}
 )
 DAMAGED = replace(EXPORTING, problem="gates")
 TAKEN = replace(EXPORTING, busy_until=ENTERED + MINUTE, noted=3)
 SHUT_AT = ENTERED + 3 * SETTLE  # the last gate, long after closing began
-SHUT_UP = replace(window(Status.CLOSING), times={**window(Status.CLOSING).times, SHUT: SHUT_AT})
+SHUT_UP = replace(
+    window(Status.CLOSING), times={**window(Status.CLOSING).times, Moment.SHUT: SHUT_AT}
+)
 NEW = replace(CREATING, times={Status.CREATING: ENTERED})
 TABLE = [
     # creating: a table first, and the spec no earlier than the lead
@@ -149,7 +140,7 @@ def test_a_provisioned_table_is_cooled_once_when_its_window_is_sealed() -> None:
     assert next_step(window(Status.CLOSING), Facts(), ENTERED, settings) is Step.SHUT
     assert next_step(sealed, Facts(), ENTERED, settings) is Step.COOL
     assert next_step(sealed, Facts(), ENTERED + RETENTION, settings) is Step.EXPORT
-    cooled = replace(sealed, times={**sealed.times, COOLED: ENTERED})
+    cooled = replace(sealed, times={**sealed.times, Moment.COOLED: ENTERED})
     assert next_step(cooled, Facts(), ENTERED, settings) is None
     assert next_step(sealed, Facts(), ENTERED, SETTINGS) is None
 
@@ -186,11 +177,11 @@ def test_every_state_takes_its_own_steps_and_no_others_whatever_the_facts() -> N
             facts = Facts(table, is_drained, exported)
             state = window(status, ACCEPT_UNTIL, problem)
             taken[status].add(due(state, now, facts))
-            for time in (SHUT, TRIED):
+            for time in (Moment.SHUT, Moment.TRIED):
                 changed = replace(state, times={**state.times, time: START})
                 taken[status].add(due(changed, now, facts))
             bare = unrecoverable(status)
-            shut_up = replace(bare, times={**bare.times, SHUT: ENTERED})
+            shut_up = replace(bare, times={**bare.times, Moment.SHUT: ENTERED})
             for fresh in (state, replace(state, times=begun), bare, shut_up):
                 taken[status].add(next_step(fresh, facts, now, PROVISIONED))
     assert taken == ALLOWED

@@ -8,9 +8,7 @@ import pytest
 
 from tallyroll.errors import Unknown
 from tallyroll.lifecycle.overdue import ARCHIVED, stuck_ms
-from tallyroll.lifecycle.sealing import PROGRESSED
-from tallyroll.lifecycle.state_machine import SHUT, TRIED
-from tallyroll.model.states import Status, Window
+from tallyroll.model.states import Moment, Status, Window
 from tests.harness.pipeline import HOUR, NOW, SMALL, TIME_LEFT, WINDOW, Pipeline, opened
 
 SETTINGS = replace(SMALL, retention_ms=HOUR)
@@ -30,14 +28,14 @@ def window(status: Status, *, attempts: float = 1, problem: float = 0, **hours: 
         (window(Status.CREATING, creating=9), 0),
         (window(Status.OPEN, open=9), 0),  # the queue's doing: another alarm
         (window(Status.CLOSING, closing=3), 3),
-        (window(Status.CLOSING, closing=3, **{SHUT: 2}), 2),
-        (window(Status.CLOSING, closing=3, **{SHUT: 2, PROGRESSED: 0.5}), 0.5),
+        (window(Status.CLOSING, closing=3, **{Moment.SHUT: 2}), 2),
+        (window(Status.CLOSING, closing=3, **{Moment.SHUT: 2, Moment.PROGRESSED: 0.5}), 0.5),
         (window(Status.SEALED, sealed=0.5), 0),  # it is to stay for an hour
         (window(Status.SEALED, sealed=3), 2),
         (window(Status.EXPORTING, sealed=9, exporting=7), 0),  # it gets on
-        (window(Status.EXPORTING, sealed=9, exporting=7, **{TRIED: 4}), 4),
-        (window(Status.EXPORTING, sealed=9, attempts=2, **{TRIED: 0}), 8),
-        (window(Status.EXPORTING, sealed=9, problem=1, **{TRIED: 0}), 8),
+        (window(Status.EXPORTING, sealed=9, exporting=7, **{Moment.TRIED: 4}), 4),
+        (window(Status.EXPORTING, sealed=9, attempts=2, **{Moment.TRIED: 0}), 8),
+        (window(Status.EXPORTING, sealed=9, problem=1, **{Moment.TRIED: 0}), 8),
         (window(Status.PROVEN, sealed=9, proven=2), 2),
         (window(Status.DROPPING, sealed=9, dropping=1), 1),
         (window(Status.DROPPED, sealed=9, dropped=1), 0),

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tallyroll.lifecycle.state_machine import RECOVERABLE
-from tallyroll.model.states import Status
+from tallyroll.model.states import Moment, Status
 from tallyroll.operations.doctor.checkup import Level
 from tallyroll.ports.tables import window_of
 from tallyroll.resources import TAG_PIPELINE, TAG_PROVEN
@@ -70,7 +69,7 @@ def test_recovery_that_is_not_switched_on_yet() -> None:
     pipeline = Pipeline()
     pipeline.roller().run(TIME_LEFT)
     for window in pipeline.catalog.windows(0, NOW + 9 * HOUR):
-        times = {name: at for name, at in window.times.items() if name != RECOVERABLE}
+        times = {name: at for name, at in window.times.items() if name != Moment.RECOVERABLE}
         pipeline.catalog.advance(replace(window, times=times))
         pipeline.store.table(window.table).recoverable = False
     assert bad(pipeline) == {}

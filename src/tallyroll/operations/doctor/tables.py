@@ -7,8 +7,7 @@ from functools import partial
 
 from tallyroll.errors import Missing
 from tallyroll.lifecycle.overdue import roller_grace_ms
-from tallyroll.lifecycle.state_machine import RECOVERABLE
-from tallyroll.model.states import Status, Window
+from tallyroll.model.states import Moment, Status, Window
 from tallyroll.model.windows import WindowId
 from tallyroll.operations.doctor.checkup import Checkup, Level, Sign, fine
 from tallyroll.ports.tables import TableCard, window_of
@@ -110,7 +109,9 @@ def _recovers(case: Checkup, declared: TableDeclaration, window: Window | None) 
         return declared.point_in_time_recovery
     made = window.times.get(Status.CREATING, 0)
     fresh = case.effects.now() < made + roller_grace_ms(case.settings)
-    return case.settings.point_in_time_recovery and (RECOVERABLE in window.times or not fresh)
+    return case.settings.point_in_time_recovery and (
+        Moment.RECOVERABLE in window.times or not fresh
+    )
 
 
 def _tagged(
