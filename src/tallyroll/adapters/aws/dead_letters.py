@@ -1,4 +1,4 @@
-"""The dead-letter queue on SQS, as the operator sees it, and the way back into the event queue."""
+"""The port of dead letters on SQS: reads them and sends them back to the event queue."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tallyroll.ports.dead_letters import Resend
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.queue import Backlog
 
-LONG_POLL_SECONDS = 2  # asks all of SQS's servers, not some of them
+LONG_POLL_SECONDS = 2  # long polling asks all of SQS's servers
 _COUNTS = (
     "ApproximateNumberOfMessages",
     "ApproximateNumberOfMessagesNotVisible",
@@ -27,7 +27,7 @@ _COUNTS = (
 class SqsDeadLetters:
     """A dead-letter queue, and the event queue `queue_url` to which its letters go back.
 
-    `bucket_of` gives the bucket of a name, for the bodies that no queue takes.
+    `bucket_of` gives the bucket with a name; bodies that no queue takes are there.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class SqsDeadLetters:
         self._wait_seconds = wait_seconds
 
     def peek(self, most: int, seconds: int) -> list[ReceivedLetter]:
-        """Up to `most` letters and 10, hidden from others for `seconds`."""
+        """Receive up to `most` letters, at most 10; they stay hidden for `seconds`."""
         reply = self._caller.read(
             "ReceiveMessage",
             QueueUrl=self._dead_letters_url,
@@ -61,7 +61,7 @@ class SqsDeadLetters:
         return [_received(message) for message in reply.get("Messages", ())]
 
     def give_back(self, letters: Sequence[ReceivedLetter]) -> None:
-        """Let these letters be seen again at once; what fails reappears by the timeout."""
+        """Make letters visible again; those that fail reappear after their timeout."""
         parts = _parts(letters)
         self._effects.together([partial(self._give_back, part) for part in parts], CALLS_AT_ONCE)
 
@@ -78,7 +78,7 @@ class SqsDeadLetters:
             return
 
     def delete(self, letters: Sequence[ReceivedLetter]) -> list[bool]:
-        """Delete letters; True for those that are surely gone."""
+        """Delete letters; True for those that are certainly deleted."""
         jobs = [partial(self._delete, part) for part in _parts(letters)]
         return [gone for part in self._effects.together(jobs, CALLS_AT_ONCE) for gone in part]
 
@@ -97,7 +97,7 @@ class SqsDeadLetters:
         return [place in gone for place in range(len(letters))]
 
     def count(self) -> Backlog:
-        """How many letters there are, by SQS's approximate counts."""
+        """The number of letters, by SQS's approximate counts."""
         reply = self._caller.read(
             "GetQueueAttributes",
             QueueUrl=self._dead_letters_url,
@@ -114,7 +114,7 @@ class SqsDeadLetters:
         return body.decode("utf-8", "surrogatepass")
 
     def resend(self, resends: Sequence[Resend]) -> list[str]:
-        """Send messages to the event queue; why each is not surely there, or nothing."""
+        """Send messages to the event queue. Returns per message why it may be missing, or ""."""
         why = [""] * len(resends)
         ready: list[tuple[int, Letter]] = []
         for index, resend in enumerate(resends):
@@ -130,7 +130,7 @@ class SqsDeadLetters:
         return why
 
     def _resend(self, batch: Sequence[tuple[int, Letter]]) -> dict[int, str]:
-        """Send one batch; the indexes of what is not surely there, and why."""
+        """Send one batch. Returns why messages may be missing, by index."""
         try:
             failed = send_batch(self._caller, self._queue_url, [letter for _, letter in batch])
         except StoreError as error:
