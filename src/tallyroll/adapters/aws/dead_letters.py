@@ -7,7 +7,14 @@ from functools import partial
 from typing import Any
 
 from tallyroll.adapters.aws.client import Caller
-from tallyroll.adapters.aws.sqs import CALLS_AT_ONCE, Letter, in_batches, send_batch
+from tallyroll.adapters.aws.sqs import (
+    CALLS_AT_ONCE,
+    Letter,
+    counts_of,
+    in_batches,
+    in_tens,
+    send_batch,
+)
 from tallyroll.errors import StoreError, Unknown
 from tallyroll.limits import QUEUE_BATCH_MAX
 from tallyroll.model.dead_letters import ReceivedLetter, attributes_of, letter_of
@@ -17,11 +24,6 @@ from tallyroll.ports.effects import Effects
 from tallyroll.ports.queue import Backlog
 
 LONG_POLL_SECONDS = 2  # long polling asks all of SQS's servers
-_COUNTS = (
-    "ApproximateNumberOfMessages",
-    "ApproximateNumberOfMessagesNotVisible",
-    "ApproximateNumberOfMessagesDelayed",
-)
 
 
 class SqsDeadLetters:
@@ -62,8 +64,8 @@ class SqsDeadLetters:
 
     def give_back(self, letters: Sequence[ReceivedLetter]) -> None:
         """Make letters visible again; those that fail reappear after their timeout."""
-        parts = _parts(letters)
-        self._effects.together([partial(self._give_back, part) for part in parts], CALLS_AT_ONCE)
+        jobs = [partial(self._give_back, ten) for ten in in_tens(letters)]
+        self._effects.together(jobs, CALLS_AT_ONCE)
 
     def _give_back(self, letters: Sequence[ReceivedLetter]) -> None:
         entries = [
@@ -79,8 +81,8 @@ class SqsDeadLetters:
 
     def delete(self, letters: Sequence[ReceivedLetter]) -> list[bool]:
         """Delete letters; True for those that are certainly deleted."""
-        jobs = [partial(self._delete, part) for part in _parts(letters)]
-        return [gone for part in self._effects.together(jobs, CALLS_AT_ONCE) for gone in part]
+        jobs = [partial(self._delete, ten) for ten in in_tens(letters)]
+        return [gone for ten in self._effects.together(jobs, CALLS_AT_ONCE) for gone in ten]
 
     def _delete(self, letters: Sequence[ReceivedLetter]) -> list[bool]:
         entries = [
@@ -98,13 +100,7 @@ class SqsDeadLetters:
 
     def count(self) -> Backlog:
         """The number of letters, by SQS's approximate counts."""
-        reply = self._caller.read(
-            "GetQueueAttributes",
-            QueueUrl=self._dead_letters_url,
-            AttributeNames=list(_COUNTS),
-        )
-        visible, in_flight, delayed = (int(reply["Attributes"][name]) for name in _COUNTS)
-        return Backlog(visible, in_flight, delayed)
+        return counts_of(self._caller, self._dead_letters_url)
 
     def body(self, letter: ReceivedLetter) -> str:
         """The letter's body, from the bucket if it is there. Raises Missing."""
@@ -154,7 +150,3 @@ def _received(message: dict[str, Any]) -> ReceivedLetter:
         body=message.get("Body", ""),
         attributes=attributes,
     )
-
-
-def _parts(letters: Sequence[ReceivedLetter]) -> list[Sequence[ReceivedLetter]]:
-    return [letters[at : at + QUEUE_BATCH_MAX] for at in range(0, len(letters), QUEUE_BATCH_MAX)]

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
 from tallyroll.adapters.aws.client import Caller
 from tallyroll.adapters.aws.cloudwatch import QueueMetrics
@@ -30,9 +31,16 @@ from tallyroll.ports.bucket import Bucket
 from tallyroll.ports.effects import Effects, attempts
 from tallyroll.ports.queue import Backlog, SendFailure
 
+T = TypeVar("T")
+
 CALLS_AT_ONCE = 16
 SEND_TRIES = 6
 DETAIL_CHARACTERS_MAX = 500
+_COUNTS = (
+    "ApproximateNumberOfMessages",
+    "ApproximateNumberOfMessagesNotVisible",
+    "ApproximateNumberOfMessagesDelayed",
+)
 
 # A message may hold only #x9 | #xA | #xD | #x20-#xD7FF | #xE000-#xFFFD | #x10000-#x10FFFF.
 # Source: Amazon SQS API Reference, SendMessage.
@@ -86,10 +94,7 @@ class SqsQueue:
 
     def delay(self, receipts: Sequence[tuple[str, int]]) -> None:
         """Change visibilities; messages that fail reappear after the queue's own timeout."""
-        jobs = [
-            partial(self._delay, receipts[at : at + QUEUE_BATCH_MAX])
-            for at in range(0, len(receipts), QUEUE_BATCH_MAX)
-        ]
+        jobs = [partial(self._delay, ten) for ten in in_tens(receipts)]
         self._effects.together(jobs, CALLS_AT_ONCE)
 
     def _delay(self, receipts: Sequence[tuple[str, int]]) -> None:
@@ -164,10 +169,7 @@ class SqsQueue:
 
     def acknowledge(self, receipts: Sequence[str]) -> None:
         """Delete finished messages; those that fail are redelivered and found to be duplicates."""
-        jobs = [
-            partial(self._delete, receipts[at : at + QUEUE_BATCH_MAX])
-            for at in range(0, len(receipts), QUEUE_BATCH_MAX)
-        ]
+        jobs = [partial(self._delete, ten) for ten in in_tens(receipts)]
         self._effects.together(jobs, CALLS_AT_ONCE)
 
     def _delete(self, receipts: Sequence[str]) -> None:
@@ -179,16 +181,7 @@ class SqsQueue:
 
     def counts(self) -> Backlog:
         """The queue's counts now."""
-        names = (
-            "ApproximateNumberOfMessages",
-            "ApproximateNumberOfMessagesNotVisible",
-            "ApproximateNumberOfMessagesDelayed",
-        )
-        reply = self._caller.read(
-            "GetQueueAttributes", QueueUrl=self._queue_url, AttributeNames=list(names)
-        )
-        visible, in_flight, delayed = (int(reply["Attributes"][name]) for name in names)
-        return Backlog(visible, in_flight, delayed)
+        return counts_of(self._caller, self._queue_url)
 
     def backlog(self, since: int, invocations_since: int | None = None) -> Backlog:
         """The queue's counts now, the ages of its oldest message since `since` (ms), and its
@@ -244,6 +237,18 @@ class SqsSender:
             break
         lost = [legal[place] for place in failed]
         return failures + [SendFailure(index, letter.body, detail) for index, letter in lost]
+
+
+def counts_of(caller: Caller, queue_url: str) -> Backlog:
+    """A queue's approximate counts, by GetQueueAttributes."""
+    reply = caller.read("GetQueueAttributes", QueueUrl=queue_url, AttributeNames=list(_COUNTS))
+    visible, in_flight, delayed = (int(reply["Attributes"][name]) for name in _COUNTS)
+    return Backlog(visible, in_flight, delayed)
+
+
+def in_tens(entries: Sequence[T]) -> list[Sequence[T]]:
+    """Split entries into the batches of a request."""
+    return [entries[at : at + QUEUE_BATCH_MAX] for at in range(0, len(entries), QUEUE_BATCH_MAX)]
 
 
 def send_batch(caller: Caller, queue_url: str, letters: Sequence[Letter]) -> dict[int, bool]:
