@@ -20,12 +20,12 @@ from tallyroll.limits import QUEUE_BATCH_MAX
 from tallyroll.model.events import Event, Packet, event_body
 from tallyroll.model.ids import uuid7, uuid7_time
 from tallyroll.model.json_texts import load_json
-from tallyroll.ports.effects import Effects, backoff_ms
+from tallyroll.ports.effects import Effects, attempts
 from tallyroll.ports.queue import Sender
 
 SENDS_AT_ONCE = 8
 SEND_TRIES = 4  # on top of the queue client's own tries of throttled requests
-BACKOFF_MS = 200
+BACKOFF_MS = 400
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -180,9 +180,7 @@ class Delivery:
 
     def _send_round(self, round_: Sequence[Outgoing]) -> None:
         again, failed = round_, dict[Outgoing, str]()
-        for attempt in range(SEND_TRIES):
-            if attempt:
-                self._effects.sleep(backoff_ms(attempt, self._effects.chance, BACKOFF_MS))
+        for _ in attempts(self._effects, SEND_TRIES, BACKOFF_MS):
             jobs = [
                 partial(self._send_batch, again[at : at + QUEUE_BATCH_MAX])
                 for at in range(0, len(again), QUEUE_BATCH_MAX)

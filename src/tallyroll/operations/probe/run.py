@@ -30,14 +30,14 @@ from tallyroll.operations.probe.history import (
 from tallyroll.operations.probe.judge import judge
 from tallyroll.operations.probe.plan import POLLS, READERS, ROUNDS, Parcel, Plan
 from tallyroll.ports.catalog import Catalog
-from tallyroll.ports.effects import Effects, backoff_ms
+from tallyroll.ports.effects import Effects, attempts
 from tallyroll.ports.store import Store
 from tallyroll.ports.totals import Totals
 from tallyroll.reads.reader import Count, Reader
 from tallyroll.settings import Settings
 
 TIME_LEFT_MS = 60_000
-SEND_TRIES, BACKOFF_MS = 4, 200
+SEND_TRIES, BACKOFF_MS = 4, 400
 PAUSE_MS, POLL_MS, POLL_MS_MAX = 250, 500, 15_000
 LINGER_MS = 10_000  # after the last event was counted: second copies may still arrive
 UNANSWERED_MAX = 20  # failed reads in a row, after which the probe gives up
@@ -174,13 +174,13 @@ class Probe:
         now = self._effects.now()
         self.history.sent += [Sent(each.identity, each.n, each.amount, now) for each in batch]
         left = list(batch)
-        for attempt in range(SEND_TRIES):
-            if attempt and left:
-                self._effects.sleep(backoff_ms(attempt, self._effects.chance, BACKOFF_MS))
-            failures = self._producer.send([parcel.body for parcel in left]) if left else ()
+        for _ in attempts(self._effects, SEND_TRIES if left else 0, BACKOFF_MS):
+            failures = self._producer.send([parcel.body for parcel in left])
             failed = {failure.index for failure in failures}
             self._take([parcel for at, parcel in enumerate(left) if at not in failed])
             left = [parcel for at, parcel in enumerate(left) if at in failed]
+            if not left:
+                break
         with self._lock:
             self._unsent += len(left)
 
