@@ -14,9 +14,8 @@ from urllib.parse import urlencode
 from local.aws.embedded import Embedded
 from local.demo.report import Sum
 from local.runtime.pool import Function
-from tallyroll.archive.proof import Counted, compare
-from tallyroll.archive.recount import keys_differing_from_totals, recount
-from tallyroll.errors import ProofMismatch
+from tallyroll.archive.inventory import named
+from tallyroll.archive.verification import ArchiveReading
 from tallyroll.model.amounts import read_amount
 from tallyroll.model.states import Status, Window
 from tallyroll.pipeline import Pipeline
@@ -104,21 +103,16 @@ class Inspection:
             )
 
     def verify(self, windows: Iterable[Window]) -> dict[str, bool]:
-        """Whether each window's archive, read again from the bucket, agrees with its totals; by
-        window.
+        """Whether each dropped window's archive, read again from the bucket, agrees with its proof
+        and its totals; by window.
         """
+        made = self._adapters
         verified = {}
         for window in windows:
             if window.archive and window.status in (Status.DROPPING, Status.DROPPED):
-                spec = self._adapters.catalog.specs([window.id])[window.id]
-                try:
-                    counted = recount(self._adapters.bucket, window.archive)
-                    totals = self._adapters.totals
-                    findings = compare(window, spec, Counted.of(counted))
-                    findings += keys_differing_from_totals(window.id, counted, totals)
-                except ProofMismatch as mismatch:
-                    findings = mismatch.findings
-                verified[window.id] = not findings
+                archive = named(made.bucket, made.effects, self._settings.name, window.archive)
+                reading = ArchiveReading(made.bucket, archive, made.totals)
+                verified[window.id] = archive.proven and not reading.verified().findings.count
         return verified
 
 

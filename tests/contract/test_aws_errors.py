@@ -399,5 +399,5 @@ def test_totals_are_put_through_conflicts_and_lost_replies(engine: Engine, fault
     engine.totals.put(totals)
     assert len(engine.totals.of_window(WINDOW, ["a", "b"])) == 2
 
-    with pytest.raises(ProofMismatch, match=r"'b'.*n 2, v 0\.000002 stands, not n 3"):
+    with pytest.raises(ProofMismatch, match=r"'b'.*n 2, v 0\.000002 is stored, not n 3"):
         engine.totals.put([totals[0], replace(totals[1], n=3)])

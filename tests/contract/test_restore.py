@@ -195,7 +195,7 @@ def test_throttles_and_lost_replies_are_tried_again(faults: Faults) -> None:
 def test_a_table_that_takes_no_more_ends_the_restore(faults: Faults) -> None:
     maker = begun(faults)
     faults.put(*[unprocessed(items(1))] * BATCH_TRIES)
-    with pytest.raises(Throttled, match="the same command goes on"):
+    with pytest.raises(Throttled, match="the same command continues"):
         maker.put("restored", items(1))
     faults.put((400, {"__type": "AccessDeniedException", "message": "no"}))
     with pytest.raises(Refused, match="AccessDenied"):

@@ -1,1 +1,1 @@
-"""The ports on real services, in memory and on files."""
+"""Adapters of the ports: on AWS, in memory, on files."""

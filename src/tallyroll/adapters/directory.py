@@ -1,4 +1,4 @@
-"""The bucket port on a directory: for archives that were copied out of S3, with the same keys."""
+"""The bucket port on a directory, for archives copied from S3 under the same keys."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CHUNK_BYTES = 256 * 1024
 
 
 class DirectoryBucket:
-    """The files below a directory, by their paths; what the directory lacks is Missing."""
+    """The files below a directory, by their paths."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -27,7 +27,7 @@ class DirectoryBucket:
             raise Refused(f"file {key!r} of {self.name!r}: {error.strerror}") from error
 
     def get(self, key: str) -> bytes:
-        """A file whole. Raises Missing and Refused."""
+        """A file's contents. Raises Missing and Refused."""
         return b"".join(self.stream(key))
 
     def stream(self, key: str) -> Iterator[bytes]:
@@ -52,7 +52,7 @@ class DirectoryBucket:
         return ((key, path.stat().st_size) for key, path in keys if key.startswith(prefix))
 
     def _path(self, key: str) -> Path:
-        # A manifest names files, and may have been tampered with.
+        # The key may come from a manifest that was tampered with.
         if key.startswith("/") or ".." in PurePosixPath(key).parts:
             raise Missing(f"key {key!r} leads out of {self.name!r}", "NoSuchKey")
         return self._root / key

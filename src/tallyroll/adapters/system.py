@@ -1,4 +1,4 @@
-"""Time, chance and threads as production has them; see `ports.Effects`."""
+"""Time, chance and threads in production."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tallyroll.ports.effects import T
 
 
 class SystemEffects:
-    """The machine's clock, the system's randomness, real sleep, real threads."""
+    """The system's clock, randomness, sleep and threads."""
 
     def __init__(self) -> None:
         self.chance: Chance = SystemRandom()
@@ -26,8 +26,8 @@ class SystemEffects:
         time.sleep(ms / 1000)
 
     def together(self, jobs: Sequence[Callable[[], T]], at_once: int) -> list[T]:
-        """Run the jobs on at most `at_once` threads; join all, then give results or raise the first
-        error.
+        """Run the jobs on at most `at_once` threads; wait for all, then return the results or raise
+        the first error.
         """
         if len(jobs) <= 1 or at_once == 1:
             return [job() for job in jobs]

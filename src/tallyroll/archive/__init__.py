@@ -1,1 +1,1 @@
-"""Windows exported, proven and verified."""
+"""Exports windows to archives, proves and verifies them."""

@@ -1,4 +1,4 @@
-"""Why an archive and its table do not agree, item by item; while the table lives."""
+"""Compares an archive with its table item by item, while the table exists."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ class DifferenceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One item that differs: missing from the archive, extra or twice in it, or different in these
-    attributes; and where it stands in the archive, if it does.
+    """One item that differs, with its place in the archive (empty if missing there).
+
+    `attributes` names those that differ, for the kind `different`.
     """
 
     kind: DifferenceKind
@@ -40,8 +41,9 @@ class Difference:
 
 
 class Explanation:
-    """Compares an archive with its table. What the archive holds is kept in a file that the system
-    deletes, so that memory does not grow with the number of items; two numbers a key stay.
+    """Compares an archive with its table.
+
+    The archive's items are kept in a temporary file, so memory grows only with the number of keys.
     """
 
     def __init__(self) -> None:
@@ -51,7 +53,7 @@ class Explanation:
             " PRIMARY KEY (pk, sk)) WITHOUT ROWID"
         )
         self.table = Recount()
-        """What the table holds, once all differences were taken."""
+        """The table's counts, once all differences have been read."""
 
     def __enter__(self) -> Self:
         return self
@@ -67,7 +69,7 @@ class Explanation:
     def differences(
         self, archive: Iterable[ArchivedItem], table: Iterable[list[Item]]
     ) -> Iterator[Difference]:
-        """Read the archive, then the table's pages; every difference, as it is found."""
+        """Read the archive, then the table's pages; yield each difference as it is found."""
         yield from self._hold(archive)
         for page in table:
             for item in page:
@@ -99,22 +101,22 @@ class Explanation:
         row = self._held.execute(query, primary).fetchone()
         if row is None:
             return Difference(DifferenceKind.MISSING, *primary)
-        archived, stands = json.loads(row[0]), _digests(item)
-        names = sorted(archived.keys() | stands.keys())
-        changed = tuple(name for name in names if archived.get(name) != stands.get(name))
+        archived, present = json.loads(row[0]), _digests(item)
+        names = sorted(archived.keys() | present.keys())
+        changed = tuple(name for name in names if archived.get(name) != present.get(name))
         return Difference(DifferenceKind.DIFFERENT, *primary, changed, row[1]) if changed else None
 
     def _count(self, item: Item) -> None:
         try:
             self.table.add(parse_item(item))
         except ValueError:
-            self.table.items += 1  # none of ours: it is told where it differs
+            self.table.items += 1  # not an item of ours: reported as a difference
 
 
 def keys_differing_from_table(
     archive: Recount, table: Recount
 ) -> Iterator[tuple[str, dict[str, object]]]:
-    """Each key whose (events, amount) by records or tallies are not all the same, with them."""
+    """Each key whose (events, amount) differ between records and tallies of both, with all four."""
     sums = {
         "archive records": archive.records,
         "archive tallies": archive.tallies,
@@ -122,9 +124,9 @@ def keys_differing_from_table(
         "table tallies": table.tallies,
     }
     for key in sorted({key for one in sums.values() for key in one}):
-        of = {name: one.get(key) for name, one in sums.items()}
-        if len(set(of.values())) > 1:
-            yield key, dict(of)
+        found: dict[str, object] = {name: one.get(key) for name, one in sums.items()}
+        if len(set(found.values())) > 1:
+            yield key, found
 
 
 def _primary(item: Item) -> tuple[str, str]:
@@ -132,7 +134,7 @@ def _primary(item: Item) -> tuple[str, str]:
 
 
 def _digests(item: Item) -> dict[str, str]:
-    """A digest of each attribute: attributes may be long, and only their equality counts."""
+    """A short digest of each attribute, since attributes may be long."""
     return {
         name: blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=8).hexdigest()
         for name, value in item.items()

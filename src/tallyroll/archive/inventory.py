@@ -1,7 +1,4 @@
-"""Archives found, verified and read from their bucket alone: no catalog, no tables.
-
-Whatever was proven once can be proven again, by the same pass over the same files.
-"""
+"""Finds archives in their bucket alone, without catalog or tables."""
 
 from __future__ import annotations
 
@@ -30,11 +27,22 @@ DEPTH = 6  # archive/PIPELINE/date=.../hour=.../WINDOW/ATTEMPT
 
 
 @dataclass(frozen=True, slots=True)
+class Proof:
+    """The contents of an archive's proof; `amount` in millionths."""
+
+    proven_at: str
+    items: int
+    keys: int
+    events: int
+    amount: int
+
+
+@dataclass(frozen=True, slots=True)
 class Archive:
     """One attempt to archive a window, as its bucket shows it.
 
-    `size` is in bytes, all its objects together. `exported_at` and `items` stand if the export is
-    complete, `proof` if the archive was proven; `problem` says what is wrong with a manifest.
+    `size` is the bytes of all its objects. `exported_at` and `items` are set if the export is
+    complete, `proof` if the archive is proven, and `problem` if a manifest or the proof is invalid.
     """
 
     prefix: str
@@ -48,29 +56,18 @@ class Archive:
 
     @property
     def complete(self) -> bool:
-        """Whether the summary stands, which is written last."""
+        """Whether the summary exists, which is written last."""
         return self.summary_key is not None
 
     @property
     def proven(self) -> bool:
-        """Whether a proof stands beside it."""
+        """Whether it has a proof."""
         return self.proof is not None
 
     @property
     def data_prefix(self) -> str | None:
-        """Under which prefix the data files lie, and nothing else."""
+        """The prefix that holds the data files and nothing else."""
         return self.summary_key and self.summary_key.rpartition("/")[0] + "/data/"
-
-
-@dataclass(frozen=True, slots=True)
-class Proof:
-    """What the proof beside an archive says; `amount` in millionths."""
-
-    proven_at: str
-    items: int
-    keys: int
-    events: int
-    amount: int
 
 
 def pipeline_prefix(pipeline: str, since: int | None = None, until: int | None = None) -> str:
@@ -78,11 +75,7 @@ def pipeline_prefix(pipeline: str, since: int | None = None, until: int | None =
     root = f"archive/{pipeline}/"
     if since is None or until is None:
         return root
-    return root + commonprefix([_date(since), _date(until)])  # noqa: RUF071 (of letters: a month)
-
-
-def _date(ms: int) -> str:
-    return f"date={iso(ms)[:10]}"
+    return root + commonprefix([_date(since), _date(until)])  # noqa: RUF071 (by letters: a month)
 
 
 def find(
@@ -92,8 +85,9 @@ def find(
     since: int | None = None,
     until: int | None = None,
 ) -> list[Archive]:
-    """All archives under a prefix, of windows that start in [since, until), by window and attempt;
-    one listing and two small reads for each.
+    """All archives under a prefix of windows that start in [since, until), by window and attempt.
+
+    Costs one listing, and two small reads per archive.
     """
     found = []
     for name, objects in groupby(bucket.sizes(prefix), lambda each: _archive_of(each[0])):
@@ -106,9 +100,9 @@ def find(
 
 
 def named(bucket: ListedBucket, effects: Effects, pipeline: str, name: str) -> Archive:
-    """The archive that a prefix names, or the best of the window whose id is given.
+    """The archive under a prefix, or the best one of a window id.
 
-    Raises Missing if there is none, UsageError for what is neither.
+    Raises Missing if there is none, UsageError if `name` is neither.
     """
     if "/" in name:
         prefix = name.removeprefix(f"s3://{bucket.name}/").rstrip("/")
@@ -125,6 +119,50 @@ def named(bucket: ListedBucket, effects: Effects, pipeline: str, name: str) -> A
     if not found:
         raise Missing(f"there is no archive under {prefix!r} in {bucket.name!r}", "NoArchive")
     return best(found)[0]
+
+
+def detailed(bucket: Bucket, archive: Archive) -> Archive:
+    """The archive with the contents of its summary and proof."""
+    if not archive.complete:
+        return archive
+    try:
+        summary = read_summary(bucket, archive.prefix)
+        proof = read_proof(bucket, archive.prefix)
+    except ProofMismatch as mismatch:
+        return replace(archive, problem=str(mismatch))
+    return replace(archive, exported_at=summary.exported_at, items=summary.items, proof=proof)
+
+
+def read_proof(bucket: Bucket, prefix: str) -> Proof | None:
+    """The proof of an archive, if there is one. Raises ProofMismatch if it is malformed."""
+    key = proof_key(prefix)
+    try:
+        said = json.loads(bucket.get(key))
+        return Proof(
+            proven_at=str(said["provenAt"]),
+            items=int(said["items"]),
+            keys=int(said["keys"]),
+            events=int(said["events"]),
+            amount=int(said["amountMillionths"]),
+        )
+    except Missing:
+        return None
+    except (KeyError, TypeError, ValueError) as error:
+        raise ProofMismatch([f"proof malformed: {key}: {error!r}"]) from None
+
+
+def best(archives: Sequence[Archive]) -> list[Archive]:
+    """The best archive of each window: the last proven one, else the last complete one, else the
+    last attempt.
+    """
+    chosen: dict[tuple[str, WindowId], Archive] = {}
+    for archive in sorted(archives, key=_rank):
+        chosen[archive.place.pipeline, archive.place.window] = archive
+    return [chosen[name] for name in sorted(chosen)]
+
+
+def _date(ms: int) -> str:
+    return f"date={iso(ms)[:10]}"
 
 
 def _archive_of(key: str) -> str:
@@ -147,51 +185,6 @@ def _listed(prefix: str, place: ArchiveId, objects: dict[str, int]) -> Archive:
         size=sum(objects.values()),
         summary_key=find_summary(prefix, objects),
     )
-
-
-def detailed(bucket: Bucket, archive: Archive) -> Archive:
-    """The archive with what its summary and its proof say."""
-    if not archive.complete:
-        return archive
-    try:
-        summary = read_summary(bucket, archive.prefix)
-        proof = read_proof(bucket, archive.prefix)
-    except ProofMismatch as mismatch:
-        return replace(archive, problem=str(mismatch))
-    return replace(
-        archive,
-        exported_at=summary.exported_at,
-        items=summary.items,
-        proof=proof,
-    )
-
-
-def read_proof(bucket: Bucket, prefix: str) -> Proof | None:
-    """The proof beside an archive, if it was proven. Raises ProofMismatch if it is malformed."""
-    key = proof_key(prefix)
-    try:
-        said = json.loads(bucket.get(key))
-        return Proof(
-            proven_at=str(said["provenAt"]),
-            items=int(said["items"]),
-            keys=int(said["keys"]),
-            events=int(said["events"]),
-            amount=int(said["amountMillionths"]),
-        )
-    except Missing:
-        return None
-    except (KeyError, TypeError, ValueError) as error:
-        raise ProofMismatch([f"proof malformed: {key}: {error!r}"]) from None
-
-
-def best(archives: Sequence[Archive]) -> list[Archive]:
-    """The one archive of each window that counts: the last that is proven, else the last complete
-    one, else the last attempt.
-    """
-    chosen: dict[tuple[str, WindowId], Archive] = {}
-    for archive in sorted(archives, key=_rank):
-        chosen[archive.place.pipeline, archive.place.window] = archive
-    return [chosen[name] for name in sorted(chosen)]
 
 
 def _rank(archive: Archive) -> tuple[bool, bool, str]:

@@ -1,11 +1,11 @@
-"""The layout of an archive, that of DynamoDB's native export to S3, so that one reader serves both.
+"""The layout of an archive: that of DynamoDB's native export to S3, so that one reader reads both.
 
     {prefix}/AWSDynamoDB/{export id}/
         data/*.json.gz         lines of {"Item": ...} in DynamoDB JSON
-        manifest-files.json    a line a file: itemCount, md5Checksum, dataFileS3Key
+        manifest-files.json    one line per file: itemCount, md5Checksum, dataFileS3Key
         manifest-summary.json  itemCount, outputFormat, ...; written last
-    {prefix}/progress/         what exporter and proof have done so far; ours, for them alone
-    {prefix}/proof.json        what the proof found; ours
+    {prefix}/progress/         notes of exporter and proof on their progress; ours
+    {prefix}/proof.json        the proof's result; ours
 
 Source: DynamoDB Developer Guide, "DynamoDB table export output format". Every attempt has a prefix
 of its own.
@@ -36,16 +36,14 @@ _PREFIX = re.compile(
 _SUMMARY_NAME = "/manifest-summary.json"
 
 Fault = Callable[[int | None, str], None]
-"""Told of each fault of a data file: its line, from 1, or None for the file as a whole, and what is
-wrong. It may raise, to end the reading there.
+"""Called with each fault of a data file: the line, from 1, or None for the whole file, and what is
+wrong. It may raise to stop reading.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """One data file of an archive: its key in the bucket, its items, the base64 MD5 of its
-    compressed bytes.
-    """
+    """One data file: its key, its number of items, the base64 MD5 of its compressed bytes."""
 
     key: str
     items: int
@@ -53,14 +51,14 @@ class DataFile:
 
 
 def prefix_of(pipeline: str, window: WindowId, attempt: str) -> str:
-    """Where an attempt to export a window writes: partitioned by date and hour."""
+    """The prefix of one attempt to export a window, partitioned by date and hour."""
     instant = iso(window_start(window))
     return f"archive/{pipeline}/date={instant[:10]}/hour={instant[11:13]}/{window}/{attempt}"
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveId:
-    """Where an archive belongs, by its prefix."""
+    """The pipeline, window and attempt that an archive's prefix names."""
 
     pipeline: str
     window: WindowId
@@ -77,13 +75,18 @@ def _export_dir(prefix: str) -> str:
     return f"{prefix}/AWSDynamoDB/{prefix.rpartition('/')[2]}"
 
 
+def data_dir(prefix: str) -> str:
+    """The prefix that holds the scan exporter's data files and nothing else."""
+    return f"{_export_dir(prefix)}/data/"
+
+
 def summary_key(prefix: str) -> str:
-    """The key of an archive's summary; that it exists says that the export is complete."""
+    """The key of an archive's summary, which exists once the export is complete."""
     return _export_dir(prefix) + _SUMMARY_NAME
 
 
 def progress_dir(prefix: str) -> str:
-    """Where exporter and proof note how far they are."""
+    """The prefix of the notes of exporter and proof on their progress."""
     return f"{prefix}/progress/"
 
 
@@ -93,10 +96,10 @@ def proof_key(prefix: str) -> str:
 
 
 class DataFileWriter:
-    """Makes one compressed data file of items, in parts; the same bytes for the same items."""
+    """Makes one compressed data file in parts; equal items give equal bytes."""
 
     def __init__(self) -> None:
-        # 31: with a gzip header, whose time is zero
+        # 31: with a gzip header, whose modification time is zero
         self._compress = zlib.compressobj(6, zlib.DEFLATED, 31)
         self._waiting = bytearray()
         self._md5 = hashlib.md5(usedforsecurity=False)
@@ -105,7 +108,7 @@ class DataFileWriter:
 
     @property
     def waiting(self) -> int:
-        """How many bytes the next part has so far."""
+        """The bytes of the next part so far."""
         return len(self._waiting)
 
     def add(self, item: Item) -> None:
@@ -117,7 +120,7 @@ class DataFileWriter:
         self.items += 1
 
     def part(self, *, last: bool = False) -> bytes:
-        """The next part, which is the last one of the file if `last`."""
+        """The next part; with `last`, the file's last one."""
         if last:
             self._waiting += self._compress.flush()
         body = bytes(self._waiting)
@@ -131,15 +134,10 @@ class DataFileWriter:
         return base64.b64encode(self._md5.digest()).decode()
 
 
-def data_dir(prefix: str) -> str:
-    """Where our own exporter's data files lie, and nothing else."""
-    return f"{_export_dir(prefix)}/data/"
-
-
 def manifests(
     bucket: str, prefix: str, table: str, files: Sequence[DataFile], at: int
 ) -> list[tuple[str, bytes]]:
-    """Both manifests by their keys, the summary last; `at` (ms) is when the table was read."""
+    """Key and body of both manifests, the summary last; `at` (ms) is when the table was read."""
     lines = [
         {"itemCount": file.items, "md5Checksum": file.md5, "dataFileS3Key": file.key}
         for file in files
@@ -162,8 +160,8 @@ def manifests(
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What an archive's summary says: its table and items, where it stands, and the data files'
-    manifest; `exported_at` as it is written there.
+    """An archive's summary: its own key, the table, the number of items, and the key of the data
+    files' manifest; `exported_at` is the summary's text.
     """
 
     key: str
@@ -174,16 +172,14 @@ class Manifest:
 
 
 def find_summary(prefix: str, keys: Iterable[str]) -> str | None:
-    """The summary's key among those of an archive: AWS names the directory of its own exports."""
+    """The summary among an archive's keys; a native export has it in a directory named by AWS."""
     begin = f"{prefix}/AWSDynamoDB/"
     found = (key for key in keys if key.startswith(begin) and key.endswith(_SUMMARY_NAME))
     return next(found, None)
 
 
 def read_summary(bucket: Bucket, prefix: str) -> Manifest:
-    """The summary of an archive, also of a native export, whose id AWS chose. Raises ProofMismatch
-    if it is missing or malformed.
-    """
+    """The summary of an archive. Raises ProofMismatch if it is missing or malformed."""
     try:
         try:
             key = summary_key(prefix)
@@ -230,10 +226,10 @@ def _data_file(line: dict[str, Any]) -> DataFile:
 
 
 def read_items(bucket: Bucket, file: DataFile, fault: Fault) -> Iterator[tuple[int, Item]]:
-    """Line, from 1, and item of one data file, streamed.
+    """Stream the items of one data file, each with its line, from 1.
 
-    Tells `fault` of a file that is missing, damaged or malformed, and at its end if count or
-    checksum disagree; lines that cannot be read are left out.
+    Calls `fault` if the file is missing, damaged or malformed and, at its end, if count or checksum
+    disagree. Skips lines that cannot be read.
     """
     md5 = hashlib.md5(usedforsecurity=False)
     number = 0
@@ -260,7 +256,7 @@ def read_items(bucket: Bucket, file: DataFile, fault: Fault) -> Iterator[tuple[i
 
 
 def _lines(bucket: Bucket, key: str, md5: hashlib._Hash) -> Iterator[bytes]:
-    begun: list[bytes] = []  # the pieces of a line whose end was not read yet
+    begun: list[bytes] = []  # pieces of a line whose end has not been read yet
     size = 0
     for part in unzipped(_summed(bucket.stream(key), md5)):
         first, *others = part.split(b"\n")

@@ -1,4 +1,4 @@
-"""DynamoDB's own export of a sealed table: begun once per attempt, then waited for."""
+"""DynamoDB's native export of a sealed table: started once per attempt, then waited for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tallyroll.errors import Refused
 from tallyroll.model.states import Status, Window
 from tallyroll.ports.exports import PointInTime
 
-SEALED_FOR_MS = 5 * 60_000  # the exported state is that long after sealing: clocks may differ
+SEALED_FOR_MS = 5 * 60_000  # the exported state is this long after sealing, as clocks may differ
 TOKEN_HOURS = 8  # DynamoDB API Reference, ExportTableToPointInTime, ClientToken
 UNBEGUN_MS = (TOKEN_HOURS - 1) * 3_600_000
 # The earliest restorable time moves with the clock once the recovery period is over. An attempt may
@@ -16,16 +16,15 @@ _SECOND_MS = 1_000
 
 
 def time_to_export(window: Window, exports: PointInTime) -> int | None:
-    """The time, ms, of the table's state that an attempt shall take; None if DynamoDB cannot export
-    this table. Raises Missing if the table is gone.
+    """The time (ms) whose table state an attempt exports; None if DynamoDB cannot export the table.
+    Raises Missing if the table does not exist.
 
-    It is five minutes after sealing. Where that can no longer be restored, it is the earliest time
-    that stays restorable for as long as the attempt may wait. DynamoDB exports from the last 35
-    days at the most (DynamoDB Developer Guide, "Point-in-time backups for DynamoDB"), and a window
-    may be kept longer, or cleanup may come late. The two states are the same: all gates were shut
-    before.
+    It is five minutes after sealing, which may still lie a few minutes in the future. If that time
+    can no longer be restored, it is the earliest time that stays restorable while the attempt may
+    wait. Both states are equal, since all gates were shut before.
 
-    It may lie a few minutes ahead of what can be restored yet.
+    DynamoDB restores the last 35 days at most (DynamoDB Developer Guide, "Point-in-time backups for
+    DynamoDB"), and a window may be kept longer, or cleanup may be delayed.
     """
     range_ms = exports.restorable(window.table)
     if range_ms is None:
@@ -37,11 +36,12 @@ def time_to_export(window: Window, exports: PointInTime) -> int | None:
 
 
 def begin(window: Window, exports: PointInTime, bucket: str, now: int) -> str | None:
-    """Begin the current attempt's export, give its ARN; None if its time cannot be restored yet.
+    """Start the current attempt's export. Returns its ARN, or None if its time cannot be restored
+    yet.
 
-    The token is the attempt's, so that a call whose reply was lost is repeated without a second
-    export; before it may be forgotten, only another attempt under a prefix of its own is safe.
-    Raises StoreError: Refused if nothing can come of this attempt.
+    The client token is the attempt's, so a call whose reply was lost can be repeated without a
+    second export. DynamoDB may forget the token after 8 hours, so the attempt ends before that and
+    the next one has a prefix of its own. Raises StoreError: Refused if this attempt cannot succeed.
     """
     assert window.archive
     assert window.attempt

@@ -1,15 +1,15 @@
-"""Proof before drop: an archive is whole if its files, its records, its tallies, the totals and
-what was noted at sealing all agree.
+"""Proof before drop: an archive is complete if its files, records and tallies, the totals and the
+window's sealed state all agree.
 
-    {prefix}/progress/proof-00042.json        what was read of some data files, from number 42 on
-    {prefix}/progress/sums-{run}-0003.json.z  sums of the keys of partition 3, as a run spilled them
-    {prefix}/progress/compared-0003.json      what the comparison of that partition came to
-    {prefix}/progress/items-{run}-0001.bin    digests of items of partition 1, as a run spilled them
-    {prefix}/progress/repeated-0001.json      which of them stand more than once
+    {prefix}/progress/proof-00042.json        counts of some data files, from number 42 on
+    {prefix}/progress/sums-{run}-0003.json.z  sums of the keys of partition 3, spilled by a run
+    {prefix}/progress/compared-0003.json      result of comparing partition 3
+    {prefix}/progress/items-{run}-0001.bin    digests of the items of partition 1, spilled by a run
+    {prefix}/progress/repeated-0001.json      the digests of partition 1 that occur more than once
 
-Each run goes on where the notes end, and keeps no more than some sums and digests in memory: those
-of one partition, by hash, are merged and compared at a time. The archive must be the same
-throughout: manifests, keys and ETags of all data files stand, as a digest, in each note.
+Each run continues where the notes end. Memory is bounded: keys and digests are partitioned by hash,
+and one partition at a time is merged and compared. The archive must not change meanwhile: each note
+holds a digest over the manifests and the keys and ETags of all data files.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ from tallyroll.ports.bucket import ArchiveBucket
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.totals import Totals
 
-SUMS_HELD = 100_000  # of keys, by records or by tallies, before they are spilled: some 30 MB
+SUMS_HELD = 100_000  # sums per key in memory, some 30 MB; more are spilled
 PARTITION_KEYS = 25_000
 PARTITION_ITEMS = 1_000_000  # 12 MB of digests
-KEYS_TOO_MANY = 8  # so many times the keys of a partition are no window's that was sealed
-NOTE_EVERY_MS = 30_000  # what a run that is killed has read in vain
+KEYS_TOO_MANY = 8  # a partition with 8 times its expected keys cannot be this window's
+NOTE_EVERY_MS = 30_000  # a run that is killed loses at most this much reading
 CLOCK_EVERY_ITEMS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What all data files hold: items, gates, and the sums over all keys by records."""
+    """Counts of a whole archive: items, gates, and the sums over all keys by records."""
 
     items: int
     gates_shut: int
@@ -61,21 +61,9 @@ class Counted:
     events: int
     amount: int
 
-    @classmethod
-    def of(cls, recount: Recount) -> Counted:
-        """What was counted in one pass."""
-        return cls(
-            items=recount.items,
-            gates_shut=recount.gates_shut,
-            gates_open=recount.gates_open,
-            keys=len(recount.records),
-            events=sum(n for n, _ in recount.records.values()),
-            amount=sum(amount for _, amount in recount.records.values()),
-        )
-
 
 def compare(window: Window, spec: Spec, counted: Counted) -> list[str]:
-    """Every difference between an archive as a whole and what is known of its sealed window."""
+    """Every difference between an archive's counts and its window's sealed state and spec."""
     findings = []
     if counted.gates_open or counted.gates_shut != spec.gates:
         findings.append(
@@ -97,22 +85,24 @@ def prove(
     effects: Effects,
     deadline: int,
 ) -> int | None:
-    """Go on verifying the current attempt's archive until its proof is written: give its items, or
-    None if the deadline (ms) passed first. Raises ProofMismatch with all that was found wrong.
+    """Verify the current attempt's archive and write its proof; continue where the last run ended.
+
+    Returns the number of items, or None if the deadline (ms) passed first. Raises ProofMismatch
+    with all findings.
     """
     return _Proof(window, spec, bucket, totals, effects, deadline).run()
 
 
 def notes(bucket: ArchiveBucket, window: Window) -> int:
-    """How many notes of progress the current attempt has: of segments exported, data files read and
-    partitions compared. Sums alone are none: they count once a note names them.
+    """The number of progress notes of the current attempt: one per exported segment, per group of
+    data files read, and per partition compared. Spilled sums and digests are not notes.
     """
     keys = bucket.list(progress_dir(window.archive or ""))
     return sum(1 for key in keys if key.endswith(".json"))
 
 
 def check_place(window: Window, pipeline: str) -> None:
-    """Raise ProofMismatch unless the state names the archive of its own attempt."""
+    """Raise ProofMismatch unless the window's state names the archive of its own attempt."""
     if window.archive != prefix_of(pipeline, window.id, window.attempt or ""):
         raise ProofMismatch(
             [f"the state names the archive {window.archive!r}, not that of {window.attempt!r}"]
@@ -120,27 +110,30 @@ def check_place(window: Window, pipeline: str) -> None:
 
 
 def check_stands(window: Window, bucket: ArchiveBucket) -> None:
-    """Raise ProofMismatch unless the window's archive is proven, and is as it was then: the last
-    look before its table is dropped.
+    """Raise ProofMismatch unless the window's archive is proven and has not changed since.
+
+    This is the last check before the table is dropped.
     """
     assert window.archive
     key = proof_key(window.archive)
     try:
         proof = json.loads(bucket.get(key))
         data_dir, digest = proof["dataDir"], proof["dataDigest"]
-        said = {name: proof[name] for name in _facts(window)}
+        proven = {name: proof[name] for name in _facts(window)}
     except Missing:
         raise ProofMismatch([f"not proven: there is no {key}"]) from None
     except (KeyError, TypeError, ValueError) as error:
         raise ProofMismatch([f"proof malformed: {key}: {error!r}"]) from None
-    if said != _facts(window) or proof["items"] != window.items:
-        raise ProofMismatch([f"proof of another state: {key}: {said}, the state {_facts(window)}"])
+    if proven != _facts(window) or proof["items"] != window.items:
+        raise ProofMismatch(
+            [f"proof of another state: {key}: {proven}, the state {_facts(window)}"]
+        )
     if _digest_of(bucket.stamps(data_dir)) != digest:
         raise ProofMismatch([f"data files under {data_dir} changed since they were proven"])
 
 
 def _facts(window: Window) -> dict[str, Any]:
-    """What a proof says of its window."""
+    """The fields of a window's state that its proof repeats."""
     return {
         "window": window.id,
         "table": window.table,
@@ -160,7 +153,7 @@ def _digest_of(stamps: Iterable[tuple[str, str]]) -> str:
 
 
 class _Proof:
-    """One run's share of a proof."""
+    """One run's work on a proof."""
 
     def __init__(
         self,
@@ -216,27 +209,27 @@ class _Proof:
         return self._write_proof(counted)
 
     def _identified(self, files: Sequence[DataFile]) -> str:
-        """What tells this archive from any other, and from itself after a change. Raises
-        ProofMismatch if there are files that no manifest lists.
+        """A digest that changes whenever the archive changes. Raises ProofMismatch if there are
+        data files that no manifest lists.
         """
         listed = {file.key for file in files}
-        standing = list(self._bucket.stamps(self._reading.data_dir))
-        if strays := [key for key, _ in standing if key not in listed]:
+        stamps = list(self._bucket.stamps(self._reading.data_dir))
+        if strays := [key for key, _ in stamps if key not in listed]:
             raise ProofMismatch([f"{key}: no manifest lists it" for key in strays])
-        self._digest = _digest_of(standing)
-        said = [[file.key, file.items, file.md5] for file in files]
+        self._digest = _digest_of(stamps)
+        manifest = [[file.key, file.items, file.md5] for file in files]
         partitions = [self._partitions, self._item_partitions]
-        facts = json.dumps([said, self._digest, partitions, _facts(self._window)])
+        facts = json.dumps([manifest, self._digest, partitions, _facts(self._window)])
         return hashlib.sha256(facts.encode()).hexdigest()
 
     def _read_files(self, files: Sequence[DataFile]) -> list[dict[str, Any]] | None:
-        """Read what no note covers yet; all notes, or None if time was up."""
+        """Read the data files that no note covers yet. Returns all notes, None if time ran out."""
         notes: list[dict[str, Any]] = []
         first = 0
-        standing = frozenset(self._bucket.list(f"{self._progress}proof-"))
+        existing = frozenset(self._bucket.list(f"{self._progress}proof-"))
         while first < len(files) or not notes:
             key = f"{self._progress}proof-{first:05d}.json"
-            if key in standing:
+            if key in existing:
                 note = self._noted(key, self._bucket.get(key))
             else:
                 read = self._read_some(files, first)
@@ -248,8 +241,8 @@ class _Proof:
         return notes
 
     def _read_some(self, files: Sequence[DataFile], first: int) -> dict[str, Any] | None:
-        """Read data files from number `first` on: as many as time and memory allow; None if there
-        is no time for one.
+        """Read data files from number `first` on, as many as time and memory allow. Returns their
+        note, or None if there was no time for one file.
         """
         counted = self._reading.counted = Recount()
         spills: list[dict[str, Any]] = []
@@ -284,18 +277,18 @@ class _Proof:
         }
 
     def _spill(self, counted: Recount) -> dict[str, Any]:
-        """Write the sums that are held to the bucket, by partition, and forget them."""
+        """Move the sums in memory to the bucket, by partition."""
         lines: list[list[str]] = [[] for _ in range(self._partitions)]
         for kind, sums in (("r", counted.records), ("t", counted.tallies)):
             for key, (n, amount) in sums.items():
                 line = json.dumps([kind, key, n, str(amount)])
                 lines[stable_hash(key) % self._partitions].append(line)
             sums.clear()
-        bodies = [zlib.compress("\n".join(some).encode(), 1) if some else b"" for some in lines]
+        bodies = [zlib.compress("\n".join(part).encode(), 1) if part else b"" for part in lines]
         return self._spills.put("sums", bodies, "json.z")
 
     def _spill_digests(self, digests: list[bytes]) -> dict[str, Any]:
-        """Write the items' digests that are held to the bucket, sorted, and forget them."""
+        """Move the digests in memory to the bucket, sorted, by partition."""
         digests.sort()
         bodies = split_digests(digests, self._item_partitions)
         digests.clear()
@@ -308,18 +301,18 @@ class _Proof:
         compare: Callable[[int, Sequence[dict[str, Any]]], dict[str, Any]],
         notes: Sequence[dict[str, Any]],
     ) -> list[dict[str, Any]] | None:
-        """Compare partition by partition; what all came to, or None if time was up."""
+        """Compare each partition that has no note yet. Returns all notes, None if time ran out."""
         compared = []
-        standing = frozenset(self._bucket.list(f"{self._progress}{name}-"))
+        existing = frozenset(self._bucket.list(f"{self._progress}{name}-"))
         for partition in range(partitions):
             key = f"{self._progress}{name}-{partition:04d}.json"
-            if key in standing:
+            if key in existing:
                 compared.append(self._noted(key, self._bucket.get(key)))
                 continue
             if self._effects.now() >= self._deadline:
                 return None
-            said = json.dumps({"identity": self._identity, **compare(partition, notes)}).encode()
-            compared.append(self._noted(key, self._bucket.put_once(key, said)))
+            note = json.dumps({"identity": self._identity, **compare(partition, notes)}).encode()
+            compared.append(self._noted(key, self._bucket.put_once(key, note)))
         return compared
 
     def _compare(self, partition: int, notes: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -331,16 +324,13 @@ class _Proof:
                 sums[kind][key] = (had[0] + n, had[1] + int(amount))
             if max(len(merged.records), len(merged.tallies)) > PARTITION_KEYS * KEYS_TOO_MANY:
                 raise ProofMismatch([f"far more keys than the {self._window.keys} when sealed"])
-        findings = []
-        for finding in keys_differing_from_totals(self._window.id, merged, self._totals):
-            findings.append(finding)
-            if len(findings) >= FINDINGS_KEPT:
-                break
+        findings = keys_differing_from_totals(self._window.id, merged, self._totals)
+        events, amount = merged.sums
         return {
             "keys": len(merged.records),
-            "events": sum(n for n, _ in merged.records.values()),
-            "amount": str(sum(amount for _, amount in merged.records.values())),
-            "findings": findings,
+            "events": events,
+            "amount": str(amount),
+            "findings": list(islice(findings, FINDINGS_KEPT)),
         }
 
     def _spilled_sums(self, spill: dict[str, Any], partition: int) -> Iterator[list[Any]]:
@@ -354,8 +344,8 @@ class _Proof:
         return {"repeated": [digest.hex() for digest in found]}
 
     def _named(self, repeats: Sequence[str]) -> list[str]:
-        """What is said of items that stand more than once: the archive is read once more to name
-        them, as far as there is time.
+        """Findings for items that occur more than once. Reads the archive once more, as long as
+        time allows, to name them.
         """
         reading = takewhile(
             lambda _: self._effects.now() < self._deadline, Reading(self._bucket, self._prefix)
@@ -363,7 +353,7 @@ class _Proof:
         return repeats_named(reading, [bytes.fromhex(digest) for digest in repeats[:FINDINGS_KEPT]])
 
     def _noted(self, key: str, body: bytes) -> dict[str, Any]:
-        """A note of this run or another one's. Raises ProofMismatch if it is of another archive."""
+        """A note of this or another run. Raises ProofMismatch if the archive has changed since."""
         try:
             note: dict[str, Any] = json.loads(body)
             if note["identity"] != self._identity:
@@ -389,7 +379,7 @@ class _Proof:
             "compared": "files with manifests; per key records with tallies and with totals;"
             " keys, events and amount with the window's state; gates with its spec; no item twice",
         }
-        stands = json.loads(self._bucket.put_once(key, json.dumps(proof).encode()))
-        if {**stands, "provenAt": ""} != {**proof, "provenAt": ""}:
-            raise ProofMismatch([f"another proof stands under {key}"])
+        stored = json.loads(self._bucket.put_once(key, json.dumps(proof).encode()))
+        if {**stored, "provenAt": ""} != {**proof, "provenAt": ""}:
+            raise ProofMismatch([f"there is another proof under {key}"])
         return counted.items

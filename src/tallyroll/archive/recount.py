@@ -1,5 +1,5 @@
-"""What an archive holds, recounted, and what is wrong with it: files against manifests, records
-against tallies and totals.
+"""Recounts an archive and finds what is wrong with it: compares files with manifests, and records
+with tallies and totals.
 """
 
 from __future__ import annotations
@@ -22,15 +22,19 @@ FINDINGS_KEPT = 100
 
 @dataclass(slots=True)
 class Recount:
-    """What an archive holds: per key (events, amount) by its records and by its tallies, and its
-    gates.
-    """
+    """Counts of an archive: (events, amount) per key by records and by tallies, gates, items."""
 
     records: dict[str, tuple[int, int]] = field(default_factory=dict)
     tallies: dict[str, tuple[int, int]] = field(default_factory=dict)
     gates_shut: int = 0
     gates_open: int = 0
     items: int = 0
+
+    @property
+    def sums(self) -> tuple[int, int]:
+        """(events, amount) of all records."""
+        sums = self.records.values()
+        return sum(n for n, _ in sums), sum(amount for _, amount in sums)
 
     def add(self, found: Record | Tally | Gate) -> None:
         """Count one item."""
@@ -46,13 +50,13 @@ class Recount:
 
 @dataclass(slots=True)
 class Findings:
-    """What is wrong with an archive: the first of it, and how much there is."""
+    """What is wrong with an archive: the first findings, and the number of all."""
 
     first: list[str] = field(default_factory=list)
     count: int = 0
 
     def add(self, finding: str) -> None:
-        """Note one difference."""
+        """Add one finding."""
         self.count += 1
         if len(self.first) < FINDINGS_KEPT:
             self.first.append(finding)
@@ -60,7 +64,7 @@ class Findings:
 
 @dataclass(frozen=True, slots=True)
 class ArchivedItem:
-    """One item of an archive, and where it stands: data file and line, from 1."""
+    """One item of an archive and its place: data file and line, from 1."""
 
     item: Item
     holds: Record | Tally | Gate
@@ -69,8 +73,9 @@ class ArchivedItem:
 
 
 class Reading:
-    """One pass over an archive, the one that proves it as well as all later ones: gives its items,
-    counts them, and notes what is wrong instead of ending there.
+    """One pass over an archive: yields its items, counts them, and collects findings.
+
+    Proof and verification share it.
     """
 
     def __init__(self, bucket: Bucket, prefix: str) -> None:
@@ -79,18 +84,19 @@ class Reading:
         self.counted = Recount()
         self.findings = Findings()
         self.expected: int | None = None
-        """How many items the summary promises, once it is read."""
+        """The number of items by the summary, once it is read."""
         self.data_dir = ""
-        """Where the data files lie, and nothing else, once the summary is read."""
+        """The prefix that holds the data files and nothing else, once the summary is read."""
 
     def __iter__(self) -> Iterator[ArchivedItem]:
-        """Stream the items that are ours and whole. Raises StoreError if the bucket fails."""
+        """Stream the items that are valid. Raises StoreError if the bucket fails."""
         for file in self.files():
             yield from self.items_of(file)
 
     def files(self) -> list[DataFile]:
-        """The data files that the manifests list, which are compared with one another; none if one
-        is missing.
+        """The data files that the manifests list; none if a manifest is missing or malformed.
+
+        Also compares the two manifests with each other.
         """
         try:
             summary = read_summary(self._bucket, self._prefix)
@@ -113,7 +119,7 @@ class Reading:
         return files
 
     def items_of(self, file: DataFile) -> Iterator[ArchivedItem]:
-        """Stream those of one data file."""
+        """Stream the valid items of one data file."""
 
         def fault(line: int | None, what: str) -> None:
             place = "" if line is None else f" line {line}"
@@ -129,30 +135,18 @@ class Reading:
             yield ArchivedItem(item, holds, file.key, line)
 
 
-def recount(bucket: Bucket, prefix: str) -> Recount:
-    """Stream an archive once, checking files against manifests. Raises ProofMismatch with all that
-    is wrong.
-    """
-    reading = Reading(bucket, prefix)
-    for _ in reading:
-        pass
-    if reading.findings.count:
-        raise ProofMismatch(reading.findings.first)
-    return reading.counted
-
-
 def keys_differing_from_totals(
     window: WindowId, counted: Recount, totals: Totals | None
 ) -> Iterator[str]:
-    """A finding for each key whose records, tallies and total (where totals are given) disagree."""
+    """One finding per key whose records, tallies and total (if `totals` is given) disagree."""
     keys = sorted(counted.records.keys() | counted.tallies.keys())
     for first in range(0, len(keys), KEYS_PER_READ):
-        some = keys[first : first + KEYS_PER_READ]
-        stand = totals.of_window(window, some) if totals else {}
-        for key in some:
-            of = {"records": counted.records.get(key), "tallies": counted.tallies.get(key)}
+        batch = keys[first : first + KEYS_PER_READ]
+        stored = totals.of_window(window, batch) if totals else {}
+        for key in batch:
+            sums = {"records": counted.records.get(key), "tallies": counted.tallies.get(key)}
             if totals:
-                total = stand.get(key)
-                of["total"] = (total.n, total.amount) if total else None
-            if len(set(of.values())) > 1:
-                yield f"key {key!r}: (events, amount) {of}"
+                total = stored.get(key)
+                sums["total"] = (total.n, total.amount) if total else None
+            if len(set(sums.values())) > 1:
+                yield f"key {key!r}: (events, amount) {sums}"

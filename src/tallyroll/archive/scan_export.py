@@ -1,12 +1,12 @@
-"""The scan exporter: reads a sealed table in parallel segments and leaves the native export's
-layout.
+"""The scan exporter: reads a sealed table in parallel segments and writes the layout of a native
+export.
 
     {prefix}/progress/segment-0007.json   the data files of a finished segment
 
-A run writes each segment's files as uploads that nobody sees. The note of the segment, which only
-one run can put, says which uploads become objects, and whoever comes later may complete them. So a
-run may be killed anywhere, and several may work at once: every data file that stands is one that
-the manifest will name. (A reader such as Athena reads all files that lie beside them.)
+A run writes each segment's files as multipart uploads, which are invisible until completed. Only
+one run can write the segment's note, which names the uploads to complete; any later run may
+complete them. So a run may be killed anywhere, several may run at once, and every data file that
+exists is one that the manifest will list. (Athena reads all files under the prefix, listed or not.)
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from tallyroll.ports.effects import Effects
 from tallyroll.ports.store import Store
 
 PART_BYTES = PART_BYTES_MIN
-FILE_BYTES = 64 * 1024 * 1024  # compressed; a segment is cut into files of about this size, each of
-# which the proof has to read in one run
-SEGMENTS_AT_ONCE = 8  # threads; each holds a page of at most 1 MB and a part of a file
+# Compressed size at which a segment's next file begins. The proof reads a file within one run.
+FILE_BYTES = 64 * 1024 * 1024
+SEGMENTS_AT_ONCE = 8  # threads; each holds a page of up to 1 MB and one part of a file
 NOTES_AT_ONCE = 16
-SEGMENT_ITEMS = 20_000  # a segment's aim: a second or so of one thread
-SEGMENTS_MAX = 10_000  # as many notes; DynamoDB would take a million
+SEGMENT_ITEMS = 20_000  # wanted size of a segment: about a second of one thread
+SEGMENTS_MAX = 10_000  # one note each; DynamoDB would allow a million
 
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What a run did: the segments that it finished, whether the archive is whole now, and the
-    first error that kept others from it.
+    """The result of a run: the number of segments it finished, whether the archive is complete, and
+    the first error that stopped it.
     """
 
     segments: int
@@ -48,8 +48,8 @@ class Exported:
 
 
 def segments_for(window: Window, stripes_min: int, least: int) -> int:
-    """How many segments an attempt has: at least `least`, and so many that each is a small part of
-    a run. After attempts in vain twice as many, each time.
+    """The number of segments of an attempt: at least `least`, and enough that each is a small part
+    of a run. Each failed attempt doubles it.
     """
     items = (window.events or 0) + (window.keys or 0) * stripes_min
     wanted = max(least, -(-items // SEGMENT_ITEMS))
@@ -60,18 +60,18 @@ def segments_for(window: Window, stripes_min: int, least: int) -> int:
 def export(
     window: Window, store: Store, bucket: ArchiveBucket, effects: Effects, deadline: int
 ) -> Exported:
-    """Go on with the current attempt's archive of a window's table, until it is whole or the
-    deadline (ms) is near.
+    """Continue the current attempt's archive of a window until it is complete or the deadline (ms)
+    is near.
 
-    The manifests are written last, so that an attempt which ended early is never taken for whole.
-    Raises StoreError, and ProofMismatch if notes of segments are damaged.
+    The manifests are written last, so an unfinished attempt never looks complete.
+    Raises StoreError, and ProofMismatch if a segment's note is damaged.
     """
     assert window.archive
     assert window.segments
-    standing = frozenset(bucket.list(progress_dir(window.archive)))
-    left = [one for one in range(window.segments) if note_key(window, one) not in standing]
+    noted = frozenset(bucket.list(progress_dir(window.archive)))
+    left = [one for one in range(window.segments) if note_key(window, one) not in noted]
     work = _Work(window, store, bucket, effects, deadline)
-    # Runs that are at it at once begin at different places, and meet late.
+    # Concurrent runs start at different segments, so they rarely collide.
     begin = int(effects.chance.random() * len(left))
     jobs = [partial(work.segment, one) for one in (*left[begin:], *left[:begin])]
     finished = sum(effects.together(jobs, SEGMENTS_AT_ONCE))
@@ -88,7 +88,7 @@ def note_key(window: Window, segment: int) -> str:
 
 
 class _Work:
-    """One run's share of the segments."""
+    """One run's work on the segments."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class _Work:
         self.error: StoreError | ProofMismatch | None = None
 
     def segment(self, segment: int) -> bool:
-        """Export one segment, if time allows; whether its note stands now."""
+        """Export one segment if time allows. Returns whether its note exists now."""
         began = self._effects.now()
         if self.error or began + self._slowest >= self._deadline:
             return False
@@ -120,7 +120,7 @@ class _Work:
             if whole:
                 self._note(segment, files)
         except (StoreError, ProofMismatch) as error:
-            # No upload is aborted here: if it was only the reply that was lost, the note names it.
+            # No upload is aborted here: if only the reply was lost, the note names the uploads.
             self.error = error
             return False
         if not whole:
@@ -130,7 +130,7 @@ class _Work:
         return True
 
     def _write(self, segment: int, files: _Files) -> bool:
-        """Write a segment's files; False if time was up before its end."""
+        """Write a segment's files. Returns False if time ran out."""
         assert self._window.segments
         for page in self._store.scan(self._window.table, segment, self._window.segments):
             if self._effects.now() >= self._deadline:
@@ -142,13 +142,13 @@ class _Work:
 
     def _note(self, segment: int, files: _Files) -> None:
         assert self._window.segments
-        said = {
+        fields = {
             "table": self._window.table,
             "segment": segment,
             "segments": self._window.segments,
             "files": files.ended,
         }
-        note = json.dumps(said).encode()
+        note = json.dumps(fields).encode()
         if self._bucket.put_once(note_key(self._window, segment), note) != note:
             files.abort()  # another run was faster
             return
@@ -157,7 +157,7 @@ class _Work:
 
 
 class _Files:
-    """The data files of one segment, as uploads; all that was ended is in `ended`."""
+    """Writes the data files of one segment as uploads; `ended` lists the finished ones."""
 
     def __init__(self, bucket: ArchiveBucket, name: str) -> None:
         self._bucket = bucket
@@ -167,7 +167,7 @@ class _Files:
         self.ended: list[dict[str, Any]] = []
 
     def add(self, item: Item) -> None:
-        """Add an item to the file that is being written."""
+        """Add an item to the current file."""
         self._writer.add(item)
         if self._writer.waiting >= PART_BYTES:
             self._put_part(last=False)
@@ -175,7 +175,7 @@ class _Files:
             self.end()
 
     def end(self) -> None:
-        """End the file, unless nothing is in it."""
+        """Finish the current file, unless it is empty."""
         if not self._writer.items:
             return
         file = self._put_part(last=True)
@@ -184,7 +184,7 @@ class _Files:
         self._writer, self._upload = DataFileWriter(), None
 
     def abort(self) -> None:
-        """Let no file come of it; what cannot be aborted now, the bucket's lifecycle rule ends."""
+        """Abort all uploads. Those that cannot be aborted now are left to the lifecycle rule."""
         for file in (*self.ended, *([self._upload] if self._upload else [])):
             with suppress(StoreError):
                 self._bucket.abort_upload(file["key"], file["upload"])
@@ -206,13 +206,12 @@ def _complete(bucket: ArchiveBucket, file: Mapping[str, Any]) -> None:
         bucket.complete_upload(file["key"], file["upload"], file["parts"])
     except Missing:
         if file["key"] not in bucket.list(file["key"]):  # else completed before
-            raise ProofMismatch(
-                [f"{file['key']}: its upload was aborted before it was completed"]
-            ) from None
+            finding = f"{file['key']}: its upload was aborted before it was completed"
+            raise ProofMismatch([finding]) from None
 
 
 def _finish(window: Window, bucket: ArchiveBucket, effects: Effects) -> None:
-    """See that every file of every note stands, then write the manifests."""
+    """Complete the uploads of all notes, then write the manifests."""
     assert window.archive
     assert window.segments
     assert window.export_at is not None
@@ -220,9 +219,9 @@ def _finish(window: Window, bucket: ArchiveBucket, effects: Effects) -> None:
         partial(_noted, window, bucket, segment) for segment in range(window.segments)
     ]
     files = [file for some in effects.together(read, NOTES_AT_ONCE) for file in some]
-    standing = frozenset(bucket.list(data_dir(window.archive)))
+    existing = frozenset(bucket.list(data_dir(window.archive)))
     for file in files:
-        if file["key"] not in standing:
+        if file["key"] not in existing:
             _complete(bucket, file)
     listed = [DataFile(file["key"], file["items"], file["md5"]) for file in files]
     for key, body in manifests(bucket.name, window.archive, window.table, listed, window.export_at):

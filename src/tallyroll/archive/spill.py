@@ -1,4 +1,4 @@
-"""What a proof keeps in the bucket instead of in memory: bodies by partition, spill by spill."""
+"""Spills of a proof: data kept in the bucket instead of in memory, one body per partition."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PUTS_AT_ONCE = 16
 
 
 class Spills:
-    """The spills of one run, and of those that went before, under one prefix."""
+    """Writes the spills of one run, and reads those of all runs, under one prefix."""
 
     def __init__(self, bucket: ArchiveBucket, progress: str, effects: Effects) -> None:
         self._bucket = bucket
@@ -25,7 +25,7 @@ class Spills:
         self._spilled = 0
 
     def put(self, kind: str, bodies: Sequence[bytes], suffix: str) -> dict[str, Any]:
-        """Write one spill, a body a partition (none for an empty one); what a note says of it."""
+        """Write one spill, one body per partition unless empty. Returns its entry for a note."""
         name, self._spilled = f"{kind}-{self._token}{self._spilled:04x}", self._spilled + 1
         spill = {
             "name": name,
@@ -41,9 +41,7 @@ class Spills:
         return spill
 
     def get(self, spill: dict[str, Any], partition: int) -> bytes:
-        """A partition's body of a spill that a note names. Raises ProofMismatch if it is not as it
-        was written.
-        """
+        """A partition's body of a spill. Raises ProofMismatch if it is missing or has changed."""
         digest = spill["digests"][partition]
         if not digest:
             return b""
@@ -61,5 +59,5 @@ class Spills:
 
 
 def _digest_of(body: bytes) -> str:
-    """Short: a note holds one for each partition of a spill."""
+    """A short digest: a note holds one for each partition of a spill."""
     return blake2b(body, digest_size=16).hexdigest()

@@ -1,4 +1,4 @@
-"""An archive verified by itself: its files, its records, and what its proof says."""
+"""Verifies an archive by itself: its files, its records and its proof."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tallyroll.ports.totals import Totals
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What another pass over an archive found, and of how many differences."""
+    """The result of one pass over an archive: its counts and all findings."""
 
     archive: Archive
     counted: Recount
@@ -32,17 +32,17 @@ class Verification:
 
     @property
     def events(self) -> int:
-        """The events by the archive's records."""
-        return sum(n for n, _ in self.counted.records.values())
+        """The number of events in the archive's records."""
+        return self.counted.sums[0]
 
     @property
     def amount(self) -> int:
-        """Their sum, millionths."""
-        return sum(amount for _, amount in self.counted.records.values())
+        """Their sum, in millionths."""
+        return self.counted.sums[1]
 
 
 class ArchiveReading(Reading):
-    """One pass over an archive that ends with everything that can be compared."""
+    """One pass over an archive that also compares its counts and finds repeated items."""
 
     def __init__(self, bucket: Bucket, archive: Archive, totals: Totals | None = None) -> None:
         super().__init__(bucket, archive.prefix)
@@ -51,23 +51,24 @@ class ArchiveReading(Reading):
         self._repeats = Repeats()
 
     def items_of(self, file: DataFile) -> Iterator[ArchivedItem]:
-        """Stream those of one data file."""
+        """Stream the valid items of one data file."""
         for found in super().items_of(file):
             self._repeats.add(key_digest(found.item))
             yield found
 
     def verified(self) -> Verification:
-        """Read what is left, then compare: files with manifests, records with tallies, with the
-        proof if there is one, and with the totals if they are given; no item may stand twice, for
-        which an archive where one does is read once more. Raises StoreError if the
-        bucket or the totals fail.
+        """Read the whole archive, then compare it. Raises StoreError if bucket or totals fail.
+
+        Compares files with manifests, records with tallies, with the totals if they are given, and
+        with the proof if there is one. No item may occur twice; if one does, the archive is read
+        once more to name it.
         """
         for _ in self:
             pass
         return self.compared()
 
     def compared(self) -> Verification:
-        """The comparisons of an archive that was read to its end."""
+        """Compare an archive that has been read to its end."""
         if self.expected is not None:
             for finding in self._differences():
                 self.findings.add(finding)
@@ -84,25 +85,19 @@ class ArchiveReading(Reading):
         repeats = self._repeats.found()
         if first := list(islice(repeats, FINDINGS_KEPT)):
             yield from repeats_named(Reading(self._bucket, self._prefix), first)
-        yield from (f"an item stands more than once, its digest is {one.hex()}" for one in repeats)
+        yield from (f"an item occurs more than once, its digest is {one.hex()}" for one in repeats)
         if self._archive.problem:
             yield self._archive.problem
         if proof := self._archive.proof:
-            said = (proof.items, proof.keys, proof.events, proof.amount)
-            sums = counted.records.values()
-            found = (
-                counted.items,
-                len(sums),
-                sum(n for n, _ in sums),
-                sum(amount for _, amount in sums),
-            )
-            if said != found:
-                yield f"(items, keys, events, amount) {found}, when proven {said}"
+            proven = (proof.items, proof.keys, proof.events, proof.amount)
+            found = (counted.items, len(counted.records), *counted.sums)
+            if proven != found:
+                yield f"(items, keys, events, amount) {found}, when proven {proven}"
 
 
 def shut(found: ArchivedItem) -> Item:
-    """The item as it may stand in a restored table: a gate never open, so that no writer could
-    write there, whatever the archive holds.
+    """The item as it may be restored: a gate is always shut, so that no writer can write to the
+    restored table.
     """
     if isinstance(found.holds, Gate):
         return {**found.item, "open": {"BOOL": False}}

@@ -1,1 +1,1 @@
-"""The pipeline as constructs of the AWS CDK; nothing else here imports it."""
+"""The pipeline as AWS CDK constructs; nothing else in this package imports the CDK."""

@@ -1,6 +1,6 @@
-"""When each alarm fires, as plain data: the CDK makes alarms of it, tests evaluate it.
+"""When each alarm fires, as plain data: `observability` makes alarms of it, and tests evaluate it.
 
-Nothing here imports the CDK.
+This module does not import the CDK.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from tallyroll.limits import IN_FLIGHT_MAX
 from tallyroll.resources import DEAD_LETTERS_RETENTION_SECONDS
 from tallyroll.settings import Settings
 
-BEHIND_SECONDS = 2_400  # over twice the visibility timeout of a writer that crashed
-SEAL_MINUTES = 30  # a slice of a sealing takes less than a run of the roller
-# A message that was received before holds its window for two visibility timeouts, and half an hour
-# is left to the queue.
+BEHIND_SECONDS = (
+    2_400  # over twice the visibility timeout, after which a crashed writer's messages return
+)
+SEAL_MINUTES = 30  # a slice of a sealing takes less than one run of the roller
+# A message received before the window's end may hold it open for two visibility timeouts. Half an
+# hour remains for the queue to drain.
 HELD_MINUTES = 60
-EXPORT_MINUTES = 120  # a few attempts, each given up after its lease
-# Tables that an account may have in a Region unless its quota was raised. Source: DynamoDB
-# Developer Guide, "Quotas".
+EXPORT_MINUTES = 120  # a few attempts, each of which ends with its lease
+# Share of the quota of tables per account and Region. Source: DynamoDB Developer Guide, "Quotas".
 TABLES_SHARE = 0.8
 MINUTE, FIVE_MINUTES, QUARTER = 60, 300, 900
 HANDED_BACK_SECONDS = 1_800
@@ -30,7 +31,7 @@ IN_FLIGHT_SHARE = 0.8
 
 
 class Source(StrEnum):
-    """Who publishes a metric, by its namespace."""
+    """The namespace of a metric: who publishes it."""
 
     PIPELINE = "Tallyroll"  # our functions; dimensions: the pipeline and the function
     QUEUE = "AWS/SQS"  # dimension: the queue
@@ -42,10 +43,10 @@ EVENTS, DEAD_LETTERS = "events", "dead-letters"
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """One metric as an alarm reads it: a statistic of each period of `period` seconds.
+    """One metric as an alarm reads it: a statistic per `period` (seconds).
 
-    `of` is the function (writer, aggregator, roller, cleanup) or the queue (events, dead-letters)
-    that it is about.
+    `of` is the metric's function (writer, aggregator, roller, cleanup) or queue (events,
+    dead-letters).
     """
 
     source: Source
@@ -57,11 +58,11 @@ class Watched:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """An alarm fires when its number is over `above` in each of `times` periods in a row, or in so
-    many of the last `within` periods.
+    """An alarm fires when its number is over `above` in `times` periods in a row or, if `within` is
+    set, in `times` of the last `within` periods.
 
-    The number is that of the only metric, or the `expression` over `metrics`, which names them. A
-    period without data breaches if `silence_is_bad`, and is as good as one below otherwise.
+    The number is the only metric, or an `expression` that names the `metrics`. A period without
+    data counts as over if `silence_is_bad`, else as below.
     """
 
     metrics: Mapping[str, Watched]
@@ -78,12 +79,12 @@ class Rule:
 
     @property
     def evaluated(self) -> int:
-        """How many periods are looked at."""
+        """The number of periods that are evaluated."""
         return max(self.times, self.within)
 
     @property
     def period(self) -> int:
-        """The length of a period in seconds: that of the metrics, which all have the same."""
+        """The length of a period in seconds, the same for all metrics."""
         [period] = {metric.period for metric in self.metrics.values()}
         return period
 
@@ -133,15 +134,15 @@ def _ours(of: str, name: str, statistic: str = "Sum", period: int = MINUTE) -> W
 def _writing_rules(retention_seconds: int) -> Mapping[str, Rule]:
     back = {"m0": _ours("writer", "OldestHandedBack", "Maximum", QUARTER)}
     return {
-        # The age of the oldest message leaves out what was received three times or more. Those
-        # wait for up to some three quarters of an hour between two receives.
+        # The age of the oldest message leaves out messages received three times or more. Those may
+        # wait up to about 45 minutes between two receives.
         "handed-back": Rule(metrics=back, above=HANDED_BACK_SECONDS, within=4),
         "handed-back-expire": Rule(metrics=back, above=retention_seconds / 2, within=4),
         "notes-failing": _single(_ours("writer", "NotesFailed", period=FIVE_MINUTES), times=3),
         "events-await-window": _single(_ours("writer", "AwaitingWindow"), times=5),
         "store-throttles": _single(_ours("writer", "Throttles"), times=15),
         "reads-failing": _single(_ours("aggregator", "ReadsFailed", period=FIVE_MINUTES), times=2),
-        # One answer in a while may lack windows: its range was long, and its time was over.
+        # An occasional answer may lack windows, if its range was too long for its time.
         "reads-incomplete": _single(
             _ours("aggregator", "ReadsIncomplete", period=FIVE_MINUTES), times=3
         ),
@@ -149,7 +150,7 @@ def _writing_rules(retention_seconds: int) -> Mapping[str, Rule]:
 
 
 def _both(name: str, times: int = 1) -> Rule:
-    """What roller and cleanup publish under one name, together."""
+    """A rule on the sum of a metric that both roller and cleanup publish."""
     parts = {
         f"m{number}": _ours(function, name, period=FIVE_MINUTES)
         for number, function in enumerate(("roller", "cleanup"))
@@ -158,7 +159,7 @@ def _both(name: str, times: int = 1) -> Rule:
 
 
 def _stuck(function: str, minutes: int) -> Rule:
-    """A window has not got on for that long, as two runs in a row found."""
+    """Two runs in a row found a window without progress for so many minutes."""
     stuck = _ours(function, "StuckFor", "Maximum", FIVE_MINUTES)
     return _single(stuck, above=minutes * 60, times=2)
 
@@ -171,13 +172,13 @@ def _window_rules(settings: Settings) -> Mapping[str, Rule]:
         "next-window-missing": _single(
             _ours("roller", "NextWindowMissing", "Maximum"), times=5, silence_is_bad=True
         ),
-        # The least number that was there in five minutes: windows that come and go do not count.
+        # The minimum of five minutes, so that windows which open and close meanwhile do not count.
         "close-stuck": _single(
             _ours("roller", "Windows-open", "Minimum", FIVE_MINUTES),
             above=open_at_once + HELD_MINUTES * 60 // settings.window_seconds,
             times=HELD_MINUTES // 5,
         ),
-        # The roller looks at the queue each minute, and at when a writer last finished a message.
+        # Each minute the roller checks the queue and when a writer last finished a message.
         "writer-silent": _single(
             _ours("roller", "WritersSilentFor", "Maximum"), above=SILENT_SECONDS, times=2
         ),
@@ -205,7 +206,7 @@ def _function_rules(functions: Sequence[str]) -> Mapping[str, Rule]:
         f"m{number}": Watched(Source.FUNCTION, function, "Throttles", period=FIVE_MINUTES)
         for number, function in enumerate(functions)
     }
-    # A function that nobody invokes publishes nothing, and a sum of nothing may be nothing.
+    # A function that is not invoked publishes nothing, and a sum of nothing has no value.
     total = f"SUM([{', '.join(f'FILL({name}, 0)' for name in throttles)}])"
     return {
         "function-throttles": Rule(metrics=throttles, expression=total, label="throttles", times=3),

@@ -1,6 +1,6 @@
-"""Every alarm, once: its id, which is its entry's heading in docs/operations.md, and what it says.
+"""All alarms: their ids, which are headings in docs/operations.md, and their descriptions.
 
-`observability` makes one alarm of each; a test demands an entry for each.
+`observability` makes one alarm of each; a test checks that each has a heading.
 """
 
 from __future__ import annotations
@@ -40,5 +40,5 @@ ALARMS: Mapping[str, str] = MappingProxyType(
 
 
 def described(id_: str) -> str:
-    """An alarm's description: what it says, and where to read on."""
+    """An alarm's description, with a reference to docs/operations.md."""
     return f"{ALARMS[id_]}. What to do: docs/operations.md#{id_}"

@@ -1,4 +1,4 @@
-"""What is noted on constructs: tags, and findings of rule packs (cdk-nag) with why they stay."""
+"""Tags of constructs, and reasons for findings of rule packs (cdk-nag) that are accepted."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def acknowledge(construct: IConstruct, reasons: Mapping[str, str]) -> None:
-    """Acknowledge findings on a construct and all that is in it: the reason by the rule's id.
+    """Acknowledge findings on a construct and all that it contains; `reasons` are by rule id.
 
-    A rule's id is `AwsSolutions-...` or `Serverless-...`, with the finding in brackets where the
-    pack gives one.
+    A rule id is `AwsSolutions-...` or `Serverless-...`, followed by the finding in brackets if the
+    pack names one.
     """
     cdk.Validations.of(construct).acknowledge(
         *(
@@ -26,12 +26,12 @@ def acknowledge(construct: IConstruct, reasons: Mapping[str, str]) -> None:
 
 
 def wildcard(scope: IConstruct, arn: str) -> str:
-    """The rule that finds a wildcard in a policy on this ARN."""
+    """The id of the rule about a wildcard in this ARN of a policy."""
     return f"AwsSolutions-IAM5[Resource::{_shown(cdk.Stack.of(scope).resolve(arn))}]"
 
 
 def _shown(value: Any) -> str:
-    """A part of a template as the packs write it."""
+    """A value of a template as the packs write it."""
     if isinstance(value, str):
         return value
     [(function, arguments)] = value.items()
@@ -41,6 +41,6 @@ def _shown(value: Any) -> str:
 
 
 def tag(construct: IConstruct, tags: Mapping[str, str]) -> None:
-    """Tag a construct and all that is in it."""
+    """Tag a construct and all that it contains."""
     for key, value in tags.items():
         cdk.Tags.of(construct).add(key, value)

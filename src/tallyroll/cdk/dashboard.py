@@ -1,6 +1,4 @@
-"""One dashboard that answers four questions: is it exact, does it keep up, what is hot, what does
-it cost.
-"""
+"""The dashboard: is it exact, does it keep up, what is hot, what does it cost?"""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ from tallyroll.ports.store import Limit
 if TYPE_CHECKING:
     from constructs import Construct
 
-_WIDTH, _HEIGHT = 8, 6  # three graphs a row
+_WIDTH, _HEIGHT = 8, 6  # three graphs per row
 _HOUR = cdk.Duration.hours(1)
 
 Widgets = list[cloudwatch.IWidget]
@@ -35,8 +33,8 @@ def make_dashboard(
     functions: Sequence[PipelineFunction],
     alarms: Mapping[str, cloudwatch.Alarm],
 ) -> cloudwatch.Dashboard:
-    """The dashboard of a pipeline, named after it and its Region: an account's dashboards share one
-    list. Source: CloudWatch API Reference, PutDashboard.
+    """The dashboard of a pipeline, named after it and its Region, since all Regions of an account
+    share one list of dashboards. Source: CloudWatch API Reference, PutDashboard.
     """
     alarm_status = cloudwatch.AlarmStatusWidget(
         title="Alarms", alarms=list(alarms.values()), width=24, height=4

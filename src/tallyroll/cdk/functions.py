@@ -1,4 +1,4 @@
-"""One place for what all Lambda functions have in common."""
+"""What all Lambda functions have in common."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tallyroll.resources import function_name
 # With this memory a function has one whole virtual CPU. Source: AWS Lambda Developer Guide,
 # "Configure Lambda function memory".
 FULL_CPU_MB = 1_769
-MINOR_MIN = 11  # of Python 3: what the core needs
+MINOR_MIN = 11  # the core needs Python 3.11
 _NOT_LATEST = (
     "the runtime is that of the interpreter which built the asset: what is deployed is what the"
     " tests ran on, and its byte-code is of use"
@@ -30,7 +30,7 @@ _KNOWN = re.compile(r"PYTHON_3_(\d+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionDefaults:
-    """What the functions of one pipeline share: its options, the code, the environment."""
+    """What the functions of one pipeline share: options, code, environment."""
 
     options: Options
     code: lambda_.Code
@@ -38,7 +38,7 @@ class FunctionDefaults:
 
 
 class PipelineFunction(Construct):
-    """A function with a role of its own, which may do what `statements` say and write its log."""
+    """A function with its own role, which allows `statements` and writing its log."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class PipelineFunction(Construct):
         statements: Sequence[iam.PolicyStatement],
         reserved_concurrency: int | None = None,
     ) -> None:
-        """`package` is the one in `functions` with the handler."""
+        """`package` is the handler's package in `functions`."""
         super().__init__(scope, id_)
         options = defaults.options
         name = function_name(options.name, package)
@@ -81,8 +81,8 @@ class PipelineFunction(Construct):
             timeout=cdk.Duration.seconds(timeout_seconds),
             environment=dict(defaults.environment),
             log_group=self.log,
-            role=self.role.without_policy_updates(),  # the statements above are all there is
-            # Lambda traces by itself; no library is imported for it.
+            role=self.role.without_policy_updates(),  # it allows the statements above only
+            # Lambda traces by itself, without a library.
             tracing=lambda_.Tracing.ACTIVE if options.tracing else None,
             reserved_concurrent_executions=reserved_concurrency,
         )
@@ -100,7 +100,7 @@ class PipelineFunction(Construct):
 
 
 def log_group(scope: Construct, id_: str, name: str, options: Options) -> logs.LogGroup:
-    """A log group of the options' retention, which goes with the stack."""
+    """A log group with the options' retention, deleted with the stack."""
     group = logs.LogGroup(scope, id_, log_group_name=name, removal_policy=cdk.RemovalPolicy.DESTROY)
     resource = group.node.default_child
     assert isinstance(resource, logs.CfnLogGroup)
@@ -109,10 +109,8 @@ def log_group(scope: Construct, id_: str, name: str, options: Options) -> logs.L
 
 
 def runtime(minor: int = sys.version_info.minor) -> lambda_.Runtime:
-    """Lambda's runtime of this interpreter's version: what is deployed is what the tests ran on,
-    and the bundle's byte-code is of use.
-
-    Raises OptionsError where Lambda has none, as far as aws-cdk-lib knows.
+    """Lambda's runtime with this interpreter's version, on which the tests ran, and for which the
+    bundle's byte-code is compiled. Raises OptionsError if aws-cdk-lib knows no such runtime.
     """
     names = filter(None, map(_KNOWN.fullmatch, dir(lambda_.Runtime)))
     known = sorted(int(name[1]) for name in names if int(name[1]) >= MINOR_MIN)

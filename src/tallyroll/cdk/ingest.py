@@ -1,4 +1,4 @@
-"""From the queue into the window tables: queues, the writer, and how Lambda feeds it."""
+"""The queues, the writer, and the event source that feeds it."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ from tallyroll.cdk.options import WRITER_TIMEOUT_SECONDS, Options, OptionsError
 from tallyroll.cdk.storage import Storage
 from tallyroll.resources import QueueDeclaration, Resources
 
-# Of a queue that says nothing else. Source: Amazon SQS API Reference, CreateQueue.
+# The defaults of a queue. Source: Amazon SQS API Reference, CreateQueue.
 SQS_VISIBILITY_SECONDS = 30
 SQS_RETENTION_SECONDS = 4 * 86_400
 
 
 class Queues(Construct):
-    """The event queue and its dead-letter queue, as declared; both take encrypted calls only.
+    """The event queue and its dead-letter queue, as declared; both require TLS.
 
-    A queue that is `given` takes the place of the event queue; its own dead-letter rule stays.
-    Raises OptionsError for a FIFO queue, and for one made in this app that would hide messages for
-    too short a time.
+    A `given` queue replaces the event queue and keeps its own dead-letter rule. Raises OptionsError
+    for a FIFO queue, and for a queue of this app whose visibility timeout is too short.
     """
 
     def __init__(
@@ -119,8 +118,8 @@ def _queue(
 ) -> sqs.Queue:
     fuse = None
     if dead_letters and declared.max_receives:
-        # High on purpose: a backlog behind a late window or a throttled table is received again
-        # and again, and is healthy. The writer itself rejects what crashes it before this.
+        # High, since a healthy backlog behind a late window or a throttled table is received many
+        # times. The writer itself rejects messages that crash it earlier.
         fuse = sqs.DeadLetterQueue(queue=dead_letters, max_receive_count=declared.max_receives)
     queue = sqs.Queue(
         scope,
@@ -136,7 +135,7 @@ def _queue(
             else sqs.QueueEncryption.UNENCRYPTED
         ),
         enforce_ssl=True,
-        # Undelivered events must outlive a stack that is deleted by mistake.
+        # Events in the queue must survive the deletion of a stack by mistake.
         removal_policy=cdk.RemovalPolicy.RETAIN,
     )
     tag(queue, declared.tags)
@@ -145,7 +144,7 @@ def _queue(
 
 def _check_standard(queue: sqs.IQueue) -> None:
     if queue.fifo:
-        # Lambda gathers no batches over time from them, and takes 10 messages at the most.
+        # Lambda has no batch window for them, and takes at most 10 messages.
         raise OptionsError(f"queue {queue.node.path}: a FIFO queue; give a standard one")
 
 
@@ -160,7 +159,7 @@ def _check_visibility(queue: sqs.IQueue, least: int) -> None:
 
 
 def _known(queue: sqs.IQueue, attribute: str, default: int) -> int | None:
-    """An attribute of a queue that is made in this app; None if it cannot be known here."""
+    """An attribute of a queue that is made in this app; None if it is not known here."""
     resource = queue.node.default_child
     if not isinstance(resource, sqs.CfnQueue):
         return None

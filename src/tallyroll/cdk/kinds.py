@@ -1,4 +1,4 @@
-"""The kinds of values that the CDK's context can give: each reads one, or refuses it."""
+"""The kinds of option values: each reads a value of the CDK's context, or refuses it."""
 
 from __future__ import annotations
 
@@ -15,24 +15,21 @@ from tallyroll.settings import CAPACITIES, Settings
 
 
 class Kind(Protocol):
-    """What a value may be. Values come as text too: so `cdk -c key=value` gives them."""
+    """A kind of value. Values may also be text, as `cdk -c key=value` gives them."""
 
     @property
     def remedy(self) -> str:
-        """What to give instead of a wrong value, as the end of a sentence."""
+        """What to give instead of a wrong value; the end of a sentence."""
         ...
 
     def read(self, value: object) -> Any:
-        """The value in its own type; one that has it already is given back.
-
-        Raises ValueError or TypeError.
-        """
+        """The value in its own type. Raises ValueError or TypeError."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A whole number from `least` to `most`; with `unset`, None stands for the default."""
+    """A whole number from `least` to `most`; with `unset`, also None for the default."""
 
     least: int
     most: int
@@ -55,7 +52,7 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """One of some texts or numbers."""
+    """One of several texts or numbers."""
 
     choices: Sequence[str] | Sequence[int]
 
@@ -88,7 +85,7 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text that a pattern matches whole, or an empty one for none."""
+    """A text that fully matches a pattern, or an empty text."""
 
     pattern: str
     remedy: str
@@ -148,7 +145,7 @@ class HotShards:
 
 @dataclass(frozen=True)
 class Units:
-    """Provisioned capacity, as an object or its JSON; empty for tables on demand."""
+    """Provisioned capacity, as an object or its JSON; empty means on demand."""
 
     remedy: str = (
         'give an object {"write": W, "read": R, "cold_write": W, "cold_read": R} of whole numbers'
@@ -156,7 +153,7 @@ class Units:
     )
 
     def read(self, value: object) -> Mapping[str, int]:
-        """Units a second by what they are for."""
+        """Units per second, by purpose."""
         units = json.loads(value) if isinstance(value, str) else value
         if not isinstance(units, Mapping):
             raise TypeError(value)
@@ -168,7 +165,7 @@ class Units:
 
 def _whole(value: object) -> int:
     if isinstance(value, float) and value.is_integer():
-        return int(value)  # the CDK's numbers are those of JavaScript
+        return int(value)  # the CDK's numbers are JavaScript's
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise TypeError(value)
     return int(value)

@@ -1,4 +1,4 @@
-"""The metrics that the functions publish, as `functions/telemetry.py` names them."""
+"""The metrics that the functions publish, by their names in `functions/telemetry.py`."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ class PipelineMetrics:
         )
 
     def writer(self, *names: str) -> list[cloudwatch.IMetric]:
-        """Sums by the minute of what the writer publishes."""
+        """The writer's metrics with these names: sums per minute."""
         return [self.of("writer", name) for name in names]
 
     def by(self, name: str, kinds: Iterable[str]) -> list[cloudwatch.IMetric]:
-        """What the writer publishes one by one for each kind: sums by the minute."""
+        """The writer's metric of each kind: sums per minute."""
         return [self.of("writer", f"{name}-{kind}", label=kind) for kind in kinds]
 
     def windows(self, *states: str) -> list[cloudwatch.IMetric]:
-        """How many windows are in these states."""
+        """The number of windows in each state."""
         return [self.of("roller", f"Windows-{state}", "Maximum", label=state) for state in states]
 
     def write_units(self, period: cdk.Duration) -> dict[str, cloudwatch.IMetric]:
-        """The write units that events consumed, single and packed apart."""
+        """The write units of single and of packed events."""
         return {
             "single": self.of("writer", "WriteUnitsSingle", period=period),
             "packed": self.of("writer", "WriteUnitsPacked", period=period),
@@ -64,7 +64,7 @@ def computed(
     label: str,
     period: cdk.Duration = MINUTE,
 ) -> cloudwatch.MathExpression:
-    """A number that CloudWatch computes from metrics, each named as in the expression."""
+    """A number that CloudWatch computes from metrics, by their names in the expression."""
     return cloudwatch.MathExpression(
         expression=expression, using_metrics=dict(metrics), label=label, period=period
     )

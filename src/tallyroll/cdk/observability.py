@@ -1,4 +1,4 @@
-"""What tells people how a pipeline does: its alarms, whom they tell, and its dashboard."""
+"""A pipeline's alarms, the topic that they notify, and its dashboard."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tallyroll.cdk.options import Options
 
 
 class Observability(Construct):
-    """One alarm of each in `ALARMS`, one topic that they tell, one dashboard."""
+    """One alarm for each of `ALARMS`, one topic that they notify, one dashboard."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Observability(Construct):
 
 def _topic(scope: Construct, options: Options) -> sns.Topic:
     topic = sns.Topic(scope, "Alarms", display_name=f"{options.name} alarms", enforce_ssl=True)
-    # A policy of its own takes the place of the one that let the account's alarms publish.
+    # The topic's own policy replaces the default one, which lets the account's alarms publish.
     topic.add_to_resource_policy(
         iam.PolicyStatement(
             actions=["sns:Publish"],
@@ -80,7 +80,7 @@ def _topic(scope: Construct, options: Options) -> sns.Topic:
 
 
 class _Published:
-    """The metrics that rules name, as the CDK knows them."""
+    """Makes CDK metrics of the metrics in rules."""
 
     def __init__(
         self, metrics: PipelineMetrics, queues: Queues, functions: Sequence[PipelineFunction]
@@ -90,7 +90,7 @@ class _Published:
         self._functions = {each.package: each.function for each in functions}
 
     def number(self, rule: Rule) -> cloudwatch.IMetric:
-        """What an alarm compares with its threshold."""
+        """The number that an alarm compares with its threshold."""
         metrics = {name: self._metric(watched) for name, watched in rule.metrics.items()}
         if not rule.expression:
             [metric] = metrics.values()

@@ -1,4 +1,4 @@
-"""What a deployment may choose: the keys `tallyroll:...` of the CDK's context."""
+"""The options of a deployment: the keys `tallyroll:...` of the CDK's context."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tallyroll.settings import EXPORTERS, Settings
 PREFIX = "tallyroll:"
 WRITER_TIMEOUT_SECONDS = 60
 BATCH_SIZE_UNBUFFERED = 10  # a larger batch needs a window of at least 1 s
-# The queue must hide messages for that many times what a batch may take, so that Lambda can try
-# again while it is throttled. Source: AWS Lambda Developer Guide, "Using Lambda with Amazon SQS".
+# The queue must hide messages for this many times the longest batch, so that Lambda can retry while
+# it is throttled. Source: AWS Lambda Developer Guide, "Using Lambda with Amazon SQS".
 VISIBILITY_BATCHES = 6
-# With fewer, commits that run at once meet on one stripe or gate too often: see the model in
+# With fewer, concurrent commits conflict on a stripe or gate too often: see the model in
 # benchmarks/conflicts.py. Every count of a key reads all its stripes; gates cost less.
 STRIPES_PER_COMMIT = 4
 GATES_PER_COMMIT = 8
-# Source: CloudWatch Logs API Reference, PutRetentionPolicy; of those, all up to ten years.
+# Source: CloudWatch Logs API Reference, PutRetentionPolicy; all values up to ten years.
 LOG_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1827, 3653)
 
 _DEFAULTS = Settings()
@@ -37,9 +37,7 @@ _DAY = 86_400
 
 
 class OptionsError(UsageError):
-    """The options do not describe a pipeline; the message names the context's key that is wrong,
-    its value, and what to give instead.
-    """
+    """The options are invalid; the message names the key, its value, and what to give instead."""
 
 
 def _option(default: Any, kind: Kind, doc: str) -> Any:
@@ -51,9 +49,9 @@ def _option(default: Any, kind: Kind, doc: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """A deployment's choices; each is the context's key `tallyroll:` and its name.
+    """A deployment's options; each is given by the context key `tallyroll:{name}`.
 
-    Raises OptionsError for a value out of its range, and for values that do not go together.
+    Raises OptionsError for a value out of its range, and for values that contradict each other.
     """
 
     name: str = _option(_DEFAULTS.name, Name(), "the pipeline's name, and the stack's")
@@ -221,7 +219,7 @@ class Options:
     def from_context(cls, context: Mapping[str, Any]) -> Options:
         """The options in a CDK context; values may be text, as `cdk -c key=value` gives them.
 
-        Keys without the prefix are the CDK's own. Raises OptionsError for an unknown one with it.
+        Ignores keys without the prefix. Raises OptionsError for an unknown key with it.
         """
         kinds = {option.name: option.metadata["kind"] for option in fields(cls)}
         given: dict[str, Any] = {}
@@ -236,22 +234,21 @@ class Options:
 
     @property
     def visibility_seconds(self) -> int:
-        """How long the pipeline's own event queue hides messages, s."""
+        """The visibility timeout of the pipeline's own event queue, s."""
         return max(VISIBILITY_MS // 1000, self.visibility_seconds_of(0))
 
     def visibility_seconds_of(self, retention_seconds: int) -> int:
-        """How long an event queue that keeps messages for so long must hide them at the least, s.
+        """The least visibility timeout of an event queue with this retention, s.
 
-        Six batches, and a thousandth of the retention: a queue gives a message up after 1,000
-        receives at the most, and one whose writers always die must not reach that before it
-        expires.
+        Six batches, and a thousandth of the retention: a queue may give a message up after 1,000
+        receives, and a message whose writers always crash must not reach that before it expires.
         """
         batches = VISIBILITY_BATCHES * (WRITER_TIMEOUT_SECONDS + self.batch_window_seconds)
         return max(batches, -(-retention_seconds // RECEIVES_FUSE))
 
     @property
     def audiences(self) -> list[str]:
-        """Whom the tokens are for, one by one."""
+        """The audiences of the tokens."""
         return self.jwt_audience.split(",") if self.jwt_audience else []
 
     def settings(
@@ -263,9 +260,9 @@ class Options:
         visibility_seconds: int | None = None,
         retention_seconds: int | None = None,
     ) -> Settings:
-        """The pipeline's settings; the URLs and the bucket's name are known once they are made.
+        """The pipeline's settings; URLs and the bucket's name are known once these exist.
 
-        `visibility_seconds` and `retention_seconds` are those of a queue that was handed in.
+        `visibility_seconds` and `retention_seconds` are those of a given queue.
         """
         kept_seconds = retention_seconds or _DEFAULTS.queue_retention_ms // 1000
         at_once = self.max_concurrency * _DEFAULTS.transactions_at_once
@@ -307,7 +304,7 @@ def _read(name: str, kind: Kind, value: object) -> Any:
 
 
 def _nearest(name: str, known: list[str]) -> str:
-    """What may have been meant by an unknown name: the nearest, or all there are."""
+    """A hint for an unknown name: the nearest known one, or all of them."""
     near = get_close_matches(name, known, n=1)
     if near:
         return f"the nearest is {PREFIX}{near[0]}"

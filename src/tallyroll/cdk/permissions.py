@@ -1,4 +1,4 @@
-"""What each function may do: the calls that it makes, on this pipeline's resources, and no others.
+"""The permissions of each function: exactly the calls that it makes, on this pipeline's resources.
 
 DynamoDB has no action for transactions: TransactWriteItems needs those of its parts
 (ConditionCheckItem, PutItem, UpdateItem). Source: DynamoDB Developer Guide, "Using IAM with
@@ -22,8 +22,9 @@ from tallyroll.resources import TAG_PIPELINE, TAG_PROVEN
 def of_writer(
     storage: Storage, queue: sqs.IQueue, dead_letters: sqs.IQueue
 ) -> Sequence[iam.PolicyStatement]:
-    """Commit to window tables, read the catalog and note stragglers there, keep writers' notes,
-    take messages from the queue (Lambda does, in the writer's name) and delay them, reject.
+    """Commit to window tables, read the catalog, record stragglers and hot keys there, write and
+    read writers' notes, receive messages (Lambda does, with the writer's role), delay and reject
+    them.
     """
     return [
         _tables(
@@ -53,8 +54,8 @@ def of_aggregator(storage: Storage) -> Sequence[iam.PolicyStatement]:
 
 
 def of_roller(storage: Storage, queue: sqs.IQueue) -> Sequence[iam.PolicyStatement]:
-    """Make window tables, check and switch them, open and shut their gates, list tallies, look
-    at hot keys, put totals, keep the catalog, see how far the queue is drained.
+    """Make, check and change window tables, open and shut their gates, read tallies and hot keys,
+    put totals, write the catalog, read how far the queue is drained.
     """
     return [
         _tables(
@@ -62,12 +63,12 @@ def of_roller(storage: Storage, queue: sqs.IQueue) -> Sequence[iam.PolicyStateme
             "BatchGetItem",
             "CreateTable",
             "DescribeTable",
-            "ListTagsOfResource",  # whether a table of that name is ours
+            "ListTagsOfResource",  # to check that a table is ours
             "PutItem",
             "Query",
             "UpdateContinuousBackups",
             "UpdateItem",
-            "UpdateTable",  # its capacity, and a protection that is missing
+            "UpdateTable",  # capacity, and missing deletion protection
         ),
         _tag(storage.window_tables_arn, TAG_PIPELINE),
         _tables(
@@ -79,19 +80,19 @@ def of_roller(storage: Storage, queue: sqs.IQueue) -> Sequence[iam.PolicyStateme
             "Query",
             "UpdateItem",
         ),
-        _notes(storage, "DeleteItem"),  # those of no more use
-        _tables(storage.totals.table_arn, "PutItem", "Query"),  # listings, to roll them up
+        _notes(storage, "DeleteItem"),  # old ones
+        _tables(storage.totals.table_arn, "PutItem", "Query"),  # queries listings, for roll-ups
         _allow(queue.queue_arn, "sqs:GetQueueAttributes"),
         _allow("*", "cloudwatch:GetMetricStatistics"),  # metrics have no ARN
     ]
 
 
 def of_cleanup(storage: Storage, pipeline: str) -> Sequence[iam.PolicyStatement]:
-    """Scan window tables or have DynamoDB export them, write and read archives, tag a table as
-    proven, and drop one that is.
+    """Scan window tables or have DynamoDB export them, write and read archives, tag proven tables,
+    and drop tables with that tag.
 
-    An account without attribute-based access control for DynamoDB sees no tags: there nothing is
-    dropped. Source: DynamoDB Developer Guide, "Using attribute-based access control".
+    Without attribute-based access control for DynamoDB, an account's policies see no tags, and
+    nothing is dropped. Source: DynamoDB Developer Guide, "Using attribute-based access control".
     """
     return [
         _tables(
@@ -109,7 +110,7 @@ def of_cleanup(storage: Storage, pipeline: str) -> Sequence[iam.PolicyStatement]
             "UpdateTable",  # lifts the deletion protection
             conditions={"Null": {f"aws:ResourceTag/{TAG_PROVEN}": "false"}},
         ),
-        # Said twice: what another policy of this role may come to allow does not undo this.
+        # An explicit denial too, which no other policy of this role can override.
         iam.PolicyStatement(
             effect=iam.Effect.DENY,
             actions=["dynamodb:DeleteTable"],
@@ -123,10 +124,10 @@ def of_cleanup(storage: Storage, pipeline: str) -> Sequence[iam.PolicyStatement]
             "s3:AbortMultipartUpload",
             "s3:GetObject",
             "s3:PutObject",
-            "s3:PutObjectAcl",  # DynamoDB's export sets it, in the name of who asked for it
+            "s3:PutObjectAcl",  # DynamoDB's export sets it, with this role
         ),
-        # Without a condition on the prefix: only to who may list does S3 say that an object is
-        # missing, which the proof must know from an object that it may not read.
+        # No condition on the prefix: S3 reports a missing object as such only to a caller that may
+        # list, and the proof must tell it from an object that it may not read.
         _allow(storage.bucket.bucket_arn, "s3:ListBucket"),
     ]
 
@@ -134,8 +135,8 @@ def of_cleanup(storage: Storage, pipeline: str) -> Sequence[iam.PolicyStatement]
 def of_redriver(
     storage: Storage, queue: sqs.IQueue, dead_letters: sqs.IQueue
 ) -> Sequence[iam.PolicyStatement]:
-    """What `tallyroll dlq` needs: look at dead letters and their bodies, at windows, records and
-    claims, put claims, send letters again, and delete them.
+    """What `tallyroll dlq` needs: read dead letters and their bodies, windows, records and claims,
+    put claims, send letters again, and delete them.
     """
     return [
         _tables(storage.window_tables_arn, "BatchGetItem"),
@@ -154,7 +155,7 @@ def of_redriver(
 
 
 def rejected(storage: Storage) -> str:
-    """The ARN of rejected bodies that fit into no message."""
+    """The ARN of the rejected bodies in the bucket."""
     return storage.bucket.arn_for_objects(f"{REJECTED_PREFIX}/*")
 
 
@@ -164,7 +165,7 @@ def archives(storage: Storage, pipeline: str) -> str:
 
 
 def exports(storage: Storage) -> str:
-    """The ARN of DynamoDB's own exports of window tables."""
+    """The ARN of native exports of window tables."""
     return f"{storage.window_tables_arn}/export/*"
 
 
@@ -175,19 +176,19 @@ def _tables(
 
 
 def _notes(storage: Storage, *operations: str) -> iam.PolicyStatement:
-    """Operations on writers' notes, and on nothing else of the catalog. Source: DynamoDB Developer
-    Guide, "Using IAM policy conditions for fine-grained access control".
+    """Allow operations on writers' notes, not on the catalog's other items. Source: DynamoDB
+    Developer Guide, "Using IAM policy conditions for fine-grained access control".
     """
     key = "dynamodb:LeadingKeys"
     conditions = {
         "ForAllValues:StringEquals": {key: [WRITERS_PK]},
-        "Null": {key: "false"},  # of no values at all everything is true
+        "Null": {key: "false"},  # without values, ForAllValues is true
     }
     return _tables(storage.catalog.table_arn, *operations, conditions=conditions)
 
 
 def _tag(arn: str, key: str) -> iam.PolicyStatement:
-    """Tag tables, with this key alone; also what CreateTable needs for the tags that it sets."""
+    """Allow tagging tables with this key only, also by CreateTable."""
     return _tables(
         arn, "TagResource", conditions={"ForAllValues:StringEquals": {"aws:TagKeys": [key]}}
     )

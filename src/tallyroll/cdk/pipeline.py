@@ -1,4 +1,4 @@
-"""A pipeline as a construct, for stacks of your own as for ours.
+"""A pipeline as a construct, for any stack.
 
 from infra.build.asset import function_code
 from tallyroll.cdk.options import Options
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 
 class Tallyroll(Construct):
-    """A pipeline of the options' name; an app may have several, under different names.
+    """A pipeline with the options' name; an app may have several, with different names.
 
     `code` is the asset of the functions, `infra.build.asset.function_code`.
 
-    An existing `queue` takes the place of the event queue. It must hide messages for at least
-    `options.visibility_seconds_of` its retention, and its own dead-letter rule, if it has one,
-    should allow 1,000 receives: a healthy backlog must not end there.
+    An existing `queue` replaces the event queue. Its visibility timeout must be at least
+    `options.visibility_seconds_of` its retention. Its dead-letter rule, if it has one, should allow
+    1,000 receives, since messages of a healthy backlog are received many times.
 
     Raises OptionsError for options or a queue that cannot work.
     """
@@ -104,12 +104,12 @@ class Tallyroll(Construct):
 
     @property
     def queue(self) -> sqs.IQueue:
-        """Where producers send events."""
+        """The queue to which producers send events."""
         return self.queues.events
 
     @property
     def dead_letter_queue(self) -> sqs.IQueue:
-        """Where messages stand that can never count."""
+        """The queue of messages that can never count."""
         return self.queues.dead_letters
 
     @property
@@ -124,17 +124,17 @@ class Tallyroll(Construct):
 
     @property
     def bucket(self) -> s3.IBucket:
-        """The bucket of archives, and of rejected bodies that fit into no message."""
+        """The bucket of archives, and of rejected bodies that no queue takes."""
         return self.storage.bucket
 
     @property
     def alarm_topic_arn(self) -> str:
-        """The ARN of the topic that alarms tell."""
+        """The ARN of the topic that alarms notify."""
         return self.observability.topic.topic_arn
 
     @property
     def api_url(self) -> str:
-        """The address that counts are read from."""
+        """The URL of the HTTP API."""
         return self.reads.api.api_endpoint
 
     def grant_send(self, grantee: iam.IGrantable) -> iam.Grant:
@@ -142,7 +142,7 @@ class Tallyroll(Construct):
         return self.queue.grant_send_messages(grantee)
 
     def grant_redrive(self, grantee: iam.IGrantable) -> None:
-        """Allow `grantee`, an operator, what `tallyroll dlq` does."""
+        """Allow `grantee`, an operator, to use `tallyroll dlq`."""
         queue = self.queue
         for statement in permissions.of_redriver(self.storage, queue, self.dead_letter_queue):
             grantee.grant_principal.add_to_principal_policy(statement)
@@ -150,7 +150,7 @@ class Tallyroll(Construct):
             queue.encryption_master_key.grant_encrypt_decrypt(grantee)
 
     def grant_read(self, grantee: iam.IGrantable) -> None:
-        """Allow `grantee` to ask the HTTP API. Raises OptionsError where it asks for tokens."""
+        """Allow `grantee` to call the HTTP API. Raises OptionsError if it requires tokens."""
         if self.options.auth != "iam":
             raise OptionsError(
                 f"tallyroll:auth {self.options.auth!r}: grants are for iam; whom to let in is"

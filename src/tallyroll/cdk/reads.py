@@ -1,4 +1,4 @@
-"""From the tables to people: the HTTP API and the aggregator behind it."""
+"""The HTTP API and the aggregator behind it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tallyroll.cdk.functions import FULL_CPU_MB, FunctionDefaults, PipelineFunct
 from tallyroll.cdk.options import Options
 from tallyroll.cdk.storage import Storage
 
-AGGREGATOR_TIMEOUT_SECONDS = 29  # an HTTP API waits 30 s at the most
-BURST = 2  # times the requests a second
+AGGREGATOR_TIMEOUT_SECONDS = 29  # an HTTP API waits at most 30 s
+BURST = 2  # times the requests per second
 ROUTES = ("/v1/counters", "/v1/event", "/v1/events", "/v1/top")
-"""What can be got; the aggregator's resolver has the same paths."""
+"""The paths, the same as the aggregator's resolver has."""
 
-# Neither path nor query: keys and ids may be anyone's. No address and no agent either.
+# No path, query, address or agent, since keys and ids may be personal data.
 _LOGGED = {
     "requestId": "$context.requestId",
     "at": "$context.requestTimeEpoch",
@@ -34,9 +34,7 @@ _LOGGED = {
 
 
 class Reads(Construct):
-    """An HTTP API for callers that sign their requests (IAM) or bring a token (JWT), answered by
-    the aggregator.
-    """
+    """An HTTP API for callers with signed requests (IAM) or tokens (JWT), and the aggregator."""
 
     def __init__(
         self,
@@ -90,7 +88,7 @@ class Reads(Construct):
         )
 
     def grant(self, grantee: iam.IGrantable) -> None:
-        """Allow `grantee` to ask, where callers are known by IAM."""
+        """Allow `grantee` to call the API, if it uses IAM."""
         for route in self._routes:
             route.grant_invoke(grantee)
 

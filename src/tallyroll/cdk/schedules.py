@@ -1,4 +1,4 @@
-"""What runs by the clock: the roller and cleanup."""
+"""The functions that run on a schedule: roller and cleanup."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from tallyroll.cdk.ingest import Queues
 from tallyroll.cdk.storage import Storage
 from tallyroll.settings import Settings
 
-# Room to seal a window of many keys; yet a roller that takes this long has at most four others
-# beside it, and leaves writers a place among the ten functions that a new account may run.
+# Long enough to seal a window with many keys. Short enough that at most five rollers run at once,
+# which leaves room for writers among the ten concurrent functions of a new account.
 ROLLER_TIMEOUT_SECONDS = 300
-CLEANUP_TIMEOUT_SECONDS = 900  # the longest there is; below the lease of an export
+CLEANUP_TIMEOUT_SECONDS = 900  # the longest possible; below the lease of an export
 CLEANUP_EVERY_MINUTES = 5
-EVENT_AGE_SECONDS = 60  # the least there is; a call that is older has been replaced by the next
+EVENT_AGE_SECONDS = 60  # the shortest possible; the next call replaces an older one
 
 
 class Schedules(Construct):
     """The roller, as often as the settings say, and cleanup every five minutes.
 
-    Nothing is tried again: the next run takes up what this one left.
+    Failed runs are not retried: the next run continues their work.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Schedules(Construct):
         self._every(CLEANUP_EVERY_MINUTES, self.cleanup)
 
     def _every(self, minutes: int, target: PipelineFunction) -> None:
-        # Not `LambdaInvoke`, which makes a role per target and allows it every version.
+        # Not `LambdaInvoke`, which makes a role per target and allows all versions.
         scheduler.CfnSchedule(
             self,
             f"{target.node.id}Schedule",

@@ -1,4 +1,4 @@
-"""What stays: the catalog, the totals and the archive bucket. None of them goes with the stack."""
+"""Permanent storage: catalog, totals and archive bucket. They survive the stack's deletion."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from constructs import Construct
 from tallyroll.cdk.annotations import acknowledge, tag
 from tallyroll.resources import BucketDeclaration, Resources, TableDeclaration
 
-# As long as an id, with its capitals, which no pipeline's name has: no other pipeline's tables
-# match, also when its name begins with this one's.
+# A pattern of window ids. Their capital letters occur in no pipeline's name, so it does not match
+# the tables of a pipeline whose name begins with this one's.
 _WINDOW_ID = "????????T??????Z"
 _MULTIPART_DAYS = 7
 
@@ -27,7 +27,7 @@ class Storage(Construct):
         self.window_tables_arn = cdk.Stack.of(self).format_arn(
             service="dynamodb", resource="table", resource_name=resources.windows.name + _WINDOW_ID
         )
-        """Matches this pipeline's window tables and nothing else."""
+        """The ARN pattern of this pipeline's window tables, and of no other tables."""
 
 
 def _table(scope: Construct, id_: str, declared: TableDeclaration) -> dynamodb.Table:
@@ -66,7 +66,7 @@ def _bucket(scope: Construct, id_: str, declared: BucketDeclaration) -> s3.Bucke
         lifecycle_rules=[
             s3.LifecycleRule(
                 id="colder",
-                # Still read at once, by the same calls. Objects below 128 KB stay where they are.
+                # Still read without delay by the same calls. Objects below 128 KB are not moved.
                 transitions=[
                     s3.Transition(
                         storage_class=s3.StorageClass.GLACIER_INSTANT_RETRIEVAL,

@@ -1,1 +1,1 @@
-"""What applications hold: events packed and sent."""
+"""The producer that applications use: packs events and sends them."""

@@ -1,4 +1,4 @@
-"""Reading JSON Lines: plain or gzip, from a file or stdin, one validated envelope a line."""
+"""Reads JSON Lines, plain or gzip, from a file or stdin: one validated envelope per line."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 class UnreadableInput(TallyrollError):
-    """The input ended or broke where no line ends."""
+    """The input ended or failed within a line."""
 
 
 class _Counted(io.RawIOBase):
-    """A stream that knows how many bytes were read from it, and reads no further than it must."""
+    """A stream that counts the bytes read from it and reads no further than it must."""
 
     def __init__(self, below: io.BufferedIOBase) -> None:
         self._below = below
@@ -35,7 +35,7 @@ class _Counted(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill the buffer with what is there; a live pipe is not waited for to fill it all."""
+        """Read the bytes that are available; does not wait for a pipe to fill the buffer."""
         data = self._below.read1(len(buffer))
         buffer[: len(data)] = data
         self.position += len(data)
@@ -43,7 +43,7 @@ class _Counted(io.RawIOBase):
 
 
 class _Unzipped(io.RawIOBase):
-    """The content of a gzip stream, which is read no further than it must be."""
+    """The content of a gzip stream; reads no further than it must."""
 
     def __init__(self, below: io.BufferedIOBase) -> None:
         self._parts = unzipped(iter(lambda: below.read1(CHUNK_BYTES), b""))
@@ -54,7 +54,7 @@ class _Unzipped(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill the buffer with what the next part has, as far as it goes."""
+        """Read from the next part, up to its end."""
         if not self._rest:
             self._rest = memoryview(next(self._parts, b""))
         data = self._rest[: len(buffer)]
@@ -88,7 +88,7 @@ class Source:
 
     @property
     def position(self) -> int:
-        """How many bytes, compressed if they are, were read."""
+        """The number of bytes read, before decompression."""
         return self._counted.position
 
     def lines(self) -> Iterator[tuple[int, bytes | None]]:
@@ -118,7 +118,7 @@ class Source:
 
 
 def envelope_of(line: bytes | None) -> tuple[Envelope, str]:
-    """What a line holds, and its text. Raises Rejected for what no writer would ever count."""
+    """A line's envelope and its text. Raises Rejected if no writer would ever count it."""
     if line is None:
         raise Rejected(Reason.ITEM_TOO_LARGE, f"over {LINE_BYTES_MAX} bytes")
     try:
@@ -135,7 +135,7 @@ def envelope_of(line: bytes | None) -> tuple[Envelope, str]:
 
 
 def check_size(event: Event) -> None:
-    """Raise Rejected (item-too-large) for an event certainly larger than a record may be."""
+    """Raise Rejected (item-too-large) if the event is certainly larger than a record may be."""
     parts = (event.key, event.id or "", event.payload or "")
     if (size := sum(len(part.encode()) for part in parts)) > ITEM_BYTES_MAX:
         raise Rejected(Reason.ITEM_TOO_LARGE, f"{size} bytes, over {ITEM_BYTES_MAX}")

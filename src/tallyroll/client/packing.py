@@ -1,6 +1,6 @@
-"""The producer's side: packs events into packets, and writes the envelopes that the writer reads.
+"""Packs events into packets, in the envelopes that the writer reads.
 
-Bring an id and get per-event deduplication; let the packer make the ids and pay a
+Events with their own ids are deduplicated singly. Packed events have their packet's id, and cost a
 fiftieth to a hundredth once packets are full.
 """
 
@@ -17,7 +17,7 @@ from tallyroll.model.json_texts import canonical
 PACKET_EVENTS_MAX = 1_000
 _MINUTE_MS = 60_000
 _OPEN_PACKETS_MAX = 1_000
-_ENVELOPE_BYTES = 4_096  # more than id, key, t0 and what stands around them take, with escapes
+_ENVELOPE_BYTES = 4_096  # more than id, key, t0 and the JSON around them take, with escapes
 
 
 def pack(
@@ -27,13 +27,11 @@ def pack(
     events_max: int = PACKET_EVENTS_MAX,
     span_ms: int = _MINUTE_MS,
 ) -> Iterator[str]:
-    """Bodies of packets of at most `events_max` events and 256 KB, each of one key and one span of
-    `span_ms`.
+    """Bodies of packets of at most `events_max` events and 256 KB, each of one key and time span.
 
-    Packets are cut at multiples of `span_ms` (a UTC minute by default, which fits every grid of
-    whole minutes). The events must have a time and no id of their own; `new_id` makes the packets'
-    ids. An event too large to be packed goes alone, as an event under such an id. Raises ValueError
-    for an event that cannot be packed.
+    Spans begin at multiples of `span_ms` (by default a UTC minute, which fits every grid of whole
+    minutes). `new_id` makes the packets' ids. An event too large for a packet goes alone, with such
+    an id. Raises ValueError for an event without a time or with an id of its own.
     """
     open_packets: dict[tuple[str, int], _Open] = {}
     for event in events:

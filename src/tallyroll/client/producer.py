@@ -1,7 +1,7 @@
-"""The messages that `tallyroll send` makes of events, and their delivery to the event queue.
+"""Makes messages of events and delivers them to the event queue.
 
-Bodies and ids are made once a run, and everything that is sent has an id, so sending again what the
-queue did not certainly take counts nothing twice.
+Bodies and ids are made once, and everything that is sent has an id. So sending a message again,
+after the queue may have taken it, counts nothing twice.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from tallyroll.limits import QUEUE_BATCH_MAX
 from tallyroll.model.events import Event, Packet, event_body
 from tallyroll.model.ids import uuid7, uuid7_time
 from tallyroll.model.json_texts import load_json
-from tallyroll.ports.effects import Effects, backoff_ms
+from tallyroll.ports.effects import Effects, attempts
 from tallyroll.ports.queue import Sender
 
 SENDS_AT_ONCE = 8
-SEND_TRIES = 4  # on top of the producer's own tries of throttled requests
-BACKOFF_MS = 200
+SEND_TRIES = 4  # on top of the queue client's own tries of throttled requests
+BACKOFF_MS = 400
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outgoing:
-    """One message: its body, how many events it carries, where they came from, and whether it may
-    be sent again when no answer came.
+    """One message: its body, its number of events, their origin (for messages to people), and
+    whether it may be sent again if no reply came.
     """
 
     body: str
@@ -42,8 +42,9 @@ class Outgoing:
 
 @dataclass(slots=True)
 class Sent:
-    """What became of a run's lines and messages; `waiting` are neither taken nor given up, and
-    `read_to` is the number of the last line that was read.
+    """The result of a run so far.
+
+    `waiting` messages are neither taken nor given up; `read_to` is the last line read.
     """
 
     lines: int = 0
@@ -58,19 +59,19 @@ class Sent:
     interrupted: bool = False
 
     def take(self, message: Outgoing) -> None:
-        """Note that the queue took a message."""
+        """Record that the queue took a message."""
         del self.waiting[message]
         self.messages += 1
         self.events += message.events
 
     def give_up(self, message: Outgoing, why: str) -> None:
-        """Note that the queue did not certainly take a message."""
+        """Record that the queue may not have taken a message."""
         del self.waiting[message]
         self.lost.append((message, why))
 
     @property
     def unsent(self) -> list[Outgoing]:
-        """The messages that the queue did not certainly take."""
+        """The messages that the queue may not have taken."""
         return [*(message for message, _ in self.lost), *self.waiting]
 
     @property
@@ -82,7 +83,7 @@ class Sent:
 
 
 class Envelopes:
-    """Makes messages of a chunk of events: those with own ids singly, the others packed."""
+    """Makes messages of events: those with ids of their own singly, the others packed."""
 
     def __init__(self, effects: Effects, calendar: SendCalendar, *, packed: bool) -> None:
         self._effects = effects
@@ -92,7 +93,7 @@ class Envelopes:
         self._loose: list[Event] = []
 
     def add(self, event: Event, origin: str) -> None:
-        """Take in an event; one that has neither an id nor a time happened now."""
+        """Add an event; one without id and time happened now."""
         self._calendar.note(event)
         if event.id is None and event.ts is None:
             event = replace(event, ts=self._effects.now())
@@ -101,17 +102,18 @@ class Envelopes:
             return
         if event.id is None:
             event = replace(event, id=self._new_id())
-        # Without a time the window follows from when it is sent: again may be an hour too late.
+        # An event without a time belongs to the window in which it is sent. Sent again later, it
+        # might be counted in another window.
         dated = event.ts is not None or uuid7_time(event.id or "") is not None
         self._singles.append(Outgoing(queueable(event_body(event)), 1, origin, repeatable=dated))
 
     def add_packet(self, body: str, packet: Packet, origin: str) -> None:
-        """Take in a packet that somebody else made."""
+        """Add a packet that was made elsewhere."""
         self._calendar.note(packet)
         self._singles.append(Outgoing(queueable(body), len(packet.entries), origin))
 
     def messages(self) -> list[Outgoing]:
-        """The messages of everything taken in since the last call."""
+        """The messages of everything added since the last call."""
         singles, loose = self._singles, self._loose
         self._singles, self._loose = [], []
         if loose:
@@ -124,7 +126,7 @@ class Envelopes:
 
 
 def queueable(body: str) -> str:
-    """The same JSON without the two characters that a message may not hold and JSON may.
+    """The same JSON, with the two characters escaped that JSON allows and SQS does not.
 
     Source: Amazon SQS API Reference, SendMessage.
     """
@@ -138,9 +140,7 @@ def _packet(body: str) -> Outgoing:
 
 
 class Delivery:
-    """Sends messages, ten a request and eight requests side by side, at most `rate` events a
-    second.
-    """
+    """Sends messages, ten per request, eight requests at once, at most `rate` events per second."""
 
     def __init__(self, sender: Sender, effects: Effects, sent: Sent, rate: float | None) -> None:
         self._sender = sender
@@ -151,7 +151,7 @@ class Delivery:
         self._turn = Lock()
 
     def send(self, messages: Sequence[Outgoing], told: Callable[[], None]) -> None:
-        """Send all; stop where a whole round stays refused, since the next would be too."""
+        """Send all messages; stop after a round of which the queue took none."""
         self._sent.waiting.update(dict.fromkeys(messages))
         for round_ in self._rounds(messages):
             if self._rate:
@@ -165,7 +165,7 @@ class Delivery:
                 return
 
     def _rounds(self, messages: Sequence[Outgoing]) -> Iterator[list[Outgoing]]:
-        """Up to 80 messages each; with a rate, about a quarter of a second's events."""
+        """Split messages into rounds of up to 80; with a rate, of the events of about 250 ms."""
         round_: list[Outgoing] = []
         events = 0
         for message in messages:
@@ -180,9 +180,7 @@ class Delivery:
 
     def _send_round(self, round_: Sequence[Outgoing]) -> None:
         again, failed = round_, dict[Outgoing, str]()
-        for attempt in range(SEND_TRIES):
-            if attempt:
-                self._effects.sleep(backoff_ms(attempt, self._effects.chance, BACKOFF_MS))
+        for _ in attempts(self._effects, SEND_TRIES, BACKOFF_MS):
             jobs = [
                 partial(self._send_batch, again[at : at + QUEUE_BATCH_MAX])
                 for at in range(0, len(again), QUEUE_BATCH_MAX)
@@ -202,7 +200,7 @@ class Delivery:
             self._sent.give_up(message, failed[message])
 
     def _send_batch(self, batch: Sequence[Outgoing]) -> list[tuple[Outgoing, str]]:
-        """Send ten; what was taken is noted at once, so that an interrupted run knows of it."""
+        """Send up to ten messages; count those taken at once, so that an interrupt loses none."""
         failures = self._sender.send([message.body for message in batch])
         details = {failure.index: failure.detail for failure in failures}
         with self._turn:
@@ -215,9 +213,8 @@ class Delivery:
 class Producer:
     """Packs events and sends them to the event queue.
 
-    An event with an id of its own travels alone and is deduplicated on it; the others are packed by
-    key and time, if `packed`. At most `rate` events are sent a second. `sent` says what the queue
-    took.
+    An event with an id of its own is sent alone and deduplicated on it. With `packed`, the others
+    are packed by key and time. At most `rate` events are sent per second. `sent` is the result.
     """
 
     def __init__(
@@ -235,22 +232,22 @@ class Producer:
         self._delivery = Delivery(sender, effects, self.sent, rate)
 
     def add(self, event: Event, origin: str) -> None:
-        """Take in an event, for the next `flush`; `origin` names it in messages for people."""
+        """Add an event for the next `flush`; `origin` names it in messages to people."""
         self._envelopes.add(event, origin)
 
     def add_packet(self, body: str, packet: Packet, origin: str) -> None:
-        """Take in a packet that was made elsewhere, for the next `flush`."""
+        """Add a packet that was made elsewhere, for the next `flush`."""
         self._envelopes.add_packet(body, packet, origin)
 
     def flush(self, told: Callable[[], None] = lambda: None) -> None:
-        """Send what was taken in; call `told` after each round of requests."""
+        """Send everything added; call `told` after each round of requests."""
         self._delivery.send(self._envelopes.messages(), told)
 
     def interrupt(self) -> None:
-        """Count what was taken in and not sent as unsent."""
+        """Count everything added and not sent as unsent."""
         self.sent.interrupted = True
         self.sent.waiting.update(dict.fromkeys(self._envelopes.messages()))
 
     def warning(self) -> str | None:
-        """What to say of events before the pipeline's first window, once some were sent."""
+        """A warning about events before the pipeline's first window, once some were sent."""
         return self._calendar.warning() if self.sent.messages else None

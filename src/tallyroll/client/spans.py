@@ -1,5 +1,5 @@
-"""The pipeline's calendar as `tallyroll send` uses it: how far packets may reach, and which events
-lie before the pipeline's first window.
+"""The producer's view of the calendar: the longest span of a packet, and events before the
+pipeline's first window.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _MINUTE_MS = 60_000
 
 
 class SendCalendar:
-    """One run's look at the calendar, which is read once, when it is first needed.
+    """The calendar, read once, when it is first needed.
 
-    A producer that may not read the catalog packs by the settings, and is not told of early events.
+    A producer without access to the catalog packs by the settings and gets no warning.
     """
 
     def __init__(
@@ -50,9 +50,7 @@ class SendCalendar:
 
     @cached_property
     def span_ms(self) -> int:
-        """The longest span, in ms, of at most a minute that lies within one window whatever the
-        grid.
-        """
+        """The longest span of a packet (ms), at most a minute, that lies within one window."""
         if isinstance(self._read, Calendar):
             return gcd(_MINUTE_MS, *(length for _, length in self._read.grid.lengths))
         span_ms = gcd(_MINUTE_MS, self._settings.window_seconds * 1000)
@@ -62,7 +60,7 @@ class SendCalendar:
         return span_ms
 
     def note(self, envelope: Envelope) -> None:
-        """Note when the events of an envelope happened."""
+        """Count the envelope's events if they lie before the first window."""
         if isinstance(envelope, Event):
             happened = envelope.ts
             if happened is None and envelope.id:
@@ -76,7 +74,7 @@ class SendCalendar:
             self._early[self._read.grid.at(happened)] += events
 
     def warning(self) -> str | None:
-        """What to say of events before the pipeline's first window whose windows are not open."""
+        """A warning about events before the first window, unless their windows are open."""
         calendar = self._read if self._early else None
         if not isinstance(calendar, Calendar):
             return None

@@ -1,1 +1,1 @@
-"""The operator's use cases: redrive, backfill, restore, teardown."""
+"""The operator's use cases: doctor, probe, redrive, backfill, restore, teardown."""

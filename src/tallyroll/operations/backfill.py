@@ -1,9 +1,9 @@
-"""Loading history: past windows, which the roller would never make, are opened on purpose.
+"""Opens past windows, which the roller does not create, to load history.
 
-A pipeline's regular windows begin at its genesis; an event that happened before is rejected as too
-late. Opening the past window puts its first state with accept times of its own into the catalog;
-the roller makes its table, opens it, and closes and seals it like any other. The sums of its day
-and month, if they are rolled up, stand no more from then on, until it is sealed.
+A pipeline's regular windows begin at its genesis; earlier events are rejected as too late. Opening
+a past window puts its first state, with accept times of its own, into the catalog. The roller then
+makes its table, opens, closes and seals it like any other. Roll-ups of its day and month are
+invalid until it is sealed.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.live_windows import cover
 
-WINDOWS_PER_CALL_MAX = 1_000  # tables are quickly made by mistake, and slowly paid for
+WINDOWS_PER_CALL_MAX = 1_000  # limits the cost of a mistake: each window has a table
 ACCEPT_FOR_MS_MAX = 366 * 86_400_000
 WAIT_POLL_MS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class PastWindows:
-    """The windows of a range: those that were created now, and those that were there already."""
+    """The windows of a range: those created now, and those that existed."""
 
     created: tuple[Window, ...]
     existed: tuple[Window, ...]
@@ -49,12 +49,12 @@ def open_past(
 ) -> PastWindows:
     """Create the windows that start in [since, until) and have no state yet; times in ms.
 
-    They take events that are sent from `now` until `accept_for_ms` later, once the roller has made
-    them. Repeating a call does no harm: a window that exists, in whatever state, stays as it is,
-    and is looked at again if the live pointer has passed it.
-    Raises UsageError, before anything is created, for a range off the bounds of windows, of over
-    1,000 windows or with a regular window that the roller has yet to make; and StoreError, after
-    which some may have been created.
+    Once the roller has made them, they take events sent from `now` until `accept_for_ms` later. A
+    call may be repeated: it keeps the states of existing windows, and moves the live pointer back
+    to cover them.
+    Raises UsageError, before anything is created, if the range is off the bounds of windows, has
+    over 1,000 windows, or includes a regular window that does not exist yet. Raises StoreError,
+    after which some windows may have been created.
     """
     if not 0 < accept_for_ms <= ACCEPT_FOR_MS_MAX:
         raise UsageError(f"accept for {accept_for_ms} ms: must be more than 0, at most 366 days")
@@ -72,8 +72,8 @@ def open_past(
         window = _past_window(pipeline, span, now, accept_for_ms)
         if catalog.create(window):
             created.append(window)
-        elif stands := catalog.window(span.id):
-            states[span.id] = stands
+        elif stored := catalog.window(span.id):
+            states[span.id] = stored
     cover(catalog, list(states.values()))
     return PastWindows(tuple(created), tuple(states.values()))
 
@@ -87,9 +87,9 @@ def wait_open(
 ) -> list[Window]:
     """Wait until the roller has made these windows (ascending, at least one), or for `timeout_ms`.
 
-    Gives their last states: some are still `creating` if time ran out. `told` hears of every look.
-    Writers remember for 5 s that a window has no spec, so one that has just opened is waited for
-    that much longer. Raises StoreError.
+    Returns their last states; some are still `creating` if time ran out. Calls `told` with each
+    read. Waits 5 s longer after a window has opened, since writers cache for that long that it has
+    no spec. Raises StoreError.
     """
     wanted: frozenset[WindowId] = frozenset(window.id for window in windows)
     deadline = effects.now() + timeout_ms

@@ -1,4 +1,4 @@
-"""The deployment's settings, as far as the command can find them out."""
+"""Finds the deployment's settings."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ _PLACES = tuple(PREFIX + name for name in ("QUEUE_URL", "DEAD_LETTERS_URL", "BUC
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """The settings that hold: the deployment's, or those of this environment where nothing is
-    deployed or that could not be found out (`there` None). `differ` has those that are set
-    otherwise here: variable to (here, there).
+    """The settings to use: the deployment's, or this environment's if nothing is deployed (`there`
+    is False) or that is not known (`there` is None).
+
+    `differ` has the settings with another value here: variable to (here, there).
     """
 
     settings: Settings
@@ -28,7 +29,7 @@ class Deployed:
 def deployed(
     settings: Settings, deployment: Deployment, tell: Callable[[str], None] | None
 ) -> Deployed:
-    """What the pipeline's roller was deployed with; `tell` is called if that is not known."""
+    """The settings of the pipeline's roller; calls `tell` if they cannot be read."""
     try:
         environment = deployment.environment(settings.name)
     except StoreError as error:

@@ -1,4 +1,4 @@
-"""How an event stands to a window: counted there, to be counted, or never more."""
+"""Finds out whether an event is counted in a window, may yet be counted, or never will be."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ WINDOWS_AT_ONCE = 10
 
 
 class EventStatus(StrEnum):
-    """How an event stands to a window."""
+    """The status of an event in a window."""
 
     NEVER = "never"  # there is no such window
     CREATING = "creating"
-    TAKES = "takes"  # not in it, and it takes events
-    CLOSING = "closing"  # not in it, and it takes none: but one that is on its way may count yet
-    ABSENT = "absent"  # not in it for ever
-    UNVERIFIED = "unverified"  # its table is dropped
+    TAKES = "takes"  # not counted; the window takes events
+    CLOSING = "closing"  # not counted; the window takes none, but a copy on its way may count
+    ABSENT = "absent"  # not counted, and never will be
+    UNVERIFIED = "unverified"  # the window's table is dropped
     COUNTED = "counted"
-    CONFLICT = "conflict"  # another content has its id there
-    DISPLACED = "displaced"  # for ever, by an event of another window that has its id
+    CONFLICT = "conflict"  # a record with its id has another content
+    DISPLACED = "displaced"  # never will be: an event of another window has its id
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """An event that is looked up in a window: its key, its record's id and digest there, and the
-    window `home` in which it happened.
+    """An event to look up in a window: its key, its record's id and digest there, and the span
+    `home` of the window in which it happened.
     """
 
     window: WindowId
@@ -50,8 +50,8 @@ class Asked:
 class Sight:
     """What was read of one window: its state, then the records, then its state again.
 
-    `missing` is raised if the table was gone. `after` is read, and needed, only if not all records
-    were found.
+    `missing` is set if the table does not exist. `after` is read only if not all records were
+    found.
     """
 
     before: Window | None
@@ -61,7 +61,7 @@ class Sight:
 
 
 class Whereabouts:
-    """Looks events up in live windows, strongly consistent."""
+    """Looks events up in live windows, strongly consistently."""
 
     def __init__(self, store: Store, catalog: Catalog, effects: Effects) -> None:
         self._store = store
@@ -70,11 +70,11 @@ class Whereabouts:
         self._specs: dict[WindowId, Spec] = {}
 
     def places(self, asked: Sequence[Asked]) -> list[EventStatus | StoreError]:
-        """How each event stands to its window, or why that could not be read.
+        """The status of each event, or the error that prevented reading it.
 
-        A window's state is read before the records, for only what a sealed window does not hold
-        will never be in it; and after them, for only while a window is not being dropped is its
-        table the one that it always had. Windows are read side by side.
+        A window's state is read before the records: only if the window was sealed then, a missing
+        record will never be written. It is read again after them: only if the window is not being
+        dropped then, its table was complete. Windows are read concurrently.
         """
         names: dict[WindowId, dict[RecordName, None]] = {}
         for one in asked:
@@ -104,7 +104,7 @@ class Whereabouts:
         return sight if isinstance(sight, StoreError) else self.judge(asked, sight)
 
     def judge(self, asked: Asked, sight: Sight) -> EventStatus | StoreError:
-        """How an event stands to the window that was seen."""
+        """The status of an event, by what was read of its window."""
         before, after = sight.before, sight.after
         if before is None:
             return EventStatus.NEVER

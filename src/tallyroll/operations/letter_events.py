@@ -1,6 +1,6 @@
-"""What dead letters hold: the event or packet of each, its identity, and the claim on that.
+"""Reads dead letters: the event or packet of each, its identity, and the claim on that identity.
 
-All letters of a page are read together: their claims in one request.
+The letters of a page are read together, their claims in one request.
 """
 
 from __future__ import annotations
@@ -37,9 +37,7 @@ class Course(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The outcome for a letter: `why` it is left, in few words, and in `detail`; else where it
-    counts.
-    """
+    """The outcome for a letter: its target, or why it is left, in short (`why`) and in `detail`."""
 
     letter: ReceivedLetter
     course: Course
@@ -50,7 +48,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class LetterEvent:
-    """What a letter holds: an event or packet, its window, the identity that it had at first."""
+    """A letter's event or packet, its window, and its original identity."""
 
     letter: ReceivedLetter
     body: str
@@ -59,13 +57,13 @@ class LetterEvent:
     identity: Identity
 
     def message(self, target: WindowId, now: int) -> Message:
-        """The message as which it would arrive in a window."""
+        """The message that a redrive to a window would deliver."""
         redrive = Redrive(target, self.letter.first_id, self.letter.first_sent)
         return Message(self.letter.id, self.body, now, 1, "", redrive)
 
 
 class Leave(Exception):
-    """Leave a letter where it is."""
+    """The letter stays where it is."""
 
     def __init__(self, why: str, detail: str) -> None:
         super().__init__(why)
@@ -74,7 +72,7 @@ class Leave(Exception):
 
 
 class LetterReader:
-    """Reads the letters of a page, with their claims."""
+    """Reads the letters of a page and their claims."""
 
     def __init__(
         self, settings: Settings, catalog: Catalog, letters: DeadLetters, effects: Effects
@@ -87,7 +85,7 @@ class LetterReader:
     def read(
         self, letters: Sequence[ReceivedLetter], calendar: Calendar
     ) -> list[tuple[LetterEvent, Claim | None] | Decision]:
-        """Each letter's event with the claim that stands for it, or why the letter is left."""
+        """Each letter's event and its claim, or the decision to leave the letter."""
         jobs = [partial(self._read, letter, calendar) for letter in letters]
         in_bucket = any(letter.pointer for letter in letters)
         read = self._effects.together(jobs, BODIES_AT_ONCE if in_bucket else 1)
@@ -102,7 +100,7 @@ class LetterReader:
         return claimed
 
     def _read(self, letter: ReceivedLetter, calendar: Calendar) -> LetterEvent | Decision:
-        """The event by what its letter says."""
+        """The event of a letter, or the decision to leave it."""
 
         def read() -> LetterEvent:
             body = self._letters.body(letter)
@@ -113,7 +111,7 @@ class LetterReader:
     def _with_claims(
         self, events: Sequence[LetterEvent | Decision]
     ) -> list[tuple[LetterEvent, Claim | None] | Decision]:
-        """Each event with its claim."""
+        """Each event and its claim, if there is one."""
         asked = dict.fromkeys(each.identity for each in events if isinstance(each, LetterEvent))
         claims: Mapping[Identity, Claim] = {}
         failed: StoreError | None = None
@@ -132,7 +130,7 @@ class LetterReader:
         return found
 
     def _untold(self, event: LetterEvent, calendar: Calendar) -> LetterEvent:
-        """The event of a letter that names a target which nobody claimed: as if it named none."""
+        """The event of a letter whose target nobody has claimed: read as if it named none."""
         letter = event.letter
         if letter.reason:
             raise Leave(
@@ -158,7 +156,7 @@ class LetterReader:
 
 
 def decided(letter: ReceivedLetter, work: Callable[[], T]) -> T | Decision:
-    """What some work on a letter gives, or why the letter is left if it raises Leave, Rejected or
+    """The result of `work`, or the decision to leave the letter if it raises Leave, Rejected or
     StoreError.
     """
     try:
@@ -177,5 +175,5 @@ def left(letter: ReceivedLetter, why: str, detail: str) -> Decision:
 
 
 def not_looked_up(letter: ReceivedLetter, error: StoreError) -> Decision:
-    """The decision to leave a letter, since something could not be read."""
+    """The decision to leave a letter because something could not be read."""
     return left(letter, "not looked up", str(error))

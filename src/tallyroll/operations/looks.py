@@ -1,11 +1,10 @@
-"""A look at the dead letters: each is received once, by several workers side by side.
+"""A look at the dead letters: several workers receive each letter once.
 
-SQS lists nothing. So letters are received until none is new, stay hidden while they are worked on,
-and are given back at the end. If this process is killed they reappear by themselves.
+SQS cannot list messages. So letters are received until none is new, stay hidden while they are
+processed, and are made visible at the end. If this process is killed, they reappear by themselves.
 
-However many letters there are, a look takes bounded memory: the letters that its workers hold, the
-receipts of at most 50,000 letters that stay in the queue, and 12 to 24 bytes for each of the
-others that stay.
+A look's memory is bounded: the letters that its workers hold, the receipts of at most 50,000
+letters that stay in the queue, and 12 to 24 bytes for each other letter that stays.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ from tallyroll.model.dead_letters import ReceivedLetter
 from tallyroll.ports.dead_letters import DeadLetters
 from tallyroll.ports.effects import Effects
 
-# Longer than the work on a batch takes. After a kill, letters stay hidden for no longer than this.
+# Longer than a batch takes. After a kill, letters stay hidden for at most this long.
 HIDDEN_SECONDS = 300
-# SQS lets about 120,000 messages be in flight, then it gives out none (Amazon SQS Developer Guide,
-# "Standard queue message quotas"). Half of that leaves room for the letters that are worked on, for
-# another look, and for what a look that was killed left hidden.
+# SQS delivers nothing while about 120,000 messages are in flight (Amazon SQS Developer Guide,
+# "Standard queue message quotas"). Less than half leaves room for letters being processed, for
+# another look, and for the letters that a killed look left hidden.
 HELD_MAX = 50_000
 BATCH_LETTERS = 100  # keys of one BatchGetItem
-BATCH_BYTES = 4 * 1024 * 1024  # roughly; it bounds the memory of a worker
-JOBS = 8  # `make bench` shows what more would bring
-LOOKS_IN_VAIN = 2  # receives in a row that bring nothing: then a worker awaits no more
-SWEEPS_IN_VAIN = 3  # how often all known letters may be seen again before a look ends
+BATCH_BYTES = 4 * 1024 * 1024  # roughly; bounds a worker's memory
+JOBS = 8  # `make bench` shows the effect of more
+LOOKS_IN_VAIN = 2  # a worker ends after so many empty receives in a row
+SWEEPS_IN_VAIN = 3  # a look ends after all known letters were received so often again
 _SLOTS_MIN = 1_024
 _HASH_BYTES = 8
 
@@ -41,8 +40,8 @@ _HASH_BYTES = 8
 class Names:
     """A set of texts, by their 64-bit hashes: 12 to 24 bytes each, some 130 MB for ten million.
 
-    Two texts with one hash are taken for the same. For ten million texts the chance that there are
-    such two is below one in 100,000.
+    Texts with equal hashes are taken for the same. Among ten million texts the chance of such a
+    pair is below one in 100,000.
     """
 
     def __init__(self) -> None:
@@ -50,7 +49,7 @@ class Names:
         self._used = 0
 
     def __len__(self) -> int:
-        """How many texts were added."""
+        """The number of texts."""
         return self._used
 
     def __contains__(self, name: str) -> bool:
@@ -77,7 +76,7 @@ class Names:
 
     @staticmethod
     def _slot(slots: Sequence[int], found: int) -> int:
-        """The slot of a hash, or the empty one where it belongs; by linear probing."""
+        """The slot of a hash, or the empty slot where it belongs, by linear probing."""
         slot = found % len(slots)
         while slots[slot] not in (0, found):
             slot = (slot + 1) % len(slots)
@@ -85,28 +84,28 @@ class Names:
 
 
 def _hash_of(name: str) -> int:
-    """The text's hash, 1 to 2**64 - 1: 0 marks an empty slot."""
+    """The text's hash, 1 to 2**64 - 1; 0 marks an empty slot."""
     digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=_HASH_BYTES).digest()
     return int.from_bytes(digest, "big") or 1
 
 
 class Look:
-    """One look at the dead letters: each is given to one worker once, and hidden from others.
+    """One look at the dead letters: gives each letter to one worker, once.
 
-    A letter that was given and not deleted stays held. If more than `HELD_MAX` letters are held,
-    the oldest ones are given back, so that SQS goes on giving out others; they are known when they
-    come again. Nothing is ever deleted here. Its methods may be called by several threads.
+    A letter stays held until it is deleted. If more than `HELD_MAX` letters are held, the oldest
+    are made visible, so that SQS delivers others; they are recognized when they are received again.
+    A look deletes nothing. It is thread-safe.
     """
 
     def __init__(self, letters: DeadLetters, effects: Effects, limit: int | None = None) -> None:
-        """A look at no more than `limit` letters, at all of them if it is None."""
+        """A look at up to `limit` letters, or at all of them if it is None."""
         self._letters = letters
         self._effects = effects
         self._limit = limit
-        self._lock = Lock()  # held for no call of a port
+        self._lock = Lock()  # never held during a call of a port
         self._held: dict[str, ReceivedLetter] = {}
         self._released = Names()
-        self._reserved = 0  # letters that were given out or asked for, against the limit
+        self._reserved = 0  # letters given to workers or being received, counted against the limit
         self._again = 0  # known letters received since the last new one
         self._stopped = False
         self.seen = 0
@@ -114,25 +113,25 @@ class Look:
 
     @property
     def missed(self) -> int:
-        """How many letters the queue roughly had that were not seen: over the limit, hidden by
-        others, or counted wrongly.
+        """Roughly how many letters were not seen: over the limit, hidden by others, or miscounted
+        by SQS.
         """
         return max(0, self.expected - self.seen)
 
     @property
     def total(self) -> int:
-        """How many letters are to be seen, roughly."""
+        """Roughly how many letters this look will see."""
         return self.expected if self._limit is None else min(self.expected, self._limit)
 
     def stop(self) -> None:
-        """Let every worker end after the batch that it works on."""
+        """Let every worker end after its current batch."""
         self._stopped = True
 
     def each(self, treat: Callable[[list[ReceivedLetter]], object], jobs: int = JOBS) -> None:
-        """Call `treat` with batches of at most 100 letters, by `jobs` workers side by side.
+        """Call `treat` with batches of at most 100 letters, from `jobs` concurrent workers.
 
-        Ends when no new letter comes, at the limit, or after `stop`. What `treat` raises stops all
-        workers and is raised here. Raises StoreError if letters cannot be received.
+        Ends when no new letter comes, at the limit, or after `stop`. An exception of `treat` stops
+        all workers and is raised here. Raises StoreError if letters cannot be received.
         """
         backlog = self._letters.count()
         self.expected = backlog.visible + backlog.in_flight + backlog.delayed
@@ -148,13 +147,13 @@ class Look:
         self._effects.together([work] * jobs, jobs)
 
     def forget(self, letters: Sequence[ReceivedLetter]) -> None:
-        """Do not give back these letters: they are deleted."""
+        """Stop holding these letters, since they are deleted."""
         with self._lock:
             for letter in letters:
                 self._held.pop(letter.id, None)
 
     def close(self) -> None:
-        """Give back what is held."""
+        """Make all held letters visible."""
         with self._lock:
             held, self._held = list(self._held.values()), {}
         self._letters.give_back(held)
@@ -178,7 +177,7 @@ class Look:
                 yield batch
 
     def _reserve(self) -> int:
-        """How many letters a worker may take at the most, by the limit."""
+        """Reserve up to a batch of letters within the limit; return how many."""
         with self._lock:
             left = BATCH_LETTERS if self._limit is None else self._limit - self._reserved
             most = max(0, min(BATCH_LETTERS, left))
@@ -193,10 +192,10 @@ class Look:
             return self._again > SWEEPS_IN_VAIN * known + QUEUE_BATCH_MAX
 
     def _fill(self, batch: list[ReceivedLetter], most: int) -> int:
-        """Add at most `most` new letters to the batch; give how many were received.
+        """Add up to `most` new letters to the batch. Returns how many letters were received.
 
-        The first receive shows how large letters are, and whether there are many. Others follow
-        side by side.
+        The first receive shows how large letters are and whether there are many; further receives
+        are concurrent.
         """
         received = self._receive(batch, min(most, QUEUE_BATCH_MAX))
         if received < QUEUE_BATCH_MAX:
@@ -207,12 +206,12 @@ class Look:
         return received + sum(self._effects.together(jobs, max(times, 1)))
 
     def _receive(self, batch: list[ReceivedLetter], most: int) -> int:
-        """Receive some letters, hold them, and add those that are new to the batch."""
+        """Receive up to `most` letters, hold them, and add the new ones to the batch."""
         page = self._letters.peek(most, HIDDEN_SECONDS)
         with self._lock:
             fresh = {letter.id: letter for letter in page if not self._knows(letter)}
             for letter in page:
-                # Only the last receipt of a letter gives it back, and the body is not needed.
+                # Only a letter's last receipt makes it visible again. Its body is not needed.
                 self._held.pop(letter.id, None)
                 self._held[letter.id] = replace(letter, body="", detail="")
             batch += fresh.values()

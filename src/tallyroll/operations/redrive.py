@@ -1,9 +1,9 @@
-"""Redrive: dead letters sent again, by an operator's word, so that each event still counts once.
+"""Redrive: an operator sends dead letters again, and each event still counts once.
 
-An event that happened in one window may count in another only if it can no longer count in its own:
-that one is sealed without its record, or never was. Then its identity is claimed for the target in
-the ledger, and only after that the message is sent, and only after that the dead letter deleted.
-Whatever is interrupted is done again from the start: the claim leads to the same target.
+An event may count in another window only if it can no longer count in its own: that window is
+sealed without its record, or never existed. First its identity is claimed for the target in the
+ledger, then the message is sent, then the dead letter is deleted. An interrupted redrive is
+repeated from the start: the claim leads to the same target.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from tallyroll.ports.live_windows import list_live
 from tallyroll.ports.store import Store
 from tallyroll.settings import Settings
 
-CLAIMS_AT_ONCE = 25  # of one page; with 8 pages at once, 200 of the client's 256 connections
+CLAIMS_AT_ONCE = 25  # per page; 8 concurrent pages take 200 of the client's 256 connections
 WINDOWS_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """A redrive to be: the claim to be put, in the place of `read` if one stands."""
+    """A planned redrive; its claim replaces `read`, if that is not None."""
 
     event: LetterEvent
     target: WindowId
@@ -51,7 +51,7 @@ class _Plan:
 
 
 class _Page:
-    """What is read once for all letters of a page."""
+    """Reads that all letters of a page share."""
 
     def __init__(self, calendar: Calendar, read: Callable[[WindowId], Window | None]) -> None:
         self.calendar = calendar
@@ -59,10 +59,10 @@ class _Page:
 
 
 class Redriver:
-    """Decides on dead letters and redrives them, a page of letters at a time.
+    """Decides on dead letters and redrives them, a page at a time.
 
-    `to` names the window for what can no longer count in its own, the current one if it is None.
-    `unverified` lets also go what a dropped window may have counted.
+    Events that can no longer count in their own window go to the window `to`, or to the current one
+    if it is None. `unverified` also redrives events that a dropped window may have counted.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Redriver:
         self._whereabouts = Whereabouts(store, catalog, effects)
 
     def check_target(self) -> None:
-        """Raise UsageError, naming windows that do, unless `to` takes events."""
+        """Raise UsageError, which names windows that take events, unless `to` does."""
         if self._to is None:
             return
         window_start(self._to)
@@ -102,14 +102,14 @@ class Redriver:
         )
 
     def decide(self, letters: Sequence[ReceivedLetter]) -> list[Decision]:
-        """What would become of these letters, at most 100, now; nothing is changed."""
+        """The decisions on at most 100 letters; changes nothing."""
         return [_decision(plan) for plan in self._plans(letters)]
 
     def redrive(self, letters: Sequence[ReceivedLetter]) -> list[Decision]:
-        """Redrive at most 100 letters, as far as possible; give one decision per letter, in order.
+        """Redrive at most 100 letters, as far as possible; one decision per letter, in order.
 
-        All are claimed before any is sent, and all are sent before any is deleted. May be called by
-        several threads: letters of one event in several calls meet at its claim.
+        All are claimed before any is sent, and all are sent before any is deleted. Thread-safe:
+        concurrent calls with letters of one event find the same claim.
         """
         plans = self._plans(letters)
         decisions = self._effects.together(
@@ -143,16 +143,15 @@ class Redriver:
         for index, deleted in zip(done, gone, strict=True):
             if not deleted:
                 one = decisions[index]
-                detail = f"{one.course}, but it still stands here: redrive again, it counts once"
+                detail = f"{one.course}, but the letter still exists: redrive again, it counts once"
                 decisions[index] = replace(
                     one, course=Course.LEFT, why="not deleted", detail=detail
                 )
 
     def _plans(self, letters: Sequence[ReceivedLetter]) -> list[_Plan | Decision]:
-        """What is to be done with each letter, in order: all are looked up in the same few calls.
+        """The plan for each letter, in order; looks all letters up together.
 
-        The calendar is read anew each time: its windows may have changed. The claims are read after
-        it, and the windows after the claims.
+        Reads the calendar anew each time, then the claims, then the windows.
         """
         try:
             calendar = self._catalog.calendar()
@@ -185,7 +184,7 @@ class Redriver:
     def _along(
         self, event: LetterEvent, claim: Claim, place: EventStatus, page: _Page
     ) -> _Plan | Decision:
-        """Keep to a claim that stands; it moves only once its target cannot count the event."""
+        """Follow an existing claim; move it only if its target can no longer count the event."""
         own = claim.target == event.home.id
         match place:
             case EventStatus.COUNTED:
@@ -203,7 +202,7 @@ class Redriver:
                 raise _why_not(event, claim.target, place)
 
     def _afresh(self, event: LetterEvent, place: EventStatus, page: _Page) -> _Plan | Decision:
-        """Choose the window of an event that nobody has claimed yet."""
+        """Choose the target of an event without a claim."""
         home = event.home.id
         match place:
             case EventStatus.COUNTED:
@@ -237,7 +236,7 @@ class Redriver:
         )
 
     def _elsewhere(self, event: LetterEvent, read: Claim | None, page: _Page) -> _Plan:
-        """Redrive an event that can no longer count where it belongs."""
+        """Redrive an event that can no longer count in its own window."""
         now = self._effects.now()
         target = self._to or page.calendar.grid.at(now).id
         state = page.window(target)
@@ -247,21 +246,19 @@ class Redriver:
         return self._fitting(event, target, read)
 
     def _fitting(self, event: LetterEvent, target: WindowId, read: Claim | None) -> _Plan:
-        """The redrive to a window. Raises Rejected for what that could never hold."""
+        """The redrive to a window. Raises Rejected if the window could never count the event."""
         message = event.message(target, self._effects.now())
         acceptable_record(event.envelope, message, self._whereabouts.spec(target), event.home)
         return _Plan(event, target, read)
 
     def _asked(self, event: LetterEvent, claim: Claim | None) -> Asked:
-        """What is to be known of an event: how it stands to the window that it is claimed for, to
-        its own if it is not.
-        """
+        """The lookup of an event in the window that it is claimed for, or else in its own."""
         _, key, record_id = event.identity
         window = claim.target if claim else event.home.id
         return Asked(window, key, record_id, digest(event.envelope), event.home)
 
     def _claimed(self, plan: _Plan | Decision) -> Decision:
-        """Claim a redrive's target, or take that of the claim which another one put first."""
+        """Claim a redrive's target, or follow the claim that another redrive has put first."""
         if isinstance(plan, Decision):
             return plan
         identity, letter = plan.event.identity, plan.event.letter

@@ -1,4 +1,4 @@
-"""Into which tables an archive may be restored."""
+"""The rules for the tables into which an archive may be restored."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ _WINDOW_TABLE = re.compile(r".+-[0-9]{8}T[0-9]{6}Z")
 
 
 def check_table(name: str, taken: Iterable[str]) -> None:
-    """Raise UsageError unless a restored table may have this name: none of a window's, for which
-    functions have permissions, and none of those `taken`.
+    """Raise UsageError unless a restored table may have this name.
+
+    It must not be a window table's name, since functions have permissions for those, nor one of
+    `taken`.
     """
     if not _TABLE.fullmatch(name):
         raise UsageError(

@@ -1,7 +1,7 @@
-"""Taking a pipeline's window tables down: by way of their archives, or unproven, by force.
+"""Removes a pipeline's window tables: after archiving them, or by force without a proof.
 
-The stack makes the permanent tables only; window tables outlive it. Either way can be interrupted
-and begun again: it goes on from what stands.
+The stack makes only the permanent tables; window tables outlive it. Both ways may be interrupted
+and repeated.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from tallyroll.ports.tables import TableCard, TableListing
 from tallyroll.resources import TAG_PIPELINE
 from tallyroll.settings import Settings
 
-RUN_MS = 60_000  # of roller and cleanup, between two looks
+RUN_MS = 60_000  # of roller and cleanup, between two reads of the windows
 POLL_MS = 2_000
-STUCK_MS = 40 * 60_000  # longer than an attempt at an archive is given before the next
+STUCK_MS = 40 * 60_000  # longer than an attempt at an archive may take
 DELETE_WITHIN_MS = 15 * 60_000
 LOOKS = 3
 _USABLE = (TableStatus.ACTIVE, TableStatus.UPDATING)
@@ -37,19 +37,19 @@ _ARCHIVED = (Status.PROVEN, Status.DROPPING, Status.DROPPED)
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far it is: the windows that are left, and what went wrong in the last runs."""
+    """The windows that are left, and the problems of the last runs."""
 
     left: tuple[Window, ...]
     problems: tuple[str, ...] = ()
 
 
 class Undertaker:
-    """Carries all windows through closing, sealing, export, proof and drop, without waiting for
-    their time: nobody sends any more.
+    """Closes, seals, exports, proves and drops all windows without waiting for their time, once
+    nobody sends events any more.
 
-    Nothing is dropped unproven, and every step is that of roller and cleanup. A window that takes
-    events is closed at once; one that was never opened is closed without having been open, so that
-    its table, too, is sealed, proven and dropped.
+    Nothing is dropped unproven; roller and cleanup make every other step. A window that takes
+    events is closed at once. A window that never opened is closed too, so that its table is sealed,
+    proven and dropped like the others.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Undertaker:
         roller: Roller,
         cleanup: Cleanup,
     ) -> None:
-        """`roller` and `cleanup` have the settings that `hurried` gives."""
+        """`roller` and `cleanup` must have the settings of `hurried`."""
         self._settings = settings
         self._store = store
         self._catalog = catalog
@@ -70,24 +70,24 @@ class Undertaker:
         self._cleanup = cleanup
 
     def run(self, timeout_ms: int, told: Callable[[Progress], None]) -> Progress:
-        """Go on until no window is left, for at most `timeout_ms`, or until nothing has changed for
-        40 minutes. `told` hears of every look. Raises StoreError if nothing can be read.
+        """Work until no window is left, for at most `timeout_ms`, or until nothing has changed for
+        40 minutes. Calls `told` after each read. Raises StoreError if the windows cannot be read.
         """
         now = self._effects.now()
-        deadline, changed, seen = now + timeout_ms, now, ""
+        deadline, changed, last = now + timeout_ms, now, ""
         problems: tuple[str, ...] = ()
         while True:
             progress = Progress(self._left(), problems)
             told(progress)
             now = self._effects.now()
-            stand = repr([(window.id, window.version) for window in progress.left])
-            if stand != seen:
+            versions = repr([(window.id, window.version) for window in progress.left])
+            if versions != last:
                 changed = now
             elif progress.left:
                 self._effects.sleep(min(POLL_MS, max(1, deadline - now)))
             if not progress.left or now >= min(deadline, changed + STUCK_MS):
                 return progress
-            seen, problems = stand, self._go_on(progress.left)
+            last, problems = versions, self._go_on(progress.left)
 
     def _left(self) -> tuple[Window, ...]:
         found = self._catalog.windows(0, TS_MS_MAX + 1)
@@ -112,7 +112,7 @@ class Undertaker:
         return (*problems, *rolled.problems, *cleaned.problems)
 
     def _close(self, window: Window) -> None:
-        """Bring a window to closing, from where gates are shut, also those that never opened."""
+        """Move an open or unopened window to `closing`, in which the roller shuts its gates."""
         times = {**window.times, Status.CLOSING: self._effects.now()}
         closing = replace(window, status=Status.CLOSING, times=times)
         if window.status is Status.OPEN:
@@ -137,14 +137,14 @@ class Undertaker:
 
 
 def hurried(settings: Settings) -> Settings:
-    """The settings with which all that is sealed is exported at once."""
+    """The settings with which sealed windows are exported at once."""
     return replace(settings, retention_ms=0)
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A table that will be deleted, and what goes with it: `events` None if that is not known;
-    `archived` if its archive is proven, so that nothing goes.
+    """A table to delete, and what is lost with it: `events`, None if not known; nothing if
+    `archived`, since its archive is proven.
     """
 
     table: str
@@ -157,9 +157,7 @@ class Loss:
 
 @dataclass(slots=True)
 class Inventory:
-    """The tables that are this pipeline's to delete, and those of its pattern that are not, with
-    the reason.
-    """
+    """The tables that belong to this pipeline, and others of its pattern, with the reason."""
 
     losses: list[Loss] = field(default_factory=list)
     spared: dict[str, str] = field(default_factory=dict)
@@ -168,8 +166,8 @@ class Inventory:
 def inventory(case: Checkup) -> Inventory:
     """What a deletion by force would lose. Raises StoreError.
 
-    A table is this pipeline's if its name is the pipeline's and a window's id and nothing else, and
-    by its tag; where the engine knows no tags or it has none, if the catalog names it.
+    A table belongs to this pipeline if its name is made of the pipeline's name and a window id, and
+    its tag names the pipeline. Without a tag, the catalog must name the table.
     """
     found = Inventory()
     for window_id, table in of_pattern(case).items():
@@ -208,7 +206,7 @@ def _loss(case: Checkup, card: TableCard, window_id: WindowId, window: Window | 
 
 
 def _events(case: Checkup, window: Window) -> int | None:
-    """How many events a window has: sealed, or by its tallies."""
+    """The number of a window's events, by its sealed state or its tallies; None if not known."""
     if window.status.sealed:
         return window.events
     spec = case.catalog.specs([window.id]).get(window.id)
@@ -223,7 +221,7 @@ def _events(case: Checkup, window: Window) -> int | None:
 
 @dataclass(slots=True)
 class Deleted:
-    """What became of tables: gone, refused (with the reason), or still going when time was up."""
+    """The tables deleted, refused (with the reason), and left when time ran out."""
 
     gone: list[str] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
@@ -237,9 +235,10 @@ def delete(
     tables: Sequence[str],
     told: Callable[[Deleted], None],
 ) -> Deleted:
-    """Delete tables, lifting their protection first, and wait until they are gone, for at most a
-    quarter of an hour without any going. A table whose deletion is refused gets its protection
-    back. Raises StoreError if the service does not answer.
+    """Lift the tables' protection, delete them, and wait until they are gone.
+
+    Stops after 15 minutes in which none was deleted. A table whose deletion is refused gets its
+    protection back. Raises StoreError if the service does not answer.
     """
     done, bare = Deleted(left=list(tables)), list[str]()
     last = effects.now()
@@ -249,7 +248,7 @@ def delete(
                 store.drop_table(table)
                 gone = listing.card(table) is None
             except Throttled:
-                continue  # it is being changed: again later
+                continue  # the table is changing: try again later
             except Refused as error:
                 done.refused[table] = f"{error.code}: {error}"
                 done.left.remove(table)
@@ -267,18 +266,18 @@ def delete(
 
 
 def _protected(listing: TableListing, table: str) -> bool:
-    """Put a table's protection back; False if that is to be tried again."""
+    """Switch a table's protection on; False if that must be tried again."""
     try:
         listing.protect(table)
     except (Throttled, Unknown):
         return False
     except StoreError:
-        return True  # refused, too: it cannot be helped here
+        return True  # refused: nothing more can be done here
     return True
 
 
 def waits(backlogs: Iterator[bool], effects: Effects) -> bool:
-    """Whether a queue holds messages, by three looks at whether it is empty: counts are rough."""
+    """Whether a queue holds messages, by three looks, since counts are approximate."""
     for number, empty in zip(range(LOOKS), backlogs, strict=False):
         if not empty:
             return True

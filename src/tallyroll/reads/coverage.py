@@ -1,4 +1,4 @@
-"""Which days and months a range can be read by, and what is left to be read by windows."""
+"""Splits a range into rolled-up days and months, and gaps to be read by windows."""
 
 from __future__ import annotations
 
@@ -12,28 +12,29 @@ from tallyroll.ports.effects import Effects
 GAPS_AT_ONCE = 16
 
 Gap = tuple[int, int | None]
-"""A span [since, until) in ms; None leaves it open."""
+"""A span [since, until) in ms; until None is open."""
 
 
 def rolled_within(catalog: Catalog, effects: Effects, since: int, until: int) -> list[PeriodState]:
-    """The months whose sums stand and that lie wholly in [since, until) ms, and such days of the
-    rest: none of them lies in another.
+    """The rolled-up months that lie wholly in [since, until) ms, and rolled-up days of the rest.
+
+    No period lies within another.
     """
     if until - since < DAY_MS:
         return []
     first, last = month_of(since).name, month_of(until - 1).name
-    months = _standing(catalog.periods(first, last), since, until)
+    months = _rolled(catalog.periods(first, last), since, until)
     gaps = uncovered(since, until, [period_of(state.name) for state in months])
     jobs = [partial(_days, catalog, gap[0], gap[1]) for gap in gaps if gap[1] is not None]
     days = effects.together(jobs, GAPS_AT_ONCE)
-    return [*months, *(day for some in days for day in some)]
+    return [*months, *(day for found in days for day in found)]
 
 
 def _days(catalog: Catalog, since: int, until: int) -> list[PeriodState]:
-    return _standing(catalog.periods(day_of(since).name, day_of(until - 1).name), since, until)
+    return _rolled(catalog.periods(day_of(since).name, day_of(until - 1).name), since, until)
 
 
-def _standing(states: Iterable[PeriodState], since: int, until: int) -> list[PeriodState]:
+def _rolled(states: Iterable[PeriodState], since: int, until: int) -> list[PeriodState]:
     return [state for state in states if state.stands and _within(state, since, until)]
 
 
@@ -43,7 +44,7 @@ def _within(state: PeriodState, since: int, until: int) -> bool:
 
 
 def uncovered(since: int, until: int | None, periods: Sequence[Period]) -> list[Gap]:
-    """What periods that do not overlap leave of [since, until), ascending."""
+    """The gaps that non-overlapping periods leave in [since, until), ascending."""
     gaps: list[Gap] = []
     for period in sorted(periods):
         if since < period.start:

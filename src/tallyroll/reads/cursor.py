@@ -1,4 +1,4 @@
-"""Cursors: where a listing of events goes on, as text that only this pipeline makes."""
+"""Cursors: opaque texts that say where a listing of events continues."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _CHECK_BYTES = 6
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Between two events: after the record of this id ("": before all), or, with an index, after
-    that event of it, which is a packet.
+    """A place between two events: after the record with this id ("": before all records), or, with
+    an index, after that event within the packet with this id.
     """
 
     record_id: str = ""
@@ -28,17 +28,16 @@ class Position:
 
 
 def cursor_of(window: WindowId, key: str, position: Position, *, packed: bool) -> str:
-    """The cursor that goes on after a position."""
+    """The cursor of a position."""
     fields = [CURSOR_VERSION, window, key, packed, position.record_id, position.index]
     body = canonical(fields).encode()
     return base64.urlsafe_b64encode(_check(body) + body).decode().rstrip("=")
 
 
 def read_cursor(cursor: str, window: WindowId, key: str, *, packed: bool) -> Position:
-    """The position that a cursor names.
+    """The position of a cursor.
 
-    Raises UsageError for a text that is no cursor, is damaged, of a version that is not known, or
-    that belongs to another question.
+    Raises UsageError if it is malformed, of an unknown version, or belongs to another query.
     """
     fields = _cursor_fields(cursor)
     if fields[0] != CURSOR_VERSION:
@@ -69,5 +68,5 @@ def _cursor_fields(cursor: str) -> list[Any]:
 
 
 def _check(body: bytes) -> bytes:
-    """Against slips, not against malice: a cursor can lead nowhere that its reader may not go."""
+    """A checksum against mistakes, not malice: a cursor gives no access beyond its query's."""
     return blake2b(body, digest_size=_CHECK_BYTES, person=b"cursor").digest()

@@ -1,6 +1,4 @@
-"""The reader's HTTP interface as values: query parameters in, JSON-ready answers and problems
-out.
-"""
+"""The reader's HTTP interface: parses query parameters, gives JSON-ready answers and problems."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ from tallyroll.reads.reader import Reader
 
 ROUTES = ("/v1/counters", "/v1/event", "/v1/events", "/v1/top")
 PARAMETERS_MAX = 20
-EVENT_ID_BYTES_MAX = 1_000  # a packet's id and an index; sort keys have 1,024 bytes at most
+EVENT_ID_BYTES_MAX = 1_000  # a packet's id and an index; sort keys have at most 1,024 bytes
 EVENTS_PER_ANSWER = 100
 TOP_PER_ANSWER = 10
 
@@ -34,14 +32,14 @@ class HttpAnswer:
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing that was asked for is missing from the answer."""
+        """Whether the answer holds everything that was asked for."""
         return bool(self.body.get("complete", True))
 
 
 @dataclass(frozen=True, slots=True)
 class CounterQuery:
-    """GET /v1/counters: a key, a range [since, until) in ms with open sides None, whether to bypass
-    the cache, and whether to tell each window's share.
+    """GET /v1/counters: a key, a range [since, until) in ms (None: open), whether to bypass the
+    cache, and whether to list each window's share.
     """
 
     key: str
@@ -52,8 +50,10 @@ class CounterQuery:
 
 
 def parse_parameters(query: str) -> dict[str, str]:
-    """The parameters in a URL's raw query string. Raises UsageError for one that comes twice (which
-    API Gateway would join with a comma, into another key), and for what is no UTF-8.
+    """The parameters in a URL's raw query string.
+
+    Raises UsageError if one occurs twice (API Gateway would join the values with a comma) or is not
+    UTF-8.
     """
     try:
         pairs = parse_qsl(
@@ -70,7 +70,7 @@ def parse_parameters(query: str) -> dict[str, str]:
 
 
 def counter_query(parameters: Mapping[str, str]) -> CounterQuery:
-    """The query in an URL's parameters. Raises UsageError, naming the parameter and its value."""
+    """Parse the parameters. Raises UsageError that names the parameter and its value."""
     _check_names(parameters, "key", "since", "until", "consistent", "windows")
     return CounterQuery(
         required_key(parameters.get("key")),
@@ -82,7 +82,7 @@ def counter_query(parameters: Mapping[str, str]) -> CounterQuery:
 
 
 def required_key(key: str | None) -> str:
-    """`key`, if events may have it. Raises UsageError."""
+    """`key`, if it is valid. Raises UsageError."""
     try:
         return check_key(key)
     except Rejected as rejected:
@@ -90,7 +90,7 @@ def required_key(key: str | None) -> str:
 
 
 def required_window(window: str | None) -> WindowId:
-    """`window`, if it is a window's id. Raises UsageError."""
+    """`window`, if it is a valid window id. Raises UsageError."""
     if not window:
         raise UsageError("window is missing: an id looks like 20261120T080000Z")
     window_start(window)
@@ -98,7 +98,7 @@ def required_window(window: str | None) -> WindowId:
 
 
 def required_id(event_id: str | None) -> str:
-    """`event_id`, if an event can have it. Raises UsageError."""
+    """`event_id`, if it is valid. Raises UsageError."""
     if not event_id:
         raise UsageError("id is missing: give the event's, or {packet id}:{index}")
     try:
@@ -190,9 +190,9 @@ def answer_top(reader: Reader, parameters: Mapping[str, str], time_left_ms: int)
 
 
 def answer_error(error: Exception) -> HttpAnswer:
-    """A failure as a problem (RFC 9457, application/problem+json): 400, 404, 410, 503 or 500.
+    """An error as a problem (RFC 9457, application/problem+json): 400, 404, 410, 503 or 500.
 
-    What is in an archive is gone from here (410); the member `archive` says under which prefix.
+    An archived window gives 410; the member `archive` is its prefix.
     """
     more = {}
     if isinstance(error, UsageError):

@@ -1,4 +1,4 @@
-"""Answers of reads as JSON values."""
+"""Results of reads as JSON values."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from tallyroll.reads.top import Top
 
 
 def counter_json(count: Count) -> dict[str, Any]:
-    """A count as JSON; sums are strings, since they may have more digits than a double holds. What
-    was read by days and months is under `rolled_up`, and its windows are not under `windows`.
+    """A count as JSON. Sums are strings, since they may have more digits than a double holds.
+
+    `rolled_up` has the days and months that were read as a whole; `windows` omits their windows.
     """
     answer: dict[str, Any] = {
         "key": count.key,
@@ -49,14 +50,20 @@ def counter_json(count: Count) -> dict[str, Any]:
     return answer
 
 
-def found_json(found: FoundEvent) -> dict[str, Any]:
-    """One event, or a packet, with where it stands."""
-    where = {"key": found.key, "window": found.window, "state": found.status}
-    return where | stored_json(found.what)
+def stored_json(one: StoredEvent | StoredPacket) -> dict[str, Any]:
+    """An event or packet as JSON.
+
+    An event's value is a string, since it may have more digits than a double holds, and `ts` is in
+    ms. A packet has its events under `events`.
+    """
+    if isinstance(one, StoredPacket):
+        return {"id": one.id, "events": [_packed_json(event) for event in one.events]}
+    packed = {} if one.packet is None else {"packet": one.packet, "index": one.index}
+    return {"id": one.id, **_packed_json(one), **packed}
 
 
 def events_json(events: Events) -> dict[str, Any]:
-    """Events of a key as JSON; `cursor` is there unless these are the last."""
+    """Events of a key as JSON; `cursor` is absent after the last."""
     answer: dict[str, Any] = {
         "key": events.key,
         "window": events.window,
@@ -70,23 +77,14 @@ def events_json(events: Events) -> dict[str, Any]:
     return answer
 
 
-def stored_json(one: StoredEvent | StoredPacket) -> dict[str, Any]:
-    """An event as JSON: its value is a string, since it may have more digits than a double holds,
-    `ts` is in ms as producers send it. A packet has its events under `events`.
-    """
-    if isinstance(one, StoredPacket):
-        return {"id": one.id, "events": [_packed_json(event) for event in one.events]}
-    packed = {} if one.packet is None else {"packet": one.packet, "index": one.index}
-    return {"id": one.id, **_packed_json(one), **packed}
-
-
-def _packed_json(event: StoredEvent) -> dict[str, Any]:
-    payload = {} if event.payload is None else {"payload": json.loads(event.payload)}
-    return {"ts": event.ts, "value": format_amount(event.amount), **payload}
+def found_json(found: FoundEvent) -> dict[str, Any]:
+    """One event or packet, with its key, window and the window's state."""
+    where = {"key": found.key, "window": found.window, "state": found.status}
+    return where | stored_json(found.what)
 
 
 def top_json(top: Top) -> dict[str, Any]:
-    """The largest keys as JSON, with what all keys together have."""
+    """The largest keys as JSON, with the sums over all keys."""
     answer: dict[str, Any] = {
         "window": top.window,
         "state": top.status,
@@ -103,3 +101,8 @@ def top_json(top: Top) -> dict[str, Any]:
     if top.missing:
         answer["missing_buckets"] = top.missing
     return answer
+
+
+def _packed_json(event: StoredEvent) -> dict[str, Any]:
+    payload = {} if event.payload is None else {"payload": json.loads(event.payload)}
+    return {"ts": event.ts, "value": format_amount(event.amount), **payload}

@@ -1,12 +1,11 @@
-"""Reads of one window's own items: one event, all events of a key, the largest keys.
+"""Reads of one window: one event, all events of a key, the largest keys.
 
-They are strongly consistent. What a window holds is in its table as long as that lives; afterwards
-it is in the archive, and a read says so instead of finding nothing.
+All reads are strongly consistent. Once a window's table is dropped, its items are in the archive,
+and a read raises Archived.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -29,21 +28,21 @@ from tallyroll.ports.store import Store
 from tallyroll.ports.totals import Totals
 from tallyroll.reads.cursor import Position, cursor_of, read_cursor
 from tallyroll.reads.merge import BYTES_MAX, EVENTS_MAX, Merge, cut, page_limit
-from tallyroll.reads.top import Top, _Largest, _rank
+from tallyroll.reads.top import Largest, Top
 
-SHARDS_PER_ROUND = 64  # whose pages, of 1 MB at most, are in memory together
+SHARDS_PER_ROUND = 64  # their pages, of at most 1 MB each, are in memory together
 SHARDS_AT_ONCE = 16
 BUCKETS_AT_ONCE = 16
 TOP_MAX = 1_000
 LISTED_PER_PAGE = 1_000
-DEADLINE_RESERVE_MS = 7_000  # one read that is under way: 1 s to connect and 5 s to answer
+DEADLINE_RESERVE_MS = 7_000  # for a read under way: 1 s to connect and 5 s to answer
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class FoundEvent:
-    """An event, or a packet asked for by its own id, and the window that holds it."""
+    """An event, or a packet found by its own id, and the window that holds it."""
 
     key: str
     window: WindowId
@@ -53,10 +52,10 @@ class FoundEvent:
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """Events of a key in one window, or packets as they are, in the order of their ids.
+    """Events (or packets) of a key in one window, in the order of their ids.
 
-    `cursor` goes on after them; there are no more if it is None. If time ran out they are not
-    `complete`: fewer than there could be, or none, and the cursor goes on without a gap.
+    `cursor` continues after them; None means the end. If time ran out, `complete` is False: there
+    are fewer events than asked for, perhaps none, and the cursor continues without a gap.
     """
 
     key: str
@@ -69,12 +68,12 @@ class Events:
 
 
 def deadline_of(now: int, time_left_ms: int) -> int:
-    """When (ms) a request with so much time left begins no further read."""
+    """The time (ms) after which a request with `time_left_ms` left begins no further read."""
     return now + time_left_ms - min(DEADLINE_RESERVE_MS, time_left_ms // 3)
 
 
 class Lookups:
-    """Reads windows; one per process, for its cache of specs."""
+    """Reads windows. Use one per process, since it caches specs."""
 
     def __init__(self, store: Store, catalog: Catalog, totals: Totals, effects: Effects) -> None:
         self._store = store
@@ -84,11 +83,11 @@ class Lookups:
         self._specs: dict[WindowId, Spec] = {}
 
     def event(self, key: str, event_id: str, window: WindowId | None, ts: int | None) -> FoundEvent:
-        """One event by its id, in a window or in that of the time `ts` (ms); with neither, in that
-        of the time inside the id, a UUIDv7.
+        """One event by its id, in `window` or the window of `ts` (ms).
 
-        A packed event has the id `{packet id}:{index}`, unless a record has this id literally.
-        Raises UsageError if no window follows, Absent, Archived and StoreError.
+        Without both, the id must be a UUIDv7, whose time gives the window. A packed event has the
+        id `{packet id}:{index}`, unless a record has exactly this id. Raises UsageError if no
+        window follows, Absent, Archived and StoreError.
         """
         chosen = window or self._window_at(event_id, ts)
         what, state = self._read(chosen, lambda spec: self._event(spec, key, event_id))
@@ -133,11 +132,10 @@ class Lookups:
         cursor: str | None = None,
         packed: bool = False,
     ) -> Events:
-        """Up to `limit` events of a key in a window from `cursor` on, packets unpacked unless
-        `packed`; fewer if they are large.
+        """Up to `limit` events of a key in a window from `cursor` on; fewer if they are large.
 
-        What is written meanwhile appears if its place lies ahead of the cursor. Raises UsageError,
-        Absent, Archived and StoreError.
+        Packets are unpacked unless `packed`. An event written meanwhile appears if its place lies
+        after the cursor. Raises UsageError, Absent, Archived and StoreError.
         """
         if not 1 <= limit <= EVENTS_MAX:
             raise UsageError(f"limit {limit}: must be from 1 to {EVENTS_MAX}")
@@ -189,12 +187,12 @@ class Lookups:
             return None
 
     def top(self, window: WindowId, n: int, time_left_ms: int, *, by_amount: bool = False) -> Top:
-        """The `n` keys of a window that have most events, or the largest sums; of equals the first
-        in code point order.
+        """The `n` keys of a window with the most events, or with the largest sums; ties in code
+        point order.
 
-        Of a sealed window its listed totals are read, also when its table is gone, of a live one
-        all tallies; either way nothing but some pages and the largest is in memory. Raises
-        UsageError, Absent, Archived and StoreError.
+        Reads the listed totals of a sealed window, even if its table is dropped, and all tallies of
+        a live one. Holds only some pages and the largest keys in memory. Raises UsageError, Absent,
+        Archived and StoreError.
         """
         if not 1 <= n <= TOP_MAX:
             raise UsageError(f"n {n}: must be from 1 to {TOP_MAX}")
@@ -202,13 +200,15 @@ class Lookups:
         deadline = deadline_of(now, time_left_ms)
         known = self._catalog.window(window)
         if known and known.listed:
-            return self._top_listed(known, n, now, deadline, by_amount=by_amount)
+            state = known
+            found, missing = self._top_listed(known, n, deadline, by_amount=by_amount)
+        else:
 
-        def read(spec: Spec) -> tuple[_Largest, int]:
-            return self._top_live(spec, n, deadline, by_amount=by_amount)
+            def read(spec: Spec) -> tuple[Largest, int]:
+                return self._top_live(spec, n, deadline, by_amount=by_amount)
 
-        answer, state = self._read(window, read)
-        found, missing = answer or (_Largest(), 0)
+            answer, state = self._read(window, read)
+            found, missing = answer or (Largest(), 0)
         return Top(
             window=window,
             status=state.status,
@@ -221,35 +221,24 @@ class Lookups:
         )
 
     def _top_listed(
-        self, window: Window, n: int, now: int, deadline: int, *, by_amount: bool
-    ) -> Top:
-        """The same of a sealed window, from its totals; nothing but the largest is in memory."""
+        self, window: Window, n: int, deadline: int, *, by_amount: bool
+    ) -> tuple[Largest, int]:
+        """The largest keys by listed totals, and the number of buckets not read in time."""
         jobs = [
             partial(self._largest, window.id, bucket, n, deadline, by_amount=by_amount)
             for bucket in range(1, (window.listed or 0) + 1)
         ]
         found = self._effects.together(jobs, BUCKETS_AT_ONCE)
         buckets = [bucket for bucket in found if bucket]
-        largest = heapq.nsmallest(
-            n,
-            (total for bucket in buckets for total in bucket.largest),
-            key=_rank(by_amount=by_amount),
-        )
-        return Top(
-            window=window.id,
-            status=window.status,
-            largest=tuple(Tally(total.key, total.n, total.amount) for total in largest),
-            keys=sum(bucket.keys for bucket in buckets),
-            events=sum(bucket.events for bucket in buckets),
-            amount=sum(bucket.amount for bucket in buckets),
-            missing=len(found) - len(buckets),
-            as_of=now,
-        )
+        largest = Largest()
+        for bucket in buckets:
+            largest = largest.merged(bucket, n, by_amount=by_amount)
+        return largest, len(found) - len(buckets)
 
     def _largest(
         self, window: WindowId, bucket: int, n: int, deadline: int, *, by_amount: bool
-    ) -> _Largest | None:
-        found = _Largest()
+    ) -> Largest | None:
+        found = Largest()
         try:
             for page in self._totals.listing(window, bucket, "", LISTED_PER_PAGE):
                 found = found.with_some(page, n, by_amount=by_amount)
@@ -261,9 +250,9 @@ class Lookups:
 
     def _top_live(
         self, spec: Spec, n: int, deadline: int, *, by_amount: bool
-    ) -> tuple[_Largest, int]:
-        """The largest keys by the tallies, and how many buckets could not be read whole in time;
-        the buckets are read as one, in the order that brings a key's stripes together.
+    ) -> tuple[Largest, int]:
+        """The largest keys by tallies, and the number of buckets that could not be read to their
+        end in time. The buckets are merged, so that the stripes of a key come together.
         """
         page = max(1, STRIPES_HELD // spec.buckets)
         unread: set[int] = set()
@@ -272,7 +261,7 @@ class Lookups:
             for number in range(1, spec.buckets + 1)
         ]
         begun: list[Sum] = []
-        found = _Largest()
+        found = Largest()
         for batch in merged(buckets, place_of, page, self._effects):
             ended = [Listed(*each) for each in gather(begun, batch)]
             found = found.with_some(ended, n, by_amount=by_amount)
@@ -282,7 +271,7 @@ class Lookups:
     def _stripes(
         self, spec: Spec, number: int, page: int, deadline: int, unread: set[int]
     ) -> Iterator[list[Stripe]]:
-        """A bucket's stripes, as far as they can be read in time; else it is noted as unread."""
+        """A bucket's stripes; adds the bucket to `unread` if time runs out or a read fails."""
         pages: Iterator[list[Stripe]] | None = None
         while self._effects.now() < deadline:
             try:
@@ -298,11 +287,11 @@ class Lookups:
         unread.add(number)
 
     def _read(self, window: WindowId, read: Callable[[Spec], T]) -> tuple[T | None, Window]:
-        """What `read` finds in a window's table, None before it takes events, and the window's
-        state after that.
+        """What `read` finds in a window's table (None before the window opens), and the window's
+        state.
 
-        The state is read last, since states only move forward: if the table is not being dropped
-        then, it was the one that took the window's events, and what was not there is not anywhere.
+        The state is read last. States only move forward, so if the table is not being dropped then,
+        it existed during the read, and what `read` did not find does not exist.
         """
         spec = self._spec(window)
         answer = gone = None

@@ -1,10 +1,9 @@
-"""A key's events in order: its shards' records merged, packets unpacked, and the cursor that goes
-on from one answer to the next.
+"""Lists a key's events in order: merges the records of its shards and unpacks packets.
 
-The order is that of record ids by code point, which every shard has by itself, so that merging
-holds little at a time; within a packet it is that of its events. Ids that begin with their time
-(UUIDv7) come in its order. N is frozen in the window's spec, so a position is the same in every
-shard: after this record.
+The order is that of record ids by code point, then of events within a packet. Every shard is sorted
+this way, so merging holds few records at a time. Ids that begin with their time (UUIDv7) are in
+time order. A window's spec fixes its number of shards, so one position, "after this record", serves
+all shards.
 """
 
 from __future__ import annotations
@@ -19,32 +18,27 @@ from tallyroll.model.stored import StoredEvent, StoredPacket, stored
 from tallyroll.reads.cursor import Position
 
 EVENTS_MAX = 1_000
-# A Lambda function answers with at most 6 MB (AWS Lambda Developer Guide, "Quotas"); escaped twice,
-# a text may grow three and a half times, and the last event of an answer has up to 400 KB.
+# A Lambda function's response has at most 6 MB (AWS Lambda Developer Guide, "Quotas"). Escaping a
+# text twice can make it 3.5 times as long, and the last event of an answer may have 400 KB.
 BYTES_MAX = 1024 * 1024
-_EVENT_BYTES = 64  # of an event's JSON beside its id and payload
-
-
-# --- positions and cursors
-
-
-# --- the merge
+_EVENT_BYTES = 64  # of an event's JSON besides its id and payload
 
 
 def page_limit(events: int, shards: int) -> int:
-    """How many records to read of each of the shards, over which ids spread evenly, so that a
-    second page of one is seldom needed for this many events.
+    """How many records to read per shard, so that `events` events seldom need a second page.
+
+    Ids spread evenly over shards: the share, plus three standard deviations.
     """
     share = events / shards
     return max(1, min(events, ceil(share + 3 * sqrt(share))))
 
 
 class Merge:
-    """The first records after a position, from pages of shards that come in any order.
+    """The first records after a position, from pages of shards in any order.
 
-    It holds what `most` events (or packets as they are, if `packed`) or `size` bytes take, up to a
-    whole record: what comes after that is dropped, and shards are read no further. `begun` is the
-    packet inside which the position lies.
+    Holds the records of `most` events (with `packed`, of `most` records) or of `size` bytes,
+    rounded up to a whole record. Later records are dropped, and shards are not read beyond them.
+    `begun` is the packet that contains the position, if one does.
     """
 
     def __init__(
@@ -63,20 +57,20 @@ class Merge:
         self._skipped = (position.index or 0) + 1 if begun else 0
         self._held: list[Record] = [begun] if begun else []
         self._read_to = dict.fromkeys(range(1, shards + 1), position.record_id)
-        self.beyond = False  # whether records were left out that come later
+        self.beyond = False  # whether later records were left out
         self._cut()
 
     @property
     def done(self) -> bool:
-        """Whether no shard has to be read on."""
+        """Whether no shard needs further reading."""
         return not self._read_to
 
     def due(self, most: int) -> list[tuple[int, str]]:
-        """Shards to read on, at most so many, and after which id: those least far first."""
+        """The least advanced shards, at most `most`, each with the id to read after."""
         return heapq.nsmallest(most, self._read_to.items(), key=lambda item: (item[1], item[0]))
 
     def add(self, pages: Mapping[int, Page]) -> None:
-        """Take in what shards that are due gave for their positions."""
+        """Add the pages that due shards returned."""
         for shard, page in pages.items():
             if page.more and page.records:
                 self._read_to[shard] = page.records[-1].id
@@ -98,7 +92,7 @@ class Merge:
                 return
 
     def known(self) -> Sequence[Record]:
-        """The records that certainly come first: as far as every shard has been read."""
+        """The records whose order is final: up to the id that every shard has been read to."""
         if self.done:
             return self._held
         frontier = min(self._read_to.values())
@@ -107,25 +101,25 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Events (or packets as they are) that make one answer, and where to go on; None at the end."""
+    """The events (or packets) of one answer, and the position to continue at; None at the end."""
 
     found: tuple[StoredEvent | StoredPacket, ...]
     then: Position | None
 
 
 def cut(merge: Merge, position: Position, most: int, size: int, *, packed: bool = False) -> Part:
-    """What of a merge makes one answer: at most so many events, or packets, and about `size` bytes.
+    """Take one answer from a merge: at most `most` events (or packets) and about `size` bytes.
 
-    Raises Refused for a packet that is damaged.
+    Raises Refused for a damaged packet.
     """
     found: list[StoredEvent | StoredPacket] = []
     taken = 0
-    for there, one in _items(merge.known(), position, packed=packed):
+    for after, one in _items(merge.known(), position, packed=packed):
         if len(found) >= most or taken >= size:
             return Part(tuple(found), position)
         found.append(one)
         taken += _bytes(one)
-        position = there
+        position = after
     more = merge.beyond or not merge.done
     return Part(tuple(found), position if more else None)
 
@@ -133,7 +127,7 @@ def cut(merge: Merge, position: Position, most: int, size: int, *, packed: bool 
 def _items(
     records: Sequence[Record], position: Position, *, packed: bool
 ) -> Iterator[tuple[Position, StoredEvent | StoredPacket]]:
-    """What records hold after a position, each with the position behind it."""
+    """The events (or packets) of records after a position, each with the position after it."""
     for record in records:
         one = stored(record)
         if packed or isinstance(one, StoredEvent):

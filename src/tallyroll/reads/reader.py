@@ -1,5 +1,5 @@
-"""The aggregator's reads: one exact number per key, from the sums of days and months that are
-rolled up, the totals of other sealed windows and the tallies of live ones.
+"""Counts: one exact number per key, from the sums of rolled-up days and months, the totals of other
+sealed windows, and the tallies of live windows.
 """
 
 from __future__ import annotations
@@ -28,13 +28,15 @@ SPECS_PER_READ = 100
 AFTER_ALL_WINDOWS: WindowId = "99999999T999999Z"
 
 Asked = tuple[str, int | None, int | None, bool]
-"""What a count was asked for: the key, since, until, and whether by window."""
+"""The arguments of a count: key, since, until, by window."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowCount:
-    """What a key has in one window; `amount` in millionths. `status` is that of a live window when
-    it was read; of one that has its totals it is `sealed`, whatever has become of its table.
+    """A key's count in one window; `amount` in millionths.
+
+    `status` is a live window's status when it was read, and `sealed` for every window that has its
+    totals, even if its table is dropped.
     """
 
     window: WindowId
@@ -45,7 +47,7 @@ class WindowCount:
 
 @dataclass(frozen=True, slots=True)
 class PeriodCount:
-    """What a key has in so many `windows`, all of a day or month; `amount` in millionths."""
+    """A key's count in all `windows` windows of a day or month; `amount` in millionths."""
 
     period: PeriodName
     windows: int
@@ -55,9 +57,11 @@ class PeriodCount:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """A key's events and their sum over a range, as of a time (ms): those of `windows` and, of days
-    and months that are rolled up, of `periods`. `missing` names the windows that could not be read
-    in time, and the numbers are whole only if it is empty.
+    """A key's events and their sum over a range, as of a time (ms): the sum over `windows` and over
+    `periods`, the rolled-up days and months.
+
+    `missing` names the windows that could not be read in time; if it is empty, the count is
+    complete.
     """
 
     key: str
@@ -70,15 +74,13 @@ class Count:
 
     @property
     def complete(self) -> bool:
-        """Whether every window of the range is in the numbers."""
+        """Whether the count includes every window of the range."""
         return not self.missing
 
 
 @dataclass(frozen=True, slots=True)
 class Gathering:
-    """How many stripes of a key's tallies, in all live windows, a count put together, and how long
-    (ms) that took.
-    """
+    """The number of tally stripes that a count read in all live windows, and the time that took."""
 
     stripes: int
     took_ms: int
@@ -87,8 +89,8 @@ class Gathering:
 class Reader(Lookups):
     """Reads a pipeline: counts of keys, single events, all events of a key, the largest keys.
 
-    Have one per process, for its small cache of counts. `gathering` tells how the last count read
-    live windows, None if it read none.
+    Use one per process, since it caches counts. `gathering` is set by a count that reads live
+    windows, None after one that reads none.
     """
 
     def __init__(
@@ -109,11 +111,11 @@ class Reader(Lookups):
         consistent: bool = False,
         by_window: bool = False,
     ) -> Count:
-        """Count a key over [since, until) in ms, both on bounds of windows; None leaves that side
-        open. `by_window`: tell the share of each window, also where days or months are rolled up.
+        """Count a key over [since, until) in ms, both on bounds of windows; None is open.
 
-        Strongly consistent; an answer may be as old as the cache keeps it unless `consistent`.
-        Raises UsageError for a range off the bounds or backwards, naming the nearest bound.
+        With `by_window`, counts every window singly, even in rolled-up days and months. Reads are
+        strongly consistent, but the answer may come from the cache unless `consistent`. Raises
+        UsageError, naming the nearest bound, if the range is off the bounds or backwards.
         """
         self.gathering = None
         now = self._effects.now()
@@ -124,8 +126,8 @@ class Reader(Lookups):
         calendar = self._catalog.calendar()
         if calendar:
             calendar.grid.check_range(since, until)
-        whole = self._settings.rollups and not by_window
-        count = self._count(key, since, until, now, deadline_of(now, time_left_ms), whole)
+        rolled_up = self._settings.rollups and not by_window
+        count = self._count(key, since, until, now, deadline_of(now, time_left_ms), rolled_up)
         self._remember(asked, count, now)
         return count
 
@@ -144,20 +146,23 @@ class Reader(Lookups):
         until: int | None,
         now: int,
         deadline: int,
-        whole: bool,  # noqa: FBT001
+        rolled_up: bool,  # noqa: FBT001
     ) -> Count:
-        """Days and months that are rolled up are read `whole`, or else by windows.
+        """Count a key; with `rolled_up`, read rolled-up days and months as a whole.
 
-        States first: a window that is sealed after its state was read still has its tallies, and
-        one that was sealed before has its totals, so none is left out and none is counted twice.
+        States are read first. A window that is sealed after its state was read still has its
+        tallies, and one that was sealed before has its totals, so no window is left out and none is
+        counted twice.
 
-        The same of periods: sums are put before a state says that they stand, and only those of a
-        later epoch take their place. So what is read after the state is what all the period's
-        windows held, either then or at some time since. No window of it is read in any other way,
-        though it may have been created in between, and be live or sealed by now.
+        The same holds for periods. A period's sums are written before its state says that they are
+        complete, and only sums of a later epoch replace them. So sums read after the state are
+        those of all the period's windows, at the time of the state or later. A window of the period
+        is not read on its own, even if it was created in between.
         """
         end = now + SKEW_MS_MAX if until is None else until
-        rolled = rolled_within(self._catalog, self._effects, since or 0, end) if whole else []
+        rolled = []
+        if rolled_up:
+            rolled = rolled_within(self._catalog, self._effects, since or 0, end)
         periods = [period_of(state.name) for state in rolled]
         live = {
             window.id: window
@@ -190,7 +195,7 @@ class Reader(Lookups):
     def _sealed(
         self, key: str, gaps: Sequence[Gap], rolled: Sequence[PeriodState]
     ) -> tuple[list[Total], dict[PeriodName, PeriodTotal]]:
-        """A key's totals of the windows that start in the gaps, and its sums of these periods."""
+        """A key's totals of the windows that start in the gaps, and its sums of the periods."""
         of_windows = [
             partial(
                 self._totals.of_key,
@@ -202,15 +207,15 @@ class Reader(Lookups):
         ]
         names = [[state.name for state in rolled if state.name.startswith(kind)] for kind in KINDS]
         of_periods = [
-            partial(self._totals.periods_of_key, key, min(some), max(some))
-            for some in names
-            if some
+            partial(self._totals.periods_of_key, key, min(kind), max(kind))
+            for kind in names
+            if kind
         ]
         totals = self._effects.together(of_windows, WINDOWS_AT_ONCE)
         sums = self._effects.together(of_periods, WINDOWS_AT_ONCE)
         return (
-            [total for some in totals for total in some],
-            {total.period: total for some in sums for total in some},
+            [total for found in totals for total in found],
+            {total.period: total for found in sums for total in found},
         )
 
     def _live_windows(self, since: int | None, until: int | None, now: int) -> list[Window]:
@@ -221,13 +226,11 @@ class Reader(Lookups):
     def _tally(
         self, key: str, windows: Sequence[Window], deadline: int
     ) -> tuple[list[WindowCount], list[WindowId]]:
-        """The tallies of live windows, side by side, and the windows that could not be read."""
+        """A key's counts in live windows, and the windows that could not be read in time."""
         unknown = [window.id for window in windows if window.id not in self._specs]
         for first in range(0, len(unknown), SPECS_PER_READ):
             self._specs.update(self._catalog.specs(unknown[first : first + SPECS_PER_READ]))
-        begun = [
-            window for window in windows if window.id in self._specs
-        ]  # else it took in nothing yet
+        begun = [window for window in windows if window.id in self._specs]  # others are empty
         jobs = [partial(self._tally_window, key, window, deadline) for window in begun]
         began = self._effects.now()
         answers = self._effects.together(jobs, WINDOWS_AT_ONCE)
@@ -250,8 +253,8 @@ class Reader(Lookups):
         return WindowCount(window.id, tally.n, tally.amount, window.status)
 
     def _total_of(self, key: str, window: WindowId) -> WindowCount | None:
-        """What stands for a window whose table went away: its total, if it was sealed since its
-        state was read.
+        """The count of a window whose table is missing: its total, if the window was sealed after
+        its state was read; else None.
         """
         state = self._catalog.window(window)
         if state is None or not state.status.sealed:

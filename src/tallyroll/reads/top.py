@@ -14,10 +14,10 @@ from tallyroll.model.windows import WindowId
 
 @dataclass(frozen=True, slots=True)
 class Top:
-    """The largest keys of a window, and what all its keys together hold.
+    """The largest keys of a window, and the sums over all its keys.
 
-    If buckets are `missing`, which could not be read in time, all numbers are lower bounds and
-    other keys may be larger.
+    `missing` is the number of buckets that could not be read in time. If there are any, all numbers
+    are lower bounds and other keys may be larger.
     """
 
     window: WindowId
@@ -31,29 +31,35 @@ class Top:
 
     @property
     def complete(self) -> bool:
-        """Whether every tally of the window is in the numbers."""
+        """Whether the numbers include every tally of the window."""
         return not self.missing
 
 
 @dataclass(frozen=True, slots=True)
-class _Largest:
-    """The largest of some keys, and what all of these hold."""
+class Largest:
+    """The largest of the keys seen so far, and the sums over all of them."""
 
     largest: tuple[Listed, ...] = ()
     keys: int = 0
     events: int = 0
     amount: int = 0
 
-    def with_some(self, more: Sequence[Listed], n: int, *, by_amount: bool) -> _Largest:
-        """With other keys; the `n` largest stay."""
-        ranked = heapq.nsmallest(n, [*self.largest, *more], key=_rank(by_amount=by_amount))
-        return _Largest(
-            tuple(ranked),
-            self.keys + len(more),
-            self.events + sum(each.n for each in more),
-            self.amount + sum(each.amount for each in more),
+    def with_some(self, more: Sequence[Listed], n: int, *, by_amount: bool) -> Largest:
+        """This with more keys added; keeps the `n` largest."""
+        events, amount = sum(each.n for each in more), sum(each.amount for each in more)
+        return self.merged(Largest(tuple(more), len(more), events, amount), n, by_amount=by_amount)
+
+    def merged(self, other: Largest, n: int, *, by_amount: bool) -> Largest:
+        """This and that of other keys together; keeps the `n` largest."""
+        both = heapq.nsmallest(n, [*self.largest, *other.largest], key=rank(by_amount=by_amount))
+        return Largest(
+            tuple(both),
+            self.keys + other.keys,
+            self.events + other.events,
+            self.amount + other.amount,
         )
 
 
-def _rank(*, by_amount: bool) -> Callable[[Listed], tuple[int, str]]:
+def rank(*, by_amount: bool) -> Callable[[Listed], tuple[int, str]]:
+    """The sort key that puts the largest first."""
     return lambda total: (-total.amount if by_amount else -total.n, total.key)

@@ -71,10 +71,10 @@ def test_an_item_of_which_one_place_was_found_is_not_said_to_stand_there_twice()
     item: Item = {"pk": {"S": "k.1"}, "sk": {"S": "e#1"}}
     once = ArchivedItem(item, record_with(), "file", 7)
     digest = key_digest(item)
-    unnamed = f"an item stands more than once, its digest is {digest.hex()}"
+    unnamed = f"an item occurs more than once, its digest is {digest.hex()}"
     assert repeats_named([], [digest]) == [unnamed]
     assert repeats_named([once], [digest]) == [unnamed]
-    named = "item k.1/e#1 stands more than once: file line 7, file line 9"
+    named = "item k.1/e#1 occurs more than once: file line 7, file line 9"
     assert repeats_named([once, replace(once, line=9)], [digest]) == [named]
 
 
@@ -104,7 +104,7 @@ def swapped(*, events: int = 5, kind: str = "e#") -> tuple[Pipeline, Window, str
 def test_a_record_that_stands_in_for_another_is_named(kind: str) -> None:
     pipeline, window, name = swapped(kind=kind)
     [finding] = findings(pipeline, window)
-    assert finding.startswith(f"item {name} stands more than once: ")
+    assert finding.startswith(f"item {name} occurs more than once: ")
     assert finding.count("000-0000.json.gz line ") == 2
     assert Archived(pipeline, window).findings(pipeline.totals) == [finding]
 
@@ -152,7 +152,7 @@ def test_one_that_there_is_no_time_to_name_is_found_all_the_same(
         return compare(*known)  # type: ignore[arg-type]
 
     monkeypatch.setattr(proof, "compare", slow)
-    with pytest.raises(ProofMismatch, match="stands more than once, its digest is"):
+    with pytest.raises(ProofMismatch, match="occurs more than once, its digest is"):
         proven(pipeline, window)
 
 

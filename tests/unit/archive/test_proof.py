@@ -149,7 +149,7 @@ def test_another_proof_that_stands_is_not_taken_for_this_one(name: str) -> None:
     key = proof_key(prefix(window))
     stands = json.loads(pipeline.bucket.get(key))
     pipeline.bucket.put(key, json.dumps({**stands, name: "another"}).encode())
-    with pytest.raises(ProofMismatch, match="another proof stands"):
+    with pytest.raises(ProofMismatch, match="there is another proof"):
         proven(pipeline, window)
     pipeline.bucket.put(key, json.dumps({**stands, "provenAt": "earlier"}).encode())
     assert proven(pipeline, window) == stands["items"], "when it was proven is of no matter"

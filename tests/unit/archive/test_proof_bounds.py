@@ -14,7 +14,6 @@ from tallyroll.archive import proof
 from tallyroll.archive.duplicates import key_digest
 from tallyroll.archive.layout import progress_dir, proof_key
 from tallyroll.archive.proof import Counted, check_place, compare, notes
-from tallyroll.archive.recount import Recount
 from tallyroll.errors import ProofMismatch
 from tallyroll.model.items import Item, gate_item, jsonable, record_item
 from tallyroll.model.states import Window
@@ -139,7 +138,7 @@ def test_another_proof_that_stands_is_named() -> None:
     key = proof_key(prefix(window))
     proof = json.loads(pipeline.bucket.get(key))
     pipeline.bucket.put(key, json.dumps({**proof, "events": 6}).encode())
-    assert wrong(pipeline, window) == [f"another proof stands under {key}"]
+    assert wrong(pipeline, window) == [f"there is another proof under {key}"]
 
 
 # --- time
@@ -183,7 +182,7 @@ def test_at_its_deadline_nothing_is_named(monkeypatch: pytest.MonkeyPatch) -> No
         return compare(*known)
 
     monkeypatch.setattr(proof, "compare", slow)
-    assert wrong(pipeline, window)[-1].startswith("an item stands more than once, its digest is")
+    assert wrong(pipeline, window)[-1].startswith("an item occurs more than once, its digest is")
 
 
 def test_what_was_read_by_the_deadline_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,21 +301,12 @@ def test_so_many_repeats_are_kept_and_named(monkeypatch: pytest.MonkeyPatch) -> 
     gates = [item for item in archived(pipeline) if item["sk"]["S"].startswith("g#")]
     rewrite(pipeline, window, [*archived(pipeline), *gates])
     told = findings(pipeline, window)
-    assert sum("stands more than once" in finding for finding in told) == 3
+    assert sum("occurs more than once" in finding for finding in told) == 3
     key = f"{progress_dir(prefix(window))}repeated-0000.json"
     assert len(json.loads(pipeline.bucket.get(key))["repeated"]) == 3
 
 
 # --- what it says
-
-
-def test_what_a_recount_comes_to() -> None:
-    recount = Recount()
-    for number in range(3):
-        recount.add(record_with(f"e{number}", f"k{number % 2}", n=2, amount=5))
-    recount.gates_open, recount.gates_shut = 1, 4
-    counted = Counted.of(recount)
-    assert counted == Counted(items=3, gates_shut=4, gates_open=1, keys=2, events=6, amount=15)
 
 
 def test_what_differs_from_the_sealed_window_is_told() -> None:

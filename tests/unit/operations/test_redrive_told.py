@@ -147,7 +147,7 @@ def test_what_was_not_deleted_is_left_and_says_what_was_done(
     monkeypatch.setattr(operator.letters, "delete", lambda letters: [False] * len(letters))
     decision = operator.one()
     assert (decision.course, decision.target) == (Course.LEFT, WINDOW)
-    assert decision.detail.startswith("redriven, but it still stands here: redrive again")
+    assert decision.detail.startswith("redriven, but the letter still exists: redrive again")
 
 
 def test_a_dry_run_names_its_letters() -> None:

@@ -1,1 +1,1 @@
-"""SQS, S3, CloudWatch and Lambda."""
+"""The ports on SQS, S3, CloudWatch and Lambda."""

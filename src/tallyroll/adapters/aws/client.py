@@ -1,7 +1,7 @@
-"""The one door to AWS: every call passes a `Caller`, with a literal operation name and one attempt.
+"""The one way to AWS: every call goes through a `Caller`, with a literal operation name.
 
-botocore's own retries are off, so that ours are the only ones and can be seen. Fault injection,
-metrics and the IAM test rely on the operation's name being a literal at every call site.
+botocore's own retries are off, so ours are the only ones, and metrics show each attempt. Fault
+injection, metrics and the IAM test rely on the operation's name being a literal at every call site.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, cached_property
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import boto3
 from botocore import xform_name
@@ -29,22 +29,24 @@ from botocore.exceptions import (
 from botocore.parsers import ResponseParserError
 
 from tallyroll.errors import Missing, Refused, StoreError, Throttled, Unknown
-from tallyroll.ports.effects import Effects, backoff_ms
+from tallyroll.ports.effects import Effects, attempts
+
+T = TypeVar("T")
 
 Observe = Callable[[str, float, str | None], None]
-"""Told of every attempt: operation, duration in ms, and the error's code or None."""
+"""Called after every attempt: operation, duration in ms, and the error's code or None."""
 
 CONNECT_TIMEOUT_S = 1
 READ_TIMEOUT_S = 5
-CONNECTIONS_MAX = 256  # as many threads as settings let one process run at once
+CONNECTIONS_MAX = 256  # settings allow one process at most this many threads
 READ_TRIES = 4
 
 HTTP_NOT_FOUND = 404
 HTTP_TOO_MANY_REQUESTS = 429
 HTTP_SERVER_ERROR = 500
 
-# Refused for load or for too many operations at once. Sources: the error lists of the DynamoDB,
-# SQS, S3 and CloudWatch API references, and the AWS SDK reference guide, "Retry behavior".
+# Refused because of load or of too many concurrent operations. Sources: the error lists of the
+# DynamoDB, SQS, S3 and CloudWatch API references; AWS SDK reference guide, "Retry behavior".
 _THROTTLED = frozenset(
     {
         "BandwidthLimitExceeded",
@@ -62,7 +64,7 @@ _THROTTLED = frozenset(
     }
 )
 _UNKNOWN = frozenset({"InternalError", "InternalFailure", "InternalServerError", "RequestTimeout"})
-_LOST = (  # no reply, or one that did not arrive whole
+_LOST = (  # no reply, or an incomplete one
     BotoConnectionError,
     FlexibleChecksumError,
     HTTPClientError,
@@ -86,7 +88,7 @@ _making = Lock()
 
 
 def make_client(service: str) -> Any:
-    """A boto3 client of `service`, from the one session of this process.
+    """A boto3 client of `service`, from the process's one session.
 
     Region, endpoint and credentials come from the usual AWS environment (AWS_ENDPOINT_URL,
     AWS_ENDPOINT_URL_DYNAMODB ...).
@@ -100,18 +102,18 @@ def make_client(service: str) -> Any:
         max_pool_connections=CONNECTIONS_MAX,
         tcp_keepalive=True,
     )
-    with _making:  # sessions are not safe for threads, the clients are
+    with _making:  # sessions are not thread-safe, clients are
         return _session().client(service, config=config)
 
 
 @cache
 def _session() -> Any:
-    # AWS's own command prefers AWS_REGION; boto3 reads only AWS_DEFAULT_REGION.
+    # The AWS CLI prefers AWS_REGION; boto3 reads only AWS_DEFAULT_REGION.
     return boto3.session.Session(region_name=os.environ.get("AWS_REGION") or None)
 
 
 class LateClient:
-    """A client made at its first call: what a function never calls costs its start nothing."""
+    """A client made at its first call, so that unused services cost no start time."""
 
     def __init__(self, service: str) -> None:
         self._service = service
@@ -125,7 +127,7 @@ class LateClient:
 
 
 class Caller:
-    """Calls the operations of one AWS service and gives their errors in the core's words."""
+    """Calls the operations of one AWS service and raises its errors as the core's."""
 
     def __init__(self, client: Any, effects: Effects, observe: Observe | None = None) -> None:
         self._client = client
@@ -135,7 +137,7 @@ class Caller:
     def call(self, operation: str, /, **params: Any) -> dict[str, Any]:
         """One attempt of an operation, named as AWS names it ("TransactWriteItems").
 
-        Raises Throttled, Unknown, Missing or Refused; `response_of` gives what the service said.
+        Raises Throttled, Unknown, Missing or Refused; `response_of` gives the error response.
         """
         started = self._effects.now()
         code: str | None = None
@@ -151,18 +153,36 @@ class Caller:
                 self._observe(operation, float(self._effects.now() - started), code)
 
     def read(self, operation: str, /, **params: Any) -> dict[str, Any]:
-        """The same for a call that may be repeated: up to 4 tries while Throttled or Unknown."""
-        for attempt in range(READ_TRIES - 1):
-            try:
-                return self.call(operation, **params)
-            except (Throttled, Unknown):
-                self._effects.sleep(backoff_ms(attempt, self._effects.chance))
-        return self.call(operation, **params)
+        """`call`, tried up to 4 times while Throttled or Unknown: for what may be repeated."""
+        return retried(self._effects, READ_TRIES, lambda: self.call(operation, **params))
+
+
+def retried(
+    effects: Effects,
+    tries: int,
+    attempt: Callable[[], T],
+    passing: Callable[[Refused], bool] = lambda _: False,
+) -> T:
+    """The result of `attempt`, tried again while it is Throttled, Unknown or a `passing` refusal.
+
+    Raises the last error after so many `tries`; a passing refusal becomes Throttled.
+    """
+    last: StoreError | None = None
+    for _ in attempts(effects, tries):
+        try:
+            return attempt()
+        except (Throttled, Unknown) as error:
+            last = error
+        except Refused as error:
+            if not passing(error):
+                raise
+            last = Throttled(str(error), error.code)
+    raise last or Throttled("never tried")
 
 
 @contextmanager
 def translated(operation: str) -> Iterator[None]:
-    """Raise botocore's errors as the core's; also after a call, such as while reading a body."""
+    """Raise botocore's errors as the core's; wraps calls and the reading of bodies."""
     try:
         yield
     except (BotoCoreError, ClientError, ResponseParserError) as error:
@@ -170,7 +190,7 @@ def translated(operation: str) -> Iterator[None]:
 
 
 def response_of(error: StoreError) -> Mapping[str, Any]:
-    """The service's error response as botocore parsed it; empty if there was none."""
+    """The service's parsed error response; empty if there was none."""
     cause = error.__cause__
     return cause.response if isinstance(cause, ClientError) else {}
 
@@ -181,13 +201,13 @@ def _translate(operation: str, error: Exception) -> StoreError:
         kind = Unknown if isinstance(error, _LOST) else Refused
         return kind(f"{operation}: {code}: {error}", code)
     response: Mapping[str, Any] = error.response
-    said = response.get("Error", {})
-    code = said.get("Code", "")
+    details = response.get("Error", {})
+    code = details.get("Code", "")
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    # DynamoDB's model spells it both ways, by the exception.
+    # The spelling depends on the exception.
     throttling = response.get("ThrottlingReasons") or response.get("throttlingReasons") or ()
     reasons = [reason.get("reason", "") for reason in throttling]
-    message = f"{operation}: {code}: {said.get('Message', '')}"
+    message = f"{operation}: {code}: {details.get('Message', '')}"
     if reasons:
         message += f" ({', '.join(reasons)})"
     return _kind(code, status)(message, code)

@@ -1,4 +1,4 @@
-"""What CloudWatch says of a queue and of the writer that it feeds."""
+"""Reads CloudWatch's metrics of a queue and of the writer that it feeds."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ NOTES_FAILED = "NotesFailed"
 
 
 class QueueMetrics:
-    """The metrics of one queue, which has datapoints every `period_ms`.
+    """The metrics of one queue, with one datapoint per `period_ms`.
 
-    `writer` is the name of the Lambda function that it feeds, "" if there is none; `pipeline` the
-    name under which that function publishes its own metrics.
+    `writer` is the Lambda function that the queue feeds, "" if there is none; `pipeline` is the
+    dimension of the metrics that this function publishes.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class QueueMetrics:
         self._pipeline = pipeline
 
     def ages(self, since: int) -> tuple[tuple[int, int], ...]:
-        """The age of the oldest message in each period since `since`, by its start: (ms, ms)."""
+        """The age of the oldest message in each period since `since`: (start, age), both ms."""
         since = max(since, self._effects.now() - DATAPOINTS_MAX * self._period_s * 1000)
         points = self._points(
             "AWS/SQS",
@@ -53,10 +53,11 @@ class QueueMetrics:
         return tuple((at, round(age * 1000)) for at, age in points.items())
 
     def invocations(self, since: int) -> tuple[Invocations, ...]:
-        """How often the writer was invoked in each period since `since` (ms).
+        """The writer's invocations in each period since `since` (ms).
 
-        A throttled attempt is no invocation of Lambda's. Source: AWS Lambda Developer Guide, "Types
-        of metrics for Lambda functions". A batch of which notes were not taken has failed, too.
+        Lambda does not count throttled attempts as invocations (AWS Lambda Developer Guide, "Types
+        of metrics for Lambda functions"), so they are added. A batch whose notes could not be
+        written counts as failed.
         """
         if not self._writer:
             return ()
@@ -80,11 +81,11 @@ class QueueMetrics:
 
     @property
     def _own_dimensions(self) -> Mapping[str, str]:
-        """Those of the metrics that the writer publishes itself."""
+        """The dimensions of the metrics that the writer publishes itself."""
         return {"pipeline": self._pipeline, "service": "writer"}
 
     def handed_back(self, since: int) -> tuple[tuple[int, int], ...]:
-        """The age of the oldest message that writers handed back, as `ages` gives it."""
+        """The age of the oldest message that writers handed back, in the form of `ages`."""
         points = self._points(
             OWN_NAMESPACE,
             HANDED_BACK_AGE,
@@ -96,7 +97,7 @@ class QueueMetrics:
         return tuple((at, round(age * 1000)) for at, age in points.items())
 
     def _period_for(self, since: int) -> int:
-        """The shortest period of which one call gives all since `since`, s."""
+        """The shortest period (s) with which one call covers all since `since`."""
         span_s = max(0, self._effects.now() - since) // 1000 + 1
         return -(-span_s // ((DATAPOINTS_MAX - 1) * self._period_s)) * self._period_s
 

@@ -1,4 +1,4 @@
-"""The requests that create what resources declares, for engines without the CDK."""
+"""Requests that create declared tables and queues, where the CDK does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dead-letter queue on SQS, as the operator sees it, and the way back into the event queue."""
+"""The port of dead letters on SQS: reads them and sends them back to the event queue."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from functools import partial
 from typing import Any
 
 from tallyroll.adapters.aws.client import Caller
-from tallyroll.adapters.aws.sqs import CALLS_AT_ONCE, Letter, in_batches, send_batch
+from tallyroll.adapters.aws.sqs import (
+    CALLS_AT_ONCE,
+    Letter,
+    counts_of,
+    in_batches,
+    in_tens,
+    send_batch,
+)
 from tallyroll.errors import StoreError, Unknown
 from tallyroll.limits import QUEUE_BATCH_MAX
 from tallyroll.model.dead_letters import ReceivedLetter, attributes_of, letter_of
@@ -16,18 +23,13 @@ from tallyroll.ports.dead_letters import Resend
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.queue import Backlog
 
-LONG_POLL_SECONDS = 2  # asks all of SQS's servers, not some of them
-_COUNTS = (
-    "ApproximateNumberOfMessages",
-    "ApproximateNumberOfMessagesNotVisible",
-    "ApproximateNumberOfMessagesDelayed",
-)
+LONG_POLL_SECONDS = 2  # long polling asks all of SQS's servers
 
 
 class SqsDeadLetters:
     """A dead-letter queue, and the event queue `queue_url` to which its letters go back.
 
-    `bucket_of` gives the bucket of a name, for the bodies that no queue takes.
+    `bucket_of` gives the bucket with a name; bodies that no queue takes are there.
     """
 
     def __init__(
@@ -48,7 +50,7 @@ class SqsDeadLetters:
         self._wait_seconds = wait_seconds
 
     def peek(self, most: int, seconds: int) -> list[ReceivedLetter]:
-        """Up to `most` letters and 10, hidden from others for `seconds`."""
+        """Receive up to `most` letters, at most 10; they stay hidden for `seconds`."""
         reply = self._caller.read(
             "ReceiveMessage",
             QueueUrl=self._dead_letters_url,
@@ -61,9 +63,9 @@ class SqsDeadLetters:
         return [_received(message) for message in reply.get("Messages", ())]
 
     def give_back(self, letters: Sequence[ReceivedLetter]) -> None:
-        """Let these letters be seen again at once; what fails reappears by the timeout."""
-        parts = _parts(letters)
-        self._effects.together([partial(self._give_back, part) for part in parts], CALLS_AT_ONCE)
+        """Make letters visible again; those that fail reappear after their timeout."""
+        jobs = [partial(self._give_back, ten) for ten in in_tens(letters)]
+        self._effects.together(jobs, CALLS_AT_ONCE)
 
     def _give_back(self, letters: Sequence[ReceivedLetter]) -> None:
         entries = [
@@ -78,9 +80,9 @@ class SqsDeadLetters:
             return
 
     def delete(self, letters: Sequence[ReceivedLetter]) -> list[bool]:
-        """Delete letters; True for those that are surely gone."""
-        jobs = [partial(self._delete, part) for part in _parts(letters)]
-        return [gone for part in self._effects.together(jobs, CALLS_AT_ONCE) for gone in part]
+        """Delete letters; True for those that are certainly deleted."""
+        jobs = [partial(self._delete, ten) for ten in in_tens(letters)]
+        return [gone for ten in self._effects.together(jobs, CALLS_AT_ONCE) for gone in ten]
 
     def _delete(self, letters: Sequence[ReceivedLetter]) -> list[bool]:
         entries = [
@@ -97,14 +99,8 @@ class SqsDeadLetters:
         return [place in gone for place in range(len(letters))]
 
     def count(self) -> Backlog:
-        """How many letters there are, by SQS's approximate counts."""
-        reply = self._caller.read(
-            "GetQueueAttributes",
-            QueueUrl=self._dead_letters_url,
-            AttributeNames=list(_COUNTS),
-        )
-        visible, in_flight, delayed = (int(reply["Attributes"][name]) for name in _COUNTS)
-        return Backlog(visible, in_flight, delayed)
+        """The number of letters, by SQS's approximate counts."""
+        return counts_of(self._caller, self._dead_letters_url)
 
     def body(self, letter: ReceivedLetter) -> str:
         """The letter's body, from the bucket if it is there. Raises Missing."""
@@ -114,7 +110,7 @@ class SqsDeadLetters:
         return body.decode("utf-8", "surrogatepass")
 
     def resend(self, resends: Sequence[Resend]) -> list[str]:
-        """Send messages to the event queue; why each is not surely there, or nothing."""
+        """Send messages to the event queue. Returns per message why it may be missing, or ""."""
         why = [""] * len(resends)
         ready: list[tuple[int, Letter]] = []
         for index, resend in enumerate(resends):
@@ -130,7 +126,7 @@ class SqsDeadLetters:
         return why
 
     def _resend(self, batch: Sequence[tuple[int, Letter]]) -> dict[int, str]:
-        """Send one batch; the indexes of what is not surely there, and why."""
+        """Send one batch. Returns why messages may be missing, by index."""
         try:
             failed = send_batch(self._caller, self._queue_url, [letter for _, letter in batch])
         except StoreError as error:
@@ -154,7 +150,3 @@ def _received(message: dict[str, Any]) -> ReceivedLetter:
         body=message.get("Body", ""),
         attributes=attributes,
     )
-
-
-def _parts(letters: Sequence[ReceivedLetter]) -> list[Sequence[ReceivedLetter]]:
-    return [letters[at : at + QUEUE_BATCH_MAX] for at in range(0, len(letters), QUEUE_BATCH_MAX)]

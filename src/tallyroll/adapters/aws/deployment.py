@@ -1,7 +1,6 @@
-"""How a pipeline was deployed, as its operator finds out: by the environment of its roller.
+"""The deployment's settings, read from the environment of its roller.
 
-The environment of whoever runs the command need not be the deployment's, and what is late or too
-much depends on it.
+The environment of the command may differ from the deployment's.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ PREFIX = "TALLYROLL_"
 
 
 class LambdaDeployment:
-    """The port on AWS Lambda."""
+    """The deployment port on AWS Lambda."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
     def environment(self, pipeline: str) -> Mapping[str, str] | None:
-        """By GetFunctionConfiguration; None also where the engine knows no functions."""
+        """By GetFunctionConfiguration; None also if the engine has no functions."""
         name = function_name(pipeline, "roller")
         try:
             reply = self._caller.read("GetFunctionConfiguration", FunctionName=name)

@@ -1,4 +1,4 @@
-"""The events that invoke the functions, as core types."""
+"""Converts the events that invoke the functions to core types."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class LambdaContext(Protocol):
     """The part of a Lambda context that the functions use."""
 
     def get_remaining_time_in_millis(self) -> int:
-        """How long the invocation may still take, ms."""
+        """The time left for the invocation, ms."""
         ...
 
 
@@ -36,13 +36,11 @@ def sqs_messages(event: Mapping[str, Any]) -> list[Message]:
 
 
 def _texts(attributes: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """The message attributes that are texts."""
+    """The message attributes with text values."""
     values = {name: value.get("stringValue") for name, value in attributes.items()}
     return {name: text for name, text in values.items() if isinstance(text, str)}
 
 
 def batch_failures(message_ids: list[str]) -> dict[str, list[dict[str, str]]]:
-    """The answer by which SQS delivers these messages again and no others
-    (ReportBatchItemFailures).
-    """
+    """The response that makes SQS redeliver only these messages (ReportBatchItemFailures)."""
     return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in message_ids]}

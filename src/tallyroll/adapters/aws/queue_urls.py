@@ -1,4 +1,4 @@
-"""Which queue a pipeline's name leads to."""
+"""Finds the URLs of a pipeline's queues."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Tell = Callable[[str], None]
 def with_queue(settings: Settings, tell: Tell, *, named: bool) -> Settings:
     """The settings with the event queue's URL.
 
-    Raises UsageError if it is another queue than the one that `--name` asks for, and StoreError,
+    Raises UsageError if the URL is not that of the pipeline given by `--name`, and StoreError:
     Missing if there is no such queue.
     """
     name, given = declare(settings).queue.name, settings.queue_url
@@ -25,7 +25,7 @@ def with_queue(settings: Settings, tell: Tell, *, named: bool) -> Settings:
 
 
 def with_queues(settings: Settings, tell: Tell, *, named: bool) -> Settings:
-    """The same with the URL of the dead-letter queue, too."""
+    """The settings with the URLs of the event queue and the dead-letter queue."""
     settings = with_queue(settings, tell, named=named)
     name, given = declare(settings).dead_letters.name, settings.dead_letters_url
     url = _url(name, given, "DEAD_LETTERS_URL", settings, tell, named=named)

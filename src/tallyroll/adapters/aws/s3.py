@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from typing import Any
 
-from tallyroll.adapters.aws.client import READ_TRIES, Caller, translated
-from tallyroll.errors import Missing, Refused, StoreError, Throttled, Unknown
-from tallyroll.ports.effects import Effects, attempts
+from tallyroll.adapters.aws.client import READ_TRIES, Caller, retried, translated
+from tallyroll.errors import Missing, Refused
+from tallyroll.ports.effects import Effects
 
 CHUNK_BYTES = 256 * 1024
-CHECKSUM = "CRC32"  # of every part; S3 compares them when the upload is completed
+CHECKSUM = "CRC32"  # of every part; S3 checks it when the upload is completed
 # Source: Amazon S3 User Guide, "How to prevent object overwrites with conditional writes".
 _EXISTS = "PreconditionFailed"
 _CONFLICT = "ConditionalRequestConflict"
@@ -26,31 +26,27 @@ class S3Bucket:
         self.name = name
 
     def put(self, key: str, body: bytes) -> None:
-        """Write an object whole; a repetition writes the same."""
+        """PutObject."""
         self._caller.read("PutObject", Bucket=self.name, Key=key, Body=body)
 
     def put_once(self, key: str, body: bytes) -> bytes:
-        """Write an object if there is none under its key; give the one that stands."""
-        last: StoreError | None = None
-        for _ in attempts(self._effects, READ_TRIES):
+        """PutObject with If-None-Match; the existing object's body if there is one."""
+
+        def put() -> bytes:
             try:
                 self._caller.call(
                     "PutObject", Bucket=self.name, Key=key, Body=body, IfNoneMatch="*"
                 )
-            except (Throttled, Unknown) as error:
-                last = error
             except Refused as error:
-                if error.code == _EXISTS:
-                    return self.get(key)
-                if error.code != _CONFLICT:
+                if error.code != _EXISTS:
                     raise
-                last = Throttled(str(error), error.code)
-            else:
-                return body
-        raise last or Unknown(f"PutObject: {key} was never put")
+                return self.get(key)
+            return body
+
+        return retried(self._effects, READ_TRIES, put, lambda error: error.code == _CONFLICT)
 
     def start_upload(self, key: str) -> str:
-        """CreateMultipartUpload; the id of the upload."""
+        """CreateMultipartUpload."""
         reply = self._caller.read(
             "CreateMultipartUpload",
             Bucket=self.name,
@@ -93,19 +89,16 @@ class S3Bucket:
             self._caller.read("AbortMultipartUpload", Bucket=self.name, Key=key, UploadId=upload)
 
     def get(self, key: str) -> bytes:
-        """An object whole. Raises Missing."""
-        last: StoreError | None = None
-        for _ in attempts(self._effects, READ_TRIES):
-            try:
-                return b"".join(
-                    self._chunks(self._caller.call("GetObject", Bucket=self.name, Key=key))
-                )
-            except (Throttled, Unknown) as error:
-                last = error
-        raise last or Unknown(f"GetObject: {key} was never asked for")
+        """GetObject, also again if the body breaks off. Raises Missing."""
+
+        def get() -> bytes:
+            reply = self._caller.call("GetObject", Bucket=self.name, Key=key)
+            return b"".join(self._chunks(reply))
+
+        return retried(self._effects, READ_TRIES, get)
 
     def stream(self, key: str) -> Iterator[bytes]:
-        """An object in chunks of 256 KB. Raises Missing, and Unknown if the stream breaks off."""
+        """GetObject in chunks of 256 KB. Raises Missing, and Unknown if the body breaks off."""
         reply = self._caller.read("GetObject", Bucket=self.name, Key=key)
         return self._chunks(reply)
 
@@ -114,7 +107,7 @@ class S3Bucket:
             yield from body.iter_chunks(CHUNK_BYTES)
 
     def list(self, prefix: str) -> Iterator[str]:
-        """The keys under a prefix, ascending, by pages of 1,000."""
+        """The keys under a prefix, ascending, by ListObjectsV2."""
         return (entry["Key"] for entry in self._entries(prefix))
 
     def sizes(self, prefix: str) -> Iterator[tuple[str, int]]:

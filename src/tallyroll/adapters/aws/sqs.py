@@ -1,6 +1,4 @@
-"""The queue port on SQS, and the producer's side of it; `dead_letters` says what a dead letter
-carries.
-"""
+"""The queue port on SQS, and the sender for producers."""
 
 from __future__ import annotations
 
@@ -10,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
 from tallyroll.adapters.aws.client import Caller
 from tallyroll.adapters.aws.cloudwatch import QueueMetrics
@@ -32,25 +31,32 @@ from tallyroll.ports.bucket import Bucket
 from tallyroll.ports.effects import Effects, attempts
 from tallyroll.ports.queue import Backlog, SendFailure
 
+T = TypeVar("T")
+
 CALLS_AT_ONCE = 16
 SEND_TRIES = 6
 DETAIL_CHARACTERS_MAX = 500
+_COUNTS = (
+    "ApproximateNumberOfMessages",
+    "ApproximateNumberOfMessagesNotVisible",
+    "ApproximateNumberOfMessagesDelayed",
+)
 
-# Anything but #x9 | #xA | #xD | #x20-#xD7FF | #xE000-#xFFFD | #x10000-#x10FFFF, all that a message
-# may hold. Source: Amazon SQS API Reference, SendMessage.
+# A message may hold only #x9 | #xA | #xD | #x20-#xD7FF | #xE000-#xFFFD | #x10000-#x10FFFF.
+# Source: Amazon SQS API Reference, SendMessage.
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A message to be sent: its body and its attributes, all of them strings."""
+    """A message to send: its body and its attributes, all strings."""
 
     body: str
     attributes: Mapping[str, str]
 
     @property
     def size(self) -> int:
-        """The bytes that count towards the limit: the body, attribute names, types and values."""
+        """The bytes that count towards the limit: body, attribute names, types and values."""
         texts = [self.body]
         for name, value in self.attributes.items():
             texts += [name, "String", value]
@@ -58,7 +64,7 @@ class Letter:
 
     @property
     def legal(self) -> bool:
-        """Whether SQS takes it: a body, no character that XML does not know, at most 1 MiB."""
+        """Whether SQS takes it: not empty, only legal characters, at most 1 MiB."""
         return (
             bool(self.body)
             and not _ILLEGAL.search(self.body)
@@ -87,11 +93,8 @@ class SqsQueue:
         self._metrics = metrics
 
     def delay(self, receipts: Sequence[tuple[str, int]]) -> None:
-        """Change visibilities; what fails comes back by the queue's own timeout."""
-        jobs = [
-            partial(self._delay, receipts[at : at + QUEUE_BATCH_MAX])
-            for at in range(0, len(receipts), QUEUE_BATCH_MAX)
-        ]
+        """Change visibilities; messages that fail reappear after the queue's own timeout."""
+        jobs = [partial(self._delay, ten) for ten in in_tens(receipts)]
         self._effects.together(jobs, CALLS_AT_ONCE)
 
     def _delay(self, receipts: Sequence[tuple[str, int]]) -> None:
@@ -107,21 +110,21 @@ class SqsQueue:
     def reject(self, rejections: Sequence[Rejection]) -> list[bool]:
         """Send each to the dead-letter queue; True for those that it certainly took.
 
-        One that is False will be rejected again; standing there twice does no harm.
+        The others are rejected again, so a dead letter may occur twice, which does no harm.
         """
         letters = self._effects.together(
             [partial(self._letter, rejection) for rejection in rejections], CALLS_AT_ONCE
         )
-        there = [False] * len(rejections)
+        sent = [False] * len(rejections)
         ready = [(index, letter) for index, letter in enumerate(letters) if letter]
         jobs = [partial(self._take, rejections, batch) for batch in in_batches(ready)]
         for taken in self._effects.together(jobs, CALLS_AT_ONCE):
             for index in taken:
-                there[index] = True
-        return there
+                sent[index] = True
+        return sent
 
     def _letter(self, rejection: Rejection) -> Letter | None:
-        """The dead letter, its body in the bucket if need be; None if it could not be put there."""
+        """The dead letter, its body in the bucket if SQS would not take it; None if that fails."""
         letter = Letter(rejection.message.body, _attributes(rejection))
         return letter if letter.legal else self._pointer(rejection)
 
@@ -140,9 +143,10 @@ class SqsQueue:
     def _take(
         self, rejections: Sequence[Rejection], batch: Sequence[tuple[int, Letter]]
     ) -> list[int]:
-        """Send a batch; the indexes of what was taken.
+        """Send a batch. Returns the indexes of the rejections that were taken.
 
-        What SQS refuses for its content goes again: alone, and at last by pointer.
+        A letter that SQS refuses for its content is sent again alone, then with its body in the
+        bucket.
         """
         letters = [letter for _, letter in batch]
         try:
@@ -164,11 +168,8 @@ class SqsQueue:
         return taken
 
     def acknowledge(self, receipts: Sequence[str]) -> None:
-        """Delete messages that are done; what fails comes again, and is found a duplicate."""
-        jobs = [
-            partial(self._delete, receipts[at : at + QUEUE_BATCH_MAX])
-            for at in range(0, len(receipts), QUEUE_BATCH_MAX)
-        ]
+        """Delete finished messages; those that fail are redelivered and found to be duplicates."""
+        jobs = [partial(self._delete, ten) for ten in in_tens(receipts)]
         self._effects.together(jobs, CALLS_AT_ONCE)
 
     def _delete(self, receipts: Sequence[str]) -> None:
@@ -180,22 +181,13 @@ class SqsQueue:
 
     def counts(self) -> Backlog:
         """The queue's counts now."""
-        names = (
-            "ApproximateNumberOfMessages",
-            "ApproximateNumberOfMessagesNotVisible",
-            "ApproximateNumberOfMessagesDelayed",
-        )
-        reply = self._caller.read(
-            "GetQueueAttributes", QueueUrl=self._queue_url, AttributeNames=list(names)
-        )
-        visible, in_flight, delayed = (int(reply["Attributes"][name]) for name in names)
-        return Backlog(visible, in_flight, delayed)
+        return counts_of(self._caller, self._queue_url)
 
     def backlog(self, since: int, invocations_since: int | None = None) -> Backlog:
         """The queue's counts now, the ages of its oldest message since `since` (ms), and its
-        writer's invocations since `invocations_since` (ms), if asked for.
+        writer's invocations since `invocations_since` (ms), if given.
 
-        An age is dated at the start of its period, so that no message seems newer than it is.
+        An age has the time of its period's start, so that no message seems newer than it is.
         """
         return replace(
             self.counts(),
@@ -207,7 +199,7 @@ class SqsQueue:
 
 
 class SqsSender:
-    """Sends bodies to the event queue, 10 and 1 MiB a request."""
+    """Sends bodies to the event queue, up to 10 and 1 MiB per request."""
 
     def __init__(self, caller: Caller, effects: Effects, queue_url: str) -> None:
         self._caller = caller
@@ -215,10 +207,10 @@ class SqsSender:
         self._queue_url = queue_url
 
     def send(self, bodies: Iterable[str]) -> list[SendFailure]:
-        """Send the bodies in order; give those that the queue did not certainly take.
+        """Send the bodies in order. Returns those that the queue may not have taken.
 
-        A throttled request is tried up to 6 times. One without an answer is not: its events may
-        have been taken, and sending them again is safe only under ids of their own.
+        A throttled request is tried up to 6 times. A request without a reply is not repeated: the
+        queue may have taken its events, and only events with ids may be sent again.
         """
         failures: list[SendFailure] = []
         letters = ((index, Letter(body, {})) for index, body in enumerate(bodies))
@@ -247,8 +239,20 @@ class SqsSender:
         return failures + [SendFailure(index, letter.body, detail) for index, letter in lost]
 
 
+def counts_of(caller: Caller, queue_url: str) -> Backlog:
+    """A queue's approximate counts, by GetQueueAttributes."""
+    reply = caller.read("GetQueueAttributes", QueueUrl=queue_url, AttributeNames=list(_COUNTS))
+    visible, in_flight, delayed = (int(reply["Attributes"][name]) for name in _COUNTS)
+    return Backlog(visible, in_flight, delayed)
+
+
+def in_tens(entries: Sequence[T]) -> list[Sequence[T]]:
+    """Split entries into the batches of a request."""
+    return [entries[at : at + QUEUE_BATCH_MAX] for at in range(0, len(entries), QUEUE_BATCH_MAX)]
+
+
 def send_batch(caller: Caller, queue_url: str, letters: Sequence[Letter]) -> dict[int, bool]:
-    """One SendMessageBatch; the places that failed, and whether it was for their content."""
+    """One SendMessageBatch. Returns the places that failed, and whether for their content."""
     entries = [
         {
             "Id": str(place),
@@ -267,7 +271,7 @@ def send_batch(caller: Caller, queue_url: str, letters: Sequence[Letter]) -> dic
 
 
 def in_batches(letters: Iterable[tuple[int, Letter]]) -> Iterator[list[tuple[int, Letter]]]:
-    """Cut into batches of at most 10 letters and 1 MiB; one that is larger stands alone."""
+    """Split into batches of at most 10 letters and 1 MiB; a larger letter gets its own batch."""
     batch: list[tuple[int, Letter]] = []
     size = 0
     for index, letter in letters:

@@ -1,4 +1,4 @@
-"""The catalog in DynamoDB: windows of a month lie together, pointers apart."""
+"""The catalog in DynamoDB: one partition for the windows of a month, one for the pointers."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tallyroll.adapters.aws.client import Caller
+from tallyroll.adapters.aws.client import Caller, retried
 from tallyroll.adapters.dynamodb.catalog_items import (
     ABSENT,
     CALENDAR,
     LIVE,
     MONTHS,
-    VERSION_STANDS,
+    VERSION_UNCHANGED,
     key_of,
     lengths_of,
     month_key,
@@ -34,8 +34,10 @@ from tallyroll.adapters.dynamodb.requests import (
     Action,
     batch_get,
     cancellation_reasons,
+    ignoring,
     passing,
     query,
+    throttled_if,
     transact,
 )
 from tallyroll.adapters.dynamodb.writer_notes import (
@@ -45,7 +47,7 @@ from tallyroll.adapters.dynamodb.writer_notes import (
     read_heartbeat,
     read_receptions,
 )
-from tallyroll.errors import Refused, StateConflict, StoreError, Throttled, Unknown
+from tallyroll.errors import Refused, StateConflict, Unknown
 from tallyroll.limits import HOT_NOTES_MAX, TS_MS_MAX
 from tallyroll.model.ids import Identity
 from tallyroll.model.items import Item, Key
@@ -54,10 +56,10 @@ from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar, LivePointer, Status, Window
 from tallyroll.model.windows import WindowId, window_id
 from tallyroll.ports.catalog import Claim
-from tallyroll.ports.effects import Effects, attempts
+from tallyroll.ports.effects import Effects
 from tallyroll.ports.writer_notes import Heartbeat, Reception
 
-_LENGTHS_STAND = "#lengths = :lengths"
+_LENGTHS_UNCHANGED = "#lengths = :lengths"
 
 
 class DynamoCatalog:
@@ -69,12 +71,12 @@ class DynamoCatalog:
         self._table = table
 
     def calendar(self) -> Calendar | None:
-        """The calendar, or None before it was founded."""
+        """The calendar, or None before the pipeline's first roll."""
         item = self._get(CALENDAR)
         return None if item is None else parse_calendar(item)
 
     def found(self, calendar: Calendar) -> Calendar:
-        """Put the calendar if there is none; give the one that stands."""
+        """Put the calendar if there is none; return the stored one."""
         item: Item = {
             **CALENDAR,
             "lengths": lengths_of(calendar),
@@ -83,14 +85,14 @@ class DynamoCatalog:
         return parse_calendar(self._put_once(CALENDAR, item))
 
     def extend(self, read: Calendar, extended: Calendar, live: LivePointer) -> bool:
-        """Replace the calendar, if neither it nor the live pointer has changed since it was read.
+        """Replace the calendar unless it or the live pointer has changed since it was read.
 
-        Whoever holds the pointer as it was can move it no more: it has a new version.
+        The pointer gets a new version, so that no one can move it who read it before.
         """
         calendar = {
             "Key": CALENDAR,
             "UpdateExpression": "SET #lengths = :extended",
-            "ConditionExpression": _LENGTHS_STAND,
+            "ConditionExpression": _LENGTHS_UNCHANGED,
             "ExpressionAttributeNames": {"#lengths": "lengths"},
             "ExpressionAttributeValues": {
                 ":lengths": lengths_of(read),
@@ -101,17 +103,17 @@ class DynamoCatalog:
         actions = [{"Update": {"TableName": self._table, **change}} for change in changes]
         if transact(self._caller, self._effects, actions) is None:
             return True
-        return self.calendar() == extended  # by an attempt of which the answer was lost
+        return self.calendar() == extended  # by an attempt whose reply was lost
 
     def specs(self, windows: Sequence[WindowId]) -> dict[WindowId, Spec]:
-        """The specs that exist, by one BatchGetItem per 100."""
+        """The existing specs, by BatchGetItem."""
         keys = [key_of(window, "spec") for window in dict.fromkeys(windows)]
         found = batch_get(self._caller, self._effects, self._table, keys)
         specs = map(parse_spec, found)
         return {spec.window: spec for spec in specs}
 
     def put_spec(self, spec: Spec) -> Spec:
-        """Put the spec if the window has none; give the one that stands."""
+        """Put the spec if the window has none; return the stored one."""
         return parse_spec(self._put_once(key_of(spec.window, "spec"), spec_item(spec)))
 
     def window(self, window: WindowId) -> Window | None:
@@ -122,7 +124,7 @@ class DynamoCatalog:
     def windows(self, since: int, until: int) -> list[Window]:
         """The states of the windows that start in [since, until) ms, ascending.
 
-        Only months that have windows are asked for.
+        Queries only months that have windows.
         """
         since, until = max(since, 0), min(until, TS_MS_MAX + 1)
         item = self._get(MONTHS)
@@ -145,28 +147,30 @@ class DynamoCatalog:
                 ":first": {"S": first},
                 ":last": {"S": f"{last}#~"},
             },
-            # The month's specs and stragglers lie between; only states have a status.
+            # Specs and notes lie between the states; only states have a status.
             FilterExpression="attribute_exists(#status)",
             ExpressionAttributeNames={"#status": "status"},
         )
         return [parse_window(item) for page in pages for item in page]
 
     def create(self, window: Window, calendar: Calendar | None = None) -> bool:
-        """Put a first state, with its month and the live pointer, if there is none; else False.
+        """Put a window's first state, with its month and the live pointer; False if it has a state.
 
-        The pointer's version grows even if it covered it before: a run that listed the windows
-        before this one was there must not move it past. All in one transaction, by which the sums
-        of its day and month stand no more, either. Raises StateConflict unless `calendar`, where
-        given, still stands; Throttled or Unknown if it stays undecided, and Refused.
+        One transaction, which also begins a new epoch of the window's day and month. It gives the
+        live pointer a new version even if that already covered the window: a run that listed the
+        windows before must not move it past this one. Raises StateConflict if `calendar` is given
+        and has changed, Throttled or Unknown if it stays undecided, and Refused.
         """
-        last: StoreError | None = None
         unknown = False
-        for _ in attempts(self._effects, TRANSACTION_TRIES):
+
+        def once() -> bool:
+            nonlocal unknown
+            actions = self._creation(window, self.live(), calendar)
             try:
-                actions = self._creation(window, self.live(), calendar)
                 self._caller.call("TransactWriteItems", TransactItems=actions)
-            except (Throttled, Unknown) as error:
-                last, unknown = error, unknown or isinstance(error, Unknown)
+            except Unknown:
+                unknown = True
+                raise
             except Refused as error:
                 reasons = cancellation_reasons(error)
                 failed = [reason.get("Code") == REASON_CONDITION for reason in reasons]
@@ -174,12 +178,10 @@ class DynamoCatalog:
                     return unknown and self.window(window.id) == window
                 if calendar and failed and failed[-1]:
                     raise StateConflict("the calendar has changed since it was read") from error
-                if not passing(error):
-                    raise
-                last = Throttled(str(error), error.code)
-            else:
-                return True
-        raise last or Throttled(f"window {window.id} could not be created")
+                raise
+            return True
+
+        return retried(self._effects, TRANSACTION_TRIES, once, passing)
 
     def _creation(
         self, window: Window, live: LivePointer | None, calendar: Calendar | None
@@ -198,58 +200,58 @@ class DynamoCatalog:
         creation: list[Action] = [{"Put": state}, {"Update": months}, {"Update": pointer}]
         creation += opened_again(self._table, window.start)
         if calendar:
-            creation.append({"ConditionCheck": {**table, **_calendar_stands(calendar)}})
+            creation.append({"ConditionCheck": {**table, **_calendar_unchanged(calendar)}})
         return creation
 
     def periods(self, first: PeriodName, last: PeriodName) -> list[PeriodState]:
-        """What is known of the days or months from `first` to `last`, by a consistent Query."""
+        """The states of days or months from `first` to `last`, by a consistent Query."""
         return read_periods(self._caller, self._table, first, last)
 
     def unrolled(self) -> list[PeriodName]:
-        """The days and months that were not settled since a window was created in them."""
+        """The days and months in which a window was created since they were last settled."""
         return read_unrolled(self._caller, self._table)
 
     def advance_period(self, state: PeriodState, *, settled: bool = False) -> PeriodState:
-        """Replace a period's state whose epoch and version are as they were read.
+        """Replace a period's state if epoch and version are unchanged.
 
-        Raises StateConflict if they are not, Throttled or Unknown if that stays undecided.
+        Raises StateConflict if they are not, Throttled or Unknown if it stays undecided.
         """
         return advanced(self._caller, self._effects, self._table, state, settled=settled)
 
     def advance(self, window: Window) -> Window:
-        """Replace a state whose version is still `window.version`; give it with the next one.
+        """Replace a state if its version is still `window.version`; return it with the next one.
 
-        Raises StateConflict if the version is another one, Throttled or Unknown if that stays
-        undecided.
+        Raises StateConflict if the version has changed, Throttled or Unknown if it stays undecided.
         """
         wanted = replace(window, version=window.version + 1)
-        last: StoreError | None = None
         unknown = False
-        for _ in attempts(self._effects, TRANSACTION_TRIES):
+
+        def once() -> Window:
+            nonlocal unknown
             try:
                 self._caller.call(
                     "PutItem",
                     TableName=self._table,
                     Item=window_item(wanted),
-                    ConditionExpression=VERSION_STANDS,
+                    ConditionExpression=VERSION_UNCHANGED,
                     ExpressionAttributeNames={"#version": "version"},
                     ExpressionAttributeValues={":read": {"N": str(window.version)}},
                 )
-            except (Throttled, Unknown) as error:
-                last, unknown = error, unknown or isinstance(error, Unknown)
+            except Unknown:
+                unknown = True
+                raise
             except Refused as error:
-                if error.code == CONDITION_FAILED:
-                    if unknown and self.window(window.id) == wanted:
-                        return wanted
+                if error.code != CONDITION_FAILED:
+                    raise
+                if not (unknown and self.window(window.id) == wanted):
                     raise StateConflict(
                         f"window {window.id} is not at version {window.version} any more"
                     ) from error
-                if error.code not in CONFLICTS:
-                    raise
-                last = Throttled(str(error), error.code)
-            else:
-                return wanted
-        raise last or Throttled(f"window {window.id} could not be advanced")
+            return wanted
+
+        return retried(
+            self._effects, TRANSACTION_TRIES, once, lambda error: error.code in CONFLICTS
+        )
 
     def live(self) -> LivePointer | None:
         """The pointer to the windows that are not dropped."""
@@ -257,12 +259,12 @@ class DynamoCatalog:
         return None if item is None else parse_pointer(item)
 
     def move_live(self, read: LivePointer, moved: LivePointer) -> None:
-        """Move the pointer if its version is still the one that was read; else do nothing."""
-        self._if_it_stands(pointer_change(read, replace(moved, version=read.version + 1)))
+        """Move the pointer if its version is unchanged; else do nothing."""
+        self._update_if(pointer_change(read, replace(moved, version=read.version + 1)))
 
     def note_straggler(self, window: WindowId, at: int) -> None:
-        """Note `at` on the window, unless a later note stands."""
-        self._if_it_stands(
+        """Record `at` for the window, unless a later time is recorded."""
+        self._update_if(
             {
                 "Key": key_of(window, "straggler"),
                 "UpdateExpression": "SET #at = :until",
@@ -273,29 +275,29 @@ class DynamoCatalog:
         )
 
     def note_received(self, reception: Reception) -> None:
-        """Put a note, in the place of one with its id."""
+        """Put a note; replaces one with the same id."""
         put_reception(self._caller, self._table, reception)
 
     def clear_received(self, reception: Reception) -> None:
-        """Take a note back."""
+        """Delete a note."""
         delete_reception(self._caller, self._table, reception)
 
     def receptions(self, since: int, until: int, most: int) -> list[Reception]:
-        """The notes put at [since, until) ms that were not taken back, ascending: the newest."""
+        """The newest `most` notes put at [since, until) ms and not deleted, ascending."""
         return read_receptions(self._caller, self._table, since, until, most)
 
     def beat(self, at: int, *, finished: bool) -> None:
-        """Note a heartbeat; later times stand."""
+        """Record a heartbeat, unless a later one is recorded."""
         for change in beats(at, finished=finished):
-            self._if_it_stands(change)
+            self._update_if(change)
 
     def heartbeat(self) -> Heartbeat:
         """The last heartbeat of all writers."""
         return read_heartbeat(self._caller, self._effects, self._table)
 
     def note_hot(self, window: WindowId, keys: Sequence[str]) -> None:
-        """Note keys that may need more shards, while fewer than 500 are noted."""
-        self._if_it_stands(
+        """Record keys that may need more shards, while fewer than 500 are recorded."""
+        self._update_if(
             {
                 "Key": key_of(window, "hot"),
                 "UpdateExpression": "ADD #keys :keys",
@@ -309,26 +311,26 @@ class DynamoCatalog:
         )
 
     def hot(self, window: WindowId) -> list[str]:
-        """The keys that were noted in a window, ascending."""
+        """The keys that were recorded in a window, ascending."""
         item = self._get(key_of(window, "hot"))
         return sorted(item["keys"]["SS"]) if item else []
 
     def stragglers(self, windows: Sequence[WindowId]) -> dict[WindowId, int]:
-        """The latest note, in ms, of each window that has one."""
+        """The latest recorded time (ms) of each window that has one."""
         keys = [key_of(window, "straggler") for window in dict.fromkeys(windows)]
         found = batch_get(self._caller, self._effects, self._table, keys)
         return {item["sk"]["S"].partition("#")[0]: int(item["at"]["N"]) for item in found}
 
     def claims(self, identities: Sequence[Identity]) -> Mapping[Identity, Claim]:
-        """The claims of these distinct identities that stand."""
+        """The existing claims of these distinct identities."""
         return read_claims(self._caller, self._effects, self._table, identities)
 
     def claim(self, identity: Identity, wanted: Claim) -> Claim:
-        """Put a claim if the identity has none; give the one that stands."""
+        """Put a claim if the identity has none; return the stored one."""
         return put_claim(self._caller, self._effects, self._table, identity, None, wanted)
 
     def move(self, identity: Identity, read: Claim, wanted: Claim) -> Claim:
-        """Put a claim in the place of `read`, if that still stands; give the one that stands."""
+        """Replace the claim `read` if it is unchanged; return the stored one."""
         return put_claim(self._caller, self._effects, self._table, identity, read, wanted)
 
     def _get(self, key: Key) -> Item | None:
@@ -337,32 +339,24 @@ class DynamoCatalog:
         return item
 
     def _put_once(self, key: Key, item: Item) -> Item:
-        """Put the item if there is none under its key; the one that stands then."""
-        try:
+        """Put the item if there is none under its key; return the stored one."""
+        with ignoring(CONDITION_FAILED):
             self._caller.read(
                 "PutItem", TableName=self._table, Item=item, ConditionExpression=ABSENT
             )
-        except Refused as error:
-            if error.code != CONDITION_FAILED:
-                raise
-        stands = self._get(key)
-        if stands is None:
+        stored = self._get(key)
+        if stored is None:
             raise Unknown(f"{key} was put and is not there", "NotThere")
-        return stands
+        return stored
 
-    def _if_it_stands(self, change: Mapping[str, Any]) -> None:
-        """A conditional update that may as well not happen; repeating it does no harm."""
-        try:
+    def _update_if(self, change: Mapping[str, Any]) -> None:
+        """An update whose condition may fail, and which may be repeated."""
+        with throttled_if(*CONFLICTS), ignoring(CONDITION_FAILED):
             self._caller.read("UpdateItem", TableName=self._table, **change)
-        except Refused as error:
-            if error.code in CONFLICTS:
-                raise Throttled(str(error), error.code) from error
-            if error.code != CONDITION_FAILED:
-                raise
 
 
 def creating_check(table: str, window: WindowId) -> Action:
-    """The action that lets a transaction pass only while a window's state is `creating`."""
+    """The action that lets a transaction succeed only while a window's state is `creating`."""
     return {
         "ConditionCheck": {
             "TableName": table,
@@ -374,10 +368,10 @@ def creating_check(table: str, window: WindowId) -> Action:
     }
 
 
-def _calendar_stands(calendar: Calendar) -> dict[str, Any]:
+def _calendar_unchanged(calendar: Calendar) -> dict[str, Any]:
     return {
         "Key": CALENDAR,
-        "ConditionExpression": _LENGTHS_STAND,
+        "ConditionExpression": _LENGTHS_UNCHANGED,
         "ExpressionAttributeNames": {"#lengths": "lengths"},
         "ExpressionAttributeValues": {":lengths": lengths_of(calendar)},
     }

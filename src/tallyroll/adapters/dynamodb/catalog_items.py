@@ -1,21 +1,20 @@
-"""The items of the catalog's table, to and from the core's values.
+"""Converts the catalog's items to and from the core's values.
 
 spec       pk 2026-11   sk {window}#spec        written once
-state      pk 2026-11   sk {window}#state       replaced whole while `version` is as it was read
+state      pk 2026-11   sk {window}#state       replaced whole if `version` is unchanged
 hot        pk 2026-11   sk {window}#hot         `keys` that may need more shards
-straggler  pk 2026-11   sk {window}#straggler   `at`, the latest note in ms
-calendar   pk ~catalog  sk calendar             lengths, which are only added to; genesis
+straggler  pk 2026-11   sk {window}#straggler   `at`, the latest recorded time in ms
+calendar   pk ~catalog  sk calendar             lengths, which only grow; genesis
 live       pk ~catalog  sk live                 since, opened, created, version
 months     pk ~catalog  sk months               the set of all months that have windows
 
-The redrive ledger lies in the same table (`dynamodb_ledger.py`).
+The same table holds the redrive ledger (`ledger`), periods (`periods`) and `writer_notes`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
-from typing import Any
+from typing import Any, get_type_hints
 
 from tallyroll.model.items import Item, Key
 from tallyroll.model.specs import Spec
@@ -27,15 +26,23 @@ CALENDAR: Key = {"pk": {"S": _PK}, "sk": {"S": "calendar"}}
 LIVE: Key = {"pk": {"S": _PK}, "sk": {"S": "live"}}
 MONTHS: Key = {"pk": {"S": _PK}, "sk": {"S": "months"}}
 ABSENT = "attribute_not_exists(pk)"
-VERSION_STANDS = "#version = :read"
-_SPEC_NUMBERS = tuple(fact.name for fact in fields(Spec) if str(fact.type).startswith("int"))
-_SPEC_TEXTS = tuple(fact.name for fact in fields(Spec) if fact.type in ("str", "WindowId"))
-_STATE_NUMBERS = tuple(fact.name for fact in fields(Window) if str(fact.type).startswith("int"))
-_STATE_TEXTS = tuple(fact.name for fact in fields(Window) if str(fact.type).startswith("str"))
+VERSION_UNCHANGED = "#version = :read"
+
+
+def _fields(values: type, kind: type, *without: str) -> tuple[str, ...]:
+    """The names of a dataclass's fields of a type, or of that type and None."""
+    hints = get_type_hints(values).items()
+    return tuple(
+        name for name, hint in hints if hint in (kind, kind | None) and name not in without
+    )
+
+
+_SPEC_NUMBERS, _SPEC_TEXTS = _fields(Spec, int), _fields(Spec, str)
+_STATE_NUMBERS, _STATE_TEXTS = _fields(Window, int), _fields(Window, str, "id")
 
 
 def month_key(window: WindowId) -> str:
-    """The month under which a window's items lie."""
+    """The partition key of a window's items: its month."""
     return f"{window[:4]}-{window[4:6]}"
 
 
@@ -59,7 +66,7 @@ def parse_calendar(item: Item) -> Calendar:
 
 
 def pointer_change(read: LivePointer | None, wanted: LivePointer) -> dict[str, Any]:
-    """The update that puts another live pointer if it is as it was read (None: not there)."""
+    """The update that replaces the live pointer if it is unchanged (`read` None: absent)."""
     values: dict[str, Any] = {
         ":since": {"N": str(wanted.since)},
         ":opened": {
@@ -79,7 +86,7 @@ def pointer_change(read: LivePointer | None, wanted: LivePointer) -> dict[str, A
     return {
         "Key": LIVE,
         "UpdateExpression": update,
-        "ConditionExpression": VERSION_STANDS if read else ABSENT,
+        "ConditionExpression": VERSION_UNCHANGED if read else ABSENT,
         "ExpressionAttributeNames": {f"#{name}": name for name in names},
         "ExpressionAttributeValues": values,
     }
@@ -136,7 +143,7 @@ def parse_window(item: Item) -> Window:
 
 
 def _facts_item(facts: Spec | Window, numbers: Sequence[str], texts: Sequence[str]) -> Item:
-    """The attributes of those facts that are not None."""
+    """The attributes of the fields that are not None."""
     kinds = [*((name, "N") for name in numbers), *((name, "S") for name in texts)]
     known = ((name, kind, getattr(facts, name)) for name, kind in kinds)
     return {name: {kind: str(value)} for name, kind, value in known if value is not None}

@@ -1,4 +1,4 @@
-"""DynamoDB's own exports: the port on the service.
+"""The port of native exports, on DynamoDB.
 
 Source: DynamoDB API Reference, ExportTableToPointInTime, DescribeExport, DescribeContinuousBackups.
 """
@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tallyroll.adapters.aws.client import Caller
-from tallyroll.errors import Refused, Throttled
+from tallyroll.adapters.dynamodb.requests import RECOVERY_ON, recovery_of
+from tallyroll.errors import Throttled
 from tallyroll.ports.exports import ExportState, ExportStatus
 
 _STATES = {
@@ -17,8 +18,6 @@ _STATES = {
     "COMPLETED": ExportStatus.COMPLETED,
     "FAILED": ExportStatus.FAILED,
 }
-_ON = "ENABLED"
-_UNKNOWN_OPERATION = "UnknownOperationException"  # DynamoDB Local has no backups
 
 
 class DynamoExports:
@@ -28,26 +27,21 @@ class DynamoExports:
         self._caller = caller
 
     def restorable(self, table: str) -> tuple[int, int] | None:
-        """By DescribeContinuousBackups, ms; None where point-in-time recovery is off, or unknown to
-        the engine. Raises Missing.
+        """By DescribeContinuousBackups; None if recovery is off or the engine has no backups.
+
+        Raises Missing.
         """
-        try:
-            reply = self._caller.read("DescribeContinuousBackups", TableName=table)
-        except Refused as error:
-            if error.code == _UNKNOWN_OPERATION:
-                return None
-            raise
-        said = reply["ContinuousBackupsDescription"].get("PointInTimeRecoveryDescription", {})
-        if said.get("PointInTimeRecoveryStatus") != _ON:
+        found = recovery_of(self._caller, table)
+        if not found or found.get("PointInTimeRecoveryStatus") != RECOVERY_ON:
             return None
-        if "LatestRestorableDateTime" not in said:  # just switched on
+        if "LatestRestorableDateTime" not in found:  # just switched on
             raise Throttled(f"{table} has no restorable time yet", "NoRestorableTime")
-        earliest, latest = said["EarliestRestorableDateTime"], said["LatestRestorableDateTime"]
+        earliest, latest = found["EarliestRestorableDateTime"], found["LatestRestorableDateTime"]
         return _ms(earliest), _ms(latest)
 
     def start(self, table: str, bucket: str, prefix: str, at: int, token: str) -> str:
-        """ExportTableToPointInTime; the export's ARN. Raises Missing, and Refused if recovery is
-        off, the time cannot be restored or the bucket may not be written.
+        """ExportTableToPointInTime. Raises Missing, and Refused if recovery is off, the time cannot
+        be restored or the bucket is not writable.
         """
         arn = self._caller.read("DescribeTable", TableName=table)["Table"]["TableArn"]
         reply = self._caller.read(
@@ -64,9 +58,9 @@ class DynamoExports:
     def state(self, arn: str) -> ExportState:
         """By DescribeExport. Raises Missing if the export is not known."""
         reply = self._caller.read("DescribeExport", ExportArn=arn)
-        said: dict[str, Any] = reply["ExportDescription"]
-        status = _STATES[said["ExportStatus"]]
-        problem = ": ".join(filter(None, (said.get("FailureCode"), said.get("FailureMessage"))))
+        found: dict[str, Any] = reply["ExportDescription"]
+        status = _STATES[found["ExportStatus"]]
+        problem = ": ".join(filter(None, (found.get("FailureCode"), found.get("FailureMessage"))))
         return ExportState(status, problem)
 
 

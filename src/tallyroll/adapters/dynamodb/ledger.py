@@ -1,4 +1,4 @@
-"""The redrive ledger in the catalog's table: one small item per redriven event, kept for ever.
+"""The redrive ledger in the catalog's table: one small item per redriven event, kept forever.
 
 pk ~claim#{window}#{key}   sk {record id}   target, at (ms)
 """
@@ -22,7 +22,7 @@ _PREFIX = "~claim"
 def read_claims(
     caller: Caller, effects: Effects, table: str, identities: Sequence[Identity]
 ) -> Mapping[Identity, Claim]:
-    """The claims of these distinct identities that stand."""
+    """The existing claims of these distinct identities."""
     found = batch_get(caller, effects, table, [_key(identity) for identity in identities])
     return {_identity(item): Claim(item["target"]["S"], int(item["at"]["N"])) for item in found}
 
@@ -35,10 +35,9 @@ def put_claim(
     read: Claim | None,
     wanted: Claim,
 ) -> Claim:
-    """Put a claim in the place of `read` (None: of nothing), if that stands; give what stands then.
+    """Replace the claim `read` (None: absent) if it is unchanged; return the stored claim.
 
-    A repetition does no harm: after a lost answer it finds its own claim. The answer that the claim
-    was put is enough: nothing is read then.
+    May be repeated: after a lost reply it finds its own claim.
     """
     condition: dict[str, Any] = {"ConditionExpression": "attribute_not_exists(pk)"}
     if read:
@@ -55,10 +54,10 @@ def put_claim(
             raise
     else:
         return wanted
-    stands = read_claims(caller, effects, table, [identity]).get(identity)
-    if stands is None:
-        raise Unknown(f"the claim of {identity} stood and is not there", "NotThere")
-    return stands
+    stored = read_claims(caller, effects, table, [identity]).get(identity)
+    if stored is None:
+        raise Unknown(f"the claim of {identity} existed and is not there", "NotThere")
+    return stored
 
 
 def _facts(claim: Claim, prefix: str = "") -> Item:

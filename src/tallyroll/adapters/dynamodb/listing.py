@@ -1,4 +1,4 @@
-"""What an operator sees of tables, on DynamoDB.
+"""The port of tables as an operator sees them, on DynamoDB.
 
 Source: DynamoDB API Reference, ListTables, DescribeTable, ListTagsOfResource,
 DescribeContinuousBackups, UpdateTable.
@@ -10,12 +10,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tallyroll.adapters.aws.client import Caller
-from tallyroll.errors import Missing, Refused, Throttled
+from tallyroll.adapters.dynamodb.requests import (
+    IN_USE,
+    RECOVERY_ON,
+    recovery_of,
+    tags_of,
+    throttled_if,
+)
+from tallyroll.errors import Missing
 from tallyroll.ports.tables import TableCard
-
-_ON = "ENABLED"
-_IN_USE = "ResourceInUseException"
-_UNKNOWN_OPERATION = "UnknownOperationException"  # DynamoDB Local has no tags and no backups
 
 
 class DynamoListing:
@@ -25,7 +28,7 @@ class DynamoListing:
         self._caller = caller
 
     def names(self) -> Iterator[str]:
-        """All names, by pages of 100. One that is just made or deleted may be missing or stand."""
+        """By ListTables, which may miss tables just made and still list tables just deleted."""
         more: dict[str, Any] = {}
         while True:
             reply = self._caller.read("ListTables", **more)
@@ -35,7 +38,7 @@ class DynamoListing:
             more = {"ExclusiveStartTableName": reply["LastEvaluatedTableName"]}
 
     def card(self, table: str) -> TableCard | None:
-        """By DescribeTable, which counts items and bytes about every six hours."""
+        """By DescribeTable, whose item and byte counts are updated about every six hours."""
         try:
             facts: dict[str, Any] = self._caller.read("DescribeTable", TableName=table)["Table"]
         except Missing:
@@ -55,40 +58,18 @@ class DynamoListing:
         )
 
     def tags(self, card: TableCard) -> Mapping[str, str] | None:
-        """By ListTagsOfResource, page by page."""
-        tags: dict[str, str] = {}
-        more: dict[str, Any] = {}
-        while True:
-            try:
-                reply = self._caller.read("ListTagsOfResource", ResourceArn=card.arn, **more)
-            except Refused as error:
-                if error.code == _UNKNOWN_OPERATION:
-                    return None
-                raise
-            tags |= {tag["Key"]: tag["Value"] for tag in reply.get("Tags", ())}
-            if not reply.get("NextToken"):
-                return tags
-            more = {"NextToken": reply["NextToken"]}
+        """By ListTagsOfResource."""
+        return tags_of(self._caller, card.arn)
 
     def recovery(self, card: TableCard) -> bool | None:
         """By DescribeContinuousBackups."""
-        try:
-            reply = self._caller.read("DescribeContinuousBackups", TableName=card.name)
-        except Refused as error:
-            if error.code == _UNKNOWN_OPERATION:
-                return None
-            raise
-        said = reply["ContinuousBackupsDescription"].get("PointInTimeRecoveryDescription", {})
-        return bool(said.get("PointInTimeRecoveryStatus") == _ON)
+        found = recovery_of(self._caller, card.name)
+        return None if found is None else found.get("PointInTimeRecoveryStatus") == RECOVERY_ON
 
     def protect(self, table: str) -> None:
         """By UpdateTable. Raises Throttled while the table changes."""
-        try:
+        with throttled_if(IN_USE):
             self._caller.read("UpdateTable", TableName=table, DeletionProtectionEnabled=True)
-        except Refused as error:
-            if error.code == _IN_USE:
-                raise Throttled(str(error), error.code) from error
-            raise
 
 
 def _defined(facts: Mapping[str, Any]) -> list[dict[str, str]]:

@@ -1,7 +1,7 @@
 """The states of days and months in the catalog's table.
 
 period    pk ~periods  sk day#20261120 or month#202611  epoch, version, rolled, windows, digest ...
-unrolled  pk ~catalog  sk unrolled                      the set of those that are to be settled
+unrolled  pk ~catalog  sk unrolled                      the names still to be settled
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _UNROLLED: Key = {"pk": {"S": "~catalog"}, "sk": {"S": "unrolled"}}
 
 
 def opened_again(table: str, start: int) -> list[Action]:
-    """What the transaction that creates a window which starts at `start` (ms) does to its day and
-    month: their sums stand no more, since another epoch begins.
+    """Actions for the transaction that creates a window that starts at `start` (ms): they begin a
+    new epoch of its day and month, so their sums are no longer valid.
     """
     names = [period.name for period in periods_at(start)]
     grown = {
@@ -48,7 +48,7 @@ def read_periods(
 
 
 def read_unrolled(caller: Caller, table: str) -> list[PeriodName]:
-    """The names that are to be settled, ascending."""
+    """The names still to be settled, ascending."""
     reply = caller.read("GetItem", TableName=table, Key=_UNROLLED, ConsistentRead=True)
     return sorted(reply.get("Item", {}).get("periods", {}).get("SS", ()))
 
@@ -56,10 +56,10 @@ def read_unrolled(caller: Caller, table: str) -> list[PeriodName]:
 def advanced(
     caller: Caller, effects: Effects, table: str, state: PeriodState, *, settled: bool
 ) -> PeriodState:
-    """The state written with its next version, if nobody was faster. Raises StateConflict."""
+    """Write the state with its next version. Raises StateConflict if the stored one has changed."""
     wanted = replace(state, version=state.version + 1)
     read = {":epoch": {"N": str(state.epoch)}, ":version": {"N": str(state.version)}}
-    # A period has no version before it is first written here.
+    # A period has no version until it is first written here.
     is_first = " OR attribute_not_exists(#version)" if not state.version else ""
     put: Action = {
         "Put": {
@@ -74,8 +74,8 @@ def advanced(
     if settled:
         actions.append({"Update": {"TableName": table, **_pending("DELETE", [state.name])}})
     if transact(caller, effects, actions) is not None:
-        stands = read_periods(caller, table, state.name, state.name)
-        if stands != [wanted]:  # else it was written by an attempt of which the answer was lost
+        stored = read_periods(caller, table, state.name, state.name)
+        if stored != [wanted]:  # else an attempt whose reply was lost has written it
             raise StateConflict(f"{state.name} is not at version {state.version} any more")
     return wanted
 

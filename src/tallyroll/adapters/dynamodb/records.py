@@ -1,4 +1,4 @@
-"""Records read from DynamoDB: many by their names, or those of one shard a page at a time."""
+"""Reads records from DynamoDB: by their names, or page by page from one shard."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from tallyroll.model.records import Page, Record, RecordName
 from tallyroll.model.specs import Spec
 from tallyroll.ports.effects import Effects
 
-_JUST_AFTER = "\0"  # no text lies between an id and the id with this behind it
+_JUST_AFTER = "\0"  # no text sorts between an id and the id with this appended
 
 
 def records_named(
     caller: Caller, effects: Effects, spec: Spec, names: Sequence[RecordName]
 ) -> Mapping[RecordName, Record]:
-    """The records of these names that exist, by consistent BatchGetItem on their
-    calculated suffixes. Raises Missing, Throttled and Refused.
+    """The existing records of these names, by consistent BatchGetItem on calculated suffixes.
+
+    Raises Missing, Throttled and Refused.
     """
     keys = [record_key(key, spec.shard(key, name), name) for key, name in dict.fromkeys(names)]
     found = map(_record, batch_get(caller, effects, spec.table, keys))
@@ -30,8 +31,8 @@ def records_named(
 def records_after(caller: Caller, table: str, key: str, shard: int, after: str, limit: int) -> Page:
     """At most `limit` records of one shard that follow the id `after`, by a consistent Query.
 
-    A reply ends at 1 MB, too (DynamoDB Developer Guide, "Paginating table query results"). Sort
-    keys are ordered by their UTF-8 bytes, as Python orders texts. Raises Missing and Refused.
+    A page also ends at 1 MB (DynamoDB Developer Guide, "Paginating table query results"). Sort keys
+    are ordered by their UTF-8 bytes, like Python's texts. Raises Missing and Refused.
     """
     values = {
         ":pk": {"S": f"{key}.{shard}"},
@@ -59,5 +60,5 @@ def records_after(caller: Caller, table: str, key: str, shard: int, after: str, 
 def _record(item: Item) -> Record:
     found = parse_item(item)
     if not isinstance(found, Record):
-        raise Refused(f"item {shown_key(item)} stands where a record should", "NotARecord")
+        raise Refused(f"item {shown_key(item)} is not a record", "NotARecord")
     return found

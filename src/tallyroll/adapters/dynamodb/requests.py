@@ -1,13 +1,14 @@
-"""What DynamoDB's three adapters share: batches, pages, and transactions tried until decided."""
+"""What the DynamoDB adapters share: batches, pages, retried transactions, and errors by code."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from tallyroll.adapters.aws.client import Caller, response_of
-from tallyroll.errors import Refused, StoreError, Throttled, Unknown
+from tallyroll.adapters.aws.client import Caller, response_of, retried
+from tallyroll.errors import Refused, StoreError, Throttled
 from tallyroll.limits import BATCH_GET_KEYS_MAX
 from tallyroll.model.items import Item, Key
 from tallyroll.ports.effects import Effects, attempts
@@ -16,12 +17,16 @@ from tallyroll.ports.store import Limit
 CANCELLED = "TransactionCanceledException"
 CONDITION_FAILED = "ConditionalCheckFailedException"
 CONFLICTS = frozenset({"TransactionConflictException", "TransactionInProgressException"})
+IN_USE = "ResourceInUseException"
+UNKNOWN_OPERATION = "UnknownOperationException"  # DynamoDB Local has no tags and no backups
+RECOVERY_ON = "ENABLED"
 REASON_NONE = "None"
 REASON_CONDITION = "ConditionalCheckFailed"
 REASON_CONFLICT = "TransactionConflict"
 REASONS_INVALID = frozenset({"ValidationError", "ItemCollectionSizeLimitExceeded"})
-# By a part of what DynamoDB calls them; a cancelled transaction tells but two apart, of tables on
-# demand and provisioned. Sources: DynamoDB API Reference, ThrottlingReason and TransactWriteItems.
+# By a part of DynamoDB's name for the reason. A cancelled transaction names only two reasons, for
+# on-demand and provisioned tables. Sources: DynamoDB API Reference, ThrottlingReason and
+# TransactWriteItems.
 _LIMITS = {
     "KeyRangeThroughputExceeded": Limit.KEY_RANGE,
     "MaxOnDemandThroughputExceeded": Limit.ON_DEMAND_MAX,
@@ -38,9 +43,10 @@ Action = dict[str, dict[str, Any]]
 
 
 def batch_get(caller: Caller, effects: Effects, table: str, keys: Sequence[Key]) -> list[Item]:
-    """The items under distinct keys that exist, in no order, strongly consistent.
+    """The existing items of distinct keys, in no order, strongly consistent.
 
-    100 a trip, trips side by side. Raises Throttled if keys stay unprocessed for 8 tries.
+    Requests 100 keys at a time, concurrently. Raises Throttled if keys stay unprocessed for 8
+    tries.
     """
     trips = [
         partial(_batch_get, caller, effects, table, keys[at : at + BATCH_GET_KEYS_MAX])
@@ -68,7 +74,7 @@ def _batch_get(caller: Caller, effects: Effects, table: str, keys: Sequence[Key]
 def query(
     caller: Caller, table: str, condition: str, values: Mapping[str, Any], **more: Any
 ) -> Iterator[list[Item]]:
-    """The items that a key condition names, in pages, strongly consistent.
+    """The items that match a key condition, in pages, strongly consistent.
 
     `more` are further parameters of Query.
     """
@@ -90,54 +96,98 @@ def query(
 def transact(
     caller: Caller, effects: Effects, actions: Sequence[Action]
 ) -> list[Mapping[str, Any]] | None:
-    """Carry out a transaction whose repetition does no harm; up to 10 tries until it is decided.
+    """Carry out a transaction that may be repeated; up to 10 tries until it is decided.
 
-    Gives None when it was carried out, else the reasons, one per action, of which at least one is
-    a failed condition. Raises Throttled or Unknown if conflicts, throttles or lost replies go on,
-    and Refused.
+    Returns None if it was carried out, else the reasons, one per action, of which at least one is a
+    failed condition. Raises Throttled or Unknown if it stays undecided, and Refused.
     """
-    last: StoreError | None = None
-    for _ in attempts(effects, TRANSACTION_TRIES):
+
+    def once() -> list[Mapping[str, Any]] | None:
         try:
             caller.call("TransactWriteItems", TransactItems=list(actions))
-        except (Throttled, Unknown) as error:
-            last = error
         except Refused as error:
             reasons = cancellation_reasons(error)
             if any(reason.get("Code") == REASON_CONDITION for reason in reasons):
                 return reasons
-            if not passing(error):
-                raise
-            last = Throttled(str(error), error.code)
-        else:
+            raise
+        return None
+
+    return retried(effects, TRANSACTION_TRIES, once, passing)
+
+
+@contextmanager
+def throttled_if(*codes: str) -> Iterator[None]:
+    """Raise a refusal with one of these codes as Throttled, since a later call may succeed."""
+    try:
+        yield
+    except Refused as error:
+        if error.code in codes:
+            raise Throttled(str(error), error.code) from error
+        raise
+
+
+@contextmanager
+def ignoring(code: str) -> Iterator[None]:
+    """Ignore a refusal with this code."""
+    try:
+        yield
+    except Refused as error:
+        if error.code != code:
+            raise
+
+
+def tags_of(caller: Caller, arn: str) -> dict[str, str] | None:
+    """A table's tags; None if the engine has no tags."""
+    tags: dict[str, str] = {}
+    more: dict[str, str] = {}
+    while True:
+        try:
+            reply = caller.read("ListTagsOfResource", ResourceArn=arn, **more)
+        except Refused as error:
+            if error.code == UNKNOWN_OPERATION:
+                return None
+            raise
+        tags |= {tag["Key"]: tag["Value"] for tag in reply.get("Tags", ())}
+        if not reply.get("NextToken"):
+            return tags
+        more = {"NextToken": reply["NextToken"]}
+
+
+def recovery_of(caller: Caller, table: str) -> Mapping[str, Any] | None:
+    """A table's PointInTimeRecoveryDescription; None if the engine has no backups."""
+    try:
+        reply = caller.read("DescribeContinuousBackups", TableName=table)
+    except Refused as error:
+        if error.code == UNKNOWN_OPERATION:
             return None
-    raise last or Throttled("TransactWriteItems: never tried")
+        raise
+    backups: Mapping[str, Mapping[str, Any]] = reply["ContinuousBackupsDescription"]
+    return backups.get("PointInTimeRecoveryDescription", {})
 
 
 def cancellation_reasons(error: StoreError) -> list[Mapping[str, Any]]:
-    """Why a transaction was cancelled: {Code, Message, Item} per action, in request order.
-
-    Empty if it was not cancelled.
+    """Why a transaction was cancelled: {Code, Message, Item} per action, in request order; empty if
+    it was not cancelled.
     """
     return list(response_of(error).get("CancellationReasons") or ())
 
 
 def limit_of(error: StoreError) -> Limit:
-    """What a throttled request was too much for."""
+    """The limit that a throttled request exceeded."""
     response = response_of(error)
-    # DynamoDB's model spells it both ways, by the exception.
+    # The spelling depends on the exception.
     reasons = response.get("ThrottlingReasons") or response.get("throttlingReasons") or ()
-    said = [reason.get("reason", "") for reason in reasons]
-    return limit_named(said[0] if said else error.code or "")
+    names = [reason.get("reason", "") for reason in reasons]
+    return limit_named(names[0] if names else error.code or "")
 
 
 def limit_named(reason: str) -> Limit:
-    """The limit in a throttling reason, an error's code or that of a cancellation."""
+    """The limit that a throttling reason, or a code of an error or a cancellation, names."""
     return next((limit for name, limit in _LIMITS.items() if name in reason), Limit.OTHER)
 
 
 def passing(error: Refused) -> bool:
-    """Whether a refusal is another call's or the load's doing: the same call may succeed later."""
+    """Whether a refusal comes from load or a concurrent call, so a later try may succeed."""
     if error.code == CANCELLED:
         codes = {reason.get("Code") for reason in cancellation_reasons(error)}
         return not codes & REASONS_INVALID

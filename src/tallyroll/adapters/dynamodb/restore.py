@@ -1,7 +1,7 @@
-"""Restoring an archive into a table of its own, for inspection.
+"""Restores an archive into a table of its own, for inspection.
 
-ImportTable reads the archive's layout where AWS runs; elsewhere the items are put in batches.
-Either way the table is new and no window's: no writer knows it, and its gates are shut.
+On AWS, ImportTable reads the archive's layout; other engines get the items in batches. The table is
+new and belongs to no window: no writer knows it, and its gates are shut.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from tallyroll.adapters.aws.client import Caller
+from tallyroll.adapters.aws.client import Caller, retried
 from tallyroll.adapters.aws.create_requests import table_request
-from tallyroll.errors import Missing, Refused, StoreError, Throttled, Unknown, UsageError
+from tallyroll.errors import Missing, Refused, Throttled, Unknown, UsageError
 from tallyroll.model.items import Item
-from tallyroll.ports.effects import Effects, attempts
+from tallyroll.ports.effects import Effects
 from tallyroll.resources import TableDeclaration
 
 BATCH_ITEMS = 25  # DynamoDB API Reference, "BatchWriteItem"
 BATCHES_AT_ONCE = 8
-BATCH_TRIES = 40  # a new table takes more only after a while
+BATCH_TRIES = 40  # a new table needs a while to take more
 ACTIVE_WITHIN_MS = 300_000
 ACTIVE_POLL_MS = 500
 IMPORT_POLL_MS = 5_000
 TAG_RESTORED = "tallyroll-restored"
 _OTHER_KEYS = "ValidationException"
-# Stands in a table while it is being restored, and is told from an archive's items by its key.
+# An item in a table that is being restored; no archived item has its key.
 _MARKER = {"pk": {"S": "~restoring"}, "sk": {"S": "~restoring"}}
 
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """What became of an import: the service's status word, the items in the table and those that it
-    refused, and why it failed, if it did.
+    """An import's state: the service's status, the items in the table, the number of items refused,
+    and why it failed, if it did.
     """
 
     arn: str
@@ -46,7 +46,7 @@ class Import:
 
     @property
     def over(self) -> bool:
-        """Whether it runs no more."""
+        """Whether it has ended."""
         return self.status not in ("IN_PROGRESS", "CANCELLING")
 
 
@@ -58,10 +58,10 @@ class DynamoRestore:
         self._effects = effects
 
     def begin(self, table: str, archive: str) -> bool:
-        """Make the table, and mark it as being restored from the archive of this prefix; whether an
-        earlier restore of it is gone on with.
+        """Make the table, marked as being restored from the archive with this prefix.
 
-        Raises UsageError if the table is there for another reason, and StoreError.
+        Returns whether the table is already there from an earlier restore of this archive, which is
+        continued. Raises UsageError if the table exists for another reason, and StoreError.
         """
         if self._there(table):
             if self._marked(table) != archive:
@@ -80,25 +80,26 @@ class DynamoRestore:
         return False
 
     def put(self, table: str, items: Iterable[Item]) -> None:
-        """Put an archive's items (binaries as base64), 25 a request; putting one again changes
-        nothing. Raises StoreError; what is put stays.
+        """Put an archive's items (binaries as base64), 25 per request; may be repeated.
+
+        Raises StoreError; the items already put stay.
         """
         left = iter(items)
-        while some := list(islice(left, BATCH_ITEMS * BATCHES_AT_ONCE)):
+        while batch := list(islice(left, BATCH_ITEMS * BATCHES_AT_ONCE)):
             jobs = [
-                partial(self._put_batch, table, some[at : at + BATCH_ITEMS])
-                for at in range(0, len(some), BATCH_ITEMS)
+                partial(self._put_batch, table, batch[at : at + BATCH_ITEMS])
+                for at in range(0, len(batch), BATCH_ITEMS)
             ]
             self._effects.together(jobs, BATCHES_AT_ONCE)
 
     def end(self, table: str) -> None:
-        """Take the mark away: the table then holds what the archive holds, and nothing else."""
+        """Delete the mark; the table then holds exactly the archive's items."""
         self._caller.read("DeleteItem", TableName=table, Key=_MARKER)
 
     def start_import(self, table: str, bucket: str, data_prefix: str) -> Import:
-        """Begin ImportTable from an archive's data files into a new table.
+        """Start ImportTable from an archive's data files into a new table.
 
-        Raises UsageError if the table is there, and StoreError.
+        Raises UsageError if the table exists, and StoreError.
         """
         if self._there(table):
             raise UsageError(
@@ -109,7 +110,7 @@ class DynamoRestore:
         taken_over = ("TableName", "KeySchema", "AttributeDefinitions", "BillingMode")
         reply = self._caller.read(
             "ImportTable",
-            # An import whose reply was lost is not begun twice.
+            # So an import whose reply was lost is not started twice.
             ClientToken=f"{self._effects.chance.getrandbits(128):032x}",
             S3BucketSource={"S3Bucket": bucket, "S3KeyPrefix": data_prefix},
             InputFormat="DYNAMODB_JSON",
@@ -119,8 +120,9 @@ class DynamoRestore:
         return _import(reply)
 
     def await_import(self, started: Import, told: Callable[[int], None]) -> Import:
-        """Wait until an import runs no more, telling how many items are in the table; ended early,
-        the import itself goes on.
+        """Wait until an import has ended; call `told` with the number of items in the table.
+
+        If the wait is interrupted, the import itself continues.
         """
         state = started
         while not state.over:
@@ -137,10 +139,10 @@ class DynamoRestore:
         return True
 
     def _marked(self, table: str) -> str | None:
-        """Of which archive the table is an unfinished restore."""
+        """The archive of which the table is an unfinished restore, if it is one."""
         try:
             reply = self._caller.read("GetItem", TableName=table, Key=_MARKER, ConsistentRead=True)
-        except Missing:  # it is still being made
+        except Missing:  # still being created
             return None
         except Refused as error:
             if error.code != _OTHER_KEYS:
@@ -154,7 +156,7 @@ class DynamoRestore:
         while self._effects.now() < until:
             try:
                 facts = self._caller.read("DescribeTable", TableName=table)["Table"]
-            except Missing:  # eventually consistent: it may not know of the table yet
+            except Missing:  # eventually consistent: may not list the new table yet
                 facts = {}
             if facts.get("TableStatus") == "ACTIVE":
                 return
@@ -162,25 +164,23 @@ class DynamoRestore:
         raise Unknown(f"table {table} is not active yet: delete it and try again later")
 
     def _put_batch(self, table: str, items: Sequence[Item]) -> None:
-        # A request may not name an item twice; the last one would win anyway.
+        # A request may not name an item twice. The last one wins, as it would in two requests.
         distinct = {(item["pk"]["S"], item["sk"]["S"]): item for item in items}
         puts = [{"PutRequest": {"Item": _binaries(item)}} for item in distinct.values()]
-        request: Mapping[str, Any] = {table: puts}
-        last: StoreError | None = None
-        for _ in attempts(self._effects, BATCH_TRIES):
-            try:
-                reply = self._caller.call("BatchWriteItem", RequestItems=request)
-            except (Throttled, Unknown) as error:
-                last = error
-                continue
-            last, request = None, reply.get("UnprocessedItems") or {}
-            if not request:
-                return
-        raise last or Throttled(
-            f"BatchWriteItem: {len(request[table])} items of {table} stay unprocessed after"
-            f" {BATCH_TRIES} tries: the same command goes on from here",
-            "UnprocessedItems",
-        )
+        request: dict[str, Any] = {table: puts}
+
+        def once() -> None:
+            nonlocal request
+            reply = self._caller.call("BatchWriteItem", RequestItems=request)
+            request = reply.get("UnprocessedItems") or {}
+            if request:
+                raise Throttled(
+                    f"BatchWriteItem: {len(request[table])} items of {table} stay unprocessed after"
+                    f" {BATCH_TRIES} tries: the same command continues from here",
+                    "UnprocessedItems",
+                )
+
+        retried(self._effects, BATCH_TRIES, once)
 
 
 def _binaries(item: Item) -> Item:
@@ -191,12 +191,14 @@ def _binaries(item: Item) -> Item:
 
 
 def _import(reply: Mapping[str, Any]) -> Import:
-    said = reply["ImportTableDescription"]
-    problem = ": ".join(said[name] for name in ("FailureCode", "FailureMessage") if said.get(name))
+    found = reply["ImportTableDescription"]
+    problem = ": ".join(
+        found[name] for name in ("FailureCode", "FailureMessage") if found.get(name)
+    )
     return Import(
-        arn=said["ImportArn"],
-        status=said["ImportStatus"],
-        imported=said.get("ImportedItemCount") or 0,
-        errors=said.get("ErrorCount") or 0,
+        arn=found["ImportArn"],
+        status=found["ImportStatus"],
+        imported=found.get("ImportedItemCount") or 0,
+        errors=found.get("ErrorCount") or 0,
         problem=problem,
     )

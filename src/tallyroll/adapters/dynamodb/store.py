@@ -50,19 +50,22 @@ from tallyroll.ports.store import Answer, Element, Outcome, Verdict
 from tallyroll.resources import TableDeclaration
 
 GATES_AT_ONCE = 16
-SCAN_PAGE_ITEMS = 1_000  # small ones fill a page of 1 MB by thousands, at some 5 KB of memory each
+SCAN_PAGE_ITEMS = (
+    1_000  # a page of 1 MB may hold thousands of small ones, of some 5 KB of memory each
+)
 GATES_PER_TRANSACTION = TRANSACTION_ACTIONS_MAX - 1  # the first action checks the state
 GATE_TRIES = 100
 GATE_BACKOFF_MS = 5
 HTTP_TOO_LARGE = 413
 
-# Refusals of a request's content without reasons per action: some record can never be stored.
+# Refusals of a request's content, without a reason per action: a record can never be stored.
 _INVALID = frozenset({"ValidationException", "SerializationException", "RequestEntityTooLarge"})
 
 
 class DynamoStore(DynamoTables):
-    """The store port on DynamoDB; `declaration` is the pattern by which window tables are made,
-    `catalog` the name of the table that holds the windows' states.
+    """The store port on DynamoDB.
+
+    Window tables are made like `declaration`; `catalog` is the table of the windows' states.
     """
 
     def __init__(
@@ -75,7 +78,7 @@ class DynamoStore(DynamoTables):
     def commit(
         self, spec: Spec, records: Sequence[Record], increments: Sequence[Increment]
     ) -> Outcome:
-        """One TransactWriteItems: a random gate is open, no record there, add to random stripes."""
+        """One TransactWriteItems: check a random gate, put the records, add to random stripes."""
         chance = self._effects.chance
         actions = [
             _gate_check(spec, chance),
@@ -89,7 +92,7 @@ class DynamoStore(DynamoTables):
         return Outcome(Verdict.COMMITTED)
 
     def record(self, spec: Spec, key: str, record_id: str) -> Record | None:
-        """The stored record by one consistent GetItem on its calculated suffix."""
+        """By one consistent GetItem on the calculated suffix."""
         place = record_key(key, spec.shard(key, record_id), record_id)
         reply = self._caller.read("GetItem", TableName=spec.table, Key=place, ConsistentRead=True)
         if "Item" not in reply:
@@ -98,15 +101,15 @@ class DynamoStore(DynamoTables):
         return found if isinstance(found, Record) else None
 
     def lookup(self, spec: Spec, names: Sequence[RecordName]) -> Mapping[RecordName, Record]:
-        """The stored records of these names by consistent BatchGetItem, 100 at a time."""
+        """By consistent BatchGetItem."""
         return records_named(self._caller, self._effects, spec, names)
 
     def records(self, spec: Spec, key: str, shard: int, after: str, limit: int) -> Page:
-        """Some of a key's records on one shard by one consistent Query."""
+        """By a consistent Query."""
         return records_after(self._caller, spec.table, key, shard, after, limit)
 
     def tallies(self, spec: Spec, keys: Sequence[str]) -> dict[str, Tally]:
-        """The tallies of the keys: all their stripes by BatchGetItem, side by side."""
+        """By consistent BatchGetItem of all stripes."""
         places = [
             tally_key(spec, key, stripe)
             for key in dict.fromkeys(keys)
@@ -119,14 +122,14 @@ class DynamoStore(DynamoTables):
         return {key: gathered(key, found) for key, found in stripes.items()}
 
     def stripes(self, spec: Spec, number: int, after: str, limit: int) -> Iterator[list[Stripe]]:
-        """The stripes of one bucket that follow a place, by consistent Queries."""
+        """By consistent Queries."""
         values = {":pk": {"S": f"~t.{number}"}, ":after": {"S": TALLY + after}}
         condition = "pk = :pk AND sk > :after"
         for page in query(self._caller, spec.table, condition, values, Limit=limit):
             yield [Stripe(item["sk"]["S"].removeprefix(TALLY), _stripe(item)) for item in page]
 
     def open_gates(self, spec: Spec) -> None:
-        """Put the gates, if absent and the window is still being created, by transactions of 99.
+        """Transactions of 99 gates each, put if absent, that also check the window's state.
 
         Raises StateConflict, Throttled, Unknown and Missing.
         """
@@ -140,7 +143,7 @@ class DynamoStore(DynamoTables):
     def _open_gates(self, spec: Spec, numbers: Sequence[int]) -> None:
         check = creating_check(self._catalog, spec.window)
         while numbers:
-            # Never a blind write: a roller that was stalled would reopen what has been shut since.
+            # Only if absent: a roller that was stalled must not reopen gates that were shut since.
             puts = [_put_if_absent(spec.table, gate_item(number)) for number in numbers]
             reasons = transact(self._caller, self._effects, [check, *puts])
             if reasons is None:
@@ -155,7 +158,7 @@ class DynamoStore(DynamoTables):
             ]
 
     def shut_gates(self, spec: Spec) -> None:
-        """Set every gate shut, one update each. Raises Throttled, Unknown, Missing."""
+        """One UpdateItem per gate. Raises Throttled, Unknown and Missing."""
         jobs = [partial(self._shut_gate, spec.table, number) for number in range(1, spec.gates + 1)]
         self._effects.together(jobs, GATES_AT_ONCE)
 
@@ -180,7 +183,7 @@ class DynamoStore(DynamoTables):
         raise Throttled(f"gate {number} of {table} stays in conflict", last)
 
     def scan(self, table: str, segment: int, segments: int) -> Iterator[list[Item]]:
-        """The items of a segment by consistent Scans, as an export has them (binaries base64)."""
+        """By consistent Scans, binaries as base64."""
         more: dict[str, Any] = {}
         while True:
             reply = self._caller.read(
@@ -194,7 +197,7 @@ class DynamoStore(DynamoTables):
             )
             if items := reply.pop("Items"):
                 page = [jsonable(item) for item in items]
-                del items  # while the page is worked on
+                del items  # free them while the page is processed
                 yield page
             if not reply.get("LastEvaluatedKey"):
                 return
@@ -244,7 +247,7 @@ def _add(spec: Spec, increment: Increment, chance: Chance) -> Action:
 
 
 def _outcome(error: StoreError, records: int, increments: int) -> Outcome:
-    """What a failed TransactWriteItems means for the commit."""
+    """The outcome of a commit whose TransactWriteItems failed."""
     if error.code == CANCELLED:
         return _cancelled(error, records, increments)
     if error.code in CONFLICTS:
@@ -257,8 +260,8 @@ def _outcome(error: StoreError, records: int, increments: int) -> Outcome:
     elif isinstance(error, Throttled):
         return Outcome(Verdict.THROTTLED, detail=str(error), limit=limit_of(error))
     else:
-        # Also for refusals that are no record's fault (expired credentials, denied access): such
-        # messages are to be handed back, not rejected.
+        # Also for refusals that no record causes (expired credentials, denied access): such
+        # messages must be handed back, not rejected.
         verdict = Verdict.UNKNOWN
     return Outcome(verdict, detail=str(error))
 
@@ -300,12 +303,12 @@ def _element(reason: Mapping[str, Any]) -> Element:
         return Element(Answer.CONTENDED, detail=detail)
     if code in REASONS_INVALID:
         return Element(Answer.INVALID, detail=detail)
-    # Throttled, or a reason that may pass too.
+    # Throttled, or another reason that may pass.
     return Element(Answer.THROTTLED, detail=detail, limit=limit_named(code))
 
 
 def _stripe(item: Item) -> Tally:
     found = parse_item(item)
     if not isinstance(found, Tally):
-        raise Refused(f"item {shown_key(item)} stands where a tally should", "NotATally")
+        raise Refused(f"item {shown_key(item)} is not a tally", "NotATally")
     return found

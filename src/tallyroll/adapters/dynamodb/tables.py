@@ -1,22 +1,28 @@
-"""Window tables themselves in DynamoDB: made, checked, switched, dropped."""
+"""Window tables in DynamoDB: makes, checks, changes and drops them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from tallyroll.adapters.aws.client import Caller
 from tallyroll.adapters.aws.create_requests import table_request
-from tallyroll.adapters.dynamodb.requests import query
-from tallyroll.errors import Missing, Refused, Throttled
+from tallyroll.adapters.dynamodb.requests import (
+    IN_USE,
+    UNKNOWN_OPERATION,
+    ignoring,
+    query,
+    tags_of,
+    throttled_if,
+)
+from tallyroll.errors import Missing, Refused
 from tallyroll.model.items import gate_key
 from tallyroll.ports.store import Capacity, TableFacts, TableStatus
 from tallyroll.resources import TableDeclaration
 
-_IN_USE = "ResourceInUseException"
-_BACKUPS_BEGIN = "ContinuousBackupsUnavailableException"  # for a while after a table was made
-_UNKNOWN_OPERATION = "UnknownOperationException"  # DynamoDB Local has no tags and no backups
+_BACKUPS_BEGIN = "ContinuousBackupsUnavailableException"  # for a while after a table is made
 _STATUSES = {
     "CREATING": TableStatus.CREATING,
     "ACTIVE": TableStatus.ACTIVE,
@@ -26,7 +32,7 @@ _STATUSES = {
 
 
 class DynamoTables:
-    """Window tables, made by the pattern of `declaration`."""
+    """Window tables, made like `declaration`."""
 
     def __init__(self, caller: Caller, declaration: TableDeclaration) -> None:
         self._caller = caller
@@ -35,24 +41,18 @@ class DynamoTables:
     def make_table(
         self, table: str, tags: Mapping[str, str], capacity: Capacity | None = None
     ) -> None:
-        """CreateTable as declared, with these tags too.
+        """CreateTable as declared, with `tags` added.
 
-        Raises Throttled while 500 tables change at once, the service's limit, and Refused, among
-        others when the account's quota of tables is used up.
+        Raises Throttled while 500 tables are changing, the service's limit, and Refused, for
+        example if the account's quota of tables is used up.
         """
         declared = replace(self._declaration, name=table, tags={**self._declaration.tags, **tags})
         request = {**table_request(declared), **_throughput(capacity)}
-        try:
+        with ignoring(IN_USE):
             self._caller.read("CreateTable", **request)
-        except Refused as error:
-            if error.code != _IN_USE:
-                raise
 
     def describe_table(self, table: str) -> TableFacts | None:
-        """The table's status and protection; None if it is not there.
-
-        Raises Refused for a status to which no pipeline leads (archived, key inaccessible).
-        """
+        """DescribeTable. Raises Refused for a status that no pipeline causes (such as archived)."""
         try:
             facts = self._describe(table)
         except Missing:
@@ -64,21 +64,20 @@ class DynamoTables:
         return TableFacts(status, bool(facts.get("DeletionProtectionEnabled")))
 
     def check_table(self, table: str, tags: Mapping[str, str]) -> None:
-        """Raise Refused for a table of another schema, without these tags or with gates: not ours.
+        """Raise Refused for a table with another schema, without these tags, or with gates.
 
-        A new table of ours that is not protected from deletion is from now on. Tags are passed over
-        where the engine knows none.
+        Ignores tags if the engine has none. Switches a missing deletion protection on.
         """
         facts = self._describe(table)
         wanted = table_request(self._declaration)
         for part in ("KeySchema", "AttributeDefinitions"):
             if _sorted(facts[part]) != _sorted(wanted[part]):
                 raise _not_ours(table, f"its {part} is {facts[part]}, not {wanted[part]}")
-        stands = self._tags(facts["TableArn"])
-        if stands is not None:
+        found_tags = tags_of(self._caller, facts["TableArn"])
+        if found_tags is not None:
             for key, value in tags.items():
-                if stands.get(key) != value:
-                    found = stands.get(key, "absent")
+                if found_tags.get(key) != value:
+                    found = found_tags.get(key, "absent")
                     raise _not_ours(table, f"its tag {key} is {found!r}, not {value!r}")
         gates = query(self._caller, table, "pk = :pk", {":pk": gate_key(1)["pk"]})
         if any(page for page in gates):
@@ -87,47 +86,36 @@ class DynamoTables:
             self._update(table, DeletionProtectionEnabled=True)
 
     def recover_table(self, table: str) -> None:
-        """Switch point-in-time recovery on; without effect where the engine has none.
+        """UpdateContinuousBackups; no effect if the engine has no backups.
 
-        Raises Throttled while the table's backups are only being enabled.
+        Raises Throttled while the table's backups are still being enabled.
         """
-        wanted = {"PointInTimeRecoveryEnabled": True}
-        try:
+        with throttled_if(_BACKUPS_BEGIN), ignoring(UNKNOWN_OPERATION):
             self._caller.read(
                 "UpdateContinuousBackups",
                 TableName=table,
-                PointInTimeRecoverySpecification=wanted,
+                PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True},
             )
-        except Refused as error:
-            if error.code == _BACKUPS_BEGIN:
-                raise Throttled(str(error), error.code) from error
-            if error.code != _UNKNOWN_OPERATION:
-                raise
 
     def resize_table(self, table: str, capacity: Capacity) -> None:
-        """Give a provisioned table another capacity. Raises Throttled while it changes."""
+        """UpdateTable, if the capacity differs. Raises Throttled while the table changes."""
         units = _throughput(capacity)["ProvisionedThroughput"]
         if _units_of(self._describe(table)) != units:
             self._update(table, ProvisionedThroughput=units)
 
     def tag_table(self, table: str, tags: Mapping[str, str]) -> None:
-        """TagResource; without effect where the engine knows no tags. Raises Missing."""
+        """TagResource; no effect if the engine has no tags. Raises Missing."""
         arn = self._describe(table)["TableArn"]
         listed = [{"Key": key, "Value": value} for key, value in tags.items()]
-        try:
+        with throttled_if(IN_USE), ignoring(UNKNOWN_OPERATION):
             self._caller.read("TagResource", ResourceArn=arn, Tags=listed)
-        except Refused as error:
-            if error.code == _IN_USE:
-                raise Throttled(str(error), error.code) from error
-            if error.code != _UNKNOWN_OPERATION:
-                raise
 
     def drop_table(self, table: str) -> None:
-        """Lift the protection, or delete what has none; the table changes for a while after each.
+        """Lift the protection or, if there is none, delete the table.
 
-        Raises Throttled while it does.
+        Raises Throttled while the table changes, as it does for a while after either.
         """
-        try:
+        with suppress(Missing), throttled_if(IN_USE):
             facts = self._describe(table)
             if facts["TableStatus"] == "DELETING":
                 return
@@ -135,44 +123,18 @@ class DynamoTables:
                 self._update(table, DeletionProtectionEnabled=False)
             else:
                 self._caller.read("DeleteTable", TableName=table)
-        except Missing:
-            return
-        except Refused as error:
-            if error.code == _IN_USE:
-                raise Throttled(str(error), error.code) from error
-            raise
 
     def _describe(self, table: str) -> dict[str, Any]:
         facts: dict[str, Any] = self._caller.read("DescribeTable", TableName=table)["Table"]
         return facts
 
     def _update(self, table: str, **changes: Any) -> None:
-        try:
+        with throttled_if(IN_USE):
             self._caller.read("UpdateTable", TableName=table, **changes)
-        except Refused as error:
-            if error.code == _IN_USE:
-                raise Throttled(str(error), error.code) from error
-            raise
-
-    def _tags(self, arn: str) -> dict[str, str] | None:
-        """A table's tags, by pages of ten; None where the engine knows none."""
-        tags: dict[str, str] = {}
-        more: dict[str, str] = {}
-        while True:
-            try:
-                reply = self._caller.read("ListTagsOfResource", ResourceArn=arn, **more)
-            except Refused as error:
-                if error.code == _UNKNOWN_OPERATION:
-                    return None
-                raise
-            tags |= {tag["Key"]: tag["Value"] for tag in reply["Tags"]}
-            if not reply.get("NextToken"):
-                return tags
-            more = {"NextToken": reply["NextToken"]}
 
 
 def _throughput(capacity: Capacity | None) -> dict[str, Any]:
-    """CreateTable's parameters for a capacity other than on-demand's own."""
+    """CreateTable's parameters for a capacity; none for plain on-demand."""
     if capacity is None:
         return {}
     if capacity.provisioned:
@@ -183,8 +145,8 @@ def _throughput(capacity: Capacity | None) -> dict[str, Any]:
 
 
 def _units_of(facts: Mapping[str, Any]) -> dict[str, int]:
-    stands = facts.get("ProvisionedThroughput", {})
-    return {name: stands.get(name, 0) for name in ("WriteCapacityUnits", "ReadCapacityUnits")}
+    found = facts.get("ProvisionedThroughput", {})
+    return {name: found.get(name, 0) for name in ("WriteCapacityUnits", "ReadCapacityUnits")}
 
 
 def _sorted(part: list[dict[str, str]]) -> list[list[tuple[str, str]]]:
@@ -192,7 +154,7 @@ def _sorted(part: list[dict[str, str]]) -> list[list[tuple[str, str]]]:
 
 
 def used_before(table: str) -> Refused:
-    """A table that has gates before its window's are put, or shut ones before it is open."""
+    """The error for a new window's table that already has gates, or shut ones."""
     return Refused(
         f"table {table} is there, with gates: it is an earlier pipeline's of this name;"
         " move it away, or give the pipeline another name",

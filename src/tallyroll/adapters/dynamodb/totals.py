@@ -1,11 +1,11 @@
 """The table of totals in DynamoDB.
 
 total         pk {key}                sk 20261120T080000Z  n, v        put once, never changed
-its listing   pk ~w.{window}.{bucket} sk {key}             n, v        put with it
-of a period   pk {key}                sk day#20261120, month#202611    n, v, e, w, d
+its listing   pk ~w.{window}.{bucket} sk {key}             n, v        put with the total
+period        pk {key}                sk day#20261120, month#202611    n, v, e, w, d
 its listing   pk ~w.{day}.{bucket}    sk {key}             n, v, e     of days only
 
-`e` is the period's epoch, `w` how many windows it names, `d` the digest of their ids.
+`e` is the period's epoch, `w` its number of windows, `d` the digest of their ids.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tallyroll.model.windows import WindowId
 from tallyroll.ports.effects import Effects
 
 PUTS_AT_ONCE = 8
-ROWS_PER_TRANSACTION = TRANSACTION_ACTIONS_MAX // 2  # by key, and listed
+ROWS_PER_TRANSACTION = TRANSACTION_ACTIONS_MAX // 2  # each total has two items
 
 R = TypeVar("R")
 
@@ -53,35 +53,32 @@ class DynamoTotals:
         self._table = table
 
     def put(self, totals: Sequence[Total]) -> None:
-        """Put each total and its place in the listing unless they stand already, 50 a transaction.
+        """Put each total and its listing if absent, 50 per transaction.
 
-        Raises ProofMismatch, after all of them were tried, naming every total that stands with
-        another value.
+        Tries all, then raises ProofMismatch that names every total stored with another value.
         """
         findings = self._put_all(totals, self._actions)
         if findings:
-            raise ProofMismatch([_finding(total, stands) for total, stands in findings])
+            raise ProofMismatch([_finding(total, stored) for total, stored in findings])
 
     def roll(self, totals: Sequence[PeriodTotal]) -> None:
-        """Put each period's total, and that of a day in its listing, over those of earlier epochs.
+        """Put each period's total, replacing those of earlier epochs; list the totals of days.
 
-        Raises StateConflict if one of a later epoch stands, ProofMismatch if another value does.
+        Raises StateConflict if one of a later epoch is stored, ProofMismatch if another value is.
         """
         findings = self._put_all(totals, self._period_actions)
-        for total, stands in findings:
-            if not stands or int(stands["e"]["N"]) > total.epoch:
-                raise StateConflict(f"{total} comes after {stands}")
+        for total, stored in findings:
+            if not stored or int(stored["e"]["N"]) > total.epoch:
+                raise StateConflict(f"{total} comes after {stored}")
         if findings:
             raise ProofMismatch(
-                [f"{total}: another value stands: {stands}" for total, stands in findings]
+                [f"{total}: another value is stored: {stored}" for total, stored in findings]
             )
 
     def _put_all(
         self, rows: Sequence[R], actions_of: Callable[[R], list[Action]]
     ) -> list[tuple[R, Item]]:
-        """Put rows, some a transaction, transactions side by side; those are given that could not
-        be put, with what stands there.
-        """
+        """Put rows in concurrent transactions. Returns conflicting ones with the stored item."""
         jobs = [
             partial(self._put, rows[at : at + ROWS_PER_TRANSACTION], actions_of)
             for at in range(0, len(rows), ROWS_PER_TRANSACTION)
@@ -99,11 +96,11 @@ class DynamoTotals:
             reasons = transact(self._caller, self._effects, actions)
             if reasons is None:
                 break
-            told, left = iter(reasons), []
+            remaining, left = iter(reasons), []
             for row, part in zip(rows, parts, strict=True):
                 failed = [
                     reason
-                    for reason in islice(told, len(part))
+                    for reason in islice(remaining, len(part))
                     if reason.get("Code") == REASON_CONDITION
                 ]
                 if failed:
@@ -114,7 +111,7 @@ class DynamoTotals:
         return findings
 
     def _actions(self, total: Total) -> list[Action]:
-        """A total by its key, and the same in the listing of its window."""
+        """The puts of a total and of its listing."""
         n, amount = {"N": str(total.n)}, {"N": format_amount(total.amount)}
         listed = listing_of(total.window, calculated(total.key, LISTING_BUCKETS))
         return [
@@ -153,7 +150,7 @@ class DynamoTotals:
     def listing(
         self, name: WindowId | PeriodName, bucket: int, after: str, limit: int
     ) -> Iterator[list[Listed]]:
-        """The listed totals of one bucket that follow the key `after`, by consistent Queries."""
+        """By consistent Queries."""
         values = {":pk": {"S": listing_of(name, bucket)}}
         condition = "pk = :pk"
         if after:
@@ -163,14 +160,14 @@ class DynamoTotals:
             yield [_listed(item) for item in page]
 
     def periods_of_key(self, key: str, first: PeriodName, last: PeriodName) -> list[PeriodTotal]:
-        """A key's totals of the days or months from `first` to `last`, by consistent Queries."""
+        """By consistent Queries."""
         values = {":key": {"S": key}, ":first": {"S": first}, ":last": {"S": last}}
         condition = "pk = :key AND sk BETWEEN :first AND :last"
         pages = query(self._caller, self._table, condition, values)
         return [_period_total(item) for page in pages for item in page]
 
     def of_key(self, key: str, since: WindowId, until: WindowId) -> list[Total]:
-        """The totals of a key in the windows [since, until), ascending, by consistent Queries."""
+        """By consistent Queries."""
         if since >= until:
             return []
         values = {":key": {"S": key}, ":since": {"S": since}, ":until": {"S": until}}
@@ -180,7 +177,7 @@ class DynamoTotals:
         return [total for total in totals if total.window < until]
 
     def of_window(self, window: WindowId, keys: Sequence[str]) -> dict[str, Total]:
-        """The totals of these keys in one window that exist, by consistent BatchGetItems."""
+        """By consistent BatchGetItem."""
         places = [{"pk": {"S": key}, "sk": {"S": window}} for key in dict.fromkeys(keys)]
         found = map(_total, batch_get(self._caller, self._effects, self._table, places))
         return {total.key: total for total in found}
@@ -216,9 +213,9 @@ def _listed(item: Item) -> Listed:
     )
 
 
-def _finding(total: Total, stands: Item) -> str:
-    known = f"n {stands['n']['N']}, v {stands['v']['N']}" if stands else "another value"
+def _finding(total: Total, stored: Item) -> str:
+    value = f"n {stored['n']['N']}, v {stored['v']['N']}" if stored else "another value"
     return (
-        f"key {total.key!r} window {total.window}: {known} stands, "
+        f"key {total.key!r} window {total.window}: {value} is stored, "
         f"not n {total.n}, v {format_amount(total.amount)}"
     )

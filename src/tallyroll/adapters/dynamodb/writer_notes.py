@@ -1,5 +1,5 @@
-"""Writers' notes in the catalog's table, under a partition key of their own, so that a policy can
-restrict writers to it.
+"""Writers' notes in the catalog's table. They have a partition key of their own, to which a policy
+can restrict writers.
 
 heartbeat  pk ~writers   sk heartbeat               `at`, the latest in ms
 finished   pk ~writers   sk finished                the same
@@ -18,7 +18,7 @@ _HEARTBEAT, _FINISHED, _BATCH = "heartbeat", "finished", "batch#"
 
 
 def put_reception(caller: Caller, table: str, reception: Reception) -> None:
-    """Put a note, in the place of one with its id."""
+    """Put a note; replaces one with the same id."""
     item: Item = {
         **_reception_key(reception),
         "oldest": {"N": str(reception.oldest)},
@@ -29,14 +29,14 @@ def put_reception(caller: Caller, table: str, reception: Reception) -> None:
 
 
 def delete_reception(caller: Caller, table: str, reception: Reception) -> None:
-    """Take a note back."""
+    """Delete a note."""
     caller.read("DeleteItem", TableName=table, Key=_reception_key(reception))
 
 
 def read_receptions(
     caller: Caller, table: str, since: int, until: int, most: int
 ) -> list[Reception]:
-    """The notes put at [since, until) ms, ascending: the newest, at most so many."""
+    """The newest `most` notes put at [since, until) ms, ascending."""
     if since >= until:
         return []
     found: list[Reception] = []
@@ -60,7 +60,7 @@ def read_receptions(
 
 
 def beat_change(name: str, at: int) -> dict[str, object]:
-    """The update that notes `at` (ms) as a heartbeat of that name, unless a later one is stored."""
+    """The update that stores `at` (ms) as a heartbeat, unless a later one is stored."""
     return {
         "Key": _key(name),
         "UpdateExpression": "SET #at = :now",

@@ -1,6 +1,6 @@
 """The in-memory engine: every port without a network, for tests and the simulator.
 
-    MemoryStore    window tables: items as DynamoDB JSON, commits all or nothing
+    MemoryStore    window tables: items as DynamoDB JSON, atomic commits
     MemoryCatalog  specs, states, the live pointer, straggler notes, periods, the redrive ledger
     MemoryTotals   sealed sums, by key and listed, by window and by period
     MemoryQueue    a queue with visibility timeout, receive counts, dead letters and the age metric
@@ -8,7 +8,7 @@
     MemoryBucket   objects, and uploads in parts
     MemoryListing  tables, as the operator sees them
 
-They are exact where the emulators are not; they have no threads and are not safe for several.
+They follow the rules of AWS where emulators deviate. They are not thread-safe.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ CHUNK_BYTES = 64 * 1024
 
 
 class MemoryBucket:
-    """Objects by key, and uploads that have not become objects yet."""
+    """Objects by key, and unfinished uploads."""
 
     def __init__(self, name: str = "memory") -> None:
         self.name = name
@@ -26,14 +26,14 @@ class MemoryBucket:
         self._objects[key] = body
 
     def put_once(self, key: str, body: bytes) -> bytes:
-        """Write an object if there is none under its key; give the one that stands."""
+        """Write an object if there is none under its key; return the stored one."""
         if key not in self._objects:
             self.put(key, body)
             return body
         return self._objects[key]
 
     def start_upload(self, key: str) -> str:
-        """Begin an object that is written in parts; give the upload's id."""
+        """Start a multipart upload; return its id."""
         upload = f"upload-{next(self._numbers)}"
         self._uploads[key, upload] = {}
         return upload
@@ -44,8 +44,8 @@ class MemoryBucket:
         return _stamp(body)
 
     def complete_upload(self, key: str, upload: str, receipts: Sequence[str]) -> None:
-        """Make the object of its parts. Raises Missing if the upload is over, and Refused for parts
-        that are not what was received, or too small.
+        """Make the object of its parts. Raises Missing if the upload is over, and Refused if parts
+        differ from the receipts or are too small.
         """
         parts = self._parts(key, upload)
         bodies = [parts.get(number, b"") for number in range(1, len(receipts) + 1)]

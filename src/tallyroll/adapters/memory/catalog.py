@@ -17,22 +17,22 @@ from tallyroll.ports.writer_notes import Heartbeat, Reception
 
 
 class MemoryLedger:
-    """Claims in memory."""
+    """The redrive ledger in memory."""
 
     def __init__(self) -> None:
         super().__init__()
         self._claims: dict[Identity, Claim] = {}
 
     def claims(self, identities: Sequence[Identity]) -> Mapping[Identity, Claim]:
-        """The claims of these identities that stand."""
+        """The existing claims of these identities."""
         return {one: self._claims[one] for one in identities if one in self._claims}
 
     def claim(self, identity: Identity, wanted: Claim) -> Claim:
-        """Put a claim if the identity has none; give the one that stands."""
+        """Put a claim if the identity has none; return the stored one."""
         return self._claims.setdefault(identity, wanted)
 
     def move(self, identity: Identity, read: Claim, wanted: Claim) -> Claim:
-        """Put a claim in the place of `read`, if that still stands; give the one that stands."""
+        """Replace the claim `read` if it is unchanged; return the stored one."""
         if self._claims[identity] == read:
             self._claims[identity] = wanted
         return self._claims[identity]
@@ -47,20 +47,20 @@ class MemoryWriterNotes:
         self._heartbeat = Heartbeat()
 
     def note_received(self, reception: Reception) -> None:
-        """Put a note, in the place of one with its id."""
+        """Put a note; replaces one with the same id."""
         self._receptions[reception.id] = reception
 
     def clear_received(self, reception: Reception) -> None:
-        """Take a note back."""
+        """Delete a note."""
         self._receptions.pop(reception.id, None)
 
     def receptions(self, since: int, until: int, most: int) -> list[Reception]:
-        """The notes put at [since, until) ms that were not taken back, ascending: the newest."""
+        """The newest `most` notes put at [since, until) ms and not deleted, ascending."""
         found = [each for each in self._receptions.values() if since <= each.at < until]
         return sorted(found, key=lambda each: (each.at, each.id))[-most:]
 
     def beat(self, at: int, *, finished: bool) -> None:
-        """Note a heartbeat; later times stand."""
+        """Record a heartbeat, unless a later one is recorded."""
         known = self._heartbeat
         done = max(at, known.finished or 0) if finished else known.finished
         self._heartbeat = Heartbeat(max(at, known.at or 0), done)
@@ -89,15 +89,15 @@ class MemoryCatalog(MemoryLedger, MemoryWriterNotes):
         return self._calendar
 
     def found(self, calendar: Calendar) -> Calendar:
-        """Put the calendar if there is none; give the one that stands."""
+        """Put the calendar if there is none; return the stored one."""
         if self._calendar is None:
             self._calendar = calendar
         return self._calendar
 
     def extend(self, read: Calendar, extended: Calendar, live: LivePointer) -> bool:
-        """Replace the calendar, if neither it nor the live pointer has changed since it was read.
+        """Replace the calendar unless it or the live pointer has changed since it was read.
 
-        Whoever holds the pointer as it was can move it no more: it has a new version.
+        The pointer gets a new version.
         """
         if self._calendar != read or self._live != live:
             return False
@@ -106,13 +106,13 @@ class MemoryCatalog(MemoryLedger, MemoryWriterNotes):
         return True
 
     def specs(self, windows: Sequence[WindowId]) -> dict[WindowId, Spec]:
-        """The specs, of at most 100 windows, that exist."""
+        """The existing specs of at most 100 windows."""
         if len(windows) > 100:
             raise AssertionError(f"{len(windows)} specs asked for at once")
         return {window: self._specs[window] for window in windows if window in self._specs}
 
     def put_spec(self, spec: Spec) -> Spec:
-        """Put the spec if the window has none; give the one that stands."""
+        """Put the spec if the window has none; return the stored one."""
         return self._specs.setdefault(spec.window, spec)
 
     def window(self, window: WindowId) -> Window | None:
@@ -125,12 +125,10 @@ class MemoryCatalog(MemoryLedger, MemoryWriterNotes):
         return sorted(found, key=lambda window: window.start)
 
     def create(self, window: Window, calendar: Calendar | None = None) -> bool:
-        """Put a first state if the window has none; False if it has.
+        """Put a window's first state; False if it has a state.
 
-        The live pointer covers it from now on. Its version grows even where it did before, so that
-        nobody who read it before this window was there can move it past.
-        The sums of its day and month stand no more. Raises StateConflict unless `calendar`, where
-        given, still stands.
+        Gives the live pointer, which now covers the window, a new version, and begins a new epoch
+        of its day and month. Raises StateConflict if `calendar` is given and has changed.
         """
         if calendar and calendar != self._calendar:
             raise StateConflict("the calendar has changed since it was read")
@@ -146,18 +144,15 @@ class MemoryCatalog(MemoryLedger, MemoryWriterNotes):
         return True
 
     def periods(self, first: PeriodName, last: PeriodName) -> list[PeriodState]:
-        """What is known of the days, or of the months, from `first` to `last`, ascending."""
+        """The states of days or months from `first` to `last`, ascending."""
         return [self._periods[name] for name in sorted(self._periods) if first <= name <= last]
 
     def unrolled(self) -> list[PeriodName]:
-        """The days and months that were not settled since a window was created in them."""
+        """The days and months in which a window was created since they were last settled."""
         return sorted(self._unrolled)
 
     def advance_period(self, state: PeriodState, *, settled: bool = False) -> PeriodState:
-        """Write a period's state if its stored epoch and version are still those of `state`.
-
-        Raises StateConflict otherwise.
-        """
+        """Replace a period's state. Raises StateConflict unless epoch and version are unchanged."""
         stored = self._periods.get(state.name)
         if stored is None or (stored.epoch, stored.version) != (state.epoch, state.version):
             raise StateConflict(f"{state.name}: {state}, stored {stored}")
@@ -168,9 +163,9 @@ class MemoryCatalog(MemoryLedger, MemoryWriterNotes):
         return changed
 
     def advance(self, window: Window) -> Window:
-        """Write a changed state if the stored version is still `window.version`; give the new one.
+        """Replace a state; return it with its next version.
 
-        Raises StateConflict otherwise.
+        Raises StateConflict unless the version is unchanged.
         """
         stored = self._windows.get(window.id)
         if stored is None or stored.version != window.version:
@@ -185,16 +180,16 @@ class MemoryCatalog(MemoryLedger, MemoryWriterNotes):
         return self._live
 
     def move_live(self, read: LivePointer, moved: LivePointer) -> None:
-        """Move the pointer if it is still as it was read; else do nothing."""
+        """Move the pointer if it is unchanged; else do nothing."""
         if self._live == read:
             self._live = replace(moved, version=read.version + 1)
 
     def note_straggler(self, window: WindowId, at: int) -> None:
-        """Note that messages of the window are about until `at`, unless a later note stands."""
+        """Record `at` for the window, unless a later time is recorded."""
         self._stragglers[window] = max(at, self._stragglers.get(window, at))
 
     def note_hot(self, window: WindowId, keys: Sequence[str]) -> None:
-        """Note keys that may need more shards, while fewer than 500 are noted."""
+        """Record keys that may need more shards, while fewer than 500 are recorded."""
         noted = self._hot.setdefault(window, [])
         if len(noted) < HOT_NOTES_MAX:
             noted += [key for key in dict.fromkeys(keys) if key not in noted]

@@ -1,4 +1,4 @@
-"""The dead letters of a memory queue, as the operator sees them."""
+"""The port of dead letters on a memory queue."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ class _Handling:
 
 
 class MemoryDeadLetters:
-    """Peeks at `queue`'s dead letters by SQS's rules: a letter is hidden for a while, and only its
-    last receipt deletes it or gives it back.
+    """The dead letters of `queue`, by SQS's rules.
+
+    A received letter is hidden for a while; only its last receipt deletes it or makes it visible.
     """
 
     def __init__(self, queue: MemoryQueue, effects: Effects) -> None:
@@ -30,7 +31,7 @@ class MemoryDeadLetters:
         self._handled: dict[str, _Handling] = {}
 
     def peek(self, most: int, seconds: int) -> list[ReceivedLetter]:
-        """Up to `most` letters and 10, hidden from others for `seconds`."""
+        """Receive up to `most` letters, at most 10; they stay hidden for `seconds`."""
         now = self._effects.now()
         found: list[ReceivedLetter] = []
         for letter in self._queue.dead_letters:
@@ -43,13 +44,13 @@ class MemoryDeadLetters:
         return found
 
     def give_back(self, letters: Sequence[ReceivedLetter]) -> None:
-        """Let these letters be seen again at once."""
+        """Make letters visible again."""
         for letter in letters:
             if self._is_last(letter):
                 self._handled[letter.id].visible_at = 0
 
     def delete(self, letters: Sequence[ReceivedLetter]) -> list[bool]:
-        """Delete letters; one that was received again meanwhile stays."""
+        """Delete letters, except those that were received again since."""
         gone = [self._is_last(letter) for letter in letters]
         ids = {letter.id for letter, last in zip(letters, gone, strict=True) if last}
         kept = [letter for letter in self._queue.dead_letters if letter.id not in ids]
@@ -60,7 +61,7 @@ class MemoryDeadLetters:
         return letter.receipt == f"{letter.id}#{self._handled[letter.id].receives}"
 
     def count(self) -> Backlog:
-        """How many letters there are."""
+        """The number of letters."""
         now = self._effects.now()
         handled = self._handled
         hidden = sum(
@@ -70,11 +71,11 @@ class MemoryDeadLetters:
         return Backlog(len(self._queue.dead_letters) - hidden, hidden, 0)
 
     def body(self, letter: ReceivedLetter) -> str:
-        """The letter's body, which always fits into memory."""
+        """The letter's body, which is never in a bucket."""
         return letter.body
 
     def resend(self, resends: Sequence[Resend]) -> list[str]:
-        """Send messages to the queue; all of them are surely there."""
+        """Send messages to the queue, which takes all."""
         for resend in resends:
             self._queue.send(resend.body, redrive=resend.redrive)
         return [""] * len(resends)

@@ -1,4 +1,4 @@
-"""What an operator sees of tables, in memory: those of a memory store, and others' beside them."""
+"""The port of tables as an operator sees them, in memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KEYS = ("pk S HASH", "sk S RANGE")
 
 
 class MemoryListing:
-    """The tables of `store`; and `beside`, which stand there whole and are not looked into."""
+    """The tables of `store`, and the declared tables `beside`, which have no items."""
 
     def __init__(self, store: MemoryStore, beside: tuple[TableDeclaration, ...] = ()) -> None:
         self._store = store
@@ -25,7 +25,7 @@ class MemoryListing:
         yield from sorted((*self._store.tables(), *self.beside))
 
     def card(self, table: str) -> TableCard | None:
-        """A table's card; items and bytes are those of now."""
+        """A table's card, with current counts of items and bytes."""
         if declared := self.beside.get(table):
             return TableCard(table, "ACTIVE", declared.deletion_protection, _KEYS, 0, 0)
         facts = self._store.describe_table(table)
@@ -56,5 +56,5 @@ class MemoryListing:
         return self._store.table(card.name).recoverable
 
     def protect(self, table: str) -> None:
-        """Put a table's deletion protection back. Raises Missing."""
+        """Switch a table's deletion protection on. Raises Missing."""
         self._store.table(table).protected = True

@@ -1,8 +1,8 @@
-"""A queue with dead letters in memory.
+"""A queue with dead letters in memory, by SQS's rules.
 
-It keeps SQS's rules: a visibility timeout by the injected clock, a sent time that
-redeliveries keep, receive counts, a fuse that moves what was received too often, and an age
-metric that leaves out what was received three times.
+It has a visibility timeout by the injected clock, sent times that redeliveries keep, receive
+counts, a move of messages received too often to the dead letters, and an age metric that leaves out
+messages received three times.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from tallyroll.model.windows import WindowId
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.queue import Backlog, Invocations
 
-# SQS Developer Guide, ApproximateAgeOfOldestMessage: poison pills are left out.
+# SQS Developer Guide, ApproximateAgeOfOldestMessage: leaves out poison pills.
 AGE_RECEIVES_LEFT_OUT = 3
 AGES_KEPT = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A message in the dead-letter queue since `at` (ms), under its own `id` there; `reason` is
-    None if the queue's own fuse moved it.
+    """A message in the dead-letter queue since `at` (ms), with an `id` of its own there.
+
+    `reason` is None if the queue moved it because it was received too often.
     """
 
     message: Message
@@ -40,7 +41,7 @@ class DeadLetter:
 
 @dataclass(slots=True)
 class Held:
-    """A message in the queue; it can be received from `visible_at` (ms) on."""
+    """A message in the queue, visible from `visible_at` (ms) on."""
 
     id: str
     body: str
@@ -52,7 +53,7 @@ class Held:
 
 
 class MemoryQueue:
-    """A standard queue and its dead letters; `age_lag_ms` is how late the age metric shows."""
+    """A standard queue and its dead letters; `age_lag_ms` is the delay of the age metric."""
 
     def __init__(
         self,
@@ -80,9 +81,9 @@ class MemoryQueue:
         return len(self._held)
 
     def send(self, body: str, delay_ms: float = 0, redrive: Redrive | None = None) -> str:
-        """Send a message, redriven or new; give its id.
+        """Send a message, redriven or new; return its id.
 
-        The redrive passes through attributes, as it does in SQS: one without form is left out.
+        The redrive passes through attributes, as in SQS: a malformed one is dropped.
         """
         now = self._observed()
         redrive = redrive_of(attributes_of(redrive)) if redrive else None
@@ -91,7 +92,7 @@ class MemoryQueue:
         return message_id
 
     def receive(self, most: int = 10) -> list[Message]:
-        """Up to `most` visible messages, oldest first, now hidden for the visibility timeout."""
+        """Receive up to `most` visible messages, oldest first; hides them for the timeout."""
         now = self._observed()
         received: list[Message] = []
         for held in [held for held in self._held.values() if held.visible_at <= now]:
@@ -102,7 +103,7 @@ class MemoryQueue:
         return received
 
     def deliver(self, held: Held) -> Message | None:
-        """Deliver one message, visible or not; None if the fuse moved it to the dead letters."""
+        """Deliver one message, visible or not; None if it moved to the dead letters instead."""
         if held.receives >= self._max_receives:
             del self._held[held.id]
             self.dead_letters.append(DeadLetter(_message(held), id=held.id, at=held.sent))
@@ -113,18 +114,18 @@ class MemoryQueue:
         return _message(held)
 
     def held(self) -> list[Held]:
-        """Every message that is not deleted, in the order in which they were sent."""
+        """All messages that are not deleted, in the order in which they were sent."""
         return list(self._held.values())
 
     def delete(self, receipt: str) -> None:
-        """Delete a message; nothing happens if it was received again since."""
+        """Delete a message, unless it was received again since."""
         self._observed()
         held = self._held.get(receipt.partition("#")[0])
         if held and held.receipt == receipt:
             del self._held[held.id]
 
     def delay(self, receipts: Sequence[tuple[str, int]]) -> None:
-        """Change when handed-back messages become visible again, by (receipt, seconds) pairs."""
+        """Change visibilities, by (receipt, seconds) pairs."""
         now = self._observed()
         for receipt, seconds in receipts:
             held = self._held.get(receipt.partition("#")[0])
@@ -132,7 +133,7 @@ class MemoryQueue:
                 held.visible_at = now + seconds * 1000
 
     def reject(self, rejections: Sequence[Rejection]) -> list[bool]:
-        """Send each to the dead-letter queue with its reason; all of them are there for certain."""
+        """Send each to the dead-letter queue, which takes all."""
         now = self._observed()
         for one in rejections:
             self._rejected += 1
@@ -143,12 +144,12 @@ class MemoryQueue:
         return [True] * len(rejections)
 
     def acknowledge(self, receipts: Sequence[str]) -> None:
-        """Delete messages that are done."""
+        """Delete finished messages."""
         for receipt in receipts:
             self.delete(receipt)
 
     def invoked(self, *, failed: bool) -> None:
-        """Take note of an invocation of the writer, which failed or was throttled, or did not."""
+        """Record an invocation of the writer; `failed` also if it was throttled."""
         until = self._effects.now() // self._age_period_ms * self._age_period_ms
         until += self._age_period_ms
         total, failures = self._invocations.get(until, (0, 0))
@@ -165,7 +166,7 @@ class MemoryQueue:
         return Backlog(visible, in_flight, delayed)
 
     def backlog(self, since: int, invocations_since: int | None = None) -> Backlog:
-        """The queue's counts now, its ages and its writer's invocations, as late as they show."""
+        """The queue's counts now, and its ages and invocations with the metrics' delay."""
         now = self._observed(use=False)
         latest = now - self._age_lag_ms - self._age_period_ms  # the start of the last full period
         return replace(
@@ -180,9 +181,9 @@ class MemoryQueue:
         )
 
     def _observed(self, *, use: bool = True) -> int:
-        """Note the ages due before this moment, while nothing had changed yet; give the time.
+        """Record the ages due by now, before a change to the queue; return the time.
 
-        An age stands at the start of its period, as CloudWatch's statistics do (Amazon CloudWatch
+        An age has the time of its period's start, like CloudWatch's statistics (Amazon CloudWatch
         User Guide, "CloudWatch concepts", Periods).
         """
         now, period = self._effects.now(), self._age_period_ms

@@ -1,4 +1,4 @@
-"""Window tables in memory: items, conditions and limits as the DynamoDB adapter has them."""
+"""The store port in memory, with the items, conditions and limits of the DynamoDB adapter."""
 
 from __future__ import annotations
 
@@ -39,11 +39,9 @@ FINE = Element(Answer.FINE)
 
 
 class MemoryStore(MemoryTables):
-    """Window tables by name, which take `creating_ms` to come and `deleting_ms` to go.
+    """Window tables by name, which take `creating_ms` to create and `deleting_ms` to delete.
 
-    `catalog` knows the windows' states.
-
-    A transaction over 100 actions or 4 MB is the caller's fault and raises AssertionError.
+    `catalog` has the windows' states. A transaction over 100 actions or 4 MB raises AssertionError.
     """
 
     def __init__(
@@ -61,10 +59,8 @@ class MemoryStore(MemoryTables):
     def commit(
         self, spec: Spec, records: Sequence[Record], increments: Sequence[Increment]
     ) -> Outcome:
-        """Put the records and add the increments, each to a random stripe, all or nothing.
-
-        Nothing is done unless a gate of the window stands open and no record is there yet.
-        Never raises StoreError: the outcome says it.
+        """Put the records and add the increments, each to a random stripe, or do nothing unless a
+        gate is open and no record exists. Never raises StoreError.
         """
         try:
             items = self.items(spec.table)
@@ -92,7 +88,7 @@ class MemoryStore(MemoryTables):
         return Outcome(Verdict.COMMITTED)
 
     def record(self, spec: Spec, key: str, record_id: str) -> Record | None:
-        """The stored record, strongly consistent. Raises Missing if the table is gone."""
+        """The stored record. Raises Missing."""
         primary = _primary(record_key(key, spec.shard(key, record_id), record_id))
         item = self.items(spec.table).get(primary)
         if item is None:
@@ -102,7 +98,7 @@ class MemoryStore(MemoryTables):
         return found
 
     def lookup(self, spec: Spec, names: Sequence[RecordName]) -> Mapping[RecordName, Record]:
-        """The stored records of these names that exist. Raises Missing."""
+        """The existing records of these names. Raises Missing."""
         found = {name: self.record(spec, *name) for name in names}
         return {name: record for name, record in found.items() if record}
 
@@ -118,7 +114,7 @@ class MemoryStore(MemoryTables):
         return Page(records, more=len(found) > limit)
 
     def tallies(self, spec: Spec, keys: Sequence[str]) -> dict[str, Tally]:
-        """The tallies of these keys, stripes gathered; zero for a key without events."""
+        """The keys' tallies, zero for a key without events."""
         items = self.items(spec.table)
         tallies = {}
         for key in keys:
@@ -131,7 +127,7 @@ class MemoryStore(MemoryTables):
         return tallies
 
     def stripes(self, spec: Spec, number: int, after: str, limit: int) -> Iterator[list[Stripe]]:
-        """The stripes of one bucket that follow the place `after`, ascending, in pages."""
+        """The stripes of one bucket after a place, ascending, in pages."""
         bucket, position = f"~t.{number}", f"{TALLY}{after}"
         while True:
             items = self.items(spec.table)
@@ -143,23 +139,23 @@ class MemoryStore(MemoryTables):
             position = listed[-1]
 
     def open_gates(self, spec: Spec) -> None:
-        """Put the window's gates, open, where they are absent; one that is shut stays shut."""
+        """Put the window's gates if absent, open."""
         for number in range(1, spec.gates + 1):
             self.open_gate(spec, number)
 
     def open_gate(self, spec: Spec, number: int) -> None:
-        """Put one gate, open, if it is absent. Raises StateConflict unless `creating`."""
+        """Put one gate if absent, open. Raises StateConflict unless the window is `creating`."""
         state = self._catalog.window(spec.window)
         if state is None or state.status is not Status.CREATING:
             raise StateConflict(f"window {spec.window} is not being created any more")
         item = gate_item(number)
         items = self.items(spec.table)
-        stands = items.setdefault(_primary(item), item)
-        if not stands["open"]["BOOL"]:
+        stored = items.setdefault(_primary(item), item)
+        if not stored["open"]["BOOL"]:
             raise Refused(f"table {spec.table} is there, with gates", "UsedBefore")
 
     def shut_gates(self, spec: Spec) -> None:
-        """Shut every gate, also an absent one; on return no commit of this window can succeed."""
+        """Shut every gate, also absent ones."""
         for number in range(1, spec.gates + 1):
             self.shut_gate(spec, number)
 
@@ -169,7 +165,7 @@ class MemoryStore(MemoryTables):
         self.items(spec.table)[_primary(shut)] = shut
 
     def scan(self, table: str, segment: int, segments: int) -> Iterator[list[Item]]:
-        """All items of one segment (0..segments-1) of a table, in pages, strongly consistent."""
+        """All items of one segment of a table, in pages, binaries as base64."""
         names = sorted(
             primary
             for primary in self.items(table)
@@ -181,7 +177,7 @@ class MemoryStore(MemoryTables):
             yield [jsonable(items[primary]) for primary in page if primary in items]
 
     def _added(self, spec: Spec, items: Items, increment: Increment) -> Item:
-        """A random stripe of the key's tally as it is after the increment."""
+        """A random stripe of the key's tally, with the increment added."""
         stripe = random_suffix(spec.stripes_of(increment.key), self._effects.chance)
         key = tally_key(spec, increment.key, stripe)
         before = items.get(_primary(key), {})
@@ -205,10 +201,7 @@ def _number(item: Item, name: str) -> int:
 
 
 def _check_request(puts: Sequence[Item], increments: Sequence[Increment]) -> str:
-    """Why AWS would refuse the whole request, or an empty text.
-
-    Raises AssertionError for a plan over the limits.
-    """
+    """Why AWS would refuse the whole request, or "". Raises AssertionError if it is over limits."""
     sizes = [item_bytes(put) for put in puts]
     actions = 1 + len(puts) + len(increments)
     if actions > TRANSACTION_ACTIONS_MAX:

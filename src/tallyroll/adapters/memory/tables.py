@@ -1,4 +1,4 @@
-"""Window tables themselves in memory: made, checked, switched, dropped."""
+"""Window tables in memory: makes, checks, changes and drops them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FIRST_GATE = gate_key(1)
 
 @dataclass(slots=True)
 class Table:
-    """One table; `foreign` says in what its schema differs from ours."""
+    """One table; `foreign` says how its schema differs from ours."""
 
     items: Items
     ready_at: float
@@ -30,7 +30,7 @@ class Table:
 
 
 class MemoryTables:
-    """Tables by name, which take `creating_ms` to come and `deleting_ms` to go."""
+    """Tables by name, which take `creating_ms` to create and `deleting_ms` to delete."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class MemoryTables:
         self._tables: dict[str, Table] = {}
 
     def tables(self) -> list[str]:
-        """The names of the tables that are there, in the order in which they were made."""
+        """The names of the existing tables, in the order of their creation."""
         return [name for name in list(self._tables) if self._there(name)]
 
     def items(self, table: str) -> Items:
@@ -56,20 +56,20 @@ class MemoryTables:
     def make_table(
         self, table: str, tags: Mapping[str, str] | None = None, capacity: Capacity | None = None
     ) -> None:
-        """Begin to make a window table, with deletion protection; fine if it is there already."""
+        """Begin to make a window table, unless it exists."""
         if not self._there(table):
             ready_at = self._effects.now() + self._creating_ms
             self._tables[table] = Table(self._new_items(), ready_at, dict(tags or {}), capacity)
 
     def describe_table(self, table: str) -> TableFacts | None:
-        """What the store knows about a table, or None if there is none."""
+        """A table's facts, or None if there is no such table."""
         found = self._there(table)
         if found is None:
             return None
         return TableFacts(self._status(found), found.protected)
 
     def check_table(self, table: str, tags: Mapping[str, str]) -> None:
-        """Raise Refused for a table of another schema, without these tags or with gates."""
+        """Raise Refused for a table with another schema, without these tags, or with gates."""
         found = self._known(table)
         differs = found.foreign or next(
             (
@@ -96,7 +96,7 @@ class MemoryTables:
         self._known(table).capacity = capacity
 
     def table(self, table: str) -> Table:
-        """All that is known of a table. Raises Missing."""
+        """A table. Raises Missing."""
         return self._known(table)
 
     def tags(self, table: str) -> dict[str, str]:
@@ -108,7 +108,7 @@ class MemoryTables:
         self._known(table).tags.update(tags)
 
     def drop_table(self, table: str) -> None:
-        """Lift the deletion protection and begin to delete the table; fine if it is gone."""
+        """Lift the deletion protection and begin to delete the table, if it exists."""
         found = self._there(table)
         if found is None or found.gone_at is not None:
             return
@@ -138,7 +138,7 @@ class MemoryTables:
         return TableStatus.ACTIVE if made else TableStatus.CREATING
 
     def _usable(self, name: str) -> Table:
-        """A table that takes reads and writes; one that is being deleted still does, as on AWS."""
+        """A table that takes reads and writes, as one being deleted does on AWS."""
         table = self._known(name)
         if self._status(table) is TableStatus.CREATING:
             raise Missing(f"there is no table {name}", "ResourceNotFoundException")

@@ -1,4 +1,4 @@
-"""The permanent table of totals in memory."""
+"""The totals port in memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tallyroll.model.windows import WindowId
 
 
 class MemoryTotals:
-    """Sealed sums by key and window or period, and listed."""
+    """Totals by key and window or period, and their listings."""
 
     def __init__(self) -> None:
         self._totals: dict[tuple[str, WindowId], Total] = {}
@@ -21,28 +21,28 @@ class MemoryTotals:
         self._listings: dict[tuple[str, int], dict[str, Listed]] = {}
 
     def put(self, totals: Sequence[Total]) -> None:
-        """Put each total if absent. Raises ProofMismatch if another value stands for one."""
+        """Put each total if absent. Raises ProofMismatch if one is stored with another value."""
         findings = []
         for total in totals:
-            stands = self._totals.setdefault((total.key, total.window), total)
-            if stands != total:
-                findings.append(f"total {total} differs from {stands}, which stands")
+            stored = self._totals.setdefault((total.key, total.window), total)
+            if stored != total:
+                findings.append(f"total {total} differs from the stored {stored}")
                 continue
             self._list(total.window, Listed(total.key, total.n, total.amount))
         if findings:
             raise ProofMismatch(findings)
 
     def roll(self, totals: Sequence[PeriodTotal]) -> None:
-        """Put each period's total over that of an earlier epoch.
+        """Put each period's total, replacing that of an earlier epoch.
 
-        Raises StateConflict if one of a later epoch stands, ProofMismatch if another value does.
+        Raises StateConflict if one of a later epoch is stored, ProofMismatch if another value is.
         """
         for total in totals:
-            stands = self._rolled.get((total.key, total.period))
-            if stands and stands.epoch > total.epoch:
-                raise StateConflict(f"{total} comes after {stands}")
-            if stands and stands.epoch == total.epoch and stands != total:
-                raise ProofMismatch([f"{total} differs from {stands}, which stands"])
+            stored = self._rolled.get((total.key, total.period))
+            if stored and stored.epoch > total.epoch:
+                raise StateConflict(f"{total} comes after {stored}")
+            if stored and stored.epoch == total.epoch and stored != total:
+                raise ProofMismatch([f"{total} differs from the stored {stored}"])
             self._rolled[total.key, total.period] = total
             if period_of(total.period).is_day:
                 self._list(total.period, Listed(total.key, total.n, total.amount, total.epoch))
@@ -54,7 +54,7 @@ class MemoryTotals:
     def listing(
         self, name: WindowId | PeriodName, bucket: int, after: str, limit: int
     ) -> Iterator[list[Listed]]:
-        """The listed totals of one bucket that follow the key `after`, in pages."""
+        """The listed totals of one bucket after the key `after`, in pages."""
         while True:
             rows = self._listings.get((name, bucket), {})
             keys = sorted(key for key in rows if key > after)[:limit]
@@ -64,7 +64,7 @@ class MemoryTotals:
             after = keys[-1]
 
     def of_key(self, key: str, since: WindowId, until: WindowId) -> list[Total]:
-        """The totals of a key in the windows [since, until), ascending, strongly consistent."""
+        """A key's totals in the windows [since, until), ascending."""
         found = [
             total
             for total in self._totals.values()
@@ -73,7 +73,7 @@ class MemoryTotals:
         return sorted(found, key=lambda total: total.window)
 
     def of_window(self, window: WindowId, keys: Sequence[str]) -> dict[str, Total]:
-        """The totals of these keys in one window that exist, strongly consistent."""
+        """The existing totals of these keys in one window."""
         found = ((key, self._totals.get((key, window))) for key in keys)
         return {key: total for key, total in found if total}
 
@@ -87,9 +87,9 @@ class MemoryTotals:
         return sorted(found, key=lambda total: total.period)
 
     def listed(self) -> list[Total]:
-        """Every window's total, in the order in which they were put."""
+        """All totals of windows, in the order in which they were put."""
         return list(self._totals.values())
 
     def rolled(self) -> list[PeriodTotal]:
-        """Every total of a day or month, in the order in which they were first put."""
+        """All totals of days and months, in the order in which they were first put."""
         return list(self._rolled.values())

@@ -1,4 +1,4 @@
-"""The doctor's checks of totals against tallies, and of archives against what their proofs say."""
+"""The doctor's checks of archives against their proofs."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _RESTORE = (
 
 
 def archives(case: Checkup) -> Iterator[Sign]:
-    """Every window that is proven, or was dropped, has its archive and proof as they were then; if
-    `deep`, every archive is read to its end and verified.
+    """Archives and proofs of proven and dropped windows are unchanged. If `deep`, every archive is
+    read to its end and verified.
     """
     proven = [window for window in case.windows.values() if window.status in _PROVEN]
     if proven and case.bucket is None:
@@ -34,17 +34,17 @@ def archives(case: Checkup) -> Iterator[Sign]:
         return
     bucket = case.bucket
     if bucket:
-        jobs = [partial(_standing, case, window) for window in proven]
+        jobs = [partial(_unchanged, case, window) for window in proven]
         for signs in case.effects.together(jobs, READS_AT_ONCE):
             yield from signs
         if case.deep:
             for window in proven:
                 yield from _verified(case, bucket, window)
-    what = "are whole by checksums and recount" if case.deep else "and proofs stand"
+    what = "are complete by checksums and recount" if case.deep else "and proofs are unchanged"
     yield fine(f"{len(proven):,} archives {what}")
 
 
-def _standing(case: Checkup, window: Window) -> list[Sign]:
+def _unchanged(case: Checkup, window: Window) -> list[Sign]:
     assert case.bucket
     try:
         check_place(window, case.settings.name)
@@ -61,7 +61,7 @@ def _standing(case: Checkup, window: Window) -> list[Sign]:
 def _verified(case: Checkup, bucket: Bucket, window: Window) -> Iterator[Sign]:
     prefix = window.archive or ""
     place = parse_prefix(prefix)
-    if place is None:  # which was said above
+    if place is None:  # reported by `_unchanged`
         return
     summary = find_summary(prefix, bucket.list(f"{prefix}/AWSDynamoDB/"))
     archive = detailed(bucket, Archive(prefix, place, 0, summary))

@@ -1,4 +1,4 @@
-"""What the doctor says: signs, how bad they are and what to do, and the case that it looks at."""
+"""The doctor's results (signs with their level and remedy), and the pipeline that it checks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tallyroll.settings import Settings
 
 
 class Level(IntEnum):
-    """How bad it is, the worst last; a finding breaks an invariant or will soon."""
+    """How bad a sign is, the worst last; a finding breaks an invariant or will soon."""
 
     OK = 0
     WARNING = 1
@@ -38,7 +38,7 @@ class Level(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """One thing that was seen; `remedy` says what to do about it, if anything is to be done."""
+    """One result of a check; `remedy` says what to do about it, if anything."""
 
     level: Level
     text: str
@@ -47,25 +47,25 @@ class Sign:
 
 
 def fine(text: str) -> Sign:
-    """All is well."""
+    """A sign that all is well."""
     return Sign(Level.OK, text)
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A check's signs; those that are not OK count, else the first one says that all is well."""
+    """A check and its signs. If all are OK, the first one is shown."""
 
     name: str
     signs: tuple[Sign, ...]
 
     @property
     def level(self) -> Level:
-        """That of the worst sign."""
+        """The level of the worst sign."""
         return max(sign.level for sign in self.signs)
 
     @property
     def bad(self) -> tuple[Sign, ...]:
-        """The signs of what is not well, the worst first."""
+        """The signs that are not OK, the worst first."""
         bad = [sign for sign in self.signs if sign.level is not Level.OK]
         return tuple(sorted(bad, key=lambda sign: -sign.level))
 
@@ -81,12 +81,13 @@ class Check:
 
 @dataclass
 class Checkup:
-    """A pipeline before the doctor: its ports, and what was read of it once.
+    """A pipeline to check: its ports, and cached reads.
 
-    `queue` and `dead_letters` are None if there are none, `bucket` if it is not known. `deep` asks
-    for everything to be read; `handed_back` gives, since a time (ms), the ages (ms) of the oldest
-    message that writers handed back; `settings` are the deployment's, `wished` those of the
-    environment in which the command runs, `deployed` says whether the functions are there.
+    `settings` are the deployment's; `wished` has those that differ in the command's environment, as
+    variable to (here, there). `queue` and `dead_letters` are None if they do not exist, `bucket` if
+    it is not known, `deployed` if it is not known whether the functions exist. `handed_back` gives,
+    since a time (ms), the ages (ms) of the oldest message that writers handed back. `deep` asks to
+    read everything.
     """
 
     settings: Settings
@@ -104,7 +105,7 @@ class Checkup:
     wished: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def read(self) -> None:
-        """Read what all checks begin with. Raises StoreError."""
+        """Read what all checks need. Raises StoreError."""
         _ = self.calendar, self.pointer, self.windows
 
     @cached_property
@@ -119,7 +120,7 @@ class Checkup:
 
     @cached_property
     def pointer(self) -> LivePointer | None:
-        """The live pointer, read before the windows: what it may pass is in them."""
+        """The live pointer, read before the windows, so that they include all it has passed."""
         return self.catalog.live()
 
     @cached_property
@@ -129,19 +130,19 @@ class Checkup:
 
     @cached_property
     def names(self) -> list[str]:
-        """The names of all tables, read after the windows: a table is made after its state."""
+        """The names of all tables, read after the windows: tables are made after their states."""
         _ = self.windows
         return list(self.tables.names())
 
-    def stands(self, window: Window) -> bool:
-        """Whether a window's state is still the one that was read: what looks wrong with a window
-        may be another run's step since.
+    def unchanged(self, window: Window) -> bool:
+        """Whether a window's state is still the one that was read. If not, what looks wrong may be
+        a function's step since.
         """
         return self.catalog.window(window.id) == window
 
 
 def unchecked(error: StoreError) -> Sign:
-    """A check that an error ended."""
+    """The sign of a check that an error ended."""
     denied = "AccessDenied" in error.code or "UnauthorizedOperation" in error.code
     remedy = "Let this identity read it (AWS_PROFILE)." if denied else "Try again later."
     return Sign(Level.UNCHECKED, f"could not be checked to its end: {error}", remedy)

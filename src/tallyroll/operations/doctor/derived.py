@@ -1,4 +1,4 @@
-"""The doctor's checks of what is derived from totals: their listing by window, and roll-ups."""
+"""The doctor's checks of what is derived from totals: listings by window, and roll-ups."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tallyroll.model.windows import WindowId, window_id
 from tallyroll.operations.doctor.checkup import Checkup, Level, Sign, fine
 
 LISTED_WINDOWS = 5
-LISTED_ROWS = 100_000  # of all listings together, unless every one is asked for
+LISTED_ROWS = 100_000  # of all listings together, unless `deep`
 DAYS, MONTHS = 7, 2
-SAMPLED_KEYS = 20  # of a period, two queries each
+SAMPLED_KEYS = 20  # per period, two queries each
 ROWS_PER_PAGE = 1_000
 KEYS_PER_READ = 100
 _RELIST = (
@@ -39,8 +39,9 @@ _UNROLL = (
 
 
 def listing(case: Checkup) -> Iterator[Sign]:
-    """The listings of sealed windows hold as many keys, events and amount as the windows do, and
-    what stands for each key: the newest windows in part, or all of them if `deep`.
+    """Listings of sealed windows have the windows' keys, events and amount, and equal the totals.
+
+    Checks some rows of the newest windows, or all rows of all windows if `deep`.
     """
     sealed = [window for window in case.windows.values() if window.listed]
     chosen = sealed if case.deep else sealed[-LISTED_WINDOWS:]
@@ -74,18 +75,20 @@ def _of_window(case: Checkup, window: Window) -> Iterator[Sign]:
 
 def _unlike(case: Checkup, window: WindowId, rows: Sequence[Listed]) -> Iterator[str]:
     for first in range(0, len(rows), KEYS_PER_READ):
-        some = rows[first : first + KEYS_PER_READ]
-        stand = case.totals.of_window(window, [row.key for row in some])
-        for row in some:
-            total = stand.get(row.key)
+        batch = rows[first : first + KEYS_PER_READ]
+        stored = case.totals.of_window(window, [row.key for row in batch])
+        for row in batch:
+            total = stored.get(row.key)
             if total is None or (total.n, total.amount) != (row.n, row.amount):
                 by_total = (total.n, total.amount) if total else "none"
                 yield f"key {row.key!r}: listed {(row.n, row.amount)}, its total {by_total}"
 
 
 def rollups(case: Checkup) -> Iterator[Sign]:
-    """Days and months that are rolled up sum their windows: the windows that they name, the events
-    of a day as a whole, and some keys; the last days and months, or all of them if `deep`.
+    """Rolled-up days and months are the sums of their windows.
+
+    Checks the windows that a period names, a day's sum over all keys, and some keys, for the last
+    days and months, or for all of them if `deep`.
     """
     starts = [window.start for window in case.windows.values()]
     first, last = min(starts, default=0), max(starts, default=0)
@@ -94,11 +97,11 @@ def rollups(case: Checkup) -> Iterator[Sign]:
         (day_of(first).name, day_of(last).name, DAYS),
         (month_of(first).name, month_of(last).name, MONTHS),
     ):
-        standing = [state for state in case.catalog.periods(begin, end) if state.stands]
-        for state in standing if case.deep else standing[-most:]:
+        rolled = [state for state in case.catalog.periods(begin, end) if state.stands]
+        for state in rolled if case.deep else rolled[-most:]:
             looked += 1
             texts = list(_of_period(case, state))
-            # Summed anew since, by a roller that found a window created in it.
+            # The roller may have rolled it up again since, after a window was created in it.
             if texts and case.catalog.periods(state.name, state.name) == [state]:
                 name = shown_name(state.name)
                 yield from (Sign(Level.FINDING, f"{name}: {each}", _UNROLL) for each in texts)
@@ -141,7 +144,7 @@ def _sums(case: Checkup, name: PeriodName) -> tuple[int, int]:
 
 
 def _some_keys(case: Checkup, window: WindowId) -> list[str]:
-    """Some keys of a window: those of its first buckets, from one on that is drawn."""
+    """Some keys of a window, from buckets that begin at a random one."""
     keys: list[str] = []
     drawn = int(case.effects.chance.random() * LISTING_BUCKETS)
     for bucket in range(LISTING_BUCKETS):

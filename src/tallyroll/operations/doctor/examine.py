@@ -1,7 +1,7 @@
-"""The doctor: checks a pipeline's invariants one by one, and says what to do about what it finds.
+"""The doctor: checks a pipeline's invariants one by one, and says what to do about its findings.
 
-It only reads. Functions go on working meanwhile, so whatever looks wrong with a window is believed
-only if the window's state has not changed since it was read.
+It only reads. Functions keep working meanwhile, so a problem with a window counts only if the
+window's state has not changed since it was read.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ EXAMINATIONS: tuple[tuple[str, Examination], ...] = (
     ("queue", queue),
     ("dead-letters", dead_letters),
 )
-"""All checks by name, in the order in which they are made."""
+"""All checks by name, in order."""
 
 _WITHOUT_CALENDAR = ("calendar", "permanent", "stray-tables", "quota", "queue", "dead-letters")
 
 
 def examine(case: Checkup) -> Iterator[Check]:
-    """The checks, one after another. Raises StoreError if not even the catalog can be read; any
-    other error ends its own check, which says so.
+    """Run the checks one after another. Raises StoreError if the catalog cannot be read; any other
+    error ends its own check, which reports it.
     """
     case.read()
     for name, examination in EXAMINATIONS:
@@ -61,7 +61,7 @@ def examine(case: Checkup) -> Iterator[Check]:
         signs: list[Sign] = []
         try:
             for sign in examination(case):
-                signs.append(sign)  # noqa: PERF402  (what was seen before an error counts)
+                signs.append(sign)  # noqa: PERF402  (keeps the signs before an error)
         except StoreError as error:
             signs.append(unchecked(error))
         yield Check(name, tuple(signs))

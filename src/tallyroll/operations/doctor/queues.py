@@ -14,7 +14,7 @@ from tallyroll.resources import DEAD_LETTERS_RETENTION_SECONDS
 BEHIND_MS = 40 * MINUTE_MS  # as long as the alarm `falling-behind`
 SILENT_MS = 15 * MINUTE_MS  # as long as the alarm `writer-silent`
 HANDED_BACK_MS = HOUR_MS // 2  # as old as for the alarm `handed-back`
-HANDED_BACK_BACK_MS = HOUR_MS  # longer than the longest usual wait
+HANDED_BACK_BACK_MS = HOUR_MS  # longer than usual waits
 IN_FLIGHT_SHARE = 0.8
 AGES_BACK_MS = 30 * MINUTE_MS  # the metric lags, and is absent for an idle queue
 _GONE = "Deploy the pipeline, or give the right --name."
@@ -26,7 +26,7 @@ _LETTERS = "`tallyroll dlq list` shows why; `tallyroll dlq redrive` sends again 
 
 
 def queue(case: Checkup) -> Iterator[Sign]:
-    """Events do not wait for long."""
+    """Events do not wait long."""
     if case.queue is None:
         yield Sign(Level.FINDING, f"there is no queue {case.resources.queue.name}", _GONE)
         return
@@ -46,7 +46,7 @@ def queue(case: Checkup) -> Iterator[Sign]:
 
 
 def _silence(case: Checkup, backlog: Backlog) -> Iterator[Sign]:
-    """Writers finish messages while there are any."""
+    """Writers finish messages if there are any."""
     finished = case.catalog.heartbeat().finished
     if backlog.empty or finished is None or case.effects.now() - finished < SILENT_MS:
         return
@@ -55,7 +55,7 @@ def _silence(case: Checkup, backlog: Backlog) -> Iterator[Sign]:
 
 
 def _handed_back(case: Checkup) -> Iterator[Sign]:
-    """No message comes again for hours."""
+    """No message is handed back again and again for long."""
     ages = case.handed_back(case.effects.now() - HANDED_BACK_BACK_MS) if case.handed_back else ()
     age = max((age for _, age in ages), default=0)
     if age < HANDED_BACK_MS:
@@ -66,7 +66,7 @@ def _handed_back(case: Checkup) -> Iterator[Sign]:
 
 
 def dead_letters(case: Checkup) -> Iterator[Sign]:
-    """There are no dead letters, least of all old ones."""
+    """There are no dead letters; old ones are worst."""
     if case.dead_letters is None:
         name = case.resources.dead_letters.name
         yield Sign(Level.FINDING, f"there is no queue {name}", _GONE)
@@ -84,7 +84,7 @@ def dead_letters(case: Checkup) -> Iterator[Sign]:
 
 
 def _age(backlog: Backlog) -> int | None:
-    """The age of the oldest message, ms, at the last time at which it was measured."""
+    """The last measured age (ms) of the oldest message."""
     return backlog.ages[-1][1] if backlog.ages and not backlog.empty else None
 
 

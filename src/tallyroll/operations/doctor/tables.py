@@ -1,4 +1,4 @@
-"""The doctor's checks of tables: permanent ones, those of windows, and those of no window."""
+"""The doctor's checks of permanent tables, window tables and stray tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MAY_BE_DROPPED = (Status.PROVEN, Status.DROPPING, Status.DROPPED)
 
 
 def permanent(case: Checkup) -> Iterator[Sign]:
-    """The permanent tables stand as declared."""
+    """The permanent tables are as declared."""
     for declared in (case.resources.catalog, case.resources.totals):
         card = case.tables.card(declared.name)
         if card is None:
@@ -33,12 +33,12 @@ def permanent(case: Checkup) -> Iterator[Sign]:
 
 
 def tables(case: Checkup) -> Iterator[Sign]:
-    """Every window that is not dropped has its table, as declared."""
+    """Every window that is not dropped has its table as declared."""
     alive = [w for w in case.windows.values() if w.status in (*_WITH_TABLE, Status.CREATING)]
     jobs = [partial(_of_window, case, window) for window in alive]
     looked = case.effects.together(jobs, READS_AT_ONCE)
     for window, signs in zip(alive, looked, strict=True):
-        if signs and case.stands(window):
+        if signs and case.unchanged(window):
             yield from signs
     yield fine(f"{len(alive):,} tables of windows are as declared")
 
@@ -102,8 +102,8 @@ def _as_declared(
 
 
 def _recovers(case: Checkup, declared: TableDeclaration, window: Window | None) -> bool:
-    """Whether a table should have point-in-time recovery by now: of a window's, the roller switches
-    it on in a step of its own.
+    """Whether a table should have point-in-time recovery by now. The roller switches a window's on
+    in a separate step.
     """
     if window is None:
         return declared.point_in_time_recovery
@@ -118,15 +118,15 @@ def _tagged(
     case: Checkup, card: TableCard, declared: TableDeclaration, window: Window | None
 ) -> Iterator[Sign]:
     tags = case.tables.tags(card)
-    if tags is None:  # the engine knows none
+    if tags is None:  # the engine has no tags
         return
     of = window.id if window else None
     for key, value in declared.tags.items():
         if tags.get(key) != value:
-            stands = f"is {tags[key]!r}" if key in tags else "is missing"
+            found = f"is {tags[key]!r}" if key in tags else "is missing"
             yield Sign(
                 Level.FINDING,
-                f"{card.name}: its tag {key} {stands}, not {value!r}",
+                f"{card.name}: its tag {key} {found}, not {value!r}",
                 f"`aws dynamodb tag-resource --resource-arn {card.arn} --tags"
                 f" Key={key},Value={value}`",
                 of,
@@ -141,8 +141,8 @@ def _tagged(
 
 
 def stray_tables(case: Checkup) -> Iterator[Sign]:
-    """No table of this pipeline's pattern stands that no window names, or whose window is dropped;
-    tables of `votes-eu` are none of `votes`.
+    """Every table of this pipeline's pattern belongs to a window that is not dropped. Tables of
+    `votes-eu` do not match the pattern of `votes`.
     """
     ours = of_pattern(case)
     for window_id, table in ours.items():
@@ -159,7 +159,7 @@ def stray_tables(case: Checkup) -> Iterator[Sign]:
 
 
 def of_pattern(case: Checkup) -> dict[WindowId, str]:
-    """This pipeline's window tables by their windows, as their names say."""
+    """The tables whose names fit this pipeline's pattern, by window."""
     prefix = case.resources.windows.name
     found = ((window_of(name, prefix), name) for name in case.names)
     return {window: name for window, name in sorted(found, key=lambda each: each[1]) if window}

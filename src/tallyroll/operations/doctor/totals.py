@@ -1,4 +1,4 @@
-"""Checks of sealed totals against the tallies of their windows."""
+"""The doctor's check of sealed totals against the tallies of their windows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tallyroll.ports.paging import listed_tallies
 
 SAMPLED_WINDOWS = 5
 SAMPLED_KEYS = 100  # one read each of tallies and of totals
-KEYS_HELD = 250_000  # sums in memory at once: some 60 MB
+KEYS_HELD = 250_000  # sums in memory, some 60 MB
 KEYS_PER_READ = 100
 _SEALED = (Status.SEALED, Status.EXPORTING, Status.PROVEN)
 _KEEP = (
@@ -23,14 +23,34 @@ _KEEP = (
 )
 
 
-def _lives_on(case: Checkup, window: Window) -> bool:
-    """Whether a window has still its table, by its state: while one is deleted, items go."""
-    now = case.catalog.window(window.id)
-    return now is not None and now.status in _SEALED
+def totals(case: Checkup) -> Iterator[Sign]:
+    """Totals of sealed windows equal their tallies, while the tables exist.
+
+    Compares some keys of the newest windows, or all keys of all windows if `deep`.
+    """
+    sealed = [window for window in case.windows.values() if window.status in _SEALED]
+    chosen = sealed if case.deep else sealed[-SAMPLED_WINDOWS:]
+    keys = 0
+    for window in chosen:
+        spec = case.catalog.specs([window.id]).get(window.id)
+        if spec is None:
+            text = f"{window.id}: it is {window.status}, and has no spec"
+            yield Sign(Level.FINDING, text, _KEEP, window.id)
+            continue
+        try:
+            signs = _Sealed(case, window, spec)
+            found = list(signs.all_keys() if case.deep else signs.some_keys())
+        except Missing:
+            continue  # dropped meanwhile, or missing, which another check reports
+        keys += signs.keys
+        if found and _lives_on(case, window):
+            yield from found
+    what = "all" if case.deep else "a sample"
+    yield fine(f"{keys:,} keys of {len(chosen):,} sealed windows ({what}) as by their tallies")
 
 
 class _Sealed:
-    """The comparison of one sealed window."""
+    """Compares one sealed window; `keys` is the number of keys compared."""
 
     def __init__(self, case: Checkup, window: Window, spec: Spec) -> None:
         self._case = case
@@ -39,7 +59,7 @@ class _Sealed:
         self.keys = 0
 
     def some_keys(self) -> Iterator[Sign]:
-        """Compare some keys of one bucket, drawn at random."""
+        """Compare some keys of a random bucket."""
         number = int(self._case.effects.chance.random() * self._spec.buckets) + 1
         listed = listed_tallies(self._case.store, self._spec, number)
         keys = list(dict.fromkeys(tally.key for tally in listed))[:SAMPLED_KEYS]
@@ -48,7 +68,7 @@ class _Sealed:
         yield from self._compared(sums)
 
     def all_keys(self) -> Iterator[Sign]:
-        """Compare all keys, in as many passes over the buckets as keep memory bounded."""
+        """Compare all keys, in several passes over the buckets, to bound memory."""
         passes = max(1, -(-(self._window.keys or 0) // KEYS_HELD))
         events = amount = signs = 0
         for part in range(passes):
@@ -84,36 +104,17 @@ class _Sealed:
         self.keys += len(keys)
         window = self._window.id
         for first in range(0, len(keys), KEYS_PER_READ):
-            some = keys[first : first + KEYS_PER_READ]
-            stand = self._case.totals.of_window(window, some)
-            for key in some:
-                total = stand.get(key)
+            batch = keys[first : first + KEYS_PER_READ]
+            stored = self._case.totals.of_window(window, batch)
+            for key in batch:
+                total = stored.get(key)
                 if total is None or (total.n, total.amount) != sums[key]:
                     by_total = (total.n, total.amount) if total else "none"
                     text = f"{window}: key {key!r}: (events, amount) by tallies {sums[key]}"
                     yield Sign(Level.FINDING, f"{text}, its total {by_total}", _KEEP, window)
 
 
-def totals(case: Checkup) -> Iterator[Sign]:
-    """Totals of sealed windows equal their tallies, as long as their tables live: of all keys if
-    `deep`, else of some keys of the newest windows.
-    """
-    sealed = [window for window in case.windows.values() if window.status in _SEALED]
-    chosen = sealed if case.deep else sealed[-SAMPLED_WINDOWS:]
-    keys = 0
-    for window in chosen:
-        spec = case.catalog.specs([window.id]).get(window.id)
-        if spec is None:
-            text = f"{window.id}: it is {window.status}, and has no spec"
-            yield Sign(Level.FINDING, text, _KEEP, window.id)
-            continue
-        try:
-            signs = _Sealed(case, window, spec)
-            found = list(signs.all_keys() if case.deep else signs.some_keys())
-        except Missing:
-            continue  # dropped meanwhile; or gone, which another check says
-        keys += signs.keys
-        if found and _lives_on(case, window):
-            yield from found
-    what = "all" if case.deep else "a sample"
-    yield fine(f"{keys:,} keys of {len(chosen):,} sealed windows ({what}) as by their tallies")
+def _lives_on(case: Checkup, window: Window) -> bool:
+    """Whether a window still has its table. While a table is deleted, its items disappear."""
+    now = case.catalog.window(window.id)
+    return now is not None and now.status in _SEALED

@@ -1,4 +1,4 @@
-"""Checks of the calendar, the settings and the windows."""
+"""The doctor's checks of the calendar, the settings and the windows."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ _ROLLER = (
     "Let the roller run: its schedule (`aws scheduler list-schedules`), its log, its permissions"
     " (docs/operations.md, next-window-missing)."
 )
-
-
 _LATE = {
     Status.CREATING: _ROLLER,
     Status.OPEN: "The queue is not known to be drained of it (docs/operations.md, close-stuck).",
@@ -27,8 +25,6 @@ _LATE = {
         " attribute-based access control for DynamoDB (docs/operations.md, steps-failing)."
     ),
 }
-
-
 _RESTORE = (
     "Items of the catalog were changed or deleted: restore the table to a point in time before"
     " (`aws dynamodb restore-table-to-point-in-time`), and compare."
@@ -36,7 +32,7 @@ _RESTORE = (
 
 
 def calendar(case: Checkup) -> Iterator[Sign]:
-    """There is a calendar, and the length of windows is the wished one."""
+    """There is a calendar, with the wished length of windows."""
     calendar = case.calendar
     if calendar is None:
         yield Sign(Level.FINDING, "there is no calendar: the roller has never run", _ROLLER)
@@ -54,7 +50,7 @@ def calendar(case: Checkup) -> Iterator[Sign]:
 
 
 def settings(case: Checkup) -> Iterator[Sign]:
-    """The settings here are those of the deployment, and those of which windows are made."""
+    """The settings here are the deployment's, and new windows have them."""
     for name, (here, there) in case.wished.items():
         yield Sign(
             Level.WARNING,
@@ -78,7 +74,7 @@ def settings(case: Checkup) -> Iterator[Sign]:
 
 
 def roller(case: Checkup) -> Iterator[Sign]:
-    """The current window is open, the next ones stand, and open in time."""
+    """The current window is open, and the next ones exist."""
     now = case.effects.now()
     assert case.calendar
     grid = case.calendar.grid
@@ -105,11 +101,11 @@ def roller(case: Checkup) -> Iterator[Sign]:
 
 
 def stuck(case: Checkup) -> Iterator[Sign]:
-    """No window is late in its step."""
+    """No window is overdue in its step."""
     now = case.effects.now()
     for window in case.windows.values():
         text = late(window, now, case.settings)
-        if text and case.stands(window):
+        if text and case.unchanged(window):
             remedy = _LATE.get(window.status, "")
             yield Sign(Level.FINDING, f"{window.id}: {text}", remedy, window.id)
     live = sum(window.status is not Status.DROPPED for window in case.windows.values())
@@ -117,8 +113,8 @@ def stuck(case: Checkup) -> Iterator[Sign]:
 
 
 def gaps(case: Checkup) -> Iterator[Sign]:
-    """Windows follow one another without a gap since the first, each on the grid. Those that are
-    missing after the last one are the roller's to make.
+    """Windows have no gap between the first and the last, and lie on the grid. `roller` checks the
+    windows after the last.
     """
     assert case.calendar
     grid, genesis = case.calendar.grid, case.calendar.genesis
@@ -140,7 +136,7 @@ def gaps(case: Checkup) -> Iterator[Sign]:
 
 
 def live_pointer(case: Checkup) -> Iterator[Sign]:
-    """The live pointer covers every window that lives: nobody would look at another one."""
+    """The live pointer covers every live window: functions ignore windows that it has passed."""
     pointer = case.pointer
     alive = [window for window in case.windows.values() if window.status is not Status.DROPPED]
     if pointer is None:

@@ -1,1 +1,1 @@
-"""Events sent to a deployment, read while they are counted, and judged."""
+"""Probes a deployment: sends events, reads them while they are counted, judges the reads."""

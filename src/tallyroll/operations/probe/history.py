@@ -1,11 +1,10 @@
-"""What several clients did and saw, as a history that `judging` can hold to what reads promise.
+"""The history of what several clients did and read, which `judge` compares with what reads promise.
 
-A history holds what clients know, and nothing that only a store could know: which records were
-sent and since when, which of them were surely counted by when, and what each read answered between
-its beginning and its end.
+A history holds only what clients know: when each record was sent first, by when it was certainly
+counted, and what each read answered between its beginning and its end.
 
-A *record* is what a store puts once: one event, or one packet of events. All times are ms of one
-clock, amounts millionths.
+A *record* is what a store puts once: one event or one packet. All times are ms of one clock,
+amounts are millionths.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ Identity = tuple[int, str, str]
 
 
 class Rule(StrEnum):
-    """What is judged of reads."""
+    """The rules that reads must keep."""
 
     ABOVE = "never-above-sent"
     BELOW = "never-below-counted"
@@ -34,7 +33,7 @@ class Rule(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A record of `n` events, at least one, that a client began to send at `at`; sent again it is
+    """A record of `n` events, at least one, that a client began to send at `at`. Sent again, it is
     the same record.
     """
 
@@ -46,8 +45,8 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Knowledge that a record was counted by `at`: its message was acknowledged, or a consistent
-    read of the record found it.
+    """A record known to be counted by `at`: its message was acknowledged, or a consistent read
+    found it.
     """
 
     identity: Identity
@@ -58,7 +57,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What a read told of the windows that start in [since, until): of one, a day or a month."""
+    """A read's answer for the windows that start in [since, until): one, a day's or a month's."""
 
     since: int
     until: int
@@ -75,12 +74,12 @@ class Share:
 class Read:
     """A read of a key over the windows that start in [since, until), by one client.
 
-    `cache_ms` is how old the answer may be: 0 for a consistent read. A client is one process, with
-    one cache, that reads one after the other: its answers to one question, the same range and
-    `asked`, never shrink. `shares` are those of the windows, days and months that the answer tells
-    apart; `missing` starts of windows that it could not read. `parted`: the shares tell all of the
-    answer, so that a window without one is said to hold nothing. `as_of` is the time of the answer
-    by its own word, if it tells one.
+    `cache_ms` is how old the answer may be, 0 for a consistent read. A client is one process with
+    one cache that reads one after another: its answers to one question, the same range and `asked`,
+    never shrink. `shares` are the windows, days and months that the answer lists; `missing` are the
+    starts of windows that it could not read. With `parted`, the shares make up the whole answer, so
+    that a window without a share is said to be empty. `as_of` is the time that the answer names, if
+    it names one.
     """
 
     client: str
@@ -101,13 +100,13 @@ class Read:
 
     @property
     def since_when(self) -> int:
-        """Since when the answer may be: all that was counted before is in it."""
+        """The earliest time of the answer: it must hold all that was counted before."""
         return self.began - self.cache_ms
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A rule that is broken: what is wrong, and the times (ms) between which it was seen."""
+    """A broken rule: what is wrong, and the times (ms) between which it was seen."""
 
     rule: Rule
     text: str
@@ -118,21 +117,21 @@ class Finding:
 
 @dataclass(slots=True)
 class Verdict:
-    """How often each rule was judged, how often that stayed undecided, and what was found."""
+    """How often each rule was judged, how often without a decision, and the findings."""
 
     judged: Counter[Rule] = field(default_factory=Counter)
     undecided: Counter[Rule] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
 
     def shortest(self, rule: Rule) -> Finding | None:
-        """The finding of a rule with the shortest evidence: fewest reads, then least time."""
+        """A rule's finding with the shortest evidence: fewest reads, then least time."""
         found = [each for each in self.findings if each.rule is rule]
         return min(found, key=lambda each: (each.reads, each.last - each.first), default=None)
 
 
 @dataclass(slots=True)
 class History:
-    """What clients did and saw. Clients may add to it side by side: lists grow atomically."""
+    """What clients did and read. Clients may add to it concurrently: appends are atomic."""
 
     sent: list[Sent] = field(default_factory=list)
     counted: list[Counted] = field(default_factory=list)

@@ -1,7 +1,7 @@
 """Judges histories of sends and reads by what a read promises.
 
-`docs/exactness.md`, "What a read promises", gives the rules and why they hold. The same judge runs
-on the simulation, on DynamoDB Local, and on deployments (`tallyroll probe --live`).
+`docs/exactness.md`, "What a read promises", gives the rules and the reasons for them. The same
+judge runs on the simulation, on DynamoDB Local, and on deployments (`tallyroll probe --live`).
 """
 
 from __future__ import annotations
@@ -17,19 +17,17 @@ from tallyroll.model.amounts import format_amount
 from tallyroll.model.windows import iso, window_id
 from tallyroll.operations.probe.history import Finding, History, Identity, Kind, Read, Rule, Verdict
 
-STEPS_MAX = 20_000  # of one search for a set of records; a search that takes more is undecided
+STEPS_MAX = 20_000  # of one search for a set of records; a longer search is undecided
 
 
 def judge(history: History) -> Verdict:
-    """Judge all reads of a history. Raises ValueError for a record that is said to be counted
-    before it was sent.
-    """
+    """Judge all reads of a history. Raises ValueError if a record was counted before sent."""
     return _Judge(history).verdict()
 
 
 class _Records:
-    """The records of a key in some windows: how many of each kind were sent, and surely counted,
-    by a time.
+    """The records of a key in some windows: how many of each kind were sent, and how many were
+    certainly counted, by a time.
     """
 
     def __init__(self) -> None:
@@ -42,17 +40,17 @@ class _Records:
             insort(self._counted.setdefault(kind, []), counted)
 
     def possible(self, until: int) -> dict[Kind, int]:
-        """Those that were sent at or before `until`: none else can be in an answer of then."""
+        """Those sent at or before `until`: no others can be in an answer of that time."""
         return {kind: bisect_right(times, until) for kind, times in self._sent.items()}
 
     def sure(self, before: int) -> dict[Kind, int]:
-        """Those that were surely counted before that."""
+        """Those certainly counted before a time."""
         return {kind: bisect_left(times, before) for kind, times in self._counted.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """One number that a read told: of a span of windows, or of all that it was asked for."""
+    """One number of a read: of a span of windows, or of its whole range."""
 
     read: Read
     span: tuple[float, float]
@@ -113,8 +111,8 @@ class _Judge:
         return self._verdict
 
     def _told(self, read: Read) -> Iterator[_Told]:
-        """All that a read says for whole: its parts, also those that it holds for empty, and all
-        together if nothing is missing.
+        """The complete numbers of a read: its shares, the windows that it says are empty, and its
+        whole range if nothing is missing.
         """
         for share in read.shares:
             yield _Told(read, (share.since, share.until), share.n, share.amount)
@@ -136,7 +134,7 @@ class _Judge:
         return found
 
     def _judge_parts(self, read: Read) -> None:
-        """Every window is told once and within the range, or missing; the parts make the whole."""
+        """Each window is listed once, within the range, or missing; the parts make the whole."""
         self._verdict.judged[Rule.PARTS] += 1
         fault = ""
         ends: float = -inf
@@ -169,8 +167,8 @@ class _Judge:
             )
 
     def _judge_bounds(self, told: _Told) -> None:
-        """At most what was sent before the read ended, at least what was surely counted before it
-        began, and a set of whole records between both.
+        """At most what was sent before the read ended, at least what was certainly counted before
+        it began, and a set of whole records in between.
         """
         read, records = told.read, self._of(told.read.key, told.span)
         possible, sure = records.possible(read.ended), records.sure(read.since_when)
@@ -188,8 +186,8 @@ class _Judge:
             self._judge_pair(told, _less(possible, sure), told.n - least, amount)
 
     def _judge_some(self, read: Read) -> None:
-        """What could not be read in time may be anything: the rest are whole records that were
-        sent.
+        """Windows that could not be read in time may hold anything; the rest are whole records that
+        were sent.
         """
         told = _whole(read)
         possible = self._of(read.key, told.span).possible(read.ended)
@@ -210,11 +208,11 @@ class _Judge:
             self._find(Rule.TORN, text, told.read, told.read)
 
     def _judge_order(self, series: Sequence[_Told]) -> None:
-        """A read that may be no older than the end of another one holds all that the other held."""
+        """A read that began after another one ended holds all that the other one held."""
         later = sorted(series, key=lambda told: told.read.since_when)
         ended = [(told.read.ended, number) for number, told in enumerate(later)]
         heapq.heapify(ended)
-        before: list[_Told] = []  # those that no other one of them comes after
+        before: list[_Told] = []  # those after which none of the others comes
         for told in later:
             while ended and ended[0][0] < told.read.since_when:
                 one = later[heapq.heappop(ended)[1]]
@@ -226,7 +224,7 @@ class _Judge:
         self._judge_clients(series)
 
     def _judge_clients(self, series: Sequence[_Told]) -> None:
-        """A client's whole answers to one question never shrink, cached or not."""
+        """A client's complete answers to one question never shrink, cached or not."""
         last: dict[tuple[str, str], _Told] = {}
         for told in sorted(series, key=lambda told: told.read.began):
             read = told.read
@@ -256,14 +254,14 @@ class _Judge:
 
 
 def make(kinds: Mapping[Kind, int], n: int, amount: int) -> bool | None:
-    """Whether some of these records (kind: how many there are) have `n` events of this sum
-    together. None if that was not found out in STEPS_MAX steps.
+    """Whether some of these records (kind: how many there are) have `n` events and this `amount`
+    together. None if STEPS_MAX steps did not decide.
 
-    A search by kinds, cut off by what the rest can reach at most. It takes few steps where the
-    values of one kind outweigh all of the smaller ones together, as those of a probe do.
+    Searches kind by kind, and prunes by what the remaining kinds can reach. It takes few steps if
+    the values of each kind outweigh those of all smaller ones together, as a probe's do.
     """
     order = sorted((kind for kind, there in kinds.items() if there), key=_weight)
-    rest = [(0, 0, 0)]  # of the kinds from some place on: most events, least sum, largest sum
+    rest = [(0, 0, 0)]  # for the kinds from each place on: most events, least sum, largest sum
     for kind in reversed(order):
         events, least, most = rest[-1]
         sums = kind[1] * kinds[kind]

@@ -1,8 +1,8 @@
-"""What a probe of a deployment sends, planned before anything is sent, and what that costs.
+"""Plans what a probe of a deployment sends, and its cost, before anything is sent.
 
-Every sender's events have a value of their own, larger than all events of the senders before it
-together: so a sum says how many events of each sender are in it, and a sum that does not belong to
-its number of events is found.
+Each sender's events have a value larger than all events of the senders before it together. So a sum
+shows how many events of each sender it holds, and a sum that does not fit its number of events is
+found.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from tallyroll.ports.live_windows import list_live
 SENDERS = READERS = 4
 EVENTS_MAX, KEYS_MAX = 100_000, 100
 WINDOWS_MAX = 2
-PACKED_EVERY, PACKED_EVENTS = 4, 10  # a quarter of the events goes in packets of ten
-TWICE_EVERY = 8  # one message of so many is sent twice
-SPECS_MAX = 100  # of one look at the windows
-MARGIN_MS = 300_000  # for so long a window that is over must still take what is sent
-ROUNDS = 120  # of a reader, while events are counted, three reads and a look-up each
-POLLS = 400  # of all keys, while the last events are waited for
-CATALOG_READS = 8  # of one count: calendar, pointer, windows, totals, periods
-RECORD_UNITS = 2  # of one event or ten without payload: under 1 KB
-SEALING_UNITS, ROLLUP_UNITS = 4, 6  # a key and window; a key, for its day and month
+PACKED_EVERY, PACKED_EVENTS = 4, 10  # a quarter of the events is sent in packets of ten
+TWICE_EVERY = 8  # every eighth message is sent twice
+SPECS_MAX = 100  # read at the start
+MARGIN_MS = 300_000  # a window that has ended must take events for so much longer
+ROUNDS = 120  # of a reader while events are counted: three counts and a lookup each
+POLLS = 400  # of all keys, while waiting for the last events
+CATALOG_READS = 8  # of one count, besides tallies: calendar, pointer, windows, totals, periods
+RECORD_UNITS = 2  # of one event, or ten without payload: under 1 KB
+SEALING_UNITS, ROLLUP_UNITS = 4, 6  # per key and window; per key, for its day and month
 QUEUE_REQUESTS = 3  # sent, received and deleted, ten messages each
 MILLION = 1_000_000
-# On demand in us-east-1, dollars a million. Sources: Amazon DynamoDB pricing, Amazon SQS pricing.
+# On demand in us-east-1, dollars per million. Sources: Amazon DynamoDB pricing, Amazon SQS pricing.
 WRITE_DOLLARS, READ_DOLLARS, QUEUE_DOLLARS = 0.625, 0.125, 0.40
 
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """One message: its body, the record that it becomes, its events and sum (millionths), and how
-    often it is sent.
+    """One message: its body, its record's identity, its events and sum (millionths), and how often
+    it is sent.
     """
 
     body: str
@@ -58,7 +58,7 @@ class Parcel:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a probe costs at the most: units by AWS's rule, dollars in us-east-1 on demand."""
+    """What a probe costs at most: units by AWS's rules, dollars in us-east-1 on demand."""
 
     events: int
     messages: int
@@ -68,7 +68,7 @@ class Cost:
 
     @property
     def dollars(self) -> float:
-        """DynamoDB and SQS; the functions' time is some seconds."""
+        """The cost of DynamoDB and SQS; the functions' few seconds are left out."""
         requests = QUEUE_REQUESTS * -(-self.messages // QUEUE_BATCH_MAX)
         return (
             self.write_units * WRITE_DOLLARS
@@ -79,8 +79,8 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Keys of their own, the windows in which their events happen, ascending, and each sender's
-    messages. `cost` is what all of it takes.
+    """The probe's own keys, the windows in which its events happen, ascending, each sender's
+    messages, and the cost of all.
     """
 
     keys: tuple[str, ...]
@@ -97,9 +97,9 @@ class Plan:
 def planned(
     catalog: Catalog, now: int, chance: Chance, *, prefix: str, keys: int, events: int
 ) -> Plan:
-    """The plan of a probe that begins now (ms), with new keys under the prefix.
+    """The plan of a probe that begins `now` (ms), with new keys under the prefix.
 
-    Raises Rejected for a prefix that no key may have, Missing if no window takes events, and
+    Raises Rejected if keys may not have the prefix, Missing if no window takes events, and
     StoreError.
     """
     run = f"{window_id(now)}-{chance.getrandbits(32):08x}"
@@ -127,7 +127,7 @@ def planned(
 
 
 def _taking(specs: Iterable[Spec], now: int) -> tuple[Spec, ...]:
-    """The current window, and the last one before it if that takes events for some time yet."""
+    """The current window, and the one before it if that takes events for MARGIN_MS longer."""
     open_ = sorted((spec for spec in specs if spec.accept_from <= now), key=lambda spec: spec.start)
     current = [spec for spec in open_ if now in spec.span]
     over = [spec for spec in open_ if spec.end <= now and now + MARGIN_MS <= spec.accept_until]

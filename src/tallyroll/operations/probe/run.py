@@ -1,6 +1,6 @@
-"""Probes a deployment: sends events, reads them while they are counted, and judges what was read.
+"""Probes a deployment: sends events, reads them while they are counted, and judges the reads.
 
-It knows what any client knows, and uses nothing but the producers' queue and the reads of
+It knows only what any client knows: it uses the producers' queue, and the reads of
 `tallyroll count` and `tallyroll event`.
 """
 
@@ -30,34 +30,34 @@ from tallyroll.operations.probe.history import (
 from tallyroll.operations.probe.judge import judge
 from tallyroll.operations.probe.plan import POLLS, READERS, ROUNDS, Parcel, Plan
 from tallyroll.ports.catalog import Catalog
-from tallyroll.ports.effects import Effects, backoff_ms
+from tallyroll.ports.effects import Effects, attempts
 from tallyroll.ports.store import Store
 from tallyroll.ports.totals import Totals
 from tallyroll.reads.reader import Count, Reader
 from tallyroll.settings import Settings
 
 TIME_LEFT_MS = 60_000
-SEND_TRIES, BACKOFF_MS = 4, 200
+SEND_TRIES, BACKOFF_MS = 4, 400
 PAUSE_MS, POLL_MS, POLL_MS_MAX = 250, 500, 15_000
-LINGER_MS = 10_000  # after the last event was counted: what was sent twice may come twice
-UNANSWERED_MAX = 20  # reads in a row, after which there is nothing to judge
+LINGER_MS = 10_000  # after the last event was counted: second copies may still arrive
+UNANSWERED_MAX = 20  # failed reads in a row, after which the probe gives up
 
 
 class Sender(Protocol):
     """The producers' side of the event queue."""
 
     def send(self, bodies: Sequence[str]) -> Sequence[Any]:
-        """Send the bodies; give failures, each with the `index` of a body that was not certainly
-        taken.
+        """Send the bodies. Returns failures, each with the `index` of a body that the queue may not
+        have taken.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a probe came to. Of so many events that the queue took, `counted` were read at the end;
-    `missing` are the others, by key and window. `unsent` are messages that the queue did not
-    certainly take, `unanswered` how many reads failed.
+    """The result of a probe. Of the events `taken` by the queue, `counted` were read at the end;
+    `missing` are the others, by key and window. `unsent` is the number of messages that the queue
+    may not have taken, `unanswered` the number of failed reads.
     """
 
     verdict: Verdict
@@ -70,7 +70,7 @@ class Outcome:
 
     @property
     def in_time(self) -> bool:
-        """Whether all that the queue took was read."""
+        """Whether all events that the queue took were read."""
         return not self.missing
 
 
@@ -85,7 +85,7 @@ def read_of(
     cache_ms: int = 0,
     asked: str = "",
 ) -> Read:
-    """A count of [since, until) ms as a read of a history, by a client that has one reader."""
+    """A count of [since, until) ms by a client, as a read of a history."""
     shares = [Share.of_window(window_start(w.window), w.events, w.amount) for w in count.windows]
     for part in count.periods:
         period = period_of(part.period)
@@ -109,7 +109,7 @@ def read_of(
 
 
 class Probe:
-    """Carries a plan out. `history` is what its clients did and saw so far."""
+    """Carries out a plan. `history` is what its clients did and read so far."""
 
     def __init__(
         self,
@@ -137,9 +137,9 @@ class Probe:
         self._lock = Lock()
 
     def run(self, timeout_ms: int, told: Callable[[int], None]) -> Outcome:
-        """Send, read, wait for the last event, and judge; `told` hears how many events were read.
+        """Send, read, wait for the last event, and judge; calls `told` with the events read so far.
 
-        Raises StoreError if nothing at all can be read.
+        Raises StoreError if reads keep failing.
         """
         deadline = self._effects.now() + timeout_ms
         jobs = [partial(self._send_all, sender) for sender in self._plan.senders]
@@ -174,13 +174,13 @@ class Probe:
         now = self._effects.now()
         self.history.sent += [Sent(each.identity, each.n, each.amount, now) for each in batch]
         left = list(batch)
-        for attempt in range(SEND_TRIES):
-            if attempt and left:
-                self._effects.sleep(backoff_ms(attempt, self._effects.chance, BACKOFF_MS))
-            failures = self._producer.send([parcel.body for parcel in left]) if left else ()
+        for _ in attempts(self._effects, SEND_TRIES if left else 0, BACKOFF_MS):
+            failures = self._producer.send([parcel.body for parcel in left])
             failed = {failure.index for failure in failures}
             self._take([parcel for at, parcel in enumerate(left) if at not in failed])
             left = [parcel for at, parcel in enumerate(left) if at in failed]
+            if not left:
+                break
         with self._lock:
             self._unsent += len(left)
 
@@ -195,7 +195,7 @@ class Probe:
         return _Client(name, Reader(self._settings, *self._ports, self._effects))
 
     def _watch(self, number: int, deadline: int, told: Callable[[int], None]) -> None:
-        """Read while events come in: a key at a time, cached, cached again, then consistently."""
+        """Read while events are counted: one key at a time, twice with the cache, then without."""
         client, plan = self._client(f"reader {number + 1}"), self._plan
         for turn in range(ROUNDS):
             key = plan.keys[(turn + number) % len(plan.keys)]
@@ -209,7 +209,7 @@ class Probe:
             self._effects.sleep(PAUSE_MS)
 
     def _find(self, client: _Client, key: str) -> None:
-        """Look for one of the records that were sent: what is found is counted from then on."""
+        """Look up a random record that was sent; one that is found is counted from then on."""
         with self._lock:
             sent = [parcel for parcel in self._taken.values() if parcel.identity[1] == key]
         if not sent:
@@ -289,7 +289,7 @@ class Probe:
 
 
 class _Steady:
-    """Effects whose clock never goes back, as a machine's may when it is set."""
+    """Effects whose clock never goes back, unlike a machine's that is set."""
 
     def __init__(self, effects: Effects) -> None:
         self.chance = effects.chance
@@ -299,7 +299,7 @@ class _Steady:
         self._last = 0
 
     def now(self) -> int:
-        """The latest time, in ms, that the clock has shown."""
+        """The latest time (ms) that the clock has shown."""
         with self._lock:
             self._last = max(self._last, self._effects.now())
             return self._last
@@ -307,7 +307,7 @@ class _Steady:
 
 @dataclass(slots=True)
 class _Client:
-    """One reader, with an reader and so a cache of its own; `failed` reads in a row."""
+    """One client, with a reader and so a cache of its own; `failed` reads in a row."""
 
     name: str
     reader: Reader
