@@ -361,10 +361,8 @@ def test_a_creation_beside_another_is_tried_again(engine: Engine, faults: Faults
     stale = {"Item": {"since": {"N": "0"}, "version": {"N": "77"}}}
     faults.put((200, stale), None, None, cancelled_reply("None", "TransactionConflict", "None"))
     assert engine.catalog.create(_window())
-    live = engine.catalog.live()
-    assert live
+    assert (live := engine.catalog.live())
     assert (live.covers(START), live.version) == (True, 2)
-
     another = replace(_window(), id="20261120T100000Z")
     faults.put(*[None, cancelled_reply("TransactionConflict", "None", "None")] * TRANSACTION_TRIES)
     with pytest.raises(Throttled):
@@ -376,7 +374,6 @@ def test_an_advance_whose_reply_is_lost_stands(engine: Engine, faults: Faults) -
     engine.catalog.create(_window())
     faults.put(Faults.LOST)
     assert engine.catalog.advance(_window()).version == 2
-
     faults.put(timeout(), error_reply("TransactionConflictException"))
     assert engine.catalog.advance(replace(_window(), version=2)).version == 3
 

@@ -17,13 +17,15 @@ from tallyroll.settings import PREFIX
 
 _HELP = """Send events to a Tallyroll pipeline, read its counts, see and open its windows.
 
-Where the pipeline is follows from AWS's usual environment: AWS_PROFILE, AWS_REGION, and for the
-local engine AWS_ENDPOINT_URL and AWS_ENDPOINT_URL_DYNAMODB.
+Where the pipeline is follows from AWS's usual environment: AWS_PROFILE,
+AWS_REGION, and for the local engine AWS_ENDPOINT_URL and
+AWS_ENDPOINT_URL_DYNAMODB.
 
 Exit status:
   0    done
-  1    done in part: bad or unsent lines, an incomplete count, windows that did not open,
-       dead letters that were left or not seen, differences in an archive, a broken promise
+  1    done in part: bad or unsent lines, an incomplete count, windows that
+       did not open, dead letters that were left or not seen, differences in
+       an archive, a broken promise
   2    wrong use
   3    AWS or the local engine not reached, or something is not there
   130  interrupted

@@ -77,8 +77,8 @@ def list_archives(
 ) -> int:
     """List archives.
 
-    Of each window the one that counts (proven, else complete, else the last attempt), or every
-    attempt.
+    Of each window the one that counts (proven, else complete, else the last
+    attempt), or every attempt.
 
     For example:
       tallyroll archive list --since 2026-11-01 --until 2026-12-01
@@ -113,9 +113,10 @@ def verify(
 ) -> int:
     """Verify archives again.
 
-    They are streamed once more: checksums, counts, every record recounted per key and compared with
-    the tallies in the archive and with its proof. The first differences of each are told, with
-    file and line, and all are counted. Without ARCHIVE: all, of each window the one that counts.
+    They are streamed once more: checksums, counts, every record recounted per key
+    and compared with the tallies in the archive and with its proof. The first
+    differences of each are told, with file and line, and all are counted. Without
+    ARCHIVE: all, of each window the one that counts.
 
     For example:
       tallyroll archive verify --since 2026-11-20 --until 2026-11-21
@@ -163,8 +164,8 @@ def read(
 ) -> int:
     """Print an archive's events.
 
-    They are JSON Lines, as `tallyroll send` takes them, packets unpacked. The archive is verified
-    on the way: it was whole if the exit status is 0.
+    They are JSON Lines, as `tallyroll send` takes them, packets unpacked. The
+    archive is verified on the way: it was whole if the exit status is 0.
 
     For example:
       tallyroll archive read 20261120T080000Z --key candidate-7
@@ -201,9 +202,10 @@ def restore(
 ) -> int:
     """Restore an archive into a table.
 
-    The table is a new one, for inspection: no writer writes there, for no window has that name and
-    all its gates are shut. Ended early, the same command goes on. --native lets DynamoDB import the
-    files itself (ImportTable, on AWS alone): no write units, but only for a proven archive in S3.
+    The table is a new one, for inspection: no writer writes there, for no window
+    has that name and all its gates are shut. Ended early, the same command goes
+    on. --native lets DynamoDB import the files itself (ImportTable, on AWS alone):
+    no write units, but only for a proven archive in S3.
 
     For example:
       tallyroll archive restore 20261120T080000Z --table votes-inspected

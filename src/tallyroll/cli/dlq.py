@@ -135,7 +135,8 @@ def show(
     limit: Annotated[int | None, NUMBER, _limit()] = None,
     run: Run,
 ) -> int:
-    """Show dead letters: reason, window, times, body (from the bucket, if it is there).
+    """Show dead letters: reason, window, times, body (from the bucket, if it is
+    there).
 
     For example:
       tallyroll dlq show 3f6c3a0e-5f0d-4b7e-9c0b-7a4d1b1f2e11
@@ -202,14 +203,15 @@ def redrive(
 ) -> int:
     """Send dead letters again.
 
-    Each event counts once however often this is repeated or interrupted. An event goes to its own
-    window if that still takes events. If that one is sealed without it, it goes to the current
-    window, or where --to says, and the choice is put down in the ledger before anything is sent.
-    What was counted already is deleted. The rest stays: what can never count, and what has to
-    wait; each with what can be done about it. The exit status is 1 if something was left.
+    Each event counts once however often this is repeated or interrupted. An event
+    goes to its own window if that still takes events. If that one is sealed
+    without it, it goes to the current window, or where --to says, and the choice
+    is put down in the ledger before anything is sent. What was counted already is
+    deleted. The rest stays: what can never count, and what has to wait; each with
+    what can be done about it. The exit status is 1 if something was left.
 
-    Letters are worked on in batches, several side by side. An interrupt lets those end that are
-    worked on. Run again, it goes on with what is left.
+    Letters are worked on in batches, several side by side. An interrupt lets those
+    end that are worked on. Run again, it goes on with what is left.
 
     For example:
       tallyroll dlq redrive --dry-run

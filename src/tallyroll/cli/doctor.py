@@ -24,14 +24,16 @@ def doctor(
     bucket: Annotated[str | None, BUCKET] = None,
     run: Run,
 ) -> int:
-    """Check a pipeline's invariants, one line a check, with what to do about what is found.
+    """Check a pipeline's invariants, one line a check, with what to do about what is
+    found.
 
-    Checked are: windows that are missing or stuck, tables that are not as declared or that no
-    window names, totals against tallies, archives and their proofs, queues, dead letters, quotas.
-    It only reads.
+    Checked are: windows that are missing or stuck, tables that are not as declared
+    or that no window names, totals against tallies, archives and their proofs,
+    queues, dead letters, quotas. It only reads.
 
-    Whether something is late or too much depends on the deployment's settings: they are read from
-    the roller's function where there is one, else this environment's hold.
+    Whether something is late or too much depends on the deployment's settings:
+    they are read from the roller's function where there is one, else this
+    environment's hold.
 
     Exit status:
       0  all is well, or there are warnings only

@@ -33,9 +33,10 @@ def explain(
 ) -> int:
     """Explain why an archive was not proven.
 
-    The archive is compared with its window's table, item by item, while the table lives: which
-    records are missing from it, extra in it or different, and the keys whose tallies disagree. It
-    reads the whole table; what the archive holds is kept in a temporary file.
+    The archive is compared with its window's table, item by item, while the table
+    lives: which records are missing from it, extra in it or different, and the
+    keys whose tallies disagree. It reads the whole table; what the archive holds
+    is kept in a temporary file.
 
     For example:
       tallyroll archive explain 20261120T080000Z

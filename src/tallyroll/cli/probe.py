@@ -39,13 +39,14 @@ def probe(
 ) -> int:
     """Probe whether counts are exact.
 
-    Send events to a deployment, read them by several clients while they are counted, and judge
-    what was read: no count above what was sent, below what was counted, or smaller than one before
-    it; sums that belong to their events; cached reads no older than the cache allows.
+    Send events to a deployment, read them by several clients while they are
+    counted, and judge what was read: no count above what was sent, below what was
+    counted, or smaller than one before it; sums that belong to their events;
+    cached reads no older than the cache allows.
 
-    Without --live only the plan and its cost are printed. With --live they are printed first, and
-    nothing is sent before somebody agreed. The keys are new ones, under --prefix; their counts
-    stay.
+    Without --live only the plan and its cost are printed. With --live they are
+    printed first, and nothing is sent before somebody agreed. The keys are new
+    ones, under --prefix; their counts stay.
 
     Exit status:
       0  every rule holds, and every event was counted

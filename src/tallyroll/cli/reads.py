@@ -73,8 +73,9 @@ def event(
 ) -> int:
     """Read one event by its id.
 
-    Its window follows from --ts or --window, else from the time in an id that is a UUIDv7. The id
-    of a packed event is {packet id}:{index}; a packet's own id gives all its events.
+    Its window follows from --ts or --window, else from the time in an id that is a
+    UUIDv7. The id of a packed event is {packet id}:{index}; a packet's own id
+    gives all its events.
 
     For example:
       tallyroll event candidate-7 ballot-123 --ts 2026-11-20T08:15:00Z
@@ -104,9 +105,9 @@ def events(
 ) -> int:
     """List the events of a key in a window.
 
-    They come in the order of their ids (by code point), packets unpacked. With --json each is a
-    line as `tallyroll send` takes it and `tallyroll archive read` gives it. If there are more, a
-    message tells the cursor that goes on.
+    They come in the order of their ids (by code point), packets unpacked. With
+    --json each is a line as `tallyroll send` takes it and `tallyroll archive read`
+    gives it. If there are more, a message tells the cursor that goes on.
 
     For example:
       tallyroll events candidate-7 --window 20261120T080000Z --limit 1000 --json
@@ -147,8 +148,8 @@ def top(
 ) -> int:
     """List the keys of a window that have most events, or the largest sums.
 
-    Of a live window they come from its tallies, exact at this moment; of a sealed one from its
-    totals, also when its table is gone.
+    Of a live window they come from its tallies, exact at this moment; of a sealed
+    one from its totals, also when its table is gone.
 
     For example:
       tallyroll top --window 20261120T080000Z -n 3

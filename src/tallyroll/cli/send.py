@@ -118,14 +118,15 @@ def send(
 ) -> int:
     """Send events to the queue.
 
-    They are JSON Lines from a file or stdin (gzip is recognized), or one event given by options.
-    Each line is {"key": ..., "id": ..., "ts": ms, "value": ..., "payload": ...}; only `key` is
-    required. Lines that could never count are listed and left out.
+    They are JSON Lines from a file or stdin (gzip is recognized), or one event
+    given by options. Each line is {"key": ..., "id": ..., "ts": ms, "value": ...,
+    "payload": ...}; only `key` is required. Lines that could never count are
+    listed and left out.
 
-    An event with an id of its own goes singly, and counts once however often it is sent. Events
-    without ids are packed, hundreds to a message: cheaper by far, but a second run counts them
-    again. What the queue did not certainly take is kept by --unsent, under the ids it was sent
-    with.
+    An event with an id of its own goes singly, and counts once however often it is
+    sent. Events without ids are packed, hundreds to a message: cheaper by far, but
+    a second run counts them again. What the queue did not certainly take is kept
+    by --unsent, under the ids it was sent with.
 
     For example:
       tallyroll send votes.jsonl.gz --unsent unsent.jsonl

@@ -86,8 +86,8 @@ def list_windows(
 ) -> int:
     """List windows: those that are not dropped, or all of them.
 
-    Of each: state and since when, what it holds, its archive, when each state began (UTC), and
-    whether it is late in its step.
+    Of each: state and since when, what it holds, its archive, when each state
+    began (UTC), and whether it is late in its step.
 
     For example:
       tallyroll windows list --all --since 2026-11-01 --hot
@@ -152,9 +152,9 @@ def open_windows(
 ) -> int:
     """Open past windows on purpose.
 
-    So events which happened before the pipeline's first window can be loaded. The roller makes
-    the windows' tables; send events once they are open (--wait), for what is sent before is
-    rejected. A window that exists stays as it is.
+    So events which happened before the pipeline's first window can be loaded. The
+    roller makes the windows' tables; send events once they are open (--wait), for
+    what is sent before is rejected. A window that exists stays as it is.
 
     For example:
       tallyroll windows open --since 2026-10-01 --until 2026-10-02 --accept-for 12h --wait
