@@ -14,11 +14,11 @@ from moto import mock_aws
 from tallyroll.adapters.aws.client import Caller, make_client
 from tallyroll.adapters.dynamodb.restore import BATCH_TRIES, DynamoRestore
 from tallyroll.adapters.system import SystemEffects
-from tallyroll.archive.verification import ArchiveReading, shut
+from tallyroll.archive.verification import ArchiveReading
 from tallyroll.errors import Refused, Throttled, Unknown, UsageError
 from tallyroll.model.items import Item, jsonable
 from tallyroll.model.records import increments_of
-from tallyroll.operations.restore import check_table
+from tallyroll.operations.restore import check_table, shut
 from tallyroll.pipeline import Pipeline
 from tallyroll.ports.store import Verdict
 from tallyroll.settings import Settings

@@ -17,7 +17,6 @@ from tallyroll.archive.recount import (
     Recount,
     keys_differing_from_totals,
 )
-from tallyroll.model.items import Gate, Item
 from tallyroll.ports.bucket import Bucket
 from tallyroll.ports.totals import Totals
 
@@ -93,12 +92,3 @@ class ArchiveReading(Reading):
             found = (counted.items, len(counted.records), *counted.sums)
             if proven != found:
                 yield f"(items, keys, events, amount) {found}, when proven {proven}"
-
-
-def shut(found: ArchivedItem) -> Item:
-    """The item as it may be restored: a gate is always shut, so that no writer can write to the
-    restored table.
-    """
-    if isinstance(found.holds, Gate):
-        return {**found.item, "open": {"BOOL": False}}
-    return found.item

@@ -14,11 +14,10 @@ from tallyroll.cdk import permissions
 from tallyroll.cdk.functions import FULL_CPU_MB, FunctionDefaults, PipelineFunction, log_group
 from tallyroll.cdk.options import Options
 from tallyroll.cdk.storage import Storage
+from tallyroll.reads.http import ROUTES
 
 AGGREGATOR_TIMEOUT_SECONDS = 29  # an HTTP API waits at most 30 s
 BURST = 2  # times the requests per second
-ROUTES = ("/v1/counters", "/v1/event", "/v1/events", "/v1/top")
-"""The paths, the same as the aggregator's resolver has."""
 
 # No path, query, address or agent, since keys and ids may be personal data.
 _LOGGED = {

@@ -13,7 +13,7 @@ from cyclopts import App, Parameter
 
 from tallyroll.archive.inventory import Archive, best
 from tallyroll.archive.recount import ArchivedItem
-from tallyroll.archive.verification import ArchiveReading, Verification, shut
+from tallyroll.archive.verification import ArchiveReading, Verification
 from tallyroll.cli.archive_desk import (
     OWN_BUCKET,
     WHICH,
@@ -36,7 +36,7 @@ from tallyroll.model.items import Gate
 from tallyroll.model.records import Record
 from tallyroll.model.stored import event_line, events_of
 from tallyroll.model.windows import iso, window_start
-from tallyroll.operations.restore import check_table
+from tallyroll.operations.restore import check_table, shut
 from tallyroll.resources import declare
 
 _LISTED = ("window", "state", "items", "keys", "events", "sum", "size", "exported", "proven")

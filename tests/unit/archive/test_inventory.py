@@ -12,7 +12,7 @@ from tallyroll.adapters.memory import MemoryBucket
 from tallyroll.archive.inventory import best, find, named, pipeline_prefix
 from tallyroll.archive.layout import parse_prefix, prefix_of, proof_key, summary_key
 from tallyroll.archive.recount import FINDINGS_KEPT
-from tallyroll.archive.verification import ArchiveReading, shut
+from tallyroll.archive.verification import ArchiveReading
 from tallyroll.errors import Missing, UsageError
 from tallyroll.model.events import Event, decode
 from tallyroll.model.items import gate_item
@@ -20,6 +20,7 @@ from tallyroll.model.records import FORMAT_PACKET, Record
 from tallyroll.model.stored import event_line, events_of
 from tallyroll.model.totals import Total
 from tallyroll.model.windows import window_start
+from tallyroll.operations.restore import shut
 from tests.harness.archives import EVENTS, PACKED, SINGLES, archived, event_of
 from tests.harness.pipeline import NOW, WINDOW, StillEffects, hour, record_with
 
