@@ -295,9 +295,7 @@ def test_a_bucket_goes_on_over_pages(engine: Engine, faults: Faults) -> None:
     (increment,) = increments_of([record(spec, "a", "x")])
     for _ in range(8):
         engine.store.commit(spec, (), [increment])
-    whole = [
-        list(listed_tallies(engine.store, spec, number)) for number in range(1, spec.buckets + 1)
-    ]
+    whole = [list(listed_tallies(engine.store, spec, n)) for n in range(1, spec.buckets + 1)]
     number, stripes = next((n, found) for n, found in enumerate(whole, 1) if len(found) > 1)
     items = faults.client.query(
         TableName=spec.table,
@@ -305,9 +303,7 @@ def test_a_bucket_goes_on_over_pages(engine: Engine, faults: Faults) -> None:
         ExpressionAttributeValues={":pk": {"S": f"~t.{number}"}},
     )["Items"]
     last = {name: items[0][name] for name in ("pk", "sk")}
-
     faults.put((200, {"Items": items[:1], "LastEvaluatedKey": last}))
-
     assert list(listed_tallies(engine.store, spec, number)) == stripes
 
 
