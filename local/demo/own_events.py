@@ -29,7 +29,7 @@ from local.demo.report import (
 from local.demo.run import Run, Start, now_ms
 from local.demo.view import Show, Snapshot, busy, mishaps, view_on
 from tallyroll.model.states import Status, Window
-from tallyroll.model.windows import Span
+from tallyroll.model.windows import Span, WindowId
 from tallyroll.operations.backfill import open_past
 from tallyroll.ports.paging import listed_tallies
 from tallyroll.settings import Settings
@@ -121,7 +121,7 @@ def _count(console: Console, run: Run, events: InputEvents) -> int:
         messages = _send(run, events, show)
     windows = [window for window in run.inspection.windows() if window.shards]
     with busy(console, "listing all tallies"):
-        counted = _list_tallies(run, windows)
+        counted, holding = _list_tallies(run, windows)
     hottest = sorted(truth, key=lambda key: -truth[key].events)[:ASKED_KEYS]
     verdict = Verdict()
     judge_keys(truth, counted, verdict)
@@ -148,7 +148,7 @@ def _count(console: Console, run: Run, events: InputEvents) -> int:
         console,
         verdict,
         f"{numbered(traffic.counted, 'event')} of {numbered(len(truth), 'key')} in"
-        f" {numbered(len(windows), 'window')}: every event counted once, when it happened",
+        f" {numbered(holding, 'window')}: every event counted once, when it happened",
         run.problems(),
     )
     if verdict.failures:
@@ -245,16 +245,20 @@ class Progressing:
         return queued
 
 
-def _list_tallies(run: Run, windows: Sequence[Window]) -> dict[str, Sum]:
-    """Every key's count and sum over these windows, from the list of all their tallies."""
+def _list_tallies(run: Run, windows: Sequence[Window]) -> tuple[dict[str, Sum], int]:
+    """Every key's count and sum over these windows, from the list of all their tallies, and how
+    many of the windows hold any.
+    """
     sums: dict[str, Sum] = {}
+    holding: set[WindowId] = set()
     specs = run.adapters.catalog.specs([window.id for window in windows])
     for spec in specs.values():
         for number in range(1, spec.buckets + 1):
             for stripe in listed_tallies(run.adapters.store, spec, number):
                 before = sums.get(stripe.key, Sum())
                 sums[stripe.key] = Sum(before.events + stripe.n, before.amount + stripe.amount)
-    return sums
+                holding.add(spec.window)
+    return sums, len(holding)
 
 
 def _length(seconds: int) -> str:
