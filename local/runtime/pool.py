@@ -229,7 +229,7 @@ class _Sandbox:
         return self._checked(reply)
 
     def kill(self) -> None:
-        """Send SIGKILL; whoever waits for a reply learns of it."""
+        """Send SIGKILL; a waiting caller gets an error."""
         self._process.kill()
 
     @contextlib.contextmanager

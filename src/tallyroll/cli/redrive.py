@@ -27,7 +27,7 @@ _WHAT = {True: "would be ", False: ""}
 
 @dataclass(slots=True)
 class RedriveSummary:
-    """What became of the letters that a pass looked at."""
+    """The results of a pass over dead letters."""
 
     look: Look
     counted: Counter[tuple[Course, str, str, WindowId]] = field(default_factory=Counter)
@@ -35,7 +35,7 @@ class RedriveSummary:
     unfound: set[str] = field(default_factory=set)
 
     def add(self, decision: Decision) -> None:
-        """Count what became of a letter."""
+        """Count the result for a letter."""
         letter = decision.letter
         self.unfound -= {letter.id, letter.first_id}
         self.counted[decision.course, letter.why, decision.why, decision.target or ""] += 1
@@ -52,7 +52,7 @@ class RedriveSummary:
         return self.counted.total() - self.of(Course.LEFT)
 
     def table(self, screen: Screen, *, dry: bool) -> None:
-        """Show what became of the letters, or would."""
+        """Show the results, or what they would be."""
         if screen.json or not self.counted:
             return
         rows = [
