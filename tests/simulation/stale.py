@@ -4,7 +4,7 @@ DynamoDB promises of a read that did not ask for consistency only that it shows 
 (Developer Guide, "DynamoDB read consistency"), and of a Query or Scan beside a transaction only
 that each item is one that was committed: of one transaction some items may be seen and others not
 yet, until the transaction is answered ("Amazon DynamoDB Transactions: How it works", Isolation
-levels). The doubles in `tallyroll.adapters.memory` show every write at once and whole. A lens stands
+levels). The doubles in `tallyroll.adapters.memory` show every write at once. A lens stands
 before such a double and shows it as AWS may.
 """
 
