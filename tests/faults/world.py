@@ -184,7 +184,7 @@ class World:
         plan: Plan | None = None,
         **changes: Any,
     ) -> World:
-        """A pipeline with its permanent resources, and production's Pipeline on this world's time."""
+        """A pipeline with its permanent resources, its adapters on this world's time."""
         time = WorldTime(seed)
         patch.setattr(moto_time, "utcnow", lambda: _naive(time.now()))
         for module in _making_effects():
