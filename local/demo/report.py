@@ -122,7 +122,7 @@ def _row(found: Sum, wanted: Sum) -> tuple[str, str, str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What went in and what became of it; all but `sent`, `twice` and `counted` are messages.
+    """What went in, and the results; all but `sent`, `twice` and `counted` are messages.
 
     `twice` of those sent are the first votes of voters whose second ones are then rejected.
     """
@@ -139,7 +139,7 @@ class Traffic:
 
 def traffic_table(traffic: Traffic) -> Table:
     """Sent, delivered, counted, absorbed, rejected."""
-    table = Table(title="What became of it", title_justify="left", show_header=False)
+    table = Table(title="Events and messages", title_justify="left", show_header=False)
     table.add_column("")
     table.add_column("", justify="right")
     table.add_row("events sent", f"{traffic.sent:,}")

@@ -51,7 +51,7 @@ Tell = Callable[[str], None]
 class Pipeline:
     """One pipeline: its use cases, and the adapters under them, each made when first asked for.
 
-    `effects` stands for time, chance and threads; `observe` is told of every AWS call. All clients
+    `effects` gives time, chance and threads; `observe` is called for every AWS call. All clients
     share one boto3 session.
     """
 

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -24,6 +26,8 @@ from tests.infra.templates import (
 
 if TYPE_CHECKING:
     import aws_cdk as cdk
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_several_pipelines_stand_in_one_stack(
@@ -189,3 +193,14 @@ def test_grants_are_for_callers_that_iam_knows(
 
     with pytest.raises(OptionsError, match=r"^tallyroll:auth 'jwt': grants are for iam"):
         built(build)
+
+
+def test_the_documents_own_stack_synthesizes(node: None) -> None:
+    document = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+    [block] = re.findall(r"^```python\n(.*?)^```", document, re.MULTILINE | re.DOTALL)
+    made: dict[str, Any] = {}
+
+    exec(block, made)
+    template = made["app"].synth().get_stack_by_name("Election").template
+
+    assert named(template, "AWS::SQS::Queue", "QueueName", "votes-events")

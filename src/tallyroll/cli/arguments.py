@@ -83,7 +83,7 @@ def exclusive() -> Group:
 
 
 def read_by(parse: Callable[[str], object]) -> Callable[[Any, Sequence[Token]], Any]:
-    """A converter of an option's value. What `parse` refuses is told with the option's name."""
+    """A converter of an option's value. The error of a refused value names the option."""
 
     def convert(_: Any, tokens: Sequence[Token]) -> Any:
         try:

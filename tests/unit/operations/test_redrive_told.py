@@ -1,4 +1,4 @@
-"""What an operator is told of dead letters that stay, and what is not done for them."""
+"""The messages about dead letters that stay in their queue, and the actions that are not taken."""
 
 from __future__ import annotations
 
