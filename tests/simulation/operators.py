@@ -26,6 +26,7 @@ from tests.simulation.world import Group, SimEffects, Streams, Task
 if TYPE_CHECKING:
     from tests.simulation.pipeline import System
 
+CACHED_LONG_MS = 600_000  # older than most changes of the windows' length
 REDRIVE_MS_MAX = 60_000  # then the operator begins another one beside it
 LETTERS_MAX = 1_000
 WORKERS = 3  # of one redrive, side by side
@@ -75,7 +76,7 @@ class Operator:
             "export_segments": 1 + int(chance() * 4),
             "transactions_at_once": 1 + int(chance() * 5),
             "cache_live_ms": int(chance() * 4_000),
-            "cache_calendar_ms": int(chance() * 40_000),
+            "cache_calendar_ms": _cached_ms(chance()),
         }
 
     def hold_back(self) -> None:
@@ -183,3 +184,7 @@ class Operator:
         """What is of the past goes to windows that are opened for it, and those must come first."""
         sent = self._system.oracle.sent[letter.first_id]
         return not (self._system.plan.history and sent.time < START_MS)
+
+
+def _cached_ms(chance: float) -> int:
+    return int(chance * 50_000) if chance < 0.7 else CACHED_LONG_MS
