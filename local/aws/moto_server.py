@@ -96,13 +96,12 @@ def publish_ages(now: datetime) -> None:
     from moto.cloudwatch.models import cloudwatch_backends  # noqa: PLC0415
     from moto.sqs.models import sqs_backends  # noqa: PLC0415
 
-    from local.aws.moto_sqs import oldest_sent  # noqa: PLC0415
-
     now_ms = int(now.replace(tzinfo=UTC).timestamp() * 1000)
     for account, regions in list(sqs_backends.items()):
         for region, backend in list(regions.items()):
-            for queue in list(backend.queues.values()):
-                if (sent := oldest_sent(queue)) is not None:
+            queues: list[Any] = list(backend.queues.values())
+            for queue in queues:
+                if (sent := queue.oldest_sent()) is not None:
                     datum = {
                         "MetricName": "ApproximateAgeOfOldestMessage",
                         "Dimensions": [{"Name": "QueueName", "Value": queue.name}],
