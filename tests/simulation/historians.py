@@ -6,10 +6,10 @@ the oracle has no truth for: the largest keys, and counts told window by window.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
-from math import inf
+from math import ceil, inf
 from typing import TYPE_CHECKING, Any
 
 from tallyroll.errors import Absent, Archived
@@ -27,6 +27,8 @@ from tests.simulation.sandboxes import Context, Invocation
 from tests.simulation.truth import Read
 
 if TYPE_CHECKING:
+    from tallyroll.model.records import Record
+    from tallyroll.model.specs import Spec
     from tests.simulation.pipeline import System
 
 LAST = "99999999T999999Z"
@@ -41,10 +43,20 @@ class Historian:
         self._system = system
         self.history = History()
         self._acknowledged: list[tuple[str, int]] = []
+        self._shown_at: dict[histories.Identity, float] = {}
 
     def on_acknowledged(self, message_id: str) -> None:
         """Take note that a message was deleted from the queue."""
         self._acknowledged.append((message_id, self._system.world.now))
+
+    def on_commit(self, spec: Spec, records: Sequence[Record], shown_at: float) -> None:
+        """Take note of when (ms) all queries see the whole of a transaction.
+
+        Until then it is not answered. But another writer may know of its records, and acknowledge
+        their copies.
+        """
+        start = window_start(spec.window)
+        self._shown_at.update({(start, each.key, each.id): shown_at for each in records})
 
     def on_read(self, read: Read, body: Mapping[str, Any], asked: str = "") -> None:
         """Take note of an answer of the aggregator's."""
@@ -106,7 +118,8 @@ class Historian:
                 window, key, record_id = windows[message_id]
                 sent = system.oracle.sent[message_id]
                 identity = window_start(window), key, record_id
-                history.counted.append(Counted(identity, sent.n, sent.amount, at))
+                seen_at = max(at, ceil(self._shown_at.get(identity, 0)))
+                history.counted.append(Counted(identity, sent.n, sent.amount, seen_at))
         verdict = judge(history)
         for finding in verdict.findings:
             system.world.fail(f"history: {finding.rule}: {finding.text}")

@@ -95,6 +95,7 @@ class SimStore(MemoryStore):
             self._system.oracle.on_commit(spec, list(records), outcome, items)
             shown_at = self._lens.take_apart(spec.table, items, first)
             if shown_at > world.now:
+                self._system.historian.on_commit(spec, records, shown_at)
                 world.pause(shown_at - world.now)
         return outcome
 
