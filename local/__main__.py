@@ -3,62 +3,137 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 import signal
 import sys
 from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 
 from botocore.exceptions import ClientError
 
 from local.aws import dynamodb_local
 from local.aws.embedded import ENGINES, Embedded, scaled_settings
 from local.pipeline import LocalPipeline, worth_reading
+from local.runtime.http_api import HttpApi
+from tallyroll.reads.http import ROUTES
 
+PORTS = 3  # the HTTP API, AWS and DynamoDB take so many from --port on
+_API_URL = "TALLYROLL_API_URL"
+_ENDPOINTS = (_API_URL, "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_DYNAMODB")
 _GO_ON = """\
-# in another shell, in this directory: paste the above, then for example
+# in another shell, in this directory: {take}, then for example
 #   .venv/bin/tallyroll send --key a
 #   .venv/bin/tallyroll count a
-#   .venv/bin/tallyroll windows list
+#   curl "${api}/v1/counters?key=a"
 # Ctrl-C ends it"""
+_UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 def main() -> int:
     """Run a whole pipeline until Ctrl-C; print the environment that its users need."""
-    parser = argparse.ArgumentParser(prog="python -m local.aws.embedded", description=main.__doc__)
+    options = _options()
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        ports = _ports(options.port, options.env_file)
+        settings = scaled_settings(options.name, options.window)
+        if options.retention:
+            settings = replace(settings, retention_ms=1000 * options.retention)
+        embedded = Embedded(
+            settings,
+            engine=options.engine,
+            dynamodb_endpoint=options.dynamodb_endpoint,
+            port=ports[1],
+            dynamodb_port=ports[2],
+        )
+        with suppress(KeyboardInterrupt), embedded as aws:
+            _run(aws, options, ports[0])
+    except (dynamodb_local.EngineError, RuntimeError, ClientError, ValueError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m local", description=main.__doc__)
     parser.add_argument("--name", default="tallyroll", help="the pipeline's name")
-    parser.add_argument("--window-seconds", type=int, default=60, help="length of a window")
+    parser.add_argument(
+        "--window", type=_span, default=60, metavar="SPAN", help="length of a window (60s)"
+    )
+    parser.add_argument(
+        "--retention",
+        type=_span,
+        metavar="SPAN",
+        help="how long tables live after their windows' end (in proportion to the window)",
+    )
+    parser.add_argument(
+        "--port",
+        type=int,
+        help=f"the HTTP API listens here, AWS and DynamoDB on the next {PORTS - 1} ports"
+        " (free ones, or those in --env-file)",
+    )
+    parser.add_argument(
+        "--env-file",
+        type=Path,
+        metavar="FILE",
+        help="write the environment here; the next start takes the same ports from it",
+    )
     parser.add_argument(
         "--engine", choices=ENGINES, default=ENGINES[0], help="what keeps the tables"
     )
     parser.add_argument("--dynamodb-endpoint", help="use a DynamoDB Local that runs already")
     parser.add_argument("--writers", type=int, default=2, help="writers that run at once")
     parser.add_argument("--verbose", action="store_true", help="print all that the functions log")
-    options = parser.parse_args()
-    signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        settings = scaled_settings(options.name, options.window_seconds)
-        with (
-            suppress(KeyboardInterrupt),
-            Embedded(
-                settings, engine=options.engine, dynamodb_endpoint=options.dynamodb_endpoint
-            ) as aws,
-        ):
-            _run(aws, options.writers, verbose=options.verbose)
-    except (dynamodb_local.EngineError, RuntimeError, ClientError, ValueError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
+    return parser.parse_args()
 
 
-def _run(aws: Embedded, writers: int, *, verbose: bool) -> None:
+def _span(text: str) -> int:
+    """The seconds of a time span."""
+    match = re.fullmatch(r"(\d{1,9})([smhd])", text)
+    if not match or not int(match[1]):
+        raise argparse.ArgumentTypeError(f"{text!r}: give a time span such as 60s, 5m or 1h")
+    return int(match[1]) * _UNITS_S[match[2]]
+
+
+def _ports(first: int | None, env_file: Path | None) -> tuple[int, int, int]:
+    """The ports of the HTTP API, AWS and DynamoDB; 0 stands for any free one.
+
+    Raises ValueError if one is no port.
+    """
+    if first is not None:
+        if not 1 <= first <= 65_535 - PORTS + 1:
+            raise ValueError(f"--port {first}: give one from 1 to {65_535 - PORTS + 1}")
+        return first, first + 1, first + 2
+    if env_file is None or not env_file.exists():
+        return 0, 0, 0
+    text = env_file.read_text(encoding="utf-8")
+    api, aws, dynamodb = (_port_of(name, text) for name in _ENDPOINTS)
+    return api, aws, 0 if dynamodb == aws else dynamodb
+
+
+def _port_of(name: str, text: str) -> int:
+    found = re.search(rf"^(?:export )?{name}=\S*?:(\d{{1,5}})\b", text, re.MULTILINE)
+    return int(found[1]) if found else 0
+
+
+def _run(aws: Embedded, options: argparse.Namespace, api_port: int) -> None:
     def log(function: str, line: str) -> None:
-        if verbose or worth_reading(line):
+        if options.verbose or worth_reading(line):
             print(f"{function}: {line}", file=sys.stderr, flush=True)
 
-    with LocalPipeline(aws, writers=writers, on_log=log, on_error=lambda text: log("error", text)):
-        for name, value in aws.environment.items():
-            print(f"export {name}={shlex.quote(value)}")
-        print(_GO_ON, flush=True)
+    def failed(text: str) -> None:
+        log("error", text)
+
+    pipeline = LocalPipeline(aws, writers=options.writers, on_log=log, on_error=failed)
+    with pipeline, HttpApi(pipeline.aggregator, ROUTES, api_port) as api:
+        environment = {**aws.environment, _API_URL: api.url}
+        exports = "".join(f"export {k}={shlex.quote(v)}\n" for k, v in environment.items())
+        print(exports, end="")
+        if options.env_file:
+            options.env_file.write_text(exports, encoding="utf-8")
+        take = f". {shlex.quote(str(options.env_file))}" if options.env_file else "paste the above"
+        print(_GO_ON.format(take=take, api=_API_URL), flush=True)
         try:
             while True:
                 signal.pause()

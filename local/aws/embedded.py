@@ -1,10 +1,6 @@
 """An AWS on this machine: moto, DynamoDB Local, and the resources of one pipeline in them.
 
-    python -m local.aws.embedded [--name tallyroll] [--window-seconds 60] [--engine dynamodb-local]
-
-runs a whole pipeline with its functions, prints the environment that the `tallyroll` command and
-your own producers need, and ends with Ctrl-C. Everything it starts ends with it, however it ends.
-Nothing is kept.
+Everything it starts ends with it, however it ends. Nothing is kept.
 """
 
 from __future__ import annotations
@@ -53,6 +49,7 @@ class Embedded:
             starts at once).
         dynamodb_endpoint: The address of a DynamoDB Local that runs already, to be used instead and
             left running.
+        port, dynamodb_port: The loopback ports to take (0: free ones).
 
     Attributes:
         settings: The settings with queue addresses and bucket, once entered.
@@ -66,6 +63,8 @@ class Embedded:
         *,
         engine: str = ENGINES[0],
         dynamodb_endpoint: str | None = None,
+        port: int = 0,
+        dynamodb_port: int = 0,
     ) -> None:
         if engine not in ENGINES:
             raise ValueError(f"engine {engine!r}: must be one of {', '.join(ENGINES)}")
@@ -74,15 +73,16 @@ class Embedded:
         self.pids: dict[str, int] = {}
         self._engine = engine
         self._dynamodb_endpoint = dynamodb_endpoint
+        self._port, self._dynamodb_port = port, dynamodb_port
         self._stack = ExitStack()
         self._moto: _Moto | None = None
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            moto = stack.enter_context(_Moto())
+            moto = stack.enter_context(_Moto(self._port))
             dynamodb = self._dynamodb_endpoint
             if dynamodb is None and self._engine == "dynamodb-local":
-                local = stack.enter_context(dynamodb_local.start())
+                local = stack.enter_context(dynamodb_local.start(self._dynamodb_port or None))
                 dynamodb = local.endpoint
                 self.pids["dynamodb-local"] = local.pid
             endpoint = moto.await_endpoint()
@@ -163,11 +163,12 @@ def _with_bucket(settings: Settings) -> Settings:
 class _Moto:
     """The process of `local.aws.moto_server`."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int) -> None:
+        self._port = port
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  (closed in __exit__)
         environment = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}
         self._process = spawn_guarded(
-            [sys.executable, "-m", "local.aws.moto_server"],
+            [sys.executable, "-m", "local.aws.moto_server", "--port", str(port)],
             cwd=_ROOT,
             env=environment | _CREDENTIALS,
             stdout=subprocess.PIPE,
@@ -183,6 +184,8 @@ class _Moto:
         if not port.isdigit():
             status = self._process.stop()
             said = self.complaints()
+            if "Address already in use" in said:
+                raise RuntimeError(f"port {self._port} is not free: Address already in use")
             raise RuntimeError(f"the moto server did not start (status {status}):\n{said}")
         return f"http://127.0.0.1:{int(port)}"
 

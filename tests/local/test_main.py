@@ -1,0 +1,133 @@
+"""`python -m local`: its environment, its ports, and what a user does with it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TAKES_S = 120
+
+
+@contextlib.contextmanager
+def engine(*arguments: str) -> Iterator[dict[str, str]]:
+    """`python -m local`; gives the environment that it prints."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "local", "--engine", "moto", *arguments],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout
+        environment = {}
+        for line in process.stdout:
+            if line.startswith("# Ctrl-C"):
+                break
+            if exported := re.fullmatch(r"export (\w+)='?(.*?)'?\n", line):
+                environment[exported[1]] = exported[2]
+        yield environment
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=TAKES_S)
+        assert process.returncode == 0, said
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def free_ports() -> int:
+    """The first of three free ports in a row."""
+    for _ in range(50):
+        with contextlib.suppress(OSError), contextlib.ExitStack() as held:
+            first = held.enter_context(socket.socket())
+            first.bind(("127.0.0.1", 0))
+            port: int = first.getsockname()[1]
+            for number in (1, 2):
+                held.enter_context(socket.socket()).bind(("127.0.0.1", port + number))
+            return port
+    raise AssertionError("no three free ports in a row")
+
+
+def tallyroll(environment: dict[str, str], *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "tallyroll.cli", *arguments],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=TAKES_S,
+    )
+    return done.stdout
+
+
+def test_events_are_counted_and_read_over_http(tmp_path: Path) -> None:
+    file, port = tmp_path / "local.env", free_ports()
+    given = ("--env-file", str(file), "--window", "1h", "--retention", "2h")
+    with engine(*given, "--port", str(port)) as environment:
+        assert environment["TALLYROLL_API_URL"] == f"http://127.0.0.1:{port}"
+        assert environment["AWS_ENDPOINT_URL"] == f"http://127.0.0.1:{port + 1}"
+        assert environment["TALLYROLL_RETENTION_MS"] == str(2 * 3_600_000)
+        tallyroll(environment, "send", "--key", "a")
+        url, until = f"{environment['TALLYROLL_API_URL']}/v1/counters?key=a", time.monotonic()
+        while True:
+            with urlopen(f"{url}&consistent=true") as reply:
+                count = json.load(reply)
+            if count["events"] or time.monotonic() > until + TAKES_S:
+                break
+            time.sleep(0.2)
+        assert (count["events"], count["sum"], count["complete"]) == (1, "1", True)
+    written = dict(re.findall(r"^export (\w+)='?(.*?)'?$", file.read_text(), re.MULTILINE))
+    assert written == environment
+    with engine(*given) as again:
+        assert again == environment
+
+
+def test_a_taken_port_is_named() -> None:
+    with socket.socket() as taken:
+        port = free_ports()
+        taken.bind(("127.0.0.1", port + 1))
+        taken.listen()
+        done = subprocess.run(
+            [sys.executable, "-m", "local", "--engine", "moto", "--port", str(port)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=TAKES_S,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == f"port {port + 1} is not free: Address already in use\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--window", "0s"), "'0s': give a time span such as 60s, 5m or 1h"),
+        (("--retention", "an hour"), "'an hour': give a time span"),
+        (("--port", "65535"), "--port 65535: give one from 1 to 65533"),
+    ],
+)
+def test_nonsense_is_refused(arguments: tuple[str, ...], told: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "local", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=TAKES_S,
+        check=False,
+    )
+    assert done.returncode in (1, 2)
+    assert told in done.stderr
