@@ -13,7 +13,7 @@ LOCK := $(PY) -m uv --quiet pip compile --universal --python-version 3.11 --gene
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo local test bench costs limits coldstart simulate mutate check synth package deploy lock clean engine
+.PHONY: help demo local test bench costs limits coldstart simulate mutate check docs audit synth package deploy lock clean engine
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,12 +63,23 @@ simulate: $(VENV)/dev.stamp ## Simulate faults (SEEDS=10000 FROM=0; SEED=7 repla
 mutate: $(VENV)/dev.stamp ## Mutate the modules that decide; each mutant must be caught (MODULE=ingest.transactions)
 	@$(PY) -m tests.mutation.run --jobs $(JOBS) $(MODULE)
 
-check: $(VENV)/dev.stamp ## Lint, formatting, types, imports
+check: $(VENV)/dev.stamp ## Lint, formatting, types, imports, links of the documents
 	@$(PY) -m ruff check --quiet
 	@$(PY) -m ruff format --quiet --check --diff
 	@$(PY) -m mypy --no-error-summary
 	@report=$$($(VENV)/bin/lint-imports --no-logo --no-cache 2>&1) || { echo "$$report"; exit 1; }
-	@echo "lint, formatting, types and imports are in order"
+	@report=$$($(VENV)/bin/zensical build --strict --clean 2>&1) || { echo "$$report"; exit 1; }
+	@echo "lint, formatting, types, imports and the documents' links are in order"
+
+docs: $(VENV)/dev.stamp ## Serve the documents as a site, with search (ADDRESS=localhost:8000)
+	@$(VENV)/bin/zensical serve --dev-addr $(or $(ADDRESS),localhost:8000)
+
+audit: $(VENV)/dev.stamp ## Look up all locked packages' vulnerabilities; write the asset's bill of materials
+	@mkdir -p build && $(PY) -m infra.build.sbom > build/sbom.json && echo "wrote build/sbom.json"
+	@for name in runtime local dev; do \
+		$(VENV)/bin/pip-audit --strict --disable-pip --require-hashes \
+			--requirement requirements/$$name.txt || exit 1; \
+	done
 
 synth: $(VENV)/dev.stamp ## Write the CDK app into cdk.out, offline (CONTEXT='{"tallyroll:shards": 32}')
 	@rm -rf cdk.out

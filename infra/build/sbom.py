@@ -1,0 +1,69 @@
+"""The software bill of materials of the functions' asset: CycloneDX 1.6, the same on two builds.
+
+python -m infra.build.sbom [--boto3] > build/sbom.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from importlib.metadata import Distribution, version
+from typing import Any
+
+from cyclonedx.contrib.license.factories import LicenseFactory
+from cyclonedx.model.bom import Bom
+from cyclonedx.model.component import Component, ComponentType
+from cyclonedx.output.json import JsonV1Dot6
+from packageurl import PackageURL
+
+from infra.build.bundle import packages
+
+_NOT_REPRODUCIBLE = ("serialNumber", "timestamp")
+
+
+def bill_of_materials(*, with_boto3: bool = False) -> dict[str, Any]:
+    """The packages in the asset with versions and licences, as CycloneDX JSON.
+
+    Raises BundleError for a package that is not installed.
+    """
+    bom = Bom()
+    bom.metadata.component = Component(
+        name="tallyroll",
+        version=version("tallyroll"),
+        type=ComponentType.APPLICATION,
+        bom_ref="tallyroll",
+    )
+    components = [_component(package) for package in packages(with_boto3=with_boto3)]
+    bom.components.update(components)
+    bom.register_dependency(bom.metadata.component, components)
+    made: dict[str, Any] = json.loads(JsonV1Dot6(bom).output_as_string())
+    for part in (made, made["metadata"]):
+        for name in _NOT_REPRODUCIBLE:
+            part.pop(name, None)
+    return made
+
+
+def _component(package: Distribution) -> Component:
+    about = package.metadata.json
+    told = about.get("license_expression") or about.get("license")
+    purl = PackageURL("pypi", name=package.name.lower().replace("_", "-"), version=package.version)
+    return Component(
+        name=package.name,
+        version=package.version,
+        type=ComponentType.LIBRARY,
+        purl=purl,
+        bom_ref=str(purl),
+        licenses=[LicenseFactory().make_from_string(str(told))] if told else [],
+    )
+
+
+def main() -> None:
+    """Print it."""
+    parser = argparse.ArgumentParser(prog="python -m infra.build.sbom", description=__doc__)
+    parser.add_argument("--boto3", action="store_true", help="the asset carries its own boto3")
+    options = parser.parse_args()
+    print(json.dumps(bill_of_materials(with_boto3=options.boto3), indent=2))  # noqa: T201  (its output)
+
+
+if __name__ == "__main__":
+    main()
