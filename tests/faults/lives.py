@@ -11,7 +11,8 @@ from tallyroll.limits import QUEUE_MESSAGE_BYTES_MAX
 from tests.faults.exactness import STATES, Ledger, letters, rolled_up, status_of
 from tests.faults.operators import look_after
 from tests.faults.plans import Poison, Seeded
-from tests.faults.world import BEGIN, HOUR, MINUTE, SECOND, TIME_LEFT_MS, World, window_of
+from tests.faults.world import BEGIN, TIME_LEFT_MS, World, window_of
+from tests.harness.pipeline import HOUR, MINUTE, SECOND
 
 NOW_WINDOW = window_of(BEGIN)
 PAST_WINDOW = window_of(BEGIN - HOUR)

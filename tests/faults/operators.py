@@ -7,7 +7,8 @@ import json
 from contextlib import redirect_stdout
 from typing import Any, Protocol
 
-from tests.faults.world import HOUR, SECOND, World
+from tests.faults.world import World
+from tests.harness.pipeline import HOUR, SECOND
 
 TRIES_MAX = 40
 EXAMINED = 3

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
-import math
 import os
 import pkgutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -32,18 +31,16 @@ from tallyroll.adapters.aws.client import make_client
 from tallyroll.adapters.aws.create_requests import queue_attributes, table_request
 from tallyroll.cli import main
 from tallyroll.errors import TallyrollError
-from tallyroll.model.sharding import Chance
-from tallyroll.ports.effects import T
 from tallyroll.resources import declare, function_name
 from tallyroll.settings import Settings
 from tests.faults.clients import Switchboard
 from tests.faults.injector import Crash, Injector, Plan
 from tests.faults.native import NativeExports
+from tests.harness.pipeline import HOUR, MINUTE, SECOND, StillEffects
 
 if TYPE_CHECKING:
     import pytest
 
-SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000
 BEGIN = 1_796_077_800_000  # 2026-11-30T22:30:00Z: a day ends within the lives
 TIME_LEFT_MS = 120_000
 HIDDEN_FROM_RECEIVE = 3  # received so often, a message is left out of the queue's age metric
@@ -74,39 +71,6 @@ SMALL = Settings(
 )
 
 
-class WorldTime:
-    """Effects whose clock moves by sleeping and by waiting only; jobs run one after another."""
-
-    def __init__(self, seed: int) -> None:
-        self.chance: Chance = Random(seed)
-        self._now = BEGIN
-
-    def now(self) -> int:
-        """Ms since the epoch."""
-        return self._now
-
-    def sleep(self, ms: float) -> None:
-        """Let that time pass."""
-        self._now += math.ceil(ms)
-
-    def pass_by(self, ms: int) -> None:
-        """Let time pass."""
-        self._now += ms
-
-    def together(self, jobs: Sequence[Callable[[], T]], at_once: int) -> list[T]:
-        """One after another; the first error after the last job, as the port has it."""
-        results: list[T] = []
-        errors: list[Exception] = []
-        for job in jobs:
-            try:
-                results.append(job())
-            except Exception as error:  # noqa: BLE001  (the port's contract)
-                errors.append(error)
-        if errors:
-            raise errors[0]
-        return results
-
-
 def window_of(ms: int) -> str:
     """The id of the hour in which an instant lies."""
     return datetime.fromtimestamp(ms // HOUR * 3600, UTC).strftime("%Y%m%dT%H%M%SZ")
@@ -116,7 +80,7 @@ def window_of(ms: int) -> str:
 class Context:
     """What Lambda hands to a handler besides the event."""
 
-    time: WorldTime
+    time: StillEffects
     until: int
     function_name: str = "tallyroll"
     memory_limit_in_mb: int = 512
@@ -165,7 +129,7 @@ class World:
     """One pipeline: its resources, its queue's deliveries, its functions' processes."""
 
     settings: Settings
-    time: WorldTime
+    time: StillEffects
     injector: Injector
     raw: Raw
     patch: pytest.MonkeyPatch
@@ -185,7 +149,7 @@ class World:
         **changes: Any,
     ) -> World:
         """A pipeline with its permanent resources, its adapters on this world's time."""
-        time = WorldTime(seed)
+        time = StillEffects(BEGIN, seed)
         patch.setattr(moto_time, "utcnow", lambda: _naive(time.now()))
         for module in _making_effects():
             patch.setattr(module, "SystemEffects", lambda: time)
