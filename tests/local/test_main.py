@@ -17,6 +17,8 @@ from urllib.request import urlopen
 
 import pytest
 
+from tests.harness.ports import free_ports
+
 ROOT = Path(__file__).parents[2]
 TAKES_S = 120
 
@@ -46,19 +48,6 @@ def engine(*arguments: str) -> Iterator[dict[str, str]]:
     finally:
         process.kill()
         process.communicate()
-
-
-def free_ports() -> int:
-    """The first of three free ports in a row."""
-    for _ in range(50):
-        with contextlib.suppress(OSError), contextlib.ExitStack() as held:
-            first = held.enter_context(socket.socket())
-            first.bind(("127.0.0.1", 0))
-            port: int = first.getsockname()[1]
-            for number in (1, 2):
-                held.enter_context(socket.socket()).bind(("127.0.0.1", port + number))
-            return port
-    raise AssertionError("no three free ports in a row")
 
 
 def tallyroll(environment: dict[str, str], *arguments: str) -> str:
