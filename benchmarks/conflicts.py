@@ -188,7 +188,7 @@ def _spec(settings: Settings) -> Spec:
 def units_each() -> float:
     """Write units of an event without conflicts: one hot key, ids of their own, full batches."""
     hot = next(loads())
-    return store_cost(_spec(Settings()), hot.bodies).units / EVENTS
+    return store_cost(_spec(Settings()), hot.bodies).total / EVENTS
 
 
 def loads_of_deployments() -> list[Load]:

@@ -14,6 +14,7 @@ from itertools import count
 from rich.console import Console
 from rich.table import Table
 
+from tallyroll.adapters.dynamodb.throughput import METERING
 from tallyroll.client.packing import pack
 from tallyroll.ingest.cost import Cost, commit_cost
 from tallyroll.ingest.transactions import plan
@@ -78,8 +79,8 @@ def store_cost(spec: Spec, bodies: Sequence[str]) -> Cost:
     cost = Cost()
     for first in range(0, len(bodies), BATCH):
         records = [_record(spec, body, first + n) for n, body in enumerate(bodies[first:][:BATCH])]
-        for commit in plan(spec, records):
-            cost += commit_cost(commit.records, commit.increments)
+        for commit in plan(spec, records, METERING):
+            cost += commit_cost(commit.records, commit.increments, METERING)
     return cost
 
 
@@ -102,7 +103,7 @@ def of_events(settings: Settings) -> Rows:
     spec = freeze(Window("20261120T080000Z", "", START_MS, START_MS + 3_600_000), settings)
     rows: Rows = [("load", "units each", "DynamoDB", "SQS", "Lambda", "in all")]
     for load in loads():
-        units = store_cost(spec, load.bodies).units / EVENTS
+        units = store_cost(spec, load.bodies).total / EVENTS
         dynamodb = units * MILLION * WRITE_UNIT
         sqs = queue_requests(load.bodies) / EVENTS * MILLION * SQS_REQUEST
         messages = load.messages_each * MILLION

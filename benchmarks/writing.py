@@ -80,7 +80,7 @@ def write(writer: Writer, bodies: Sequence[str], sent: int) -> float:
         report: Report = writer.write(batch, TIME_LEFT_MS)
         if report.failures or report.rejected or report.duplicates:
             raise RuntimeError(f"not every event was counted: {report}")
-        units += report.cost.units
+        units += report.cost.total
     return units
 
 

@@ -266,6 +266,38 @@ def test_no_record_gets_a_random_suffix() -> None:
     }
 
 
+STORE_NEUTRAL = ("model", "ports", "ingest", "reads", "archive", "lifecycle")
+DYNAMODB_WORDS = {
+    *("dynamodb", "dynamo", "unit", "units", "wcu", "rcu", "capacity", "throughput"),
+    *("provisioned", "demand", "warm"),
+}
+STORED_NAMES = {("lifecycle/sealing.py", "units")}  # in the progress of windows being sealed
+
+
+def identifiers(path: Path) -> Iterator[str]:
+    for node in ast.walk(tree(path)):
+        for name in ("id", "attr", "arg", "name", "asname"):
+            if isinstance(found := getattr(node, name, None), str):
+                yield found
+
+
+def test_the_rules_of_one_store_stay_in_its_adapter() -> None:
+    """Other stores charge and limit differently. `ports.store.Metering` tells the core how."""
+
+    def words(name: str) -> set[str]:
+        return set(re.sub("([a-z])([A-Z])", r"\1_\2", name).lower().split("_"))
+
+    found = {
+        (inside(path), name)
+        for path in sources(*(CORE / room for room in STORE_NEUTRAL))
+        for name in identifiers(path)
+        if words(name) & DYNAMODB_WORDS
+    }
+    assert found == STORED_NAMES
+    adapter = identifiers(CORE / "adapters" / "dynamodb" / "throughput.py")
+    assert {word for name in adapter for word in words(name)} >= {"units", "provisioned", "warm"}
+
+
 def test_nothing_in_the_core_uses_the_builtin_hash() -> None:
     """It differs from process to process."""
 

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from local.demo.emf import Ledger
+from tallyroll.adapters.dynamodb.throughput import METERING
 from tallyroll.ingest.cost import Cost, commit_cost
 from tallyroll.ingest.transactions import plan
 from tallyroll.lifecycle.state_machine import freeze
@@ -215,7 +216,7 @@ def cost_table(ledger: Ledger, settings: Settings) -> Table:
     table.add_row(
         "one hot key, full batches",
         "(computed)",
-        f"{cost.units / HOT_KEY_EVENTS:.3f}",
+        f"{cost.total / HOT_KEY_EVENTS:.3f}",
         f"{cost.requests / HOT_KEY_EVENTS:.4f}",
     )
     table.caption = (
@@ -234,8 +235,8 @@ def hot_key_cost(settings: Settings, events: int) -> Cost:
         for voter in (f"voter-{number:06d}" for number in range(events))
     ]
     cost = Cost()
-    for commit in plan(spec, records):
-        cost += commit_cost(commit.records, commit.increments)
+    for commit in plan(spec, records, METERING):
+        cost += commit_cost(commit.records, commit.increments, METERING)
     return cost
 
 

@@ -17,11 +17,6 @@ TABLE_QUOTA = 2_500  # tables of an account in one region [ddb], adjustable
 WARM_WRITE_UNITS_MIN, WARM_READ_UNITS_MIN = 4_000, 12_000  # of a new on-demand table [ddb]
 WARM_UNITS_MAX = 10_000_000
 PARTITION_WRITE_UNITS = 1_000  # a second, of one partition [ddb]
-SHARD_UNITS_AIMED = PARTITION_WRITE_UNITS // 2
-"""Target write units a second of a shard at its key's peak: half of a partition's throughput. The
-other half is for shorter peaks, for shards that share a partition, and for growth until the next
-window.
-"""
 UNIT_BYTES = 1024  # one write unit writes up to 1 KB [ddb]; a transactional write takes two
 
 # Events

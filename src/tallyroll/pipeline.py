@@ -154,8 +154,7 @@ class Pipeline:
     @cached_property
     def store(self) -> DynamoStore:
         """The window tables."""
-        declared = self._resources
-        return DynamoStore(self._dynamodb, self.effects, declared.windows, declared.catalog.name)
+        return DynamoStore(self._dynamodb, self.effects, self.settings)
 
     @cached_property
     def catalog(self) -> DynamoCatalog:

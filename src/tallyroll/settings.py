@@ -189,6 +189,16 @@ class Settings:
         return self.shards_max > self.shards
 
     @property
+    def follows_peaks(self) -> bool:
+        """Whether new tables are made for the peak of the last windows."""
+        return self.warm_units_max > 0
+
+    @property
+    def cools(self) -> bool:
+        """Whether tables get another throughput once their window is sealed."""
+        return bool(self.provisioned)
+
+    @property
     def tables_kept(self) -> int:
         """How many window tables exist at once, if windows close and are dropped in time."""
         window_ms = self.window_seconds * 1000

@@ -49,7 +49,7 @@ def faults() -> Any:
 
 @pytest.fixture
 def store(faults: Faults) -> DynamoStore:
-    return DynamoStore(faults.caller, faults.effects, RESOURCES.windows, RESOURCES.catalog.name)
+    return DynamoStore(faults.caller, faults.effects, Settings())
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from tallyroll.adapters.dynamodb.exports import DynamoExports
 from tallyroll.adapters.dynamodb.store import SCAN_PAGE_ITEMS, DynamoStore
 from tallyroll.errors import Missing, Refused, Throttled
 from tallyroll.ports.exports import ExportState, ExportStatus
-from tallyroll.resources import declare
 from tallyroll.settings import Settings
 from tests.contract.engines import SteadyEffects
 
@@ -141,10 +140,7 @@ def dynamodb() -> Iterator[Any]:
 def test_the_pages_of_a_scan_are_small_whatever_fits_into_a_megabyte() -> None:
     """Eight threads hold one each: by the service's own pages, a million records took 386 MiB."""
     client = Scripted(scan={"Items": [{"pk": {"S": "k.1"}}]})
-    declared = declare(Settings())
-    store = DynamoStore(
-        Caller(client, SteadyEffects()), SteadyEffects(), declared.windows, declared.catalog.name
-    )
+    store = DynamoStore(Caller(client, SteadyEffects()), SteadyEffects(), Settings())
     assert [*store.scan(TABLE, 3, 64)] == [[{"pk": {"S": "k.1"}}]]
     [asked] = client.asked
     assert asked["Limit"] == SCAN_PAGE_ITEMS <= 1_000

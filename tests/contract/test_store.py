@@ -26,8 +26,8 @@ def test_a_commit_counts_what_it_stores(engine: Engine) -> None:
     counted(engine.store, spec, *records, record(spec, "b", "id-0", amount=-1))
 
     assert engine.store.tallies(spec, ["a", "b", "never"]) == {
-        "a": Tally("a", 3, 4_500_000, ((5, 3),), units=6),
-        "b": Tally("b", 1, -1, ((5, 1),), units=2),
+        "a": Tally("a", 3, 4_500_000, ((5, 3),), cost=6),
+        "b": Tally("b", 1, -1, ((5, 1),), cost=2),
         "never": Tally("never", 0, 0),
     }
 
@@ -53,7 +53,7 @@ def test_a_stored_record_is_a_duplicate_and_nothing_of_its_commit_is_done(engine
     assert outcome.records[1].digest == b"first"
     assert [element.answer for element in outcome.increments] == [Answer.FINE, Answer.FINE]
     assert engine.store.tallies(spec, ["a", "b"]) == {
-        "a": Tally("a", 1, MICROS, ((5, 1),), units=2),
+        "a": Tally("a", 1, MICROS, ((5, 1),), cost=2),
         "b": Tally("b", 0, 0),
     }
     assert engine.store.record(spec, "a", "new") is None
@@ -194,7 +194,7 @@ def test_tallies_gather_over_a_hundred_stripes_of_several_keys(engine: Engine) -
     gathered = engine.store.tallies(spec_of_many, ["hot", "warm", "é.1", "hot"])
 
     assert gathered == {
-        key: Tally(key, 12, 12 * MICROS, ((5, 12),), units=24) for key in ("hot", "warm", "é.1")
+        key: Tally(key, 12, 12 * MICROS, ((5, 12),), cost=24) for key in ("hot", "warm", "é.1")
     }
     assert engine.store.tallies(spec_of_many, []) == {}
 

@@ -8,11 +8,12 @@ import pytest
 from moto import mock_aws
 
 from tallyroll.adapters.aws.client import make_client
+from tallyroll.adapters.dynamodb.store import DynamoStore
 from tallyroll.adapters.dynamodb.tables import DynamoTables
 from tallyroll.adapters.memory import MemoryStore
 from tallyroll.errors import Missing, Refused, Throttled
-from tallyroll.ports.store import Capacity
-from tallyroll.resources import declare
+from tallyroll.pipeline import Pipeline
+from tallyroll.ports.store import Store
 from tallyroll.settings import Settings
 from tests.contract.engines import Engine
 from tests.contract.faults import Faults, error_reply
@@ -95,25 +96,28 @@ def test_a_table_that_an_earlier_pipeline_used_is_refused(engine: Engine) -> Non
         assert refused.value.code == "UsedBefore"
 
 
-def test_provisioned_tables_are_resized(engine: Engine) -> None:
-    spec = engine.spec()
-    hot, cold = Capacity(50, 20, provisioned=True), Capacity(5, 2, provisioned=True)
-    engine.store.make_table(spec.table, {"tallyroll": engine.prefix}, hot)
-    assert _capacity(engine, spec.table) == (50, 20)
-    engine.store.resize_table(spec.table, cold)
-    engine.store.resize_table(spec.table, cold)
-    assert _capacity(engine, spec.table) == (5, 2)
+PROVISIONED = {"write": 50, "read": 20, "cold_write": 5, "cold_read": 2}
 
 
-def _capacity(engine: Engine, table: str) -> tuple[int, int]:
-    if isinstance(engine.store, MemoryStore):
-        made = engine.store.table(table).capacity
-        assert made
-        return made.write, made.read
-    units = make_client("dynamodb").describe_table(TableName=table)["Table"][
-        "ProvisionedThroughput"
-    ]
-    return units["WriteCapacityUnits"], units["ReadCapacityUnits"]
+def test_provisioned_tables_are_cooled(engine: Engine) -> None:
+    store, spec = engine.store, engine.spec()
+    if isinstance(store, DynamoStore):
+        settings = Settings(name=engine.prefix, provisioned=PROVISIONED)
+        store = Pipeline(settings, engine.effects).store
+    store.make_table(spec.table, {"tallyroll": engine.prefix})
+    assert _is_cold(store, spec.table) is False
+    store.cool_table(spec.table)
+    store.cool_table(spec.table)
+    assert _is_cold(store, spec.table) is True
+
+
+def _is_cold(store: Store, table: str) -> bool:
+    if isinstance(store, MemoryStore):
+        return store.table(table).cooled
+    described = make_client("dynamodb").describe_table(TableName=table)["Table"]
+    units = described["ProvisionedThroughput"]
+    found = units["WriteCapacityUnits"], units["ReadCapacityUnits"]
+    return {(50, 20): False, (5, 2): True}[found]
 
 
 @pytest.fixture
@@ -121,8 +125,8 @@ def tables() -> Any:
     """Window tables on moto, before which replies can be put."""
     with mock_aws():
         faults = Faults()
-        made = DynamoTables(faults.caller, declare(Settings()).windows)
-        made.make_table("t", {"tallyroll": "tallyroll"}, Capacity(20_000, 12_000))
+        made = DynamoTables(faults.caller, Settings(warm_units=20_000))
+        made.make_table("t", {"tallyroll": "tallyroll"})
         yield made, faults
 
 

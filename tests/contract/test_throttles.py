@@ -9,11 +9,11 @@ import pytest
 from moto import mock_aws
 
 from tallyroll.adapters.dynamodb.store import DynamoStore
+from tallyroll.adapters.dynamodb.throughput import Limit
 from tallyroll.lifecycle.state_machine import freeze
 from tallyroll.model.records import increments_of
 from tallyroll.model.states import Window
-from tallyroll.ports.store import Answer, Limit, Outcome, Verdict
-from tallyroll.resources import declare
+from tallyroll.ports.store import Answer, Outcome, Verdict
 from tallyroll.settings import Settings
 from tests.contract.engines import HOUR, START, WINDOW, record
 from tests.contract.faults import Faults, cancelled_reply, error_reply
@@ -25,12 +25,11 @@ Commit = Callable[..., Outcome]
 def commit() -> Iterator[Commit]:
     """Commit a record of each key, to which DynamoDB gives this reply."""
     settings = Settings()
-    declared = declare(settings)
     window = Window(WINDOW, f"tallyroll-{WINDOW}", START, START + HOUR)
     spec = freeze(window, settings)
     with mock_aws():
         faults = Faults()
-        store = DynamoStore(faults.caller, faults.effects, declared.windows, declared.catalog.name)
+        store = DynamoStore(faults.caller, faults.effects, settings)
 
         def commit(reply: Any, *keys: str) -> Outcome:
             records = [record(spec, key, f"id-{index}") for index, key in enumerate(keys)]

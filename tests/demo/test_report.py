@@ -72,7 +72,7 @@ def test_a_drop_needs_a_proof_before_it(
 
 def test_a_hot_key_in_full_batches_costs_what_was_promised() -> None:
     cost = hot_key_cost(Settings(), 9_800)
-    assert 2.0 < cost.units / 9_800 <= 2.1
+    assert 2.0 < cost.total / 9_800 <= 2.1
     assert 0.01 < cost.requests / 9_800 <= 0.012
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from functions.writer import handler as writer
 from tallyroll import pipeline
-from tallyroll.ports.store import Limit, Outcome, Verdict
+from tallyroll.adapters.dynamodb.throughput import Limit
+from tallyroll.ports.store import Outcome, Verdict
 from tallyroll.settings import Settings
 from tests.functions.invocation import Invocations, load
 

@@ -21,13 +21,13 @@ from functions.telemetry import (
     metrics_of,
 )
 from infra.build.bundle import ROOT
+from tallyroll.adapters.dynamodb.throughput import Limit
 from tallyroll.cdk.alarms import ALARMS
 from tallyroll.cdk.options import Options
 from tallyroll.errors import Reason
 from tallyroll.ingest.writer import Report
 from tallyroll.lifecycle.runner import Rolled
 from tallyroll.model.states import Status
-from tallyroll.ports.store import Limit
 from tallyroll.reads.reader import Gathering
 from tests.infra.conftest import Synthesize
 from tests.infra.templates import FUNCTIONS, Template, of_type, only, text

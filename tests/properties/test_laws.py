@@ -10,6 +10,7 @@ from itertools import count, pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tallyroll.adapters.dynamodb.throughput import METERING
 from tallyroll.client.packing import pack
 from tallyroll.ingest.transactions import plan
 from tallyroll.limits import (
@@ -130,7 +131,7 @@ def test_a_redelivery_makes_the_same_record(event: Event, receives: int) -> None
 @laws
 @given(st.lists(some.records, max_size=300, unique_by=lambda record: (record.key, record.id)))
 def test_plans_respect_all_limits_and_lose_nothing(records: list[Record]) -> None:
-    commits = plan(spec_of(), records)
+    commits = plan(spec_of(), records, METERING)
     planned = [record for commit in commits for record in commit.records]
     assert Counter(planned) == Counter(records)
     for commit in commits:
@@ -145,9 +146,12 @@ def test_plans_respect_all_limits_and_lose_nothing(records: list[Record]) -> Non
 @laws
 @given(st.lists(some.records, max_size=60, unique_by=lambda record: (record.key, record.id)))
 def test_increments_add_up_to_the_records(records: list[Record]) -> None:
-    for parts in (increments_of(records), *(c.increments for c in plan(spec_of(), records))):
+    for parts in (
+        increments_of(records),
+        *(c.increments for c in plan(spec_of(), records, METERING)),
+    ):
         assert all(sum(n for _, n in part.series) > 0 for part in parts)
-    planned = [part for commit in plan(spec_of(), records) for part in commit.increments]
+    planned = [part for commit in plan(spec_of(), records, METERING) for part in commit.increments]
     for counted in (increments_of(records), planned):
         assert sum(part.n for part in counted) == sum(record.n for record in records)
         assert sum(part.amount for part in counted) == sum(record.amount for record in records)

@@ -115,6 +115,8 @@ class Port:
 
     def __getattr__(self, verb: str) -> Any:
         found = getattr(self._port, verb)
+        if not callable(found):
+            return found
 
         def call(*args: Any, **named: Any) -> Any:
             self._turns.switch()
@@ -157,7 +159,7 @@ class Hands:
         """Count events."""
         [spec] = self.pipeline.catalog.specs([window.id]).values()
         record = record_with(f"e{next(self._numbers)}", shard=1, size=100)
-        outcome = self.store.commit(spec, [record], [Increment(KEY, n, n, ((0, n),), 2)])
+        outcome = self.store.commit(spec, [record], [Increment(KEY, n, n, ((0, n),))])
         assert outcome.verdict is Verdict.COMMITTED
         self.truth += n
 

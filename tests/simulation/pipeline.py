@@ -68,7 +68,7 @@ VISIBILITY_SECONDS_MAX = 20  # of a handed-back message: under the visibility ti
 UNEXPECTED = "unexpected: "  # what roller and cleanup say of a bug that they survived
 HIDDEN_SECONDS = 30  # so that redrives overtake one another
 BATCH_LETTERS = 3  # so that several workers of a redrive find some
-SHARD_UNITS_AIMED = 3  # so little traffic makes a key hot
+SHARD_COST_MAX = 3  # so little traffic makes a key hot
 STRIPES_HELD = 24  # so that a window is sealed in several pages
 STRIPES_PER_SLICE = 10  # and slices
 SEALED_FOR_MS = 3_000  # a native export's moment is so long after sealing,
@@ -355,7 +355,8 @@ def handlers_of(system: System) -> Iterator[None]:
         patch.setattr(native_exports, "LATEST_BEHIND_MS", LATEST_BEHIND_MS)
         patch.setattr(sealing, "STRIPES_HELD", STRIPES_HELD)
         patch.setattr(sealing, "STRIPES_PER_SLICE", STRIPES_PER_SLICE)
-        patch.setattr(limits, "SHARD_UNITS_AIMED", SHARD_UNITS_AIMED)
+        metering = replace(system.store.metering, shard_cost_max=SHARD_COST_MAX)
+        patch.setattr(system.store, "metering", metering)
         if system.plan.with_fuse:
             patch.setattr(limits, "RECEIVES_ALONE", 6)
             patch.setattr(limits, "RECEIVES_GIVEN_UP", 9)

@@ -58,7 +58,7 @@ def test_a_limit_that_is_made_small_is_small_wherever_a_function_reads_it() -> N
             if module.__name__.startswith("tallyroll.") and module is not limits
             if name in vars(module) and not module.__name__.startswith(NO_FUNCTIONS)
         ]
-    assert "SHARD_UNITS_AIMED" in small
+    assert "VISIBILITY_SECONDS_MAX" in small
     assert not copies
 
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
 
+from tallyroll.adapters.dynamodb.throughput import Limit
 from tallyroll.cdk.functions import PipelineFunction
 from tallyroll.cdk.ingest import Queues
 from tallyroll.cdk.metrics import DOLLARS_PER_MILLION_WRITE_UNITS, MINUTE, PipelineMetrics, computed
 from tallyroll.cdk.options import Options
 from tallyroll.errors import Reason
 from tallyroll.model.states import Status
-from tallyroll.ports.store import Limit
 
 if TYPE_CHECKING:
     from constructs import Construct

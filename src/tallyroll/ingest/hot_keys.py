@@ -6,20 +6,21 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 
-from tallyroll import limits
 from tallyroll.errors import StoreError
 from tallyroll.model.records import Record
 from tallyroll.model.specs import Spec, sixtieth_seconds
 from tallyroll.model.windows import WindowId
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
+from tallyroll.ports.store import Metering
 from tallyroll.settings import Settings
 
 NOTED_REMEMBERED_MAX = 10_000
 KEYS_PER_NOTE_MAX = 20  # of up to 512 bytes, so that a note is a small write
 SHARE_MIN = 0.05
-"""The minimum share of a batch's units that a hot key has. A table takes 40,000 units a second (the
-default quota) and 16 shards take 8,000, so a key with a smaller share in all batches is not hot.
+"""The minimum share of a batch's cost that a hot key has. In DynamoDB a table takes 40,000 units a
+second (the default quota) and 16 shards take 8,000, so a key with a smaller share in all batches is
+not hot.
 """
 NOTES_EXPECTED = 16
 """How often a key that fills its shards for one sixtieth of a window is noted on average. Such a
@@ -32,9 +33,12 @@ HotKey = tuple[WindowId, str]
 class Scout:
     """Notes keys that may need more shards; one per writer, which notes a key once per window."""
 
-    def __init__(self, settings: Settings, catalog: Catalog, effects: Effects) -> None:
+    def __init__(
+        self, settings: Settings, catalog: Catalog, metering: Metering, effects: Effects
+    ) -> None:
         self._settings = settings
         self._catalog = catalog
+        self._metering = metering
         self._effects = effects
         self._noted: dict[HotKey, None] = {}
 
@@ -45,20 +49,21 @@ class Scout:
         """
         if not self._settings.adapts:
             return
-        units: Counter[HotKey] = Counter()
+        costs: Counter[HotKey] = Counter()
         records: Counter[HotKey] = Counter()
         specs: dict[WindowId, Spec] = {}
         for spec, record in written:
-            units[spec.window, record.key] += record.units
+            costs[spec.window, record.key] += self._metering.record_cost(record)
             records[spec.window, record.key] += 1
             specs[spec.window] = spec
-        least = SHARE_MIN * units.total()
+        least = SHARE_MIN * costs.total()
         chosen = [
             (window, key)
-            for (window, key), spent in units.items()
+            for (window, key), cost in costs.items()
             # A single record tells nothing of a key's share, unless it is the whole batch.
-            if spent >= least and records[window, key] > (records.total() > 1)
-            if self._effects.chance.random() < note_chance(specs[window], key, spent)
+            if cost >= least and records[window, key] > (records.total() > 1)
+            if self._effects.chance.random()
+            < note_chance(specs[window], key, cost, self._metering.shard_cost_max)
         ]
         fresh: dict[WindowId, list[str]] = {}
         for window, key in dict.fromkeys([*throttled, *chosen]):
@@ -75,12 +80,12 @@ class Scout:
             self._noted.pop(next(iter(self._noted)))
 
 
-def note_chance(spec: Spec, key: str, units: float) -> float:
-    """The probability with which a writer that wrote `units` of a key's records notes the key.
+def note_chance(spec: Spec, key: str, cost: float, shard_cost_max: int) -> float:
+    """The probability with which a writer that wrote records of a key at this cost notes the key.
 
-    A key that loads all its shards with `SHARD_UNITS_AIMED` is noted 16 times per sixtieth of a
-    window on average, by all writers together. A key with little load is rarely noted; its note
+    A key that loads all its shards with `shard_cost_max` a second is noted 16 times per sixtieth of
+    a window on average, by all writers together. A key with little load is rarely noted; its note
     costs only a read when a later window is prepared.
     """
-    full = limits.SHARD_UNITS_AIMED * spec.shards_of(key) * sixtieth_seconds(spec)
-    return min(1.0, NOTES_EXPECTED * units / full)
+    full = shard_cost_max * spec.shards_of(key) * sixtieth_seconds(spec)
+    return min(1.0, NOTES_EXPECTED * cost / full)

@@ -15,17 +15,22 @@ from itertools import groupby
 
 from tallyroll.errors import Reason
 from tallyroll.ingest.cost import Cost, commit_cost
-from tallyroll.limits import TRANSACTION_ACTIONS_MAX, TRANSACTION_BYTES_PLANNED
 from tallyroll.model.ids import Identity
 from tallyroll.model.items import weighed
 from tallyroll.model.records import Increment, Record, increments_of
 from tallyroll.model.sharding import Chance
 from tallyroll.model.specs import Spec
 from tallyroll.ports.effects import Effects
-from tallyroll.ports.store import Answer, Element, Limit, Outcome, Store, Verdict
+from tallyroll.ports.store import (
+    LIMIT_UNKNOWN,
+    Answer,
+    Element,
+    Metering,
+    Outcome,
+    Store,
+    Verdict,
+)
 
-GATE_ACTIONS = 1
-ACTION_OVERHEAD_BYTES = 1_024  # maximum of a tally's update, or of a put's keys and condition
 CONFLICT_BACKOFF_MS = 5
 THROTTLE_BACKOFF_MS = 50
 BACKOFF_MS_MAX = 5_000
@@ -76,30 +81,30 @@ class Continuation:
     commits: tuple[Commit, ...] = ()
 
 
-def plan(spec: Spec, records: Iterable[Record]) -> list[Commit]:
-    """Divide distinct records of one window into transactions of at most 100 actions and 4 MB.
+def plan(spec: Spec, records: Iterable[Record], metering: Metering) -> list[Commit]:
+    """Divide distinct records of one window into commits that are as large as the store takes.
 
-    Records are sorted by key and shard, so that a transaction touches few tallies and partitions.
+    Records are sorted by key and shard, so that a commit touches few tallies and partitions.
     """
     commits: list[Commit] = []
     chosen: list[Record] = []
     keys: set[str] = set()
-    actions, size = GATE_ACTIONS, 0
+    elements, size = 0, 0
     for record in sorted(
         map(weighed, records), key=lambda record: (record.key, record.shard, record.id)
     ):
         more = 1 if record.key in keys else 2
-        grown = record.size + more * ACTION_OVERHEAD_BYTES
+        grown = record.size + more * metering.element_bytes
         if chosen and (
-            actions + more > TRANSACTION_ACTIONS_MAX or size + grown > TRANSACTION_BYTES_PLANNED
+            elements + more > metering.elements_max or size + grown > metering.bytes_max
         ):
             commits.append(Commit(spec, tuple(chosen)))
-            chosen, keys, actions, size = [], set(), GATE_ACTIONS, 0
+            chosen, keys, elements, size = [], set(), 0, 0
             more = 2
-            grown = record.size + more * ACTION_OVERHEAD_BYTES
+            grown = record.size + more * metering.element_bytes
         chosen.append(record)
         keys.add(record.key)
-        actions += more
+        elements += more
         size += grown
     if chosen:
         commits.append(Commit(spec, tuple(chosen)))
@@ -239,7 +244,7 @@ class Run:
     fates: dict[Identity, Fate] = field(default_factory=dict)
     cost: Cost = field(default_factory=Cost)
     contended: int = 0
-    throttled: Counter[Limit] = field(default_factory=Counter)
+    throttled: Counter[str] = field(default_factory=Counter)
     unknown: int = 0
     throttled_keys: dict[tuple[str, str], None] = field(default_factory=dict)
 
@@ -272,7 +277,7 @@ def _lineage(store: Store, commit: Commit, effects: Effects, deadline: int) -> R
             step = _again([replace(current, not_before=deadline)], deadline, "no time left")
         else:
             outcome = store.commit(current.spec, current.records, current.increments)
-            _measure(done, current, outcome)
+            _measure(done, current, outcome, store.metering)
             step = after(current, outcome, effects.now(), deadline, effects.chance)
         due.extend(step.commits)
         for record, fate in step.settled:
@@ -280,14 +285,14 @@ def _lineage(store: Store, commit: Commit, effects: Effects, deadline: int) -> R
     return done
 
 
-def _measure(done: Run, commit: Commit, outcome: Outcome) -> None:
-    done.cost += commit_cost(commit.records, commit.increments)
+def _measure(done: Run, commit: Commit, outcome: Outcome, metering: Metering) -> None:
+    done.cost += commit_cost(commit.records, commit.increments, metering)
     elements = (*outcome.records, *outcome.increments)
     contended = any(element.answer is Answer.CONTENDED for element in elements)
     done.contended += contended or outcome.gate_contended
     limits = [element.limit for element in elements if element.answer is Answer.THROTTLED]
     if outcome.limit or outcome.verdict is Verdict.THROTTLED:
-        limits = [outcome.limit or Limit.OTHER]
+        limits = [outcome.limit or LIMIT_UNKNOWN]
     done.throttled.update(limits[:1])
     done.unknown += outcome.verdict is Verdict.UNKNOWN
     for key in _throttled_keys(commit, outcome):

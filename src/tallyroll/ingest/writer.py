@@ -29,7 +29,7 @@ from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.catalog_cache import CachedCatalog
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.queue import Queue
-from tallyroll.ports.store import Limit, Store
+from tallyroll.ports.store import Store
 from tallyroll.settings import Settings
 
 # For a last commit, rejections, visibility and notes: each is a call of up to 1 s to connect and
@@ -58,7 +58,7 @@ class Report:
     notes_failed: int = 0
     undated: int = 0
     contended: int = 0
-    throttled: Counter[Limit] = field(default_factory=Counter)
+    throttled: Counter[str] = field(default_factory=Counter)
     unknown: int = 0
     cost: Cost = field(default_factory=Cost)
 
@@ -86,7 +86,7 @@ class Writer:
         self._effects = effects
         cached = CachedCatalog(catalog, effects, settings.cache_calendar_ms)
         self._placer = Placer(settings, catalog, cached)
-        self._scout = Scout(settings, catalog, effects)
+        self._scout = Scout(settings, catalog, store.metering, effects)
         self._notes = WriterNotebook(settings, catalog, queue, effects)
 
     def write(self, messages: Sequence[Message], time_left_ms: int) -> Report:
@@ -145,7 +145,7 @@ class Writer:
             # Likely duplicates have commits of their own, so that they do not cancel others.
             for group in (fresh, again)
             for spec, records in _by_window(group)
-            for commit in plan(spec, records)
+            for commit in plan(spec, records, self._store.metering)
         ]
         done = run(
             self._store, commits, self._effects, deadline, self._settings.transactions_at_once

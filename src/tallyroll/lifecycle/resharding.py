@@ -12,7 +12,6 @@ import math
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
-from tallyroll import limits
 from tallyroll.errors import Missing, StoreError
 from tallyroll.limits import HOT_KEYS_MAX, HOT_LIST_BYTES_MAX
 from tallyroll.model.specs import Spec, sixtieth_seconds
@@ -67,9 +66,9 @@ def next_shards(
 ) -> dict[str, int]:
     """N of the keys that get another N than `least`: at most 200 keys, the hottest first.
 
-    `loads` are the keys' peak write units a second, `before` their N now (by default `least`), and
-    `wished` the minimum N in the settings. N grows at once. It halves when a key needs less than
-    half of it, so that one quiet window does not undo what the next needs.
+    `loads` are the numbers of shards that the keys fill at their peaks, `before` their N now (by
+    default `least`), and `wished` the minimum N in the settings. N grows at once. It halves when a
+    key needs less than half of it, so that one quiet window does not undo what the next needs.
     """
     keys = dict.fromkeys([*wished, *before, *loads])
     chosen = {
@@ -83,32 +82,33 @@ def next_shards(
     return _fitting(sorted(hot, key=lambda pair: (pair[0] not in wished, -pair[1], pair[0])))
 
 
-def peak_units(tally: Tally, spec: Spec) -> float:
-    """The write units a second of a key's records in their busiest sixtieth of the window.
+def peak_cost(tally: Tally, spec: Spec) -> float:
+    """What a key's records cost a second in their busiest sixtieth of the window.
 
-    Each event counts with the average units of the key's events in the window, since a packet of
+    Each event counts with the average cost of the key's events in the window, since a packet of
     many events costs little more than one event.
     """
     if not tally.n:
         return 0.0
     busiest = max((events for _, events in tally.series), default=0)
-    return busiest * (tally.units / tally.n) / sixtieth_seconds(spec)
+    return busiest * (tally.cost / tally.n) / sixtieth_seconds(spec)
 
 
 def _loads(specs: Iterable[Spec], catalog: Catalog, store: Store) -> dict[str, float]:
-    """The peak write units a second of the keys that are hot in these windows or noted there."""
+    """How many shards each key fills at its peak that is hot in these windows or noted there."""
     loads: dict[str, float] = {}
     for spec in specs:
         keys = list(dict.fromkeys([*spec.hot, *catalog.hot(spec.window)]))
         with suppress(Missing):  # dropped meanwhile
             for key, tally in store.tallies(spec, keys).items():
-                loads[key] = max(loads.get(key, 0.0), peak_units(tally, spec))
+                load = peak_cost(tally, spec) / store.metering.shard_cost_max
+                loads[key] = max(loads.get(key, 0.0), load)
     return loads
 
 
 def _stepped(load: float, before: int) -> int:
     """N for a load, at least half of the N before."""
-    wanted = math.ceil(load / limits.SHARD_UNITS_AIMED)
+    wanted = math.ceil(load)
     if wanted >= before:
         return wanted
     return max(wanted, before // 2) if wanted * 2 < before else before

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 from tallyroll.errors import StateConflict, StoreError
-from tallyroll.lifecycle.capacity import cold_capacity, hot_capacity
 from tallyroll.lifecycle.draining import (
     Evidence,
     accepts_until,
@@ -37,7 +36,7 @@ from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.live_windows import list_live
 from tallyroll.ports.queue import Backlog, Queue
-from tallyroll.ports.store import Capacity, Store
+from tallyroll.ports.store import Store
 from tallyroll.ports.totals import Totals
 from tallyroll.ports.writer_notes import Heartbeat, Reception
 from tallyroll.resources import TAG_PIPELINE
@@ -279,7 +278,7 @@ class Roller:
     def _perform(self, calendar: Calendar, deadline: int, step: Step, window: Window) -> Window:
         match step:
             case Step.MAKE_TABLE:
-                self._store.make_table(window.table, self._tags, self._capacity(window))
+                self._store.make_table(window.table, self._tags, self._peak(window))
                 return window
             case Step.CHECK_TABLE:
                 self._store.check_table(window.table, self._tags)
@@ -288,7 +287,7 @@ class Roller:
                 self._store.recover_table(window.table)
                 return self._noted(window, Moment.RECOVERABLE)
             case Step.COOL:
-                self._store.resize_table(window.table, cold_capacity(self._settings))
+                self._store.cool_table(window.table)
                 return self._noted(window, Moment.COOLED)
             case Step.OPEN:
                 return self._open(window, calendar)
@@ -323,12 +322,12 @@ class Roller:
     def _tags(self) -> dict[str, str]:
         return {TAG_PIPELINE: self._settings.name}
 
-    def _capacity(self, window: Window) -> Capacity | None:
-        """The new table's capacity; warm throughput follows the windows of the last two days."""
-        if not self._settings.warm_units_max:
-            return hot_capacity(self._settings, 0)
+    def _peak(self, window: Window) -> int:
+        """The peak of the last two days' windows, which the new table should stand."""
+        if not self._settings.follows_peaks:
+            return 0
         lately = self._catalog.windows(window.start - PEAKS_LOOKED_BACK_MS, window.start)
-        return hot_capacity(self._settings, max((each.peak or 0 for each in lately), default=0))
+        return max((each.peak or 0 for each in lately), default=0)
 
     def _shut(self, window: Window) -> None:
         self._store.shut_gates(self._spec(window))
@@ -344,7 +343,7 @@ class Roller:
                     keys=sealing.keys,
                     events=sealing.events,
                     amount=sealing.amount,
-                    peak=sealing.peak(spec),
+                    peak=sealing.peak(spec, self._store.metering),
                     listed=LISTING_BUCKETS,
                     sealing=None,
                 )

@@ -15,17 +15,16 @@ from dataclasses import asdict, dataclass, replace
 from math import ceil
 from typing import Any
 
-from tallyroll.limits import SERIES_SLOTS, TRANSACTION_ACTIONS_MAX
+from tallyroll.limits import SERIES_SLOTS
 from tallyroll.model.specs import Spec, sixtieth_seconds
 from tallyroll.model.tallies import Stripe, Sum, Tally, gather, place_of
 from tallyroll.model.totals import Total
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.paging import STRIPES_HELD, merged
-from tallyroll.ports.store import Store
+from tallyroll.ports.store import Metering, Store
 from tallyroll.ports.totals import Totals
 
 STRIPES_PER_SLICE = 2_000  # the most that a run repeats after another one was cut off
-ACTION_UNITS = 2  # write units of a tally's or a gate's action in a transaction [txn]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +33,8 @@ class Sealing:
 
     `keys`, `events` and `amount` (millionths) are those of the keys whose totals are put. `begun`
     has the keys of which more stripes may follow; each name, followed by a dot, begins the next.
-    `units` and `additions` are, by sixtieth of the window, the write units of records and the
-    number of additions to tallies. `done`: all totals are put.
+    `units` and `additions` are, by sixtieth of the window, the cost of records and the number of
+    additions to tallies. `done`: all totals are put.
     """
 
     place: str = ""
@@ -61,17 +60,9 @@ class Sealing:
         """The text for a window's state."""
         return json.dumps(asdict(self), ensure_ascii=False, separators=(",", ":"))
 
-    def peak(self, spec: Spec) -> int:
-        """The write units a second in the window's busiest sixtieth, rounded up.
-
-        These are the units of records, of additions to tallies, and of gates, one for each full
-        transaction.
-        """
-        busiest = 0
-        for units, additions in zip(self.units, self.additions, strict=True):
-            actions = units // ACTION_UNITS + additions
-            gates = -(-actions // (TRANSACTION_ACTIONS_MAX - 1))
-            busiest = max(busiest, units + ACTION_UNITS * (additions + gates))
+    def peak(self, spec: Spec, metering: Metering) -> int:
+        """What writes cost a second in the window's busiest sixtieth, rounded up."""
+        busiest = max(map(metering.total_cost, self.units, self.additions))
         return ceil(busiest / sixtieth_seconds(spec))
 
 
@@ -93,20 +84,23 @@ def seal(
     ]
     for batch in merged(buckets, place_of, page, effects):
         for first in range(0, len(batch), STRIPES_PER_SLICE):
-            sealing, ended = _with(sealing, batch[first : first + STRIPES_PER_SLICE], spec)
+            stripes = batch[first : first + STRIPES_PER_SLICE]
+            sealing, ended = _with(sealing, stripes, spec, store.metering)
             totals.put(ended)
             yield sealing
     totals.put([Total(key, spec.window, n, amount) for key, n, amount in sealing.begun])
     yield replace(_counted(sealing, sealing.begun), begun=(), done=True)
 
 
-def _with(sealing: Sealing, stripes: Sequence[Stripe], spec: Spec) -> tuple[Sealing, list[Total]]:
+def _with(
+    sealing: Sealing, stripes: Sequence[Stripe], spec: Spec, metering: Metering
+) -> tuple[Sealing, list[Total]]:
     """The progress after these stripes, and the totals of the keys that are complete."""
     begun = list(sealing.begun)
     ended = gather(begun, stripes)
     units, additions = list(sealing.units), list(sealing.additions)
     for stripe in stripes:
-        _weigh(stripe.tally, spec, units, additions)
+        _weigh(stripe.tally, spec, metering, units, additions)
     sealing = replace(
         _counted(sealing, ended),
         place=stripes[-1].place,
@@ -126,16 +120,15 @@ def _counted(sealing: Sealing, ended: Sequence[Sum]) -> Sealing:
     )
 
 
-def _weigh(stripe: Tally, spec: Spec, units: list[int], additions: list[int]) -> None:
-    """Add a stripe's load in each sixtieth to the units of records and the additions to tallies.
+def _weigh(
+    stripe: Tally, spec: Spec, metering: Metering, units: list[int], additions: list[int]
+) -> None:
+    """Add a stripe's load in each sixtieth to the cost of records and the additions to tallies.
 
-    How many transactions wrote the stripe's records is not known. The estimate is one transaction
-    per record, up to one a second, and full transactions beyond that.
+    How many commits wrote the stripe's records is not known: the store estimates it.
     """
-    a_second_each = max(1, ceil(sixtieth_seconds(spec)))
+    seconds = max(1, ceil(sixtieth_seconds(spec)))
     for slot, events in stripe.series:
-        spent = -(-events * stripe.units // stripe.n) if stripe.n else 0
-        records = -(-spent // ACTION_UNITS)
-        full = -(-records // (TRANSACTION_ACTIONS_MAX - 2))
-        units[slot] += spent
-        additions[slot] += min(records, full + a_second_each)
+        cost = -(-events * stripe.cost // stripe.n) if stripe.n else 0
+        units[slot] += cost
+        additions[slot] += metering.likely_increments(cost, seconds)

@@ -79,7 +79,7 @@ def _step_of_table(window: Window, facts: Facts, settings: Settings) -> Step | N
     times = window.times
     if settings.point_in_time_recovery and Moment.RECOVERABLE not in times and (live or waiting):
         return Step.RECOVER
-    if settings.provisioned and Moment.COOLED not in times and window.status is Status.SEALED:
+    if settings.cools and Moment.COOLED not in times and window.status is Status.SEALED:
         return Step.COOL
     return None
 

@@ -132,7 +132,7 @@ def _tally(key: str, item: Mapping[str, Mapping[str, Any]]) -> Tally:
         n=int(item["n"]["N"]),
         amount=read_amount(item["v"]["N"]),
         series=tuple(sorted(counted)),
-        units=int(item["u"]["N"]) if "u" in item else 0,
+        cost=int(item["u"]["N"]) if "u" in item else 0,
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tallyroll.errors import Reason, Rejected
-from tallyroll.limits import PACKET_BYTES_MAX, UNIT_BYTES
+from tallyroll.limits import PACKET_BYTES_MAX
 from tallyroll.model.amounts import format_amount
 from tallyroll.model.events import Event, Packet, digest
 from tallyroll.model.ids import uuid7_time
@@ -44,11 +44,6 @@ class Record:
     size: int = field(default=0, compare=False)
 
     @property
-    def units(self) -> int:
-        """The write units of its put in a transaction: two for each KB of its item, rounded up."""
-        return 2 * write_units(self.size)
-
-    @property
     def packed(self) -> bool:
         """Whether the record is a packet."""
         return self.format == FORMAT_PACKET
@@ -68,19 +63,13 @@ class Page:
 class Increment:
     """What one transaction adds to one stripe of a key's tally.
 
-    `series` are (sixtieth, events) pairs, `units` the write units of the records.
+    `series` are (sixtieth, events) pairs.
     """
 
     key: str
     n: int
     amount: int
     series: tuple[tuple[int, int], ...]
-    units: int
-
-
-def write_units(size: int) -> int:
-    """The write units of an item of `size` bytes; in a transaction it takes twice as many."""
-    return max(1, -(-size // UNIT_BYTES))
 
 
 def event_time(envelope: Event | Packet, sent: int) -> int:
@@ -184,5 +173,4 @@ def _increment(key: str, records: Sequence[Record]) -> Increment:
         n=sum(record.n for record in records),
         amount=sum(record.amount for record in records),
         series=tuple(sorted(series.items())),
-        units=sum(record.units for record in records),
     )

@@ -65,7 +65,7 @@ class Window:
         sealing: the progress
     Set when the window is sealed:
         keys, events, amount: its sums
-        peak: write units a second in its busiest sixtieth
+        peak: what its writes cost a second in its busiest sixtieth
         listed: number of buckets under which its totals are listed
     Set for the current attempt at an export:
         attempt, attempts: its id, and how many attempts there were

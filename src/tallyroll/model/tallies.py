@@ -12,14 +12,14 @@ from typing import NamedTuple
 class Tally:
     """The counts of a key, or of one of its stripes: `n` events, `amount` their sum in millionths.
 
-    `series` are (sixtieth of the window, events) pairs, `units` the write units of the records.
+    `series` are (sixtieth of the window, events) pairs, `cost` what it cost to store the records.
     """
 
     key: str
     n: int
     amount: int
     series: tuple[tuple[int, int], ...] = ()
-    units: int = 0
+    cost: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def gathered(key: str, stripes: Sequence[Tally]) -> Tally:
         n=sum(stripe.n for stripe in stripes),
         amount=sum(stripe.amount for stripe in stripes),
         series=tuple(sorted(series.items())),
-        units=sum(stripe.units for stripe in stripes),
+        cost=sum(stripe.cost for stripe in stripes),
     )
 
 

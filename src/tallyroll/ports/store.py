@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,6 +12,8 @@ from tallyroll.model.items import Item
 from tallyroll.model.records import Increment, Page, Record, RecordName
 from tallyroll.model.specs import Spec
 from tallyroll.model.tallies import Stripe, Tally
+
+LIMIT_UNKNOWN = "other"
 
 
 class Answer(StrEnum):
@@ -23,27 +26,16 @@ class Answer(StrEnum):
     INVALID = "invalid"
 
 
-class Limit(StrEnum):
-    """The limit that a throttled write exceeded, as far as the store reported it."""
-
-    KEY_RANGE = "key-range"  # throughput of one partition: a hot shard
-    TABLE = "table"  # current throughput of an on-demand table, which grows
-    PROVISIONED = "provisioned"  # a table's provisioned capacity
-    ON_DEMAND_MAX = "on-demand-max"  # the configured maximum of an on-demand table
-    ACCOUNT = "account"  # the account's quota
-    OTHER = "other"
-
-
 @dataclass(frozen=True, slots=True)
 class Element:
     """The answer for one record or increment. `digest` is that of the stored record, for a
-    duplicate; `limit` is the exceeded limit, for a throttled one.
+    duplicate; `limit` is the store's name of the exceeded limit, for a throttled one.
     """
 
     answer: Answer
     digest: bytes | None = None
     detail: str = ""
-    limit: Limit = Limit.OTHER
+    limit: str = LIMIT_UNKNOWN
 
 
 class Verdict(StrEnum):
@@ -63,15 +55,15 @@ class Outcome:
     """A commit's verdict and its reasons.
 
     If CANCELLED, `records` and `increments` have one answer each, in the order of the request.
-    `limit` is the limit that the request or its gate exceeded. `gate_contended` is whether another
-    transaction held the gate.
+    `limit` names the limit that the request or its gate exceeded. `gate_contended` is whether
+    another transaction held the gate.
     """
 
     verdict: Verdict
     records: tuple[Element, ...] = ()
     increments: tuple[Element, ...] = ()
     detail: str = ""
-    limit: Limit | None = None
+    limit: str | None = None
     gate_contended: bool = False
 
 
@@ -84,15 +76,35 @@ class TableStatus(StrEnum):
     DELETING = "deleting"
 
 
-@dataclass(frozen=True, slots=True)
-class Capacity:
-    """The throughput of a window table, in units a second: provisioned capacity, or the warm
-    throughput of an on-demand table.
+@dataclass(frozen=True)
+class Metering(ABC):
+    """What writes cost, in the store's own measure, and how much a commit or a shard may take.
+
+    A commit has at most `elements_max` records and increments together, and `bytes_max` bytes: the
+    records' sizes and up to `element_bytes` for each element. A shard should take at most
+    `shard_cost_max` a second at its key's peak.
     """
 
-    write: int
-    read: int
-    provisioned: bool = False
+    elements_max: int
+    bytes_max: int
+    element_bytes: int
+    shard_cost_max: int
+
+    @abstractmethod
+    def record_cost(self, record: Record) -> int:
+        """The cost of storing a record."""
+
+    @abstractmethod
+    def shared_cost(self, increments: int) -> int:
+        """The cost of one attempt at a commit besides its records."""
+
+    @abstractmethod
+    def likely_increments(self, cost: int, seconds: int) -> int:
+        """How many increments a key's records of this cost brought along within these seconds."""
+
+    @abstractmethod
+    def total_cost(self, cost: int, increments: int) -> int:
+        """The cost of records together with that of these increments and of full commits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +117,8 @@ class TableFacts:
 
 class Store(Protocol):
     """Window tables. Only `commit` writes events. All reads of items are strongly consistent."""
+
+    metering: Metering
 
     def commit(
         self, spec: Spec, records: Sequence[Record], increments: Sequence[Increment]
@@ -160,12 +174,11 @@ class Store(Protocol):
         """All items of one segment, 0..segments-1, of a table, in pages."""
         ...
 
-    def make_table(
-        self, table: str, tags: Mapping[str, str], capacity: Capacity | None = None
-    ) -> None:
+    def make_table(self, table: str, tags: Mapping[str, str], peak: int = 0) -> None:
         """Begin to create a window table, with deletion protection, unless it exists.
 
-        Without `capacity` it is on demand, with the store's default throughput.
+        `peak` is the highest cost a second of the last windows, for which the table should suffice;
+        0: not known.
         """
         ...
 
@@ -185,8 +198,8 @@ class Store(Protocol):
         """Switch point-in-time recovery on. Raises Throttled while that is not possible yet."""
         ...
 
-    def resize_table(self, table: str, capacity: Capacity) -> None:
-        """Change the capacity of a provisioned table."""
+    def cool_table(self, table: str) -> None:
+        """Lower what is paid for a table whose window is sealed."""
         ...
 
     def tag_table(self, table: str, tags: Mapping[str, str]) -> None:

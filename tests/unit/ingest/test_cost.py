@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tallyroll.adapters.dynamodb.throughput import METERING
 from tallyroll.client.packing import pack
 from tallyroll.ingest.cost import Cost, commit_cost
 from tallyroll.ingest.writer import Report
@@ -22,22 +23,22 @@ def test_a_hot_key_in_full_batches() -> None:
     bodies = [json.dumps({"key": "hot", "id": f"e{n}", "ts": NOW + n}) for n in range(1_000)]
     report = written(opened(), bodies)
     assert report.single_events == 1_000
-    assert report.cost.units / 1_000 <= 2.1
+    assert report.cost.total / 1_000 <= 2.1
     assert report.cost.requests / 1_000 <= 0.012
-    assert (report.cost.units_packed, report.cost.requests_packed) == (0, 0)
+    assert (report.cost.packed, report.cost.requests_packed) == (0, 0)
 
 
 def test_a_lone_event_of_a_cold_key() -> None:
     report = written(opened(), [json.dumps({"key": "cold", "id": "e1", "ts": NOW})])
-    assert (report.cost.units, report.cost.requests) == (6, 1)
+    assert (report.cost.total, report.cost.requests) == (6, 1)
 
 
 def test_a_packed_event_pays_a_small_part() -> None:
     events = (Event("hot", None, NOW + n, 10**6, None) for n in range(1_000))
     report = written(opened(), list(pack(events, lambda: "packet-1")))
     assert report.packed_events == 1_000
-    assert report.cost.units_packed / 1_000 <= 2.1 / 100
-    assert report.cost.units_single == 0
+    assert report.cost.packed / 1_000 <= 2.1 / 100
+    assert report.cost.single == 0
 
 
 def test_a_failed_attempt_is_budgeted() -> None:
@@ -45,21 +46,21 @@ def test_a_failed_attempt_is_budgeted() -> None:
     body = json.dumps({"key": "k", "id": "e1", "ts": NOW})
     first = written(pipeline, [body])
     again = written(pipeline, [body])
-    assert (again.duplicates, again.cost.units) == (1, first.cost.units)
+    assert (again.duplicates, again.cost.total) == (1, first.cost.total)
 
 
 @pytest.mark.parametrize(("size", "units"), [(100, 6), (1_000, 8), (10_000, 24)])
 def test_records_pay_by_the_kilobyte_begun(size: int, units: int) -> None:
     records = (record_with(data=b"x" * size, format="json"),)
-    assert commit_cost(records, increments_of(records)).units == units
+    assert commit_cost(records, increments_of(records), METERING).total == units
 
 
 def test_what_records_share_is_split_by_their_number() -> None:
     packet = record_with("p", n=100, format="packet1+zlib", data=b"x")
     records = (record_with("a"), record_with("b"), record_with("c"), packet)
-    cost = commit_cost(records, increments_of(records))
+    cost = commit_cost(records, increments_of(records), METERING)
     assert cost == Cost(6 + 3, 2 + 1, 0.75, 0.25)
-    assert (cost.units, cost.requests) == (12, 1)
+    assert (cost.total, cost.requests) == (12, 1)
 
 
 def test_costs_add_up() -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from tallyroll.adapters.dynamodb.throughput import METERING
 from tallyroll.errors import Throttled
 from tallyroll.ingest import hot_keys
 from tallyroll.ingest.hot_keys import Scout
@@ -65,7 +66,7 @@ class Partitions(ScriptedStore):
         second = self._effects.now() // SECOND
         asked = Counter({place(record): 0 for record in records})
         for record in records:
-            asked[place(record)] += record.units
+            asked[place(record)] += METERING.record_cost(record)
         over = {
             pk
             for pk, units in asked.items()
@@ -167,7 +168,7 @@ def noted(written: Iterable[str], spec: Spec = SPEC, draw: float = 0.0) -> list[
     """Which keys a new writer notes that has written a record of each of these, in one batch."""
     pipeline = opened()
     pipeline.effects.chance = Drawn(draw)
-    scout = Scout(pipeline.settings, pipeline.catalog, pipeline.effects)
+    scout = Scout(pipeline.settings, pipeline.catalog, METERING, pipeline.effects)
     scout.look([(spec, record_with(f"e{n}", key)) for n, key in enumerate(written)], [])
     return pipeline.catalog.hot(WINDOW)
 
@@ -205,7 +206,7 @@ def test_the_keys_noted_last_are_remembered(monkeypatch: pytest.MonkeyPatch) -> 
     pipeline = opened()
     asked: list[Sequence[str]] = []
     monkeypatch.setattr(pipeline.catalog, "note_hot", lambda _, keys: asked.append(keys))
-    scout = Scout(pipeline.settings, pipeline.catalog, pipeline.effects)
+    scout = Scout(pipeline.settings, pipeline.catalog, METERING, pipeline.effects)
     for key in ("a", "b", "a", "c", "b", "c", "a"):
         scout.look([], [(WINDOW, key)])
     assert asked == [["a"], ["b"], ["c"], ["a"]]
@@ -241,7 +242,7 @@ def test_a_key_that_was_throttled_is_noted_once() -> None:
 
 def test_a_note_that_cannot_be_written_is_written_later(monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline = opened()
-    scout = Scout(pipeline.settings, pipeline.catalog, pipeline.effects)
+    scout = Scout(pipeline.settings, pipeline.catalog, METERING, pipeline.effects)
 
     def refuse(*_: object) -> None:
         raise Throttled("slow down")

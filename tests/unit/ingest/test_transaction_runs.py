@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tallyroll.adapters.dynamodb.throughput import METERING, Limit
 from tallyroll.ingest.cost import commit_cost
 from tallyroll.ingest.transactions import (
     CONFLICT_BACKOFF_MS,
@@ -19,7 +20,7 @@ from tallyroll.ingest.transactions import (
 )
 from tallyroll.model.records import Record, increments_of
 from tallyroll.ports.effects import T
-from tallyroll.ports.store import Answer, Element, Limit, Outcome, Verdict
+from tallyroll.ports.store import Answer, Element, Outcome, Verdict
 from tests.harness.pipeline import NOW, SECOND, WINDOW, Pipeline, opened, record_with
 
 FINE, CONTENDED = Element(Answer.FINE), Element(Answer.CONTENDED)
@@ -28,7 +29,7 @@ BUSY = Outcome(Verdict.CANCELLED, (CONTENDED,), (FINE,))
 
 def carried_out(pipeline: Pipeline, *records: Record, seconds: int = 10) -> Run:
     spec = pipeline.spec()
-    commits = plan(spec, records)
+    commits = plan(spec, records, METERING)
     return run(pipeline.store, commits, pipeline.effects, NOW + seconds * SECOND, 8)
 
 
@@ -99,8 +100,8 @@ def test_every_attempt_costs() -> None:
     pipeline.store.script = [BUSY, BUSY]
     done = carried_out(pipeline, record_with("a"))
     records = (record_with("a"),)
-    once = commit_cost(records, increments_of(records))
-    assert (done.cost.units, done.cost.requests) == (3 * once.units, 3)
+    once = commit_cost(records, increments_of(records), METERING)
+    assert (done.cost.total, done.cost.requests) == (3 * once.total, 3)
 
 
 def test_at_the_deadline_records_are_handed_back_untried() -> None:
@@ -137,11 +138,11 @@ def test_what_commits_came_to_is_added_up() -> None:
     trouble = [BUSY, Outcome(Verdict.UNKNOWN), Outcome(Verdict.THROTTLED)]
     pipeline.store.script = [*trouble, None, *trouble]
     spec, records = pipeline.spec(), (record_with("a"), record_with("b"))
-    commits = [commit for record in records for commit in plan(spec, [record])]
+    commits = [commit for record in records for commit in plan(spec, [record], METERING)]
     done = run(pipeline.store, commits, pipeline.effects, NOW + 10 * SECOND, 8)
     assert kinds(done) == {"a": Disposition.COUNTED, "b": Disposition.COUNTED}
-    once = commit_cost(records[:1], increments_of(records[:1]))
-    assert (done.cost.requests, done.cost.units) == (8, 8 * once.units)
+    once = commit_cost(records[:1], increments_of(records[:1]), METERING)
+    assert (done.cost.requests, done.cost.total) == (8, 8 * once.total)
     assert (done.contended, done.unknown, done.throttled) == (2, 2, {Limit.OTHER: 2})
     assert done.throttled_keys == {(WINDOW, "k"): None}
 

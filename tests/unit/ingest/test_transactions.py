@@ -5,10 +5,9 @@ from random import Random
 
 import pytest
 
+from tallyroll.adapters.dynamodb.throughput import METERING
 from tallyroll.errors import Reason
-from tallyroll.ingest import transactions
 from tallyroll.ingest.transactions import (
-    ACTION_OVERHEAD_BYTES,
     BACKOFF_MS_MAX,
     CONFLICT_BACKOFF_MS,
     THROTTLE_BACKOFF_MS,
@@ -75,27 +74,27 @@ def named(commits: list[Commit] | tuple[Commit, ...]) -> list[list[str]]:
 
 
 def test_one_key_fills_a_transaction_with_98_puts() -> None:
-    commits = plan(SPEC, [record_with(f"{n:03}") for n in range(197)])
+    commits = plan(SPEC, [record_with(f"{n:03}") for n in range(197)], METERING)
     assert [len(commit.records) for commit in commits] == [98, 98, 1]
     assert [len(commit.increments) for commit in commits] == [1, 1, 1]
 
 
 def test_every_key_of_a_transaction_takes_an_action() -> None:
-    commits = plan(SPEC, [record_with("e", f"k{n:03}") for n in range(100)])
+    commits = plan(SPEC, [record_with("e", f"k{n:03}") for n in range(100)], METERING)
     assert [len(commit.records) for commit in commits] == [49, 49, 2]
     for commit in commits:
         assert 1 + len(commit.records) + len(commit.increments) <= TRANSACTION_ACTIONS_MAX
 
 
 def test_a_new_key_that_would_make_101_actions_goes_to_the_next() -> None:
-    commits = plan(SPEC, [*(record_with(f"{n:03}") for n in range(97)), C])
+    commits = plan(SPEC, [*(record_with(f"{n:03}") for n in range(97)), C], METERING)
     assert [len(commit.records) for commit in commits] == [97, 1]
     assert commits[1].records == (C,)
 
 
 def test_a_transaction_stays_under_4_mb() -> None:
     large = [record_with(f"{n:03}", data=b"x" * 390_000) for n in range(30)]
-    commits = plan(SPEC, large)
+    commits = plan(SPEC, large, METERING)
     sizes = [
         sum(item_bytes(record_item(record)) + 1_024 for record in commit.records)
         for commit in commits
@@ -104,17 +103,14 @@ def test_a_transaction_stays_under_4_mb() -> None:
     assert [len(commit.records) for commit in commits] == [10, 10, 10]
 
 
-def test_the_bytes_of_a_transaction_are_bounded_to_the_byte(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_bytes_of_a_transaction_are_bounded_to_the_byte() -> None:
     records = [weighed(record_with(name)) for name in "abcd"]
-    size = sum(record.size for record in records[:2]) + 3 * ACTION_OVERHEAD_BYTES  # with a tally
-    monkeypatch.setattr(transactions, "TRANSACTION_BYTES_PLANNED", size)
-    planned = plan(SPEC, records)
+    size = sum(record.size for record in records[:2]) + 3 * METERING.element_bytes  # with a tally
+    planned = plan(SPEC, records, replace(METERING, bytes_max=size))
     assert named(planned) == [["a", "b"], ["c", "d"]]
     assert all(commit.spec == SPEC for commit in planned)
-    monkeypatch.setattr(transactions, "TRANSACTION_BYTES_PLANNED", size - 1)
-    assert named(plan(SPEC, records)) == [["a"], ["b"], ["c"], ["d"]]
+    smaller = replace(METERING, bytes_max=size - 1)
+    assert named(plan(SPEC, records, smaller)) == [["a"], ["b"], ["c"], ["d"]]
 
 
 def test_records_are_sorted_by_key_and_shard() -> None:
@@ -124,11 +120,11 @@ def test_records_are_sorted_by_key_and_shard() -> None:
         record_with("c", "k", shard=1),
         record_with("a", "k", shard=2),
     ]
-    assert named(plan(SPEC, records)) == [["c", "a", "b", "a"]]
+    assert named(plan(SPEC, records, METERING)) == [["c", "a", "b", "a"]]
 
 
 def test_nothing_to_plan() -> None:
-    assert plan(SPEC, []) == []
+    assert plan(SPEC, [], METERING) == []
 
 
 # --- after: the whole commit

@@ -7,51 +7,46 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tallyroll.ingest.hot_keys import note_chance
-from tallyroll.lifecycle.resharding import next_shards, peak_units
-from tallyroll.limits import (
-    HOT_KEYS_MAX,
-    HOT_LIST_BYTES_MAX,
-    PARTITION_WRITE_UNITS,
-    SHARD_UNITS_AIMED,
-)
+from tallyroll.lifecycle.resharding import next_shards, peak_cost
+from tallyroll.limits import HOT_KEYS_MAX, HOT_LIST_BYTES_MAX
 from tallyroll.model.tallies import Tally
 from tests.harness.pipeline import spec_of
 
 shards = st.integers(1, 2_000)
-loads = st.dictionaries(st.text(max_size=3), st.floats(0, 10**7), max_size=8)
+loads = st.dictionaries(st.text(max_size=3), st.floats(0, 20_000), max_size=8)
 given_shards = st.dictionaries(st.text(max_size=3), shards, max_size=8)
 
 
 def test_the_peak_counts_and_not_the_sum() -> None:
-    steady = Tally("k", 60_000, 0, tuple((slot, 1_000) for slot in range(60)), units=120_000)
-    bursty = Tally("k", 60_000, 0, ((7, 60_000),), units=120_000)
-    assert peak_units(steady, spec_of()) == pytest.approx(2_000 / 60)
-    assert peak_units(bursty, spec_of()) == pytest.approx(2_000)
+    steady = Tally("k", 60_000, 0, tuple((slot, 1_000) for slot in range(60)), cost=120_000)
+    bursty = Tally("k", 60_000, 0, ((7, 60_000),), cost=120_000)
+    assert peak_cost(steady, spec_of()) == pytest.approx(2_000 / 60)
+    assert peak_cost(bursty, spec_of()) == pytest.approx(2_000)
 
 
 def test_a_packet_weighs_what_it_costs_and_not_what_it_counts() -> None:
-    packed = Tally("k", 500_000, 0, ((7, 500_000),), units=4_000)
-    assert peak_units(packed, spec_of()) == pytest.approx(4_000 / 60)
+    packed = Tally("k", 500_000, 0, ((7, 500_000),), cost=4_000)
+    assert peak_cost(packed, spec_of()) == pytest.approx(4_000 / 60)
 
 
 def test_a_key_without_events_weighs_nothing() -> None:
-    assert peak_units(Tally("k", 0, 0), spec_of()) == 0
-    assert peak_units(Tally("k", 5, 0, (), units=10), spec_of()) == 0, "by no slot of its time"
+    assert peak_cost(Tally("k", 0, 0), spec_of()) == 0
+    assert peak_cost(Tally("k", 5, 0, (), cost=10), spec_of()) == 0, "by no slot of its time"
 
 
 @pytest.mark.parametrize(
     ("load", "before", "after"),
     [
         (0, 8, None),  # cold, and was never hot
-        (SHARD_UNITS_AIMED * 8, 8, None),
-        (SHARD_UNITS_AIMED * 8 + 1, 8, 9),
-        (SHARD_UNITS_AIMED * 100, 8, 100),  # at once
-        (SHARD_UNITS_AIMED * 50, 100, 100),  # half of it is no reason yet
-        (SHARD_UNITS_AIMED * 49, 100, 50),
+        (8, 8, None),
+        (8.001, 8, 9),
+        (100, 8, 100),  # at once
+        (50, 100, 100),  # half of it is no reason yet
+        (49, 100, 50),
         (0, 100, 50),  # by half a window
         (0, 101, 50),
         (0, 15, None),
-        (SHARD_UNITS_AIMED * 10**6, 8, 1_000),
+        (10**6, 8, 1_000),
     ],
 )
 def test_a_key_gets_more_at_once_and_fewer_by_halves(
@@ -64,7 +59,7 @@ def test_a_key_gets_more_at_once_and_fewer_by_halves(
 def test_what_the_operator_wishes_is_the_least() -> None:
     wished = {"k": 40, "l": 4}
     assert next_shards({"k": 0}, {}, wished, 8, 20) == {"k": 40, "l": 8}
-    assert next_shards({"k": SHARD_UNITS_AIMED * 50}, {}, wished, 8, 60)["k"] == 50
+    assert next_shards({"k": 50}, {}, wished, 8, 60)["k"] == 50
 
 
 @given(loads, given_shards, given_shards, st.integers(1, 64), st.integers(64, 10_000))
@@ -77,18 +72,17 @@ def test_bounds_hold(
 ) -> None:
     for key, n in next_shards(loads, before, wished, least, most).items():
         assert least <= n <= max(most, wished.get(key, 0))
-        enough = loads.get(key, 0.0) / n <= SHARD_UNITS_AIMED
-        assert enough or n >= most
+        assert loads.get(key, 0.0) <= n or n >= most
 
 
 def test_the_list_fits_its_item_and_keeps_the_hottest() -> None:
-    hot = {f"{n:04d}": SHARD_UNITS_AIMED * n for n in range(9, 1_000)}
+    hot = {f"{n:04d}": float(n) for n in range(9, 1_000)}
     chosen = next_shards(hot, {}, {"mine": 9}, 8, 10_000)
     assert len(chosen) == HOT_KEYS_MAX
     assert chosen["mine"] == 9
     assert min(n for key, n in chosen.items() if key != "mine") == 1_000 - HOT_KEYS_MAX + 1
 
-    long = {f"{n:04d}" * 128: float(SHARD_UNITS_AIMED * 9) for n in range(HOT_KEYS_MAX)}
+    long = {f"{n:04d}" * 128: 9.0 for n in range(HOT_KEYS_MAX)}
     assert sum(map(len, next_shards(long, {}, {}, 8, 100))) <= HOT_LIST_BYTES_MAX
 
 
@@ -105,13 +99,12 @@ def test_the_list_is_cut_at_the_byte() -> None:
 
 def test_a_key_of_more_shards_is_noted_as_seldom_as_it_can_take_more() -> None:
     spec = spec_of(hot={"k": 8})
-    assert note_chance(spec, "l", 50) == 2 * note_chance(spec, "k", 50)
+    assert note_chance(spec, "l", 50, 500) == 2 * note_chance(spec, "k", 50, 500)
 
 
 def test_a_key_that_fills_its_shards_is_sure_to_be_noted() -> None:
     spec = spec_of()
-    full = SHARD_UNITS_AIMED * spec.shards * 60
-    noted = sum(note_chance(spec, "k", 200) for _ in range(full // 200))
+    full = 500 * spec.shards * 60
+    noted = sum(note_chance(spec, "k", 200, 500) for _ in range(full // 200))
     assert noted == pytest.approx(16)
-    assert note_chance(spec, "k", full) == 1
-    assert SHARD_UNITS_AIMED < PARTITION_WRITE_UNITS
+    assert note_chance(spec, "k", full, 500) == 1

@@ -12,7 +12,6 @@ from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar, Status, Window
 from tallyroll.model.windows import Grid, window_id
 from tallyroll.operations.backfill import open_past
-from tallyroll.ports.store import Capacity
 from tests.harness.pipeline import (
     HOUR,
     MINUTE,
@@ -145,9 +144,9 @@ def test_creation_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
         done.append("shut")
         shut_gates(spec)
 
-    def make(table: str, tags: dict[str, str], capacity: Capacity | None) -> None:
+    def make(table: str, tags: dict[str, str], peak: int) -> None:
         done.append("make")
-        make_table(table, tags, capacity)
+        make_table(table, tags, peak)
 
     monkeypatch.setattr(pipeline.store, "shut_gates", shut)
     monkeypatch.setattr(pipeline.store, "make_table", make)
@@ -235,9 +234,9 @@ def test_past_windows_do_not_delay_regular_ones(monkeypatch: pytest.MonkeyPatch)
     make_table = pipeline.store.make_table
     pipeline.effects.pass_by(HOUR)
 
-    def make(table: str, tags: dict[str, str], capacity: Capacity | None) -> None:
+    def make(table: str, tags: dict[str, str], peak: int) -> None:
         made.append(table)
-        make_table(table, tags, capacity)
+        make_table(table, tags, peak)
 
     monkeypatch.setattr(pipeline.store, "make_table", make)
     run(pipeline)

@@ -9,7 +9,6 @@ import pytest
 from tallyroll.errors import Throttled
 from tallyroll.lifecycle.runner import Rolled
 from tallyroll.model.states import Status
-from tallyroll.ports.store import Capacity
 from tests.harness.pipeline import HOUR, SMALL, TIME_LEFT, WINDOW, Pipeline, hour, opened
 
 
@@ -58,22 +57,22 @@ def test_point_in_time_recovery_is_tried_again_and_delays_nothing(
     assert all(pipeline.store.table(table).recoverable for table in pipeline.store.tables())
 
 
-def test_new_tables_are_as_warm_as_the_last_windows_were_busy() -> None:
+def test_new_tables_are_made_for_the_peak_of_the_last_windows() -> None:
     pipeline = opened(replace(SMALL, warm_units_max=30_000))
-    made = {table: pipeline.store.table(table).capacity for table in pipeline.store.tables()}
-    assert set(made.values()) == {None}
+    made = {table: pipeline.store.table(table).peak for table in pipeline.store.tables()}
+    assert set(made.values()) == {0}
     busy = pipeline.state(hour(7))
     pipeline.catalog.advance(replace(busy, peak=8_000))
     pipeline.effects.pass_by(HOUR)
     run(pipeline)
-    assert pipeline.store.table(f"tallyroll-{hour(11)}").capacity == Capacity(12_000, 12_000)
+    assert pipeline.store.table(f"tallyroll-{hour(11)}").peak == 8_000
 
 
 def test_provisioned_tables_are_cooled_when_they_are_sealed() -> None:
     units = {"write": 900, "read": 300, "cold_write": 1, "cold_read": 50}
     pipeline = opened(replace(SMALL, provisioned=units))
     table = f"tallyroll-{WINDOW}"
-    assert pipeline.store.table(table).capacity == Capacity(900, 300, provisioned=True)
+    assert not pipeline.store.table(table).cooled
     pipeline.move(Status.SEALED)
     run(pipeline)
-    assert pipeline.store.table(table).capacity == Capacity(1, 50, provisioned=True)
+    assert pipeline.store.table(table).cooled

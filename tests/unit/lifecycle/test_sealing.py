@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from tallyroll.adapters.dynamodb.throughput import METERING
 from tallyroll.errors import ProofMismatch
 from tallyroll.lifecycle import sealing
 from tallyroll.lifecycle.sealing import Sealing, seal
@@ -45,7 +46,7 @@ def added(pipeline: Pipeline, keys: Sequence[str], times: int = 1) -> dict[str, 
     for number in range(times):
         for key in keys:
             record = record_with(f"{key}-{number}", key, shard=1, size=300)
-            increment = Increment(key, 1, 1_500_000, ((number % 60, 1),), 2)
+            increment = Increment(key, 1, 1_500_000, ((number % 60, 1),))
             outcome = pipeline.store.commit(pipeline.spec(), [record], [increment])
             assert outcome.verdict is Verdict.COMMITTED
     return dict.fromkeys(keys, (times, times * 1_500_000))
@@ -170,14 +171,14 @@ def test_the_peak_is_that_of_all_keys_in_the_busiest_sixtieth() -> None:
     pipeline = opened()
     for number in range(6):
         slot = 7 if number < 4 else 8
-        increments = [Increment(f"k{number}", 60, 0, ((slot, 60),), 120)]
-        records = [record_with(f"e{number}", f"k{number}", shard=1)]
+        increments = [Increment(f"k{number}", 60, 0, ((slot, 60),))]
+        records = [record_with(f"e{number}", f"k{number}", shard=1, size=60 * 1_024)]
         outcome = pipeline.store.commit(pipeline.spec(), records, increments)
         assert outcome.verdict is Verdict.COMMITTED
     last = sealed(pipeline)
     assert (last.units[7], last.units[8]) == (480, 240)
     assert (last.additions[7], last.additions[8]) == (240, 120)
-    assert last.peak(pipeline.spec()) == (480 + 2 * 240 + 2 * 5 + 59) // 60
+    assert last.peak(pipeline.spec(), METERING) == (480 + 2 * 240 + 2 * 5 + 59) // 60
 
 
 def test_records_that_fill_transactions_share_them() -> None:
@@ -185,10 +186,10 @@ def test_records_that_fill_transactions_share_them() -> None:
     spec = spec_of()
     units, additions = [0] * 60, [0] * 60
     busy = Tally("k", 98_000, 0, ((3, 98_000),), 196_000)
-    sealing._weigh(busy, spec, units, additions)
+    sealing._weigh(busy, spec, METERING, units, additions)
     assert (units[3], additions[3]) == (196_000, 1_060)
     packed = Tally("p", 50_000, 0, ((4, 50_000),), 100)
-    sealing._weigh(packed, spec, units, additions)
+    sealing._weigh(packed, spec, METERING, units, additions)
     assert (units[4], additions[4]) == (100, 50)
 
 
@@ -196,8 +197,8 @@ def test_a_short_window_s_sixtieth_is_no_second() -> None:
     spec = spec_of()
     short = replace(spec, end=spec.start + 6_000)
     state = Sealing(units=(20, *[0] * 59))
-    assert state.peak(short) == 220
-    assert Sealing().peak(spec) == 0
+    assert state.peak(short, METERING) == 220
+    assert Sealing().peak(spec, METERING) == 0
 
 
 def test_a_sixtieth_s_peak_is_rounded_up_to_whole_transactions() -> None:
@@ -208,7 +209,7 @@ def test_a_sixtieth_s_peak_is_rounded_up_to_whole_transactions() -> None:
     minute = replace(spec, end=spec.start + 60_000)
     for units, gates in ((196, 1), (197, 1), (198, 2)):
         state = Sealing(units=(units, *[0] * 59), additions=(1, *[0] * 59))
-        assert state.peak(minute) == units + 2 * (1 + gates)
+        assert state.peak(minute, METERING) == units + 2 * (1 + gates)
 
 
 def test_a_stripe_s_units_are_shared_among_its_events_and_rounded_up() -> None:
@@ -216,9 +217,9 @@ def test_a_stripe_s_units_are_shared_among_its_events_and_rounded_up() -> None:
     spec = spec_of()
     minute = replace(spec, end=spec.start + 60_000)
     units, additions = [0] * 60, [0] * 60
-    sealing._weigh(Tally("k", 3, 0, ((5, 2), (6, 1)), 4), minute, units, additions)
+    sealing._weigh(Tally("k", 3, 0, ((5, 2), (6, 1)), 4), minute, METERING, units, additions)
     assert (units[5:7], additions[5:7]) == ([3, 2], [2, 1])
-    sealing._weigh(Tally("k", 50, 0, ((7, 50),), 100), minute, units, additions)
+    sealing._weigh(Tally("k", 50, 0, ((7, 50),), 100), minute, METERING, units, additions)
     assert (units[7], additions[7]) == (100, 2)
-    sealing._weigh(Tally("k", 0, 0, ((8, 0),), 0), minute, units, additions)
+    sealing._weigh(Tally("k", 0, 0, ((8, 0),), 0), minute, METERING, units, additions)
     assert (units[8], additions[8]) == (0, 0)

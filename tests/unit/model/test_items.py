@@ -16,7 +16,6 @@ from tallyroll.model.items import (
     record_item,
     tally_key,
 )
-from tallyroll.model.records import write_units
 from tallyroll.model.tallies import Tally
 from tests.harness.pipeline import record_with, spec_of
 
@@ -68,8 +67,3 @@ def test_metered_bytes() -> None:
     item: Item = {"pk": {"S": "ü"}, "n": {"N": "-1200"}, "b": {"B": b"123"}, "o": {"BOOL": True}}
     assert item_bytes(item) == (2 + 2) + (1 + 3) + (1 + 3) + (1 + 1)
     assert item_bytes({"ts": {"N": "1795163400007"}}) == 2 + 8
-
-
-@pytest.mark.parametrize(("size", "units"), [(0, 1), (1, 1), (1024, 1), (1025, 2), (409_600, 400)])
-def test_write_units_are_kilobytes_begun(size: int, units: int) -> None:
-    assert write_units(size) == units

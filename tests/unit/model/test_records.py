@@ -95,7 +95,7 @@ def test_one_increment_a_key() -> None:
         record_with("c", "k", n=3, amount=-6, series=((1, 1), (3, 2)), size=3_073),
     ]
     assert increments_of(records) == (
-        Increment("k", 4, -1, ((1, 1), (3, 3)), units=2 + 8),
-        Increment("l", 1, 7, ((4, 1),), units=2),
+        Increment("k", 4, -1, ((1, 1), (3, 3))),
+        Increment("l", 1, 7, ((4, 1),)),
     )
     assert increments_of([]) == ()

@@ -8,11 +8,11 @@ from functools import partial
 from typing import Any
 
 from tallyroll.adapters.aws.client import Caller, response_of, retried
+from tallyroll.adapters.dynamodb.throughput import Limit
 from tallyroll.errors import Refused, StoreError, Throttled
 from tallyroll.limits import BATCH_GET_KEYS_MAX
 from tallyroll.model.items import Item, Key
 from tallyroll.ports.effects import Effects, attempts
-from tallyroll.ports.store import Limit
 
 CANCELLED = "TransactionCanceledException"
 CONDITION_FAILED = "ConditionalCheckFailedException"

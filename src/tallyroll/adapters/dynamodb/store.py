@@ -25,6 +25,7 @@ from tallyroll.adapters.dynamodb.requests import (
     transact,
 )
 from tallyroll.adapters.dynamodb.tables import DynamoTables, used_before
+from tallyroll.adapters.dynamodb.throughput import METERING, costs_by_key
 from tallyroll.errors import Missing, Refused, StateConflict, StoreError, Throttled
 from tallyroll.limits import TRANSACTION_ACTIONS_MAX
 from tallyroll.model.amounts import format_amount
@@ -46,8 +47,9 @@ from tallyroll.model.sharding import Chance, random_suffix
 from tallyroll.model.specs import Spec
 from tallyroll.model.tallies import Stripe, Tally, gathered
 from tallyroll.ports.effects import Effects, attempts
-from tallyroll.ports.store import Answer, Element, Outcome, Verdict
-from tallyroll.resources import TableDeclaration
+from tallyroll.ports.store import Answer, Element, Metering, Outcome, Verdict
+from tallyroll.resources import declare
+from tallyroll.settings import Settings
 
 GATES_AT_ONCE = 16
 SCAN_PAGE_ITEMS = (
@@ -63,27 +65,25 @@ _INVALID = frozenset({"ValidationException", "SerializationException", "RequestE
 
 
 class DynamoStore(DynamoTables):
-    """The store port on DynamoDB.
+    """The store port on DynamoDB."""
 
-    Window tables are made like `declaration`; `catalog` is the table of the windows' states.
-    """
+    metering: Metering = METERING
 
-    def __init__(
-        self, caller: Caller, effects: Effects, declaration: TableDeclaration, catalog: str
-    ) -> None:
-        super().__init__(caller, declaration)
+    def __init__(self, caller: Caller, effects: Effects, settings: Settings) -> None:
+        super().__init__(caller, settings)
         self._effects = effects
-        self._catalog = catalog
+        self._catalog = declare(settings).catalog.name
 
     def commit(
         self, spec: Spec, records: Sequence[Record], increments: Sequence[Increment]
     ) -> Outcome:
         """One TransactWriteItems: check a random gate, put the records, add to random stripes."""
         chance = self._effects.chance
+        costs = costs_by_key(records)
         actions = [
             _gate_check(spec, chance),
             *(_put(spec.table, record) for record in records),
-            *(_add(spec, increment, chance) for increment in increments),
+            *(_add(spec, each, costs[each.key], chance) for each in increments),
         ]
         try:
             self._caller.call("TransactWriteItems", TransactItems=actions)
@@ -232,9 +232,9 @@ def _put_if_absent(table: str, item: Item) -> Action:
     }
 
 
-def _add(spec: Spec, increment: Increment, chance: Chance) -> Action:
+def _add(spec: Spec, increment: Increment, cost: int, chance: Chance) -> Action:
     stripe = random_suffix(spec.stripes_of(increment.key), chance)
-    added = {"n": str(increment.n), "v": format_amount(increment.amount), "u": str(increment.units)}
+    added = {"n": str(increment.n), "v": format_amount(increment.amount), "u": str(cost)}
     added |= {slot_name(slot): str(count) for slot, count in increment.series}
     return {
         "Update": {

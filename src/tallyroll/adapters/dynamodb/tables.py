@@ -17,10 +17,12 @@ from tallyroll.adapters.dynamodb.requests import (
     tags_of,
     throttled_if,
 )
+from tallyroll.adapters.dynamodb.throughput import cold_throughput, new_throughput
 from tallyroll.errors import Missing, Refused
 from tallyroll.model.items import gate_key
-from tallyroll.ports.store import Capacity, TableFacts, TableStatus
-from tallyroll.resources import TableDeclaration
+from tallyroll.ports.store import TableFacts, TableStatus
+from tallyroll.resources import declare
+from tallyroll.settings import Settings
 
 _BACKUPS_BEGIN = "ContinuousBackupsUnavailableException"  # for a while after a table is made
 _STATUSES = {
@@ -32,22 +34,21 @@ _STATUSES = {
 
 
 class DynamoTables:
-    """Window tables, made like `declaration`."""
+    """The window tables of a pipeline with these settings."""
 
-    def __init__(self, caller: Caller, declaration: TableDeclaration) -> None:
+    def __init__(self, caller: Caller, settings: Settings) -> None:
         self._caller = caller
-        self._declaration = declaration
+        self._settings = settings
+        self._declaration = declare(settings).windows
 
-    def make_table(
-        self, table: str, tags: Mapping[str, str], capacity: Capacity | None = None
-    ) -> None:
+    def make_table(self, table: str, tags: Mapping[str, str], peak: int = 0) -> None:
         """CreateTable as declared, with `tags` added.
 
         Raises Throttled while 500 tables are changing, the service's limit, and Refused, for
         example if the account's quota of tables is used up.
         """
         declared = replace(self._declaration, name=table, tags={**self._declaration.tags, **tags})
-        request = {**table_request(declared), **_throughput(capacity)}
+        request = {**table_request(declared), **new_throughput(self._settings, peak)}
         with ignoring(IN_USE):
             self._caller.read("CreateTable", **request)
 
@@ -97,11 +98,12 @@ class DynamoTables:
                 PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True},
             )
 
-    def resize_table(self, table: str, capacity: Capacity) -> None:
-        """UpdateTable, if the capacity differs. Raises Throttled while the table changes."""
-        units = _throughput(capacity)["ProvisionedThroughput"]
-        if _units_of(self._describe(table)) != units:
-            self._update(table, ProvisionedThroughput=units)
+    def cool_table(self, table: str) -> None:
+        """UpdateTable, unless it is done. Raises Throttled while the table changes."""
+        cold = cold_throughput(self._settings)
+        found = self._describe(table).get("ProvisionedThroughput", {})
+        if any(found.get(name) != units for name, units in cold.items()):
+            self._update(table, ProvisionedThroughput=cold)
 
     def tag_table(self, table: str, tags: Mapping[str, str]) -> None:
         """TagResource; no effect if the engine has no tags. Raises Missing."""
@@ -131,22 +133,6 @@ class DynamoTables:
     def _update(self, table: str, **changes: Any) -> None:
         with throttled_if(IN_USE):
             self._caller.read("UpdateTable", TableName=table, **changes)
-
-
-def _throughput(capacity: Capacity | None) -> dict[str, Any]:
-    """CreateTable's parameters for a capacity; none for plain on-demand."""
-    if capacity is None:
-        return {}
-    if capacity.provisioned:
-        units = {"WriteCapacityUnits": capacity.write, "ReadCapacityUnits": capacity.read}
-        return {"BillingMode": "PROVISIONED", "ProvisionedThroughput": units}
-    warm = {"WriteUnitsPerSecond": capacity.write, "ReadUnitsPerSecond": capacity.read}
-    return {"WarmThroughput": warm}
-
-
-def _units_of(facts: Mapping[str, Any]) -> dict[str, int]:
-    found = facts.get("ProvisionedThroughput", {})
-    return {name: found.get(name, 0) for name in ("WriteCapacityUnits", "ReadCapacityUnits")}
 
 
 def _sorted(part: list[dict[str, str]]) -> list[list[tuple[str, str]]]:

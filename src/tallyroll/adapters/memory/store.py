@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from tallyroll.adapters.dynamodb.throughput import METERING, costs_by_key
 from tallyroll.adapters.memory.catalog import MemoryCatalog
 from tallyroll.adapters.memory.tables import Items, MemoryTables, PrimaryKey
 from tallyroll.errors import Missing, Refused, StateConflict
@@ -30,7 +31,7 @@ from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status
 from tallyroll.model.tallies import Stripe, Tally, gathered
 from tallyroll.ports.effects import Effects
-from tallyroll.ports.store import Answer, Element, Outcome, Verdict
+from tallyroll.ports.store import Answer, Element, Metering, Outcome, Verdict
 
 AMOUNT_BOUND = 10**38  # 38 significant digits; amounts are whole millionths
 PAGE_ITEMS = 200
@@ -43,6 +44,8 @@ class MemoryStore(MemoryTables):
 
     `catalog` has the windows' states. A transaction over 100 actions or 4 MB raises AssertionError.
     """
+
+    metering: Metering = METERING
 
     def __init__(
         self,
@@ -80,7 +83,8 @@ class MemoryStore(MemoryTables):
                 Element(Answer.DUPLICATE, found["h"]["B"]) if found else FINE for found in stored
             )
             return Outcome(Verdict.CANCELLED, elements, (FINE,) * len(increments))
-        added = [self._added(spec, items, increment) for increment in increments]
+        costs = costs_by_key(records)
+        added = [self._added(spec, items, each, costs[each.key]) for each in increments]
         if any(abs(read_amount(tally["v"]["N"])) >= AMOUNT_BOUND for tally in added):
             return Outcome(Verdict.INVALID, detail="a number would need more than 38 digits")
         for item in (*puts, *added):
@@ -176,8 +180,8 @@ class MemoryStore(MemoryTables):
             page = names[first : first + PAGE_ITEMS]
             yield [jsonable(items[primary]) for primary in page if primary in items]
 
-    def _added(self, spec: Spec, items: Items, increment: Increment) -> Item:
-        """A random stripe of the key's tally, with the increment added."""
+    def _added(self, spec: Spec, items: Items, increment: Increment, cost: int) -> Item:
+        """A random stripe of the key's tally, with the increment and its records' cost added."""
         stripe = random_suffix(spec.stripes_of(increment.key), self._effects.chance)
         key = tally_key(spec, increment.key, stripe)
         before = items.get(_primary(key), {})
@@ -185,7 +189,7 @@ class MemoryStore(MemoryTables):
         after["n"] = {"N": str(_number(before, "n") + increment.n)}
         amount = read_amount(before["v"]["N"]) if before else 0
         after["v"] = {"N": format_amount(amount + increment.amount)}
-        after["u"] = {"N": str(_number(before, "u") + increment.units)}
+        after["u"] = {"N": str(_number(before, "u") + cost)}
         for slot, events in increment.series:
             name = slot_name(slot)
             after[name] = {"N": str(_number(before, name) + events)}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tallyroll.errors import Missing, Refused, Throttled
 from tallyroll.model.items import Item, gate_key
 from tallyroll.ports.effects import Effects
-from tallyroll.ports.store import Capacity, TableFacts, TableStatus
+from tallyroll.ports.store import TableFacts, TableStatus
 
 PrimaryKey = tuple[str, str]
 Items = dict[PrimaryKey, Item]
@@ -22,7 +22,8 @@ class Table:
     items: Items
     ready_at: float
     tags: dict[str, str] = field(default_factory=dict)
-    capacity: Capacity | None = None
+    peak: int = 0
+    cooled: bool = False
     protected: bool = True
     recoverable: bool = False
     foreign: str = ""
@@ -53,13 +54,11 @@ class MemoryTables:
         """All items of a table by (pk, sk), binaries as bytes. Raises Missing."""
         return self._usable(table).items
 
-    def make_table(
-        self, table: str, tags: Mapping[str, str] | None = None, capacity: Capacity | None = None
-    ) -> None:
+    def make_table(self, table: str, tags: Mapping[str, str] | None = None, peak: int = 0) -> None:
         """Begin to make a window table, unless it exists."""
         if not self._there(table):
             ready_at = self._effects.now() + self._creating_ms
-            self._tables[table] = Table(self._new_items(), ready_at, dict(tags or {}), capacity)
+            self._tables[table] = Table(self._new_items(), ready_at, dict(tags or {}), peak)
 
     def describe_table(self, table: str) -> TableFacts | None:
         """A table's facts, or None if there is no such table."""
@@ -91,9 +90,8 @@ class MemoryTables:
         """Switch point-in-time recovery on."""
         self._known(table).recoverable = True
 
-    def resize_table(self, table: str, capacity: Capacity) -> None:
-        """Give a provisioned table another capacity."""
-        self._known(table).capacity = capacity
+    def cool_table(self, table: str) -> None:
+        self._known(table).cooled = True
 
     def table(self, table: str) -> Table:
         """A table. Raises Missing."""

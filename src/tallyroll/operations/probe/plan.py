@@ -13,7 +13,6 @@ from functools import partial
 
 from tallyroll.client.packing import pack
 from tallyroll.errors import Missing
-from tallyroll.ingest.cost import GATE_UNITS, TALLY_UNITS
 from tallyroll.limits import QUEUE_BATCH_MAX, SKEW_MS_MAX
 from tallyroll.model.amounts import MICROS
 from tallyroll.model.events import Event, check_key, event_body
@@ -35,7 +34,7 @@ MARGIN_MS = 300_000  # a window that has ended must take events for so much long
 ROUNDS = 120  # of a reader while events are counted: three counts and a lookup each
 POLLS = 400  # of all keys, while waiting for the last events
 CATALOG_READS = 8  # of one count, besides tallies: calendar, pointer, windows, totals, periods
-RECORD_UNITS = 2  # of one event, or ten without payload: under 1 KB
+MESSAGE_UNITS = 6  # a record under 1 KB (one event, or ten without payload), a tally and a gate
 SEALING_UNITS, ROLLUP_UNITS = 4, 6  # per key and window; per key, for its day and month
 QUEUE_REQUESTS = 3  # sent, received and deleted, ten messages each
 MILLION = 1_000_000
@@ -119,7 +118,7 @@ def planned(
     cost = Cost(
         events,
         messages,
-        messages * (RECORD_UNITS + TALLY_UNITS + GATE_UNITS) + places,
+        messages * MESSAGE_UNITS + places,
         reads,
         reads * (live_now * stripes + CATALOG_READS) + READERS * ROUNDS * CATALOG_READS,
     )

@@ -1,0 +1,117 @@
+"""DynamoDB's throughput: what writes cost, which limits they can exceed, and what tables are given.
+
+Costs are computed from the requests, since emulators report those of transactions wrongly. Sources:
+DynamoDB Developer Guide, "Amazon DynamoDB Transactions", "DynamoDB on-demand capacity mode" and
+"Quotas".
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Any
+
+from tallyroll.limits import (
+    PARTITION_WRITE_UNITS,
+    TRANSACTION_ACTIONS_MAX,
+    TRANSACTION_BYTES_PLANNED,
+    UNIT_BYTES,
+    WARM_READ_UNITS_MIN,
+    WARM_WRITE_UNITS_MIN,
+)
+from tallyroll.model.items import weighed
+from tallyroll.model.records import Record
+from tallyroll.ports.store import Metering
+from tallyroll.settings import Settings
+
+ACTION_UNITS = 2  # for each KB that an action of a transaction writes; a tally stays under 1 KB
+HEADROOM = 1.5  # of warm throughput over the peak of the last windows
+
+
+class Limit(StrEnum):
+    """The limit that a throttled write exceeded, as far as DynamoDB reported it."""
+
+    KEY_RANGE = "key-range"  # throughput of one partition: a hot shard
+    TABLE = "table"  # current throughput of an on-demand table, which grows
+    PROVISIONED = "provisioned"  # a table's provisioned capacity
+    ON_DEMAND_MAX = "on-demand-max"  # the configured maximum of an on-demand table
+    ACCOUNT = "account"  # the account's quota
+    OTHER = "other"
+
+
+class TransactionMetering(Metering):
+    """Write units of transactions. A cancelled one takes as many as a successful one."""
+
+    def record_cost(self, record: Record) -> int:
+        return ACTION_UNITS * write_units(weighed(record).size)
+
+    def shared_cost(self, increments: int) -> int:
+        return ACTION_UNITS * (1 + increments)  # the gate and the tallies
+
+    def likely_increments(self, cost: int, seconds: int) -> int:
+        """One transaction per record, up to one a second, and full transactions beyond that."""
+        records = -(-cost // ACTION_UNITS)
+        full = -(-records // (self.elements_max - 1))
+        return min(records, full + seconds)
+
+    def total_cost(self, cost: int, increments: int) -> int:
+        """With a gate for each full transaction."""
+        gates = -(-(cost // ACTION_UNITS + increments) // self.elements_max)
+        return cost + ACTION_UNITS * (increments + gates)
+
+
+METERING = TransactionMetering(
+    elements_max=TRANSACTION_ACTIONS_MAX - 1,  # beside the check of a gate
+    bytes_max=TRANSACTION_BYTES_PLANNED,
+    element_bytes=1_024,  # maximum of a tally's update, or of a put's keys and condition
+    # Half of a partition's throughput. The other half is for shorter peaks, for shards that share
+    # a partition, and for growth until the next window.
+    shard_cost_max=PARTITION_WRITE_UNITS // 2,
+)
+
+
+def write_units(size: int) -> int:
+    """The write units of an item of `size` bytes; in a transaction it takes twice as many."""
+    return max(1, -(-size // UNIT_BYTES))
+
+
+def costs_by_key(records: Iterable[Record]) -> Counter[str]:
+    """What storing each key's records costs, for its tally."""
+    costs: Counter[str] = Counter()
+    for record in records:
+        costs[record.key] += METERING.record_cost(record)
+    return costs
+
+
+def new_throughput(settings: Settings, peak: int) -> dict[str, Any]:
+    """CreateTable's parameters for the throughput of a new table; `peak` is that of the last
+    windows, in write units a second.
+
+    Without any it is on demand with AWS's default, 4,000 write and 12,000 read units a second. More
+    warm throughput is charged for each table.
+    """
+    if settings.provisioned:
+        return {
+            "BillingMode": "PROVISIONED",
+            "ProvisionedThroughput": _provisioned(settings, "write", "read"),
+        }
+    warm = max(settings.warm_units, min(settings.warm_units_max, round(HEADROOM * peak)))
+    if warm <= WARM_WRITE_UNITS_MIN:
+        return {}
+    units = {"WriteUnitsPerSecond": warm, "ReadUnitsPerSecond": WARM_READ_UNITS_MIN}
+    return {"WarmThroughput": units}
+
+
+def cold_throughput(settings: Settings) -> dict[str, int]:
+    """The provisioned throughput of a table whose window is sealed: enough for its export and a few
+    reads.
+
+    A table is decreased only once: AWS allows few decreases a day.
+    """
+    return _provisioned(settings, "cold_write", "cold_read")
+
+
+def _provisioned(settings: Settings, write: str, read: str) -> dict[str, int]:
+    units = settings.provisioned
+    return {"WriteCapacityUnits": units[write], "ReadCapacityUnits": units[read]}
