@@ -182,14 +182,14 @@ def measure(records: int, segments: int, console: Console) -> None:
             if runs[-1].problems:
                 raise RuntimeError(f"not archived: {runs[-1].problems}")
         assert now
-        assert now.items
-        title = f"{now.items:,} items in {now.segments} segments, DynamoDB Local and moto"
+        items, segments = now.attempt.items, now.attempt.segments
+        title = f"{items:,} items in {segments} segments, DynamoDB Local and moto"
     table = Table()
     for name in ("phase", "seconds", "items/s"):
         table.add_column(name, justify="left" if name == "phase" else "right")
     for phase in ("export", "proof"):
         seconds = sum(run.seconds[phase] for run in runs)
-        table.add_row(phase, f"{seconds:.1f}", f"{now.items / seconds:,.0f}")
+        table.add_row(phase, f"{seconds:.1f}", f"{items / seconds:,.0f}")
     cpu, peak = sum(run.cpu for run in runs), max(run.peak_mib for run in runs)
     console.print(title, table)
     console.print(f"CPU {cpu:.1f} s in all; memory of our process at most {peak:.0f} MiB")

@@ -109,8 +109,9 @@ class Inspection:
         made = self._adapters
         verified = {}
         for window in windows:
-            if window.archive and window.status in (Status.DROPPING, Status.DROPPED):
-                archive = named(made.bucket, made.effects, self._settings.name, window.archive)
+            prefix = window.attempt.archive
+            if prefix and window.status in (Status.DROPPING, Status.DROPPED):
+                archive = named(made.bucket, made.effects, self._settings.name, prefix)
                 reading = ArchiveReading(made.bucket, archive, made.totals)
                 verified[window.id] = archive.proven and not reading.verified().findings.count
         return verified

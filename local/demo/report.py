@@ -183,7 +183,8 @@ def window_table(
             shown[11:19] if len(days) == 1 else f"{shown[5:10]} {shown[11:19]}",
             window.status,
             str(spec.shards) if len(hot) == 1 else f"{spec.shards}; {_hot(spec.hot)}".rstrip("; "),
-            *("" if n is None else f"{n:,}" for n in (window.keys, window.events, window.items)),
+            *("" if n is None else f"{n:,}" for n in (window.keys, window.events)),
+            f"{window.attempt.items:,}" if window.attempt.items else "",
             *("" if at is None else iso(at)[11:19] for at in times),
             "" if reads_back is None else _mark(good=reads_back),
         )

@@ -203,7 +203,8 @@ def vote_night(console: Console, start: Start, plan: Plan) -> int:
     judge_windows(windows, proofs, verdict)
     for window in windows:
         if window.status is not Status.DROPPED:
-            verdict.slow.append(f"window {window.id} is still {window.status}: {window.problem}")
+            problem = window.attempt.problem or None
+            verdict.slow.append(f"window {window.id} is still {window.status}: {problem}")
     if queued:
         verdict.slow.append(f"{numbered(queued, 'message')} still in the queue")
     late = late_votes(letters)

@@ -67,7 +67,8 @@ def test_each_kind_of_difference(desk: Desk, whole: Archived) -> None:
 
 def test_it_tells_people_why_the_window_was_not_proven(desk: Desk, whole: Archived) -> None:
     state = whole.pipeline.state()
-    whole.pipeline.catalog.advance(replace(state, problem="key 'k1': differs"))
+    attempt = replace(state.attempt, problem="key 'k1': differs")
+    whole.pipeline.catalog.advance(replace(state, attempt=attempt))
     items = whole.items()
     items.remove(single(items))
     whole.rewrite(items)

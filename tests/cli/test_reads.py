@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tallyroll.errors import Throttled
-from tallyroll.model.states import Status
+from tallyroll.model.states import Attempt, Status
 from tests.cli.desk import Desk
 from tests.harness.pipeline import NOW, START, WINDOW, hour
 
@@ -133,7 +133,7 @@ def test_largest_keys_that_are_not_whole_say_so(written: Desk) -> None:
     "argv", [("event", "k", "e1"), ("events", "k"), ("top",)], ids=lambda argv: argv[0]
 )
 def test_a_dropped_window_is_in_the_archive(written: Desk, argv: tuple[str, ...]) -> None:
-    written.pipeline.move(Status.DROPPED, archive="archive/tallyroll/w/1")
+    written.pipeline.move(Status.DROPPED, attempt=Attempt(archive="archive/tallyroll/w/1"))
     answer = written.run(*argv, "--window", WINDOW)
     assert (answer.status, answer.out) == (3, "")
     assert "in the archive, under archive/tallyroll/w/1/" in answer.err

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from tallyroll.cli.windows import length
 from tallyroll.errors import Throttled
-from tallyroll.model.states import Status
+from tallyroll.model.states import Attempt, Status
 from tests.cli.desk import Desk
 from tests.harness.pipeline import HOUR, MINUTE, NOW, hour
 
@@ -58,10 +58,9 @@ def test_windows_that_are_not_dropped(desk: Desk) -> None:
 
 
 def test_every_window(desk: Desk) -> None:
-    desk.pipeline.move(
-        Status.SEALED, hour(6), keys=2, events=1200, amount=3_500_000, problem="no manifest"
-    )
-    desk.pipeline.move(Status.DROPPED, hour(6), archive="exports/6/1/")
+    desk.pipeline.move(Status.SEALED, hour(6), keys=2, events=1200, amount=3_500_000)
+    attempt = Attempt(archive="exports/6/1/", problem="no manifest")
+    desk.pipeline.move(Status.DROPPED, hour(6), attempt=attempt)
     listed = desk.run("windows", "list", "--all", "--json").json
     assert [window["window"] for window in listed] == [hour(n) for n in (6, 7, 8, 9, 10)]
     first = listed[0]

@@ -32,7 +32,7 @@ def data_files(aws: Embedded, window: Window) -> dict[str, bytes]:
     s3 = aws.client("s3")
     bucket = aws.settings.bucket
     listed = s3.get_paginator("list_objects_v2").paginate(
-        Bucket=bucket, Prefix=f"{window.archive}/"
+        Bucket=bucket, Prefix=f"{window.attempt.archive}/"
     )
     keys = [entry["Key"] for page in listed for entry in page.get("Contents", ())]
     return {
@@ -76,7 +76,7 @@ def test_killed_again_and_again_the_archive_is_the_table(
             now = state(made, window)
             if now.status is Status.DROPPED:
                 break
-            if wait_ms := max(0, (now.busy_until or 0) - made.effects.now()):
+            if wait_ms := max(0, now.attempt.busy_until - made.effects.now()):
                 time.sleep(wait_ms / 1000)
             process = spawned(aws.environment, *limits)
             if kills < KILLS:
@@ -86,7 +86,7 @@ def test_killed_again_and_again_the_archive_is_the_table(
                 assert done.problems == []
                 assert done.peak_mib < 200
         now = state(made, window)
-        assert (now.status, now.attempts) == (Status.DROPPED, 1)
+        assert (now.status, now.attempt.number) == (Status.DROPPED, 1)
         assert kills >= KILLS_LEAST
         files = data_files(aws, now)
     lines = [line for body in files.values() for line in gzip.decompress(body).splitlines()]
@@ -94,4 +94,4 @@ def test_killed_again_and_again_the_archive_is_the_table(
     records = {key: item for key, item in archived.items() if key[1].startswith("e#")}
     wanted = [jsonable(record_item(record)) for record in records_of(spec, RECORDS, KEYS)]
     assert records == by_key(wanted)
-    assert len(archived) == RECORDS + KEYS + spec.gates == now.items
+    assert len(archived) == RECORDS + KEYS + spec.gates == now.attempt.items

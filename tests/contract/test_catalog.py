@@ -11,7 +11,7 @@ from tallyroll.adapters.aws.create_requests import table_request
 from tallyroll.adapters.dynamodb.catalog import DynamoCatalog
 from tallyroll.errors import StateConflict
 from tallyroll.limits import HOT_NOTES_MAX, TS_MS_MAX
-from tallyroll.model.states import Calendar, LivePointer, Status, Window
+from tallyroll.model.states import Attempt, Calendar, LivePointer, Status, Window
 from tallyroll.model.windows import Grid, Span, window_id
 from tallyroll.ports.live_windows import cover, list_live
 from tallyroll.ports.writer_notes import Heartbeat, Reception
@@ -150,17 +150,22 @@ def test_every_fact_of_a_state_reads_back(engine: Engine) -> None:
         sealing="listing",
         listed=3,
         peak=7,
-        attempt="attempt-1",
-        archive="windows/20261120T080000Z/attempt-1/",
-        items=12,
-        problem="",
-        exporter="native",
-        segments=9,
-        export_at=START,
-        export_arn="arn:aws:dynamodb:::export/1",
-        busy_until=START + 1,
+        attempt=Attempt(
+            id="attempt-1",
+            number=2,
+            archive="windows/20261120T080000Z/attempt-1/",
+            items=12,
+            problem="a file is missing",
+            exporter="native",
+            segments=9,
+            export_at=START,
+            export_arn="arn:aws:dynamodb:::export/1",
+            busy_until=START + 1,
+            noted=7,
+        ),
     )
     assert None not in (getattr(whole, fact.name) for fact in fields(Window))
+    assert all(getattr(whole.attempt, fact.name) for fact in fields(Attempt))
     advanced = engine.catalog.advance(whole)
     assert engine.catalog.window(window.id) == advanced == replace(whole, version=2)
 

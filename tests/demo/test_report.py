@@ -18,7 +18,7 @@ from local.demo.report import (
     window_table,
 )
 from tallyroll.lifecycle.state_machine import freeze
-from tallyroll.model.states import Status, Window
+from tallyroll.model.states import Attempt, Status, Window
 from tallyroll.model.windows import window_id
 from tallyroll.settings import Settings
 
@@ -106,7 +106,7 @@ def test_windows_fit_into_100_columns(
             start=start,
             keys=12,
             events=123_456,
-            items=12_345,
+            attempt=Attempt(items=12_345),
         )
         for start in starts
     ]

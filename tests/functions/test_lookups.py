@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tallyroll.model.states import Status
+from tallyroll.model.states import Attempt, Status
 from tallyroll.reads.lookups import Lookups
 from tests.functions.invocation import Invocations, load
 from tests.harness.pipeline import NOW, TIME_LEFT, WINDOW
@@ -122,7 +122,7 @@ def test_reads_that_run_out_of_time_say_so(counted: Invocations) -> None:
 
 
 def test_what_is_in_the_archive_is_gone_and_not_unknown(counted: Invocations) -> None:
-    counted.pipeline.move(Status.DROPPED, archive="archive/tallyroll/w/1")
+    counted.pipeline.move(Status.DROPPED, attempt=Attempt(archive="archive/tallyroll/w/1"))
     for path, query in (
         ("/v1/event", f"key={KEY}&id=play-8f2c1&window={WINDOW}"),
         ("/v1/events", f"key={KEY}&window={WINDOW}"),

@@ -28,7 +28,7 @@ from tallyroll.client.packing import pack
 from tallyroll.lifecycle.sealing import Sealing, seal
 from tallyroll.model.events import Event, decode
 from tallyroll.model.items import Item
-from tallyroll.model.states import Window
+from tallyroll.model.states import Attempt, Window
 from tallyroll.ports.bucket import Bucket
 from tallyroll.ports.totals import Totals
 from tests.harness.pipeline import NOW, SECOND, WINDOW, Pipeline, opened
@@ -60,8 +60,7 @@ class Archived:
 
     @property
     def prefix(self) -> str:
-        assert self.window.archive
-        return self.window.archive
+        return self.window.attempt.archive
 
     def archive(self) -> Archive:
         [found] = find(self.bucket, self.pipeline.effects, self.prefix)
@@ -119,7 +118,8 @@ def archived(*, proven: bool = True, attempt: str = "a1", segments: int = 2) -> 
     if proven:
         ports = (pipeline.bucket, pipeline.totals, pipeline.effects)
         items = prove(window, pipeline.spec(), *ports, NOW + 60 * SECOND)
-        window = replace(window, items=items)
+        assert items
+        window = replace(window, attempt=replace(window.attempt, items=items))
     return Archived(pipeline, window)
 
 
@@ -138,10 +138,9 @@ def sealed_and_exported(
         keys=sealed.keys,
         events=sealed.events,
         amount=sealed.amount,
-        attempt=attempt,
-        archive=prefix_of("tallyroll", WINDOW, attempt),
-        segments=segments,
-        export_at=NOW,
+        attempt=Attempt(
+            attempt, 1, prefix_of("tallyroll", WINDOW, attempt), segments=segments, export_at=NOW
+        ),
     )
     assert export(window, pipeline.store, pipeline.bucket, pipeline.effects, deadline).whole
     return pipeline, window

@@ -129,7 +129,7 @@ class Program:
         use_case = self.classes[self.named(module, built.func)]
         given_by = self.classes[PIPELINE].methods
         adapters = {}
-        for port, given in zip(use_case.methods["__init__"].args.args[1:], built.args, strict=True):
+        for port, given in zip(_ports(use_case), built.args, strict=True):
             giver = given_by.get(given.attr) if isinstance(given, ast.Attribute) else None
             if giver:
                 adapters[self.named(use_case.module, port.annotation)] = self.named(
@@ -252,6 +252,14 @@ class Program:
                 return self.classes[found[0]].module, found[1]
             place = self.of_module(known.module, called)
         return (place[0], self.functions[place]) if place else None
+
+
+def _ports(use_case: Class) -> list[ast.arg | ast.AnnAssign]:
+    """The annotated ports that a use case is made of, in their order."""
+    if "__init__" in use_case.methods:
+        return list(use_case.methods["__init__"].args.args[1:])
+    fields = [node for node in use_case.node.body if isinstance(node, ast.AnnAssign)]
+    return [field for field in fields if "init=False" not in ast.unparse(field)]
 
 
 class Locals:

@@ -198,7 +198,7 @@ class WatchedStore(MemoryStore):
     def drop_table(self, table: str) -> None:
         state = self.world.catalog.window(table.rpartition("-")[2])
         assert state
-        proof = f"{state.archive}/proof.json"
+        proof = f"{state.attempt.archive}/proof.json"
         proven = Status.PROVEN in state.times and proof in self.world.bucket.list(proof)
         # A run that was overtaken between its look at the state and the call finds it dropped.
         due = state.status in (Status.DROPPING, Status.DROPPED)
@@ -341,7 +341,9 @@ class World:
             exact = window.events == taken.total() and sealed == by_key
             self.hold(exact, f"{window.id} was sealed with other numbers than it took")
         if window.status is Status.PROVEN:
-            keys = [k for k in self.bucket.list(window.archive or "-") if k.endswith(".json.gz")]
+            keys = [
+                k for k in self.bucket.list(window.attempt.archive or "-") if k.endswith(".json.gz")
+            ]
             lines = [
                 line for key in keys for line in gzip.decompress(self.bucket.get(key)).splitlines()
             ]

@@ -130,7 +130,7 @@ def archive_items(bucket: MemoryBucket, window: Window) -> list[Any]:
     """The items of a window's proven archive, read without the core's reader."""
     return [
         json.loads(line)["Item"]
-        for key in bucket.list(f"{window.archive}/")
+        for key in bucket.list(f"{window.attempt.archive}/")
         if "/data/" in key
         for line in gzip.decompress(bucket.get(key)).splitlines()
     ]

@@ -106,7 +106,7 @@ class _Catalog:
                 self._sealed(before, after)
             case Status.EXPORTING:
                 self._attempt(before, after)
-            case Status.PROVEN if is_new and after.attempts > 1:
+            case Status.PROVEN if is_new and after.attempt.number > 1:
                 self._hit("proven-after-failure")
         return after
 
@@ -117,17 +117,17 @@ class _Catalog:
             self._hit("sealed-empty")
 
     def _attempt(self, before: Any, after: Any) -> None:
-        if after.problem and not before.problem:
+        if after.attempt.problem and not before.attempt.problem:
             self._hit("attempt-given-up")
-            if after.exporter == NATIVE:
+            if after.attempt.exporter == NATIVE:
                 self._hit("native-given-up")
-        if before.attempt and after.attempt != before.attempt:
+        if before.attempt.id and after.attempt.id != before.attempt.id:
             self._hit("attempt-anew")
-            if (after.segments or 0) > (before.segments or 0) > 0:
+            if after.attempt.segments > before.attempt.segments > 0:
                 self._hit("segments-doubled")
-            if after.exporter != before.exporter:
+            if after.attempt.exporter != before.attempt.exporter:
                 self._hit("exporter-changed")
-        elif before.busy_until and (after.busy_until or 0) > before.busy_until:
+        elif before.attempt.busy_until and after.attempt.busy_until > before.attempt.busy_until:
             self._hit("attempt-taken-over")
 
 
@@ -279,6 +279,6 @@ class _Archives:
         return found
 
     def export(self, window: Any, *rest: Any) -> Any:
-        if any(True for _ in self._bucket.list(progress_dir(window.archive))):
+        if any(True for _ in self._bucket.list(progress_dir(window.attempt.archive))):
             self._hit("export-resumed")
         return export(window, *rest)

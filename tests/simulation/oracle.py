@@ -312,7 +312,7 @@ class Oracle:
         if window is None or window.status is not Status.DROPPING or not tags.get("proven"):
             self._world.fail(f"3: a table is dropped in state {window}, tags {tags}")
             return
-        if f"{window.archive}/proof.json" not in bucket.list(f"{window.archive}/"):
+        if f"{window.attempt.archive}/proof.json" not in bucket.list(f"{window.attempt.archive}/"):
             self._world.fail(f"3: {window.id} is dropped, but there is no proof")
         if told(items.values()) != told(archive_items(bucket, window)):
             self._world.fail(f"3: {window.id} is dropped, but its archive is not the table")

@@ -195,8 +195,8 @@ class SimCatalog(MemoryCatalog):
         if before and order.index(before.status) > order.index(changed.status):
             self._system.world.fail(f"{window.id} went from {before.status} to {changed.status}")
         self._system.world.note(f"{window.id[9:15]} is {changed.status} v{changed.version}")
-        if changed.status is Status.PROVEN and changed.archive:
-            self._system.oracle.on_proven(changed.archive)
+        if changed.status is Status.PROVEN and changed.attempt.archive:
+            self._system.oracle.on_proven(changed.attempt.archive)
         if changed.status is Status.SEALED:
             items = self._system.store.weighed(window.table)
             self._system.oracle.on_sealed(changed, items)

@@ -43,16 +43,13 @@ def begin(window: Window, exports: PointInTime, bucket: str, now: int) -> str | 
     second export. DynamoDB may forget the token after 8 hours, so the attempt ends before that and
     the next one has a prefix of its own. Raises StoreError: Refused if this attempt cannot succeed.
     """
-    assert window.archive
-    assert window.attempt
-    assert window.export_at is not None
     if now >= window.times[Status.EXPORTING] + UNBEGUN_MS:
         raise Refused("it could not be begun for hours", "NotBegun")
     range_ms = exports.restorable(window.table)
     if range_ms is None:
         raise Refused(f"point-in-time recovery of {window.table} was switched off", "NoRecovery")
-    if range_ms[1] < window.export_at:
+    attempt = window.attempt
+    if range_ms[1] < attempt.export_at:
         return None
-    return exports.start(
-        window.table, bucket, window.archive, window.export_at, f"tallyroll-{window.attempt}"
-    )
+    token = f"tallyroll-{attempt.id}"
+    return exports.start(window.table, bucket, attempt.archive, attempt.export_at, token)

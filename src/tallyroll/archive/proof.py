@@ -97,25 +97,25 @@ def notes(bucket: ArchiveBucket, window: Window) -> int:
     """The number of progress notes of the current attempt: one per exported segment, per group of
     data files read, and per partition compared. Spilled sums and digests are not notes.
     """
-    keys = bucket.list(progress_dir(window.archive or ""))
+    keys = bucket.list(progress_dir(window.attempt.archive))
     return sum(1 for key in keys if key.endswith(".json"))
 
 
 def check_place(window: Window, pipeline: str) -> None:
     """Raise ProofMismatch unless the window's state names the archive of its own attempt."""
-    if window.archive != prefix_of(pipeline, window.id, window.attempt or ""):
+    attempt = window.attempt
+    if attempt.archive != prefix_of(pipeline, window.id, attempt.id):
         raise ProofMismatch(
-            [f"the state names the archive {window.archive!r}, not that of {window.attempt!r}"]
+            [f"the state names the archive {attempt.archive!r}, not that of {attempt.id!r}"]
         )
 
 
-def check_stands(window: Window, bucket: ArchiveBucket) -> None:
+def check_proof(window: Window, bucket: ArchiveBucket) -> None:
     """Raise ProofMismatch unless the window's archive is proven and has not changed since.
 
     This is the last check before the table is dropped.
     """
-    assert window.archive
-    key = proof_key(window.archive)
+    key = proof_key(window.attempt.archive)
     try:
         proof = json.loads(bucket.get(key))
         data_dir, digest = proof["dataDir"], proof["dataDigest"]
@@ -124,7 +124,7 @@ def check_stands(window: Window, bucket: ArchiveBucket) -> None:
         raise ProofMismatch([f"not proven: there is no {key}"]) from None
     except (KeyError, TypeError, ValueError) as error:
         raise ProofMismatch([f"proof malformed: {key}: {error!r}"]) from None
-    if proven != _facts(window) or proof["items"] != window.items:
+    if proven != _facts(window) or proof["items"] != window.attempt.items:
         raise ProofMismatch(
             [f"proof of another state: {key}: {proven}, the state {_facts(window)}"]
         )
@@ -137,7 +137,7 @@ def _facts(window: Window) -> dict[str, Any]:
     return {
         "window": window.id,
         "table": window.table,
-        "attempt": window.attempt,
+        "attempt": window.attempt.id,
         "keys": window.keys,
         "events": window.events,
         "amountMillionths": str(window.amount),
@@ -164,16 +164,15 @@ class _Proof:
         effects: Effects,
         deadline: int,
     ) -> None:
-        assert window.archive
         self._window = window
         self._spec = spec
         self._bucket = bucket
         self._totals = totals
         self._effects = effects
         self._deadline = deadline
-        self._prefix = window.archive
-        self._progress = progress_dir(window.archive)
-        self._reading = Reading(bucket, window.archive)
+        self._prefix = window.attempt.archive
+        self._progress = progress_dir(window.attempt.archive)
+        self._reading = Reading(bucket, window.attempt.archive)
         self._partitions = max(1, -(-(window.keys or 0) // PARTITION_KEYS))
         self._spills = Spills(bucket, self._progress, effects)
 

@@ -53,7 +53,7 @@ def segments_for(window: Window, stripes_min: int, least: int) -> int:
     """
     items = (window.events or 0) + (window.keys or 0) * stripes_min
     wanted = max(least, -(-items // SEGMENT_ITEMS))
-    doublings = min(window.attempts, SEGMENTS_MAX.bit_length())
+    doublings = min(window.attempt.number, SEGMENTS_MAX.bit_length())
     return min(SEGMENTS_MAX, wanted << doublings)
 
 
@@ -66,10 +66,9 @@ def export(
     The manifests are written last, so an unfinished attempt never looks complete.
     Raises StoreError, and ProofMismatch if a segment's note is damaged.
     """
-    assert window.archive
-    assert window.segments
-    noted = frozenset(bucket.list(progress_dir(window.archive)))
-    left = [one for one in range(window.segments) if note_key(window, one) not in noted]
+    attempt = window.attempt
+    noted = frozenset(bucket.list(progress_dir(attempt.archive)))
+    left = [one for one in range(attempt.segments) if note_key(window, one) not in noted]
     work = _Work(window, store, bucket, effects, deadline)
     # Concurrent runs start at different segments, so they rarely collide.
     begin = int(effects.chance.random() * len(left))
@@ -83,8 +82,7 @@ def export(
 
 def note_key(window: Window, segment: int) -> str:
     """The key of a segment's note."""
-    assert window.archive
-    return f"{progress_dir(window.archive)}segment-{segment:04d}.json"
+    return f"{progress_dir(window.attempt.archive)}segment-{segment:04d}.json"
 
 
 class _Work:
@@ -112,8 +110,7 @@ class _Work:
         began = self._effects.now()
         if self.error or began + self._slowest >= self._deadline:
             return False
-        assert self._window.archive
-        name = f"{data_dir(self._window.archive)}{segment:04d}-{self._token}"
+        name = f"{data_dir(self._window.attempt.archive)}{segment:04d}-{self._token}"
         files = _Files(self._bucket, name)
         try:
             whole = self._write(segment, files)
@@ -131,8 +128,7 @@ class _Work:
 
     def _write(self, segment: int, files: _Files) -> bool:
         """Write a segment's files. Returns False if time ran out."""
-        assert self._window.segments
-        for page in self._store.scan(self._window.table, segment, self._window.segments):
+        for page in self._store.scan(self._window.table, segment, self._window.attempt.segments):
             if self._effects.now() >= self._deadline:
                 return False
             for item in page:
@@ -141,11 +137,10 @@ class _Work:
         return True
 
     def _note(self, segment: int, files: _Files) -> None:
-        assert self._window.segments
         fields = {
             "table": self._window.table,
             "segment": segment,
-            "segments": self._window.segments,
+            "segments": self._window.attempt.segments,
             "files": files.ended,
         }
         note = json.dumps(fields).encode()
@@ -212,19 +207,19 @@ def _complete(bucket: ArchiveBucket, file: Mapping[str, Any]) -> None:
 
 def _finish(window: Window, bucket: ArchiveBucket, effects: Effects) -> None:
     """Complete the uploads of all notes, then write the manifests."""
-    assert window.archive
-    assert window.segments
-    assert window.export_at is not None
+    attempt = window.attempt
     read: list[Callable[[], list[dict[str, Any]]]] = [
-        partial(_noted, window, bucket, segment) for segment in range(window.segments)
+        partial(_noted, window, bucket, segment) for segment in range(attempt.segments)
     ]
     files = [file for some in effects.together(read, NOTES_AT_ONCE) for file in some]
-    existing = frozenset(bucket.list(data_dir(window.archive)))
+    existing = frozenset(bucket.list(data_dir(attempt.archive)))
     for file in files:
         if file["key"] not in existing:
             _complete(bucket, file)
     listed = [DataFile(file["key"], file["items"], file["md5"]) for file in files]
-    for key, body in manifests(bucket.name, window.archive, window.table, listed, window.export_at):
+    for key, body in manifests(
+        bucket.name, attempt.archive, window.table, listed, attempt.export_at
+    ):
         bucket.put_once(key, body)
 
 
@@ -245,6 +240,6 @@ def _noted(window: Window, bucket: ArchiveBucket, segment: int) -> list[dict[str
         of = (said["table"], said["segment"], said["segments"])
     except (Missing, KeyError, TypeError, ValueError) as error:
         raise ProofMismatch([f"note of a segment damaged: {key}: {error!r}"]) from None
-    if of != (window.table, segment, window.segments):
+    if of != (window.table, segment, window.attempt.segments):
         raise ProofMismatch([f"note of another segment: {key}: {of}"])
     return files

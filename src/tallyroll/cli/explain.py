@@ -48,7 +48,8 @@ def explain(
     if store.describe_table(table) is None:
         raise Missing(f"the table {table} is gone: there is nothing to compare with", "NoTable")
     if state := desk.made.catalog.window(found.place.window):
-        screen.tell(f"{found.place.window} is {state.status}: {state.problem or 'no problem'}")
+        problem = state.attempt.problem or "no problem"
+        screen.tell(f"{found.place.window} is {state.status}: {problem}")
     screen.tell(f"comparing {found.prefix} with {table}")
     reading = desk.reading(found, against_totals=True)
     told = count = 0

@@ -147,10 +147,11 @@ def _holds_messages(case: Checkup, screen: Screen) -> bool:
 
 def _ended(case: Checkup, last: Progress, screen: Screen) -> int:
     for window in last.left:
+        problem = window.attempt.problem
         if screen.json:
-            screen.emit({"window": window.id, "state": window.status, "problem": window.problem})
+            screen.emit({"window": window.id, "state": window.status, "problem": problem or None})
         else:
-            screen.tell(f"{window.id} is left, {window.status}: {window.problem or 'not through'}")
+            screen.tell(f"{window.id} is left, {window.status}: {problem or 'not through'}")
     if any("AccessDenied" in problem for problem in last.problems):
         screen.tell(_DENIED_PROVEN)
     strays = _inventory(case)

@@ -229,9 +229,9 @@ def window_json(window: Window) -> dict[str, Any]:
         "keys": window.keys,
         "events": window.events,
         "sum": None if window.amount is None else format_amount(window.amount),
-        "archive": window.archive,
-        "items": window.items,
-        "problem": window.problem,
+        "archive": window.attempt.archive or None,
+        "items": window.attempt.items or None,
+        "problem": window.attempt.problem or None,
     }
     return {
         "window": window.id,
@@ -274,9 +274,9 @@ def _row(listed: WindowRow) -> tuple[str, ...]:
         _size(listed.table),
         *(short(window.times.get(status)) for _, status in STAGES),
         "late" if listed.late else "",
-        "" if window.items is None else f"{window.items:,}",
-        window.archive or "",
-        window.problem or "",
+        f"{window.attempt.items:,}" if window.attempt.items else "",
+        window.attempt.archive,
+        window.attempt.problem,
     )
 
 
@@ -334,8 +334,8 @@ def _opened_row(window: Window) -> tuple[str, ...]:
         format_amount(window.amount or 0) if counted else "",
         *(short(window.times.get(status)) for _, status in STAGES),
         short(window.accept_until),
-        window.archive or "",
-        window.problem or "",
+        window.attempt.archive,
+        window.attempt.problem,
     )
 
 

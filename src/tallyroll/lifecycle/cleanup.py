@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from tallyroll.archive.layout import find_summary, prefix_of
 from tallyroll.archive.native_export import begin, time_to_export
-from tallyroll.archive.proof import check_place, check_stands, notes, prove
+from tallyroll.archive.proof import check_place, check_proof, notes, prove
 from tallyroll.archive.scan_export import export, segments_for
 from tallyroll.errors import Missing, ProofMismatch, Refused, StateConflict, StoreError
 from tallyroll.lifecycle.overdue import ARCHIVED, stuck_ms
@@ -35,26 +35,17 @@ _Work = Callable[[Window, int], Window]
 """Work on a window until a deadline (ms), to its next state."""
 
 
+@dataclass(eq=False)
 class Cleanup:
     """Takes sealed windows to the end of their life."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        store: Store,
-        catalog: Catalog,
-        totals: Totals,
-        bucket: ArchiveBucket,
-        effects: Effects,
-        exports: PointInTime | None = None,
-    ) -> None:
-        self._settings = settings
-        self._store = store
-        self._catalog = catalog
-        self._totals = totals
-        self._bucket = bucket
-        self._effects = effects
-        self._exports = exports
+    settings: Settings
+    store: Store
+    catalog: Catalog
+    totals: Totals
+    bucket: ArchiveBucket
+    effects: Effects
+    exports: PointInTime | None = None
 
     def run(self, time_left_ms: int, until: int | None = None) -> Rolled:
         """Do the due steps of windows that start before `until` (ms, by default now), the oldest
@@ -63,42 +54,42 @@ class Cleanup:
         Raises StoreError if the windows cannot be listed.
         """
         rolled = Rolled()
-        deadline = self._effects.now() + time_left_ms - DEADLINE_RESERVE_MS
-        pointer = self._catalog.live()
-        before = self._effects.now() if until is None else until
+        deadline = self.effects.now() + time_left_ms - DEADLINE_RESERVE_MS
+        pointer = self.catalog.live()
+        before = self.effects.now() if until is None else until
         windows = []
-        for window in list_live(self._catalog, pointer, 0, before):
+        for window in list_live(self.catalog, pointer, 0, before):
             hold = _Hold(deadline + DEADLINE_RESERVE_MS)
             lived = carry_out(
                 window,
                 CLEANUP_STEPS,
                 partial(self._facts, hold),
                 partial(self._perform, hold),
-                self._effects,
-                self._settings,
+                self.effects,
+                self.settings,
                 deadline,
                 rolled,
             )
             rolled.states[lived.status] += 1
             windows.append(lived)
-        rolled.stuck_ms = stuck_ms(windows, ARCHIVED, self._effects.now(), self._settings)
+        rolled.stuck_ms = stuck_ms(windows, ARCHIVED, self.effects.now(), self.settings)
         return rolled
 
     def _facts(self, hold: _Hold, window: Window) -> Facts:
         if window.status is Status.DROPPING:
-            table = self._store.describe_table(window.table)
+            table = self.store.describe_table(window.table)
             return Facts(table=table.status if table else None)
         if window.status is not Status.EXPORTING:
             return Facts()
         mine = hold.version == window.version
-        if not mine and self._effects.now() < (window.busy_until or 0):
+        if not mine and self.effects.now() < window.attempt.busy_until:
             return Facts()
-        hold.noted = notes(self._bucket, window)
+        hold.noted = notes(self.bucket, window)
         return Facts(exported=self._is_exported(window), held=mine, noted=hold.noted)
 
     def _is_exported(self, window: Window) -> bool:
-        prefix = window.archive or ""
-        return find_summary(prefix, self._bucket.list(f"{prefix}/AWSDynamoDB/")) is not None
+        prefix = window.attempt.archive
+        return find_summary(prefix, self.bucket.list(f"{prefix}/AWSDynamoDB/")) is not None
 
     def _perform(self, hold: _Hold, step: Step, window: Window) -> Window:
         match step:
@@ -111,76 +102,71 @@ class Cleanup:
             case Step.DROP:
                 self._check_proven(window)
                 self._tag_proven(window)
-                return self._advance(window, Status.DROPPING, problem=None)
+                return self._advance(window, Status.DROPPING, problem="")
             case Step.DELETE:
                 self._check_proven(window)
                 self._tag_proven(window)  # a late roller may have made the table again, without it
-                self._store.drop_table(window.table)
+                self.store.drop_table(window.table)
                 return window
             case _:
                 assert step is Step.FINISH, step
-                return self._advance(window, Status.DROPPED, problem=None)
+                return self._advance(window, Status.DROPPED, problem="")
 
     def _check_proven(self, window: Window) -> None:
         """Check the archive's proof itself, not only the state, before the table is deleted."""
         try:
-            check_place(window, self._settings.name)
-            check_stands(window, self._bucket)
+            check_place(window, self.settings.name)
+            check_proof(window, self.bucket)
         except ProofMismatch as mismatch:
-            if window.problem != str(mismatch):
-                self._catalog.advance(replace(window, problem=str(mismatch)))
+            if window.attempt.problem != str(mismatch):
+                attempt = replace(window.attempt, problem=str(mismatch))
+                self.catalog.advance(replace(window, attempt=attempt))
             raise
 
     def _tag_proven(self, window: Window) -> None:
         with suppress(Missing):  # somebody else deleted the table; its archive is proven
-            self._store.tag_table(window.table, {TAG_PROVEN: window.attempt or ""})
+            self.store.tag_table(window.table, {TAG_PROVEN: window.attempt.id})
 
     def _begin(self, hold: _Hold, window: Window) -> Window:
         """Begin an attempt under its own prefix, so that no attempt overwrites another one."""
-        now = self._effects.now()
-        chosen = self._effects.chance.getrandbits(48)
+        now = self.effects.now()
+        chosen = self.effects.chance.getrandbits(48)
         attempt = f"{iso(now)[:19].replace('-', '').replace(':', '')}Z-{chosen:012x}"
         native_at = None
-        if self._settings.exporter == NATIVE and self._exports:
-            native_at = time_to_export(window, self._exports)
-        least = self._settings.export_segments
-        segments = segments_for(window, self._settings.stripes_min, least)
-        return hold.taken(
-            self._advance(
-                window,
-                Status.EXPORTING,
-                tried=now,
-                attempt=attempt,
-                attempts=window.attempts + 1,
-                archive=prefix_of(self._settings.name, window.id, attempt),
-                problem=None,
-                exporter=SCAN if native_at is None else NATIVE,
-                segments=segments if native_at is None else None,
-                export_at=now if native_at is None else native_at,
-                export_arn=None,
-                noted=0,
-                busy_until=hold.until,
-            )
+        if self.settings.exporter == NATIVE and self.exports:
+            native_at = time_to_export(window, self.exports)
+        least = self.settings.export_segments
+        segments = segments_for(window, self.settings.stripes_min, least)
+        window = self._advance(
+            window,
+            Status.EXPORTING,
+            tried=now,
+            id=attempt,
+            number=window.attempt.number + 1,
+            archive=prefix_of(self.settings.name, window.id, attempt),
+            problem="",
+            exporter=SCAN if native_at is None else NATIVE,
+            segments=segments if native_at is None else 0,
+            export_at=now if native_at is None else native_at,
+            export_arn="",
+            noted=0,
+            busy_until=hold.until,
         )
+        return hold.taken(window)
 
     def _attempt(self, hold: _Hold, window: Window, work: _Work) -> Window:
         """Work on the current attempt, while other runs leave it alone. A mismatch or a missing
         table or object ends the attempt.
         """
         if hold.version != window.version:
-            now, progressed = self._effects.now(), hold.noted > window.noted
+            now, progressed = self.effects.now(), hold.noted > window.attempt.noted
             tried = now if progressed else window.times.get(Moment.TRIED, now)
-            window = hold.taken(
-                self._advance(
-                    window,
-                    window.status,
-                    tried=tried,
-                    noted=hold.noted,
-                    busy_until=hold.until,
-                )
+            window = self._advance(
+                window, window.status, tried=tried, noted=hold.noted, busy_until=hold.until
             )
+            hold.taken(window)
         try:
-            check_place(window, self._settings.name)
+            check_place(window, self.settings.name)
             return hold.taken(work(window, hold.until - DEADLINE_RESERVE_MS))
         except ProofMismatch as mismatch:
             self._give_up(window, str(mismatch))
@@ -190,24 +176,23 @@ class Cleanup:
             raise
         except StoreError:
             with suppress(StateConflict, StoreError):  # so that the next run need not wait
-                self._advance(
-                    window, window.status, tried=window.times.get(Moment.TRIED), busy_until=None
-                )
+                since = window.times.get(Moment.TRIED)
+                self._advance(window, window.status, tried=since, busy_until=0)
             raise
 
     def _give_up(self, window: Window, problem: str) -> Window:
-        now = self._effects.now()
-        return self._advance(window, window.status, tried=now, problem=problem, busy_until=None)
+        now = self.effects.now()
+        return self._advance(window, window.status, tried=now, problem=problem, busy_until=0)
 
     def _copy(self, window: Window, deadline: int) -> Window:
         """Continue the export of the current attempt."""
-        if window.exporter == NATIVE:
+        if window.attempt.exporter == NATIVE:
             return self._copy_natively(window)
-        done = export(window, self._store, self._bucket, self._effects, deadline)
+        done = export(window, self.store, self.bucket, self.effects, deadline)
         if isinstance(done.error, Missing | ProofMismatch):
             raise done.error
         tried = None if done.segments or done.whole else window.times.get(Moment.TRIED)
-        busy_until = window.busy_until if done.whole else None  # for its proof
+        busy_until = window.attempt.busy_until if done.whole else 0  # for its proof
         window = self._advance(window, window.status, tried=tried, busy_until=busy_until)
         if done.error:
             raise done.error
@@ -215,48 +200,50 @@ class Cleanup:
 
     def _copy_natively(self, window: Window) -> Window:
         """Let DynamoDB export the table, or check the export's state."""
-        assert self._exports
-        changes: dict[str, Any] = {"tried": None, "busy_until": None}
-        if window.export_arn is None:
+        assert self.exports
+        arn = window.attempt.export_arn
+        if not arn:
             try:
-                arn = begin(window, self._exports, self._bucket.name, self._effects.now())
+                arn = begin(window, self.exports, self.bucket.name, self.effects.now()) or ""
             except Refused as refused:
                 self._give_up(window, f"DynamoDB does not export it: {refused}")
                 raise
-            return self._advance(window, window.status, export_arn=arn, **changes)
-        state = self._exports.state(window.export_arn)
+            return self._advance(window, window.status, export_arn=arn, busy_until=0)
+        state = self.exports.state(arn)
         if state.status is ExportStatus.FAILED:
-            problem = f"{window.export_arn} failed: {state.problem}"
+            problem = f"{arn} failed: {state.problem}"
             self._give_up(window, problem)
             raise Refused(problem, state.problem)
         if state.status is ExportStatus.COMPLETED and not self._is_exported(window):
             # DynamoDB writes the summary before it reports completion, so somebody deleted it.
-            raise ProofMismatch([f"{window.export_arn} is completed, and its summary is not there"])
-        return self._advance(window, window.status, **changes)
+            raise ProofMismatch([f"{arn} is completed, and its summary is not there"])
+        return self._advance(window, window.status, busy_until=0)
 
     def _prove(self, window: Window, deadline: int) -> Window:
-        spec = self._catalog.specs([window.id])[window.id]
-        items = prove(window, spec, self._bucket, self._totals, self._effects, deadline)
+        spec = self.catalog.specs([window.id])[window.id]
+        items = prove(window, spec, self.bucket, self.totals, self.effects, deadline)
         if items is None:
-            progressed = notes(self._bucket, window) > window.noted
+            progressed = notes(self.bucket, window) > window.attempt.noted
             tried = None if progressed else window.times.get(Moment.TRIED)
-            return self._advance(window, window.status, tried=tried, busy_until=None)
-        return self._advance(window, Status.PROVEN, tried=None, items=items, busy_until=None)
+            return self._advance(window, window.status, tried=tried, busy_until=0)
+        return self._advance(window, Status.PROVEN, items=items, busy_until=0)
 
     def _advance(
         self, window: Window, status: Status, tried: int | None = None, **changes: Any
     ) -> Window:
-        """Write the window's next state. `tried` is the first run on the attempt since its last
-        progress, if any.
+        """Write the window's next state, with changes of its attempt. `tried` is when (ms) the
+        first run took the attempt on since its last progress, if any.
         """
         times = {name: at for name, at in window.times.items() if name != Moment.TRIED}
-        if status is not window.status or "attempt" in changes:
-            times[status] = self._effects.now()
+        if status is not window.status or "id" in changes:
+            times[status] = self.effects.now()
         if tried is not None:
             times[Moment.TRIED] = tried
-        return self._catalog.advance(replace(window, status=status, times=times, **changes))
+        attempt = replace(window.attempt, **changes)
+        return self.catalog.advance(replace(window, status=status, times=times, attempt=attempt))
 
 
+@dataclass
 class _Hold:
     """This run's hold on a window's attempt, until `until` (ms).
 
@@ -264,12 +251,11 @@ class _Hold:
     many notes of progress the run found.
     """
 
-    def __init__(self, until: int) -> None:
-        self.until = until
-        self.noted = 0
-        self.version: int | None = None
+    until: int
+    noted: int = 0
+    version: int | None = None
 
     def taken(self, window: Window) -> Window:
         """Keep the version of a state that this run wrote."""
-        self.version = window.version if window.busy_until else None
+        self.version = window.version if window.attempt.busy_until else None
         return window

@@ -72,7 +72,7 @@ def _cold(window: Window, settings: Settings) -> int:
 
 def _first_attempt(window: Window) -> int:
     """When the first attempt began; 0 if later attempts have overwritten that time."""
-    return window.times.get(Status.EXPORTING, 0) if window.attempts <= 1 else 0
+    return window.times.get(Status.EXPORTING, 0) if window.attempt.number <= 1 else 0
 
 
 def stuck_ms(
@@ -95,7 +95,7 @@ def _progressed_at(window: Window, settings: Settings) -> int | None:
             )
         case Status.SEALED:
             return _cold(window, settings)
-        case Status.EXPORTING if window.attempts <= 1 and not window.problem:
+        case Status.EXPORTING if window.attempt.number <= 1 and not window.attempt.problem:
             return times.get(Moment.TRIED)
         case Status.EXPORTING:
             return _cold(window, settings)
@@ -107,8 +107,9 @@ def _progressed_at(window: Window, settings: Settings) -> int | None:
 
 def late(window: Window, now: int, settings: Settings) -> str | None:
     """What a window is overdue with at `now` (ms), for people, or None."""
-    if window.status is Status.EXPORTING and window.problem:
-        return f"its archive is not proven after attempt {window.attempts}: {window.problem}"
+    attempt = window.attempt
+    if window.status is Status.EXPORTING and attempt.problem:
+        return f"its archive is not proven after attempt {attempt.number}: {attempt.problem}"
     by = due(window, settings)
     if by is None or now <= by:
         return None

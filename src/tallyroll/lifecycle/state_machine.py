@@ -124,12 +124,13 @@ def _created(window: Window, facts: Facts, now: int, settings: Settings) -> Step
 
 def _attempted(window: Window, facts: Facts, now: int, settings: Settings) -> Step | None:
     """The due step of a window in export."""
-    if not facts.held and now < (window.busy_until or 0):
+    attempt = window.attempt
+    if not facts.held and now < attempt.busy_until:
         return None
-    progressed = facts.noted > window.noted  # perhaps by a run that was killed
-    if now >= given_up_at(window, settings) and (window.problem or not progressed):
+    progressed = facts.noted > attempt.noted  # perhaps by a run that was killed
+    if now >= given_up_at(window, settings) and (attempt.problem or not progressed):
         return Step.EXPORT
-    if window.problem:
+    if attempt.problem:
         return None
     return Step.PROVE if facts.exported else Step.COPY
 
@@ -143,7 +144,7 @@ def given_up_at(window: Window, settings: Settings) -> float:
     since = window.times.get(Moment.TRIED)
     if since is None:
         return inf
-    doublings = min(max(0, window.attempts - 1), LEASE_DOUBLINGS_MAX)
+    doublings = min(max(0, window.attempt.number - 1), LEASE_DOUBLINGS_MAX)
     return since + (settings.export_lease_ms << doublings)
 
 

@@ -53,6 +53,35 @@ class Moment(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Attempt:
+    """The latest attempt at a window's export. What is not known (yet) is empty or 0.
+
+    id, number: which attempt it is, counted from 1; number 0: there was none
+    archive: its prefix in the bucket
+    exporter: `scan` or `native`
+    segments: into how many segments `scan` divides the table
+    export_at: the time of the table's state that is exported
+    export_arn: the ARN of the native export
+    busy_until: until when a run works on it
+    noted: how many notes of progress that run found
+    items: how many items the proof counted
+    problem: why it failed
+    """
+
+    id: str = ""
+    number: int = 0
+    archive: str = ""
+    exporter: str = ""
+    segments: int = 0
+    export_at: int = 0
+    export_arn: str = ""
+    busy_until: int = 0
+    noted: int = 0
+    items: int = 0
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Window:
     """A window's state. `version` guards every change; `times` has the ms of moments, and those at
     which states began.
@@ -67,17 +96,8 @@ class Window:
         keys, events, amount: its sums
         peak: what its writes cost a second in its busiest sixtieth
         listed: number of buckets under which its totals are listed
-    Set for the current attempt at an export:
-        attempt, attempts: its id, and how many attempts there were
-        archive: its prefix in the bucket
-        exporter: `scan` or `native`
-        segments: into how many segments `scan` divides the table
-        export_at: the time of the table's state that is exported
-        export_arn: the ARN of the native export
-        busy_until: until when a run works on it
-        noted: how many notes of progress that run found
-        items: how many items the proof counted
-        problem: why it failed
+    Set when its export begins:
+        attempt: the current attempt at it
     """
 
     id: WindowId
@@ -96,17 +116,7 @@ class Window:
     sealing: str | None = None
     listed: int | None = None
     peak: int | None = None
-    attempt: str | None = None
-    attempts: int = 0
-    archive: str | None = None
-    items: int | None = None
-    problem: str | None = None
-    exporter: str | None = None
-    segments: int | None = None
-    export_at: int | None = None
-    export_arn: str | None = None
-    busy_until: int | None = None
-    noted: int = 0
+    attempt: Attempt = Attempt()
 
 
 @dataclass(frozen=True, slots=True)

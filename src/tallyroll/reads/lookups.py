@@ -304,7 +304,7 @@ class Lookups:
         if state is None:
             raise Absent(f"there is no window {window}")
         if state.status in (Status.DROPPING, Status.DROPPED):
-            raise Archived(window, state.archive or "")
+            raise Archived(window, state.attempt.archive)
         if gone or (spec is None and state.status is not Status.CREATING):
             raise gone or Missing(f"window {window} has opened just now: ask again", "NoSpec")
         return answer, state

@@ -64,14 +64,14 @@ MEMORY_SCAN = MemoryStore.scan
 def test_a_run_that_was_killed_is_taken_up_when_its_time_is_over() -> None:
     pipeline = sealed()
     first = killed(pipeline)
-    assert (first.status, first.busy_until) == (
+    assert (first.status, first.attempt.busy_until) == (
         Status.EXPORTING,
         pipeline.effects.now() + TIME_LEFT,
     )
     assert run(pipeline).steps.total() == 0
     pipeline.effects.pass_by(TIME_LEFT)
     assert [*run(pipeline).steps] == [Step.COPY, Step.PROVE, *TO_THE_END]
-    assert pipeline.state(COLD).attempt == first.attempt
+    assert pipeline.state(COLD).attempt.id == first.attempt.id
 
 
 def test_an_export_goes_on_from_run_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +82,7 @@ def test_an_export_goes_on_from_run_to_run(monkeypatch: pytest.MonkeyPatch) -> N
     while pipeline.state(COLD).status is not Status.DROPPED:
         run(pipeline)
         pipeline.effects.pass_by(5 * MINUTE)  # well over the lease, but each run gets on
-        attempts.add(pipeline.state(COLD).attempt)
+        attempts.add(pipeline.state(COLD).attempt.id)
         runs += 1
     assert runs >= 3
     assert len(attempts) == 1
@@ -106,7 +106,7 @@ def test_what_a_killed_run_got_done_counts_as_progress(monkeypatch: pytest.Monke
             run(pipeline)
         except Killed:
             pipeline.effects.pass_by(10 * MINUTE)
-        attempts.add(pipeline.state(COLD).attempt)
+        attempts.add(pipeline.state(COLD).attempt.id)
     assert len(attempts) == 1
     assert len(seen) == 4 + 3
 
@@ -116,11 +116,11 @@ def test_an_attempt_that_never_gets_on_is_begun_anew_in_more_segments() -> None:
     first = killed(pipeline)
     pipeline.effects.pass_by(SMALL.export_lease_ms - 1)
     again = killed(pipeline)
-    assert again.attempt == first.attempt
+    assert again.attempt.id == first.attempt.id
     pipeline.effects.pass_by(TIME_LEFT)
     anew = killed(pipeline)
-    assert anew.attempt != first.attempt
-    assert (first.segments, anew.segments) == (2, 4)
+    assert anew.attempt.id != first.attempt.id
+    assert (first.attempt.segments, anew.attempt.segments) == (2, 4)
     pipeline.effects.pass_by(TIME_LEFT)
     assert [*run(pipeline).steps] == [Step.COPY, Step.PROVE, *TO_THE_END]
 
@@ -143,7 +143,7 @@ def test_a_proof_goes_on_from_run_to_run(monkeypatch: pytest.MonkeyPatch) -> Non
         pipeline.effects.pass_by(5 * MINUTE)
         runs += 1
     assert runs >= 2
-    assert pipeline.state(COLD).attempts == 1
+    assert pipeline.state(COLD).attempt.number == 1
 
 
 def test_a_proof_that_never_gets_on_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,11 +160,11 @@ def test_a_proof_that_never_gets_on_is_given_up(monkeypatch: pytest.MonkeyPatch)
         for _ in range(30):
             run(pipeline)
             pipeline.effects.pass_by(TIME_LEFT)
-    assert pipeline.state(COLD).attempts > 1
+    assert pipeline.state(COLD).attempt.number > 1
     pipeline.effects.pass_by(TIME_LEFT)
     run(pipeline)
     assert pipeline.state(COLD).status is Status.DROPPED
-    assert pipeline.state(COLD).attempt != first.attempt
+    assert pipeline.state(COLD).attempt.id != first.attempt.id
 
 
 def test_a_proof_that_was_throttled_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,7 +177,7 @@ def test_a_proof_that_was_throttled_is_not_waited_for(monkeypatch: pytest.Monkey
         patch.setattr(MemoryBucket, "stream", throttled)
         assert "SlowDown" in run(pipeline).problems[0]
     assert [*run(pipeline).steps] == [Step.PROVE, *TO_THE_END]
-    assert pipeline.state(COLD).attempts == 1
+    assert pipeline.state(COLD).attempt.number == 1
 
 
 # --- two at once, one of them hours behind
@@ -213,9 +213,8 @@ def test_a_run_that_sleeps_while_another_carries_the_window_to_its_end(
         run(pipeline)
         window = pipeline.state(COLD)
         assert window.status is Status.DROPPED
-        assert window.archive
-        stood = json.loads(pipeline.bucket.get(proof_key(window.archive)))
-        assert (stood["events"], stood["attempt"]) == (2, window.attempt)
+        stood = json.loads(pipeline.bucket.get(proof_key(window.attempt.archive)))
+        assert (stood["events"], stood["attempt"]) == (2, window.attempt.id)
     assert number > 1
 
 
@@ -239,7 +238,7 @@ def test_a_table_deleted_behind_our_back_while_it_is_exported() -> None:
     pipeline.effects.pass_by(TIME_LEFT)
     pipeline.store.drop_table(pipeline.state(COLD).table)
     never_drops(pipeline, "there is no table")
-    assert "gone: there is no table" in (pipeline.state(COLD).problem or "")
+    assert "gone: there is no table" in pipeline.state(COLD).attempt.problem
 
 
 def test_a_table_that_was_deleted_and_made_again() -> None:
@@ -266,9 +265,8 @@ def test_an_edited_state_says_other_counts(name: str) -> None:
 def test_an_edited_state_names_another_archive(status: Status) -> None:
     pipeline = sealed()
     window = proven(pipeline)
-    assert window.archive
-    edited = window.archive.replace("hour=06", "hour=07")
-    pipeline.move(status, COLD, archive=edited)
+    edited = window.attempt.archive.replace("hour=06", "hour=07")
+    pipeline.move(status, COLD, attempt=replace(window.attempt, archive=edited))
     assert never_drops(pipeline, "the state names the archive").mismatches == 1
     assert is_there(pipeline)
 
@@ -293,13 +291,12 @@ def test_a_file_that_is_missing_truncated_or_replaced(
 ) -> None:
     pipeline = sealed()
     window = proven(pipeline)
-    assert window.archive
     if when == "copied":
         pipeline.move(Status.EXPORTING, COLD)
-        for key in [*pipeline.bucket.list(f"{window.archive}/p")]:
+        for key in [*pipeline.bucket.list(f"{window.attempt.archive}/p")]:
             if "segment-" not in key:
                 del pipeline.bucket._objects[key]
-    key = next(iter(pipeline.bucket.list(data_dir(window.archive))))
+    key = next(iter(pipeline.bucket.list(data_dir(window.attempt.archive))))
     if change:
         pipeline.bucket.put(key, change(pipeline.bucket.get(key)))
     else:
@@ -323,12 +320,14 @@ def test_the_export_of_another_windows_table() -> None:
 def test_a_drop_goes_on_when_the_archive_is_again_as_it_was() -> None:
     pipeline = sealed()
     window = proven(pipeline)
-    assert window.archive
-    key = next(iter(pipeline.bucket.list(data_dir(window.archive))))
+    key = next(iter(pipeline.bucket.list(data_dir(window.attempt.archive))))
     body = pipeline.bucket.get(key)
     pipeline.bucket.put(key, b"another")
     never_drops(pipeline, "changed since they were proven")
-    assert "changed since they were proven" in (pipeline.state(COLD).problem or "")
+    assert "changed since they were proven" in pipeline.state(COLD).attempt.problem
     pipeline.bucket.put(key, body)
     run(pipeline)
-    assert (pipeline.state(COLD).status, pipeline.state(COLD).problem) == (Status.DROPPED, None)
+    assert (pipeline.state(COLD).status, pipeline.state(COLD).attempt.problem) == (
+        Status.DROPPED,
+        "",
+    )

@@ -33,18 +33,24 @@ def test_dynamodb_exports_and_the_same_proof_is_made() -> None:
     pipeline = native()
     assert [*run(pipeline).steps] == [Step.EXPORT, Step.COPY]
     window = pipeline.state(COLD)
-    assert (window.status, window.exporter, window.segments) == (Status.EXPORTING, "native", None)
-    assert [window.export_arn] == arns(pipeline)
+    assert (window.status, window.attempt.exporter, window.attempt.segments) == (
+        Status.EXPORTING,
+        "native",
+        0,
+    )
+    assert [window.attempt.export_arn] == arns(pipeline)
     pipeline.effects.pass_by(5 * MINUTE)
     assert [*run(pipeline).steps] == [Step.COPY]
     pipeline.effects.pass_by(5 * MINUTE)
     assert [*run(pipeline).steps] == [Step.COPY, Step.PROVE, *TO_THE_END]
     window = pipeline.state(COLD)
-    assert window.archive
-    reading = Reading(pipeline.bucket, window.archive)
-    assert len(list(reading)) == window.items
+    reading = Reading(pipeline.bucket, window.attempt.archive)
+    assert len(list(reading)) == window.attempt.items
     assert reading.findings.first == []
-    assert find_summary(window.archive, pipeline.bucket.list("")) != f"{window.archive}/AWSDynamoDB"
+    assert (
+        find_summary(window.attempt.archive, pipeline.bucket.list(""))
+        != f"{window.attempt.archive}/AWSDynamoDB"
+    )
     assert len(arns(pipeline)) == 1
 
 
@@ -53,9 +59,8 @@ def test_the_exported_state_is_one_after_the_gates_were_shut() -> None:
     sealed_at = pipeline.state(COLD).times[Status.SEALED]
     run(pipeline)
     window = pipeline.state(COLD)
-    assert window.export_at
-    assert window.export_at >= sealed_at + 5 * MINUTE
-    assert window.export_at % SECOND == 0
+    assert window.attempt.export_at >= sealed_at + 5 * MINUTE
+    assert window.attempt.export_at % SECOND == 0
 
 
 def test_a_time_that_cannot_be_restored_yet_is_awaited() -> None:
@@ -68,8 +73,8 @@ def test_a_time_that_cannot_be_restored_yet_is_awaited() -> None:
         assert arns(pipeline) == []
         pipeline.effects.pass_by(6 * MINUTE)
     run(pipeline)
-    assert pipeline.state(COLD).export_at == since
-    assert pipeline.state(COLD).attempts == 1
+    assert pipeline.state(COLD).attempt.export_at == since
+    assert pipeline.state(COLD).attempt.number == 1
     pipeline.effects.pass_by(5 * MINUTE)
     for _ in range(3):
         run(pipeline)
@@ -86,7 +91,7 @@ def test_a_time_that_cannot_be_restored_for_hours_ends_the_attempt() -> None:
         assert run(pipeline).problems == []
     pipeline.effects.pass_by(10 * MINUTE)
     assert "could not be begun for hours" in run(pipeline).problems[0]
-    assert pipeline.state(COLD).problem
+    assert pipeline.state(COLD).attempt.problem
     assert arns(pipeline) == []
 
 
@@ -106,13 +111,16 @@ def test_a_window_that_is_older_than_the_recovery_period_is_exported(
     monkeypatch.setattr(MemoryExports, "restorable", slowly)
     run(pipeline)
     window = pipeline.state(COLD)
-    assert window.export_at
-    assert window.export_at > window.times[Status.SEALED] + 5 * MINUTE
+    assert window.attempt.export_at > window.times[Status.SEALED] + 5 * MINUTE
     for _ in range(2):
         pipeline.effects.pass_by(10 * MINUTE)
         assert run(pipeline).problems == []
     window = pipeline.state(COLD)
-    assert (window.status, window.exporter, window.attempts) == (Status.DROPPED, "native", 1)
+    assert (window.status, window.attempt.exporter, window.attempt.number) == (
+        Status.DROPPED,
+        "native",
+        1,
+    )
 
 
 def test_the_time_to_export_stays_restorable_while_an_export_may_wait() -> None:
@@ -129,7 +137,7 @@ def test_the_time_to_export_stays_restorable_while_an_export_may_wait() -> None:
             pipeline.effects.pass_by(2 * MINUTE)
     assert run(pipeline).problems == []
     assert len(arns(pipeline)) == 1
-    assert pipeline.state(COLD).attempts == 1
+    assert pipeline.state(COLD).attempt.number == 1
 
 
 def test_recovery_switched_on_after_sealing_exports_the_latest_state_there_is() -> None:
@@ -138,7 +146,7 @@ def test_recovery_switched_on_after_sealing_exports_the_latest_state_there_is() 
     pipeline.exports.protected_since[pipeline.state(COLD).table] = since
     pipeline.effects.pass_by(HOUR)
     run(pipeline)
-    export_at = pipeline.state(COLD).export_at
+    export_at = pipeline.state(COLD).attempt.export_at
     assert export_at
     assert since <= export_at <= pipeline.effects.now() - 5 * MINUTE
     assert len(arns(pipeline)) == 1
@@ -149,7 +157,7 @@ def test_without_point_in_time_recovery_the_table_is_scanned() -> None:
     pipeline.exports._always = False
     run(pipeline)
     window = pipeline.state(COLD)
-    assert (window.status, window.exporter) == (Status.DROPPED, "scan")
+    assert (window.status, window.attempt.exporter) == (Status.DROPPED, "scan")
     assert arns(pipeline) == []
 
 
@@ -166,8 +174,8 @@ def test_a_lost_reply_does_not_lead_to_two_exports(hours: int) -> None:
         patch.setattr(MemoryExports, "start", lost)
         rolled = run(pipeline)
     assert "no answer" in rolled.problems[0]
-    first = pipeline.state(COLD).attempt
-    assert pipeline.state(COLD).export_arn is None
+    first = pipeline.state(COLD).attempt.id
+    assert pipeline.state(COLD).attempt.export_arn == ""
     pipeline.effects.pass_by(hours * HOUR + TIME_LEFT)
     for _ in range(6):
         run(pipeline)
@@ -179,7 +187,7 @@ def test_a_lost_reply_does_not_lead_to_two_exports(hours: int) -> None:
             pipeline.effects.pass_by(10 * MINUTE)
     window = pipeline.state(COLD)
     assert window.status is Status.DROPPED
-    assert (window.attempt == first) is (hours == 0)
+    assert (window.attempt.id == first) is (hours == 0)
     exported = [export.asked[2] for export in pipeline.exports.exports.values()]
     assert len(exported) == len(set(exported)) == (2 if hours else 1)
 
@@ -192,7 +200,7 @@ def test_an_export_that_failed_is_named_and_tried_again_later() -> None:
     pipeline.effects.pass_by(10 * MINUTE)
     assert "failed: S3AccessDenied" in run(pipeline).problems[0]
     window = pipeline.state(COLD)
-    assert "failed: S3AccessDenied" in (window.problem or "")
+    assert "failed: S3AccessDenied" in window.attempt.problem
     assert window.status is Status.EXPORTING
     pipeline.exports.fails = {}
     pipeline.effects.pass_by(pipeline.settings.export_lease_ms)
@@ -200,7 +208,7 @@ def test_an_export_that_failed_is_named_and_tried_again_later() -> None:
         run(pipeline)
         pipeline.effects.pass_by(10 * MINUTE)
     assert pipeline.state(COLD).status is Status.DROPPED
-    assert pipeline.state(COLD).attempts == 2
+    assert pipeline.state(COLD).attempt.number == 2
 
 
 def test_recovery_that_is_switched_off_before_its_export_began() -> None:
@@ -211,10 +219,13 @@ def test_recovery_that_is_switched_off_before_its_export_began() -> None:
     del pipeline.exports.protected_since[table]
     pipeline.exports._always = False
     assert "was switched off" in run(pipeline).problems[0]
-    assert "was switched off" in (pipeline.state(COLD).problem or "")
+    assert "was switched off" in pipeline.state(COLD).attempt.problem
     pipeline.effects.pass_by(pipeline.settings.export_lease_ms)
     run(pipeline)
-    assert (pipeline.state(COLD).status, pipeline.state(COLD).exporter) == (Status.DROPPED, "scan")
+    assert (pipeline.state(COLD).status, pipeline.state(COLD).attempt.exporter) == (
+        Status.DROPPED,
+        "scan",
+    )
 
 
 def test_a_bucket_that_may_not_be_written_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,7 +236,7 @@ def test_a_bucket_that_may_not_be_written_is_named(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(MemoryExports, "start", denied)
     assert "AccessDenied" in run(pipeline).problems[0]
-    assert "AccessDeniedException: s3" in (pipeline.state(COLD).problem or "")
+    assert "AccessDeniedException: s3" in pipeline.state(COLD).attempt.problem
 
 
 def test_an_export_that_takes_hours_is_not_given_up() -> None:
@@ -242,13 +253,13 @@ def test_an_export_that_is_not_known_any_more_ends_the_attempt() -> None:
     pipeline.exports.exports.clear()
     rolled = run(pipeline)
     assert "there is no export" in rolled.problems[0]
-    assert "gone: there is no export" in (pipeline.state(COLD).problem or "")
+    assert "gone: there is no export" in pipeline.state(COLD).attempt.problem
 
 
 def test_a_completed_export_whose_summary_is_gone() -> None:
     pipeline = native(taking_ms=0)
     run(pipeline)
-    arn = pipeline.state(COLD).export_arn
+    arn = pipeline.state(COLD).attempt.export_arn
     assert arn
     pipeline.exports.state(arn)
     for key in [*pipeline.bucket.list("archive/")]:
@@ -266,7 +277,7 @@ def test_a_table_deleted_before_its_export_could_begin(monkeypatch: pytest.Monke
     pipeline.effects.pass_by(TIME_LEFT)
     pipeline.store.drop_table(pipeline.state(COLD).table)
     assert "there is no table" in run(pipeline).problems[0]
-    assert "gone: there is no table" in (pipeline.state(COLD).problem or "")
+    assert "gone: there is no table" in pipeline.state(COLD).attempt.problem
 
 
 def test_an_export_of_another_table_is_never_proven() -> None:
@@ -288,8 +299,7 @@ def test_a_native_archive_is_looked_at_again_before_the_drop() -> None:
     pipeline = native(taking_ms=0)
     run(pipeline)
     window = proven(pipeline)
-    assert window.archive
-    key = next(key for key in pipeline.bucket.list(window.archive) if "/data/" in key)
+    key = next(key for key in pipeline.bucket.list(window.attempt.archive) if "/data/" in key)
     pipeline.bucket.put(key, b"another")
     assert "changed since they were proven" in run(pipeline).problems[0]
 

@@ -19,7 +19,7 @@ from tallyroll.archive.layout import (
     read_files,
     read_summary,
 )
-from tallyroll.archive.proof import check_place, check_stands
+from tallyroll.archive.proof import check_place, check_proof
 from tallyroll.errors import ProofMismatch
 from tallyroll.model.items import jsonable, record_item
 from tests.harness.archives import put_manifests
@@ -46,7 +46,8 @@ def test_sums_are_kept_in_the_bucket_and_merged_by_partition() -> None:
     names = list(pipeline.bucket.list(progress_dir(prefix(window))))
     assert sum("compared-" in name for name in names) == 5
     assert sum("sums-" in name for name in names) > 20
-    check_stands(replace(window, items=items), pipeline.bucket)
+    attempt = replace(window.attempt, items=items)
+    check_proof(replace(window, attempt=attempt), pipeline.bucket)
 
 
 class Killed(BaseException):
@@ -185,35 +186,43 @@ def test_an_archive_of_far_more_keys_than_were_sealed(monkeypatch: pytest.Monkey
 def test_what_stands_is_looked_at_once_more() -> None:
     pipeline, window = exported()
     with pytest.raises(ProofMismatch, match="not proven"):
-        check_stands(window, pipeline.bucket)
-    window = replace(window, items=proven(pipeline, window))
-    check_stands(window, pipeline.bucket)
-    for change in ({"keys": 9}, {"events": 9}, {"amount": 9}, {"items": 9}, {"attempt": "a2"}):
+        check_proof(window, pipeline.bucket)
+    items = proven(pipeline, window) or 0
+    window = replace(window, attempt=replace(window.attempt, items=items))
+    check_proof(window, pipeline.bucket)
+    others = [
+        replace(window, keys=9),
+        replace(window, events=9),
+        replace(window, amount=9),
+        replace(window, attempt=replace(window.attempt, items=9)),
+        replace(window, attempt=replace(window.attempt, id="a2")),
+    ]
+    for other in others:
         with pytest.raises(ProofMismatch, match="another state"):
-            check_stands(replace(window, **change), pipeline.bucket)
+            check_proof(other, pipeline.bucket)
     key = next(key for key in pipeline.bucket.list("") if "data/" in key)
     body = pipeline.bucket.get(key)
     for changed in (b"", body + b"x"):
         pipeline.bucket.put(key, changed)
         with pytest.raises(ProofMismatch, match="changed since they were proven"):
-            check_stands(window, pipeline.bucket)
+            check_proof(window, pipeline.bucket)
     pipeline.bucket.put(key, body)
-    check_stands(window, pipeline.bucket)
+    check_proof(window, pipeline.bucket)
     del pipeline.bucket._objects[key]
     with pytest.raises(ProofMismatch, match="changed since they were proven"):
-        check_stands(window, pipeline.bucket)
+        check_proof(window, pipeline.bucket)
     pipeline.bucket.put(proof_key(prefix(window)), b"{}")
     with pytest.raises(ProofMismatch, match="malformed"):
-        check_stands(window, pipeline.bucket)
+        check_proof(window, pipeline.bucket)
 
 
 @pytest.mark.parametrize(
-    "archive", [None, "archive", f"archive/tallyroll/date=2026-11-20/hour=08/{WINDOW}/a2"]
+    "archive", ["", "archive", f"archive/tallyroll/date=2026-11-20/hour=08/{WINDOW}/a2"]
 )
-def test_the_state_must_name_its_own_archive(archive: str | None) -> None:
+def test_the_state_must_name_its_own_archive(archive: str) -> None:
     _, window = exported()
     check_place(window, "tallyroll")
     with pytest.raises(ProofMismatch, match="the state names the archive"):
-        check_place(replace(window, archive=archive), "tallyroll")
+        check_place(replace(window, attempt=replace(window.attempt, archive=archive)), "tallyroll")
     with pytest.raises(ProofMismatch, match="the state names the archive"):
         check_place(window, "votes")

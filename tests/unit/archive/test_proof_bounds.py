@@ -334,9 +334,9 @@ def test_what_differs_from_the_sealed_window_is_told() -> None:
 def test_an_archive_of_another_attempt_is_named() -> None:
     _, window = exported()
     with pytest.raises(ProofMismatch) as mismatch:
-        check_place(replace(window, attempt="a2"), "tallyroll")
+        check_place(replace(window, attempt=replace(window.attempt, id="a2")), "tallyroll")
     assert mismatch.value.findings == [
-        f"the state names the archive {window.archive!r}, not that of 'a2'"
+        f"the state names the archive {window.attempt.archive!r}, not that of 'a2'"
     ]
 
 

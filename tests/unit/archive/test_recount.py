@@ -42,8 +42,7 @@ def recounted(pipeline: Pipeline, window: Window) -> Reading:
 
 
 def prefix(window: Window) -> str:
-    assert window.archive
-    return window.archive
+    return window.attempt.archive
 
 
 def proven(pipeline: Pipeline, window: Window, deadline: int = LATER) -> int | None:

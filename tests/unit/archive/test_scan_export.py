@@ -19,7 +19,7 @@ from tallyroll.archive.recount import Reading
 from tallyroll.archive.scan_export import Exported, export, note_key, segments_for
 from tallyroll.errors import Missing, ProofMismatch, Unknown
 from tallyroll.model.items import Item
-from tallyroll.model.states import Window
+from tallyroll.model.states import Attempt, Window
 from tests.harness.pipeline import NOW, WINDOW, Pipeline, opened
 
 LATER = NOW + 600_000
@@ -29,8 +29,8 @@ def filled(segments: int = 4) -> tuple[Pipeline, Window]:
     pipeline = opened()
     pipeline.write(*({"id": f"e{n}", "key": f"k{n % 7}", "ts": NOW} for n in range(200)))
     prefix = prefix_of("tallyroll", WINDOW, "a1")
-    window = replace(pipeline.state(), attempt="a1", archive=prefix)
-    return pipeline, replace(window, segments=segments, export_at=NOW)
+    attempt = Attempt("a1", 1, prefix, segments=segments, export_at=NOW)
+    return pipeline, replace(pipeline.state(), attempt=attempt)
 
 
 def run(pipeline: Pipeline, window: Window, deadline: int = LATER) -> Exported:
@@ -38,8 +38,7 @@ def run(pipeline: Pipeline, window: Window, deadline: int = LATER) -> Exported:
 
 
 def prefix(window: Window) -> str:
-    assert window.archive
-    return window.archive
+    return window.attempt.archive
 
 
 def is_whole(pipeline: Pipeline, window: Window) -> bool:
@@ -120,12 +119,15 @@ def test_a_segment_without_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_more_segments_the_more_items_and_twice_as_many_after_one_in_vain() -> None:
     _, window = filled()
-    sized = replace(window, events=1_000_000, keys=10_000, attempts=0)
-    assert segments_for(replace(window, events=3, keys=1), 64, 8) == 8
+    sized = replace(window, events=1_000_000, keys=10_000, attempt=Attempt())
+    assert segments_for(replace(window, events=3, keys=1, attempt=Attempt()), 64, 8) == 8
     assert segments_for(sized, 64, 8) == 82
-    assert segments_for(replace(sized, attempts=2), 64, 8) == 4 * 82
+    assert segments_for(replace(sized, attempt=Attempt(number=2)), 64, 8) == 4 * 82
     assert segments_for(replace(sized, events=10**12), 64, 8) == scan_export.SEGMENTS_MAX
-    assert segments_for(replace(sized, attempts=10**6), 64, 8) == scan_export.SEGMENTS_MAX
+    assert (
+        segments_for(replace(sized, attempt=Attempt(number=10**6)), 64, 8)
+        == scan_export.SEGMENTS_MAX
+    )
 
 
 def test_an_export_that_ends_early_is_never_taken_for_whole(

@@ -43,7 +43,7 @@ def run(pipeline: Pipeline) -> Rolled:
 def proven(pipeline: Pipeline) -> Window:
     """Run until the archive is proven, and no further."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tallyroll.lifecycle.cleanup.check_stands", broken)
+        patch.setattr("tallyroll.lifecycle.cleanup.check_proof", broken)
         run(pipeline)
     assert pipeline.state(COLD).status is Status.PROVEN
     return pipeline.state(COLD)
@@ -69,11 +69,11 @@ def test_a_cold_window_is_exported_proven_and_dropped() -> None:
     assert (rolled.problems, rolled.mismatches) == ([], 0)
     window = pipeline.state(COLD)
     assert window.status is Status.DROPPED
-    assert window.items
     assert window.table not in pipeline.store.tables()
-    assert window.archive
-    assert window.archive.startswith("archive/tallyroll/date=2026-11-20/hour=06/20261120T060000Z/")
-    assert layout.proof_key(window.archive) in pipeline.bucket.list(window.archive)
+    assert window.attempt.archive.startswith(
+        "archive/tallyroll/date=2026-11-20/hour=06/20261120T060000Z/"
+    )
+    assert layout.proof_key(window.attempt.archive) in pipeline.bucket.list(window.attempt.archive)
     assert rolled.states[Status.DROPPED] == 1
     assert run(pipeline).steps.total() == 0
 
@@ -113,14 +113,14 @@ def test_the_tag_is_set_before_the_drop(monkeypatch: pytest.MonkeyPatch) -> None
 
     def drop(table: str) -> None:
         assert pipeline.state(COLD).status is Status.DROPPING
-        assert tags(pipeline)[TAG_PROVEN] == pipeline.state(COLD).attempt
+        assert tags(pipeline)[TAG_PROVEN] == pipeline.state(COLD).attempt.id
         done.append("drop")
         drop_table(table)
 
     monkeypatch.setattr(pipeline.store, "tag_table", tag)
     monkeypatch.setattr(pipeline.store, "drop_table", drop)
     run(pipeline)
-    tagged = f"tag {pipeline.state(COLD).attempt}"
+    tagged = f"tag {pipeline.state(COLD).attempt.id}"
     assert done == [tagged, tagged, "drop"]
 
 
@@ -150,7 +150,7 @@ def test_an_archive_that_does_not_agree_is_never_dropped(monkeypatch: pytest.Mon
     assert "truncated" in rolled.problems[0]
     window = pipeline.state(COLD)
     assert (window.status, window.table in pipeline.store.tables()) == (Status.EXPORTING, True)
-    assert "truncated" in (window.problem or "")
+    assert "truncated" in window.attempt.problem
     assert TAG_PROVEN not in tags(pipeline)
     # the same archive is not tried again; a new attempt begins after the lease
     pipeline.effects.pass_by(SMALL.export_lease_ms - 1)
@@ -158,8 +158,8 @@ def test_an_archive_that_does_not_agree_is_never_dropped(monkeypatch: pytest.Mon
     pipeline.effects.pass_by(1)
     assert run(pipeline).mismatches == 0
     after = pipeline.state(COLD)
-    assert (after.status, after.problem) == (Status.DROPPED, None)
-    assert after.archive != window.archive
+    assert (after.status, after.attempt.problem) == (Status.DROPPED, "")
+    assert after.attempt.archive != window.attempt.archive
 
 
 def test_a_table_that_changed_after_sealing_is_never_dropped() -> None:

@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 from tallyroll.lifecycle.state_machine import Facts, Step, freeze, next_step, to_make
-from tallyroll.model.states import Calendar, Moment, Status, Window
+from tallyroll.model.states import Attempt, Calendar, Moment, Status, Window
 from tallyroll.model.windows import Grid
 from tallyroll.ports.store import TableStatus
 from tallyroll.settings import Settings
@@ -25,7 +25,7 @@ ENTERED = START + 3 * HOUR  # when each state began
 TABLES = (None, *TableStatus)
 
 
-def window(status: Status, accept_until: int | None = None, problem: str | None = None) -> Window:
+def window(status: Status, accept_until: int | None = None, problem: str = "") -> Window:
     return Window(
         WINDOW,
         f"tallyroll-{WINDOW}",
@@ -34,7 +34,7 @@ def window(status: Status, accept_until: int | None = None, problem: str | None 
         status,
         times=dict.fromkeys([*Status, Moment.CHECKED, Moment.RECOVERABLE], ENTERED),
         accept_until=accept_until,
-        problem=problem,
+        attempt=Attempt(problem=problem),
     )
 
 
@@ -52,8 +52,8 @@ OPEN = window(Status.OPEN, ACCEPT_UNTIL)
 EXPORTING = replace(
     window(Status.EXPORTING), times={**dict.fromkeys(Status, ENTERED), Moment.TRIED: ENTERED}
 )
-DAMAGED = replace(EXPORTING, problem="gates")
-TAKEN = replace(EXPORTING, busy_until=ENTERED + MINUTE, noted=3)
+DAMAGED = replace(EXPORTING, attempt=Attempt(problem="gates"))
+TAKEN = replace(EXPORTING, attempt=Attempt(busy_until=ENTERED + MINUTE, noted=3))
 SHUT_AT = ENTERED + 3 * SETTLE  # the last gate, long after closing began
 SHUT_UP = replace(
     window(Status.CLOSING), times={**window(Status.CLOSING).times, Moment.SHUT: SHUT_AT}
@@ -114,10 +114,10 @@ TABLE = [
     (DAMAGED, ENTERED, Facts(exported=True), None),
     (DAMAGED, ENTERED + LEASE, Facts(exported=True, noted=9), Step.EXPORT),
     # ... which doubles with each attempt, up to a bound
-    (replace(EXPORTING, attempts=1), ENTERED + LEASE, Facts(), Step.EXPORT),
-    (replace(EXPORTING, attempts=3), ENTERED + 4 * LEASE - 1, Facts(), Step.COPY),
-    (replace(EXPORTING, attempts=3), ENTERED + 4 * LEASE, Facts(), Step.EXPORT),
-    (replace(EXPORTING, attempts=99), ENTERED + 128 * LEASE, Facts(), Step.EXPORT),
+    (replace(EXPORTING, attempt=Attempt(number=1)), ENTERED + LEASE, Facts(), Step.EXPORT),
+    (replace(EXPORTING, attempt=Attempt(number=3)), ENTERED + 4 * LEASE - 1, Facts(), Step.COPY),
+    (replace(EXPORTING, attempt=Attempt(number=3)), ENTERED + 4 * LEASE, Facts(), Step.EXPORT),
+    (replace(EXPORTING, attempt=Attempt(number=99)), ENTERED + 128 * LEASE, Facts(), Step.EXPORT),
     # the end
     (window(Status.PROVEN), START, Facts(), Step.DROP),
     (window(Status.DROPPING), START, Facts(table=None), Step.FINISH),
@@ -173,7 +173,7 @@ def test_every_state_takes_its_own_steps_and_no_others_whatever_the_facts() -> N
     )
     begun: dict[str, int] = dict.fromkeys(Status, ENTERED)
     for status, table, now in product(Status, TABLES, times):
-        for is_drained, exported, problem in product((False, True), (False, True), (None, "x")):
+        for is_drained, exported, problem in product((False, True), (False, True), ("", "x")):
             facts = Facts(table, is_drained, exported)
             state = window(status, ACCEPT_UNTIL, problem)
             taken[status].add(due(state, now, facts))

@@ -8,7 +8,7 @@ import pytest
 
 from tallyroll.errors import Unknown
 from tallyroll.lifecycle.overdue import ARCHIVED, stuck_ms
-from tallyroll.model.states import Moment, Status, Window
+from tallyroll.model.states import Attempt, Moment, Status, Window
 from tests.harness.pipeline import HOUR, NOW, SMALL, TIME_LEFT, WINDOW, Pipeline, opened
 
 SETTINGS = replace(SMALL, retention_ms=HOUR)
@@ -18,8 +18,8 @@ ALL = frozenset(Status)
 def window(status: Status, *, attempts: float = 1, problem: float = 0, **hours: float) -> Window:
     """A window that came into states, or got on, so many hours ago."""
     times = {name: NOW - int(ago * HOUR) for name, ago in hours.items()}
-    state = Window(WINDOW, "table", 0, HOUR, status, times=times)
-    return replace(state, attempts=int(attempts), problem="not proven" if problem else None)
+    attempt = Attempt(number=int(attempts), problem="not proven" if problem else "")
+    return Window(WINDOW, "table", 0, HOUR, status, times=times, attempt=attempt)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from tallyroll.adapters.memory import MemoryCatalog
 from tallyroll.errors import Refused, StoreError
-from tallyroll.model.states import LivePointer, Status, Window
+from tallyroll.model.states import Attempt, LivePointer, Status, Window
 from tallyroll.model.windows import iso, window_id, window_start
 from tallyroll.operations.backfill import open_past
 from tallyroll.operations.doctor.checkup import Level
@@ -109,7 +109,7 @@ def test_a_window_that_is_stuck(pipeline: Pipeline, status: Status) -> None:
             pipeline.state(window),
             status=status,
             times=long_ago,
-            attempts=1,
+            attempt=Attempt(number=1),
             accept_until=NOW - DAY,
         )
     )
@@ -122,7 +122,8 @@ def test_a_window_that_is_stuck(pipeline: Pipeline, status: Status) -> None:
 
 def test_an_export_with_a_problem_is_told_at_once(pipeline: Pipeline) -> None:
     window = first(pipeline, Status.SEALED)
-    pipeline.move(Status.EXPORTING, window, problem="a file is missing", attempts=2)
+    attempt = Attempt(number=2, problem="a file is missing")
+    pipeline.move(Status.EXPORTING, window, attempt=attempt)
     sign = only(pipeline, "stuck")
     assert sign.text == (f"{window}: its archive is not proven after attempt 2: a file is missing")
 

@@ -88,26 +88,27 @@ def test_a_sealed_window_without_a_spec(pipeline: Pipeline, sealed: str) -> None
 
 
 def test_a_drop_without_a_proof(pipeline: Pipeline, dropped: str) -> None:
-    del pipeline.bucket._objects[proof_key(pipeline.state(dropped).archive or "")]
+    del pipeline.bucket._objects[proof_key(pipeline.state(dropped).attempt.archive)]
     sign = only(pipeline, "archives")
     assert sign.text.startswith(f"{dropped}: DROPPED WITHOUT A PROOF")
     assert "list-object-versions" in sign.remedy
 
 
 def test_a_state_that_names_no_archive(pipeline: Pipeline, dropped: str) -> None:
-    pipeline.catalog.advance(replace(pipeline.state(dropped), archive=None))
-    assert "the state names the archive None" in only(pipeline, "archives").text
+    state = pipeline.state(dropped)
+    pipeline.catalog.advance(replace(state, attempt=replace(state.attempt, archive="")))
+    assert "the state names the archive ''" in only(pipeline, "archives").text
 
 
 def test_an_archive_that_is_gone(pipeline: Pipeline, dropped: str) -> None:
-    prefix = data_dir(pipeline.state(dropped).archive or "")
+    prefix = data_dir(pipeline.state(dropped).attempt.archive)
     for key in [*pipeline.bucket.list(prefix)]:
         del pipeline.bucket._objects[key]
     assert "changed since they were proven" in only(pipeline, "archives").text
 
 
 def test_a_damaged_archive_is_read_if_deep(pipeline: Pipeline, dropped: str) -> None:
-    key = next(iter(pipeline.bucket.list(data_dir(pipeline.state(dropped).archive or ""))))
+    key = next(iter(pipeline.bucket.list(data_dir(pipeline.state(dropped).attempt.archive))))
     body = pipeline.bucket.get(key)
     pipeline.bucket.put(key, body[:-9])
     texts = bad(pipeline, deep=True)["archives"]

@@ -137,7 +137,7 @@ def test_a_window_that_cannot_be_proven_stays() -> None:
     began = pipeline.effects.now()
     last = undertaker(pipeline).run(DAY, ignore)
     assert [window.id for window in last.left] == [sealed]
-    assert "k0" in (last.left[0].problem or "")
+    assert "k0" in last.left[0].attempt.problem
     assert pipeline.state(sealed).table in pipeline.store.tables()
     assert STUCK_MS <= pipeline.effects.now() - began <= DAY
 

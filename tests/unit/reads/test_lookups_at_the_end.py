@@ -8,7 +8,7 @@ import pytest
 
 from tallyroll.errors import Archived, Missing
 from tallyroll.model.specs import Spec
-from tallyroll.model.states import Status
+from tallyroll.model.states import Attempt, Status
 from tests.harness.pipeline import WINDOW, Pipeline
 from tests.unit.reads.test_lookups import ALL, best, find, ids, listed, look, written
 
@@ -28,7 +28,7 @@ def find_e1(pipeline: Pipeline) -> Any:
 
 def drop(pipeline: Pipeline, status: Status = Status.DROPPED) -> None:
     pipeline.store.drop_table(pipeline.state().table)
-    pipeline.move(status, archive="archive/w/1")
+    pipeline.move(status, attempt=Attempt(archive="archive/w/1"))
 
 
 def test_a_sealed_window_is_read_while_its_table_lives() -> None:

@@ -14,11 +14,12 @@ The same table holds the redrive ledger (`ledger`), periods (`periods`) and `wri
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, get_type_hints
 
 from tallyroll.model.items import Item, Key
 from tallyroll.model.specs import Spec
-from tallyroll.model.states import Calendar, LivePointer, Status, Window
+from tallyroll.model.states import Attempt, Calendar, LivePointer, Status, Window
 from tallyroll.model.windows import Grid, Span, WindowId
 
 _PK = "~catalog"
@@ -39,6 +40,8 @@ def _fields(values: type, kind: type, *without: str) -> tuple[str, ...]:
 
 _SPEC_NUMBERS, _SPEC_TEXTS = _fields(Spec, int), _fields(Spec, str)
 _STATE_NUMBERS, _STATE_TEXTS = _fields(Window, int), _fields(Window, str, "id")
+_ATTEMPT = get_type_hints(Attempt)
+_ATTEMPT_STORED = {"id": "attempt", "number": "attempts"}  # the other fields by their own names
 
 
 def month_key(window: WindowId) -> str:
@@ -127,6 +130,7 @@ def window_item(window: Window) -> Item:
     return {
         **key_of(window.id, "state"),
         **_facts_item(window, _STATE_NUMBERS, _STATE_TEXTS),
+        **_attempt_item(window.attempt),
         "status": {"S": window.status.value},
         "times": _numbers(window.times),
     }
@@ -138,6 +142,7 @@ def parse_window(item: Item) -> Window:
         id=item["sk"]["S"].partition("#")[0],
         status=Status(item["status"]["S"]),
         times=_read_numbers(item["times"]),
+        attempt=_read_attempt(item),
         **_read_facts(item, _STATE_NUMBERS, _STATE_TEXTS),
     )
 
@@ -152,6 +157,24 @@ def _facts_item(facts: Spec | Window, numbers: Sequence[str], texts: Sequence[st
 def _read_facts(item: Item, numbers: Sequence[str], texts: Sequence[str]) -> dict[str, Any]:
     facts: dict[str, Any] = {name: int(item[name]["N"]) for name in numbers if name in item}
     return facts | {name: item[name]["S"] for name in texts if name in item}
+
+
+def _attempt_item(attempt: Attempt) -> Item:
+    """The attributes of what is known of an attempt; counts are stored even if they are 0."""
+    return {
+        _ATTEMPT_STORED.get(name, name): {"N" if isinstance(value, int) else "S": str(value)}
+        for name, value in asdict(attempt).items()
+        if value or name in ("number", "noted")
+    }
+
+
+def _read_attempt(item: Item) -> Attempt:
+    facts = {
+        name: kind(item[stored]["N" if kind is int else "S"])
+        for name, kind in _ATTEMPT.items()
+        if (stored := _ATTEMPT_STORED.get(name, name)) in item
+    }
+    return Attempt(**facts)
 
 
 def _numbers(values: Mapping[str, int]) -> dict[str, Any]:

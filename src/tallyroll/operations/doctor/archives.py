@@ -7,7 +7,7 @@ from functools import partial
 
 from tallyroll.archive.inventory import Archive, detailed
 from tallyroll.archive.layout import find_summary, parse_prefix
-from tallyroll.archive.proof import check_place, check_stands
+from tallyroll.archive.proof import check_place, check_proof
 from tallyroll.archive.verification import ArchiveReading
 from tallyroll.errors import ProofMismatch
 from tallyroll.model.states import Status, Window
@@ -48,7 +48,7 @@ def _unchanged(case: Checkup, window: Window) -> list[Sign]:
     assert case.bucket
     try:
         check_place(window, case.settings.name)
-        check_stands(window, case.bucket)
+        check_proof(window, case.bucket)
     except ProofMismatch as mismatch:
         text = "; ".join(mismatch.findings)
         unproven = text.startswith("not proven")
@@ -59,7 +59,7 @@ def _unchanged(case: Checkup, window: Window) -> list[Sign]:
 
 
 def _verified(case: Checkup, bucket: Bucket, window: Window) -> Iterator[Sign]:
-    prefix = window.archive or ""
+    prefix = window.attempt.archive
     place = parse_prefix(prefix)
     if place is None:  # reported by `_unchanged`
         return
