@@ -11,11 +11,10 @@ from tallyroll.archive.proof import check_place, check_proof
 from tallyroll.archive.verification import ArchiveReading
 from tallyroll.errors import ProofMismatch
 from tallyroll.model.states import Status, Window
-from tallyroll.operations.doctor.checkup import Checkup, Level, Sign, fine
-from tallyroll.ports.bucket import Bucket
+from tallyroll.operations.doctor.checkup import Checkup, Level, Sign, finding_of, fine
+from tallyroll.ports.bucket import ArchiveBucket
 
 SIGNS_PER_WINDOW = 10
-READS_AT_ONCE = 16
 _PROVEN = (Status.PROVEN, Status.DROPPING, Status.DROPPED)
 _RESTORE = (
     "The bucket keeps what was overwritten or deleted for 90 days: restore the version that was"
@@ -28,37 +27,33 @@ def archives(case: Checkup) -> Iterator[Sign]:
     read to its end and verified.
     """
     proven = [window for window in case.windows.values() if window.status in _PROVEN]
-    if proven and case.bucket is None:
+    bucket = case.bucket
+    if proven and bucket is None:
         text = f"archives of {len(proven):,} windows could not be looked at: no bucket is known"
         yield Sign(Level.UNCHECKED, text, "Give --bucket, or set TALLYROLL_BUCKET.")
         return
-    bucket = case.bucket
     if bucket:
-        jobs = [partial(_unchanged, case, window) for window in proven]
-        for signs in case.effects.together(jobs, READS_AT_ONCE):
+        for signs in case.each(proven, partial(_unchanged, case, bucket)):
             yield from signs
-        if case.deep:
-            for window in proven:
-                yield from _verified(case, bucket, window)
+        for window in proven if case.deep else ():
+            yield from _verified(case, bucket, window)
     what = "are complete by checksums and recount" if case.deep else "and proofs are unchanged"
     yield fine(f"{len(proven):,} archives {what}")
 
 
-def _unchanged(case: Checkup, window: Window) -> list[Sign]:
-    assert case.bucket
+def _unchanged(case: Checkup, bucket: ArchiveBucket, window: Window) -> list[Sign]:
     try:
         check_place(window, case.settings.name)
-        check_proof(window, case.bucket)
+        check_proof(window, bucket)
     except ProofMismatch as mismatch:
         text = "; ".join(mismatch.findings)
-        unproven = text.startswith("not proven")
-        if window.status is Status.DROPPED and unproven:
+        if window.status is Status.DROPPED and text.startswith("not proven"):
             text = f"DROPPED WITHOUT A PROOF: {text}"
-        return [Sign(Level.FINDING, f"{window.id}: {text}", _RESTORE, window.id)]
+        return [finding_of(window.id, text, _RESTORE)]
     return []
 
 
-def _verified(case: Checkup, bucket: Bucket, window: Window) -> Iterator[Sign]:
+def _verified(case: Checkup, bucket: ArchiveBucket, window: Window) -> Iterator[Sign]:
     prefix = window.attempt.archive
     place = parse_prefix(prefix)
     if place is None:  # reported by `_unchanged`
@@ -66,5 +61,5 @@ def _verified(case: Checkup, bucket: Bucket, window: Window) -> Iterator[Sign]:
     summary = find_summary(prefix, bucket.list(f"{prefix}/AWSDynamoDB/"))
     archive = detailed(bucket, Archive(prefix, place, 0, summary))
     findings = ArchiveReading(bucket, archive, case.totals).verified().findings
-    for finding in findings.first[:SIGNS_PER_WINDOW]:
-        yield Sign(Level.FINDING, f"{window.id}: {finding}", _RESTORE, window.id)
+    for text in findings.first[:SIGNS_PER_WINDOW]:
+        yield finding_of(window.id, text, _RESTORE)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import cached_property
+from functools import cached_property, partial
 
 from tallyroll.errors import StoreError
 from tallyroll.limits import TS_MS_MAX
@@ -13,13 +13,15 @@ from tallyroll.model.states import Calendar, LivePointer, Window
 from tallyroll.model.windows import WindowId
 from tallyroll.ports.bucket import ArchiveBucket
 from tallyroll.ports.catalog import Catalog
-from tallyroll.ports.effects import Effects
+from tallyroll.ports.effects import Effects, T
 from tallyroll.ports.queue import Backlogged
 from tallyroll.ports.store import Store
 from tallyroll.ports.tables import TableListing
 from tallyroll.ports.totals import Totals
 from tallyroll.resources import Resources, declare
 from tallyroll.settings import Settings
+
+READS_AT_ONCE = 16
 
 
 class Level(IntEnum):
@@ -46,9 +48,14 @@ class Sign:
     window: WindowId | None = None
 
 
-def fine(text: str) -> Sign:
-    """A sign that all is well."""
-    return Sign(Level.OK, text)
+fine = partial(Sign, Level.OK)
+warning = partial(Sign, Level.WARNING)
+finding = partial(Sign, Level.FINDING)
+
+
+def finding_of(window: WindowId, text: str, remedy: str) -> Sign:
+    """A finding of a window, whose text begins with the window's id."""
+    return finding(f"{window}: {text}", remedy, window)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +140,10 @@ class Checkup:
         """The names of all tables, read after the windows: tables are made after their states."""
         _ = self.windows
         return list(self.tables.names())
+
+    def each(self, windows: Iterable[Window], look: Callable[[Window], T]) -> list[T]:
+        """What `look` gives for each window, looked at concurrently."""
+        return self.effects.together([partial(look, window) for window in windows], READS_AT_ONCE)
 
     def unchanged(self, window: Window) -> bool:
         """Whether a window's state is still the one that was read. If not, what looks wrong may be

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from tallyroll.limits import LISTING_BUCKETS, TS_MS_MAX
@@ -16,16 +16,16 @@ from tallyroll.model.periods import (
     windows_digest,
 )
 from tallyroll.model.states import Window
-from tallyroll.model.totals import Listed
+from tallyroll.model.totals import Listed, Total
 from tallyroll.model.windows import WindowId, window_id
-from tallyroll.operations.doctor.checkup import Checkup, Level, Sign, fine
+from tallyroll.operations.doctor.checkup import Checkup, Sign, finding, finding_of, fine
+from tallyroll.operations.doctor.totals import KEYS_PER_READ, unlike_totals
 
 LISTED_WINDOWS = 5
 LISTED_ROWS = 100_000  # of all listings together, unless `deep`
 DAYS, MONTHS = 7, 2
 SAMPLED_KEYS = 20  # per period, two queries each
 ROWS_PER_PAGE = 1_000
-KEYS_PER_READ = 100
 _RELIST = (
     "Counts read totals by key, which are checked under `totals`; roll-ups and `top` read the"
     " listing. Find out who else wrote to the totals, and restore the items `~w.{name}.*` from a"
@@ -59,29 +59,17 @@ def _of_window(case: Checkup, window: Window) -> Iterator[Sign]:
     keys = events = amount = 0
     remedy = _RELIST.format(name=window.id)
     sampled = int(case.effects.chance.random() * LISTING_BUCKETS) + 1
-    for bucket in range(1, LISTING_BUCKETS + 1):
-        for page in case.totals.listing(window.id, bucket, "", ROWS_PER_PAGE):
-            keys += len(page)
-            events += sum(row.n for row in page)
-            amount += sum(row.amount for row in page)
-            rows = page if case.deep else page[: KEYS_PER_READ if bucket == sampled else 0]
-            for text in islice(_unlike(case, window.id, rows), 1):
-                yield Sign(Level.FINDING, f"{window.id}: {text}", remedy, window.id)
+    for bucket, page in _pages(case, window.id):
+        n, total = _sum(page)
+        keys, events, amount = keys + len(page), events + n, amount + total
+        rows = page if case.deep else page[: KEYS_PER_READ if bucket == sampled else 0]
+        sums = {row.key: (row.n, row.amount) for row in rows}
+        for text in islice(unlike_totals(case, window.id, sums, "listed"), 1):
+            yield finding_of(window.id, text, remedy)
     by_listing, sealed = (keys, events, amount), (window.keys, window.events, window.amount)
     if by_listing != sealed:
         text = f"(keys, events, amount) by its listing {by_listing}, when sealed {sealed}"
-        yield Sign(Level.FINDING, f"{window.id}: {text}", remedy, window.id)
-
-
-def _unlike(case: Checkup, window: WindowId, rows: Sequence[Listed]) -> Iterator[str]:
-    for first in range(0, len(rows), KEYS_PER_READ):
-        batch = rows[first : first + KEYS_PER_READ]
-        stored = case.totals.of_window(window, [row.key for row in batch])
-        for row in batch:
-            total = stored.get(row.key)
-            if total is None or (total.n, total.amount) != (row.n, row.amount):
-                by_total = (total.n, total.amount) if total else "none"
-                yield f"key {row.key!r}: listed {(row.n, row.amount)}, its total {by_total}"
+        yield finding_of(window.id, text, remedy)
 
 
 def rollups(case: Checkup) -> Iterator[Sign]:
@@ -93,18 +81,16 @@ def rollups(case: Checkup) -> Iterator[Sign]:
     starts = [window.start for window in case.windows.values()]
     first, last = min(starts, default=0), max(starts, default=0)
     looked = 0
-    for begin, end, most in (
-        (day_of(first).name, day_of(last).name, DAYS),
-        (month_of(first).name, month_of(last).name, MONTHS),
-    ):
-        rolled = [state for state in case.catalog.periods(begin, end) if state.stands]
+    for period_at, most in ((day_of, DAYS), (month_of, MONTHS)):
+        periods = case.catalog.periods(period_at(first).name, period_at(last).name)
+        rolled = [state for state in periods if state.stands]
         for state in rolled if case.deep else rolled[-most:]:
             looked += 1
             texts = list(_of_period(case, state))
             # The roller may have rolled it up again since, after a window was created in it.
             if texts and case.catalog.periods(state.name, state.name) == [state]:
                 name = shown_name(state.name)
-                yield from (Sign(Level.FINDING, f"{name}: {each}", _UNROLL) for each in texts)
+                yield from (finding(f"{name}: {each}", _UNROLL) for each in texts)
     which = "all" if case.deep else "the last"
     yield fine(f"{looked:,} days and months ({which}) are the sums of their windows")
 
@@ -121,12 +107,12 @@ def _of_period(case: Checkup, state: PeriodState) -> Iterator[str]:
     if period.is_day and (case.deep or keys <= LISTED_ROWS):
         events = sum(window.events or 0 for window in windows)
         amount = sum(window.amount or 0 for window in windows)
-        rows = _sums(case, state.name)
+        rows = _sum(row for _, page in _pages(case, state.name) for row in page)
         if rows != (events, amount):
             yield f"(events, amount) by its listing {rows}, by its windows {(events, amount)}"
     for key in _some_keys(case, windows[-1].id):
         totals = case.totals.of_key(key, window_id(period.start), window_id(until))
-        by_windows = (sum(total.n for total in totals), sum(total.amount for total in totals))
+        by_windows = _sum(totals)
         sums = case.totals.periods_of_key(key, state.name, state.name)
         rolled = [(each.n, each.amount, each.epoch) for each in sums]
         if rolled != [(*by_windows, state.epoch)]:
@@ -134,12 +120,18 @@ def _of_period(case: Checkup, state: PeriodState) -> Iterator[str]:
             yield f"key {key!r}: (events, amount) {shown}, by its windows {by_windows}"
 
 
-def _sums(case: Checkup, name: PeriodName) -> tuple[int, int]:
-    n = amount = 0
+def _pages(case: Checkup, name: WindowId | PeriodName) -> Iterator[tuple[int, list[Listed]]]:
+    """The pages of a window's or day's listing, each with the number of its bucket."""
     for bucket in range(1, LISTING_BUCKETS + 1):
         for page in case.totals.listing(name, bucket, "", ROWS_PER_PAGE):
-            n += sum(row.n for row in page)
-            amount += sum(row.amount for row in page)
+            yield bucket, page
+
+
+def _sum(rows: Iterable[Listed | Total]) -> tuple[int, int]:
+    """The events and the amount of these rows."""
+    n = amount = 0
+    for row in rows:
+        n, amount = n + row.n, amount + row.amount
     return n, amount
 
 

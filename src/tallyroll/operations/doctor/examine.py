@@ -9,42 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tallyroll.errors import StoreError
-from tallyroll.operations.doctor.archives import archives
+from tallyroll.operations.doctor import archives, derived, queues, tables, totals, windows
 from tallyroll.operations.doctor.checkup import Check, Checkup, Sign, unchecked
-from tallyroll.operations.doctor.derived import listing, rollups
-from tallyroll.operations.doctor.queues import dead_letters, queue
-from tallyroll.operations.doctor.tables import permanent, quota, stray_tables, tables
-from tallyroll.operations.doctor.totals import totals
-from tallyroll.operations.doctor.windows import (
-    calendar,
-    gaps,
-    live_pointer,
-    roller,
-    settings,
-    stuck,
-)
 
-Examination = Callable[[Checkup], Iterator[Sign]]
-
-
-EXAMINATIONS: tuple[tuple[str, Examination], ...] = (
-    ("calendar", calendar),
-    ("settings", settings),
-    ("roller", roller),
-    ("stuck", stuck),
-    ("gaps", gaps),
-    ("live-pointer", live_pointer),
-    ("permanent", permanent),
-    ("tables", tables),
-    ("stray-tables", stray_tables),
-    ("quota", quota),
-    ("totals", totals),
-    ("listing", listing),
-    ("rollups", rollups),
-    ("archives", archives),
-    ("queue", queue),
-    ("dead-letters", dead_letters),
-)
+EXAMINATIONS: dict[str, Callable[[Checkup], Iterator[Sign]]] = {
+    "calendar": windows.calendar,
+    "settings": windows.settings,
+    "roller": windows.roller,
+    "stuck": windows.stuck,
+    "gaps": windows.gaps,
+    "live-pointer": windows.live_pointer,
+    "permanent": tables.permanent,
+    "tables": tables.tables,
+    "stray-tables": tables.stray_tables,
+    "quota": tables.quota,
+    "totals": totals.totals,
+    "listing": derived.listing,
+    "rollups": derived.rollups,
+    "archives": archives.archives,
+    "queue": queues.queue,
+    "dead-letters": queues.dead_letters,
+}
 """All checks by name, in order."""
 
 _WITHOUT_CALENDAR = ("calendar", "permanent", "stray-tables", "quota", "queue", "dead-letters")
@@ -55,7 +40,7 @@ def examine(case: Checkup) -> Iterator[Check]:
     error ends its own check, which reports it.
     """
     case.read()
-    for name, examination in EXAMINATIONS:
+    for name, examination in EXAMINATIONS.items():
         if case.calendar is None and name not in _WITHOUT_CALENDAR:
             continue
         signs: list[Sign] = []

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tallyroll.lifecycle.overdue import HOUR_MS, MINUTE_MS
 from tallyroll.limits import IN_FLIGHT_MAX
 from tallyroll.model.windows import iso
-from tallyroll.operations.doctor.checkup import Checkup, Level, Sign, fine
+from tallyroll.operations.doctor.checkup import Checkup, Sign, finding, fine, warning
 from tallyroll.ports.queue import Backlog
 from tallyroll.resources import DEAD_LETTERS_RETENTION_SECONDS
 
@@ -28,20 +28,20 @@ _LETTERS = "`tallyroll dlq list` shows why; `tallyroll dlq redrive` sends again 
 def queue(case: Checkup) -> Iterator[Sign]:
     """Events do not wait long."""
     if case.queue is None:
-        yield Sign(Level.FINDING, f"there is no queue {case.resources.queue.name}", _GONE)
+        yield finding(f"there is no queue {case.resources.queue.name}", _GONE)
         return
     backlog = case.queue.backlog(case.effects.now() - AGES_BACK_MS)
     age = _age(backlog)
     text = _said(backlog, "messages", age)
-    if age is not None and age >= case.settings.queue_retention_ms // 2:
-        yield Sign(Level.FINDING, f"{text}: it will expire uncounted", _BEHIND)
-    elif age is not None and age >= BEHIND_MS:
-        yield Sign(Level.WARNING, text, _BEHIND)
+    if (age or 0) >= case.settings.queue_retention_ms // 2:
+        yield finding(f"{text}: it will expire uncounted", _BEHIND)
+    elif (age or 0) >= BEHIND_MS:
+        yield warning(text, _BEHIND)
     yield from _silence(case, backlog)
     yield from _handed_back(case)
     if backlog.in_flight >= IN_FLIGHT_SHARE * IN_FLIGHT_MAX:
-        text = f"{backlog.in_flight:,} messages in flight; at {IN_FLIGHT_MAX:,} delivery stops"
-        yield Sign(Level.WARNING, text, _IN_FLIGHT)
+        full = f"{backlog.in_flight:,} messages in flight; at {IN_FLIGHT_MAX:,} delivery stops"
+        yield warning(full, _IN_FLIGHT)
     yield fine(text)
 
 
@@ -51,25 +51,23 @@ def _silence(case: Checkup, backlog: Backlog) -> Iterator[Sign]:
     if backlog.empty or finished is None or case.effects.now() - finished < SILENT_MS:
         return
     text = f"{backlog.total:,} messages, and no writer finished one since {iso(finished)}"
-    yield Sign(Level.WARNING, text, _SILENT)
+    yield warning(text, _SILENT)
 
 
 def _handed_back(case: Checkup) -> Iterator[Sign]:
     """No message is handed back again and again for long."""
     ages = case.handed_back(case.effects.now() - HANDED_BACK_BACK_MS) if case.handed_back else ()
     age = max((age for _, age in ages), default=0)
-    if age < HANDED_BACK_MS:
-        return
-    expiring = age >= case.settings.queue_retention_ms // 2
-    text = f"writers handed messages back within the last hour, the oldest is {_span(age)} old"
-    yield Sign(Level.FINDING if expiring else Level.WARNING, text, _BACK)
+    if age >= HANDED_BACK_MS:
+        sign = finding if age >= case.settings.queue_retention_ms // 2 else warning
+        text = f"writers handed messages back within the last hour, the oldest is {_span(age)} old"
+        yield sign(text, _BACK)
 
 
 def dead_letters(case: Checkup) -> Iterator[Sign]:
     """There are no dead letters; old ones are worst."""
     if case.dead_letters is None:
-        name = case.resources.dead_letters.name
-        yield Sign(Level.FINDING, f"there is no queue {name}", _GONE)
+        yield finding(f"there is no queue {case.resources.dead_letters.name}", _GONE)
         return
     backlog = case.dead_letters.backlog(case.effects.now() - AGES_BACK_MS)
     if backlog.empty:
@@ -77,10 +75,10 @@ def dead_letters(case: Checkup) -> Iterator[Sign]:
         return
     age = _age(backlog)
     text = _said(backlog, "dead letters", age)
-    if age is not None and age >= DEAD_LETTERS_RETENTION_SECONDS * 1000 // 2:
-        yield Sign(Level.FINDING, f"{text}: it will expire", _LETTERS)
+    if (age or 0) >= DEAD_LETTERS_RETENTION_SECONDS * 1000 // 2:
+        yield finding(f"{text}: it will expire", _LETTERS)
     else:
-        yield Sign(Level.WARNING, text, _LETTERS)
+        yield warning(text, _LETTERS)
 
 
 def _age(backlog: Backlog) -> int | None:
@@ -89,9 +87,8 @@ def _age(backlog: Backlog) -> int | None:
 
 
 def _said(backlog: Backlog, what: str, age: int | None) -> str:
-    counts = f"{backlog.visible:,} {what}, {backlog.in_flight:,} in flight"
-    if backlog.delayed:
-        counts += f", {backlog.delayed:,} delayed"
+    delayed = f", {backlog.delayed:,} delayed" if backlog.delayed else ""
+    counts = f"{backlog.visible:,} {what}, {backlog.in_flight:,} in flight{delayed}"
     return counts if age is None else f"{counts}; the oldest waits for {_span(age)}"
 
 

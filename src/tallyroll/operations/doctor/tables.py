@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 from tallyroll.errors import Missing
 from tallyroll.lifecycle.overdue import roller_grace_ms
 from tallyroll.model.states import Moment, Status, Window
 from tallyroll.model.windows import WindowId
-from tallyroll.operations.doctor.checkup import Checkup, Level, Sign, fine
+from tallyroll.operations.doctor.checkup import Checkup, Sign, finding, finding_of, fine, warning
 from tallyroll.ports.tables import TableCard, window_of
 from tallyroll.resources import TAG_PIPELINE, TAG_PROVEN, TableDeclaration
 
-READS_AT_ONCE = 16
 QUOTA_NEAR = 0.8
 DELETING = "DELETING"
-_WITH_TABLE = (Status.OPEN, Status.CLOSING, Status.SEALED, Status.EXPORTING, Status.PROVEN)
 _MAY_BE_DROPPED = (Status.PROVEN, Status.DROPPING, Status.DROPPED)
 
 
@@ -26,7 +25,7 @@ def permanent(case: Checkup) -> Iterator[Sign]:
         card = case.tables.card(declared.name)
         if card is None:
             remedy = "Restore it from its last backup (`aws dynamodb list-backups`)."
-            yield Sign(Level.FINDING, f"there is no table {declared.name}", remedy)
+            yield finding(f"there is no table {declared.name}", remedy)
         else:
             yield from _as_declared(case, card, declared, None)
     yield fine(f"{case.resources.catalog.name} and {case.resources.totals.name} are as declared")
@@ -34,70 +33,62 @@ def permanent(case: Checkup) -> Iterator[Sign]:
 
 def tables(case: Checkup) -> Iterator[Sign]:
     """Every window that is not dropped has its table as declared."""
-    alive = [w for w in case.windows.values() if w.status in (*_WITH_TABLE, Status.CREATING)]
-    jobs = [partial(_of_window, case, window) for window in alive]
-    looked = case.effects.together(jobs, READS_AT_ONCE)
-    for window, signs in zip(alive, looked, strict=True):
+    dropped = (Status.DROPPING, Status.DROPPED)
+    alive = [window for window in case.windows.values() if window.status not in dropped]
+    for window, signs in zip(alive, case.each(alive, partial(_of_window, case)), strict=True):
         if signs and case.unchanged(window):
-            yield from signs
+            yield from (replace(sign, window=window.id) for sign in signs)
     yield fine(f"{len(alive):,} tables of windows are as declared")
 
 
 def _of_window(case: Checkup, window: Window) -> list[Sign]:
     declared = case.resources.window_table(window.id)
     if window.table != declared.name:
-        text = f"{window.id}: the catalog names the table {window.table}, not {declared.name}"
-        return [Sign(Level.FINDING, text, "Was the catalog edited? Restore it.", window.id)]
+        text = f"the catalog names the table {window.table}, not {declared.name}"
+        return [finding_of(window.id, text, "Was the catalog edited? Restore it.")]
     card = case.tables.card(window.table)
-    if card is None or card.status == DELETING:
-        return [] if window.status is Status.CREATING else [_gone(window)]
-    if card.status == "CREATING":  # its tags and backups are not there yet
-        return []
     try:
-        return list(_as_declared(case, card, declared, window))
+        if card and card.status == "CREATING":  # its tags and backups are not there yet
+            return []
+        if card and card.status != DELETING:
+            return list(_as_declared(case, card, declared, window))
     except Missing:
-        return [] if window.status is Status.CREATING else [_gone(window)]
+        pass  # deleted meanwhile
+    return [] if window.status is Status.CREATING else [_gone(window)]
 
 
 def _gone(window: Window) -> Sign:
     lost = "its totals stand" if window.status.sealed else "with the tallies of all its events"
-    return Sign(
-        Level.FINDING,
-        f"{window.id}: it is {window.status}, and its table {window.table} is gone, {lost}",
+    return finding_of(
+        window.id,
+        f"it is {window.status}, and its table {window.table} is gone, {lost}",
         "Deleted by hand? With point-in-time recovery AWS keeps a backup for 35 days: `aws dynamodb"
         f" list-backups --table-name {window.table} --backup-type SYSTEM`, then"
         " `restore-table-from-backup` under the same name.",
-        window.id,
     )
 
 
 def _as_declared(
     case: Checkup, card: TableCard, declared: TableDeclaration, window: Window | None
 ) -> Iterator[Sign]:
-    name, of = card.name, window.id if window else None
+    name = card.name
     wanted = (f"{declared.partition_key} S HASH", f"{declared.sort_key} S RANGE")
     if card.keys != wanted:
-        yield Sign(
-            Level.FINDING,
+        yield finding(
             f"{name}: its keys are {', '.join(card.keys)}, not {', '.join(wanted)}",
             "Another hand made it: move it away, so that the roller can make it.",
-            of,
         )
     if declared.deletion_protection and not card.protected:
-        yield Sign(
-            Level.FINDING,
+        yield finding(
             f"{name}: it is not protected from deletion",
             f"`aws dynamodb update-table --table-name {name} --deletion-protection-enabled`",
-            of,
         )
     yield from _tagged(case, card, declared, window)
     if _recovers(case, declared, window) and case.tables.recovery(card) is False:
-        yield Sign(
-            Level.WARNING,
+        yield warning(
             f"{name}: point-in-time recovery is off",
             f"`aws dynamodb update-continuous-backups --table-name {name}"
             " --point-in-time-recovery-specification PointInTimeRecoveryEnabled=true`",
-            of,
         )
 
 
@@ -120,23 +111,18 @@ def _tagged(
     tags = case.tables.tags(card)
     if tags is None:  # the engine has no tags
         return
-    of = window.id if window else None
     for key, value in declared.tags.items():
         if tags.get(key) != value:
             found = f"is {tags[key]!r}" if key in tags else "is missing"
-            yield Sign(
-                Level.FINDING,
+            yield finding(
                 f"{card.name}: its tag {key} {found}, not {value!r}",
                 f"`aws dynamodb tag-resource --resource-arn {card.arn} --tags"
                 f" Key={key},Value={value}`",
-                of,
             )
     if TAG_PROVEN in tags and (window is None or window.status not in _MAY_BE_DROPPED):
-        yield Sign(
-            Level.FINDING,
+        yield finding(
             f"{card.name}: it has the tag {TAG_PROVEN}, and is not proven: it may be deleted",
             f"`aws dynamodb untag-resource --resource-arn {card.arn} --tag-keys {TAG_PROVEN}`",
-            of,
         )
 
 
@@ -154,15 +140,15 @@ def stray_tables(case: Checkup) -> Iterator[Sign]:
             continue
         card = case.tables.card(table)
         if card and card.status != DELETING:
-            yield _stray(case, card, window)
+            yield replace(_stray(case, card, window), window=window.id if window else None)
     yield fine(f"{len(ours):,} tables of windows, each of one that is not dropped")
 
 
 def of_pattern(case: Checkup) -> dict[WindowId, str]:
     """The tables whose names fit this pipeline's pattern, by window."""
     prefix = case.resources.windows.name
-    found = ((window_of(name, prefix), name) for name in case.names)
-    return {window: name for window, name in sorted(found, key=lambda each: each[1]) if window}
+    found = ((window_of(name, prefix), name) for name in sorted(case.names))
+    return {window: name for window, name in found if window}
 
 
 def _stray(case: Checkup, card: TableCard, window: Window | None) -> Sign:
@@ -170,41 +156,35 @@ def _stray(case: Checkup, card: TableCard, window: Window | None) -> Sign:
     other = tags.get(TAG_PIPELINE)
     why = "its window is dropped, and the table is back" if window else "no window names it"
     if other not in (None, case.settings.name):
-        return Sign(
-            Level.WARNING,
-            f"{card.name}: {why}; by its tag it is the pipeline {other!r}'s",
-            "Nothing, if that is so.",
-            window.id if window else None,
-        )
+        text = f"{card.name}: {why}; by its tag it is the pipeline {other!r}'s"
+        return warning(text, "Nothing, if that is so.")
     empty = not next(case.store.scan(card.name, 0, 1), None)
-    return Sign(
-        Level.FINDING,
+    return finding(
         f"{card.name}: {why}; it {'is empty' if empty else 'holds items'}",
         ("" if empty else "Look what it holds, and who wrote it (CloudTrail). ")
         + f"To delete it: `aws dynamodb update-table --table-name {card.name}"
         " --no-deletion-protection-enabled`, then `aws dynamodb delete-table --table-name"
         f" {card.name}`.",
-        window.id if window else None,
     )
 
 
 def quota(case: Checkup) -> Iterator[Sign]:
     """The account has room for the tables that retention will need."""
     quota, ours = case.settings.table_quota, len(of_pattern(case))
-    others, kept = len(case.names) - ours, case.settings.tables_kept
+    total, kept = len(case.names), case.settings.tables_kept
+    others = total - ours
+    text = f"{total:,} tables of a quota of {quota:,}"
     remedy = (
         "Ask for a higher quota (Service Quotas, DynamoDB), shorten the retention, or make longer"
         " windows (docs/operations.md, window-tables)."
     )
-    total = len(case.names)
     if total >= quota:
-        yield Sign(Level.FINDING, f"{total:,} tables of a quota of {quota:,}", remedy)
+        yield finding(text, remedy)
     elif others + kept > quota:
-        yield Sign(
-            Level.FINDING,
-            f"retention needs {kept:,} tables, others are {others:,}: over a quota of {quota:,}",
-            remedy,
+        needed = (
+            f"retention needs {kept:,} tables, others are {others:,}: over a quota of {quota:,}"
         )
+        yield finding(needed, remedy)
     elif total >= QUOTA_NEAR * quota:
-        yield Sign(Level.WARNING, f"{total:,} tables of a quota of {quota:,}", remedy)
+        yield warning(text, remedy)
     yield fine(f"{total:,} tables, {ours:,} of windows; {kept:,} are to be kept, {quota:,} allowed")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tallyroll.lifecycle.overdue import late, next_missing
 from tallyroll.model.states import Status
 from tallyroll.model.windows import iso, window_id
-from tallyroll.operations.doctor.checkup import Checkup, Level, Sign, fine
+from tallyroll.operations.doctor.checkup import Checkup, Sign, finding, finding_of, fine, warning
 
 _ROLLER = (
     "Let the roller run: its schedule (`aws scheduler list-schedules`), its log, its permissions"
@@ -35,13 +35,12 @@ def calendar(case: Checkup) -> Iterator[Sign]:
     """There is a calendar, with the wished length of windows."""
     calendar = case.calendar
     if calendar is None:
-        yield Sign(Level.FINDING, "there is no calendar: the roller has never run", _ROLLER)
+        yield finding("there is no calendar: the roller has never run", _ROLLER)
         return
     length_ms = calendar.grid.lengths[-1][1]
     wished_ms = case.settings.window_seconds * 1000
     if length_ms != wished_ms:
-        yield Sign(
-            Level.WARNING,
+        yield warning(
             f"windows are {length_ms // 1000} s long, and {wished_ms // 1000} s are wished"
             " (TALLYROLL_WINDOW_SECONDS)",
             "The roller's next run changes the length, if that is the deployment's setting.",
@@ -52,16 +51,14 @@ def calendar(case: Checkup) -> Iterator[Sign]:
 def settings(case: Checkup) -> Iterator[Sign]:
     """The settings here are the deployment's, and new windows have them."""
     for name, (here, there) in case.wished.items():
-        yield Sign(
-            Level.WARNING,
+        yield warning(
             f"{name} is {here!r} in this environment, {there!r} in the deployment",
             "The deployment's holds. Unset the variable here, or deploy anew with what you wish.",
         )
     made = [w for w in case.windows.values() if w.status is Status.OPEN and w.shards]
     newest = made[-1] if made else None
     if newest and newest.shards != case.settings.shards:
-        yield Sign(
-            Level.WARNING,
+        yield warning(
             f"window {newest.id} has {newest.shards} shards, and {case.settings.shards} are wished",
             "Windows that are made from now on have them, if that is the deployment's setting.",
         )
@@ -84,15 +81,14 @@ def roller(case: Checkup) -> Iterator[Sign]:
     for span in (*missed, *missing):
         if case.catalog.window(span.id) is None:
             text = "not made yet" if now < span.start else "it is missing: its events wait"
-            yield Sign(Level.FINDING, f"{span.id}: {text}", _ROLLER, span.id)
+            yield finding_of(span.id, text, _ROLLER)
     current = case.windows.get(grid.at(now).id)
     if current and current.status.sealed:
-        yield Sign(
-            Level.FINDING,
-            f"{current.id}: the current window is {current.status}: its events are rejected",
+        yield finding_of(
+            current.id,
+            f"the current window is {current.status}: its events are rejected",
             "Was the pipeline being taken down? A window is never opened again: its events are"
             " dead letters, to be redriven into the next one.",
-            current.id,
         )
     times = [at for window in case.windows.values() for at in window.times.values()]
     ahead = [window for window in case.windows.values() if window.start > now]
@@ -106,8 +102,7 @@ def stuck(case: Checkup) -> Iterator[Sign]:
     for window in case.windows.values():
         text = late(window, now, case.settings)
         if text and case.unchanged(window):
-            remedy = _LATE.get(window.status, "")
-            yield Sign(Level.FINDING, f"{window.id}: {text}", remedy, window.id)
+            yield finding_of(window.id, text, _LATE.get(window.status, ""))
     live = sum(window.status is not Status.DROPPED for window in case.windows.values())
     yield fine(f"{live:,} windows are not dropped, none is late")
 
@@ -118,41 +113,35 @@ def gaps(case: Checkup) -> Iterator[Sign]:
     """
     assert case.calendar
     grid, genesis = case.calendar.grid, case.calendar.genesis
-    pointer = case.pointer
     last = max((window.start for window in case.windows.values()), default=genesis)
     for span in grid.over(genesis, last):
-        if span.id in case.windows:
-            continue
-        passed = pointer is not None and pointer.since > span.start
-        remedy = _RESTORE if passed else _ROLLER
-        if case.catalog.window(span.id) is None:
-            yield Sign(Level.FINDING, f"{span.id}: there is no such window", remedy, span.id)
+        if span.id not in case.windows and case.catalog.window(span.id) is None:
+            passed = case.pointer and case.pointer.since > span.start
+            remedy = _RESTORE if passed else _ROLLER
+            yield finding_of(span.id, "there is no such window", remedy)
     for window in case.windows.values():
         span = grid.at(window.start)
-        if (span.start, span.end) != (window.start, window.end) or span.id != window.id:
-            text = f"{window.id}: it does not lie on the calendar's grid"
-            yield Sign(Level.FINDING, text, _RESTORE, window.id)
+        if (span.start, span.end, span.id) != (window.start, window.end, window.id):
+            yield finding_of(window.id, "it does not lie on the calendar's grid", _RESTORE)
     yield fine(f"{len(case.windows):,} windows since {iso(genesis)}, no gap")
 
 
 def live_pointer(case: Checkup) -> Iterator[Sign]:
     """The live pointer covers every live window: functions ignore windows that it has passed."""
     pointer = case.pointer
-    alive = [window for window in case.windows.values() if window.status is not Status.DROPPED]
     if pointer is None:
         if case.windows:
-            yield Sign(Level.FINDING, "there is no live pointer, and there are windows", _RESTORE)
+            yield finding("there is no live pointer, and there are windows", _RESTORE)
         yield fine("no windows yet")
         return
-    for window in alive:
-        if not pointer.covers(window.start):
-            yield Sign(
-                Level.FINDING,
-                f"{window.id}: it is {window.status}, and the live pointer has passed it:"
-                " neither roller nor cleanup looks at it",
+    for window in case.windows.values():
+        if window.status is not Status.DROPPED and not pointer.covers(window.start):
+            yield finding_of(
+                window.id,
+                f"it is {window.status}, and the live pointer has passed it: neither roller nor"
+                " cleanup looks at it",
                 "Opening what is there already has it looked at again: `tallyroll windows open"
                 f" --since {window.id} --until {window_id(window.end)}`.",
-                window.id,
             )
     text = f"no regular window that lives starts before {iso(pointer.since)}"
     yield fine(f"{text}; windows of the past live in {len(pointer.opened):,} spans")
