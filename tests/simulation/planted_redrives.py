@@ -12,7 +12,7 @@ from tallyroll.errors import StoreError
 from tallyroll.ingest.placement import Placer
 from tallyroll.operations.event_status import Asked, EventStatus, Sight, Whereabouts
 from tallyroll.operations.letter_events import Decision
-from tallyroll.operations.redrive import Redriver, _decision
+from tallyroll.operations.redrive import Redriver
 
 Patch = pytest.MonkeyPatch
 
@@ -21,14 +21,14 @@ def sent_before_it_is_claimed(patch: Patch) -> None:
     """The claim is put when the message has gone, by a process that may be killed before."""
     send = Redriver._send
 
-    def unclaimed(self: Any, plan: Any) -> Decision:
-        return _decision(plan)
+    def unclaimed(_self: Any, plan: Decision) -> Decision:
+        return plan
 
-    def hasty(self: Any, plans: Any, decisions: Any) -> None:
-        send(self, plans, decisions)
+    def hasty(self: Any, decisions: list[Decision]) -> None:
+        plans = list(decisions)
+        send(self, decisions)
         for plan in plans:
-            if not isinstance(plan, Decision):
-                claimed(self, plan)
+            claimed(self, plan)
 
     claimed = Redriver._claimed
     patch.setattr(Redriver, "_claimed", unclaimed)
@@ -51,7 +51,7 @@ def redriven_while_its_window_is_closing(patch: Patch) -> None:
     """It is not there yet: but a copy that is on its way may still come."""
     judge = Whereabouts.judge
 
-    def hasty(self: Any, asked: Asked, sight: Sight) -> EventStatus | StoreError:
+    def hasty(self: Any, asked: Asked, sight: Sight | StoreError) -> EventStatus | StoreError:
         found = judge(self, asked, sight)
         return EventStatus.ABSENT if found is EventStatus.CLOSING else found
 
@@ -62,7 +62,7 @@ def claim_moved_past_another_content(patch: Patch) -> None:
     """What stands in the target has the same identity: copies of it count where the claim goes."""
     judge = Whereabouts.judge
 
-    def careless(self: Any, asked: Asked, sight: Sight) -> EventStatus | StoreError:
+    def careless(self: Any, asked: Asked, sight: Sight | StoreError) -> EventStatus | StoreError:
         nowhere = replace(asked.home, start=0, end=0)
         return judge(self, replace(asked, home=nowhere), sight)
 

@@ -35,13 +35,12 @@ class EventStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """An event to look up in a window: its key, its record's id and digest there, and the span
-    `home` of the window in which it happened.
+    """An event to look up in a window: its record's key, id and digest there, and the span `home`
+    of the window in which it happened.
     """
 
     window: WindowId
-    key: str
-    record_id: str
+    name: RecordName
     content: bytes
     home: Span
 
@@ -78,11 +77,11 @@ class Whereabouts:
         """
         names: dict[WindowId, dict[RecordName, None]] = {}
         for one in asked:
-            names.setdefault(one.window, {})[one.key, one.record_id] = None
+            names.setdefault(one.window, {})[one.name] = None
         jobs = [partial(self._see, window, [*found]) for window, found in names.items()]
         seen = self._effects.together(jobs, WINDOWS_AT_ONCE)
         sights = dict(zip(names, seen, strict=True))
-        return [self._placed(one, sights[one.window]) for one in asked]
+        return [self.judge(one, sights[one.window]) for one in asked]
 
     def _see(self, window: WindowId, names: Sequence[RecordName]) -> Sight | StoreError:
         try:
@@ -100,17 +99,16 @@ class Whereabouts:
         except StoreError as error:
             return error
 
-    def _placed(self, asked: Asked, sight: Sight | StoreError) -> EventStatus | StoreError:
-        return sight if isinstance(sight, StoreError) else self.judge(asked, sight)
-
-    def judge(self, asked: Asked, sight: Sight) -> EventStatus | StoreError:
+    def judge(self, asked: Asked, sight: Sight | StoreError) -> EventStatus | StoreError:
         """The status of an event, by what was read of its window."""
+        if isinstance(sight, StoreError):
+            return sight
         before, after = sight.before, sight.after
         if before is None:
             return EventStatus.NEVER
         if before.status is Status.CREATING:
             return EventStatus.CREATING
-        if stored := sight.found.get((asked.key, asked.record_id)):
+        if stored := sight.found.get(asked.name):
             if stored.digest == asked.content:
                 return EventStatus.COUNTED
             displaced = before.status.sealed and stored.ts not in asked.home

@@ -5,8 +5,8 @@ The letters of a page are read together, their claims in one request.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 
@@ -36,30 +36,39 @@ class Course(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """The outcome for a letter: its target, or why it is left, in short (`why`) and in `detail`."""
-
-    letter: ReceivedLetter
-    course: Course
-    target: WindowId | None = None
-    why: str = ""
-    detail: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class LetterEvent:
-    """A letter's event or packet, its window, and its original identity."""
+    """A letter's event or packet, its window, its original identity, and the claim on that."""
 
     letter: ReceivedLetter
     body: str
     envelope: Envelope
     home: Span
     identity: Identity
+    claim: Claim | None = None
+
+    @property
+    def window(self) -> WindowId:
+        """The window that it is claimed for, or else its own."""
+        return self.claim.target if self.claim else self.home.id
 
     def message(self, target: WindowId, now: int) -> Message:
         """The message that a redrive to a window would deliver."""
         redrive = Redrive(target, self.letter.first_id, self.letter.first_sent)
         return Message(self.letter.id, self.body, now, 1, "", redrive)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The outcome for a letter: its target, or why it is left, in short (`why`) and in `detail`.
+    `event` is set while it is to be redriven, and after it was.
+    """
+
+    letter: ReceivedLetter
+    course: Course
+    target: WindowId | None = None
+    why: str = ""
+    detail: str = ""
+    event: LetterEvent | None = None
 
 
 class Leave(Exception):
@@ -84,50 +93,42 @@ class LetterReader:
 
     def read(
         self, letters: Sequence[ReceivedLetter], calendar: Calendar
-    ) -> list[tuple[LetterEvent, Claim | None] | Decision]:
-        """Each letter's event and its claim, or the decision to leave the letter."""
-        jobs = [partial(self._read, letter, calendar) for letter in letters]
+    ) -> list[LetterEvent | Decision]:
+        """Each letter's event with its claim, or the decision to leave the letter."""
+        jobs = [
+            partial(decided, letter, partial(self._read, letter, calendar)) for letter in letters
+        ]
         in_bucket = any(letter.pointer for letter in letters)
         read = self._effects.together(jobs, BODIES_AT_ONCE if in_bucket else 1)
         claimed = self._with_claims(read)
         untold = {
-            index: decided(each[0].letter, partial(self._untold, each[0], calendar))
+            index: decided(each.letter, partial(self._untold, each, calendar))
             for index, each in enumerate(claimed)
-            if not isinstance(each, Decision) and not each[1] and each[0].letter.target is not None
+            if isinstance(each, LetterEvent) and not each.claim and each.letter.target is not None
         }
         for index, each in zip(untold, self._with_claims([*untold.values()]), strict=True):
             claimed[index] = each
         return claimed
 
-    def _read(self, letter: ReceivedLetter, calendar: Calendar) -> LetterEvent | Decision:
-        """The event of a letter, or the decision to leave it."""
-
-        def read() -> LetterEvent:
-            body = self._letters.body(letter)
-            return self._identified(letter, body, decode(body), calendar)
-
-        return decided(letter, read)
+    def _read(self, letter: ReceivedLetter, calendar: Calendar) -> LetterEvent:
+        body = self._letters.body(letter)
+        return self._identified(letter, body, decode(body), calendar)
 
     def _with_claims(
         self, events: Sequence[LetterEvent | Decision]
-    ) -> list[tuple[LetterEvent, Claim | None] | Decision]:
-        """Each event and its claim, if there is one."""
+    ) -> list[LetterEvent | Decision]:
         asked = dict.fromkeys(each.identity for each in events if isinstance(each, LetterEvent))
-        claims: Mapping[Identity, Claim] = {}
-        failed: StoreError | None = None
         try:
             claims = self._catalog.claims([*asked]) if asked else {}
         except StoreError as error:
-            failed = error
-        found: list[tuple[LetterEvent, Claim | None] | Decision] = []
-        for each in events:
-            if isinstance(each, Decision):
-                found.append(each)
-            elif failed:
-                found.append(not_looked_up(each.letter, failed))
-            else:
-                found.append((each, claims.get(each.identity)))
-        return found
+            return [
+                each if isinstance(each, Decision) else not_looked_up(each.letter, error)
+                for each in events
+            ]
+        return [
+            each if isinstance(each, Decision) else replace(each, claim=claims.get(each.identity))
+            for each in events
+        ]
 
     def _untold(self, event: LetterEvent, calendar: Calendar) -> LetterEvent:
         """The event of a letter whose target nobody has claimed: read as if it named none."""

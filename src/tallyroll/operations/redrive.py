@@ -42,20 +42,11 @@ WINDOWS_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
-    """A planned redrive; its claim replaces `read`, if that is not None."""
-
-    event: LetterEvent
-    target: WindowId
-    read: Claim | None
-
-
 class _Page:
     """Reads that all letters of a page share."""
 
-    def __init__(self, calendar: Calendar, read: Callable[[WindowId], Window | None]) -> None:
-        self.calendar = calendar
-        self.window = cache(read)
+    calendar: Calendar
+    window: Callable[[WindowId], Window | None]
 
 
 class Redriver:
@@ -102,8 +93,31 @@ class Redriver:
         )
 
     def decide(self, letters: Sequence[ReceivedLetter]) -> list[Decision]:
-        """The decisions on at most 100 letters; changes nothing."""
-        return [_decision(plan) for plan in self._plans(letters)]
+        """The decisions on at most 100 letters, in order; changes nothing.
+
+        Reads the calendar anew each time, then all claims, then all windows.
+        """
+        try:
+            calendar = self._catalog.calendar()
+        except StoreError as error:
+            return [not_looked_up(letter, error) for letter in letters]
+        if calendar is None:
+            detail = "the pipeline has no calendar: has the roller run?"
+            return [left(letter, "no calendar", detail) for letter in letters]
+        page = _Page(calendar, cache(self._catalog.window))
+        read = self._reader.read(letters, calendar)
+        asked = [
+            Asked(event.window, event.identity[1:], digest(event.envelope), event.home)
+            for event in read
+            if isinstance(event, LetterEvent)
+        ]
+        places = iter(self._whereabouts.places(asked))
+        return [
+            each
+            if isinstance(each, Decision)
+            else decided(each.letter, partial(self._plan, each, next(places), page))
+            for each in read
+        ]
 
     def redrive(self, letters: Sequence[ReceivedLetter]) -> list[Decision]:
         """Redrive at most 100 letters, as far as possible; one decision per letter, in order.
@@ -111,20 +125,20 @@ class Redriver:
         All are claimed before any is sent, and all are sent before any is deleted. Thread-safe:
         concurrent calls with letters of one event find the same claim.
         """
-        plans = self._plans(letters)
+        plans = self.decide(letters)
         decisions = self._effects.together(
             [partial(self._claimed, plan) for plan in plans],
-            CLAIMS_AT_ONCE if any(isinstance(plan, _Plan) for plan in plans) else 1,
+            CLAIMS_AT_ONCE if any(plan.event for plan in plans) else 1,
         )
-        self._send(plans, decisions)
+        self._send(decisions)
         self._delete(decisions)
         return decisions
 
-    def _send(self, plans: Sequence[_Plan | Decision], decisions: list[Decision]) -> None:
+    def _send(self, decisions: list[Decision]) -> None:
         sent = [
-            (index, plan.event, decision.target)
-            for index, (plan, decision) in enumerate(zip(plans, decisions, strict=True))
-            if isinstance(plan, _Plan) and decision.target and decision.course is Course.REDRIVEN
+            (index, decision.event, decision.target)
+            for index, decision in enumerate(decisions)
+            if decision.event and decision.target
         ]
         resends = [
             Resend(event.body, Redrive(target, event.letter.first_id, event.letter.first_sent))
@@ -148,94 +162,43 @@ class Redriver:
                     one, course=Course.LEFT, why="not deleted", detail=detail
                 )
 
-    def _plans(self, letters: Sequence[ReceivedLetter]) -> list[_Plan | Decision]:
-        """The plan for each letter, in order; looks all letters up together.
-
-        Reads the calendar anew each time, then the claims, then the windows.
+    def _plan(self, event: LetterEvent, place: EventStatus | StoreError, page: _Page) -> Decision:
+        """Follow an existing claim, and move it only if its target can no longer count the event.
+        Without a claim, choose the target. Raises Leave, Rejected and StoreError.
         """
-        try:
-            calendar = self._catalog.calendar()
-        except StoreError as error:
-            return [not_looked_up(letter, error) for letter in letters]
-        if calendar is None:
-            detail = "the pipeline has no calendar: has the roller run?"
-            return [left(letter, "no calendar", detail) for letter in letters]
-        page = _Page(calendar, self._catalog.window)
-        claimed = self._reader.read(letters, calendar)
-        asked = [self._asked(event, claim) for event, claim in _events(claimed)]
-        places = iter(self._whereabouts.places(asked))
-        return [
-            each if isinstance(each, Decision) else self._plan(*each, next(places), page)
-            for each in claimed
-        ]
-
-    def _plan(
-        self, event: LetterEvent, claim: Claim | None, place: EventStatus | StoreError, page: _Page
-    ) -> _Plan | Decision:
-        def plan() -> _Plan | Decision:
-            if isinstance(place, StoreError):
-                raise place
-            if claim:
-                return self._along(event, claim, place, page)
-            return self._afresh(event, place, page)
-
-        return decided(event.letter, plan)
-
-    def _along(
-        self, event: LetterEvent, claim: Claim, place: EventStatus, page: _Page
-    ) -> _Plan | Decision:
-        """Follow an existing claim; move it only if its target can no longer count the event."""
-        own = claim.target == event.home.id
+        if isinstance(place, StoreError):
+            raise place
+        home, window = event.home, event.window
         match place:
             case EventStatus.COUNTED:
-                return Decision(event.letter, Course.COUNTED, claim.target)
-            case EventStatus.TAKES:
-                return self._fitting(event, claim.target, claim)
-            case EventStatus.ABSENT:
-                return self._elsewhere(event, claim, page)
-            case EventStatus.DISPLACED if not own:
-                return self._elsewhere(event, claim, page)
-            case EventStatus.UNVERIFIED:
-                self._need_unverified(event, claim.target)
-                return self._elsewhere(event, claim, page)
-            case _:
-                raise _why_not(event, claim.target, place)
-
-    def _afresh(self, event: LetterEvent, place: EventStatus, page: _Page) -> _Plan | Decision:
-        """Choose the target of an event without a claim."""
-        home = event.home.id
-        match place:
-            case EventStatus.COUNTED:
-                return Decision(event.letter, Course.COUNTED, home)
-            case EventStatus.TAKES if self._to not in (None, home):
+                return Decision(event.letter, Course.COUNTED, window)
+            case EventStatus.TAKES if not event.claim and self._to not in (None, window):
                 raise Leave(
                     "own window open",
-                    f"its own window {home} still takes events, so a copy may count there: redrive"
-                    " it without --to",
+                    f"its own window {window} still takes events, so a copy may count there:"
+                    " redrive it without --to",
                 )
             case EventStatus.TAKES:
-                return self._fitting(event, home, None)
+                return self._fitting(event, window)
             case EventStatus.ABSENT:
-                return self._elsewhere(event, None, page)
-            case EventStatus.NEVER if event.home.start < page.calendar.genesis:
-                return self._elsewhere(event, None, page)
-            case EventStatus.UNVERIFIED if event.letter.reason != Reason.ID_CONFLICT:
-                self._need_unverified(event, home)
-                return self._elsewhere(event, None, page)
+                return self._elsewhere(event, page)
+            case EventStatus.DISPLACED if window != home.id:
+                return self._elsewhere(event, page)
+            case EventStatus.NEVER if not event.claim and home.start < page.calendar.genesis:
+                return self._elsewhere(event, page)
+            case EventStatus.UNVERIFIED if event.claim or event.letter.reason != Reason.ID_CONFLICT:
+                if not self._unverified:
+                    raise Leave(
+                        "unverified",
+                        f"window {window} is dropped: look whether it counted"
+                        f" {event.identity[2]!r}, by `tallyroll archive read {window} --key"
+                        f" {event.identity[1]}`; if not, give --unverified",
+                    )
+                return self._elsewhere(event, page)
             case _:
-                raise _why_not(event, home, place)
+                raise _why_not(event, window, place)
 
-    def _need_unverified(self, event: LetterEvent, window: WindowId) -> None:
-        if self._unverified:
-            return
-        raise Leave(
-            "unverified",
-            f"window {window} is dropped: look whether it counted {event.identity[2]!r}, by"
-            f" `tallyroll archive read {window} --key {event.identity[1]}`; if not, give"
-            " --unverified",
-        )
-
-    def _elsewhere(self, event: LetterEvent, read: Claim | None, page: _Page) -> _Plan:
+    def _elsewhere(self, event: LetterEvent, page: _Page) -> Decision:
         """Redrive an event that can no longer count in its own window."""
         now = self._effects.now()
         target = self._to or page.calendar.grid.at(now).id
@@ -243,48 +206,29 @@ class Redriver:
         if state is None or not takes(state, now):
             status = state.status if state else "not made yet"
             raise Leave("no window", f"window {target} is {status}: does the roller run?")
-        return self._fitting(event, target, read)
+        return self._fitting(event, target)
 
-    def _fitting(self, event: LetterEvent, target: WindowId, read: Claim | None) -> _Plan:
+    def _fitting(self, event: LetterEvent, target: WindowId) -> Decision:
         """The redrive to a window. Raises Rejected if the window could never count the event."""
         message = event.message(target, self._effects.now())
         acceptable_record(event.envelope, message, self._whereabouts.spec(target), event.home)
-        return _Plan(event, target, read)
+        return Decision(event.letter, Course.REDRIVEN, target, event=event)
 
-    def _asked(self, event: LetterEvent, claim: Claim | None) -> Asked:
-        """The lookup of an event in the window that it is claimed for, or else in its own."""
-        _, key, record_id = event.identity
-        window = claim.target if claim else event.home.id
-        return Asked(window, key, record_id, digest(event.envelope), event.home)
-
-    def _claimed(self, plan: _Plan | Decision) -> Decision:
+    def _claimed(self, plan: Decision) -> Decision:
         """Claim a redrive's target, or follow the claim that another redrive has put first."""
-        if isinstance(plan, Decision):
+        event, target = plan.event, plan.target
+        if event is None or target is None:
             return plan
-        identity, letter = plan.event.identity, plan.event.letter
-        claim = plan.read
+        claim = event.claim
         try:
-            if claim is None or claim.target != plan.target:
-                wanted = Claim(plan.target, self._effects.now())
-                if claim is None:
-                    claim = self._catalog.claim(identity, wanted)
-                else:
-                    claim = self._catalog.move(identity, claim, wanted)
+            if claim is None:
+                claim = self._catalog.claim(event.identity, Claim(target, self._effects.now()))
+            elif claim.target != target:
+                wanted = Claim(target, self._effects.now())
+                claim = self._catalog.move(event.identity, claim, wanted)
         except StoreError as error:
-            return Decision(letter, Course.LEFT, plan.target, "not claimed", str(error))
-        return Decision(letter, Course.REDRIVEN, claim.target)
-
-
-def _events(
-    found: Sequence[tuple[LetterEvent, Claim | None] | Decision],
-) -> list[tuple[LetterEvent, Claim | None]]:
-    return [each for each in found if not isinstance(each, Decision)]
-
-
-def _decision(plan: _Plan | Decision) -> Decision:
-    if isinstance(plan, Decision):
-        return plan
-    return Decision(plan.event.letter, Course.REDRIVEN, plan.target)
+            return Decision(event.letter, Course.LEFT, target, "not claimed", str(error))
+        return replace(plan, target=claim.target)
 
 
 def _why_not(event: LetterEvent, window: WindowId, place: EventStatus) -> Leave:

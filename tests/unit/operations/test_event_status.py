@@ -19,7 +19,7 @@ HOME = Span(START, START + HOUR)
 
 def place_of(pipeline: Pipeline, record_id: str = "e1") -> EventStatus:
     where = Whereabouts(pipeline.store, pipeline.catalog, pipeline.effects)
-    (place,) = where.places([Asked(WINDOW, "k", record_id, b"", HOME)])
+    (place,) = where.places([Asked(WINDOW, ("k", record_id), b"", HOME)])
     assert isinstance(place, EventStatus)
     return place
 
