@@ -117,9 +117,9 @@ class Pipeline:
 
     def undertaker(self) -> Undertaker:
         """Takes all windows down by way of their archives, without waiting for them to be cold."""
-        from tallyroll.operations.teardown import Undertaker, hurried
+        from tallyroll.operations.teardown import Undertaker
 
-        hasty = Pipeline(hurried(self.settings), self.effects, self._observe)
+        hasty = Pipeline(replace(self.settings, retention_ms=0), self.effects, self._observe)
         return Undertaker(
             hasty.settings,
             hasty.store,

@@ -127,16 +127,7 @@ def _carry(case: Checkup, timeout_ms: int, run: Run) -> Progress:
 
 
 def _holds_messages(case: Checkup, screen: Screen) -> bool:
-    queue = case.queue
-    if queue is None:
-        return False  # it went with the stack
-
-    def empty() -> bool:
-        # Ages, of which there are none after now, are not needed.
-        return queue.backlog(case.effects.now() + HOUR_MS).empty
-
-    looks = iter(empty, None)
-    if not waits(looks, case.effects):
+    if case.queue is None or not waits(case.queue, case.effects):  # None: it went with the stack
         return False
     screen.tell(
         "the event queue holds messages, which would never be counted: let the writers count them"

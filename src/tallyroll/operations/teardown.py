@@ -6,11 +6,12 @@ and repeated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from tallyroll.errors import Missing, Refused, StateConflict, StoreError, Throttled, Unknown
 from tallyroll.lifecycle.cleanup import Cleanup
+from tallyroll.lifecycle.overdue import HOUR_MS
 from tallyroll.lifecycle.roller import Roller
 from tallyroll.lifecycle.state_machine import freeze
 from tallyroll.limits import TS_MS_MAX
@@ -21,8 +22,9 @@ from tallyroll.operations.doctor.tables import DELETING, of_pattern
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.paging import listed_tallies
+from tallyroll.ports.queue import Backlogged
 from tallyroll.ports.store import Store, TableStatus
-from tallyroll.ports.tables import TableCard, TableListing
+from tallyroll.ports.tables import TableListing
 from tallyroll.resources import TAG_PIPELINE
 from tallyroll.settings import Settings
 
@@ -61,7 +63,7 @@ class Undertaker:
         roller: Roller,
         cleanup: Cleanup,
     ) -> None:
-        """`roller` and `cleanup` must have the settings of `hurried`."""
+        """`roller` and `cleanup` must have these settings, in which `retention_ms` is 0."""
         self._settings = settings
         self._store = store
         self._catalog = catalog
@@ -136,11 +138,6 @@ class Undertaker:
             )
 
 
-def hurried(settings: Settings) -> Settings:
-    """The settings with which sealed windows are exported at once."""
-    return replace(settings, retention_ms=0)
-
-
 @dataclass(frozen=True, slots=True)
 class Loss:
     """A table to delete, and what is lost with it: `events`, None if not known; nothing if
@@ -151,7 +148,6 @@ class Loss:
     window: WindowId
     state: str
     events: int | None
-    items: int
     archived: bool
 
 
@@ -175,34 +171,21 @@ def inventory(case: Checkup) -> Inventory:
         if card is None or card.status == DELETING:
             continue
         window = case.windows.get(window_id)
-        why = _foreign(case.tables.tags(card), case.settings.name, window, table)
-        if why:
-            found.spared[table] = why
+        tag = (case.tables.tags(card) or {}).get(TAG_PIPELINE)
+        if tag not in (None, case.settings.name):
+            found.spared[table] = f"its tag {TAG_PIPELINE} is {tag!r}"
+        elif tag is None and not (window and window.table == table):
+            found.spared[table] = f"it has no tag {TAG_PIPELINE}, and the catalog does not name it"
         else:
-            found.losses.append(_loss(case, card, window_id, window))
+            loss = Loss(
+                table,
+                window_id,
+                state=window.status if window else "unknown",
+                events=_events(case, window) if window else None,
+                archived=window is not None and window.status in _ARCHIVED,
+            )
+            found.losses.append(loss)
     return found
-
-
-def _foreign(
-    tags: Mapping[str, str] | None, pipeline: str, window: Window | None, table: str
-) -> str:
-    tag = (tags or {}).get(TAG_PIPELINE)
-    if tag is not None:
-        return "" if tag == pipeline else f"its tag {TAG_PIPELINE} is {tag!r}"
-    if window and window.table == table:
-        return ""
-    return f"it has no tag {TAG_PIPELINE}, and the catalog does not name it"
-
-
-def _loss(case: Checkup, card: TableCard, window_id: WindowId, window: Window | None) -> Loss:
-    return Loss(
-        table=card.name,
-        window=window_id,
-        state=window.status if window else "unknown",
-        events=_events(case, window) if window else None,
-        items=card.items,
-        archived=window is not None and window.status in _ARCHIVED,
-    )
 
 
 def _events(case: Checkup, window: Window) -> int | None:
@@ -276,11 +259,11 @@ def _protected(listing: TableListing, table: str) -> bool:
     return True
 
 
-def waits(backlogs: Iterator[bool], effects: Effects) -> bool:
+def waits(queue: Backlogged, effects: Effects) -> bool:
     """Whether a queue holds messages, by three looks, since counts are approximate."""
-    for number, empty in zip(range(LOOKS), backlogs, strict=False):
-        if not empty:
-            return True
-        if number < LOOKS - 1:
+    for look in range(LOOKS):
+        if look:
             effects.sleep(POLL_MS)
+        if not queue.backlog(effects.now() + HOUR_MS).empty:  # after now there are no ages
+            return True
     return False

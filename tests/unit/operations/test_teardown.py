@@ -13,10 +13,10 @@ from tallyroll.operations.teardown import (
     Progress,
     Undertaker,
     delete,
-    hurried,
     inventory,
     waits,
 )
+from tallyroll.ports.queue import Backlog
 from tallyroll.resources import TAG_PIPELINE
 from tests.harness.doctoring import bad, case_of, first, grown, listing_of, states
 from tests.harness.pipeline import HOUR, NOW, SMALL, TIME_LEFT, Pipeline, StillEffects, hour, opened
@@ -29,11 +29,10 @@ class Crash(BaseException):
 
 
 def undertaker(pipeline: Pipeline) -> Undertaker:
-    settings = hurried(pipeline.settings)
-    hasty = replace(settings)
-    pipeline.settings, before = hasty, pipeline.settings
+    before = pipeline.settings
+    pipeline.settings = replace(before, retention_ms=0)
     made = Undertaker(
-        settings,
+        pipeline.settings,
         pipeline.store,
         pipeline.catalog,
         pipeline.effects,
@@ -249,7 +248,14 @@ def test_an_error_ends_a_deletion() -> None:
 
 
 def test_a_queue_is_empty_if_three_looks_say_so() -> None:
+    class Counts:
+        def __init__(self, *visible: int) -> None:
+            self.left = list(visible)
+
+        def backlog(self, _since: int) -> Backlog:
+            return Backlog(self.left.pop(0), 0, 0)
+
     effects = StillEffects()
-    assert not waits(iter([True] * 9), effects)
-    assert waits(iter([True, True, False]), effects)
-    assert waits(iter([False]), effects)
+    assert not waits(Counts(0, 0, 0), effects)
+    assert waits(Counts(0, 0, 1), effects)
+    assert waits(Counts(1), effects)
