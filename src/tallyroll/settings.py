@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from tallyroll.errors import SettingsError, UsageError
@@ -49,8 +49,7 @@ class Settings:
     dead_letters_url: str = _described("", "URL of the dead-letter queue")
     bucket: str = _described("", "name of the archive bucket")
     window_seconds: int = _described(
-        3600,
-        "length of new windows, 1 s to 366 days; over a minute in whole minutes",
+        3600, "length of new windows, 1 s to 366 days; over a minute in whole minutes"
     )
     suffix: str = _described("calculated", "record suffix strategy: calculated or product")
     shards: int = _described(16, "N, the shards of a key, frozen into each window's spec")
@@ -143,7 +142,12 @@ class Settings:
                 raise SettingsError(
                     f"{PREFIX}{name.upper()} {value}: must be from {least} to {most}"
                 )
-        _check_provisioned(self.provisioned)
+        units = self.provisioned
+        if units and (set(units) != set(CAPACITIES) or min(units.values()) < 1):
+            raise SettingsError(
+                f"{PREFIX}PROVISIONED {_text(units)}: give write, read, cold_write and cold_read,"
+                " each at least 1; or {} for tables on demand"
+            )
         if not all(1 <= shards <= SHARDS_MAX for shards in self.hot_shards.values()):
             hot = _text(self.hot_shards)
             raise SettingsError(f"{PREFIX}HOT_SHARDS {hot}: each N must be from 1 to {SHARDS_MAX}")
@@ -151,21 +155,24 @@ class Settings:
     @classmethod
     def from_env(cls, environment: Mapping[str, str]) -> Settings:
         """The settings in an environment. An absent or empty variable leaves the default."""
-        given: dict[str, Any] = {}
-        for setting in fields(cls):
-            text = environment.get(PREFIX + setting.name.upper(), "")
-            if text:
-                given[setting.name] = _parse(setting.name, text, _default(setting))
+        defaults = cls()
+        given = {
+            setting.name: _parse(setting.name, text, getattr(defaults, setting.name))
+            for setting in fields(cls)
+            if (text := environment.get(PREFIX + setting.name.upper()))
+        }
         settings = cls(**given)
         settings.check_tables_fit()
         return settings
 
     def to_env(self) -> dict[str, str]:
         """The environment variables that differ from the defaults, and always the name."""
+        defaults = Settings()
         return {
             PREFIX + setting.name.upper(): _text(value)
             for setting in fields(self)
-            if (value := getattr(self, setting.name)) != _default(setting) or setting.name == "name"
+            if (value := getattr(self, setting.name)) != getattr(defaults, setting.name)
+            or setting.name == "name"
         }
 
     @property
@@ -241,10 +248,6 @@ _RANGES = (
 )
 
 
-def _default(setting: Field[Any]) -> Any:
-    return {} if setting.default is MISSING else setting.default
-
-
 def _parse(name: str, text: str, default: Any) -> Any:
     """The value that `text` says, of the type of the setting's default."""
     wanted = 'JSON, {"name": number}'
@@ -269,17 +272,6 @@ def _numbers(text: str) -> dict[str, int]:
     if not isinstance(numbers, dict) or not all(type(n) is int for n in numbers.values()):
         raise ValueError(text)
     return numbers
-
-
-def _check_provisioned(units: Mapping[str, int]) -> None:
-    if not units:
-        return
-    known = set(units) == set(CAPACITIES)
-    if not known or min(units.values()) < 1:
-        raise SettingsError(
-            f"{PREFIX}PROVISIONED {_text(units)}: give write, read, cold_write and cold_read, each"
-            " at least 1; or {} for tables on demand"
-        )
 
 
 def _text(value: object) -> str:
