@@ -121,12 +121,7 @@ class Pipeline:
 
         hasty = Pipeline(replace(self.settings, retention_ms=0), self.effects, self._observe)
         return Undertaker(
-            hasty.settings,
-            hasty.store,
-            hasty.catalog,
-            hasty.effects,
-            hasty.roller,
-            hasty.cleanup,
+            hasty.settings, hasty.store, hasty.catalog, hasty.effects, hasty.roller, hasty.cleanup
         )
 
     def probe(self, plan: Plan) -> Probe:
@@ -134,13 +129,7 @@ class Pipeline:
         from tallyroll.operations.probe.run import Probe
 
         return Probe(
-            plan,
-            self.settings,
-            self.store,
-            self.catalog,
-            self.totals,
-            self.effects,
-            self.sender,
+            plan, self.settings, self.store, self.catalog, self.totals, self.effects, self.sender
         )
 
     def producer(self, tell: Tell, *, packed: bool, rate: float | None) -> Producer:
