@@ -18,7 +18,7 @@ from tallyroll.model.messages import Message
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status, Window
 from tallyroll.model.tallies import Tally
-from tallyroll.operations.probe.history import Counted, History, Rule, Sent
+from tallyroll.operations.probe.history import Fact, History, Rule
 from tallyroll.operations.probe.judge import judge
 from tallyroll.operations.probe.run import read_of
 from tallyroll.ports.store import Store
@@ -39,7 +39,7 @@ class Watched(Crowd):
     """A crowd whose writers note what they began with and what they acknowledged."""
 
     history: History = field(default_factory=History)
-    events: dict[str, Sent] = field(default_factory=dict)
+    events: dict[str, Fact] = field(default_factory=dict)
     before: Spec | None = None
 
     def add_window(self) -> None:
@@ -83,7 +83,7 @@ class Watched(Crowd):
             body |= {"ts": spec.start, "value": value}
         message = Message(f"m{number}", json.dumps(body), self.now, 1, f"r{number}")
         identity = spec.start, key, f"e{number}"
-        self.events[message.id] = Sent(identity, n, n * value * MICROS, 0)
+        self.events[message.id] = Fact(identity, n, n * value * MICROS, 0)
         return message
 
     def _write(self, batch: Sequence[Message]) -> list[Message]:
@@ -96,7 +96,7 @@ class Watched(Crowd):
         failed = set(report.failures)
         left = failed | {letter.message.id for letter in self.queue.dead_letters}
         self.history.counted += [
-            Counted(record.identity, record.n, record.amount, ended)
+            replace(record, at=ended)
             for message, record in zip(batch, records, strict=True)
             if message.id not in left
         ]

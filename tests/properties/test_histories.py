@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallyroll.operations.probe.history import Counted, History, Read, Rule, Sent, Share
+from tallyroll.operations.probe.history import Fact, History, Read, Rule, Share
 from tallyroll.operations.probe.judge import judge
 from tests.harness.pipeline import HOUR, START
 
@@ -58,7 +58,7 @@ class Model:
         self._now = START
         self._stripes: Stripes = {}
         self._before: Stripes = {}
-        self._flying: list[Sent] = []
+        self._flying: list[Fact] = []
         self._clients = [Client(name) for name in "abc"]
 
     def run(self, steps: int = STEPS) -> History:
@@ -81,13 +81,13 @@ class Model:
         n = self._chance.choice((1, 1, 1, 5))
         weight = RADIX ** self._chance.randrange(3)
         identity = self._chance.choice(WINDOWS), "k", f"e{len(self.history.sent)}"
-        record = Sent(identity, n, n * weight, self._now)
+        record = Fact(identity, n, n * weight, self._now)
         self.history.sent.append(record)
         self._flying.append(record)
         if self._chance.random() < 0.2:
             self.history.sent.append(replace(record, at=self._now))  # once more: the same record
 
-    def _count(self, record: Sent) -> None:
+    def _count(self, record: Fact) -> None:
         parts = [(record.n, record.amount)]
         if self._errs("counted twice"):
             parts *= 2
@@ -101,9 +101,7 @@ class Model:
             there = self._stripes.get(place, (0, 0))
             self._stripes[place] = (there[0] + n, there[1] + amount)
         if self._chance.random() < 0.7:
-            self.history.counted.append(
-                Counted(record.identity, record.n, record.amount, self._now)
-            )
+            self.history.counted.append(replace(record, at=self._now))
 
     def _read(self, client: Client) -> None:
         if client.began < 0:

@@ -16,7 +16,7 @@ from tallyroll.errors import Absent, Archived
 from tallyroll.model.periods import DAY, MONTH, period_of
 from tallyroll.model.windows import window_id, window_start
 from tallyroll.operations.probe import history as histories
-from tallyroll.operations.probe.history import Counted, History, Share
+from tallyroll.operations.probe.history import Fact, History, Share
 from tallyroll.operations.probe.judge import judge
 from tallyroll.reads.http import answer_counter
 from tallyroll.reads.lookups import TOP_MAX
@@ -112,14 +112,14 @@ class Historian:
         for message_id, (window, key, record_id) in windows.items():
             sent = system.oracle.sent[message_id]
             identity = window_start(window), key, record_id
-            history.sent.append(histories.Sent(identity, sent.n, sent.amount, sent.sent))
+            history.sent.append(Fact(identity, sent.n, sent.amount, sent.sent))
         for message_id, at in self._acknowledged:
             if message_id in windows and message_id not in system.oracle.dead:
                 window, key, record_id = windows[message_id]
                 sent = system.oracle.sent[message_id]
                 identity = window_start(window), key, record_id
                 seen_at = max(at, ceil(self._shown_at.get(identity, 0)))
-                history.counted.append(Counted(identity, sent.n, sent.amount, seen_at))
+                history.counted.append(Fact(identity, sent.n, sent.amount, seen_at))
         verdict = judge(history)
         for finding in verdict.findings:
             system.world.fail(f"history: {finding.rule}: {finding.text}")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tallyroll.operations.probe import judge as judging
-from tallyroll.operations.probe.history import Counted, History, Read, Rule, Sent, Share, Verdict
+from tallyroll.operations.probe.history import Fact, History, Read, Rule, Share, Verdict
 from tallyroll.operations.probe.judge import judge, make
 from tests.harness.pipeline import HOUR, START
 
@@ -16,12 +16,12 @@ OTHER = START + HOUR
 Part = tuple[int, int, int]
 
 
-def sent(number: int, at: int, *, start: int = START, n: int = 1, amount: int = ONE) -> Sent:
-    return Sent((start, "k", f"e{number}"), n, amount, START + at)
+def sent(number: int, at: int, *, start: int = START, n: int = 1, amount: int = ONE) -> Fact:
+    return Fact((start, "k", f"e{number}"), n, amount, START + at)
 
 
-def counted(record: Sent, at: int) -> Counted:
-    return Counted(record.identity, record.n, record.amount, START + at)
+def counted(record: Fact, at: int) -> Fact:
+    return replace(record, at=START + at)
 
 
 def read(

@@ -32,21 +32,9 @@ class Rule(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
-    """A record of `n` events, at least one, that a client began to send at `at`. Sent again, it is
-    the same record.
-    """
-
-    identity: Identity
-    n: int
-    amount: int
-    at: int
-
-
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """A record known to be counted by `at`: its message was acknowledged, or a consistent read
-    found it.
+class Fact:
+    """A record of `n` events, at least one, and a time: when a client began to send it, or by when
+    it was certainly counted. Sent again, it is the same record.
     """
 
     identity: Identity
@@ -131,8 +119,11 @@ class Verdict:
 
 @dataclass(slots=True)
 class History:
-    """What clients did and read. Clients may add to it concurrently: appends are atomic."""
+    """What clients did and read. Clients may add to it concurrently: appends are atomic.
 
-    sent: list[Sent] = field(default_factory=list)
-    counted: list[Counted] = field(default_factory=list)
+    A record is certainly counted once its message was acknowledged or a consistent read found it.
+    """
+
+    sent: list[Fact] = field(default_factory=list)
+    counted: list[Fact] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, bisect_right, insort
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -31,13 +32,12 @@ class _Records:
     """
 
     def __init__(self) -> None:
-        self._sent: dict[Kind, list[float]] = {}
-        self._counted: dict[Kind, list[int]] = {}
+        self._sent: dict[Kind, list[float]] = defaultdict(list)
+        self._counted: dict[Kind, list[float]] = defaultdict(list)
 
-    def add(self, kind: Kind, sent: float, counted: int | None) -> None:
-        insort(self._sent.setdefault(kind, []), sent)
-        if counted is not None:
-            insort(self._counted.setdefault(kind, []), counted)
+    def add(self, kind: Kind, sent: float, counted: float) -> None:
+        insort(self._sent[kind], sent)
+        insort(self._counted[kind], counted)
 
     def possible(self, until: int) -> dict[Kind, int]:
         """Those sent at or before `until`: no others can be in an answer of that time."""
@@ -77,20 +77,20 @@ class _Judge:
     def __init__(self, history: History) -> None:
         self._history = history
         self._verdict = Verdict()
-        self._atoms: dict[str, dict[tuple[Identity, Kind], tuple[float, int | None]]] = {}
+        self._atoms: dict[str, dict[tuple[Identity, Kind], tuple[float, float]]] = {}
         self._records: dict[tuple[str, tuple[float, float]], _Records] = {}
         for sent in history.sent:
             atoms = self._atoms.setdefault(sent.identity[1], {})
             atom = sent.identity, (sent.n, sent.amount)
-            first, _ = atoms.get(atom, (sent.at, None))
-            atoms[atom] = (min(first, sent.at), None)
+            first, _ = atoms.get(atom, (inf, inf))
+            atoms[atom] = (min(first, sent.at), inf)
         for fact in history.counted:
             atoms = self._atoms.get(fact.identity[1], {})
             atom = fact.identity, (fact.n, fact.amount)
-            at, known = atoms.get(atom, (inf, None))
+            at, known = atoms.get(atom, (inf, inf))
             if fact.at < at:
                 raise ValueError(f"{fact} was not sent by then")
-            atoms[atom] = (at, fact.at if known is None else min(known, fact.at))
+            atoms[atom] = (at, min(known, fact.at))
         self._windows = {
             key: sorted({identity[0] for identity, _ in atoms})
             for key, atoms in self._atoms.items()
@@ -103,9 +103,9 @@ class _Judge:
             self._judge_time(read)
             for one in self._told(read):
                 told.setdefault((read.key, one.span), []).append(one)
-                self._judge_bounds(one)
+                self._judge_sums(one, complete=True)
             if not read.complete:
-                self._judge_some(read)
+                self._judge_sums(_whole(read), complete=False)
         for series in told.values():
             self._judge_order(series)
         return self._verdict
@@ -121,8 +121,9 @@ class _Judge:
                 told = any(share.since <= start < share.until for share in read.shares)
                 if read.since <= start < read.until and start not in read.missing and not told:
                     yield _Told(read, (start, start + 1), 0, 0)
-        if read.complete and (read.since, read.until) not in _spans(read):
-            yield _Told(read, (read.since, read.until), read.n, read.amount)
+        spans = [(share.since, share.until) for share in read.shares]
+        if read.complete and (read.since, read.until) not in spans:
+            yield _whole(read)
 
     def _of(self, key: str, span: tuple[float, float]) -> _Records:
         found = self._records.get((key, span))
@@ -135,7 +136,6 @@ class _Judge:
 
     def _judge_parts(self, read: Read) -> None:
         """Each window is listed once, within the range, or missing; the parts make the whole."""
-        self._verdict.judged[Rule.PARTS] += 1
         fault = ""
         ends: float = -inf
         for share in sorted(read.shares, key=lambda share: share.since):
@@ -151,61 +151,32 @@ class _Judge:
         sums = sum(share.n for share in read.shares), sum(share.amount for share in read.shares)
         if read.parted and sums != (read.n, read.amount):
             fault = f"its parts make {_shown(*sums)}"
-        if fault:
-            self._find(Rule.PARTS, f"{_whole(read).text}; {fault}", read, read)
+        self._judge(Rule.PARTS, _whole(read), fault, holds=not fault)
 
     def _judge_time(self, read: Read) -> None:
-        if read.as_of is None:
-            return
-        self._verdict.judged[Rule.STALE] += 1
-        if not read.since_when <= read.as_of <= read.ended:
-            self._find(
-                Rule.STALE,
-                f"{_whole(read).text}, as of {iso(read.as_of)}; it may be {read.cache_ms} ms old",
-                read,
-                read,
-            )
+        if read.as_of is not None:
+            holds = read.since_when <= read.as_of <= read.ended
+            detail = f"as of {iso(read.as_of)}; it may be {read.cache_ms} ms old"
+            self._judge(Rule.STALE, _whole(read), detail, holds=holds)
 
-    def _judge_bounds(self, told: _Told) -> None:
+    def _judge_sums(self, told: _Told, *, complete: bool) -> None:
         """At most what was sent before the read ended, at least what was certainly counted before
-        it began, and a set of whole records in between.
+        it began, and a set of whole records in between. If windows are missing from the sums, what
+        was counted may be in them.
         """
         read, records = told.read, self._of(told.read.key, told.span)
-        possible, sure = records.possible(read.ended), records.sure(read.since_when)
-        most, least = _events(possible), _events(sure)
-        below = Rule.STALE if read.cache_ms else Rule.BELOW
-        self._verdict.judged[Rule.ABOVE] += 1
-        self._verdict.judged[below] += 1
-        if told.n > most:
-            self._find(Rule.ABOVE, f"{told.text}; sent by then: {most:,} events", read, read)
-        elif told.n < least:
-            text = f"{told.text}; surely counted before {iso(read.since_when)}: {least:,} events"
-            self._find(below, text, read, read)
-        else:
-            amount = told.amount - _amount(sure)
-            self._judge_pair(told, _less(possible, sure), told.n - least, amount)
-
-    def _judge_some(self, read: Read) -> None:
-        """Windows that could not be read in time may hold anything; the rest are whole records that
-        were sent.
-        """
-        told = _whole(read)
-        possible = self._of(read.key, told.span).possible(read.ended)
-        self._verdict.judged[Rule.ABOVE] += 1
-        if told.n > _events(possible):
-            text = f"{told.text}; sent by then: {_events(possible):,} events"
-            self._find(Rule.ABOVE, text, read, read)
-        else:
-            self._judge_pair(told, possible, told.n, told.amount)
-
-    def _judge_pair(self, told: _Told, kinds: Mapping[Kind, int], n: int, amount: int) -> None:
-        self._verdict.judged[Rule.TORN] += 1
-        fits = make(kinds, n, amount)
-        if fits is None:
-            self._verdict.undecided[Rule.TORN] += 1
-        elif not fits:
-            text = f"{told.text}; no set of records that were sent by then has this sum"
-            self._find(Rule.TORN, text, told.read, told.read)
+        possible = records.possible(read.ended)
+        sure = records.sure(read.since_when) if complete else {}
+        (most, _), (least, least_amount) = _sum(possible), _sum(sure)
+        self._judge(Rule.ABOVE, told, f"sent by then: {most:,} events", holds=told.n <= most)
+        if complete:
+            below = Rule.STALE if read.cache_ms else Rule.BELOW
+            detail = f"surely counted before {iso(read.since_when)}: {least:,} events"
+            self._judge(below, told, detail, holds=told.n >= least)
+        if least <= told.n <= most:
+            made = make(_less(possible, sure), told.n - least, told.amount - least_amount)
+            detail = "no set of records that were sent by then has this sum"
+            self._judge(Rule.TORN, told, detail, holds=made)
 
     def _judge_order(self, series: Sequence[_Told]) -> None:
         """A read that began after another one ended holds all that the other one held."""
@@ -236,21 +207,30 @@ class _Judge:
                 self._judge_growth(Rule.BACKWARDS, earlier, told)
 
     def _judge_growth(self, rule: Rule, earlier: _Told, later: _Told) -> None:
-        self._verdict.judged[rule] += 1
         records = self._of(later.read.key, later.span)
         possible = records.possible(later.read.ended)
         left = _less(possible, records.sure(earlier.read.since_when))
         n, amount = later.n - earlier.n, later.amount - earlier.amount
-        grown = n >= 0 and make(left, n, amount)
-        if grown is None:
-            self._verdict.undecided[rule] += 1
-        elif not grown:
-            text = f"{later.text}; before that {earlier.text}"
-            self._find(rule, text, earlier.read, later.read)
+        self._judge(rule, later, "", holds=n >= 0 and make(left, n, amount), earlier=earlier)
 
-    def _find(self, rule: Rule, text: str, first: Read, last: Read) -> None:
-        reads = 1 if first is last else 2
-        self._verdict.findings.append(Finding(rule, text, first.began, last.ended, reads))
+    def _judge(
+        self,
+        rule: Rule,
+        told: _Told,
+        detail: str,
+        *,
+        holds: bool | None,
+        earlier: _Told | None = None,
+    ) -> None:
+        """Note whether a rule holds for one number, or for two; None if that is not decided."""
+        self._verdict.judged[rule] += 1
+        if holds is None:
+            self._verdict.undecided[rule] += 1
+        elif not holds:
+            text = f"{told.text}; " + (f"before that {earlier.text}" if earlier else detail)
+            first, reads = (earlier.read, 2) if earlier else (told.read, 1)
+            finding = Finding(rule, text, first.began, told.read.ended, reads)
+            self._verdict.findings.append(finding)
 
 
 def make(kinds: Mapping[Kind, int], n: int, amount: int) -> bool | None:
@@ -260,7 +240,10 @@ def make(kinds: Mapping[Kind, int], n: int, amount: int) -> bool | None:
     Searches kind by kind, and prunes by what the remaining kinds can reach. It takes few steps if
     the values of each kind outweigh those of all smaller ones together, as a probe's do.
     """
-    order = sorted((kind for kind, there in kinds.items() if there), key=_weight)
+    order = sorted(
+        (kind for kind, there in kinds.items() if there),
+        key=lambda kind: (-abs(Fraction(kind[1], kind[0])), -kind[0]),
+    )
     rest = [(0, 0, 0)]  # for the kinds from each place on: most events, least sum, largest sum
     for kind in reversed(order):
         events, least, most = rest[-1]
@@ -277,10 +260,10 @@ def make(kinds: Mapping[Kind, int], n: int, amount: int) -> bool | None:
             continue
         size, value = order[at]
         events, least, most = rest[at + 1]
-        fewest, many = max(0, _ceiling(n - events, size)), min(kinds[order[at]], n // size)
+        fewest, many = max(0, -(-(n - events) // size)), min(kinds[order[at]], n // size)
         if value:
             low, high = (most, least) if value > 0 else (least, most)
-            fewest = max(fewest, _ceiling(amount - low, value))
+            fewest = max(fewest, -(-(amount - low) // value))
             many = min(many, (amount - high) // value)
         for some in range(fewest, many + 1):
             steps += 1
@@ -293,28 +276,16 @@ def make(kinds: Mapping[Kind, int], n: int, amount: int) -> bool | None:
     return False
 
 
-def _weight(kind: Kind) -> tuple[Fraction, int]:
-    return -abs(Fraction(kind[1], kind[0])), -kind[0]
-
-
-def _ceiling(dividend: int, divisor: int) -> int:
-    return -(-dividend // divisor)
-
-
-def _events(kinds: Mapping[Kind, int]) -> int:
-    return sum(n * there for (n, _), there in kinds.items())
-
-
-def _amount(kinds: Mapping[Kind, int]) -> int:
-    return sum(amount * there for (_, amount), there in kinds.items())
+def _sum(kinds: Mapping[Kind, int]) -> Kind:
+    """The events of these records, and their amount."""
+    return (
+        sum(n * there for (n, _), there in kinds.items()),
+        sum(amount * there for (_, amount), there in kinds.items()),
+    )
 
 
 def _less(kinds: Mapping[Kind, int], others: Mapping[Kind, int]) -> dict[Kind, int]:
     return {kind: there - others.get(kind, 0) for kind, there in kinds.items()}
-
-
-def _spans(read: Read) -> list[tuple[float, float]]:
-    return [(share.since, share.until) for share in read.shares]
 
 
 def _whole(read: Read) -> _Told:

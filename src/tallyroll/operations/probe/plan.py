@@ -20,7 +20,7 @@ from tallyroll.model.sharding import Chance
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status
 from tallyroll.model.windows import window_id
-from tallyroll.operations.probe.history import Identity
+from tallyroll.operations.probe.history import Fact, Identity
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.live_windows import list_live
 
@@ -53,6 +53,10 @@ class Parcel:
     n: int
     amount: int
     times: int
+
+    def fact(self, at: int) -> Fact:
+        """The record, and a time of a history."""
+        return Fact(self.identity, self.n, self.amount, at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +91,6 @@ class Plan:
     senders: tuple[tuple[Parcel, ...], ...]
     cost: Cost
 
-    @property
-    def parcels(self) -> list[Parcel]:
-        """All messages, each once."""
-        return [parcel for sender in self.senders for parcel in sender]
-
 
 def planned(
     catalog: Catalog, now: int, chance: Chance, *, prefix: str, keys: int, events: int
@@ -107,8 +106,7 @@ def planned(
     begun = [each.id for each in live if each.status is Status.OPEN and each.start <= now]
     windows = _taking(catalog.specs(begun[-SPECS_MAX:]).values(), now)
     senders = tuple(
-        tuple(_parcels(number, _of(events, number), names, windows, now, run))
-        for number in range(SENDERS)
+        tuple(_parcels(number, events, names, windows, now, run)) for number in range(SENDERS)
     )
     messages = sum(parcel.times for sender in senders for parcel in sender)
     places = len(names) * (len(windows) * SEALING_UNITS + ROLLUP_UNITS)
@@ -135,18 +133,11 @@ def _taking(specs: Iterable[Spec], now: int) -> tuple[Spec, ...]:
     return tuple([*over, *current][-WINDOWS_MAX:])
 
 
-def _of(events: int, sender: int) -> int:
-    return events // SENDERS + (sender < events % SENDERS)
-
-
 def _parcels(
-    sender: int,
-    events: int,
-    keys: Sequence[str],
-    windows: Sequence[Spec],
-    now: int,
-    run: str,
+    sender: int, events: int, keys: Sequence[str], windows: Sequence[Spec], now: int, run: str
 ) -> list[Parcel]:
+    """A sender's share of so many events."""
+    events = events // SENDERS + (sender < events % SENDERS)
     amount = MICROS * 10 ** (sender * len(str(EVENTS_MAX // SENDERS)))
     packets = events // PACKED_EVERY // PACKED_EVENTS
     singles = events - packets * PACKED_EVENTS

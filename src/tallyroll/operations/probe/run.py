@@ -12,25 +12,17 @@ from dataclasses import dataclass
 from functools import partial
 from math import inf
 from threading import Lock
-from typing import Any, Protocol
 
 from tallyroll.errors import Absent, Archived, StoreError
 from tallyroll.limits import QUEUE_BATCH_MAX
 from tallyroll.model.periods import period_of
 from tallyroll.model.windows import WindowId, window_id, window_start
-from tallyroll.operations.probe.history import (
-    Counted,
-    History,
-    Identity,
-    Read,
-    Sent,
-    Share,
-    Verdict,
-)
+from tallyroll.operations.probe.history import History, Identity, Read, Share, Verdict
 from tallyroll.operations.probe.judge import judge
 from tallyroll.operations.probe.plan import POLLS, READERS, ROUNDS, Parcel, Plan
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects, attempts
+from tallyroll.ports.queue import Sender
 from tallyroll.ports.store import Store
 from tallyroll.ports.totals import Totals
 from tallyroll.reads.reader import Count, Reader
@@ -41,16 +33,6 @@ SEND_TRIES, BACKOFF_MS = 4, 400
 PAUSE_MS, POLL_MS, POLL_MS_MAX = 250, 500, 15_000
 LINGER_MS = 10_000  # after the last event was counted: second copies may still arrive
 UNANSWERED_MAX = 20  # failed reads in a row, after which the probe gives up
-
-
-class Sender(Protocol):
-    """The producers' side of the event queue."""
-
-    def send(self, bodies: Sequence[str]) -> Sequence[Any]:
-        """Send the bodies. Returns failures, each with the `index` of a body that the queue may not
-        have taken.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +154,7 @@ class Probe:
 
     def _send(self, batch: Sequence[Parcel]) -> None:
         now = self._effects.now()
-        self.history.sent += [Sent(each.identity, each.n, each.amount, now) for each in batch]
+        self.history.sent += [each.fact(now) for each in batch]
         left = list(batch)
         for _ in attempts(self._effects, SEND_TRIES if left else 0, BACKOFF_MS):
             failures = self._producer.send([parcel.body for parcel in left])
@@ -220,8 +202,7 @@ class Probe:
             client.reader.event(key, record_id, window_id(start), None)
         except (Absent, Archived, StoreError):
             return
-        now = self._effects.now()
-        self.history.counted.append(Counted(parcel.identity, parcel.n, parcel.amount, now))
+        self.history.counted.append(parcel.fact(self._effects.now()))
 
     def _count(
         self, client: _Client, key: str, *, consistent: bool, whole: bool, by_window: bool
