@@ -175,7 +175,7 @@ def _force(case: Checkup, screen: Screen, yes: str | None, *, dry_run: bool) -> 
         def told(done: Deleted) -> None:
             bar.update(task, completed=len(done.gone), done=f"{len(done.gone)} tables")
 
-        done = delete(case.store, case.tables, case.effects, tables, told)
+        done = delete(case, tables, told)
     screen.tell(f"{len(done.gone)} tables deleted")
     for table, why in list(done.refused.items())[:SHOWN]:
         screen.tell(f"{table} is left: {why}")

@@ -60,7 +60,7 @@ class LetterEvent:
 @dataclass(frozen=True, slots=True)
 class Decision:
     """The outcome for a letter: its target, or why it is left, in short (`why`) and in `detail`.
-    `event` is set while it is to be redriven, and after it was.
+    `event` is set if it is redriven.
     """
 
     letter: ReceivedLetter
@@ -69,6 +69,10 @@ class Decision:
     why: str = ""
     detail: str = ""
     event: LetterEvent | None = None
+
+    def left(self, why: str, detail: str) -> Decision:
+        """The decision to leave the letter after all."""
+        return replace(self, course=Course.LEFT, why=why, detail=detail, event=None)
 
 
 class Leave(Exception):

@@ -145,10 +145,10 @@ class Redriver:
             for _, event, target in sent
         ]
         answers = self._letters.resend(resends) if resends else []
-        for (index, event, target), why in zip(sent, answers, strict=True):
+        for (index, _, target), why in zip(sent, answers, strict=True):
             if why:
                 detail = f"claimed for {target}, but not surely sent: {why}"
-                decisions[index] = Decision(event.letter, Course.LEFT, target, "not sent", detail)
+                decisions[index] = decisions[index].left("not sent", detail)
 
     def _delete(self, decisions: list[Decision]) -> None:
         done = [index for index, one in enumerate(decisions) if one.course is not Course.LEFT]
@@ -158,9 +158,7 @@ class Redriver:
             if not deleted:
                 one = decisions[index]
                 detail = f"{one.course}, but the letter still exists: redrive again, it counts once"
-                decisions[index] = replace(
-                    one, course=Course.LEFT, why="not deleted", detail=detail
-                )
+                decisions[index] = one.left("not deleted", detail)
 
     def _plan(self, event: LetterEvent, place: EventStatus | StoreError, page: _Page) -> Decision:
         """Follow an existing claim, and move it only if its target can no longer count the event.
@@ -227,7 +225,7 @@ class Redriver:
                 wanted = Claim(target, self._effects.now())
                 claim = self._catalog.move(event.identity, claim, wanted)
         except StoreError as error:
-            return Decision(event.letter, Course.LEFT, target, "not claimed", str(error))
+            return plan.left("not claimed", str(error))
         return replace(plan, target=claim.target)
 
 

@@ -211,25 +211,19 @@ class Deleted:
     left: list[str] = field(default_factory=list)
 
 
-def delete(
-    store: Store,
-    listing: TableListing,
-    effects: Effects,
-    tables: Sequence[str],
-    told: Callable[[Deleted], None],
-) -> Deleted:
+def delete(case: Checkup, tables: Sequence[str], told: Callable[[Deleted], None]) -> Deleted:
     """Lift the tables' protection, delete them, and wait until they are gone.
 
     Stops after 15 minutes in which none was deleted. A table whose deletion is refused gets its
     protection back. Raises StoreError if the service does not answer.
     """
     done, bare = Deleted(left=list(tables)), list[str]()
-    last = effects.now()
-    while (done.left or bare) and effects.now() < last + DELETE_WITHIN_MS:
+    last = case.effects.now()
+    while (done.left or bare) and case.effects.now() < last + DELETE_WITHIN_MS:
         for table in list(done.left):
             try:
-                store.drop_table(table)
-                gone = listing.card(table) is None
+                case.store.drop_table(table)
+                gone = case.tables.card(table) is None
             except Throttled:
                 continue  # the table is changing: try again later
             except Refused as error:
@@ -240,11 +234,11 @@ def delete(
             if gone:
                 done.gone.append(table)
                 done.left.remove(table)
-                last = effects.now()
+                last = case.effects.now()
             told(done)
-        bare = [table for table in bare if not _protected(listing, table)]
+        bare = [table for table in bare if not _protected(case.tables, table)]
         if done.left or bare:
-            effects.sleep(POLL_MS)
+            case.effects.sleep(POLL_MS)
     return done
 
 

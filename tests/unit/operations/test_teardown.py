@@ -191,7 +191,7 @@ def test_only_tables_of_this_pipeline() -> None:
 
 def test_deletion_waits_until_tables_are_gone_and_names_what_is_refused() -> None:
     pipeline = opened()
-    store, effects = pipeline.store, pipeline.effects
+    store = pipeline.store
     store._deleting_ms = 30_000
     tables = store.tables()
     drop = store.drop_table
@@ -214,7 +214,7 @@ def test_deletion_waits_until_tables_are_gone_and_names_what_is_refused() -> Non
         protect(table)
 
     listing.protect = late  # type: ignore[method-assign]
-    done = delete(store, listing, effects, tables, ignore)
+    done = delete(case_of(pipeline, tables=listing), tables, ignore)
     assert store.tables() == [tables[1]]
     assert sorted(done.gone) == sorted(set(tables) - {tables[1]})
     assert done.refused.keys() == {tables[1]}
@@ -225,13 +225,7 @@ def test_deletion_waits_until_tables_are_gone_and_names_what_is_refused() -> Non
 def test_deletion_gives_up_on_what_does_not_go() -> None:
     pipeline = opened()
     pipeline.store._deleting_ms = DAY
-    done = delete(
-        pipeline.store,
-        listing_of(pipeline),
-        pipeline.effects,
-        pipeline.store.tables(),
-        ignore,
-    )
+    done = delete(case_of(pipeline), pipeline.store.tables(), ignore)
     assert len(done.left) == 5
     assert DELETE_WITHIN_MS <= pipeline.effects.now() - NOW < 2 * DELETE_WITHIN_MS
 
@@ -244,7 +238,7 @@ def test_an_error_ends_a_deletion() -> None:
 
     pipeline.store.drop_table = fail  # type: ignore[method-assign]
     with pytest.raises(StoreError):
-        delete(pipeline.store, listing_of(pipeline), pipeline.effects, ["a"], ignore)
+        delete(case_of(pipeline), ["a"], ignore)
 
 
 def test_a_queue_is_empty_if_three_looks_say_so() -> None:

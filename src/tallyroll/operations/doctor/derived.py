@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 
 from tallyroll.limits import LISTING_BUCKETS, TS_MS_MAX
 from tallyroll.model.periods import (
@@ -137,12 +137,7 @@ def _sum(rows: Iterable[Listed | Total]) -> tuple[int, int]:
 
 def _some_keys(case: Checkup, window: WindowId) -> list[str]:
     """Some keys of a window, from buckets that begin at a random one."""
-    keys: list[str] = []
     drawn = int(case.effects.chance.random() * LISTING_BUCKETS)
-    for bucket in range(LISTING_BUCKETS):
-        number = (drawn + bucket) % LISTING_BUCKETS + 1
-        page = next(case.totals.listing(window, number, "", SAMPLED_KEYS), [])
-        keys += [row.key for row in page]
-        if len(keys) >= SAMPLED_KEYS:
-            break
-    return keys[:SAMPLED_KEYS]
+    numbers = [*range(drawn + 1, LISTING_BUCKETS + 1), *range(1, drawn + 1)]
+    pages = (next(case.totals.listing(window, each, "", SAMPLED_KEYS), []) for each in numbers)
+    return [row.key for row in islice(chain.from_iterable(pages), SAMPLED_KEYS)]
