@@ -7,7 +7,7 @@ starts cold loads nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -316,14 +316,10 @@ def _with_found_queues(
     """The settings with the queues' URLs, and which of the two queues exist."""
     if settings.queue_url and settings.dead_letters_url and not named:
         return settings, True, True
-    try:
-        return with_queues(settings, tell, named=named), True, True
-    except Missing:
-        pass
-    try:
-        return with_queue(settings, tell, named=named), True, False
-    except Missing:
-        return settings, False, False
+    for find, dead_letters in ((with_queues, True), (with_queue, False)):
+        with suppress(Missing):
+            return find(settings, tell, named=named), True, dead_letters
+    return settings, False, False
 
 
 def bucket_copy(directory: Path) -> ListedBucket:

@@ -15,7 +15,7 @@ from itertools import islice
 from tallyroll.errors import UsageError
 from tallyroll.limits import SPEC_ABSENT_CACHED_MS
 from tallyroll.model.states import Calendar, Status, Window
-from tallyroll.model.windows import Grid, Span, WindowId, iso, table_name
+from tallyroll.model.windows import Grid, Span, iso, table_name
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.live_windows import cover
@@ -69,7 +69,15 @@ def open_past(
             )
     created = []
     for span in absent:
-        window = _past_window(pipeline, span, now, accept_for_ms)
+        window = Window(
+            id=span.id,
+            table=table_name(pipeline, span.id),
+            start=span.start,
+            end=span.end,
+            times={Status.CREATING: now},
+            accept_from=now,
+            accept_until=now + accept_for_ms,
+        )
         if catalog.create(window):
             created.append(window)
         elif stored := catalog.window(span.id):
@@ -91,7 +99,7 @@ def wait_open(
     read. Waits 5 s longer after a window has opened, since writers cache for that long that it has
     no spec. Raises StoreError.
     """
-    wanted: frozenset[WindowId] = frozenset(window.id for window in windows)
+    wanted = {window.id for window in windows}
     deadline = effects.now() + timeout_ms
     while True:
         found = catalog.windows(windows[0].start, windows[-1].end)
@@ -116,15 +124,3 @@ def _spans(grid: Grid, since: int, until: int) -> list[Span]:
             f" parts, the first until {iso(spans[-1].start)}"
         )
     return spans
-
-
-def _past_window(pipeline: str, span: Span, now: int, accept_for_ms: int) -> Window:
-    return Window(
-        id=span.id,
-        table=table_name(pipeline, span.id),
-        start=span.start,
-        end=span.end,
-        times={Status.CREATING: now},
-        accept_from=now,
-        accept_until=now + accept_for_ms,
-    )

@@ -209,7 +209,11 @@ class Look:
         """Receive up to `most` letters, hold them, and add the new ones to the batch."""
         page = self._letters.peek(most, HIDDEN_SECONDS)
         with self._lock:
-            fresh = {letter.id: letter for letter in page if not self._knows(letter)}
+            fresh = {
+                letter.id: letter
+                for letter in page
+                if letter.id not in self._held and letter.id not in self._released
+            }
             for letter in page:
                 # Only a letter's last receipt makes it visible again. Its body is not needed.
                 self._held.pop(letter.id, None)
@@ -223,6 +227,3 @@ class Look:
         if surplus:
             self._letters.give_back(surplus)
         return len(page)
-
-    def _knows(self, letter: ReceivedLetter) -> bool:
-        return letter.id in self._held or letter.id in self._released

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property, partial
 
-from tallyroll.errors import StoreError
 from tallyroll.limits import TS_MS_MAX
 from tallyroll.model.states import Calendar, LivePointer, Window
 from tallyroll.model.windows import WindowId
@@ -150,10 +149,3 @@ class Checkup:
         a function's step since.
         """
         return self.catalog.window(window.id) == window
-
-
-def unchecked(error: StoreError) -> Sign:
-    """The sign of a check that an error ended."""
-    denied = "AccessDenied" in error.code or "UnauthorizedOperation" in error.code
-    remedy = "Let this identity read it (AWS_PROFILE)." if denied else "Try again later."
-    return Sign(Level.UNCHECKED, f"could not be checked to its end: {error}", remedy)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 from tallyroll.errors import StoreError
 from tallyroll.operations.doctor import archives, derived, queues, tables, totals, windows
-from tallyroll.operations.doctor.checkup import Check, Checkup, Sign, unchecked
+from tallyroll.operations.doctor.checkup import Check, Checkup, Level, Sign
 
 EXAMINATIONS: dict[str, Callable[[Checkup], Iterator[Sign]]] = {
     "calendar": windows.calendar,
@@ -48,5 +48,8 @@ def examine(case: Checkup) -> Iterator[Check]:
             for sign in examination(case):
                 signs.append(sign)  # noqa: PERF402  (keeps the signs before an error)
         except StoreError as error:
-            signs.append(unchecked(error))
+            denied = "AccessDenied" in error.code or "UnauthorizedOperation" in error.code
+            remedy = "Let this identity read it (AWS_PROFILE)." if denied else "Try again later."
+            text = f"could not be checked to its end: {error}"
+            signs.append(Sign(Level.UNCHECKED, text, remedy))
         yield Check(name, tuple(signs))
