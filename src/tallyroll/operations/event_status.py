@@ -8,10 +8,12 @@ from enum import StrEnum
 from functools import partial
 
 from tallyroll.errors import Missing, StoreError
+from tallyroll.model.events import digest
 from tallyroll.model.records import Record, RecordName
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status, Window, takes
-from tallyroll.model.windows import Span, WindowId
+from tallyroll.model.windows import WindowId
+from tallyroll.operations.letter_events import LetterEvent
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.store import Store
@@ -31,18 +33,6 @@ class EventStatus(StrEnum):
     COUNTED = "counted"
     CONFLICT = "conflict"  # a record with its id has another content
     DISPLACED = "displaced"  # never will be: an event of another window has its id
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """An event to look up in a window: its record's key, id and digest there, and the span `home`
-    of the window in which it happened.
-    """
-
-    window: WindowId
-    name: RecordName
-    content: bytes
-    home: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,20 +58,20 @@ class Whereabouts:
         self._effects = effects
         self._specs: dict[WindowId, Spec] = {}
 
-    def places(self, asked: Sequence[Asked]) -> list[EventStatus | StoreError]:
-        """The status of each event, or the error that prevented reading it.
+    def places(self, events: Sequence[LetterEvent]) -> list[EventStatus | StoreError]:
+        """The status of each event in its `window`, or the error that prevented reading it.
 
         A window's state is read before the records: only if the window was sealed then, a missing
         record will never be written. It is read again after them: only if the window is not being
         dropped then, its table was complete. Windows are read concurrently.
         """
         names: dict[WindowId, dict[RecordName, None]] = {}
-        for one in asked:
-            names.setdefault(one.window, {})[one.name] = None
+        for event in events:
+            names.setdefault(event.window, {})[event.identity[1:]] = None
         jobs = [partial(self._see, window, [*found]) for window, found in names.items()]
         seen = self._effects.together(jobs, WINDOWS_AT_ONCE)
         sights = dict(zip(names, seen, strict=True))
-        return [self.judge(one, sights[one.window]) for one in asked]
+        return [self.judge(event, sights[event.window]) for event in events]
 
     def _see(self, window: WindowId, names: Sequence[RecordName]) -> Sight | StoreError:
         try:
@@ -99,7 +89,7 @@ class Whereabouts:
         except StoreError as error:
             return error
 
-    def judge(self, asked: Asked, sight: Sight | StoreError) -> EventStatus | StoreError:
+    def judge(self, event: LetterEvent, sight: Sight | StoreError) -> EventStatus | StoreError:
         """The status of an event, by what was read of its window."""
         if isinstance(sight, StoreError):
             return sight
@@ -108,10 +98,10 @@ class Whereabouts:
             return EventStatus.NEVER
         if before.status is Status.CREATING:
             return EventStatus.CREATING
-        if stored := sight.found.get(asked.name):
-            if stored.digest == asked.content:
+        if stored := sight.found.get(event.identity[1:]):
+            if stored.digest == digest(event.envelope):
                 return EventStatus.COUNTED
-            displaced = before.status.sealed and stored.ts not in asked.home
+            displaced = before.status.sealed and stored.ts not in event.home
             return EventStatus.DISPLACED if displaced else EventStatus.CONFLICT
         if after is None or after.status in (Status.DROPPING, Status.DROPPED):
             return EventStatus.UNVERIFIED

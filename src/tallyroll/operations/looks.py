@@ -9,6 +9,7 @@ letters that stay in the queue, and 12 to 24 bytes for each other letter that st
 
 from __future__ import annotations
 
+import sys
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -49,11 +50,9 @@ class Names:
         self._used = 0
 
     def __len__(self) -> int:
-        """The number of texts."""
         return self._used
 
     def __contains__(self, name: str) -> bool:
-        """Whether the text was added."""
         return bool(self._slots[self._slot(self._slots, _hash_of(name))])
 
     def add(self, name: str) -> None:
@@ -101,7 +100,7 @@ class Look:
         """A look at up to `limit` letters, or at all of them if it is None."""
         self._letters = letters
         self._effects = effects
-        self._limit = limit
+        self._limit = sys.maxsize if limit is None else limit
         self._lock = Lock()  # never held during a call of a port
         self._held: dict[str, ReceivedLetter] = {}
         self._released = Names()
@@ -121,7 +120,7 @@ class Look:
     @property
     def total(self) -> int:
         """Roughly how many letters this look will see."""
-        return self.expected if self._limit is None else min(self.expected, self._limit)
+        return min(self.expected, self._limit)
 
     def stop(self) -> None:
         """Let every worker end after its current batch."""
@@ -179,8 +178,7 @@ class Look:
     def _reserve(self) -> int:
         """Reserve up to a batch of letters within the limit; return how many."""
         with self._lock:
-            left = BATCH_LETTERS if self._limit is None else self._limit - self._reserved
-            most = max(0, min(BATCH_LETTERS, left))
+            most = max(0, min(BATCH_LETTERS, self._limit - self._reserved))
             self._reserved += most
             return most
 

@@ -15,11 +15,10 @@ from functools import cache, partial
 from tallyroll.errors import Reason, StoreError, UsageError
 from tallyroll.model.acceptance import acceptable_record
 from tallyroll.model.dead_letters import ReceivedLetter
-from tallyroll.model.events import digest
 from tallyroll.model.messages import Redrive
 from tallyroll.model.states import Calendar, Window, takes
 from tallyroll.model.windows import WindowId, window_start
-from tallyroll.operations.event_status import Asked, EventStatus, Whereabouts
+from tallyroll.operations.event_status import EventStatus, Whereabouts
 from tallyroll.operations.letter_events import (
     Course,
     Decision,
@@ -106,12 +105,8 @@ class Redriver:
             return [left(letter, "no calendar", detail) for letter in letters]
         page = _Page(calendar, cache(self._catalog.window))
         read = self._reader.read(letters, calendar)
-        asked = [
-            Asked(event.window, event.identity[1:], digest(event.envelope), event.home)
-            for event in read
-            if isinstance(event, LetterEvent)
-        ]
-        places = iter(self._whereabouts.places(asked))
+        events = [each for each in read if isinstance(each, LetterEvent)]
+        places = iter(self._whereabouts.places(events))
         return [
             each
             if isinstance(each, Decision)

@@ -6,20 +6,27 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from tallyroll.model.dead_letters import letter_of
+from tallyroll.model.events import Event
 from tallyroll.model.records import Record, RecordName
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status
 from tallyroll.model.windows import Span
-from tallyroll.operations.event_status import Asked, EventStatus, Whereabouts
+from tallyroll.operations.event_status import EventStatus, Whereabouts
+from tallyroll.operations.letter_events import LetterEvent
 from tests.harness.pipeline import HOUR, NOW, START, WINDOW, Pipeline, opened
 from tests.harness.redriving import seal
 
 HOME = Span(START, START + HOUR)
+LETTER = letter_of(id_="m", receipt="r", receives=1, arrived=NOW, body="", attributes={})
 
 
 def place_of(pipeline: Pipeline, record_id: str = "e1") -> EventStatus:
     where = Whereabouts(pipeline.store, pipeline.catalog, pipeline.effects)
-    (place,) = where.places([Asked(WINDOW, ("k", record_id), b"", HOME)])
+    event = LetterEvent(
+        LETTER, "", Event("k", record_id, NOW, 0, None), HOME, (WINDOW, "k", record_id)
+    )
+    (place,) = where.places([event])
     assert isinstance(place, EventStatus)
     return place
 

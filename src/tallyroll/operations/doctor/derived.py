@@ -128,7 +128,6 @@ def _pages(case: Checkup, name: WindowId | PeriodName) -> Iterator[tuple[int, li
 
 
 def _sum(rows: Iterable[Listed | Total]) -> tuple[int, int]:
-    """The events and the amount of these rows."""
     n = amount = 0
     for row in rows:
         n, amount = n + row.n, amount + row.amount
