@@ -13,7 +13,7 @@ from tallyroll.adapters.aws.s3 import S3Bucket
 from tallyroll.adapters.directory import DirectoryBucket
 from tallyroll.adapters.system import SystemEffects
 from tallyroll.archive.layout import summary_key
-from tallyroll.cli.archive_desk import size_text
+from tallyroll.cli.screen import size_text
 from tallyroll.errors import Throttled
 from tests.cli.desk import Answer, Desk, run
 from tests.harness.archives import Archived, archived

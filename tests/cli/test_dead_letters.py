@@ -12,7 +12,7 @@ from moto import mock_aws
 from tallyroll.adapters.aws import client
 from tallyroll.adapters.aws.create_requests import queue_attributes, table_request
 from tallyroll.adapters.aws.dead_letters import SqsDeadLetters
-from tallyroll.cli import dlq, main, redrive
+from tallyroll.cli import looks, main, redrive
 from tallyroll.errors import Missing, Reason
 from tallyroll.operations.looks import HIDDEN_SECONDS
 from tallyroll.operations.redrive import Redriver
@@ -63,7 +63,7 @@ def test_a_list_that_is_interrupted_gives_all_back(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(dlq.Group, "add", interrupt)
+    monkeypatch.setattr(looks, "progress", interrupt)
     assert mixed.run("dlq", "list").status == 130
     assert mixed.dead_letters.count().visible == 4
 

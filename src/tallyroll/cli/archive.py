@@ -7,39 +7,31 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
 from tallyroll.archive.inventory import Archive, best
 from tallyroll.archive.recount import ArchivedItem
 from tallyroll.archive.verification import ArchiveReading, Verification
-from tallyroll.cli.archive_desk import (
-    OWN_BUCKET,
-    WHICH,
-    Desk,
-    Source,
-    archive_json,
-    archive_row,
-    tell_differences,
-    verification_json,
-    verification_row,
-    watched,
-)
+from tallyroll.cli.archive_desk import DIFFERENCES_TOLD, OWN_BUCKET, WHICH, Desk, Source
 from tallyroll.cli.arguments import STARTS_SINCE, STARTS_UNTIL, Run, exclusive
 from tallyroll.cli.explain import explain
-from tallyroll.cli.screen import Screen
-from tallyroll.errors import Rejected, UsageError
+from tallyroll.cli.screen import Cell, Screen, known, size_text
+from tallyroll.errors import UsageError
 from tallyroll.model.amounts import format_amount
-from tallyroll.model.events import check_key
 from tallyroll.model.items import Gate
 from tallyroll.model.records import Record
 from tallyroll.model.stored import event_line, events_of
 from tallyroll.model.windows import iso, window_start
 from tallyroll.operations.restore import check_table, shut
+from tallyroll.reads.http import required_key
 from tallyroll.resources import declare
 
-_LISTED = ("window", "state", "items", "keys", "events", "sum", "size", "exported", "proven")
+_LISTED = (
+    *("window", "state", "items", "keys", "events", "sum", "size", "exported", "proven"),
+    *("attempt", "problem"),
+)
 _VERIFIED = ("window", "proven", "verified", "items", "keys", "events", "sum")
 _SHOWN = exclusive()
 _TOTALS = Parameter(help="compare with the totals table, too")
@@ -61,17 +53,8 @@ def list_archives(
     *,
     since: Annotated[int | None, STARTS_SINCE] = None,
     until: Annotated[int | None, STARTS_UNTIL] = None,
-    every: Annotated[
-        bool, Parameter("--all", group=_SHOWN, help="every attempt, also given-up ones")
-    ] = False,
-    athena: Annotated[
-        str | None,
-        Parameter(
-            metavar="TABLE",
-            group=_SHOWN,
-            help="print the SQL that adds the proven ones to this table as partitions",
-        ),
-    ] = None,
+    every: Annotated[bool, Parameter("--all", group=_SHOWN)] = False,
+    athena: Annotated[str | None, Parameter(metavar="TABLE", group=_SHOWN)] = None,
     source: Source = OWN_BUCKET,
     run: Run,
 ) -> int:
@@ -83,20 +66,19 @@ def list_archives(
     For example:
       tallyroll archive list --since 2026-11-01 --until 2026-12-01
       tallyroll archive list --athena votes    SQL that adds the proven ones to an Athena table
+
+    :param every: every attempt, also given-up ones
+    :param athena: print the SQL that adds the proven ones to this table as partitions
     """
-    desk, screen = Desk(run, source), run.screen
+    desk = Desk(run, source)
     found = desk.found(since, until)
     if athena:
-        return _athena(athena, desk, best(found), screen)
+        return _athena(athena, desk, best(found))
     shown = found if every else best(found)
-    if screen.json:
-        for archive in shown:
-            screen.emit(archive_json(archive, desk.bucket.name))
-    elif shown:
-        rows = [archive_row(archive) for archive in shown]
-        screen.table((*_LISTED, "attempt", "problem"), rows)
+    bucket = desk.bucket.name
+    run.screen.show(_LISTED, shown, lambda archive: _archive_json(archive, bucket), _archive_words)
     if not shown:
-        screen.tell(f"no archives of {desk.settings.name!r} in {desk.bucket.name!r}")
+        desk.tell_none()
     return int(any(archive.problem for archive in shown))
 
 
@@ -132,17 +114,17 @@ def verify(
     done = []
     for archive in chosen:
         reading = desk.reading(archive, against_totals=against_totals)
-        for _ in watched(reading, archive, screen, "verifying"):
+        for _ in desk.watched(reading, archive, "verifying"):
             pass
         verification = reading.compared()
         done.append(verification)
         if screen.json:
-            screen.emit(verification_json(verification))
-        tell_differences(verification, screen)
-    if not screen.json and done:
-        screen.table(_VERIFIED, [verification_row(verification) for verification in done])
+            screen.emit(_verification_json(verification))
+        desk.tell_differences(verification)
     if not done:
-        screen.tell(f"no archives of {desk.settings.name!r} in {desk.bucket.name!r}")
+        desk.tell_none()
+    elif not screen.json:
+        screen.show(_VERIFIED, done, _verification_json, _verification_words)
     return int(any(verification.findings.count for verification in done))
 
 
@@ -151,13 +133,8 @@ def read(
     archive: Annotated[str, Parameter(help=WHICH)],
     /,
     *,
-    key: Annotated[
-        str | None,
-        Parameter(metavar="KEY", help="only this key's, and say how many its tally counts"),
-    ] = None,
-    raw: Annotated[
-        bool, Parameter(help="the items as they stand, DynamoDB JSON, tallies too")
-    ] = False,
+    key: Annotated[str | None, Parameter(metavar="KEY")] = None,
+    raw: bool = False,
     against_totals: Annotated[bool, _TOTALS] = False,
     source: Source = OWN_BUCKET,
     run: Run,
@@ -170,10 +147,13 @@ def read(
     For example:
       tallyroll archive read 20261120T080000Z --key candidate-7
       tallyroll archive read 20261120T080000Z --raw | gzip > window.json.gz
+
+    :param key: only this key's, and say how many its tally counts
+    :param raw: the items as they stand, DynamoDB JSON, tallies too
     """
     if key is not None:
-        _check_key(key)
-    desk, screen = Desk(run, source), run.screen
+        required_key(key)
+    desk = Desk(run, source)
     reading = desk.reading(desk.named(archive), against_totals=against_totals)
     for found in reading:
         if key is not None and (isinstance(found.holds, Gate) or found.holds.key != key):
@@ -184,9 +164,9 @@ def read(
         elif isinstance(found.holds, Record):
             _write_events(found, found.holds, reading)
     verification = reading.compared()
-    tell_differences(verification, screen)
+    desk.tell_differences(verification)
     if key is not None:
-        _tell_recount(key, verification, screen)
+        run.screen.tell(_recount(key, verification))
     return int(bool(verification.findings.count))
 
 
@@ -195,8 +175,8 @@ def restore(
     archive: Annotated[str, Parameter(help=WHICH)],
     /,
     *,
-    table: Annotated[str, Parameter(metavar="TABLE", help="the new table's name")],
-    native: Annotated[bool, Parameter(help="by DynamoDB's own ImportTable")] = False,
+    table: Annotated[str, Parameter(metavar="TABLE")],
+    native: bool = False,
     source: Source = OWN_BUCKET,
     run: Run,
 ) -> int:
@@ -209,49 +189,49 @@ def restore(
 
     For example:
       tallyroll archive restore 20261120T080000Z --table votes-inspected
+
+    :param table: the new table's name
+    :param native: by DynamoDB's own ImportTable
     """
     desk, screen = Desk(run, source), run.screen
     resources = declare(desk.settings)
     check_table(table, (resources.catalog.name, resources.totals.name))
     found = desk.named(archive)
     if native:
-        return _restore_natively(table, found, desk, screen)
+        return _restore_natively(table, found, desk)
     maker = desk.made.restore
     if maker.begin(table, found.prefix):
         screen.tell(f"going on with {table}, which was not restored whole")
     reading = desk.reading(found, against_totals=False)
-    items = (shut(item) for item in watched(reading, found, screen, "restoring"))
+    items = (shut(item) for item in desk.watched(reading, found, "restoring"))
     maker.put(table, items)
     verification = reading.compared()
-    tell_differences(verification, screen)
+    desk.tell_differences(verification)
     if verification.findings.count:
         screen.tell(f"{table} holds what could be read, and stays marked as not whole")
         return 1
     maker.end(table)
-    _tell_restored(table, verification.counted.items, found, screen)
-    return 0
+    return _restored(table, verification.counted.items, found, screen)
 
 
 app.command(explain)
 
 
-def _restore_natively(table: str, archive: Archive, desk: Desk, screen: Screen) -> int:
+def _restore_natively(table: str, archive: Archive, desk: Desk) -> int:
     if desk.directory is not None or archive.data_prefix is None or not archive.proven:
         raise UsageError(
             f"{archive.prefix}: --native takes the files as they are, so only a proven archive in"
             " S3 will do: restore it without --native"
         )
-    maker = desk.made.restore
+    maker, screen = desk.made.restore, desk.screen
     began = maker.start_import(table, desk.bucket.name, archive.data_prefix)
     screen.tell(f"import {began.arn}: it goes on if this command is ended")
-    with screen.progress() as bar:
-        task = bar.add_task("importing", total=archive.items, done="")
+    with screen.progress("importing", archive.items) as bar:
         ended = maker.await_import(
-            began, lambda items: bar.update(task, completed=items, done=f"{items:,} items")
+            began, lambda items: bar(completed=items, done=f"{items:,} items")
         )
     if ended.status == "COMPLETED" and not ended.errors and ended.imported == archive.items:
-        _tell_restored(table, ended.imported, archive, screen)
-        return 0
+        return _restored(table, ended.imported, archive, screen)
     screen.tell(
         f"{ended.status}: {ended.imported:,} of {archive.items:,} items imported,"
         f" {ended.errors:,} refused {ended.problem}".rstrip()
@@ -259,11 +239,12 @@ def _restore_natively(table: str, archive: Archive, desk: Desk, screen: Screen) 
     return 1
 
 
-def _tell_restored(table: str, items: int, archive: Archive, screen: Screen) -> None:
+def _restored(table: str, items: int, archive: Archive, screen: Screen) -> int:
     if screen.json:
         screen.emit({"table": table, "items": items, "archive": archive.prefix})
     else:
         screen.tell(f"{table} holds the {items:,} items of {archive.prefix}")
+    return 0
 
 
 def _write_events(found: ArchivedItem, record: Record, reading: ArchiveReading) -> None:
@@ -275,11 +256,11 @@ def _write_events(found: ArchivedItem, record: Record, reading: ArchiveReading) 
     sys.stdout.writelines(event_line(record.key, event) + "\n" for event in events)
 
 
-def _tell_recount(key: str, verification: Verification, screen: Screen) -> None:
+def _recount(key: str, verification: Verification) -> str:
     by_records = verification.counted.records.get(key)
     by_tallies = verification.counted.tallies.get(key)
     same = "the same" if by_records == by_tallies else _sum(by_tallies)
-    screen.tell(f"key {key!r}: {_sum(by_records)} by its records, {same} by its tally")
+    return f"key {key!r}: {_sum(by_records)} by its records, {same} by its tally"
 
 
 def _sum(found: tuple[int, int] | None) -> str:
@@ -287,13 +268,13 @@ def _sum(found: tuple[int, int] | None) -> str:
     return f"{n:,} events, sum {format_amount(amount)}"
 
 
-def _athena(table: str, desk: Desk, archives: Sequence[Archive], screen: Screen) -> int:
+def _athena(table: str, desk: Desk, archives: Sequence[Archive]) -> int:
     """Print ALTER TABLE ADD PARTITION for the proven archives; nothing else is ever queried."""
     if desk.directory is not None:
         raise UsageError("--athena needs the bucket, not a copy: Athena reads S3")
     proven = [archive for archive in archives if archive.proven]
     if not proven:
-        screen.tell("no proven archives: nothing to add")
+        desk.screen.tell("no proven archives: nothing to add")
         return 0
     partitions = []
     for archive in proven:
@@ -306,8 +287,61 @@ def _athena(table: str, desk: Desk, archives: Sequence[Archive], screen: Screen)
     return 0
 
 
-def _check_key(key: str) -> None:
-    try:
-        check_key(key)
-    except Rejected as rejected:
-        raise UsageError(rejected.detail) from None
+def _archive_json(archive: Archive, bucket: str) -> dict[str, Any]:
+    """An archive as JSON: times as ISO 8601, the sum as a string of all its digits."""
+    proof = archive.proof
+    return {
+        "window": archive.place.window,
+        "state": _state_of(archive),
+        "pipeline": archive.place.pipeline,
+        "attempt": archive.place.attempt,
+        "bucket": bucket,
+        "prefix": archive.prefix,
+        "bytes": archive.size,
+    } | known(
+        exported=archive.exported_at,
+        items=archive.items,
+        proven=proof and proof.proven_at,
+        keys=proof and proof.keys,
+        events=proof and proof.events,
+        sum=proof and format_amount(proof.amount),
+        problem=archive.problem,
+    )
+
+
+def _archive_words(archive: Archive) -> dict[str, Cell]:
+    return {
+        "size": size_text(archive.size),
+        "exported": archive.exported_at and archive.exported_at[:19],
+        "proven": archive.proof.proven_at[:19] if archive.proof else "",
+    }
+
+
+def _state_of(archive: Archive) -> str:
+    """Whether an archive is proven, complete, or not even that."""
+    if archive.problem:
+        return "damaged"
+    if archive.proven:
+        return "proven"
+    return "complete" if archive.complete else "incomplete"
+
+
+def _verification_json(verification: Verification) -> dict[str, Any]:
+    """A verification as JSON, with its first differences."""
+    archive, counted, findings = verification.archive, verification.counted, verification.findings
+    return {
+        "window": archive.place.window,
+        "prefix": archive.prefix,
+        "proven": archive.proven,
+        "items": counted.items,
+        "keys": len(counted.records),
+        "events": verification.events,
+        "sum": format_amount(verification.amount),
+        "differences": findings.count,
+        "first": findings.first[:DIFFERENCES_TOLD],
+    }
+
+
+def _verification_words(verification: Verification) -> dict[str, Cell]:
+    wrong = verification.findings.count
+    return {"verified": f"{wrong:,} wrong" if wrong else "whole"}

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter, Token
 
 from tallyroll.cli.arguments import NUMBER, Run, exclusive, up_to
-from tallyroll.cli.looks import LOOKED_AT, Choice, looking, tell_missed, tell_unfound
-from tallyroll.cli.redrive import run_redrive
+from tallyroll.cli.looks import LOOKED_AT, Choice, look_through, tell_missed, tell_unfound
+from tallyroll.cli.redrive import Redrive
 from tallyroll.cli.screen import Screen
 from tallyroll.errors import Missing, Reason, UsageError
 from tallyroll.model.dead_letters import UNDELIVERED, ReceivedLetter
 from tallyroll.model.windows import WindowId, iso
-from tallyroll.operations.looks import JOBS
+from tallyroll.operations.looks import JOBS, Look
 from tallyroll.ports.dead_letters import DeadLetters
 from tallyroll.resources import DEAD_LETTERS_RETENTION_SECONDS
 
@@ -47,41 +46,22 @@ def _reasons(_: Any, tokens: Sequence[Token]) -> list[str]:
     return [token.value for token in tokens]
 
 
-def _limit(more: str = "") -> Parameter:
-    return Parameter(help=f"look at no more than N letters ({LOOKED_AT:,} by default{more})")
-
-
-_REASON = Parameter(
-    "--reason",
-    metavar="R",
-    converter=_reasons,
-    help="only those of this reason; may be given several times",
-)
+_AT_MOST = f"look at no more than N letters ({LOOKED_AT:,} by default"
+_Limit = Annotated[int | None, NUMBER, Parameter(help=f"{_AT_MOST})")]
+_Reasons = Annotated[
+    list[str] | None,
+    Parameter(
+        "--reason",
+        metavar="R",
+        converter=_reasons,
+        help="only those of this reason; may be given several times",
+    ),
+]
 _WAY = exclusive()
 
 
-@dataclass(slots=True)
-class Group:
-    """The dead letters of one reason and window: how many, and the oldest's times (ms)."""
-
-    count: int = 0
-    oldest: int = sys.maxsize
-    arrived: int = sys.maxsize
-
-    def add(self, letter: ReceivedLetter) -> None:
-        """Count a letter."""
-        self.count += 1
-        self.oldest = min(self.oldest, letter.first_sent)
-        self.arrived = min(self.arrived, letter.arrived)
-
-    @property
-    def expires(self) -> int:
-        """When the queue forgets the first of them, ms."""
-        return self.arrived + DEAD_LETTERS_RETENTION_SECONDS * 1000
-
-
 @app.command(name="list")
-def list_letters(*, limit: Annotated[int | None, NUMBER, _limit()] = None, run: Run) -> int:
+def list_letters(*, limit: _Limit = None, run: Run) -> int:
     """Count dead letters by reason and window.
 
     `undelivered` are those that the queue's own fuse moved after 1,000 receives.
@@ -89,34 +69,33 @@ def list_letters(*, limit: Annotated[int | None, NUMBER, _limit()] = None, run: 
     For example:
       tallyroll dlq list --json
     """
-    made = run.pipeline(run.with_queues())
-    screen = run.screen
-    groups: dict[tuple[str, WindowId], Group] = {}
+    made, screen = run.pipeline(run.with_queues()), run.screen
+    groups: dict[tuple[str, WindowId], tuple[int, int, int]] = {}
 
-    def count(batch: Sequence[ReceivedLetter]) -> None:
+    def count(_: Look, batch: Sequence[ReceivedLetter]) -> None:
         for letter in batch:
-            groups.setdefault((letter.why, letter.window or ""), Group()).add(letter)
+            group = letter.why, letter.window or ""
+            number, oldest, arrived = groups.get(group, (0, sys.maxsize, sys.maxsize))
+            oldest, arrived = min(oldest, letter.first_sent), min(arrived, letter.arrived)
+            groups[group] = number + 1, oldest, arrived
 
-    with looking(made, limit or LOOKED_AT, screen) as (look, each):
-        each(count)
-    for (reason, window), group in sorted(groups.items()) if screen.json else ():
-        screen.emit(
-            {
-                "reason": reason,
-                "window": window or None,
-                "count": group.count,
-                "oldest": iso(group.oldest),
-                "expires": iso(group.expires),
-            }
-        )
-    if groups and not screen.json:
-        screen.table(
-            ("reason", "window", "count", "oldest sent", "first expires"),
-            [
-                (reason, window, f"{group.count:,}", iso(group.oldest), iso(group.expires))
-                for (reason, window), group in sorted(groups.items())
-            ],
-        )
+    look = look_through(made, count, limit or LOOKED_AT, screen)
+    found: list[dict[str, Any]] = [
+        {
+            "reason": reason,
+            "window": window or None,
+            "count": number,
+            "oldest": iso(oldest),
+            "expires": _expires(arrived),
+        }
+        for (reason, window), (number, oldest, arrived) in sorted(groups.items())
+    ]
+    screen.show(
+        ("reason", "window", "count", "oldest sent", "first expires"),
+        found,
+        dict,
+        lambda group: {"oldest sent": group["oldest"], "first expires": group["expires"]},
+    )
     if not groups:
         screen.tell("no dead letters")
     return int(tell_missed(look, screen))
@@ -124,15 +103,12 @@ def list_letters(*, limit: Annotated[int | None, NUMBER, _limit()] = None, run: 
 
 @app.command
 def show(
-    messages: Annotated[
-        list[str] | None,
-        Parameter("MESSAGE-ID", help="the letter's id, or that of the message when it was new"),
-    ] = None,
+    messages: Annotated[list[str] | None, Parameter("MESSAGE-ID")] = None,
     /,
     *,
-    reasons: Annotated[list[str] | None, _REASON] = None,
-    n: Annotated[int, NUMBER, Parameter("-n", help="at most so many (10)")] = 10,
-    limit: Annotated[int | None, NUMBER, _limit()] = None,
+    reasons: _Reasons = None,
+    n: Annotated[int, NUMBER, Parameter("-n")] = 10,
+    limit: _Limit = None,
     run: Run,
 ) -> int:
     """Show dead letters: reason, window, times, body (from the bucket, if it is
@@ -141,41 +117,38 @@ def show(
     For example:
       tallyroll dlq show 3f6c3a0e-5f0d-4b7e-9c0b-7a4d1b1f2e11
       tallyroll dlq show --reason too-late -n 3
+
+    :param messages: the letter's id, or that of the message when it was new
+    :param n: at most so many (10)
     """
     if not messages and not reasons:
         raise UsageError("give a MESSAGE-ID, or a --reason")
     made = run.pipeline(run.with_queues())
-    choice, screen = _choice(reasons, messages), run.screen
+    choice, screen = Choice(reasons, messages), run.screen
     shown: list[ReceivedLetter] = []
 
-    def show_some(batch: Sequence[ReceivedLetter]) -> None:
-        for letter in choice.of(batch):
-            if len(shown) < n:
-                _show(letter, made.dead_letters, screen)
-                shown.append(letter)
+    def show_some(look: Look, batch: Sequence[ReceivedLetter]) -> None:
+        for letter in choice.of(batch)[: n - len(shown)]:
+            _show(letter, made.dead_letters, screen)
+            shown.append(letter)
         if len(shown) == n:
             look.stop()
 
-    with looking(made, limit or LOOKED_AT, screen) as (look, each):
-        each(show_some)
+    look = look_through(made, show_some, limit or LOOKED_AT, screen)
     if not shown:
         tell_missed(look, screen)
         raise Missing("there is no such dead letter", "NoLetter")
     found = {name for letter in shown for name in (letter.id, letter.first_id)}
-    return int(tell_unfound(set(choice.messages) - found, screen))
+    return int(tell_unfound({*(messages or ())} - found, screen))
 
 
 @app.command
 def redrive(
     *,
-    reasons: Annotated[list[str] | None, _REASON] = None,
+    reasons: _Reasons = None,
     messages: Annotated[
         list[str] | None,
-        Parameter(
-            "--message",
-            metavar="ID",
-            help="only this one, by either of its ids; may be given several times",
-        ),
+        Parameter("--message", metavar="ID"),
     ] = None,
     to: Annotated[
         str,
@@ -185,20 +158,19 @@ def redrive(
             " or current (the default)",
         ),
     ] = CURRENT,
-    dry_run: Annotated[bool, Parameter(group=_WAY, help="only say what would be done")] = False,
-    yes: Annotated[bool, Parameter(group=_WAY, help="do not ask")] = False,
-    unverified: Annotated[
-        bool,
-        Parameter(help="also what a dropped window may have counted: only its archive can tell"),
-    ] = False,
+    dry_run: Annotated[bool, Parameter(group=_WAY)] = False,
+    yes: Annotated[bool, Parameter(group=_WAY)] = False,
+    unverified: bool = False,
     jobs: Annotated[
         int,
         up_to(JOBS_MAX),
         Parameter(
-            help=f"work on so many batches of 100 letters side by side, 1 to {JOBS_MAX} ({JOBS})",
+            help=f"work on so many batches of 100 letters side by side, 1 to {JOBS_MAX} ({JOBS})"
         ),
     ] = JOBS,
-    limit: Annotated[int | None, NUMBER, _limit("; all of them once it sends")] = None,
+    limit: Annotated[
+        int | None, NUMBER, Parameter(help=f"{_AT_MOST}; all of them once it sends)")
+    ] = None,
     run: Run,
 ) -> int:
     """Send dead letters again.
@@ -216,18 +188,22 @@ def redrive(
     For example:
       tallyroll dlq redrive --dry-run
       tallyroll dlq redrive --reason too-late --to 20261120T080000Z --yes
+
+    :param messages: only this one, by either of its ids; may be given several times
+    :param dry_run: only say what would be done
+    :param yes: do not ask
+    :param unverified: also what a dropped window may have counted: only its archive can tell
     """
     made = run.pipeline(run.with_queues())
-    choice, screen = _choice(reasons, messages), run.screen
     redriver = made.redriver(None if to == CURRENT else to, unverified=unverified)
     redriver.check_target()
-    return run_redrive(
-        made, redriver, choice, screen, dry_run=dry_run, yes=yes, limit=limit, jobs=jobs
-    )
+    asked = Redrive(made, redriver, Choice(reasons, messages), run.screen, limit, jobs)
+    return asked.run(dry_run=dry_run, yes=yes)
 
 
-def _choice(reasons: list[str] | None, messages: list[str] | None) -> Choice:
-    return Choice(reasons or (), messages or ())
+def _expires(arrived: int) -> str:
+    """When the queue forgets a letter that arrived at this time (ms)."""
+    return iso(arrived + DEAD_LETTERS_RETENTION_SECONDS * 1000)
 
 
 def _show(letter: ReceivedLetter, letters: DeadLetters, screen: Screen) -> None:
@@ -244,16 +220,15 @@ def _show(letter: ReceivedLetter, letters: DeadLetters, screen: Screen) -> None:
         "redriven to": letter.target or "",
         "sent": iso(letter.first_sent),
         "dead since": iso(letter.arrived),
-        "expires": iso(letter.arrived + DEAD_LETTERS_RETENTION_SECONDS * 1000),
+        "expires": _expires(letter.arrived),
         "looked at": str(letter.receives),
         "body lies in": f"{letter.pointer.bucket}/{letter.pointer.key}" if letter.pointer else "",
         "problem": problem,
     }
     told = {name: value for name, value in facts.items() if value}
     if screen.json:
-        screen.emit(
-            {name.replace(" ", "_"): value for name, value in told.items()} | {"body": body}
-        )
+        said = {name.replace(" ", "_"): value for name, value in told.items()}
+        screen.emit(said | {"body": body})
         return
     screen.table(("", "dead letter"), list(told.items()))
     sys.stdout.write(f"{_printable(body)}\n\n")

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from tallyroll.archive.diff import Difference, Explanation, keys_differing_from_table
-from tallyroll.cli.archive_desk import OWN_BUCKET, WHICH, Desk, Source, watched
+from tallyroll.cli.archive_desk import OWN_BUCKET, WHICH, Desk, Source
 from tallyroll.cli.arguments import Run
 from tallyroll.cli.screen import Screen
 from tallyroll.errors import Missing
@@ -25,9 +25,7 @@ def explain(
     archive: Annotated[str, Parameter(help=WHICH)],
     /,
     *,
-    limit: Annotated[
-        int, Parameter(metavar="N", help="show N differences of each kind (100)")
-    ] = 100,
+    limit: Annotated[int, Parameter(metavar="N")] = 100,
     source: Source = OWN_BUCKET,
     run: Run,
 ) -> int:
@@ -40,6 +38,8 @@ def explain(
 
     For example:
       tallyroll archive explain 20261120T080000Z
+
+    :param limit: show N differences of each kind (100)
     """
     desk, screen = Desk(run, source), run.screen
     found = desk.named(archive)
@@ -54,7 +54,7 @@ def explain(
     reading = desk.reading(found, against_totals=True)
     told = count = 0
     with Explanation() as explanation:
-        read = watched(reading, found, screen, "reading")
+        read = desk.watched(reading, found, "reading")
         for difference in explanation.differences(read, _pages(store, table)):
             count += 1
             if told < limit:

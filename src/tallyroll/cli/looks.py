@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -19,44 +19,31 @@ if TYPE_CHECKING:
 LOOKED_AT = 10_000  # letters, if --limit is left out
 MS = 1_000
 
-Each = Callable[[Callable[[Sequence[ReceivedLetter]], None]], None]
-"""Has each batch treated."""
 
-
-@contextmanager
-def looking(
+def look_through(
     made: Pipeline,
+    treat: Callable[[Look, Sequence[ReceivedLetter]], None],
     limit: int | None,
     screen: Screen,
     doing: str = "looking",
     jobs: int | None = None,
-) -> Iterator[tuple[Look, Each]]:
-    """A look, and what has its batches treated under a progress bar: by `jobs` workers side by
-    side, or one after the other if it is None. Letters that stay are given back, however it ends.
+) -> Look:
+    """Have each batch of a look treated under a progress bar: by `jobs` workers side by side, or
+    one after the other if it is None. Letters that stay are given back, however it ends.
     """
     look = Look(made.dead_letters, made.effects, limit)
-    lock = Lock()
-    with screen.progress() as bar:
-        task = bar.add_task(doing, total=None, done="")
-        began = made.effects.now()
+    turn = nullcontext() if jobs else Lock()
+    began = made.effects.now()
 
-        def each(treat: Callable[[Sequence[ReceivedLetter]], None]) -> None:
-            def treated(batch: Sequence[ReceivedLetter]) -> None:
-                if jobs is None:
-                    with lock:
-                        treat(batch)
-                else:
-                    treat(batch)
-                done = progress(look.seen, look.total, made.effects.now() - began)
-                bar.update(task, total=look.total, completed=look.seen, done=done)
+    def treated(batch: Sequence[ReceivedLetter]) -> None:
+        with turn:
+            treat(look, batch)
+        done = progress(look.seen, look.total, made.effects.now() - began)
+        bar(total=look.total, completed=look.seen, done=done)
 
-            with _interruptible(look):
-                look.each(treated, jobs or JOBS)
-
-        try:
-            yield look, each
-        finally:
-            look.close()
+    with screen.progress(doing) as bar, closing(look), _interruptible(look):
+        look.each(treated, jobs or JOBS)
+    return look
 
 
 @contextmanager
@@ -97,17 +84,16 @@ def progress(seen: int, total: int, took_ms: int) -> str:
 class Choice:
     """The reasons and the messages' ids that were asked for; none of a kind asks for all."""
 
-    reasons: Sequence[str] = ()
-    messages: Sequence[str] = ()
+    reasons: Sequence[str] | None
+    messages: Sequence[str] | None
 
     def of(self, batch: Sequence[ReceivedLetter]) -> list[ReceivedLetter]:
         """The letters that were asked for."""
-        wanted = set(self.messages)
         return [
             letter
             for letter in batch
             if (not self.reasons or letter.why in self.reasons)
-            and (not wanted or {letter.id, letter.first_id} & wanted)
+            and (not self.messages or {letter.id, letter.first_id}.intersection(self.messages))
         ]
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from tallyroll.cli.arguments import DURATION, Run, up_to
-from tallyroll.cli.screen import Screen
+from tallyroll.cli.screen import Cell, Screen, known
 from tallyroll.errors import Refused, Rejected, UsageError
 from tallyroll.operations.probe.history import Rule
 from tallyroll.operations.probe.plan import EVENTS_MAX, KEYS_MAX, READERS, SENDERS, Plan, planned
-from tallyroll.operations.probe.run import Outcome, Probe
+from tallyroll.operations.probe.run import Outcome
 
 HOLDS, BROKEN, OUT_OF_TIME = 0, 1, 3
 SHOWN = 5
@@ -20,21 +19,12 @@ SHOWN = 5
 
 def probe(
     *,
-    live: Annotated[bool, Parameter(help="do it, and pay for it")] = False,
-    yes: Annotated[bool, Parameter(help="agree to the cost without being asked")] = False,
-    prefix: Annotated[
-        str,
-        Parameter(metavar="PREFIX", help="what the keys begin with (tallyroll-probe/ by default)"),
-    ] = "tallyroll-probe/",
-    events: Annotated[
-        int, up_to(EVENTS_MAX), Parameter(help="how many events to send (1000 by default)")
-    ] = 1_000,
-    keys: Annotated[int, up_to(KEYS_MAX), Parameter(help="of how many keys (3 by default)")] = 3,
-    timeout: Annotated[
-        int,
-        DURATION,
-        Parameter(help="wait no longer than that for the last event (15m by default)"),
-    ] = 15 * 60_000,
+    live: bool = False,
+    yes: bool = False,
+    prefix: Annotated[str, Parameter(metavar="PREFIX")] = "tallyroll-probe/",
+    events: Annotated[int, up_to(EVENTS_MAX)] = 1_000,
+    keys: Annotated[int, up_to(KEYS_MAX)] = 3,
+    timeout: Annotated[int, DURATION] = 15 * 60_000,
     run: Run,
 ) -> int:
     """Probe whether counts are exact.
@@ -57,60 +47,49 @@ def probe(
     For example:
       tallyroll --name votes probe
       tallyroll --name votes probe --live --events 2000 --yes
+
+    :param live: do it, and pay for it
+    :param yes: agree to the cost without being asked
+    :param prefix: what the keys begin with (tallyroll-probe/ by default)
+    :param events: how many events to send (1000 by default)
+    :param keys: of how many keys (3 by default)
+    :param timeout: wait no longer than that for the last event (15m by default)
     """
     screen = run.screen
     made = run.pipeline(run.with_queue() if live else None)
     try:
-        plan = planned(
-            made.catalog,
-            made.effects.now(),
-            made.effects.chance,
-            prefix=prefix,
-            keys=keys,
-            events=events,
-        )
+        now, chance = made.effects.now(), made.effects.chance
+        plan = planned(made.catalog, now, chance, prefix=prefix, keys=keys, events=events)
     except Rejected as rejected:
         raise UsageError(f"--prefix: {rejected.detail}") from None
     _show_plan(plan, screen)
     if not live:
         screen.tell("nothing was sent: --live does it")
         return HOLDS
+    cost = plan.cost
     if not yes:
-        _agree(plan)
-    outcome = _watched(made.probe(plan), plan, timeout, screen)
+        question = f"tallyroll: send {cost.events:,} events? Type yes to go on: "
+        if screen.ask(question, "give --yes, or leave out --live") != "yes":
+            raise UsageError("not agreed to: nothing was sent")
+    with screen.progress("counting", cost.events) as bar:
+
+        def told(counted: int) -> None:
+            bar(completed=counted, done=f"{counted:,} of {cost.events:,} events")
+
+        outcome = made.probe(plan).run(timeout, told)
     if not outcome.taken:
-        raise Refused(f"nothing was sent: the queue took none of {plan.cost.messages:,} messages")
+        raise Refused(f"nothing was sent: the queue took none of {cost.messages:,} messages")
     _show(outcome, plan, screen)
     if outcome.verdict.findings:
         return BROKEN
     return HOLDS if outcome.in_time and not outcome.unsent else OUT_OF_TIME
 
 
-def _watched(probing: Probe, plan: Plan, timeout_ms: int, screen: Screen) -> Outcome:
-    with screen.progress() as bar:
-        task = bar.add_task("counting", total=plan.cost.events, done="")
-
-        def told(counted: int) -> None:
-            bar.update(task, completed=counted, done=f"{counted:,} of {plan.cost.events:,} events")
-
-        return probing.run(timeout_ms, told)
-
-
-def _agree(plan: Plan) -> None:
-    """Raise UsageError unless the cost is agreed to."""
-    if not sys.stdin.isatty():
-        raise UsageError("nobody can be asked here: give --yes, or leave out --live")
-    sys.stderr.write(f"tallyroll: send {plan.cost.events:,} events? Type yes to go on: ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip() != "yes":
-        raise UsageError("not agreed to: nothing was sent")
-
-
 def _show_plan(plan: Plan, screen: Screen) -> None:
     cost = plan.cost
     windows = [spec.window for spec in plan.windows]
     if screen.json:
-        told: dict[str, Any] = {
+        told = {
             "keys": list(plan.keys),
             "windows": windows,
             "events": cost.events,
@@ -127,7 +106,7 @@ def _show_plan(plan: Plan, screen: Screen) -> None:
         [
             ("keys", f"{plan.keys[0]} and on, {len(plan.keys)}"),
             ("windows", ", ".join(windows)),
-            ("events", f"{cost.events:,}"),
+            ("events", cost.events),
             ("messages", f"{cost.messages:,} by {SENDERS} senders, some of them twice"),
             ("write units", f"{cost.write_units:,} at the most, sealing included"),
             ("reads", f"{cost.reads:,} by {READERS} readers at the most"),
@@ -138,14 +117,16 @@ def _show_plan(plan: Plan, screen: Screen) -> None:
 
 
 def _show(outcome: Outcome, plan: Plan, screen: Screen) -> None:
+    judged = [_rule_json(rule, outcome) for rule in Rule]
     if screen.json:
-        for rule in Rule:
-            screen.emit(_rule_json(rule, outcome))
+        for told in judged:
+            screen.emit(told)
         screen.emit(_result_json(outcome))
     else:
+        last = "holds" if outcome.in_time else "not in time"
         screen.table(
             ("rule", "judged", "undecided", "verdict"),
-            [*(_row(rule, outcome) for rule in Rule), _last_row(outcome)],
+            [*map(_row, judged), ("all-counted", outcome.taken, "", last)],
         )
     for rule in Rule:
         if finding := outcome.verdict.shortest(rule):
@@ -159,31 +140,23 @@ def _show(outcome: Outcome, plan: Plan, screen: Screen) -> None:
     screen.tell(f"the counts of the keys under {plan.keys[0].rpartition('/')[0]}/ stay")
 
 
-def _row(rule: Rule, outcome: Outcome) -> tuple[str, str, str, str]:
-    verdict = outcome.verdict
-    broken = sum(finding.rule is rule for finding in verdict.findings)
-    undecided = verdict.undecided[rule]
-    said = f"broken {broken:,} times" if broken else "holds"
-    if not verdict.judged[rule]:
-        said = "not judged"
-    return rule, f"{verdict.judged[rule]:,}", f"{undecided:,}" if undecided else "", said
-
-
-def _last_row(outcome: Outcome) -> tuple[str, str, str, str]:
-    said = "holds" if outcome.in_time else "not in time"
-    return "all-counted", f"{outcome.taken:,}", "", said
+def _row(told: dict[str, Any]) -> tuple[Cell, ...]:
+    verdict = f"broken {told['broken']:,} times" if told["broken"] else "holds"
+    if not told["judged"]:
+        verdict = "not judged"
+    return told["rule"], told["judged"], told["undecided"] or None, verdict
 
 
 def _rule_json(rule: Rule, outcome: Outcome) -> dict[str, Any]:
     verdict = outcome.verdict
     finding = verdict.shortest(rule)
-    told = {
-        "rule": rule,
-        "judged": verdict.judged[rule],
-        "undecided": verdict.undecided[rule],
-        "broken": sum(each.rule is rule for each in verdict.findings),
-    }
-    return told if finding is None else {**told, "evidence": finding.text}
+    return known(
+        rule=rule,
+        judged=verdict.judged[rule],
+        undecided=verdict.undecided[rule],
+        broken=sum(each.rule is rule for each in verdict.findings),
+        evidence=finding and finding.text,
+    )
 
 
 def _result_json(outcome: Outcome) -> dict[str, Any]:

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from tallyroll.cli.arguments import HAPPENED, NUMBER, SINCE, UNTIL, Run, exclusive
 from tallyroll.cli.screen import Screen
-from tallyroll.errors import Rejected, UsageError
 from tallyroll.model.amounts import format_amount
-from tallyroll.model.events import check_key
 from tallyroll.model.stored import StoredEvent, StoredPacket, event_line
 from tallyroll.model.windows import iso
 from tallyroll.reads.http import required_id, required_key, required_window
 from tallyroll.reads.jsonable import counter_json, found_json, top_json
 from tallyroll.reads.merge import EVENTS_MAX
-from tallyroll.reads.reader import Count
 
 TIME_LEFT_MS = 60_000
-
-
 WINDOW = Parameter(
     metavar="W", help="the window's id, such as 20261120T080000Z (tallyroll windows list)"
 )
@@ -30,24 +25,24 @@ _WHERE = exclusive()
 
 
 def count(
-    keys: Annotated[list[str], Parameter("KEY", help="a key")],
+    keys: Annotated[list[str], Parameter("KEY")],
     /,
     *,
     since: Annotated[int | None, SINCE] = None,
     until: Annotated[int | None, UNTIL] = None,
-    windows: Annotated[bool, Parameter(help="list each window's share, too")] = False,
+    windows: bool = False,
     run: Run,
 ) -> int:
     """Count keys: over all time, or over the windows in [since, until).
 
     For example:
       tallyroll count candidate-7 candidate-8 --since 20261120T080000Z --windows
+
+    :param keys: a key
+    :param windows: list each window's share, too
     """
     for key in keys:
-        try:
-            check_key(key)
-        except Rejected as rejected:
-            raise UsageError(rejected.detail) from None
+        required_key(key)
     reader, screen = run.pipeline().reader, run.screen
     counts = []
     for key in dict.fromkeys(keys):
@@ -58,13 +53,25 @@ def count(
         if counted.missing:
             screen.tell(f"{key}: could not read {', '.join(counted.missing)}: the rest is counted")
     if not screen.json:
-        _show_counts(counts, screen, windows=windows)
+        screen.table(
+            ("key", "events", "sum", "complete", "as of"),
+            [(c.key, c.events, format_amount(c.amount), c.complete, iso(c.as_of)) for c in counts],
+        )
+        if windows:
+            screen.table(
+                ("key", "window", "state", "events", "sum"),
+                [
+                    (c.key, w.window, w.status, w.events, format_amount(w.amount))
+                    for c in counts
+                    for w in c.windows
+                ],
+            )
     return int(not all(counted.complete for counted in counts))
 
 
 def event(
-    key: Annotated[str, Parameter(help="its key")],
-    event_id: Annotated[str, Parameter("ID", help="its id")],
+    key: str,
+    event_id: Annotated[str, Parameter("ID")],
     /,
     *,
     ts: Annotated[int | None, HAPPENED, Parameter(group=_WHERE)] = None,
@@ -80,6 +87,9 @@ def event(
     For example:
       tallyroll event candidate-7 ballot-123 --ts 2026-11-20T08:15:00Z
       tallyroll event video-42 0193a1c0-7b1e-4c39-9d4f-6e1f0a2b3c4d:17 --window 20261120T080000Z
+
+    :param key: its key
+    :param event_id: its id
     """
     where = None if window is None else required_window(window)
     found = run.pipeline().reader.event(required_key(key), required_id(event_id), where, ts)
@@ -93,14 +103,12 @@ def event(
 
 
 def events(
-    key: Annotated[str, Parameter(help="the key")],
+    key: str,
     /,
     *,
     window: Annotated[str, WINDOW],
-    limit: Annotated[int, NUMBER, Parameter(help="at most so many (100 by default)")] = 100,
-    cursor: Annotated[
-        str | None, Parameter(metavar="C", help="go on after an earlier answer")
-    ] = None,
+    limit: Annotated[int, NUMBER] = 100,
+    cursor: Annotated[str | None, Parameter(metavar="C")] = None,
     run: Run,
 ) -> int:
     """List the events of a key in a window.
@@ -111,6 +119,10 @@ def events(
 
     For example:
       tallyroll events candidate-7 --window 20261120T080000Z --limit 1000 --json
+
+    :param key: the key
+    :param limit: at most so many (100 by default)
+    :param cursor: go on after an earlier answer
     """
     key, window = required_key(key), required_window(window)
     reader, screen = run.pipeline().reader, run.screen
@@ -140,10 +152,8 @@ def events(
 def top(
     *,
     window: Annotated[str, WINDOW],
-    n: Annotated[int, NUMBER, Parameter("-n", help="how many keys (10 by default)")] = 10,
-    by: Annotated[
-        Literal["events", "sum"], Parameter(help="by events (the default) or sum")
-    ] = "events",
+    n: Annotated[int, NUMBER, Parameter("-n")] = 10,
+    by: Literal["events", "sum"] = "events",
     run: Run,
 ) -> int:
     """List the keys of a window that have most events, or the largest sums.
@@ -153,32 +163,25 @@ def top(
 
     For example:
       tallyroll top --window 20261120T080000Z -n 3
+
+    :param n: how many keys (10 by default)
+    :param by: by events (the default) or sum
     """
     window = required_window(window)
-    found, screen = (
-        run.pipeline().reader.top(window, n, TIME_LEFT_MS, by_amount=by == "sum"),
-        run.screen,
-    )
+    screen = run.screen
+    found = run.pipeline().reader.top(window, n, TIME_LEFT_MS, by_amount=by == "sum")
     if screen.json:
         screen.emit(top_json(found))
     else:
+        amount, as_of = format_amount(found.amount), iso(found.as_of)
         screen.table(
             ("window", "state", "keys", "events", "sum", "as of"),
-            [
-                (
-                    window,
-                    found.status,
-                    f"{found.keys:,}",
-                    f"{found.events:,}",
-                    format_amount(found.amount),
-                    iso(found.as_of),
-                )
-            ],
+            [(window, found.status, found.keys, found.events, amount, as_of)],
         )
         if found.largest:
             screen.table(
                 ("key", "events", "sum"),
-                [(key.key, f"{key.n:,}", format_amount(key.amount)) for key in found.largest],
+                [(key.key, key.n, format_amount(key.amount)) for key in found.largest],
             )
     if not found.complete:
         screen.tell(
@@ -186,27 +189,6 @@ def top(
             " bounds, and other keys may be larger"
         )
     return int(not found.complete)
-
-
-def _show_counts(counts: Sequence[Count], screen: Screen, *, windows: bool) -> None:
-    whole = {True: "yes", False: "no"}
-    screen.table(
-        ("key", "events", "sum", "complete", "as of"),
-        [
-            (c.key, f"{c.events:,}", format_amount(c.amount), whole[c.complete], iso(c.as_of))
-            for c in counts
-        ],
-    )
-    if windows:
-        screen.table(
-            ("key", "window", "state", "events", "sum"),
-            [
-                (c.key, w.window, w.status, f"{w.events:,}", format_amount(w.amount))
-                for c in counts
-                for w in c.windows
-            ],
-            keep=("key",),
-        )
 
 
 def _apart(what: StoredEvent | StoredPacket) -> tuple[StoredEvent, ...]:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from math import inf
+from typing import Any, TextIO, TypeVar
 
 from rich import box
 from rich.console import Console
@@ -13,8 +16,14 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+from tallyroll.errors import UsageError
+
 PIPE_COLUMNS = 1_000  # into a file or pipe, nothing is folded
+_UNITS = ("B", "KB", "MB", "GB", "TB")
 RIGHT = ("events", "sum", "keys", "shards", "count")
+
+Cell = str | int | None
+T = TypeVar("T")
 
 
 class _Console(Console):
@@ -28,55 +37,75 @@ class Screen:
 
     def __init__(self, *, json: bool) -> None:
         self.json = json
-        self._out = _console(to_stderr=False)
-        self._err = _console(to_stderr=True)
-
-    @property
-    def interactive(self) -> bool:
-        """Whether somebody watches stderr."""
-        return self._err.is_terminal
+        self._out = _console(sys.stdout)
+        self._err = _console(sys.stderr)
 
     def tell(self, message: str) -> None:
         """One message for people, on stderr."""
         self._err.print(Text(f"tallyroll: {message}"), soft_wrap=True)
 
+    def ask(self, question: str, otherwise: str) -> str:
+        """Ask on stderr. Raises UsageError, which says what to do `otherwise`, if nobody can be
+        asked.
+        """
+        if not sys.stdin.isatty():
+            raise UsageError(f"nobody can be asked here: {otherwise}")
+        sys.stderr.write(question)
+        sys.stderr.flush()
+        return sys.stdin.readline().strip()
+
     def emit(self, value: Mapping[str, Any]) -> None:
         """One line of JSON on stdout."""
         sys.stdout.write(json.dumps(value) + "\n")
 
-    def table(
-        self, columns: Sequence[str], rows: Iterable[Sequence[str]], *, keep: Sequence[str] = ()
+    def show(
+        self,
+        columns: Sequence[str],
+        found: Sequence[T],
+        as_json: Callable[[T], Mapping[str, Any]],
+        in_words: Callable[[T], Mapping[str, Cell]],
     ) -> None:
-        """A table on stdout; a column without any content is left out unless it is in `keep`."""
-        lines = list(rows)
-        shown = [
-            at for at, name in enumerate(columns) if name in keep or any(line[at] for line in lines)
-        ]
+        """Show what was found as lines of JSON or, if it is anything, as a table. A cell is what
+        `in_words` has under the column's name, else what the JSON has.
+        """
+        if self.json:
+            for one in found:
+                self.emit(as_json(one))
+        elif found:
+            rows = [{**as_json(one), **in_words(one)} for one in found]
+            self.table(columns, [[row.get(name) for name in columns] for row in rows])
+
+    def table(self, columns: Sequence[str], rows: Iterable[Iterable[Cell]]) -> None:
+        """A table on stdout. A column without any content is left out, except for the first."""
+        lines = [[_text(cell) for cell in row] for row in rows]
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        shown = [at for at in range(len(columns)) if not at or any(line[at] for line in lines)]
         for at in shown:
             table.add_column(
                 columns[at],
                 justify="right" if columns[at] in RIGHT else "left",
-                no_wrap=at == shown[0],
+                no_wrap=not at,
                 overflow="fold",
             )
         for line in lines:
             table.add_row(*(Text(line[at]) for at in shown))
         self._out.print(table)
 
-    def progress(self) -> Progress:
-        """A progress bar on stderr, invisible where nobody watches; a task's field `done` says what
-        was done.
+    @contextmanager
+    def progress(self, doing: str, total: int | None = None) -> Iterator[Callable[..., None]]:
+        """A progress bar on stderr, invisible where nobody watches. It is called with how much is
+        `completed`, with what was `done` in words, and with a new `total`.
         """
-        return Progress(
+        with Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             TextColumn("{task.fields[done]}"),
             TimeElapsedColumn(),
             console=self._err,
             transient=True,
-            disable=not self.interactive,
-        )
+            disable=not self._err.is_terminal,
+        ) as bar:
+            yield partial(bar.update, bar.add_task(doing, total=total, done=""))
 
 
 def some(names: Sequence[str]) -> str:
@@ -85,8 +114,27 @@ def some(names: Sequence[str]) -> str:
     return ", ".join(names[:5]) + more
 
 
-def _console(*, to_stderr: bool) -> Console:
-    stream = sys.stderr if to_stderr else sys.stdout
+def size_text(size: int, whole_from: float = inf) -> str:
+    """Bytes as people say them, `512 B` or `1.5 MB`; without a fraction from so many units on."""
+    number, unit = float(size), 0
+    while number >= 1000 and unit < len(_UNITS) - 1:
+        number, unit = number / 1000, unit + 1
+    digits = 1 if unit and number < whole_from else 0
+    return f"{number:.{digits}f} {_UNITS[unit]}"
+
+
+def known(**fields: Any) -> dict[str, Any]:
+    """The fields that have a value: JSON leaves out the others."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _text(cell: Cell) -> str:
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    return f"{cell:,}" if isinstance(cell, int) else cell or ""
+
+
+def _console(stream: TextIO) -> Console:
     return _Console(
         file=stream,
         width=None if stream.isatty() else PIPE_COLUMNS,

@@ -39,18 +39,19 @@ def _rate(text: str) -> float:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class OneEvent:
-    """The options that describe one event."""
+    """The options that describe one event.
 
-    key: Annotated[str | None, Parameter(metavar="KEY", help="the key of one event")] = None
-    value: Annotated[
-        str | None, Parameter(metavar="V", help="its value, a number; 1 if left out")
-    ] = None
-    id: Annotated[
-        str | None,
-        Parameter(metavar="ID", help="its id: it counts once however often it is sent"),
-    ] = None
+    :param key: the key of one event
+    :param value: its value, a number; 1 if left out
+    :param id: its id: it counts once however often it is sent
+    :param payload: what else to keep of it
+    """
+
+    key: Annotated[str | None, Parameter(metavar="KEY")] = None
+    value: Annotated[str | None, Parameter(metavar="V")] = None
+    id: Annotated[str | None, Parameter(metavar="ID")] = None
     ts: Annotated[int | None, HAPPENED] = None
-    payload: Annotated[str | None, Parameter(metavar="JSON", help="what else to keep of it")] = None
+    payload: Annotated[str | None, Parameter(metavar="JSON")] = None
 
     def event(self, file: str | None) -> Event | None:
         """The event, if the options describe one; `file` must not be given with it."""
@@ -87,33 +88,14 @@ NO_EVENT = OneEvent()
 
 
 def send(
-    file: Annotated[str | None, Parameter(help="JSON Lines")] = None,
+    file: str | None = None,
     /,
     *,
-    stdin: Annotated[bool, Parameter("-", help="stdin, as without FILE")] = False,
+    stdin: Annotated[bool, Parameter("-")] = False,
     one: OneEvent = NO_EVENT,
-    pack: Annotated[
-        bool,
-        Parameter(
-            negative="--no-pack",
-            help="pack events without ids (the default), or send them singly, under ids made here",
-        ),
-    ] = True,
-    limit_rate: Annotated[
-        float | None,
-        Parameter(
-            metavar="N",
-            converter=read_by(_rate),
-            help="send at most N events a second on average",
-        ),
-    ] = None,
-    unsent: Annotated[
-        str | None,
-        Parameter(
-            metavar="OUT",
-            help="write the messages that were not certainly taken to this file, to be sent again",
-        ),
-    ] = None,
+    pack: Annotated[bool, Parameter(negative="--no-pack")] = True,
+    limit_rate: Annotated[float | None, Parameter(metavar="N", converter=read_by(_rate))] = None,
+    unsent: Annotated[str | None, Parameter(metavar="OUT")] = None,
     run: Run,
 ) -> int:
     """Send events to the queue.
@@ -131,6 +113,12 @@ def send(
     For example:
       tallyroll send votes.jsonl.gz --unsent unsent.jsonl
       tallyroll send --key candidate-7 --id ballot-123 --ts 2026-11-20T08:15:00Z
+
+    :param file: JSON Lines
+    :param stdin: stdin, as without FILE
+    :param pack: pack events without ids (the default), or send them singly, under ids made here
+    :param limit_rate: send at most N events a second on average
+    :param unsent: write the messages that were not certainly taken to this file, to be sent again
     """
     file = "-" if stdin else file
     single = one.event(file)
@@ -162,11 +150,10 @@ def _send(given: Event | Source, producer: Producer, screen: Screen) -> None:
 
 def _send_lines(source: Source, producer: Producer, screen: Screen) -> None:
     sent = producer.sent
-    with screen.progress() as bar:
-        task = bar.add_task("sending", total=source.size, done="")
+    with screen.progress("sending", source.size) as bar:
 
         def told() -> None:
-            bar.update(task, completed=source.position, done=f"{sent.events:,} events")
+            bar(completed=source.position, done=f"{sent.events:,} events")
 
         for _ in _read_chunks(source, producer, screen):
             producer.flush(told)
@@ -256,4 +243,4 @@ def _report(sent: Sent, unsent_file: str | None, screen: Screen, warning: str | 
     rows += [(f"rejected: {reason}", count) for reason, count in sorted(sent.rejected.items())]
     if unsent:
         rows += [("events not sent", lost_events), ("messages not sent", len(unsent))]
-    screen.table(("", "count"), [(name, f"{count:,}") for name, count in rows])
+    screen.table(("", "count"), rows)

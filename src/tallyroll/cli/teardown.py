@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,14 +15,7 @@ from tallyroll.errors import UsageError
 from tallyroll.lifecycle.overdue import HOUR_MS
 from tallyroll.model.states import Status, Window
 from tallyroll.operations.doctor.checkup import Checkup
-from tallyroll.operations.teardown import (
-    Deleted,
-    Inventory,
-    Progress,
-    delete,
-    inventory,
-    waits,
-)
+from tallyroll.operations.teardown import Deleted, Inventory, Progress, delete, inventory, waits
 
 SHOWN = 5
 _DENIED = (
@@ -40,21 +32,12 @@ _DENIED_PROVEN = (
 
 def teardown(
     *,
-    export: Annotated[bool, Parameter(help="archive, prove, then drop")] = False,
-    force: Annotated[bool, Parameter(help="delete unproven: events are lost")] = False,
-    dry_run: Annotated[bool, Parameter(help="say what would be done and lost, do nothing")] = False,
-    yes: Annotated[
-        str | None,
-        Parameter(metavar="NAME", help="the pipeline's name, instead of typing it"),
-    ] = None,
-    schedules_off: Annotated[
-        bool, Parameter(help="the stack is still there, and its schedules are disabled")
-    ] = False,
-    timeout: Annotated[
-        int,
-        DURATION,
-        Parameter(help="with --export: go on no longer than that (24h by default)"),
-    ] = 24 * HOUR_MS,
+    export: bool = False,
+    force: bool = False,
+    dry_run: bool = False,
+    yes: Annotated[str | None, Parameter(metavar="NAME")] = None,
+    schedules_off: bool = False,
+    timeout: Annotated[int, DURATION] = 24 * HOUR_MS,
     bucket: Annotated[str | None, BUCKET] = None,
     run: Run,
 ) -> int:
@@ -75,6 +58,13 @@ def teardown(
     For example:
       tallyroll --name votes teardown --export --dry-run
       tallyroll --name votes teardown --force --yes votes
+
+    :param export: archive, prove, then drop
+    :param force: delete unproven: events are lost
+    :param dry_run: say what would be done and lost, do nothing
+    :param yes: the pipeline's name, instead of typing it
+    :param schedules_off: the stack is still there, and its schedules are disabled
+    :param timeout: with --export: go on no longer than that (24h by default)
     """
     if export == force:
         raise UsageError("give either --export or --force\nSee: tallyroll teardown --help")
@@ -96,47 +86,24 @@ def _export(case: Checkup, run: Run, yes: str | None, timeout_ms: int, *, dry_ru
         raise UsageError("no bucket for the archives: give --bucket, or set TALLYROLL_BUCKET")
     case.read()
     alive = [window for window in case.windows.values() if window.status is not Status.DROPPED]
-    _show_windows(alive, screen)
+    screen.show(
+        ("window", "state", "events"),
+        alive,
+        lambda window: {"window": window.id, "table": window.table, "state": window.status},
+        lambda window: {"events": window.events},
+    )
     if dry_run:
         screen.tell(f"{len(alive)} windows would be closed, archived, proven and dropped")
         return 0
     if alive:
-        if _holds_messages(case, screen):
+        if case.queue and waits(case.queue, case.effects):  # else it went with the stack
+            screen.tell(
+                "the event queue holds messages, which would never be counted: let the writers"
+                " count them first, or purge the queue (`aws sqs purge-queue`)"
+            )
             return 1
-        _confirm(case, yes, "all windows are closed: they take no more events")
+        _confirm(case, yes, "all windows are closed: they take no more events", screen)
     last = _carry(case, timeout_ms, run)
-    return _ended(case, last, screen)
-
-
-def _carry(case: Checkup, timeout_ms: int, run: Run) -> Progress:
-    undertaker, screen = run.pipeline(case.settings).undertaker(), run.screen
-    told: set[str] = set()
-    with screen.progress() as bar:
-        task = bar.add_task("taking down", total=None, done="")
-
-        def on_progress(progress: Progress) -> None:
-            total = max(bar.tasks[0].total or 0, len(progress.left))
-            gone = total - len(progress.left)
-            bar.update(task, total=total, completed=gone, done=_states(progress.left))
-            for problem in progress.problems:
-                if problem not in told:
-                    told.add(problem)
-                    screen.tell(problem)
-
-        return undertaker.run(timeout_ms, on_progress)
-
-
-def _holds_messages(case: Checkup, screen: Screen) -> bool:
-    if case.queue is None or not waits(case.queue, case.effects):  # None: it went with the stack
-        return False
-    screen.tell(
-        "the event queue holds messages, which would never be counted: let the writers count them"
-        " first, or purge the queue (`aws sqs purge-queue`)"
-    )
-    return True
-
-
-def _ended(case: Checkup, last: Progress, screen: Screen) -> int:
     for window in last.left:
         problem = window.attempt.problem
         if screen.json:
@@ -145,35 +112,49 @@ def _ended(case: Checkup, last: Progress, screen: Screen) -> int:
             screen.tell(f"{window.id} is left, {window.status}: {problem or 'not through'}")
     if any("AccessDenied" in problem for problem in last.problems):
         screen.tell(_DENIED_PROVEN)
-    strays = _inventory(case)
+    strays = inventory(replace(case))  # nothing of what was read before
     if strays.losses and not last.left:
         names = some([loss.table for loss in strays.losses])
         screen.tell(f"tables that no living window names: {names}; --force deletes them")
     _tell_spared(strays, screen)
-    if last.left or strays.losses:
-        screen.tell("run it again to go on")
-        return 1
-    _tell_rest(case, screen)
-    return 0
+    return _ended(case, screen, left=bool(last.left or strays.losses))
+
+
+def _carry(case: Checkup, timeout_ms: int, run: Run) -> Progress:
+    undertaker, screen = run.pipeline(case.settings).undertaker(), run.screen
+    told: set[str] = set()
+    most = 0
+    with screen.progress("taking down") as bar:
+
+        def on_progress(progress: Progress) -> None:
+            nonlocal most
+            left = len(progress.left)
+            most = max(most, left)
+            bar(total=most, completed=most - left, done=_states(progress.left))
+            for problem in progress.problems:
+                if problem not in told:
+                    told.add(problem)
+                    screen.tell(problem)
+
+        return undertaker.run(timeout_ms, on_progress)
 
 
 def _force(case: Checkup, screen: Screen, yes: str | None, *, dry_run: bool) -> int:
-    found = _inventory(case)
-    _show_losses(found, screen)
+    found = inventory(case)
+    _show(found, screen)
     _tell_spared(found, screen)
-    if dry_run or not found.losses:
-        if not found.losses:
-            screen.tell(f"no window table of {case.settings.name!r} is left")
-            _tell_rest(case, screen)
+    if not found.losses:
+        screen.tell(f"no window table of {case.settings.name!r} is left")
+        return _ended(case, screen, left=False)
+    if dry_run:
         return 0
     lost = [loss for loss in found.losses if not loss.archived]
-    _confirm(case, yes, f"{len(lost)} tables are deleted unproven: their events are lost")
+    _confirm(case, yes, f"{len(lost)} tables are deleted unproven: their events are lost", screen)
     tables = [loss.table for loss in found.losses]
-    with screen.progress() as bar:
-        task = bar.add_task("deleting", total=len(tables), done="")
+    with screen.progress("deleting", len(tables)) as bar:
 
         def told(done: Deleted) -> None:
-            bar.update(task, completed=len(done.gone), done=f"{len(done.gone)} tables")
+            bar(completed=len(done.gone), done=f"{len(done.gone)} tables")
 
         done = delete(case, tables, told)
     screen.tell(f"{len(done.gone)} tables deleted")
@@ -183,68 +164,37 @@ def _force(case: Checkup, screen: Screen, yes: str | None, *, dry_run: bool) -> 
         screen.tell(_DENIED)
     if done.left:
         screen.tell(f"not gone in time: {some(done.left)}")
-    if done.refused or done.left:
-        screen.tell("run it again to go on")
-        return 1
-    _tell_rest(case, screen)
-    return 0
+    return _ended(case, screen, left=bool(done.refused or done.left))
 
 
-def _inventory(case: Checkup) -> Inventory:
-    return inventory(replace(case))  # nothing of what was read of it before
-
-
-def _confirm(case: Checkup, given: str | None, what: str) -> None:
+def _confirm(case: Checkup, given: str | None, what: str, screen: Screen) -> None:
     """Raise UsageError unless the pipeline's name is given or typed."""
     name = case.settings.name
     if given is None:
-        if not sys.stdin.isatty():
-            raise UsageError(f"nobody can be asked here: give --yes {name}, or --dry-run")
-        sys.stderr.write(f"tallyroll: {what}. Type the pipeline's name to go on: ")
-        sys.stderr.flush()
-        given = sys.stdin.readline().strip()
+        question = f"tallyroll: {what}. Type the pipeline's name to go on: "
+        given = screen.ask(question, f"give --yes {name}, or --dry-run")
     if given != name:
         raise UsageError(f"{given!r} is not the pipeline's name, {name!r}: nothing was done")
 
 
-def _show_windows(windows: Sequence[Window], screen: Screen) -> None:
-    if screen.json:
-        for window in windows:
-            screen.emit({"window": window.id, "table": window.table, "state": window.status})
+def _show(found: Inventory, screen: Screen) -> None:
+    screen.show(
+        ("table", "state", "events", "lost"),
+        found.losses,
+        lambda loss: {
+            "table": loss.table,
+            "window": loss.window,
+            "state": loss.state,
+            "events": loss.events,
+            "archived": loss.archived,
+        },
+        lambda loss: {
+            "events": "?" if loss.events is None else loss.events,
+            "lost": "nothing: archived" if loss.archived else "records",
+        },
+    )
+    if screen.json or not found.losses:
         return
-    if windows:
-        rows = [
-            (window.id, window.status, "" if window.events is None else f"{window.events:,}")
-            for window in windows
-        ]
-        screen.table(("window", "state", "events"), rows)
-
-
-def _show_losses(found: Inventory, screen: Screen) -> None:
-    if screen.json:
-        for loss in found.losses:
-            screen.emit(
-                {
-                    "table": loss.table,
-                    "window": loss.window,
-                    "state": loss.state,
-                    "events": loss.events,
-                    "archived": loss.archived,
-                }
-            )
-        return
-    if not found.losses:
-        return
-    rows = [
-        (
-            loss.table,
-            loss.state,
-            "?" if loss.events is None else f"{loss.events:,}",
-            "nothing: archived" if loss.archived else "records",
-        )
-        for loss in found.losses
-    ]
-    screen.table(("table", "state", "events", "lost"), rows)
     unproven = [loss for loss in found.losses if not loss.archived]
     events = sum(loss.events or 0 for loss in unproven)
     unknown = sum(loss.events is None for loss in unproven)
@@ -257,8 +207,11 @@ def _tell_spared(found: Inventory, screen: Screen) -> None:
         screen.tell(f"{table} is not touched: {why}")
 
 
-def _tell_rest(case: Checkup, screen: Screen) -> None:
-    """What stays, and how to remove it."""
+def _ended(case: Checkup, screen: Screen, *, left: bool) -> int:
+    """Tell how to go on, or what stays if no window table is left; the exit status."""
+    if left:
+        screen.tell("run it again to go on")
+        return 1
     resources = case.resources
     bucket = case.settings.bucket or "BUCKET"
     screen.tell("what stays: the totals, the catalog, the archives. To remove them, too:")
@@ -268,6 +221,7 @@ def _tell_rest(case: Checkup, screen: Screen) -> None:
         )
         screen.tell(f"  aws dynamodb delete-table --table-name {table}")
     screen.tell(f"  aws s3 rm --recursive s3://{bucket}/archive/{resources.name}/")
+    return 0
 
 
 def _states(windows: Sequence[Window]) -> str:

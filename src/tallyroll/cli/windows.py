@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
 from tallyroll.cli.arguments import DURATION, SINCE, UNTIL, Run
-from tallyroll.cli.screen import Screen, some
+from tallyroll.cli.screen import Cell, Screen, known, size_text, some
 from tallyroll.errors import Missing
 from tallyroll.lifecycle.overdue import late, next_missing
 from tallyroll.limits import TS_MS_MAX
 from tallyroll.model.amounts import format_amount
 from tallyroll.model.specs import Spec
-from tallyroll.model.states import Calendar, Status, Window, takes_events
+from tallyroll.model.states import Status, Window, takes_events
 from tallyroll.model.windows import WindowId, iso
 from tallyroll.operations.backfill import open_past, wait_open
 from tallyroll.operations.deployed import deployed
@@ -26,21 +25,28 @@ from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.live_windows import list_live
 from tallyroll.ports.tables import TableCard
 
+if TYPE_CHECKING:
+    from tallyroll.pipeline import Pipeline
+
 SPECS_PER_READ = 100
 READS_AT_ONCE = 16
 HOT_SHOWN = 3
-STAGES = (
-    ("made", Status.CREATING),
-    ("opened", Status.OPEN),
-    ("sealed", Status.SEALED),
-    ("proven", Status.PROVEN),
-    ("dropped", Status.DROPPED),
+STAGES = {
+    "made": Status.CREATING,
+    "opened": Status.OPEN,
+    "sealed": Status.SEALED,
+    "proven": Status.PROVEN,
+    "dropped": Status.DROPPED,
+}
+_LISTED = (
+    *("window", "length", "state", "since", "shards", "hot", "keys", "events", "sum", "table"),
+    *(*STAGES, "late", "archived", "archive", "problem"),
 )
-_STAGES = tuple(name for name, _ in STAGES)
-_LISTED = ("window", "length", "state", "since", "shards", "hot", "keys", "events", "sum", "table")
-_OPENED = ("window", "length", "state", "shards", "keys", "events", "sum")
+_OPENED = (
+    *("window", "length", "state", "shards", "keys", "events", "sum"),
+    *(*STAGES, "accepts until", "archive", "problem"),
+)
 _LENGTHS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
-_UNITS = ("B", "KB", "MB", "GB", "TB")
 
 app = App(
     name="windows",
@@ -56,7 +62,7 @@ class WindowRow:
     """A window, and what was asked for of it."""
 
     window: Window
-    late: str | None
+    late: str | None = None
     spec: Spec | None = None
     table: TableCard | None = None
 
@@ -72,16 +78,11 @@ def list_windows(
             "--state",
             metavar="S",
             show_choices=False,
-            help="only windows in this state, such as open or sealed; may be repeated",
         ),
     ] = None,
-    every: Annotated[bool, Parameter("--all", help="also those that are dropped")] = False,
-    hot: Annotated[
-        bool, Parameter(help="list the keys that have shards of their own, too")
-    ] = False,
-    size: Annotated[
-        bool, Parameter(help="ask for the tables' size, which is some hours old")
-    ] = False,
+    every: Annotated[bool, Parameter("--all")] = False,
+    hot: bool = False,
+    size: bool = False,
     run: Run,
 ) -> int:
     """List windows: those that are not dropped, or all of them.
@@ -92,9 +93,14 @@ def list_windows(
     For example:
       tallyroll windows list --all --since 2026-11-01 --hot
       tallyroll windows list --state closing --state exporting --json
+
+    :param states: only windows in this state, such as open or sealed; may be repeated
+    :param every: also those that are dropped
+    :param hot: list the keys that have shards of their own, too
+    :param size: ask for the tables' size, which is some hours old
     """
-    wanted = frozenset(states or ())
-    every = every or Status.DROPPED in wanted
+    every = every or Status.DROPPED in (states or ())
+    wanted = set(states or Status) - (set() if every else {Status.DROPPED})
     made, screen = run.pipeline(), run.screen
     catalog = made.catalog
     end = TS_MS_MAX + 1 if until is None else until
@@ -102,31 +108,21 @@ def list_windows(
         found = list_live(catalog, catalog.live(), 0, end)
     else:
         found = catalog.windows(since or 0, end)
-    shown = [
-        one
-        for one in found
-        if (every or one.status is not Status.DROPPED) and (not wanted or one.status in wanted)
-    ]
+    shown = [window for window in found if window.status in wanted]
     settings = deployed(run.settings, made.deployment, None).settings
     now = made.effects.now()
     specs = _specs(catalog, shown) if hot else {}
     tables = _tables(made, shown) if size else {}
     listed = [
-        WindowRow(
-            window, late(window, now, settings), specs.get(window.id), tables.get(window.table)
-        )
-        for window in shown
+        WindowRow(one, late(one, now, settings), specs.get(one.id), tables.get(one.table))
+        for one in shown
     ]
-    if screen.json:
-        for row in listed:
-            screen.emit(listed_json(row))
-    elif listed:
-        _show(listed, screen)
+    screen.show(_LISTED, listed, _listed_json, _in_words)
     if not shown:
         screen.tell("no windows" if every else "no windows that are not dropped")
     _tell_late(listed, screen)
     calendar = catalog.calendar()
-    if calendar and not wanted and until is None:
+    if calendar and not states and until is None:
         missing = next_missing(calendar, {window.id: window for window in found}, now, settings)
         if missing and missing[0].start >= (since or 0):
             ids = ", ".join(span.id for span in missing)
@@ -139,15 +135,9 @@ def open_windows(
     *,
     since: Annotated[int, SINCE],
     until: Annotated[int, UNTIL],
-    accept_for: Annotated[
-        int,
-        DURATION,
-        Parameter(help="how long from now they take events: 90s, 30m, 24h (the default), 7d"),
-    ] = 24 * 3_600_000,
-    wait: Annotated[bool, Parameter(help="wait until they are open")] = False,
-    timeout: Annotated[
-        int, DURATION, Parameter(help="wait no longer than that (15m by default)")
-    ] = 15 * 60_000,
+    accept_for: Annotated[int, DURATION] = 24 * 3_600_000,
+    wait: bool = False,
+    timeout: Annotated[int, DURATION] = 15 * 60_000,
     run: Run,
 ) -> int:
     """Open past windows on purpose.
@@ -158,24 +148,34 @@ def open_windows(
 
     For example:
       tallyroll windows open --since 2026-10-01 --until 2026-10-02 --accept-for 12h --wait
+
+    :param accept_for: how long from now they take events: 90s, 30m, 24h (the default), 7d
+    :param wait: wait until they are open
+    :param timeout: wait no longer than that (15m by default)
     """
     made, screen, name = run.pipeline(), run.screen, run.settings.name
-    calendar = _calendar(made.catalog, name)
+    calendar = made.catalog.calendar()
+    if calendar is None:
+        raise Missing(f"the pipeline {name!r} has no calendar: its roller has not run yet")
     now = made.effects.now()
     past = open_past(made.catalog, calendar, name, since, until, now, accept_for)
     windows = past.windows
     screen.tell(f"{len(past.created)} created, {len(past.existed)} were there already")
     if wait:
-        with screen.progress() as bar:
-            task = bar.add_task("opening", total=len(windows), done="")
+        with screen.progress("opening", len(windows)) as bar:
 
             def told(states: Sequence[Window]) -> None:
                 made_ = sum(window.status is not Status.CREATING for window in states)
-                bar.update(task, completed=made_, done=f"{made_} of {len(states)} windows")
+                bar(completed=made_, done=f"{made_} of {len(states)} windows")
 
             windows = wait_open(made.catalog, windows, made.effects, timeout, told)
     created = frozenset(window.id for window in past.created)
-    _show_windows(windows, screen, created)
+    screen.show(
+        _OPENED,
+        windows,
+        lambda window: _window_json(window) | {"created": window.id in created},
+        lambda window: _in_words(WindowRow(window)),
+    )
     now = made.effects.now()
     shut = [window.id for window in windows if not takes_events(window, now)]
     if shut:
@@ -186,26 +186,18 @@ def open_windows(
     return int(bool(shut or (wait and late)))
 
 
-def listed_json(listed: WindowRow) -> dict[str, Any]:
+def _listed_json(listed: WindowRow) -> dict[str, Any]:
     """A window as JSON: `since` is when its state began, `late` what it is late with, if it is."""
-    window = listed.window
-    began = window.times.get(window.status)
-    optional = {
-        "since": None if began is None else iso(began),
-        "late": listed.late,
-        "hot": dict(listed.spec.hot) if listed.spec else None,
-        "size": _size_json(listed.table),
-    }
-    return window_json(window) | {
-        name: value for name, value in optional.items() if value is not None
-    }
+    window, card = listed.window, listed.table
+    return _window_json(window) | known(
+        since=_iso(window.times.get(window.status)),
+        late=listed.late,
+        hot=dict(listed.spec.hot) if listed.spec else None,
+        size={"items": card.items, "bytes": card.size} if card else None,
+    )
 
 
-def _size_json(card: TableCard | None) -> dict[str, int] | None:
-    return {"items": card.items, "bytes": card.size} if card else None
-
-
-def _specs(catalog: Any, windows: Sequence[Window]) -> dict[WindowId, Spec]:
+def _specs(catalog: Catalog, windows: Sequence[Window]) -> dict[WindowId, Spec]:
     ids = [window.id for window in windows]
     specs: dict[WindowId, Spec] = {}
     for first in range(0, len(ids), SPECS_PER_READ):
@@ -213,26 +205,15 @@ def _specs(catalog: Any, windows: Sequence[Window]) -> dict[WindowId, Spec]:
     return specs
 
 
-def _tables(made: Any, windows: Sequence[Window]) -> dict[str, TableCard]:
+def _tables(made: Pipeline, windows: Sequence[Window]) -> dict[str, TableCard]:
     names = [window.table for window in windows if window.status is not Status.DROPPED]
     jobs = [partial(made.tables.card, name) for name in names]
     cards = made.effects.together(jobs, READS_AT_ONCE)
     return {name: card for name, card in zip(names, cards, strict=True) if card}
 
 
-def window_json(window: Window) -> dict[str, Any]:
+def _window_json(window: Window) -> dict[str, Any]:
     """A window's state as JSON: times as ISO 8601, the sum as a string of all its digits."""
-    optional = {
-        "accept_from": None if window.accept_from is None else iso(window.accept_from),
-        "accept_until": None if window.accept_until is None else iso(window.accept_until),
-        "shards": window.shards,
-        "keys": window.keys,
-        "events": window.events,
-        "sum": None if window.amount is None else format_amount(window.amount),
-        "archive": window.attempt.archive or None,
-        "items": window.attempt.items or None,
-        "problem": window.attempt.problem or None,
-    }
     return {
         "window": window.id,
         "table": window.table,
@@ -240,44 +221,36 @@ def window_json(window: Window) -> dict[str, Any]:
         "start": iso(window.start),
         "end": iso(window.end),
         "times": {state: iso(at) for state, at in window.times.items()},
-        **{name: value for name, value in optional.items() if value is not None},
+    } | known(
+        accept_from=_iso(window.accept_from),
+        accept_until=_iso(window.accept_until),
+        shards=window.shards,
+        keys=window.keys,
+        events=window.events,
+        sum=None if window.amount is None else format_amount(window.amount),
+        archive=window.attempt.archive or None,
+        items=window.attempt.items or None,
+        problem=window.attempt.problem or None,
+    )
+
+
+def _iso(ms: int | None) -> str | None:
+    return None if ms is None else iso(ms)
+
+
+def _in_words(row: WindowRow) -> dict[str, Cell]:
+    window = row.window
+    return {
+        "length": length(window.end - window.start),
+        "since": _short(window.times.get(window.status)),
+        "shards": str(window.shards or ""),
+        "hot": _hot(row.spec),
+        "table": _size(row.table),
+        "late": row.late and "late",
+        "accepts until": _short(window.accept_until),
+        "archived": window.attempt.items or None,
+        **{stage: _short(window.times.get(status)) for stage, status in STAGES.items()},
     }
-
-
-def _calendar(catalog: Catalog, name: str) -> Calendar:
-    calendar = catalog.calendar()
-    if calendar is None:
-        raise Missing(f"the pipeline {name!r} has no calendar: its roller has not run yet")
-    return calendar
-
-
-def _show(listed: Sequence[WindowRow], screen: Screen) -> None:
-    screen.table(
-        (*_LISTED, *_STAGES, "late", "archived", "archive", "problem"),
-        [_row(each) for each in listed],
-    )
-
-
-def _row(listed: WindowRow) -> tuple[str, ...]:
-    window = listed.window
-    counted = window.events is not None and window.amount is not None
-    return (
-        window.id,
-        length(window.end - window.start),
-        window.status,
-        short(window.times.get(window.status)),
-        str(window.shards or ""),
-        _hot(listed.spec),
-        "" if window.keys is None else f"{window.keys:,}",
-        f"{window.events:,}" if counted else "",
-        format_amount(window.amount or 0) if counted else "",
-        _size(listed.table),
-        *(short(window.times.get(status)) for _, status in STAGES),
-        "late" if listed.late else "",
-        f"{window.attempt.items:,}" if window.attempt.items else "",
-        window.attempt.archive,
-        window.attempt.problem,
-    )
 
 
 def _hot(spec: Spec | None) -> str:
@@ -290,53 +263,17 @@ def _hot(spec: Spec | None) -> str:
 
 
 def _size(card: TableCard | None) -> str:
-    if card is None:
-        return ""
-    size, unit = float(card.size), 0
-    while size >= 1000 and unit < len(_UNITS) - 1:
-        size, unit = size / 1000, unit + 1
-    shown = f"{size:.1f}" if unit and size < 100 else f"{size:.0f}"
-    return f"{card.items:,} items, {shown} {_UNITS[unit]}"
+    return f"{card.items:,} items, {size_text(card.size, whole_from=100)}" if card else ""
 
 
 def _tell_late(listed: Sequence[WindowRow], screen: Screen) -> None:
-    by_text = Counter(each.window.status for each in listed if each.late)
-    for each in listed:
-        if each.late and by_text[each.window.status]:
-            more = by_text.pop(each.window.status) - 1
-            others = f" (and {more} more)" if more else ""
-            screen.tell(f"late: {each.window.id}: {each.late}{others}")
-
-
-def _show_windows(windows: Sequence[Window], screen: Screen, created: frozenset[WindowId]) -> None:
-    """Windows as a table or JSON Lines; `created` tells those made by this call from the others."""
-    if screen.json:
-        for window in windows:
-            screen.emit(window_json(window) | {"created": window.id in created})
-        return
-    if not windows:
-        return
-    screen.table(
-        (*_OPENED, *_STAGES, "accepts until", "archive", "problem"),
-        [_opened_row(window) for window in windows],
-    )
-
-
-def _opened_row(window: Window) -> tuple[str, ...]:
-    counted = window.events is not None and window.amount is not None
-    return (
-        window.id,
-        length(window.end - window.start),
-        window.status,
-        str(window.shards or ""),
-        "" if window.keys is None else f"{window.keys:,}",
-        f"{window.events:,}" if counted else "",
-        format_amount(window.amount or 0) if counted else "",
-        *(short(window.times.get(status)) for _, status in STAGES),
-        short(window.accept_until),
-        window.attempt.archive,
-        window.attempt.problem,
-    )
+    """Tell of one late window in each state, and how many more there are."""
+    late = [row for row in listed if row.late]
+    counts = Counter(row.window.status for row in late)
+    for row in late:
+        if count := counts.pop(row.window.status, 0):
+            others = f" (and {count - 1} more)" if count > 1 else ""
+            screen.tell(f"late: {row.window.id}: {row.late}{others}")
 
 
 def length(ms: int) -> str:
@@ -347,6 +284,6 @@ def length(ms: int) -> str:
     return f"{ms} ms"
 
 
-def short(ms: int | None) -> str:
+def _short(ms: int | None) -> str:
     """A time in a table: `11-20 08:00:00`, UTC; nothing for none."""
-    return "" if ms is None else datetime.fromtimestamp(ms // 1000, UTC).strftime("%m-%d %H:%M:%S")
+    return "" if ms is None else iso(ms)[5:19].replace("T", " ")
