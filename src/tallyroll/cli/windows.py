@@ -18,17 +18,15 @@ from tallyroll.limits import TS_MS_MAX
 from tallyroll.model.amounts import format_amount
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status, Window, takes_events
-from tallyroll.model.windows import WindowId, iso
+from tallyroll.model.windows import iso
 from tallyroll.operations.backfill import open_past, wait_open
 from tallyroll.operations.deployed import deployed
-from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.live_windows import list_live
 from tallyroll.ports.tables import TableCard
 
 if TYPE_CHECKING:
     from tallyroll.pipeline import Pipeline
 
-SPECS_PER_READ = 100
 READS_AT_ONCE = 16
 HOT_SHOWN = 3
 STAGES = {
@@ -111,7 +109,7 @@ def list_windows(
     shown = [window for window in found if window.status in wanted]
     settings = deployed(run.settings, made.deployment, None).settings
     now = made.effects.now()
-    specs = _specs(catalog, shown) if hot else {}
+    specs = catalog.specs([window.id for window in shown]) if hot else {}
     tables = _tables(made, shown) if size else {}
     listed = [
         WindowRow(one, late(one, now, settings), specs.get(one.id), tables.get(one.table))
@@ -195,14 +193,6 @@ def _listed_json(listed: WindowRow) -> dict[str, Any]:
         hot=dict(listed.spec.hot) if listed.spec else None,
         size={"items": card.items, "bytes": card.size} if card else None,
     )
-
-
-def _specs(catalog: Catalog, windows: Sequence[Window]) -> dict[WindowId, Spec]:
-    ids = [window.id for window in windows]
-    specs: dict[WindowId, Spec] = {}
-    for first in range(0, len(ids), SPECS_PER_READ):
-        specs |= catalog.specs(ids[first : first + SPECS_PER_READ])
-    return specs
 
 
 def _tables(made: Pipeline, windows: Sequence[Window]) -> dict[str, TableCard]:

@@ -89,7 +89,7 @@ class Catalog(Ledger, Periods, WriterNotes, Protocol):
         ...
 
     def specs(self, windows: Sequence[WindowId]) -> dict[WindowId, Spec]:
-        """The specs that exist of at most 100 windows."""
+        """The specs that exist of these windows."""
         ...
 
     def put_spec(self, spec: Spec) -> Spec:

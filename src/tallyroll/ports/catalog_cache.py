@@ -38,7 +38,7 @@ class CachedCatalog:
         self._calendar = None
 
     def specs(self, windows: Sequence[WindowId]) -> dict[WindowId, Spec]:
-        """The specs that exist of at most 100 windows. Absence may be 5 s old."""
+        """The specs that exist of these windows. Absence may be 5 s old."""
         now = self._effects.now()
         self._absent = {
             window: at
