@@ -12,7 +12,7 @@ from moto import mock_aws
 from tallyroll.adapters.aws import client
 from tallyroll.adapters.aws.create_requests import queue_attributes, table_request
 from tallyroll.adapters.aws.dead_letters import SqsDeadLetters
-from tallyroll.cli import looks, main, redrive
+from tallyroll.cli import looks, main
 from tallyroll.errors import Missing, Reason
 from tallyroll.operations.looks import HIDDEN_SECONDS
 from tallyroll.operations.redrive import Redriver
@@ -240,7 +240,7 @@ def test_what_comes_back_at_once_is_not_redriven_for_ever(
 def test_all_letters_are_sent_after_a_look_at_some(
     mixed: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(redrive, "LOOKED_AT", 2)
+    monkeypatch.setattr(looks, "LOOKED_AT", 2)
     answer = mixed.run("dlq", "redrive", "--dry-run")
     assert answer.status == 1
     assert "saw 2 of about 4 dead letters" in answer.err

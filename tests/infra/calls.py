@@ -24,7 +24,7 @@ USE_CASES = {
     "cleanup": "cleanup",
     "redrive": "redriver",
 }
-REDRIVING = ("cli.dlq", "cli.arguments", "cli.looks", "cli.redrive", "adapters.aws.queue_urls")
+REDRIVING = ("cli.dlq", "cli.arguments", "cli.looks", "adapters.aws.queue_urls")
 CALLER = "adapters.aws.client.Caller"
 BUCKET = "ports.bucket.Bucket"
 REDRIVE = "redrive"  # the operator's, of the command line

@@ -116,11 +116,10 @@ def verify(
         reading = desk.reading(archive, against_totals=against_totals)
         for _ in desk.watched(reading, archive, "verifying"):
             pass
-        verification = reading.compared()
+        verification = desk.compared(reading)
         done.append(verification)
         if screen.json:
             screen.emit(_verification_json(verification))
-        desk.tell_differences(verification)
     if not done:
         desk.tell_none()
     elif not screen.json:
@@ -163,8 +162,7 @@ def read(
             sys.stdout.write(line + "\n")
         elif isinstance(found.holds, Record):
             _write_events(found, found.holds, reading)
-    verification = reading.compared()
-    desk.tell_differences(verification)
+    verification = desk.compared(reading)
     if key is not None:
         run.screen.tell(_recount(key, verification))
     return int(bool(verification.findings.count))
@@ -205,8 +203,7 @@ def restore(
     reading = desk.reading(found, against_totals=False)
     items = (shut(item) for item in desk.watched(reading, found, "restoring"))
     maker.put(table, items)
-    verification = reading.compared()
-    desk.tell_differences(verification)
+    verification = desk.compared(reading)
     if verification.findings.count:
         screen.tell(f"{table} holds what could be read, and stays marked as not whole")
         return 1

@@ -90,17 +90,18 @@ class Desk:
                     bar(completed=number, done=f"{number:,} items")
                 yield found
 
-    def tell_differences(self, verification: Verification) -> None:
-        """Tell the first differences, and how many there are."""
-        findings = verification.findings
-        if not findings.count:
-            return
-        times = "1 difference" if findings.count == 1 else f"{findings.count:,} differences"
-        self.screen.tell(f"{verification.archive.prefix}: {times}")
+    def compared(self, reading: ArchiveReading) -> Verification:
+        """Compare an archive that has been read; tell the first differences, and how many."""
+        verification = reading.compared()
+        findings, tell = verification.findings, self.screen.tell
+        if findings.count:
+            times = "1 difference" if findings.count == 1 else f"{findings.count:,} differences"
+            tell(f"{verification.archive.prefix}: {times}")
         for finding in findings.first[:DIFFERENCES_TOLD]:
-            self.screen.tell(f"  {finding}")
+            tell(f"  {finding}")
         if findings.count > DIFFERENCES_TOLD:
-            self.screen.tell(f"  and {findings.count - DIFFERENCES_TOLD:,} more")
+            tell(f"  and {findings.count - DIFFERENCES_TOLD:,} more")
+        return verification
 
     def tell_none(self) -> None:
         """Tell that there are no archives."""

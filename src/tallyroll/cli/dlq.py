@@ -9,8 +9,7 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter, Token
 
 from tallyroll.cli.arguments import NUMBER, Run, exclusive, up_to
-from tallyroll.cli.looks import LOOKED_AT, Choice, look_through, tell_missed, tell_unfound
-from tallyroll.cli.redrive import Redrive
+from tallyroll.cli.looks import LOOKED_AT, Choice, Redrive, look_through, tell_missed, tell_unfound
 from tallyroll.cli.screen import Screen
 from tallyroll.errors import Missing, Reason, UsageError
 from tallyroll.model.dead_letters import UNDELIVERED, ReceivedLetter

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from typing import Annotated, Any
 
-from cyclopts import Parameter
-
 from tallyroll.cli.arguments import BUCKET, Run
-from tallyroll.operations.doctor.checkup import Check, Level, Sign
+from tallyroll.cli.screen import known
+from tallyroll.operations.doctor.checkup import Check, Level
 from tallyroll.operations.doctor.examine import examine
 
 SIGNS_SHOWN = 10
@@ -18,9 +18,7 @@ _LEVEL_WIDTH, _NAME_WIDTH = 11, 14
 
 def doctor(
     *,
-    deep: Annotated[
-        bool, Parameter(help="read all tallies, totals and archives, not a sample")
-    ] = False,
+    deep: bool = False,
     bucket: Annotated[str | None, BUCKET] = None,
     run: Run,
 ) -> int:
@@ -44,15 +42,14 @@ def doctor(
     For example:
       tallyroll doctor
       tallyroll doctor --deep --json    every tally, total and archive is read
+
+    :param deep: read all tallies, totals and archives, not a sample
     """
     checks, screen = [], run.screen
     case = run.checkup(bucket, deep=deep)
     for check in examine(case):
         checks.append(check)
-        if screen.json:
-            screen.emit(check_json(check))
-        else:
-            sys.stdout.write("\n".join(_lines(check)) + "\n")
+        screen.line(_json(check), "\n".join(_lines(check)))
         sys.stdout.flush()
     screen.tell(_summary(checks))
     levels = {check.level for check in checks}
@@ -61,19 +58,13 @@ def doctor(
     return NOT_CHECKED if Level.UNCHECKED in levels else ALL_WELL
 
 
-def check_json(check: Check) -> dict[str, Any]:
+def _json(check: Check) -> dict[str, Any]:
     """A check as JSON, with every sign that is not fine."""
-    return {
-        "check": check.name,
-        "level": check.level.word,
-        "text": check.text,
-        "signs": [_sign_json(sign) for sign in check.bad],
-    }
-
-
-def _sign_json(sign: Sign) -> dict[str, Any]:
-    said = {"level": sign.level.word, "text": sign.text, "remedy": sign.remedy}
-    return said if sign.window is None else {**said, "window": sign.window}
+    signs = [
+        known(level=sign.level.word, text=sign.text, remedy=sign.remedy, window=sign.window)
+        for sign in check.bad
+    ]
+    return {"check": check.name, "level": check.level.word, "text": check.text, "signs": signs}
 
 
 def _lines(check: Check) -> list[str]:
@@ -93,8 +84,7 @@ def _lines(check: Check) -> list[str]:
 
 
 def _summary(checks: list[Check]) -> str:
-    signs = [sign for check in checks for sign in check.bad]
-    counts = {level: sum(sign.level is level for sign in signs) for level in Level}
+    counts = Counter(sign.level for check in checks for sign in check.bad)
     findings, warnings = counts[Level.FINDING], counts[Level.WARNING]
     text = f"{len(checks)} checks, {findings:,} findings, {warnings:,} warnings"
     open_ = counts[Level.UNCHECKED]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
+from itertools import chain
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -14,9 +13,7 @@ from tallyroll.cli.arguments import Run
 from tallyroll.cli.screen import Screen
 from tallyroll.errors import Missing
 from tallyroll.model.amounts import format_amount
-from tallyroll.model.items import Item
 from tallyroll.model.windows import table_name
-from tallyroll.ports.store import Store
 
 SEGMENTS = 16
 
@@ -52,13 +49,13 @@ def explain(
         screen.tell(f"{found.place.window} is {state.status}: {problem}")
     screen.tell(f"comparing {found.prefix} with {table}")
     reading = desk.reading(found, against_totals=True)
-    told = count = 0
+    read = desk.watched(reading, found, "reading")
+    scans = (store.scan(table, segment, SEGMENTS) for segment in range(SEGMENTS))
+    count = 0
     with Explanation() as explanation:
-        read = desk.watched(reading, found, "reading")
-        for difference in explanation.differences(read, _pages(store, table)):
+        for difference in explanation.differences(read, chain.from_iterable(scans)):
             count += 1
-            if told < limit:
-                told += 1
+            if count <= limit:
                 _show(difference, screen)
         keys = list(keys_differing_from_table(reading.counted, explanation.table))
     for key, of in keys[:limit]:
@@ -67,41 +64,33 @@ def explain(
     for finding in findings.first[:limit]:
         screen.tell(f"  {finding}")
     screen.tell(
-        f"{count:,} items differ ({told:,} shown), {len(keys):,} keys,"
+        f"{count:,} items differ ({min(count, max(limit, 0)):,} shown), {len(keys):,} keys,"
         f" {findings.count:,} other differences"
     )
     return int(bool(count or keys or findings.count))
 
 
-def _pages(store: Store, table: str) -> Iterator[list[Item]]:
-    for segment in range(SEGMENTS):
-        yield from store.scan(table, segment, SEGMENTS)
-
-
 def _show(difference: Difference, screen: Screen) -> None:
-    if screen.json:
-        screen.emit(
-            {
-                "difference": str(difference.kind),
-                "pk": difference.pk,
-                "sk": difference.sk,
-                "attributes": list(difference.attributes),
-                "place": difference.place,
-            }
-        )
-        return
-    cells = [str(difference.kind), f"{difference.pk}/{difference.sk}"]
-    cells += filter(None, (", ".join(difference.attributes), difference.place))
-    sys.stdout.write("  ".join(cells) + "\n")
+    told = {
+        "difference": difference.kind,
+        "pk": difference.pk,
+        "sk": difference.sk,
+        "attributes": difference.attributes,
+        "place": difference.place,
+    }
+    cells = (
+        difference.kind,
+        f"{difference.pk}/{difference.sk}",
+        ", ".join(difference.attributes),
+        difference.place,
+    )
+    screen.line(told, "  ".join(filter(None, cells)))
 
 
 def _show_key(key: str, of: dict[str, Any], screen: Screen) -> None:
     said = {name: found and [found[0], format_amount(found[1])] for name, found in of.items()}
-    if screen.json:
-        screen.emit({"key": key, **said})
-        return
     sums = ", ".join(
         f"{name} {found[0]:,} events, sum {found[1]}" if found else f"{name} none"
         for name, found in said.items()
     )
-    sys.stdout.write(f"key {key!r}: {sums}\n")
+    screen.line({"key": key, **said}, f"key {key!r}: {sums}")

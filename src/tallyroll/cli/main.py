@@ -29,7 +29,13 @@ DONE_IN_PART, WRONG_USE, NOT_REACHED, INTERRUPTED, READER_GONE = 1, 2, 3, 130, 1
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command with these arguments (sys.argv's by default); give its exit status."""
     try:
-        status = _run(sys.argv[1:] if argv is None else list(argv))
+        if util.find_spec("cyclopts") is None:
+            raise Missing(
+                "the command needs cyclopts: pip install '.[cli]' in the clone", "cyclopts"
+            )
+        from tallyroll.cli import app  # the extra may be missing
+
+        status = app.run(sys.argv[1:] if argv is None else argv)
         sys.stdout.flush()
     except BrokenPipeError:
         # Python flushes stdout once more when it ends: the rest goes to /dev/null.
@@ -42,22 +48,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except TallyrollError as error:
         _say(_message(error))
-        return _status(error)
+        if isinstance(error, UsageError):
+            return WRONG_USE
+        return NOT_REACHED if isinstance(error, StoreError | Absent | Archived) else DONE_IN_PART
     return status
-
-
-def _run(argv: list[str]) -> int:
-    if util.find_spec("cyclopts") is None:
-        raise Missing("the command needs cyclopts: pip install '.[cli]' in the clone", "cyclopts")
-    from tallyroll.cli import app  # the extra may be missing
-
-    return app.run(argv)
-
-
-def _status(error: TallyrollError) -> int:
-    if isinstance(error, UsageError):
-        return WRONG_USE
-    return NOT_REACHED if isinstance(error, StoreError | Absent | Archived) else DONE_IN_PART
 
 
 def _message(error: TallyrollError) -> str:

@@ -58,6 +58,10 @@ class Screen:
         """One line of JSON on stdout."""
         sys.stdout.write(json.dumps(value) + "\n")
 
+    def line(self, as_json: Mapping[str, Any], text: str) -> None:
+        """One line on stdout: the JSON if it is asked for, else the text."""
+        sys.stdout.write((json.dumps(as_json) if self.json else text) + "\n")
+
     def show(
         self,
         columns: Sequence[str],

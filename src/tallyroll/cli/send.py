@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from tallyroll.cli.arguments import HAPPENED, Run, read_by
-from tallyroll.cli.screen import Screen
+from tallyroll.cli.screen import Screen, known
 from tallyroll.client.jsonlines import Source, UnreadableInput, check_size, envelope_of
 from tallyroll.client.producer import Producer, Sent
 from tallyroll.errors import Refused, Rejected, UsageError
@@ -55,9 +54,7 @@ class OneEvent:
 
     def event(self, file: str | None) -> Event | None:
         """The event, if the options describe one; `file` must not be given with it."""
-        fields: dict[str, Any] = {
-            name: value for name, value in vars(self).items() if value is not None
-        }
+        fields = known(**vars(self))
         if self.key is None:
             if fields:
                 raise UsageError(
@@ -128,7 +125,15 @@ def send(
         producer = run.pipeline(run.with_queue()).producer(
             screen.tell, packed=pack, rate=limit_rate
         )
-        _send(given, producer, screen)
+        try:
+            if isinstance(given, Source):
+                _send_lines(given, producer, screen)
+            else:
+                producer.sent.lines = 1
+                producer.add(given, "the event")
+                producer.flush()
+        except KeyboardInterrupt:
+            producer.interrupt()
         sent = producer.sent
         _report(sent, unsent, screen, producer.warning())
     if sent.stopped and not sent.messages:
@@ -136,48 +141,30 @@ def send(
     return sent.status
 
 
-def _send(given: Event | Source, producer: Producer, screen: Screen) -> None:
-    try:
-        if isinstance(given, Source):
-            _send_lines(given, producer, screen)
-        else:
-            producer.sent.lines = 1
-            producer.add(given, "the event")
-            producer.flush()
-    except KeyboardInterrupt:
-        producer.interrupt()
-
-
 def _send_lines(source: Source, producer: Producer, screen: Screen) -> None:
+    """Send lines in chunks, as long as the queue takes any."""
     sent = producer.sent
+    lines, size, began = 0, 0, time.monotonic()
     with screen.progress("sending", source.size) as bar:
 
         def told() -> None:
             bar(completed=source.position, done=f"{sent.events:,} events")
 
-        for _ in _read_chunks(source, producer, screen):
-            producer.flush(told)
-            if sent.stopped:
-                return
-
-
-def _read_chunks(source: Source, producer: Producer, screen: Screen) -> Iterator[None]:
-    """Hand lines to the producer, and yield whenever it should send."""
-    sent = producer.sent
-    lines, size, began = 0, 0, time.monotonic()
-    try:
-        for number, line in source.lines():
-            sent.lines, sent.read_to = sent.lines + 1, number
-            _take_in(number, line, producer, screen)
-            lines, size = lines + 1, size + len(line or b"")
-            old = time.monotonic() - began >= CHUNK_SECONDS
-            if old or lines >= CHUNK_LINES or size >= CHUNK_BYTES:
-                yield
-                lines, size, began = 0, 0, time.monotonic()
-    except UnreadableInput as error:
-        sent.broken = True
-        screen.tell(f"the input is broken: {error}")
-    yield
+        try:
+            for number, line in source.lines():
+                sent.lines, sent.read_to = sent.lines + 1, number
+                _take_in(number, line, producer, screen)
+                lines, size = lines + 1, size + len(line or b"")
+                old = time.monotonic() - began >= CHUNK_SECONDS
+                if old or lines >= CHUNK_LINES or size >= CHUNK_BYTES:
+                    producer.flush(told)
+                    if sent.stopped:
+                        return
+                    lines, size, began = 0, 0, time.monotonic()
+        except UnreadableInput as error:
+            sent.broken = True
+            screen.tell(f"the input is broken: {error}")
+        producer.flush(told)
 
 
 def _take_in(number: int, line: bytes | None, producer: Producer, screen: Screen) -> None:

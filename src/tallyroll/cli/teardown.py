@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -13,7 +12,7 @@ from tallyroll.cli.arguments import BUCKET, DURATION, Run
 from tallyroll.cli.screen import Screen, some
 from tallyroll.errors import UsageError
 from tallyroll.lifecycle.overdue import HOUR_MS
-from tallyroll.model.states import Status, Window
+from tallyroll.model.states import Status
 from tallyroll.operations.doctor.checkup import Checkup
 from tallyroll.operations.teardown import Deleted, Inventory, Progress, delete, inventory, waits
 
@@ -130,7 +129,9 @@ def _carry(case: Checkup, timeout_ms: int, run: Run) -> Progress:
             nonlocal most
             left = len(progress.left)
             most = max(most, left)
-            bar(total=most, completed=most - left, done=_states(progress.left))
+            counts = Counter(window.status for window in progress.left)
+            done = ", ".join(f"{counts[status]} {status}" for status in Status if counts[status])
+            bar(total=most, completed=most - left, done=done)
             for problem in progress.problems:
                 if problem not in told:
                     told.add(problem)
@@ -222,8 +223,3 @@ def _ended(case: Checkup, screen: Screen, *, left: bool) -> int:
         screen.tell(f"  aws dynamodb delete-table --table-name {table}")
     screen.tell(f"  aws s3 rm --recursive s3://{bucket}/archive/{resources.name}/")
     return 0
-
-
-def _states(windows: Sequence[Window]) -> str:
-    counts = Counter(window.status for window in windows)
-    return ", ".join(f"{counts[status]} {status}" for status in Status if counts[status])
