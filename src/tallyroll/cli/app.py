@@ -13,7 +13,6 @@ from cyclopts import App, CycloptsError, Parameter
 from tallyroll import __version__
 from tallyroll.cli.arguments import Run
 from tallyroll.errors import UsageError
-from tallyroll.settings import PREFIX
 
 _HELP = """Send events to a Tallyroll pipeline, read its counts, see and open its windows.
 
@@ -87,17 +86,14 @@ def tree(argv: Sequence[str] = ()) -> App:
     @top.meta.default
     def launch(
         *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
-        name: Annotated[
-            str | None,
-            Parameter(
-                metavar="NAME",
-                help=f"the pipeline's name; {PREFIX}NAME or tallyroll if left out",
-            ),
-        ] = None,
-        as_json: Annotated[
-            bool, Parameter("--json", help="JSON on stdout instead of tables")
-        ] = False,
+        name: Annotated[str | None, Parameter(metavar="NAME")] = None,
+        as_json: Annotated[bool, Parameter("--json")] = False,
     ) -> Any:
+        """Run the command that the tokens name.
+
+        :param name: the pipeline's name; TALLYROLL_NAME or tallyroll if left out
+        :param as_json: JSON on stdout instead of tables
+        """
         command, bound, ignored = top.parse_args(tokens)
         if command == top.help_print:
             group = " ".join(("tallyroll", *tokens))

@@ -145,10 +145,7 @@ def show(
 def redrive(
     *,
     reasons: _Reasons = None,
-    messages: Annotated[
-        list[str] | None,
-        Parameter("--message", metavar="ID"),
-    ] = None,
+    messages: Annotated[list[str] | None, Parameter("--message", metavar="ID")] = None,
     to: Annotated[
         str,
         Parameter(

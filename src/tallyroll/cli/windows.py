@@ -71,12 +71,7 @@ def list_windows(
     since: Annotated[int | None, SINCE] = None,
     until: Annotated[int | None, UNTIL] = None,
     states: Annotated[
-        list[Status] | None,
-        Parameter(
-            "--state",
-            metavar="S",
-            show_choices=False,
-        ),
+        list[Status] | None, Parameter("--state", metavar="S", show_choices=False)
     ] = None,
     every: Annotated[bool, Parameter("--all")] = False,
     hot: bool = False,
@@ -229,13 +224,14 @@ def _iso(ms: int | None) -> str | None:
 
 
 def _in_words(row: WindowRow) -> dict[str, Cell]:
-    window = row.window
+    window, card = row.window, row.table
+    size = f"{card.items:,} items, {size_text(card.size, whole_from=100)}" if card else ""
     return {
         "length": length(window.end - window.start),
         "since": _short(window.times.get(window.status)),
         "shards": str(window.shards or ""),
         "hot": _hot(row.spec),
-        "table": _size(row.table),
+        "table": size,
         "late": row.late and "late",
         "accepts until": _short(window.accept_until),
         "archived": window.attempt.items or None,
@@ -250,10 +246,6 @@ def _hot(spec: Spec | None) -> str:
     shown = ", ".join(f"{key} {shards:,}" for key, shards in largest[:HOT_SHOWN])
     more = len(largest) - HOT_SHOWN
     return f"{shown}, {more} more" if more > 0 else shown
-
-
-def _size(card: TableCard | None) -> str:
-    return f"{card.items:,} items, {size_text(card.size, whole_from=100)}" if card else ""
 
 
 def _tell_late(listed: Sequence[WindowRow], screen: Screen) -> None:
