@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -182,13 +182,7 @@ def _show(found: Inventory, screen: Screen) -> None:
     screen.show(
         ("table", "state", "events", "lost"),
         found.losses,
-        lambda loss: {
-            "table": loss.table,
-            "window": loss.window,
-            "state": loss.state,
-            "events": loss.events,
-            "archived": loss.archived,
-        },
+        asdict,
         lambda loss: {
             "events": "?" if loss.events is None else loss.events,
             "lost": "nothing: archived" if loss.archived else "records",
