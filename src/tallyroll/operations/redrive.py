@@ -214,11 +214,13 @@ class Redriver:
             return plan
         claim = event.claim
         try:
-            if claim is None:
-                claim = self._catalog.claim(event.identity, Claim(target, self._effects.now()))
-            elif claim.target != target:
+            if claim is None or claim.target != target:
                 wanted = Claim(target, self._effects.now())
-                claim = self._catalog.move(event.identity, claim, wanted)
+                claim = (
+                    self._catalog.move(event.identity, claim, wanted)
+                    if claim
+                    else self._catalog.claim(event.identity, wanted)
+                )
         except StoreError as error:
             return plan.left("not claimed", str(error))
         return replace(plan, target=claim.target)
