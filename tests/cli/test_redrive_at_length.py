@@ -45,9 +45,10 @@ def test_an_interrupted_redrive_tells_what_it_did(
     assert mixed.pipeline.reasons() == ["not-json"]
 
 
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("times", [1, 2])
 def test_an_interrupt_lets_a_batch_end_and_a_second_one_does_not(
-    mixed: Desk, monkeypatch: pytest.MonkeyPatch, times: int
+    mixed: Desk, monkeypatch: pytest.MonkeyPatch, times: int, stop: signal.Signals
 ) -> None:
     for number in range(10, 160):
         body = json.dumps({"key": "k", "id": f"e{number}", "ts": NOW})
@@ -56,7 +57,7 @@ def test_an_interrupt_lets_a_batch_end_and_a_second_one_does_not(
 
     def interrupted(resends: list[object]) -> object:
         for _ in range(times):
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(stop)
         return resend(resends)  # type: ignore[arg-type]
 
     with monkeypatch.context() as held:

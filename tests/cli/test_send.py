@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -248,17 +249,28 @@ def test_a_queue_that_takes_nothing_ends_the_run(desk: Desk) -> None:
     assert answer.row("events", "not", "sent", "500")
 
 
-def test_ctrl_c_says_what_was_sent(desk: Desk, tmp_path: Path) -> None:
-    unsent = tmp_path / "unsent.jsonl"
+@pytest.mark.parametrize(
+    ("stop", "ignored"), [(signal.SIGINT, False), (signal.SIGTERM, False), (signal.SIGTERM, True)]
+)
+def test_an_interrupt_says_what_was_sent(
+    desk: Desk, tmp_path: Path, stop: signal.Signals, ignored: bool
+) -> None:
+    unsent, before = tmp_path / "unsent.jsonl", signal.getsignal(signal.SIGINT)
 
     def refuses(body: str) -> None:
         if "e85" in body:
-            raise KeyboardInterrupt
+            if ignored:
+                signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in a shell's background
+            signal.raise_signal(stop)
 
     desk.producer.refuses = refuses
     events = [{"key": "k", "id": f"e{n}", "ts": NOW} for n in range(100)]
-    answer = desk.run("send", "--unsent", str(unsent), stdin=lines(*events))
+    try:
+        answer = desk.run("send", "--unsent", str(unsent), stdin=lines(*events))
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert answer.status == 130
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     assert "interrupted: sent so far: 80 events, 80 messages" in answer.err
     assert "no line after 100 was read" in answer.err
     assert len(unsent.read_bytes().splitlines()) == 20

@@ -8,9 +8,12 @@ JSON on stdout with --json, messages on stderr. Exit statuses: 0 done, 1 done in
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import util
+from types import FrameType
 
 from tallyroll.errors import (
     Absent,
@@ -35,7 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             )
         from tallyroll.cli import app  # the extra may be missing
 
-        status = app.run(sys.argv[1:] if argv is None else argv)
+        with _terminable():
+            status = app.run(sys.argv[1:] if argv is None else argv)
         sys.stdout.flush()
     except BrokenPipeError:
         # Python flushes stdout once more when it ends: the rest goes to /dev/null.
@@ -52,6 +56,23 @@ def main(argv: Sequence[str] | None = None) -> int:
             return WRONG_USE
         return NOT_REACHED if isinstance(error, StoreError | Absent | Archived) else DONE_IN_PART
     return status
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Let SIGTERM do what Ctrl-C does, also where SIGINT is ignored, as in a shell's background."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        handler = signal.getsignal(signal.SIGINT)
+        if not callable(handler):
+            raise KeyboardInterrupt
+        handler(number, frame)
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _message(error: TallyrollError) -> str:
