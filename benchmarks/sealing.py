@@ -123,7 +123,7 @@ def measure(keys: int, console: Console) -> None:
         windows = fill(made, aws.settings, keys)
         day = day_of(windows[0].start).name
         runs = []
-        while not all(state.stands for state in made.catalog.periods(day, day)):
+        while not all(state.complete for state in made.catalog.periods(day, day)):
             runs.append(taken(spawned(aws.environment)))
             if runs[-1].problems:
                 raise RuntimeError(f"not sealed: {runs[-1].problems}")

@@ -75,7 +75,7 @@ def test_a_roller_that_is_killed_again_and_again_seals_and_rolls_up_exactly(aws:
         assert {key: (total.n, total.amount) for key, total in totals.items()} == truth
     day = day_of(windows[0].start).name
     [period] = made.catalog.periods(day, day)
-    assert period.stands
+    assert period.complete
     assert listed(made, day) == {key: (2 * n, 2 * amount) for key, (n, amount) in truth.items()}
 
 

@@ -61,18 +61,18 @@ def test_a_settled_period_is_not_to_be_rolled_up_until_a_window_is_created(engin
     begun = replace(state(engine, DAY), windows=1, digest="d", progress='[3, "key"]')
     written = engine.catalog.advance_period(begun)
     assert written == state(engine, DAY) == replace(begun, version=1)
-    assert not written.stands
+    assert not written.complete
     assert DAY in engine.catalog.unrolled()
 
     done = engine.catalog.advance_period(replace(written, rolled=1, progress=None), settled=True)
     assert done == state(engine, DAY) == PeriodState(DAY, 1, 2, 1, 1, "d")
-    assert done.stands
+    assert done.complete
     assert engine.catalog.unrolled() == [MONTH]
 
     engine.catalog.create(window(1))
     again = state(engine, DAY)
     assert again == replace(done, epoch=2)
-    assert not again.stands
+    assert not again.complete
     assert engine.catalog.unrolled() == [DAY, MONTH]
     engine.catalog.advance_period(replace(state(engine, MONTH), rolled=None), settled=True)
     assert engine.catalog.unrolled() == [DAY]

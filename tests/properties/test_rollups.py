@@ -252,7 +252,7 @@ def test_a_count_is_true_at_some_time_while_it_is_read(
         hands.roll()
     assert hands.read() == hands.truth == 6 * AT_FIRST + 2
     states = hands.pipeline.catalog.periods("day#", "month#~")
-    assert [state.name for state in states if state.stands] == [
+    assert [state.name for state in states if state.complete] == [
         "day#20261129",
         "day#20261130",
         "day#20261201",

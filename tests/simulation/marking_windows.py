@@ -54,7 +54,7 @@ class _Catalog:
 
     def create(self, create: Perform, window: Any, *rest: Any) -> bool:
         names = [period.name for period in periods_at(window.start)]
-        stood = any(one.stands for name in names for one in self._catalog.periods(name, name))
+        stood = any(one.complete for name in names for one in self._catalog.periods(name, name))
         try:
             new = bool(create(window, *rest))
         except StateConflict:
@@ -150,7 +150,7 @@ class _Periods:
         if self._runs.get(state.name, run) != run:
             self._hit("roll-up-resumed")
         self._runs[state.name] = run
-        if changed.stands:
+        if changed.complete:
             self._hit("rolled-up-day")
             if self._epochs.setdefault(state.name, state.epoch) != state.epoch:
                 self._hit("rolled-up-again")

@@ -151,7 +151,7 @@ def windows_read_before_the_periods_state(patch: Patch) -> None:
     settle = RollUps._settle
 
     def hasty(self: Any, period: Period, *rest: Any) -> bool:
-        catalog = self._catalog
+        catalog = self.catalog
         windows: list[Window] = catalog.windows(period.start, period.end)
 
         class Earlier:
@@ -161,10 +161,10 @@ def windows_read_before_the_periods_state(patch: Patch) -> None:
             def windows(self, _since: int, _until: int) -> list[Window]:
                 return windows
 
-        self._catalog = Earlier()
+        self.catalog = Earlier()
         try:
             return settle(self, period, *rest)
         finally:
-            self._catalog = catalog
+            self.catalog = catalog
 
     patch.setattr(RollUps, "_settle", hasty)

@@ -176,7 +176,7 @@ class SimCatalog(MemoryCatalog):
     def advance_period(self, state: PeriodState, *, settled: bool = False) -> PeriodState:
         changed = super().advance_period(state, settled=settled)
         self._system.world.note(f"{state.name} is at epoch {state.epoch} v{changed.version}")
-        if changed.stands:
+        if changed.complete:
             period = period_of(state.name)
             windows = self.windows(period.start, period.end)
             self._system.oracle.on_rolled_up(changed, windows, self._system.totals.rolled())

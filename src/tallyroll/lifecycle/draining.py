@@ -26,13 +26,13 @@ class Evidence:
 
     `empty_counts` is how many consecutive runs found the queue empty since the window stopped
     accepting messages. `straggler` is until when (ms) messages of the window may be in the queue,
-    by its latest note. `heartbeat` is when (ms) a writer last ended a batch whose notes were all
-    stored.
+    by its latest note; 0: there is none. `heartbeat` is when (ms) a writer last ended a batch whose
+    notes were all stored.
     """
 
     backlog: Backlog
     empty_counts: int = 0
-    straggler: int | None = None
+    straggler: int = 0
     heartbeat: int | None = None
     receptions: Sequence[Reception] = ()
 
@@ -46,7 +46,7 @@ def drained(window: Window, evidence: Evidence, now: int, settings: Settings) ->
     """
     recent = now - 2 * settings.visibility_ms
     holding = [each for each in evidence.receptions if holds(each, window, settings)]
-    if (evidence.straggler or 0) > recent or any(each.at > recent for each in holding):
+    if evidence.straggler > recent or any(each.at > recent for each in holding):
         return False
     if evidence.backlog.empty and evidence.empty_counts >= DRAIN_DATAPOINTS:
         return True
@@ -54,13 +54,9 @@ def drained(window: Window, evidence: Evidence, now: int, settings: Settings) ->
         return False
     # From when a hidden message is visible, it waits no longer than a message sent at that moment.
     hidden_until = [
-        evidence.straggler or 0,
+        evidence.straggler,
         *(each.at + settings.visibility_ms for each in holding),
-        *(
-            each.until + settings.visibility_ms
-            for each in evidence.backlog.invocations
-            if each.troubled
-        ),
+        *(at.until + settings.visibility_ms for at in evidence.backlog.invocations if at.troubled),
     ]
     bound = max(accepts_until(window), *hidden_until) + settings.drain_margin_ms
     newest = sorted(evidence.backlog.ages)[-DRAIN_DATAPOINTS:]

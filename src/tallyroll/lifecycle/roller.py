@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -50,31 +50,22 @@ RECEPTIONS_DELETED_MAX, RECEPTIONS_DELETED_AT_ONCE = 500, 16  # in one run
 AHEAD_LISTED_MS = 2 * 366 * 86_400_000  # further ahead than any window is created
 
 
+@dataclass(eq=False)
 class Roller:
     """Creates, opens, closes and seals windows; one per process.
 
     Between runs it keeps how often the queue was empty, and since when it was not.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        store: Store,
-        catalog: Catalog,
-        totals: Totals,
-        queue: Queue,
-        effects: Effects,
-    ) -> None:
-        self._settings = settings
-        self._store = store
-        self._catalog = catalog
-        self._totals = totals
-        self._queue = queue
-        self._effects = effects
-        self._rolling = RollUps(catalog, totals, effects)
-        self._empty_counts: dict[WindowId, int] = {}
-        self._waiting_since: int | None = None
-        self._current: Spec | None = None
+    settings: Settings
+    store: Store
+    catalog: Catalog
+    totals: Totals
+    queue: Queue
+    effects: Effects
+    _empty_counts: dict[WindowId, int] = field(default_factory=dict, init=False)
+    _waiting_since: int | None = field(default=None, init=False)
+    _current: Spec | None = field(default=None, init=False)
 
     def run(self, time_left_ms: int, *, make: bool = True) -> Rolled:
         """Do the due steps, creation first, within `time_left_ms`. Without `make`, create no
@@ -83,18 +74,22 @@ class Roller:
         Raises StoreError if the calendar or the windows cannot be read.
         """
         rolled = Rolled()
-        now = self._effects.now()
+        now = self.effects.now()
         deadline = now + time_left_ms - DEADLINE_RESERVE_MS
         calendar = self._founded(now)
-        pointer = self._catalog.live()
+        pointer = self.catalog.live()
         since = pointer.since if pointer else calendar.genesis
-        windows = list_live(self._catalog, pointer, 0, now + AHEAD_LISTED_MS)
+        windows = list_live(self.catalog, pointer, 0, now + AHEAD_LISTED_MS)
         if pointer and make:
             calendar = self._extended(calendar, pointer, windows)
         if make:
             windows += self._make_missing(calendar, windows, since, now, rolled)
         windows.sort(key=_urgency)
-        closable = [window for window in windows if self._over(window, now)]
+        closable = [
+            window
+            for window in windows
+            if window.status is Status.OPEN and now > accepts_until(window)
+        ]
         facts = self._drain_facts(closable, now, rolled)
         lived = [
             carry_out(
@@ -102,8 +97,8 @@ class Roller:
                 ROLLER_STEPS,
                 partial(self._facts, facts),
                 partial(self._perform, calendar, deadline),
-                self._effects,
-                self._settings,
+                self.effects,
+                self.settings,
                 deadline,
                 rolled,
             )
@@ -112,9 +107,9 @@ class Roller:
         if pointer:
             self._move_live(calendar, pointer, lived, now)
         self._roll_up(lived, deadline, rolled)
-        current = calendar.grid.at(self._effects.now()).id
+        current = calendar.grid.at(self.effects.now()).id
         rolled.states.update(window.status for window in lived)
-        rolled.stuck_ms = stuck_ms(lived, {Status.CLOSING}, self._effects.now(), self._settings)
+        rolled.stuck_ms = stuck_ms(lived, {Status.CLOSING}, self.effects.now(), self.settings)
         rolled.next_missing = not any(
             window.id == current and window.status is Status.OPEN for window in lived
         )
@@ -125,7 +120,7 @@ class Roller:
         """Report how many shards keys have now; if that cannot be read, the next run reports it."""
         if self._current is None or self._current.window != current:
             with suppress(StoreError):
-                self._current = self._catalog.specs([current]).get(current)
+                self._current = self.catalog.specs([current]).get(current)
         if self._current and self._current.window == current:
             hot = self._current.hot
             rolled.hot_keys = len(hot)
@@ -133,10 +128,10 @@ class Roller:
 
     def _founded(self, now: int) -> Calendar:
         """The calendar. The first run creates it, with the current window as genesis."""
-        calendar = self._catalog.calendar()
+        calendar = self.catalog.calendar()
         if calendar is None:
-            grid = Grid.of(self._settings.window_seconds)
-            calendar = self._catalog.found(Calendar(grid, grid.at(now).start))
+            grid = Grid.of(self.settings.window_seconds)
+            calendar = self.catalog.found(Calendar(grid, grid.at(now).start))
         return calendar
 
     def _extended(
@@ -147,12 +142,12 @@ class Roller:
         If another run has created windows or changed the calendar since they were read, it is not
         extended, and the catalog refuses windows that this run would create by an old calendar.
         """
-        wished = self._settings.window_seconds
+        wished = self.settings.window_seconds
         if not windows or calendar.grid.lengths[-1][1] == wished * 1000:
             return calendar
         made_until = max(calendar.genesis, *(window.end for window in windows))
         extended = replace(calendar, grid=calendar.grid.with_length(wished, made_until))
-        if not self._catalog.extend(calendar, extended, pointer):
+        if not self.catalog.extend(calendar, extended, pointer):
             return calendar
         _log.info("windows of %s s from %s on", wished, iso(extended.grid.lengths[-1][0]))
         return extended
@@ -165,18 +160,18 @@ class Roller:
         now: int,
         rolled: Rolled,
     ) -> list[Window]:
-        spans = to_make(calendar, [window.id for window in windows], since, now, self._settings)
+        known = [window.id for window in windows]
         made = []
-        for span in spans:
+        for span in to_make(calendar, known, since, now, self.settings):
             window = Window(
                 id=span.id,
-                table=table_name(self._settings.name, span.id),
+                table=table_name(self.settings.name, span.id),
                 start=span.start,
                 end=span.end,
-                times={Status.CREATING: self._effects.now()},
+                times={Status.CREATING: self.effects.now()},
             )
             try:
-                if self._catalog.create(window, calendar):
+                if self.catalog.create(window, calendar):
                     made.append(window)
             except StateConflict:
                 break  # another run has changed the calendar: the next run uses that
@@ -193,13 +188,10 @@ class Roller:
         which the next run must still find.
         """
         known = [window.id for window in lived]
-        if to_make(calendar, known, pointer.since, now, self._settings):
+        if to_make(calendar, known, pointer.since, now, self.settings):
             return
         if moved := pointer.moved_by(lived, calendar.genesis):
-            self._catalog.move_live(pointer, moved)
-
-    def _over(self, window: Window, now: int) -> bool:
-        return window.status is Status.OPEN and now > accepts_until(window)
+            self.catalog.move_live(pointer, moved)
 
     def _drain_facts(
         self, closable: Sequence[Window], now: int, rolled: Rolled
@@ -210,11 +202,11 @@ class Roller:
         If the queue does not answer, windows do not close, and all other steps continue.
         """
         try:
-            heartbeat = self._catalog.heartbeat()
+            heartbeat = self.catalog.heartbeat()
             if closable:
                 return self._drained(closable, heartbeat, now, rolled)
             self._empty_counts = {}
-            self._watch(self._queue.counts(), heartbeat, now, rolled)
+            self._watch(self.queue.counts(), heartbeat, now, rolled)
         except StoreError as error:
             rolled.problems.append(f"the queue's backlog is not known: {error}")
             self._empty_counts = {}
@@ -223,12 +215,12 @@ class Roller:
     def _drained(
         self, closable: Sequence[Window], heartbeat: Heartbeat, now: int, rolled: Rolled
     ) -> Mapping[WindowId, bool]:
-        settings = self._settings
-        backlog = self._queue.backlog(
+        settings = self.settings
+        backlog = self.queue.backlog(
             now - ages_kept_ms(settings), invocations_since(closable, now, settings)
         )
         self._watch(backlog, heartbeat, now, rolled)
-        stragglers = self._catalog.stragglers([window.id for window in closable])
+        stragglers = self.catalog.stragglers([window.id for window in closable])
         receptions = self._receptions(backlog, now)
         self._empty_counts = {
             window.id: self._empty_counts.get(window.id, 0) + 1
@@ -241,7 +233,7 @@ class Roller:
                 Evidence(
                     backlog,
                     self._empty_counts.get(window.id, 0),
-                    stragglers.get(window.id),
+                    stragglers.get(window.id, 0),
                     # There may be more notes than were read: as if no writer lived.
                     heartbeat.at if len(receptions) < RECEPTIONS_READ_MAX else None,
                     receptions,
@@ -254,10 +246,10 @@ class Roller:
 
     def _receptions(self, backlog: Backlog, now: int) -> list[Reception]:
         """Writers' notes of batches, as many as a run reads. Some that are spent are deleted."""
-        receptions = self._catalog.receptions(0, now + RECEPTIONS_AHEAD_MS, RECEPTIONS_READ_MAX)
-        old = [each for each in receptions if is_spent(each, backlog, now, self._settings)]
-        jobs = [partial(self._catalog.clear_received, each) for each in old]
-        self._effects.together(jobs[:RECEPTIONS_DELETED_MAX], RECEPTIONS_DELETED_AT_ONCE)
+        receptions = self.catalog.receptions(0, now + RECEPTIONS_AHEAD_MS, RECEPTIONS_READ_MAX)
+        old = [each for each in receptions if is_spent(each, backlog, now, self.settings)]
+        jobs = [partial(self.catalog.clear_received, each) for each in old]
+        self.effects.together(jobs[:RECEPTIONS_DELETED_MAX], RECEPTIONS_DELETED_AT_ONCE)
         return receptions
 
     def _watch(self, backlog: Backlog, heartbeat: Heartbeat, now: int, rolled: Rolled) -> None:
@@ -271,23 +263,23 @@ class Roller:
 
     def _facts(self, drain: Mapping[WindowId, bool], window: Window) -> Facts:
         if window.status is Status.CREATING:
-            table = self._store.describe_table(window.table)
+            table = self.store.describe_table(window.table)
             return Facts(table=table.status if table else None)
         return Facts(drained=drain.get(window.id, False))
 
     def _perform(self, calendar: Calendar, deadline: int, step: Step, window: Window) -> Window:
         match step:
             case Step.MAKE_TABLE:
-                self._store.make_table(window.table, self._tags, self._peak(window))
+                self.store.make_table(window.table, self._tags, self._peak(window))
                 return window
             case Step.CHECK_TABLE:
-                self._store.check_table(window.table, self._tags)
+                self.store.check_table(window.table, self._tags)
                 return self._noted(window, Moment.CHECKED)
             case Step.RECOVER:
-                self._store.recover_table(window.table)
+                self.store.recover_table(window.table)
                 return self._noted(window, Moment.RECOVERABLE)
             case Step.COOL:
-                self._store.cool_table(window.table)
+                self.store.cool_table(window.table)
                 return self._noted(window, Moment.COOLED)
             case Step.OPEN:
                 return self._open(window, calendar)
@@ -302,10 +294,10 @@ class Roller:
 
     def _open(self, window: Window, calendar: Calendar) -> Window:
         """Freeze the spec, open the gates, and then advance the state."""
-        now = self._effects.now()
-        hot = hot_shards(window, calendar, self._catalog, self._store, self._settings, now)
-        spec = self._catalog.put_spec(freeze(window, self._settings, hot))
-        self._store.open_gates(spec)
+        now = self.effects.now()
+        hot = hot_shards(window, calendar, self.catalog, self.store, self.settings, now)
+        spec = self.catalog.put_spec(freeze(window, self.settings, hot))
+        self.store.open_gates(spec)
         return self._advance(
             window,
             Status.OPEN,
@@ -314,28 +306,24 @@ class Roller:
             shards=spec.shards,
         )
 
-    def _noted(self, window: Window, what: str) -> Window:
-        times = {**window.times, what: self._effects.now()}
-        return self._catalog.advance(replace(window, times=times))
-
     @property
     def _tags(self) -> dict[str, str]:
-        return {TAG_PIPELINE: self._settings.name}
+        return {TAG_PIPELINE: self.settings.name}
 
     def _peak(self, window: Window) -> int:
         """The peak of the last two days' windows, which the new table should stand."""
-        if not self._settings.follows_peaks:
+        if not self.settings.follows_peaks:
             return 0
-        lately = self._catalog.windows(window.start - PEAKS_LOOKED_BACK_MS, window.start)
+        lately = self.catalog.windows(window.start - PEAKS_LOOKED_BACK_MS, window.start)
         return max((each.peak or 0 for each in lately), default=0)
 
     def _shut(self, window: Window) -> None:
-        self._store.shut_gates(self._spec(window))
+        self.store.shut_gates(self._spec(window))
 
     def _seal(self, window: Window, deadline: int) -> Window:
         """Continue the window's sealing until `deadline` (ms), by at least one slice."""
         spec, begun = self._spec(window), Sealing.parse(window.sealing)
-        for sealing in seal(spec, self._store, self._totals, self._effects, begun):
+        for sealing in seal(spec, self.store, self.totals, self.effects, begun):
             if sealing.done:
                 return self._advance(
                     window,
@@ -343,29 +331,32 @@ class Roller:
                     keys=sealing.keys,
                     events=sealing.events,
                     amount=sealing.amount,
-                    peak=sealing.peak(spec, self._store.metering),
+                    peak=sealing.peak(spec, self.store.metering),
                     listed=LISTING_BUCKETS,
                     sealing=None,
                 )
             window = self._noted(replace(window, sealing=sealing.text()), Moment.PROGRESSED)
-            if self._effects.now() >= deadline:
+            if self.effects.now() >= deadline:
                 break
         return window
 
     def _roll_up(self, windows: Sequence[Window], deadline: int, rolled: Rolled) -> None:
-        if not self._settings.rollups:
+        if not self.settings.rollups:
             return
         try:
-            self._rolling.run(windows, deadline, rolled)
+            RollUps(self.catalog, self.totals, self.effects).run(windows, deadline, rolled)
         except StoreError as error:
             rolled.problems.append(f"what is to be rolled up is not known: {error}")
 
     def _spec(self, window: Window) -> Spec:
-        return self._catalog.specs([window.id])[window.id]
+        return self.catalog.specs([window.id])[window.id]
 
     def _advance(self, window: Window, status: Status, **changes: Any) -> Window:
-        times = {**window.times, status: self._effects.now()}
-        return self._catalog.advance(replace(window, status=status, times=times, **changes))
+        return self._noted(replace(window, status=status, **changes), status)
+
+    def _noted(self, window: Window, moment: str) -> Window:
+        times = {**window.times, moment: self.effects.now()}
+        return self.catalog.advance(replace(window, times=times))
 
 
 def _urgency(window: Window) -> tuple[bool, bool, int]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tallyroll.errors import ProofMismatch, StateConflict, StoreError
@@ -52,22 +53,31 @@ def carry_out(
     """Do a window's due steps that are in `mine`, until `deadline` (ms); return its last state.
 
     `perform` returns the window's new state. A step that is due again right after itself is left to
-    the next run. An error ends only this window's turn: the next run continues from its state.
+    the next run.
     """
     last: Step | None = None
-    try:
+    with turn(lambda: f"window {window.id} ({window.status})", rolled):
         while effects.now() < deadline:
             step = next_step(window, facts_of(window), effects.now(), settings)
             if step is None or step not in mine or step is last:
-                return window
+                break
             window, last = perform(step, window), step
             rolled.steps[step] += 1
-    except StateConflict:
-        _log.info("window %s: another run was faster", window.id)
+    return window
+
+
+@contextmanager
+def turn(whose: Callable[[], str], rolled: Rolled) -> Iterator[None]:
+    """Report an error in the turn of one window or period. It ends only this turn: the next run
+    continues from the stored state.
+    """
+    try:
+        yield
+    except StateConflict as conflict:
+        _log.info("%s: changed meanwhile: %s", whose(), conflict)
     except (StoreError, ProofMismatch) as error:
         rolled.mismatches += isinstance(error, ProofMismatch)
-        rolled.problems.append(f"window {window.id} ({window.status}): {error}")
-    except Exception as error:  # noqa: BLE001  (one window must not block the others)
-        _log.exception("window %s: unexpected", window.id)
-        rolled.problems.append(f"window {window.id} ({window.status}): unexpected: {error!r}")
-    return window
+        rolled.problems.append(f"{whose()}: {error}")
+    except Exception as error:  # noqa: BLE001  (one turn must not block the others)
+        _log.exception("%s: unexpected", whose())
+        rolled.problems.append(f"{whose()}: unexpected: {error!r}")

@@ -56,7 +56,7 @@ class PeriodState:
     progress: str | None = None
 
     @property
-    def stands(self) -> bool:
+    def complete(self) -> bool:
         """Whether the period's sums are those of all its windows."""
         return self.rolled == self.epoch
 

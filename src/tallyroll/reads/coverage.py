@@ -35,7 +35,7 @@ def _days(catalog: Catalog, since: int, until: int) -> list[PeriodState]:
 
 
 def _rolled(states: Iterable[PeriodState], since: int, until: int) -> list[PeriodState]:
-    return [state for state in states if state.stands and _within(state, since, until)]
+    return [state for state in states if state.complete and _within(state, since, until)]
 
 
 def _within(state: PeriodState, since: int, until: int) -> bool:

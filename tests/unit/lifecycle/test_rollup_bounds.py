@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tallyroll.errors import ProofMismatch, StateConflict, StoreError, Throttled
-from tallyroll.lifecycle import rollups
+from tallyroll.lifecycle import rollups, runner
 from tallyroll.limits import LISTING_BUCKETS
 from tallyroll.model.periods import windows_digest
 from tallyroll.model.states import Window
@@ -116,7 +116,7 @@ def test_a_period_that_is_left_alone_keeps_no_place(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(rollups, "PARTS_MAX", 3)
     days.roll()
     [state] = days.catalog.periods(DAY_1, DAY_1)
-    assert (state.stands, state.progress) == (False, None)
+    assert (state.complete, state.progress) == (False, None)
     assert days.catalog.unrolled() == []
 
 
@@ -157,7 +157,7 @@ def test_what_fails_holds_up_its_month_and_no_other_day(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     days = ended(1, 2)
-    caplog.set_level(logging.INFO, logger=rollups.__name__)
+    caplog.set_level(logging.INFO, logger=runner.__name__)
 
     def fails(name: str, *_: object) -> None:
         if name.startswith("20261101"):
@@ -170,11 +170,11 @@ def test_what_fails_holds_up_its_month_and_no_other_day(
     assert rolled.problems == ([f"{DAY_1} (not rolled up): {told}"] if told else [])
     assert rolled.mismatches == isinstance(error, ProofMismatch)
     if isinstance(error, RuntimeError):
-        assert caplog.messages == [f"{DAY_1}: unexpected"]
+        assert caplog.messages == [f"{DAY_1} (not rolled up): unexpected"]
     if isinstance(error, StateConflict):
         [message] = caplog.messages
         assert DAY_1 in message
-        assert message.endswith("another run was faster, or a window was made: another was faster")
+        assert message.endswith("changed meanwhile: another was faster")
 
 
 def test_every_sum_that_differs_is_an_alarm() -> None:
@@ -210,7 +210,7 @@ def test_a_day_that_is_rolled_up_again_meanwhile_holds_up_its_month(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     days = ended(1, 2)
-    caplog.set_level(logging.INFO, logger=rollups.__name__)
+    caplog.set_level(logging.INFO, logger=runner.__name__)
 
     def overtakes(name: str, *_: object) -> None:
         if name == DAY_1:

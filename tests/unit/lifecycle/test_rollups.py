@@ -72,14 +72,14 @@ class Days:
     def sums(self, period: str) -> dict[str, tuple[int, int]]:
         """What stands of a period, by key."""
         [state] = self.catalog.periods(period, period)
-        assert state.stands
+        assert state.complete
         rows = [row for row in self.totals.rolled() if row.period == period]
         assert {row.epoch for row in rows} == {state.epoch}
         assert {(row.windows, row.digest) for row in rows} == {(state.windows, state.digest)}
         return {row.key: (row.n, row.amount) for row in rows}
 
     def stands(self, period: str) -> bool:
-        return any(state.stands for state in self.catalog.periods(period, period))
+        return any(state.complete for state in self.catalog.periods(period, period))
 
 
 def test_a_day_is_rolled_up_when_it_is_over_and_all_its_windows_are_sealed() -> None:

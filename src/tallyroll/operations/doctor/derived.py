@@ -83,7 +83,7 @@ def rollups(case: Checkup) -> Iterator[Sign]:
     looked = 0
     for period_at, most in ((day_of, DAYS), (month_of, MONTHS)):
         periods = case.catalog.periods(period_at(first).name, period_at(last).name)
-        rolled = [state for state in periods if state.stands]
+        rolled = [state for state in periods if state.complete]
         for state in rolled if case.deep else rolled[-most:]:
             looked += 1
             texts = list(_of_period(case, state))
