@@ -142,7 +142,7 @@ def note_cleared_before_the_batch_ends(patch: pytest.MonkeyPatch) -> None:
     def begin(self: WriterNotebook, cases: Sequence[Delivery]) -> list[list[Delivery]]:
         groups = whole(self, cases)
         if self._reception:
-            self._catalog.clear_received(self._reception)
+            self.catalog.clear_received(self._reception)
         return groups
 
     patch.setattr(WriterNotebook, "begin", begin)

@@ -39,7 +39,7 @@ def redriven_without_a_ledger(patch: Patch) -> None:
     """Each redrive chooses a window of its own, and the writer believes what a message says."""
 
     def believing(self: Any, timed: Any) -> None:
-        for case, _, _ in timed:
+        for case, *_ in timed:
             case.target = case.message.redrive.target if case.message.redrive else None
 
     patch.setattr(MemoryCatalog, "claims", lambda *_: {})

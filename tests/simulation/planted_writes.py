@@ -166,7 +166,7 @@ def shards_by_the_writers_own_settings(patch: Patch) -> None:
     assign = Placer._assign
 
     def assigned(self: Any, case: Any, envelope: Any, ts: int, spec: Spec) -> None:
-        own = self._settings
+        own = self.settings
         assign(self, case, envelope, ts, replace(spec, shards=own.shards, hot=own.hot_shards))
 
     patch.setattr(Placer, "_assign", assigned)
@@ -177,7 +177,7 @@ def stripes_by_the_writers_own_settings(patch: Patch) -> None:
     assign = Placer._assign
 
     def assigned(self: Any, case: Any, envelope: Any, ts: int, spec: Spec) -> None:
-        own = self._settings
+        own = self.settings
         spec = replace(spec, buckets=own.buckets, stripes_min=own.stripes_min)
         assign(self, case, envelope, ts, spec)
 

@@ -12,7 +12,7 @@ from math import gcd
 from tallyroll.errors import StoreError
 from tallyroll.model.events import Envelope, Event
 from tallyroll.model.ids import uuid7_time
-from tallyroll.model.states import Calendar, Status, takes_events
+from tallyroll.model.states import Calendar, takes
 from tallyroll.model.windows import Span, iso
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
@@ -82,9 +82,7 @@ class SendCalendar:
         try:
             now = self._effects.now()
             open_ = {
-                window.start
-                for window in self._catalog.windows(since, until)
-                if window.status is Status.OPEN and takes_events(window, now)
+                window.start for window in self._catalog.windows(since, until) if takes(window, now)
             }
         except StoreError:
             open_ = None

@@ -35,14 +35,9 @@ def delay_seconds(
     seconds = min(limits.VISIBILITY_SECONDS_MAX, seconds)
     if waits and now - message.sent < limits.WAITING_SOON_MS:
         seconds = limits.WAITING_VISIBILITY_SECONDS
+    share = (FILL_FULL - in_flight / limits.IN_FLIGHT_MAX) / (FILL_FULL - FILL_CALM)
     # Never 0: the queue would deliver the message again at once and use up its receives.
-    return max(HAND_BACK_SECONDS, int(seconds * _share(in_flight)))
-
-
-def _share(in_flight: int) -> float:
-    """The share of a wait that remains with so many messages in flight."""
-    fill = in_flight / limits.IN_FLIGHT_MAX
-    return min(1.0, max(0.0, (FILL_FULL - fill) / (FILL_FULL - FILL_CALM)))
+    return max(HAND_BACK_SECONDS, int(seconds * min(1.0, max(0.0, share))))
 
 
 def is_expiring(message: Message, now: int, retention_ms: int) -> bool:

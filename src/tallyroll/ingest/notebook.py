@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from tallyroll import limits
 from tallyroll.errors import Reason, StoreError
 from tallyroll.ingest.handing_back import delay_seconds
 from tallyroll.ingest.placement import Delivery
-from tallyroll.ingest.transactions import Disposition, Fate
 from tallyroll.model.messages import Message
 from tallyroll.model.windows import WindowId
 from tallyroll.ports.catalog import Catalog
@@ -35,25 +34,23 @@ COUNTS_KEPT_MS = 10_000
 BEATS_PER_VISIBILITY = 10  # minimum of heartbeats per visibility timeout
 
 
+@dataclass(eq=False)
 class WriterNotebook:
     """The notes of one writer; it works on one batch at a time."""
 
-    def __init__(
-        self, settings: Settings, catalog: Catalog, queue: Queue, effects: Effects
-    ) -> None:
-        self._settings = settings
-        self._catalog = catalog
-        self._queue = queue
-        self._effects = effects
-        self._reception: Reception | None = None
-        self._unplaced: list[tuple[Message, int]] = []
-        self._kept: Reception | None = None
-        self._noted: dict[WindowId, int] = {}
-        self._failed = 0
-        self._finished = False
-        self._beat_at: int | None = None
-        self._counts = Backlog(0, 0, 0)
-        self._counted_at: int | None = None
+    settings: Settings
+    catalog: Catalog
+    queue: Queue
+    effects: Effects
+    _reception: Reception | None = field(default=None, init=False)
+    _unplaced: list[tuple[Message, int]] = field(default_factory=list, init=False)
+    _kept: Reception | None = field(default=None, init=False)
+    _noted: dict[WindowId, int] = field(default_factory=dict, init=False)
+    _failed: int = field(default=0, init=False)
+    _finished: bool = field(default=False, init=False)
+    _beat_at: int | None = field(default=None, init=False)
+    _counts: Backlog = field(default=Backlog(0, 0, 0), init=False)
+    _counted_at: int | None = field(default=None, init=False)
 
     def begin(self, cases: Sequence[Delivery]) -> list[list[Delivery]]:
         """Note the batch's messages that were received before; return the groups to write, in
@@ -62,7 +59,7 @@ class WriterNotebook:
         The last groups hold the messages on which writers died, in ever smaller groups. A message
         is rejected unread if several writers died on it alone, or if it was received 950 times.
         """
-        self._failed, now = 0, self._effects.now()
+        self._failed, now = 0, self.effects.now()
         before = [case.message for case in cases if case.message.receives > 1]
         self._reception, self._unplaced = None, []
         if before:
@@ -71,16 +68,14 @@ class WriterNotebook:
         deaths: Mapping[str, Deaths] = {}
         hidden = [message for message in before if message.receives > 2]
         if hidden:
-            since = now - limits.RECEPTIONS_KEPT * self._settings.visibility_ms
-            until = now - self._settings.writer_lasts_ms
+            since = now - limits.RECEPTIONS_KEPT * self.settings.visibility_ms
+            until = now - self.settings.writer_lasts_ms
             with suppress(StoreError):
-                deaths = deaths_of(
-                    hidden,
-                    self._catalog.receptions(since, until, limits.RECEPTIONS_SEEN_MAX),
-                )
+                noted = self.catalog.receptions(since, until, limits.RECEPTIONS_SEEN_MAX)
+                deaths = deaths_of(hidden, noted)
         among = {each: died.among for each, died in deaths.items()}
-        alone = {each: died.alone for each, died in deaths.items() if died.alone}
-        _give_up(cases, {each: len(died) for each, died in alone.items()})
+        alone = {each: len(died.alone) for each, died in deaths.items() if died.alone}
+        _give_up(cases, alone)
         usual, suspects, lone = [], [], []
         for case in cases:
             if case.fate:
@@ -104,7 +99,7 @@ class WriterNotebook:
             return []
         died = min(DEATHS_SEEN_MAX, max(among[case.message.id] for case in suspects))
         size = -(-len(suspects) >> died) or 1
-        drawn = [(self._effects.chance.random(), case) for case in suspects]
+        drawn = [(self.effects.chance.random(), case) for case in suspects]
         mixed = [case for _, case in sorted(drawn, key=lambda pair: pair[0])]
         return [mixed[at : at + size] for at in range(0, len(mixed), size)]
 
@@ -118,7 +113,7 @@ class WriterNotebook:
 
     def placed(self, cases: Iterable[Delivery]) -> None:
         """Note the windows of messages that were received before, after their placement."""
-        now = self._effects.now()
+        now = self.effects.now()
         self._note_windows((case, now) for case in cases if case.message.receives > 1)
 
     def hand_back(self, cases: Sequence[Delivery]) -> None:
@@ -129,28 +124,24 @@ class WriterNotebook:
         back = [case for case in cases if case.comes_again]
         if not back:
             return
-        now, in_flight = self._effects.now(), self._in_flight()
-        delays = [
-            (
-                case,
-                delay_seconds(
-                    case.message,
-                    now,
-                    waits=case.waits,
-                    in_flight=in_flight,
-                    retention_ms=self._settings.queue_retention_ms,
-                ),
-            )
-            for case in back
-        ]
+        now = self.effects.now()
+        delay = partial(
+            delay_seconds,
+            now=now,
+            in_flight=self._in_flight(),
+            retention_ms=self.settings.queue_retention_ms,
+        )
+        delays = [(case, delay(case.message, waits=case.waits)) for case in back]
         with suppress(StoreError):
-            self._queue.delay([(case.message.receipt, seconds) for case, seconds in delays])
+            self.queue.delay([(case.message.receipt, seconds) for case, seconds in delays])
         hoped = [(case, now + seconds * 1_000) for case, seconds in delays if not case.hopeless]
         self._note_windows(hoped)
         self._unplaced += [
             (case.message, at)
             for case, at in hoped
-            if case.message.receives > 1 and not _is_placed(case)
+            # A redriven message is placed once its target is known.
+            if case.message.receives > 1
+            and not (case.target if case.message.redrive else case.span)
         ]
 
     def end(self, cases: Sequence[Delivery]) -> int:
@@ -159,25 +150,24 @@ class WriterNotebook:
 
         Messages that come again and have no window yet keep a note.
         """
-        reception, now = self._reception, self._effects.now()
+        now = self.effects.now()
         self._keep_unplaced(now)
-        if reception:
+        if self._reception:
+            self._take(partial(self.catalog.clear_received, self._reception))
             self._reception = None
-            self._take(partial(self._catalog.clear_received, reception))
         self._finished |= any(not case.comes_again for case in cases)
-        every = min(limits.HEARTBEAT_EVERY_MS, self._settings.visibility_ms // BEATS_PER_VISIBILITY)
+        every = min(limits.HEARTBEAT_EVERY_MS, self.settings.visibility_ms // BEATS_PER_VISIBILITY)
         due = self._beat_at is None or now - self._beat_at >= every
         if due and not self._failed:
-            beat = partial(self._catalog.beat, now, finished=self._finished)
+            beat = partial(self.catalog.beat, now, finished=self._finished)
             if self._take(beat):
                 self._beat_at, self._finished = now, False
         return self._failed
 
     def _keep_unplaced(self, now: int) -> None:
-        """Note the sending times of the messages that come again and have no known window. The note
-        keeps every window open that may accept them.
-
-        It extends and replaces this writer's last such note, unless that has expired.
+        """Note the sending times of the messages that come again and have no known window, which
+        keeps every window open that may accept them. Extends and replaces this writer's last such
+        note, unless that has expired.
         """
         if not self._unplaced:
             return
@@ -185,7 +175,7 @@ class WriterNotebook:
         until = max(at for _, at in self._unplaced)
         kept = replace(reception_of(self._new_id(), until, messages), digests=b"")
         before = self._kept
-        if before and before.at <= now - 2 * self._settings.visibility_ms:
+        if before and before.at <= now - 2 * self.settings.visibility_ms:
             before = None
         if before:
             kept = replace(
@@ -197,13 +187,13 @@ class WriterNotebook:
         if self._put(kept):
             self._kept = kept
             if before:
-                self._take(partial(self._catalog.clear_received, before))
+                self._take(partial(self.catalog.clear_received, before))
 
     def _new_id(self) -> str:
-        return f"{self._effects.chance.getrandbits(64):016x}"
+        return f"{self.effects.chance.getrandbits(64):016x}"
 
     def _put(self, reception: Reception) -> bool:
-        return self._take(partial(self._catalog.note_received, reception))
+        return self._take(partial(self.catalog.note_received, reception))
 
     def _take(self, note: Callable[[], None]) -> bool:
         """Store a note; return whether that succeeded. If not, the batch has no heartbeat."""
@@ -220,29 +210,24 @@ class WriterNotebook:
         """
         newest: dict[WindowId, int] = {}
         for case, at in expected:
-            if case.window and not (case.fate and case.fate.kind is Disposition.REJECTED):
+            if case.window and not case.rejected:
                 newest[case.window] = max(at, newest.get(case.window, at))
         every = limits.STRAGGLER_NOTE_EVERY_MS
-        now = self._effects.now()
+        now = self.effects.now()
         self._noted = {window: at for window, at in self._noted.items() if at + every > now}
         for window, at in newest.items():
-            note = partial(self._catalog.note_straggler, window, at)
+            note = partial(self.catalog.note_straggler, window, at)
             if at - self._noted.get(window, at - every) >= every and self._take(note):
                 self._noted[window] = at
 
     def _in_flight(self) -> int:
         """The number of messages in flight, up to ten seconds old; 0 if unknown."""
-        now = self._effects.now()
+        now = self.effects.now()
         if self._counted_at is None or now - self._counted_at >= COUNTS_KEPT_MS:
             self._counted_at = now
             with suppress(StoreError):
-                self._counts = self._queue.counts()
+                self._counts = self.queue.counts()
         return self._counts.in_flight
-
-
-def _is_placed(case: Delivery) -> bool:
-    """Whether a message's window is known."""
-    return bool(case.target if case.message.redrive else case.span)
 
 
 def _give_up(cases: Sequence[Delivery], alone: Mapping[str, int]) -> None:
@@ -255,4 +240,4 @@ def _give_up(cases: Sequence[Delivery], alone: Mapping[str, int]) -> None:
         elif message.receives >= limits.RECEIVES_GIVEN_UP:
             detail = f"received {message.receives} times and still not finished"
         if detail:
-            case.fate = Fate(Disposition.REJECTED, reason=Reason.CRASHES_WRITER, detail=detail)
+            case.reject(Reason.CRASHES_WRITER, detail)

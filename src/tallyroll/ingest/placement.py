@@ -7,10 +7,11 @@ because anybody can set a message's own attributes.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from tallyroll import limits
 from tallyroll.errors import Reason, Rejected, StoreError
@@ -69,9 +70,23 @@ class Delivery:
         return self.fate is None or self.fate.kind not in final
 
     @property
+    def rejected(self) -> bool:
+        """Whether it can never count."""
+        return self.fate is not None and self.fate.kind is Disposition.REJECTED
+
+    @property
     def placed(self) -> Placed | None:
         """The message with its window and record, if it has them."""
         return Placed(self, self.spec, self.record) if self.spec and self.record else None
+
+    def hand_back(self, detail: str, *, waits: bool = False) -> None:
+        """Let it come again; `waits`: once its window takes it."""
+        self.fate = Fate(Disposition.HANDED_BACK, detail=detail)
+        self.waits |= waits
+
+    def reject(self, reason: Reason, detail: str) -> None:
+        """Reject it."""
+        self.fate = Fate(Disposition.REJECTED, reason=reason, detail=detail)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +103,22 @@ class Placed:
         return self.spec.window, self.record.key, self.record.id
 
 
+class _Timed(NamedTuple):
+    """A message with its envelope, the envelope's time (ms), and the window of that time."""
+
+    case: Delivery
+    envelope: Envelope
+    ts: int
+    span: Span
+
+
+@dataclass(eq=False)
 class Placer:
     """Finds windows and records; one per writer, so that specs and the calendar stay cached."""
 
-    def __init__(self, settings: Settings, catalog: Catalog, cached: CachedCatalog) -> None:
-        self._settings = settings
-        self._catalog = catalog
-        self._cached = cached
+    settings: Settings
+    catalog: Catalog
+    cached: CachedCatalog
 
     def place(self, cases: Sequence[Delivery]) -> None:
         """Give each case without a fate its window and record, or else its fate.
@@ -103,71 +127,56 @@ class Placer:
         """
         cases = [case for case in cases if not case.fate]
         if any(case.message.redrive for case in cases):
-            self._cached.forget_calendar()  # identities in claims have windows of the latest grid
-        calendar = self._cached.calendar()
-        timed: list[tuple[Delivery, Envelope, int]] = []
+            self.cached.forget_calendar()  # identities in claims have windows of the latest grid
+        calendar = self.cached.calendar()
+        timed: list[_Timed] = []
         for case in cases:
             with _guarded(case):
                 self._read(case, calendar, timed)
         self._find_targets(timed)
         specs = self._specs_of(timed)
-        announced = cache(lambda window: self._catalog.window(window) is not None)
-        for case, envelope, ts in timed:
-            if case.fate or not calendar or not case.span:
+        announced = cache(lambda window: self.catalog.window(window) is not None)
+        for case, envelope, ts, span in timed:
+            if case.fate or not calendar:
                 continue
             with _guarded(case):
-                if spec := specs.get(case.target or case.span.id):
+                if spec := specs.get(case.target or span.id):
                     self._assign(case, envelope, ts, spec)
-                elif case.target:
-                    _wait(case, f"window {case.target} is not made yet")
-                else:
-                    self._await(case, ts, calendar, announced)
+                    continue
+                if not case.target:
+                    sent, skew_ms = case.message.sent, self.settings.skew_ms
+                    known = span.start < calendar.genesis and announced(span.id)
+                    check_comes(span, ts, sent, calendar, skew_ms, announced=known)
+                case.hand_back(f"window {case.window} is not made yet", waits=True)
 
-    def _read(
-        self, case: Delivery, calendar: Calendar | None, timed: list[tuple[Delivery, Envelope, int]]
-    ) -> None:
+    def _read(self, case: Delivery, calendar: Calendar | None, timed: list[_Timed]) -> None:
         envelope = decode(case.message.body)
         first_sent = case.message.first_sent
         ts = event_time(envelope, first_sent)
         case.undated = is_undated(envelope)
         if calendar is None:
-            _wait(case, "the pipeline has no calendar yet: has the roller run?")
+            case.hand_back("the pipeline has no calendar yet: has the roller run?", waits=True)
             return
-        case.span = span_of(ts, first_sent, calendar, self._settings.skew_ms)
-        timed.append((case, envelope, ts))
+        case.span = span_of(ts, first_sent, calendar, self.settings.skew_ms)
+        timed.append(_Timed(case, envelope, ts, case.span))
 
-    def _find_targets(self, timed: Sequence[tuple[Delivery, Envelope, int]]) -> None:
+    def _find_targets(self, timed: Sequence[_Timed]) -> None:
         """Set the targets of redriven messages, and reject those without a claim."""
         redriven = [
-            (case, case.message.redrive.target, identity_of(envelope, case.message, case.span))
-            for case, envelope, _ in timed
-            if case.message.redrive and case.span
+            (case, case.message.redrive.target, identity_of(envelope, case.message, span))
+            for case, envelope, _, span in timed
+            if case.message.redrive
         ]
         asked = list(dict.fromkeys(identity for _, _, identity in redriven))
-        claims = self._catalog.claims(asked) if asked else {}
+        claims = self.catalog.claims(asked) if asked else {}
         for case, target, identity in redriven:
             claim = claims.get(identity)
             if claim and claim.target == target:
                 case.target = target
                 continue
-            known = f"is for {claim.target}" if claim else "does not stand"
+            known = f"is for {claim.target}" if claim else "does not exist"
             detail = f"redriven to {target!r}, but the ledger's claim {known}"
-            case.fate = Fate(Disposition.REJECTED, reason=Reason.NOT_CLAIMED, detail=detail)
-
-    def _await(
-        self, case: Delivery, ts: int, calendar: Calendar, announced: Callable[[WindowId], bool]
-    ) -> None:
-        """Let a case wait for its window. Raises Rejected if the window will not be created."""
-        assert case.span
-        check_comes(
-            case.span,
-            ts,
-            case.message.sent,
-            calendar,
-            self._settings.skew_ms,
-            announced=case.span.start < calendar.genesis and announced(case.span.id),
-        )
-        _wait(case, f"window {case.span.id} is not made yet")
+            case.reject(Reason.NOT_CLAIMED, detail)
 
     def _assign(self, case: Delivery, envelope: Envelope, ts: int, spec: Spec) -> None:
         """Give a case its window and record. Raises Rejected."""
@@ -175,23 +184,23 @@ class Placer:
         if case.target:
             check_takes(spec, sent)
         elif ts not in spec.span:  # the window length changed after the calendar was cached
-            self._cached.forget_calendar()
-            case.fate = Fate(Disposition.HANDED_BACK, detail="the calendar has changed")
+            self.cached.forget_calendar()
+            case.hand_back("the calendar has changed")
             return
         else:
             check_accepts(spec, ts, sent)
         home = case.span if case.target else None
-        record = acceptable_record(envelope, case.message, spec, home)
-        case.spec, case.record = spec, record
+        case.record = acceptable_record(envelope, case.message, spec, home)
+        case.spec = spec
 
-    def _specs_of(self, timed: Sequence[tuple[Delivery, Envelope, int]]) -> dict[WindowId, Spec]:
-        open_cases = [case for case, _, _ in timed if not case.fate]
+    def _specs_of(self, timed: Sequence[_Timed]) -> dict[WindowId, Spec]:
+        open_cases = [each.case for each in timed if not each.case.fate]
         windows = dict.fromkeys(case.window for case in open_cases if case.window)
         asked = list(windows)[: limits.WINDOWS_PER_BATCH_MAX]
         for case in open_cases:
             if case.window not in asked:
-                case.fate = Fate(Disposition.HANDED_BACK, detail="too many windows in one batch")
-        return self._cached.specs(asked) if asked else {}
+                case.hand_back("too many windows in one batch")
+        return self.cached.specs(asked) if asked else {}
 
 
 @contextmanager
@@ -200,16 +209,9 @@ def _guarded(case: Delivery) -> Iterator[None]:
     try:
         yield
     except Rejected as rejected:
-        case.fate = Fate(Disposition.REJECTED, reason=rejected.reason, detail=rejected.detail)
+        case.reject(rejected.reason, rejected.detail)
     except StoreError:
         raise
     except Exception as error:  # noqa: BLE001  (see above)
         _log.exception("message %s: unexpected", case.message.id)
-        case.fate = Fate(
-            Disposition.HANDED_BACK, detail=f"the writer failed on it: {type(error).__name__}"
-        )
-
-
-def _wait(case: Delivery, why: str) -> None:
-    case.waits = True
-    case.fate = Fate(Disposition.HANDED_BACK, detail=why)
+        case.hand_back(f"the writer failed on it: {type(error).__name__}")

@@ -104,7 +104,8 @@ class Writer:
         for number, group in enumerate(groups):
             if number and self._effects.now() >= deadline:
                 for case in group:
-                    case.fate = case.fate or Fate(Disposition.HANDED_BACK, detail="no time left")
+                    if not case.fate:
+                        case.hand_back("no time left")
                 self._notes.hand_back(group)
                 continue
             if number:
@@ -129,7 +130,7 @@ class Writer:
         except StoreError as error:
             for case in group:
                 if case.fate is None or case.fate.kind in UNDECIDED:
-                    case.fate = Fate(Disposition.HANDED_BACK, detail=str(error))
+                    case.hand_back(str(error))
         self._reject(group)
         self._notes.hand_back(group)
 
@@ -168,41 +169,36 @@ class Writer:
 
     def _compare_with_stored(self, placed: Sequence[Placed]) -> None:
         """Decide by the stored records whether uncompared messages are duplicates or conflicts."""
-        for each, stored, known in self._find(_of_kind(Disposition.UNCOMPARED, placed)):
-            gone = Fate(Disposition.HANDED_BACK, detail=f"it was stored, but now {known}")
-            each.delivery.fate = beside_stored(each.record, stored.digest) if stored else gone
+        for each, known in self._not_stored(_of_kind(Disposition.UNCOMPARED, placed)):
+            each.delivery.hand_back(f"it was stored, but now {known}")
 
     def _look_behind_shut_gates(self, placed: Sequence[Placed], deadline: int) -> None:
         """Decide by the window's state the fates of messages that met a shut or missing gate."""
         shut_out = _of_kind(Disposition.SHUT_OUT, placed)
         if self._effects.now() >= deadline:
             for each in shut_out:
-                each.delivery.fate = Fate(
-                    Disposition.HANDED_BACK, detail="no time left to look behind the gate"
-                )
+                each.delivery.hand_back("no time left to look behind the gate")
             return
         windows = dict.fromkeys(each.spec.window for each in shut_out)
         states = {window: self._catalog.window(window) for window in windows}
         sealed = []
         for each in shut_out:
-            window, case = each.spec.window, each.delivery
+            window = each.spec.window
             state = states[window]
             if state and state.status.sealed:
                 sealed.append(each)
                 continue
             status = state.status if state else "not made yet"
-            case.fate = Fate(Disposition.HANDED_BACK, detail=f"window {window} is {status}")
-            case.waits = state is None or state.status in (Status.CREATING, Status.OPEN)
-        for each, stored, known in self._find(sealed):
-            window = each.spec.window
-            state = states[window]
-            detail = f"window {window} is {state and state.status}: {known}"
-            absent = Fate(Disposition.REJECTED, reason=Reason.WINDOW_SEALED, detail=detail)
-            each.delivery.fate = beside_stored(each.record, stored.digest) if stored else absent
+            waits = state is None or state.status in (Status.CREATING, Status.OPEN)
+            each.delivery.hand_back(f"window {window} is {status}", waits=waits)
+        for each, known in self._not_stored(sealed):
+            state = states[each.spec.window]
+            detail = f"window {each.spec.window} is {state and state.status}: {known}"
+            each.delivery.reject(Reason.WINDOW_SEALED, detail)
 
-    def _find(self, placed: Sequence[Placed]) -> list[tuple[Placed, Record | None, str]]:
-        """The stored record of each identity, or None, and what is known of it. Messages whose
-        record could not be looked up are handed back and left out.
+    def _not_stored(self, placed: Sequence[Placed]) -> list[tuple[Placed, str]]:
+        """Decide by their stored records what messages are; return those without one, and what is
+        known of them. Messages whose record could not be looked up are handed back.
 
         The states are read after the records: a table is certainly the original one, and not one
         that a late roller made again, only if its window is not being dropped.
@@ -210,21 +206,22 @@ class Writer:
         jobs = [partial(self._stored, each) for each in placed]
         answers = self._effects.together(jobs, self._settings.transactions_at_once)
         state_of = cache(self._catalog.window)
-        found: list[tuple[Placed, Record | None, str]] = []
+        absent: list[tuple[Placed, str]] = []
         for each, answer in zip(placed, answers, strict=True):
             if isinstance(answer, Record):
-                found.append((each, answer, "it is stored"))
+                each.delivery.fate = beside_stored(each.record, answer.digest)
                 continue
             gone = answer is None or isinstance(answer, Missing)
             state = state_of(each.spec.window) if gone else None
             if state and state.status in (Status.DROPPING, Status.DROPPED):
-                known = "unverified whether it was counted, since the table is dropped"
-                found.append((each, None, known))
+                absent.append(
+                    (each, "unverified whether it was counted, since the table is dropped")
+                )
             elif answer:
-                each.delivery.fate = Fate(Disposition.HANDED_BACK, detail=str(answer))
+                each.delivery.hand_back(str(answer))
             else:
-                found.append((each, None, "this record is not in it"))
-        return found
+                absent.append((each, "this record is not in it"))
+        return absent
 
     def _stored(self, placed: Placed) -> Record | StoreError | None:
         try:
@@ -240,27 +237,26 @@ class Writer:
         for case in cases:
             if case.fate and case.comes_again and is_expiring(case.message, now, retention_ms):
                 detail = f"sent {iso(case.message.sent)} and not counted: {case.fate.detail}"
-                case.fate = Fate(Disposition.REJECTED, reason=Reason.EXPIRING, detail=detail)
-        rejected = [
-            (case, case.fate)
-            for case in cases
-            if case.fate and case.fate.kind is Disposition.REJECTED
-        ]
+                case.reject(Reason.EXPIRING, detail)
+        rejected = [case for case in cases if case.rejected]
         rejections = [
-            Rejection(case.message, fate.reason, fate.detail, case.span.id if case.span else None)
-            for case, fate in rejected
-            if fate.reason
+            Rejection(
+                case.message,
+                case.fate.reason,
+                case.fate.detail,
+                case.span.id if case.span else None,
+            )
+            for case in rejected
+            if case.fate and case.fate.reason
         ]
         sent = [False] * len(rejections)
         with suppress(StoreError):
             if rejections:
                 sent = self._queue.reject(rejections)
-        for (case, fate), there in zip(rejected, sent, strict=True):
+        for case, rejection, there in zip(rejected, rejections, sent, strict=True):
             if not there:
-                case.hopeless = fate.reason is not Reason.EXPIRING
-                case.fate = Fate(
-                    Disposition.HANDED_BACK, detail="the dead-letter queue did not take it"
-                )
+                case.hopeless = rejection.reason is not Reason.EXPIRING
+                case.hand_back("the dead-letter queue did not take it")
 
 
 def _of_kind(kind: Disposition, placed: Sequence[Placed]) -> list[Placed]:

@@ -31,8 +31,6 @@ from tallyroll.resources import TAG_PROVEN
 from tallyroll.settings import NATIVE, SCAN, Settings
 
 CLEANUP_STEPS = frozenset(Step) - ROLLER_STEPS
-_Work = Callable[[Window, int], Window]
-"""Work on a window until a deadline (ms), to its next state."""
 
 
 @dataclass(eq=False)
@@ -100,11 +98,9 @@ class Cleanup:
             case Step.PROVE:
                 return self._attempt(hold, window, self._prove)
             case Step.DROP:
-                self._check_proven(window)
                 self._tag_proven(window)
                 return self._advance(window, Status.DROPPING, problem="")
             case Step.DELETE:
-                self._check_proven(window)
                 self._tag_proven(window)  # a late roller may have made the table again, without it
                 self.store.drop_table(window.table)
                 return window
@@ -112,8 +108,10 @@ class Cleanup:
                 assert step is Step.FINISH, step
                 return self._advance(window, Status.DROPPED, problem="")
 
-    def _check_proven(self, window: Window) -> None:
-        """Check the archive's proof itself, not only the state, before the table is deleted."""
+    def _tag_proven(self, window: Window) -> None:
+        """Check the archive's proof itself, not only the state; then tag the table, which permits
+        its deletion.
+        """
         try:
             check_place(window, self.settings.name)
             check_proof(window, self.bucket)
@@ -122,8 +120,6 @@ class Cleanup:
                 attempt = replace(window.attempt, problem=str(mismatch))
                 self.catalog.advance(replace(window, attempt=attempt))
             raise
-
-    def _tag_proven(self, window: Window) -> None:
         with suppress(Missing):  # somebody else deleted the table; its archive is proven
             self.store.tag_table(window.table, {TAG_PROVEN: window.attempt.id})
 
@@ -154,9 +150,11 @@ class Cleanup:
         )
         return hold.taken(window)
 
-    def _attempt(self, hold: _Hold, window: Window, work: _Work) -> Window:
-        """Work on the current attempt, while other runs leave it alone. A mismatch or a missing
-        table or object ends the attempt.
+    def _attempt(
+        self, hold: _Hold, window: Window, work: Callable[[Window, int], Window]
+    ) -> Window:
+        """Work on the current attempt until the deadline, while other runs leave it alone. A
+        mismatch or a missing table or object ends the attempt.
         """
         if hold.version != window.version:
             now, progressed = self.effects.now(), hold.noted > window.attempt.noted

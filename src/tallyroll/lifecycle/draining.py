@@ -58,7 +58,7 @@ def drained(window: Window, evidence: Evidence, now: int, settings: Settings) ->
         *(each.at + settings.visibility_ms for each in holding),
         *(at.until + settings.visibility_ms for at in evidence.backlog.invocations if at.troubled),
     ]
-    bound = max(accepts_until(window), *hidden_until) + settings.drain_margin_ms
+    bound = max(window.accepts_until, *hidden_until) + settings.drain_margin_ms
     newest = sorted(evidence.backlog.ages)[-DRAIN_DATAPOINTS:]
     if len(newest) < DRAIN_DATAPOINTS or newest[0][0] < now - ages_kept_ms(settings):
         return False
@@ -72,9 +72,8 @@ def _writers_prove(window: Window, evidence: Evidence, recent: int, settings: Se
     finished a batch within that time, and no metric period within it may be troubled.
     """
     beat = evidence.heartbeat
-    lived = beat is not None and beat > max(
-        recent, accepts_until(window) + settings.drain_margin_ms
-    )
+    since = max(recent, window.accepts_until + settings.drain_margin_ms)
+    lived = beat is not None and beat > since
     lately = [each for each in evidence.backlog.invocations if each.until > recent]
     return lived and bool(lately) and not any(each.troubled for each in lately)
 
@@ -86,7 +85,7 @@ def holds(reception: Reception, window: Window, settings: Settings) -> bool:
     its sending.
     """
     return (
-        accepts_until(window) >= reception.oldest
+        window.accepts_until >= reception.oldest
         and window.start <= reception.newest + settings.freeze_lead_ms
         and (window.accept_from or 0) <= reception.newest
     )
@@ -103,11 +102,6 @@ def is_spent(reception: Reception, backlog: Backlog, now: int, settings: Setting
     newest = sorted(backlog.ages)[-DRAIN_DATAPOINTS:]
     bound = reception.at + settings.visibility_ms + settings.drain_margin_ms
     return bool(newest) and all(at - age > bound for at, age in newest)
-
-
-def accepts_until(window: Window) -> int:
-    """Until when (ms) a window accepts messages that are sent."""
-    return window.accept_until or window.end
 
 
 def ages_kept_ms(settings: Settings) -> int:

@@ -50,7 +50,7 @@ def due(window: Window, settings: Settings) -> int | None:
             made = times.get(Status.CREATING, 0) + roller_grace_ms(settings)
             return max(window.start - settings.skew_ms, made)
         case Status.OPEN:
-            over = max(window.end, window.accept_until or 0)
+            over = max(window.end, window.accepts_until)
             return over + 2 * settings.visibility_ms + OPEN_LATE_MS
         case Status.CLOSING:
             begun = times.get(Moment.SHUT, times.get(Status.CLOSING, window.end))
@@ -58,7 +58,9 @@ def due(window: Window, settings: Settings) -> int | None:
         case Status.SEALED:
             return _cold(window, settings) + COLD_LATE_MS
         case Status.EXPORTING:
-            return max(_cold(window, settings), _first_attempt(window)) + EXPORT_LATE_MS
+            # Later attempts overwrite when the first one began.
+            begun = times.get(Status.EXPORTING, 0) if window.attempt.number <= 1 else 0
+            return max(_cold(window, settings), begun) + EXPORT_LATE_MS
         case Status.PROVEN | Status.DROPPING:
             begun = times.get(window.status, window.end)
             return begun + settings.settle_ms + DROP_LATE_MS
@@ -68,11 +70,6 @@ def due(window: Window, settings: Settings) -> int | None:
 
 def _cold(window: Window, settings: Settings) -> int:
     return window.times.get(Status.SEALED, window.end) + settings.retention_ms
-
-
-def _first_attempt(window: Window) -> int:
-    """When the first attempt began; 0 if later attempts have overwritten that time."""
-    return window.times.get(Status.EXPORTING, 0) if window.attempt.number <= 1 else 0
 
 
 def stuck_ms(
@@ -120,13 +117,10 @@ def next_missing(
     calendar: Calendar, windows: dict[str, Window], now: int, settings: Settings
 ) -> list[Span]:
     """The current window and those after it that should exist at `now` (ms) and do not."""
-    span = calendar.grid.at(max(now, calendar.genesis))
-    due_at = now - roller_grace_ms(settings)
-    wanted = [span]
+    wanted = [calendar.grid.at(max(now, calendar.genesis))]
     for _ in range(settings.ahead_windows):
-        span = calendar.grid.after(span)
-        wanted.append(span)
+        wanted.append(calendar.grid.after(wanted[-1]))
     # The last of them is created after the current window has begun.
-    if due_at < wanted[0].start:
+    if now - roller_grace_ms(settings) < wanted[0].start:
         wanted.pop()
     return [span for span in wanted if span.id not in windows]

@@ -46,15 +46,13 @@ def hot_shards(
     before: Mapping[str, int] = {}
     for span in (past, current, latest):
         before = specs[span.id].hot if span.id in specs else before
+    measured = [specs[span.id] for span in (past, current) if span.id in specs]
     try:
-        loads = _loads(
-            [specs[span.id] for span in (past, current) if span.id in specs], catalog, store
-        )
+        loads = _loads(measured, catalog, store)
     except StoreError as error:
         _log.warning("window %s: keys keep their shards: %s", window.id, error)
         return {**before, **settings.hot_shards}
-    least, most = settings.shards, settings.shards_max
-    return next_shards(loads, before, settings.hot_shards, least, most)
+    return next_shards(loads, before, settings.hot_shards, settings.shards, settings.shards_max)
 
 
 def next_shards(

@@ -12,7 +12,6 @@ from typing import Any
 from tallyroll.errors import StateConflict, StoreError
 from tallyroll.lifecycle.draining import (
     Evidence,
-    accepts_until,
     ages_kept_ms,
     drained,
     invocations_since,
@@ -85,11 +84,8 @@ class Roller:
         if make:
             windows += self._make_missing(calendar, windows, since, now, rolled)
         windows.sort(key=_urgency)
-        closable = [
-            window
-            for window in windows
-            if window.status is Status.OPEN and now > accepts_until(window)
-        ]
+        opened = [window for window in windows if window.status is Status.OPEN]
+        closable = [window for window in opened if now > window.accepts_until]
         facts = self._drain_facts(closable, now, rolled)
         lived = [
             carry_out(
@@ -225,7 +221,7 @@ class Roller:
         self._empty_counts = {
             window.id: self._empty_counts.get(window.id, 0) + 1
             for window in closable
-            if backlog.empty and now > accepts_until(window) + settings.drain_margin_ms
+            if backlog.empty and now > window.accepts_until + settings.drain_margin_ms
         }
         return {
             window.id: drained(

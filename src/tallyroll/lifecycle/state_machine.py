@@ -41,12 +41,7 @@ class Step(StrEnum):
     FINISH = "finish"
 
 
-ROLLER_STEPS = frozenset(
-    {
-        *(Step.MAKE_TABLE, Step.CHECK_TABLE, Step.RECOVER, Step.COOL),
-        *(Step.OPEN, Step.CLOSE, Step.SHUT, Step.SEAL),
-    }
-)
+ROLLER_STEPS = frozenset(list(Step)[: list(Step).index(Step.EXPORT)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +84,7 @@ def _step_of_life(window: Window, facts: Facts, now: int, settings: Settings) ->
         case Status.CREATING:
             return _created(window, facts, now, settings)
         case Status.OPEN:
-            over = now > max(window.end, window.accept_until or 0)
+            over = now > max(window.end, window.accepts_until)
             return Step.CLOSE if over and facts.drained else None
         case Status.CLOSING:
             shut_at = window.times.get(Moment.SHUT)

@@ -118,6 +118,11 @@ class Window:
     peak: int | None = None
     attempt: Attempt = Attempt()
 
+    @property
+    def accepts_until(self) -> int:
+        """Until when (ms) it accepts messages that are sent."""
+        return self.accept_until or self.end
+
 
 @dataclass(frozen=True, slots=True)
 class LivePointer:

@@ -96,7 +96,7 @@ def test_what_nobody_claimed_says_what_the_ledger_has() -> None:
     )
     told = f"redriven to {hour(6)!r}, but the ledger's claim"
     assert [case.fate for case in (of_none, of_another, good)] == [
-        Fate(Disposition.REJECTED, reason=Reason.NOT_CLAIMED, detail=f"{told} does not stand"),
+        Fate(Disposition.REJECTED, reason=Reason.NOT_CLAIMED, detail=f"{told} does not exist"),
         Fate(Disposition.REJECTED, reason=Reason.NOT_CLAIMED, detail=f"{told} is for {hour(7)}"),
         None,
     ]

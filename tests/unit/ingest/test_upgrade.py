@@ -61,7 +61,7 @@ def traffic(pipeline: Pipeline, minutes: int, *, old_writers: bool, roll: bool =
     """A message in flight at every look at the queue: it never counts as empty."""
     writer = pipeline.writer()
     if old_writers:
-        writer._notes._catalog = OldCatalog(pipeline)
+        writer._notes.catalog = OldCatalog(pipeline)
     roller = pipeline.roller()
     for _ in range(minutes):
         pipeline.queue.send('{"key": "k"}')
