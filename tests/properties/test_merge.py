@@ -20,7 +20,7 @@ from tallyroll.model.records import Page, Record, record_of
 from tallyroll.model.sharding import calculated
 from tallyroll.model.stored import StoredEvent, StoredPacket, packed_id, stored
 from tallyroll.reads.cursor import CURSOR_VERSION, Position, cursor_of, read_cursor
-from tallyroll.reads.merge import Merge, Part, cut, page_limit
+from tallyroll.reads.merge import Merge, Part, page_limit
 from tests.harness.pipeline import NOW, START, WINDOW, record_with, spec_of
 from tests.properties import strategies as some
 
@@ -91,7 +91,7 @@ class Shards:
         while (places := merge.due(due)) and rounds:
             rounds -= 1
             merge.add({shard: self.page(shard, after, limit) for shard, after in places})
-        return cut(merge, position, most, size, packed=packed)
+        return merge.part()
 
 
 kinds = st.sampled_from([0, 0, 0, 1, 2, 5])  # events of a packet, or none: a single event

@@ -123,12 +123,12 @@ def sums_of_a_day_counted_beside_its_windows(patch: Patch) -> None:
 
 def largest_keys_of_all_buckets_but_one(patch: Patch) -> None:
     """Found by the history alone: the oracle has no truth of the largest keys."""
-    live = Lookups._top_live
+    live = Lookups._add_live
 
-    def short(self: Any, spec: Spec, *asked: Any, **named: Any) -> Any:
-        return live(self, replace(spec, buckets=spec.buckets - 1), *asked, **named)
+    def short(self: Any, found: Any, spec: Spec, deadline: int) -> Any:
+        return live(self, found, replace(spec, buckets=spec.buckets - 1), deadline)
 
-    patch.setattr(Lookups, "_top_live", short)
+    patch.setattr(Lookups, "_add_live", short)
 
 
 def largest_keys_by_an_old_sum(patch: Patch) -> None:

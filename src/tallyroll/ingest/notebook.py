@@ -240,4 +240,4 @@ def _give_up(cases: Sequence[Delivery], alone: Mapping[str, int]) -> None:
         elif message.receives >= limits.RECEIVES_GIVEN_UP:
             detail = f"received {message.receives} times and still not finished"
         if detail:
-            case.reject(Reason.CRASHES_WRITER, detail)
+            case.mark_rejected(Reason.CRASHES_WRITER, detail)

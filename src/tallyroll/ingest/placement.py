@@ -84,8 +84,8 @@ class Delivery:
         self.fate = Fate(Disposition.HANDED_BACK, detail=detail)
         self.waits |= waits
 
-    def reject(self, reason: Reason, detail: str) -> None:
-        """Reject it."""
+    def mark_rejected(self, reason: Reason, detail: str) -> None:
+        """Let it go to the dead-letter queue."""
         self.fate = Fate(Disposition.REJECTED, reason=reason, detail=detail)
 
 
@@ -176,7 +176,7 @@ class Placer:
                 continue
             known = f"is for {claim.target}" if claim else "does not exist"
             detail = f"redriven to {target!r}, but the ledger's claim {known}"
-            case.reject(Reason.NOT_CLAIMED, detail)
+            case.mark_rejected(Reason.NOT_CLAIMED, detail)
 
     def _assign(self, case: Delivery, envelope: Envelope, ts: int, spec: Spec) -> None:
         """Give a case its window and record. Raises Rejected."""
@@ -209,7 +209,7 @@ def _guarded(case: Delivery) -> Iterator[None]:
     try:
         yield
     except Rejected as rejected:
-        case.reject(rejected.reason, rejected.detail)
+        case.mark_rejected(rejected.reason, rejected.detail)
     except StoreError:
         raise
     except Exception as error:  # noqa: BLE001  (see above)

@@ -194,7 +194,7 @@ class Writer:
         for each, known in self._not_stored(sealed):
             state = states[each.spec.window]
             detail = f"window {each.spec.window} is {state and state.status}: {known}"
-            each.delivery.reject(Reason.WINDOW_SEALED, detail)
+            each.delivery.mark_rejected(Reason.WINDOW_SEALED, detail)
 
     def _not_stored(self, placed: Sequence[Placed]) -> list[tuple[Placed, str]]:
         """Decide by their stored records what messages are; return those without one, and what is
@@ -237,7 +237,7 @@ class Writer:
         for case in cases:
             if case.fate and case.comes_again and is_expiring(case.message, now, retention_ms):
                 detail = f"sent {iso(case.message.sent)} and not counted: {case.fate.detail}"
-                case.reject(Reason.EXPIRING, detail)
+                case.mark_rejected(Reason.EXPIRING, detail)
         rejected = [case for case in cases if case.rejected]
         rejections = [
             Rejection(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import chain
 
 from tallyroll.model.periods import DAY_MS, Period, PeriodState, day_of, month_of, period_of
 from tallyroll.ports.catalog import Catalog
@@ -27,7 +28,7 @@ def rolled_within(catalog: Catalog, effects: Effects, since: int, until: int) ->
     gaps = uncovered(since, until, [period_of(state.name) for state in months])
     jobs = [partial(_days, catalog, gap[0], gap[1]) for gap in gaps if gap[1] is not None]
     days = effects.together(jobs, GAPS_AT_ONCE)
-    return [*months, *(day for found in days for day in found)]
+    return [*months, *chain.from_iterable(days)]
 
 
 def _days(catalog: Catalog, since: int, until: int) -> list[PeriodState]:
@@ -35,12 +36,8 @@ def _days(catalog: Catalog, since: int, until: int) -> list[PeriodState]:
 
 
 def _rolled(states: Iterable[PeriodState], since: int, until: int) -> list[PeriodState]:
-    return [state for state in states if state.complete and _within(state, since, until)]
-
-
-def _within(state: PeriodState, since: int, until: int) -> bool:
-    period = period_of(state.name)
-    return since <= period.start and period.end <= until
+    complete = [(state, period_of(state.name)) for state in states if state.complete]
+    return [state for state, its in complete if since <= its.start and its.end <= until]
 
 
 def uncovered(since: int, until: int | None, periods: Sequence[Period]) -> list[Gap]:

@@ -36,19 +36,6 @@ class HttpAnswer:
         return bool(self.body.get("complete", True))
 
 
-@dataclass(frozen=True, slots=True)
-class CounterQuery:
-    """GET /v1/counters: a key, a range [since, until) in ms (None: open), whether to bypass the
-    cache, and whether to list each window's share.
-    """
-
-    key: str
-    since: int | None
-    until: int | None
-    consistent: bool
-    windows: bool = False
-
-
 def parse_parameters(query: str) -> dict[str, str]:
     """The parameters in a URL's raw query string.
 
@@ -67,18 +54,6 @@ def parse_parameters(query: str) -> dict[str, str]:
             raise UsageError(f"parameter {name!r} comes twice: give it once")
         parameters[name] = value
     return parameters
-
-
-def counter_query(parameters: Mapping[str, str]) -> CounterQuery:
-    """Parse the parameters. Raises UsageError that names the parameter and its value."""
-    _check_names(parameters, "key", "since", "until", "consistent", "windows")
-    return CounterQuery(
-        required_key(parameters.get("key")),
-        _instant(parameters.get("since")),
-        _instant(parameters.get("until")),
-        _flag(parameters, "consistent"),
-        _flag(parameters, "windows"),
-    )
 
 
 def required_key(key: str | None) -> str:
@@ -137,14 +112,14 @@ def _number(parameters: Mapping[str, str], name: str, default: int) -> int:
 
 def answer_counter(reader: Reader, parameters: Mapping[str, str], time_left_ms: int) -> HttpAnswer:
     """The answer to GET /v1/counters. Raises UsageError and StoreError."""
-    query = counter_query(parameters)
+    _check_names(parameters, "key", "since", "until", "consistent", "windows")
     count = reader.count(
-        query.key,
-        query.since,
-        query.until,
+        required_key(parameters.get("key")),
+        _instant(parameters.get("since")),
+        _instant(parameters.get("until")),
         time_left_ms,
-        consistent=query.consistent,
-        by_window=query.windows,
+        consistent=_flag(parameters, "consistent"),
+        by_window=_flag(parameters, "windows"),
     )
     return HttpAnswer(200, counter_json(count))
 

@@ -10,7 +10,7 @@ from tallyroll.model.periods import shown_name
 from tallyroll.model.stored import StoredEvent, StoredPacket
 from tallyroll.model.windows import iso
 from tallyroll.reads.lookups import Events, FoundEvent
-from tallyroll.reads.reader import Count
+from tallyroll.reads.reader import Count, PeriodCount, WindowCount
 from tallyroll.reads.top import Top
 
 
@@ -21,15 +21,9 @@ def counter_json(count: Count) -> dict[str, Any]:
     """
     answer: dict[str, Any] = {
         "key": count.key,
-        "events": count.events,
-        "sum": format_amount(count.amount),
+        **_sums(count),
         "windows": [
-            {
-                "window": window.window,
-                "events": window.events,
-                "sum": format_amount(window.amount),
-                "state": window.status,
-            }
+            {"window": window.window, **_sums(window), "state": window.status}
             for window in count.windows
         ],
         "as_of": iso(count.as_of),
@@ -37,12 +31,7 @@ def counter_json(count: Count) -> dict[str, Any]:
     }
     if count.periods:
         answer["rolled_up"] = [
-            {
-                "period": shown_name(period.period),
-                "windows": period.windows,
-                "events": period.events,
-                "sum": format_amount(period.amount),
-            }
+            {"period": shown_name(period.period), "windows": period.windows, **_sums(period)}
             for period in count.periods
         ]
     if count.missing:
@@ -89,8 +78,7 @@ def top_json(top: Top) -> dict[str, Any]:
         "window": top.window,
         "state": top.status,
         "keys": top.keys,
-        "events": top.events,
-        "sum": format_amount(top.amount),
+        **_sums(top),
         "top": [
             {"key": key.key, "events": key.n, "sum": format_amount(key.amount)}
             for key in top.largest
@@ -101,6 +89,10 @@ def top_json(top: Top) -> dict[str, Any]:
     if top.missing:
         answer["missing_buckets"] = top.missing
     return answer
+
+
+def _sums(of: Count | WindowCount | PeriodCount | Top) -> dict[str, Any]:
+    return {"events": of.events, "sum": format_amount(of.amount)}
 
 
 def _packed_json(event: StoredEvent) -> dict[str, Any]:

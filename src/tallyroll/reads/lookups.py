@@ -18,7 +18,7 @@ from tallyroll.model.records import Page
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status, Window
 from tallyroll.model.stored import StoredEvent, StoredPacket, packed_id, stored
-from tallyroll.model.tallies import Stripe, Sum, Tally, gather, place_of
+from tallyroll.model.tallies import Stripe, Sum, gather, place_of
 from tallyroll.model.totals import Listed
 from tallyroll.model.windows import WindowId
 from tallyroll.ports.catalog import Catalog
@@ -27,7 +27,7 @@ from tallyroll.ports.paging import STRIPES_HELD, merged
 from tallyroll.ports.store import Store
 from tallyroll.ports.totals import Totals
 from tallyroll.reads.cursor import Position, cursor_of, read_cursor
-from tallyroll.reads.merge import BYTES_MAX, EVENTS_MAX, Merge, cut, page_limit
+from tallyroll.reads.merge import BYTES_MAX, EVENTS_MAX, Merge, page_limit
 from tallyroll.reads.top import Largest, Top
 
 SHARDS_PER_ROUND = 64  # their pages, of at most 1 MB each, are in memory together
@@ -113,14 +113,13 @@ class Lookups:
     def _event(self, spec: Spec, key: str, event_id: str) -> StoredEvent | StoredPacket | None:
         if record := self._store.record(spec, key, event_id):
             return stored(record)
-        packed = packed_id(event_id)
-        packet = self._store.record(spec, key, packed[0]) if packed else None
-        if packed is None or packet is None:
-            return None
-        held = stored(packet)
-        if not isinstance(held, StoredPacket) or packed[1] >= len(held.events):
-            return None
-        return held.events[packed[1]]
+        if packed := packed_id(event_id):
+            packet_id, index = packed
+            packet = self._store.record(spec, key, packet_id)
+            held = stored(packet) if packet else None
+            if isinstance(held, StoredPacket) and index < len(held.events):
+                return held.events[index]
+        return None
 
     def events(
         self,
@@ -144,14 +143,13 @@ class Lookups:
             position = read_cursor(cursor, window, key, packed=packed)
         now = self._effects.now()
         deadline = deadline_of(now, time_left_ms)
-
-        def merged(spec: Spec) -> Merge:
-            return self._merged(spec, key, position, limit, deadline, packed=packed)
-
-        merge, state = self._read(window, merged)
+        merge, state = self._read(
+            window,
+            lambda spec: self._merged(spec, key, position, limit, deadline, packed=packed),
+        )
         if merge is None:
             return Events(key, window, state.status, (), None, complete=True, as_of=now)
-        part = cut(merge, position, limit, BYTES_MAX, packed=packed)
+        part = merge.part()
         then = cursor_of(window, key, part.then, packed=packed) if part.then else None
         whole = merge.done or len(part.found) == limit
         return Events(key, window, state.status, part.found, then, whole, now)
@@ -198,21 +196,17 @@ class Lookups:
             raise UsageError(f"n {n}: must be from 1 to {TOP_MAX}")
         now = self._effects.now()
         deadline = deadline_of(now, time_left_ms)
-        known = self._catalog.window(window)
-        if known and known.listed:
-            state = known
-            found, missing = self._top_listed(known, n, deadline, by_amount=by_amount)
+        state = self._catalog.window(window)
+        found = Largest(n, by_amount)
+        if state and state.listed:
+            missing = self._add_listed(found, state, deadline)
         else:
-
-            def read(spec: Spec) -> tuple[Largest, int]:
-                return self._top_live(spec, n, deadline, by_amount=by_amount)
-
-            answer, state = self._read(window, read)
-            found, missing = answer or (Largest(), 0)
+            unread, state = self._read(window, lambda spec: self._add_live(found, spec, deadline))
+            missing = unread or 0
         return Top(
             window=window,
             status=state.status,
-            largest=tuple(Tally(total.key, total.n, total.amount) for total in found.largest),
+            largest=tuple(found.largest),
             keys=found.keys,
             events=found.events,
             amount=found.amount,
@@ -220,39 +214,32 @@ class Lookups:
             as_of=now,
         )
 
-    def _top_listed(
-        self, window: Window, n: int, deadline: int, *, by_amount: bool
-    ) -> tuple[Largest, int]:
-        """The largest keys by listed totals, and the number of buckets not read in time."""
+    def _add_listed(self, found: Largest, window: Window, deadline: int) -> int:
+        """Add a window's listed totals; return the number of buckets not read in time."""
         jobs = [
-            partial(self._largest, window.id, bucket, n, deadline, by_amount=by_amount)
+            partial(self._bucket, Largest(found.n, found.by_amount), window.id, bucket, deadline)
             for bucket in range(1, (window.listed or 0) + 1)
         ]
-        found = self._effects.together(jobs, BUCKETS_AT_ONCE)
-        buckets = [bucket for bucket in found if bucket]
-        largest = Largest()
-        for bucket in buckets:
-            largest = largest.merged(bucket, n, by_amount=by_amount)
-        return largest, len(found) - len(buckets)
+        buckets = self._effects.together(jobs, BUCKETS_AT_ONCE)
+        for bucket in filter(None, buckets):
+            found.merge(bucket)
+        return buckets.count(None)
 
-    def _largest(
-        self, window: WindowId, bucket: int, n: int, deadline: int, *, by_amount: bool
+    def _bucket(
+        self, found: Largest, window: WindowId, bucket: int, deadline: int
     ) -> Largest | None:
-        found = Largest()
         try:
             for page in self._totals.listing(window, bucket, "", LISTED_PER_PAGE):
-                found = found.with_some(page, n, by_amount=by_amount)
+                found.add(page)
                 if self._effects.now() >= deadline:
                     return None
         except StoreError:
             return None
         return found
 
-    def _top_live(
-        self, spec: Spec, n: int, deadline: int, *, by_amount: bool
-    ) -> tuple[Largest, int]:
-        """The largest keys by tallies, and the number of buckets that could not be read to their
-        end in time. The buckets are merged, so that the stripes of a key come together.
+    def _add_live(self, found: Largest, spec: Spec, deadline: int) -> int:
+        """Add a window's tallies; return the number of buckets that could not be read to their end
+        in time. The buckets are merged, so that the stripes of a key come together.
         """
         page = max(1, STRIPES_HELD // spec.buckets)
         unread: set[int] = set()
@@ -261,12 +248,10 @@ class Lookups:
             for number in range(1, spec.buckets + 1)
         ]
         begun: list[Sum] = []
-        found = Largest()
         for batch in merged(buckets, place_of, page, self._effects):
-            ended = [Listed(*each) for each in gather(begun, batch)]
-            found = found.with_some(ended, n, by_amount=by_amount)
-        left = [Listed(*each) for each in begun]
-        return found.with_some(left, n, by_amount=by_amount), len(unread)
+            found.add([Listed(*each) for each in gather(begun, batch)])
+        found.add([Listed(*each) for each in begun])
+        return len(unread)
 
     def _stripes(
         self, spec: Spec, number: int, page: int, deadline: int, unread: set[int]

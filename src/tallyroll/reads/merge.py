@@ -33,6 +33,14 @@ def page_limit(events: int, shards: int) -> int:
     return max(1, min(events, ceil(share + 3 * sqrt(share))))
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The events (or packets) of one answer, and the position to continue at; None at the end."""
+
+    found: tuple[StoredEvent | StoredPacket, ...]
+    then: Position | None
+
+
 class Merge:
     """The first records after a position, from pages of shards in any order.
 
@@ -51,13 +59,14 @@ class Merge:
         packed: bool = False,
         begun: Record | None = None,
     ) -> None:
+        self._position = position
         self._most = most
         self._size = size
         self._packed = packed
         self._skipped = (position.index or 0) + 1 if begun else 0
         self._held: list[Record] = [begun] if begun else []
         self._read_to = dict.fromkeys(range(1, shards + 1), position.record_id)
-        self.beyond = False  # whether later records were left out
+        self._beyond = False  # whether later records were left out
         self._cut()
 
     @property
@@ -87,7 +96,7 @@ class Merge:
             size += len(record.id) + len(record.data or b"")
             if number >= self._most or size >= self._size:
                 wanted = {i: last for i, last in self._read_to.items() if last < record.id}
-                self.beyond |= len(self._held) > at or len(wanted) < len(self._read_to)
+                self._beyond |= len(self._held) > at or len(wanted) < len(self._read_to)
                 self._held, self._read_to = self._held[:at], wanted
                 return
 
@@ -98,30 +107,21 @@ class Merge:
         frontier = min(self._read_to.values())
         return [record for record in self._held if record.id <= frontier]
 
+    def part(self) -> Part:
+        """One answer: at most `most` events (or packets) and about `size` bytes.
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """The events (or packets) of one answer, and the position to continue at; None at the end."""
-
-    found: tuple[StoredEvent | StoredPacket, ...]
-    then: Position | None
-
-
-def cut(merge: Merge, position: Position, most: int, size: int, *, packed: bool = False) -> Part:
-    """Take one answer from a merge: at most `most` events (or packets) and about `size` bytes.
-
-    Raises Refused for a damaged packet.
-    """
-    found: list[StoredEvent | StoredPacket] = []
-    taken = 0
-    for after, one in _items(merge.known(), position, packed=packed):
-        if len(found) >= most or taken >= size:
-            return Part(tuple(found), position)
-        found.append(one)
-        taken += _bytes(one)
-        position = after
-    more = merge.beyond or not merge.done
-    return Part(tuple(found), position if more else None)
+        Raises Refused for a damaged packet.
+        """
+        found: list[StoredEvent | StoredPacket] = []
+        taken, position = 0, self._position
+        for after, one in _items(self.known(), position, packed=self._packed):
+            if len(found) >= self._most or taken >= self._size:
+                return Part(tuple(found), position)
+            found.append(one)
+            taken += _bytes(one)
+            position = after
+        more = self._beyond or not self.done
+        return Part(tuple(found), position if more else None)
 
 
 def _items(

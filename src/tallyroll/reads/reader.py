@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 from tallyroll.errors import Missing, StoreError
 from tallyroll.limits import SKEW_MS_MAX
@@ -128,16 +129,13 @@ class Reader(Lookups):
             calendar.grid.check_range(since, until)
         rolled_up = self._settings.rollups and not by_window
         count = self._count(key, since, until, now, deadline_of(now, time_left_ms), rolled_up)
-        self._remember(asked, count, now)
-        return count
-
-    def _remember(self, asked: Asked, count: Count, now: int) -> None:
         kept = self._settings.cache_live_ms
         self._counts = {
             other: counted for other, counted in self._counts.items() if now - counted.as_of < kept
         }
         if count.complete and kept:
             self._counts[asked] = count
+        return count
 
     def _count(
         self,
@@ -166,8 +164,8 @@ class Reader(Lookups):
         periods = [period_of(state.name) for state in rolled]
         live = {
             window.id: window
-            for window in self._live_windows(since, until, now)
-            if not any(window.start in period for period in periods)
+            for window in list_live(self._catalog, self._catalog.live(), since or 0, end)
+            if not window.status.sealed and not any(window.start in period for period in periods)
         }
         gaps = uncovered(since or 0, until, periods)
         totals, sums = self._sealed(key, gaps, rolled)
@@ -214,14 +212,9 @@ class Reader(Lookups):
         totals = self._effects.together(of_windows, WINDOWS_AT_ONCE)
         sums = self._effects.together(of_periods, WINDOWS_AT_ONCE)
         return (
-            [total for found in totals for total in found],
-            {total.period: total for found in sums for total in found},
+            list(chain.from_iterable(totals)),
+            {total.period: total for total in chain.from_iterable(sums)},
         )
-
-    def _live_windows(self, since: int | None, until: int | None, now: int) -> list[Window]:
-        end = now + SKEW_MS_MAX if until is None else until
-        listed = list_live(self._catalog, self._catalog.live(), since or 0, end)
-        return [window for window in listed if not window.status.sealed]
 
     def _tally(
         self, key: str, windows: Sequence[Window], deadline: int

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tallyroll.model.states import Status
-from tallyroll.model.tallies import Tally
 from tallyroll.model.totals import Listed
 from tallyroll.model.windows import WindowId
 
@@ -22,7 +21,7 @@ class Top:
 
     window: WindowId
     status: Status
-    largest: tuple[Tally, ...]
+    largest: tuple[Listed, ...]
     keys: int
     events: int
     amount: int
@@ -35,31 +34,28 @@ class Top:
         return not self.missing
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Largest:
-    """The largest of the keys seen so far, and the sums over all of them."""
+    """The `n` largest of the keys added so far, by events or by amount, and the sums over all."""
 
-    largest: tuple[Listed, ...] = ()
+    n: int
+    by_amount: bool
+    largest: Sequence[Listed] = ()
     keys: int = 0
     events: int = 0
     amount: int = 0
 
-    def with_some(self, more: Sequence[Listed], n: int, *, by_amount: bool) -> Largest:
-        """This with more keys added; keeps the `n` largest."""
+    def add(self, more: Sequence[Listed]) -> None:
+        """Add keys that were not added before."""
         events, amount = sum(each.n for each in more), sum(each.amount for each in more)
-        return self.merged(Largest(tuple(more), len(more), events, amount), n, by_amount=by_amount)
+        self.merge(Largest(self.n, self.by_amount, more, len(more), events, amount))
 
-    def merged(self, other: Largest, n: int, *, by_amount: bool) -> Largest:
-        """This and that of other keys together; keeps the `n` largest."""
-        both = heapq.nsmallest(n, [*self.largest, *other.largest], key=rank(by_amount=by_amount))
-        return Largest(
-            tuple(both),
-            self.keys + other.keys,
-            self.events + other.events,
-            self.amount + other.amount,
-        )
+    def merge(self, other: Largest) -> None:
+        """Add the keys of another, which have not been added before."""
+        self.largest = heapq.nsmallest(self.n, [*self.largest, *other.largest], key=self._rank)
+        self.keys += other.keys
+        self.events += other.events
+        self.amount += other.amount
 
-
-def rank(*, by_amount: bool) -> Callable[[Listed], tuple[int, str]]:
-    """The sort key that puts the largest first."""
-    return lambda total: (-total.amount if by_amount else -total.n, total.key)
+    def _rank(self, total: Listed) -> tuple[int, str]:
+        return -total.amount if self.by_amount else -total.n, total.key

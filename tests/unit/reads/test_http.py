@@ -6,26 +6,39 @@ import pytest
 
 from tallyroll.errors import Absent, Archived, SettingsError, Throttled, UsageError
 from tallyroll.model.states import Status
-from tallyroll.reads.http import CounterQuery, answer_counter, answer_error, counter_query
+from tallyroll.reads.http import answer_counter, answer_error
 from tallyroll.reads.jsonable import counter_json
 from tallyroll.reads.reader import Count, WindowCount
 from tests.harness.pipeline import HOUR, NOW, START, TIME_LEFT, WINDOW, opened
 
 
 @pytest.mark.parametrize(
-    ("parameters", "query"),
+    ("parameters", "asked"),
     [
-        ({"key": "k"}, CounterQuery("k", None, None, consistent=False)),
-        ({"key": "k", "since": "", "consistent": ""}, CounterQuery("k", None, None, False)),
+        ({"key": "k"}, ("k", None, None, False, False)),
+        ({"key": "k", "since": "", "consistent": ""}, ("k", None, None, False, False)),
         (
             {"key": "ü.1", "since": WINDOW, "until": "2026-11-20T09:00Z", "consistent": "true"},
-            CounterQuery("ü.1", START, START + HOUR, consistent=True),
+            ("ü.1", START, START + HOUR, True, False),
         ),
-        ({"key": "k", "consistent": "false"}, CounterQuery("k", None, None, consistent=False)),
+        ({"key": "k", "consistent": "false", "windows": "true"}, ("k", None, None, False, True)),
     ],
 )
-def test_parameters(parameters: dict[str, str], query: CounterQuery) -> None:
-    assert counter_query(parameters) == query
+def test_parameters(
+    parameters: dict[str, str], asked: tuple[object, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, seen = opened().reader(), list[tuple[object, ...]]()
+
+    def count(
+        key: str, since: int, until: int, time_left_ms: int, *, consistent: bool, by_window: bool
+    ) -> Count:
+        assert time_left_ms == TIME_LEFT
+        seen.append((key, since, until, consistent, by_window))
+        return Count(key, 0, 0, (), NOW)
+
+    monkeypatch.setattr(reader, "count", count)
+    answer_counter(reader, parameters, TIME_LEFT)
+    assert seen == [asked]
 
 
 @pytest.mark.parametrize(
@@ -43,7 +56,7 @@ def test_parameters(parameters: dict[str, str], query: CounterQuery) -> None:
 )
 def test_bad_parameters_are_named(parameters: dict[str, str], named: str) -> None:
     with pytest.raises(UsageError) as error:
-        counter_query(parameters)
+        answer_counter(opened().reader(), parameters, TIME_LEFT)
     assert named in str(error.value)
 
 

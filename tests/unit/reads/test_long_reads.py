@@ -11,7 +11,7 @@ import pytest
 from tallyroll.errors import Throttled
 from tallyroll.limits import LISTING_BUCKETS
 from tallyroll.model.states import Status
-from tallyroll.model.tallies import Tally
+from tallyroll.model.totals import Listed
 from tallyroll.model.windows import window_start
 from tallyroll.reads.http import answer_counter
 from tallyroll.reads.jsonable import counter_json
@@ -155,7 +155,7 @@ def test_the_largest_keys_of_a_sealed_window(status: Status) -> None:
     assert [(key.key, key.n) for key in top.largest] == [("a", 5), ("b", 3), ("c", 3)]
     assert (top.keys, top.events, top.amount) == (5, 14, -17 * MICROS)
     assert (top.status, top.complete) == (status, True)
-    assert best(pipeline, 2, by_amount=True).largest == (Tally("d", 1, 0), Tally("é", 2, -MICROS))
+    assert best(pipeline, 2, by_amount=True).largest == (Listed("d", 1, 0), Listed("é", 2, -MICROS))
     assert [key.key for key in best(pipeline, 1_000).largest] == ["a", "b", "c", "é", "d"]
 
 

@@ -12,7 +12,8 @@ from tallyroll.model.records import Page
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status
 from tallyroll.model.stored import StoredEvent, StoredPacket, stored
-from tallyroll.model.tallies import Stripe, Tally
+from tallyroll.model.tallies import Stripe
+from tallyroll.model.totals import Listed
 from tallyroll.ports.paging import listed_tallies
 from tallyroll.reads.lookups import Events, FoundEvent, Lookups
 from tallyroll.reads.merge import BYTES_MAX
@@ -291,7 +292,7 @@ def test_the_keys_with_most_events() -> None:
     assert top == Top(
         window=WINDOW,
         status=Status.OPEN,
-        largest=(Tally("b", 5, 10_000_000), Tally("a", 3, 3_000_000), Tally("c", 3, 3_000_000)),
+        largest=(Listed("b", 5, 10_000_000), Listed("a", 3, 3_000_000), Listed("c", 3, 3_000_000)),
         keys=5,
         events=16,
         amount=120_500_000,
