@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -23,12 +23,11 @@ class UnreadableInput(TallyrollError):
     """The input ended or failed within a line."""
 
 
-class _Counted(io.RawIOBase):
-    """A stream that counts the bytes read from it and reads no further than it must."""
+class _Stream(io.RawIOBase):
+    """A stream of what `take` gives, at most so many bytes; reads no further than it must."""
 
-    def __init__(self, below: io.BufferedIOBase) -> None:
-        self._below = below
-        self.position = 0
+    def __init__(self, take: Callable[[int], bytes | memoryview]) -> None:
+        self._take = take
 
     def readable(self) -> bool:
         """Always."""
@@ -36,39 +35,21 @@ class _Counted(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """Read the bytes that are available; does not wait for a pipe to fill the buffer."""
-        data = self._below.read1(len(buffer))
+        data = self._take(len(buffer))
         buffer[: len(data)] = data
-        self.position += len(data)
-        return len(data)
-
-
-class _Unzipped(io.RawIOBase):
-    """The content of a gzip stream; reads no further than it must."""
-
-    def __init__(self, below: io.BufferedIOBase) -> None:
-        self._parts = unzipped(iter(lambda: below.read1(CHUNK_BYTES), b""))
-        self._rest = memoryview(b"")
-
-    def readable(self) -> bool:
-        """Always."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Read from the next part, up to its end."""
-        if not self._rest:
-            self._rest = memoryview(next(self._parts, b""))
-        data = self._rest[: len(buffer)]
-        buffer[: len(data)] = data
-        self._rest = self._rest[len(data) :]
         return len(data)
 
 
 class Source:
-    """Lines of a file, or of stdin for None and "-". Raises UsageError if it cannot be opened."""
+    """Lines of a file, or of stdin for None and "-". Raises UsageError if it cannot be opened.
+
+    `position` is the number of bytes read, before decompression.
+    """
 
     def __init__(self, file: str | None) -> None:
         self.name = "stdin" if file in (None, "-") else str(file)
         self.size: int | None = None
+        self.position = 0
         self._file: BinaryIO | None = None
         try:
             if file in (None, "-"):
@@ -79,17 +60,17 @@ class Source:
                 self.size = path.stat().st_size or None
         except OSError as error:
             raise UsageError(f"file {self.name!r}: {error.strerror}") from None
-        self._counted = _Counted(cast("io.BufferedIOBase", below))
+        self._below = cast("io.BufferedIOBase", below)
 
     def close(self) -> None:
         """Close the file; stdin stays open."""
         if self._file:
             self._file.close()
 
-    @property
-    def position(self) -> int:
-        """The number of bytes read, before decompression."""
-        return self._counted.position
+    def _counted(self, most: int) -> bytes:
+        data = self._below.read1(most)
+        self.position += len(data)
+        return data
 
     def lines(self) -> Iterator[tuple[int, bytes | None]]:
         """Number, from 1, and bytes of each line that is not blank; None for one over 4 MiB.
@@ -98,10 +79,10 @@ class Source:
         """
         number = 0
         try:
-            buffered = io.BufferedReader(self._counted)
+            buffered = io.BufferedReader(_Stream(self._counted))
             head = buffered.peek(2)[:2]
             packed = bool(head) and _GZIP_MAGIC.startswith(head)
-            stream = io.BufferedReader(_Unzipped(buffered), CHUNK_BYTES) if packed else buffered
+            stream = _unzipping(buffered) if packed else buffered
             while line := stream.readline(LINE_BYTES_MAX):
                 number += 1
                 whole = line.endswith(b"\n") or len(line) < LINE_BYTES_MAX
@@ -115,6 +96,20 @@ class Source:
         except (OSError, EOFError, zlib.error) as error:
             place = f"after line {number}" if number else "in its first line"
             raise UnreadableInput(f"{self.name}, {place}: {error}") from error
+
+
+def _unzipping(below: io.BufferedReader[Any]) -> io.BufferedReader[Any]:
+    """The content of a gzip stream."""
+    parts = unzipped(iter(lambda: below.read1(CHUNK_BYTES), b""))
+    rest = memoryview(b"")
+
+    def take(most: int) -> memoryview:
+        nonlocal rest
+        part = rest or memoryview(next(parts, b""))
+        rest = part[most:]
+        return part[:most]
+
+    return io.BufferedReader(_Stream(take), CHUNK_BYTES)
 
 
 def envelope_of(line: bytes | None) -> tuple[Envelope, str]:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from threading import Lock
 from typing import Any
 
@@ -82,18 +83,38 @@ class Sent:
         return int(bool(self.rejected or self.unsent or self.broken))
 
 
-class Envelopes:
-    """Makes messages of events: those with ids of their own singly, the others packed."""
+class Producer:
+    """Packs events and sends them to the event queue.
 
-    def __init__(self, effects: Effects, calendar: SendCalendar, *, packed: bool) -> None:
+    An event with an id of its own is sent alone and deduplicated on it. With `packed`, the others
+    are packed by key and time. At most `rate` events are sent per second, ten messages per request,
+    eight requests at once. `sent` is the result.
+    """
+
+    def __init__(
+        self,
+        sender: Sender,
+        effects: Effects,
+        calendar: SendCalendar,
+        *,
+        packed: bool = True,
+        rate: float | None = None,
+    ) -> None:
+        self.sent = Sent()
+        self._sender = sender
         self._effects = effects
         self._calendar = calendar
         self._packed = packed
+        self._rate = rate
+        self._began = effects.now()
+        self._turn = Lock()
         self._singles: list[Outgoing] = []
         self._loose: list[Event] = []
 
     def add(self, event: Event, origin: str) -> None:
-        """Add an event; one without id and time happened now."""
+        """Add an event for the next `flush`; one without id and time happened now. `origin` names
+        it in messages to people.
+        """
         self._calendar.note(event)
         if event.id is None and event.ts is None:
             event = replace(event, ts=self._effects.now())
@@ -108,11 +129,37 @@ class Envelopes:
         self._singles.append(Outgoing(queueable(event_body(event)), 1, origin, repeatable=dated))
 
     def add_packet(self, body: str, packet: Packet, origin: str) -> None:
-        """Add a packet that was made elsewhere."""
+        """Add a packet that was made elsewhere, for the next `flush`."""
         self._calendar.note(packet)
         self._singles.append(Outgoing(queueable(body), len(packet.entries), origin))
 
-    def messages(self) -> list[Outgoing]:
+    def flush(self, progressed: Callable[[], None] = lambda: None) -> None:
+        """Send everything added; stop after a round of requests of which the queue took nothing.
+        Calls `progressed` after each round.
+        """
+        messages = self._messages()
+        self.sent.waiting.update(dict.fromkeys(messages))
+        for round_ in self._rounds(messages):
+            if self._rate:
+                due = self._began + self.sent.events * 1000 / self._rate
+                self._effects.sleep(max(0, due - self._effects.now()))
+            before = self.sent.messages
+            self._send_round(round_)
+            progressed()
+            if self.sent.messages == before:
+                self.sent.stopped = True
+                return
+
+    def interrupt(self) -> None:
+        """Count everything added and not sent as unsent."""
+        self.sent.interrupted = True
+        self.sent.waiting.update(dict.fromkeys(self._messages()))
+
+    def warning(self) -> str | None:
+        """A warning about events before the pipeline's first window, once some were sent."""
+        return self._calendar.warning() if self.sent.messages else None
+
+    def _messages(self) -> list[Outgoing]:
         """The messages of everything added since the last call."""
         singles, loose = self._singles, self._loose
         self._singles, self._loose = [], []
@@ -123,46 +170,6 @@ class Envelopes:
 
     def _new_id(self) -> str:
         return uuid7(self._effects.now(), self._effects.chance)
-
-
-def queueable(body: str) -> str:
-    """The same JSON, with the two characters escaped that JSON allows and SQS does not.
-
-    Source: Amazon SQS API Reference, SendMessage.
-    """
-    return body.replace("\ufffe", "\\ufffe").replace("\uffff", "\\uffff")
-
-
-def _packet(body: str) -> Outgoing:
-    fields: dict[str, Any] = load_json(body)
-    count = len(fields.get("events", "1"))
-    return Outgoing(queueable(body), count, f"{count} packed events of key {fields['key']!r}")
-
-
-class Delivery:
-    """Sends messages, ten per request, eight requests at once, at most `rate` events per second."""
-
-    def __init__(self, sender: Sender, effects: Effects, sent: Sent, rate: float | None) -> None:
-        self._sender = sender
-        self._effects = effects
-        self._sent = sent
-        self._rate = rate
-        self._began = effects.now()
-        self._turn = Lock()
-
-    def send(self, messages: Sequence[Outgoing], told: Callable[[], None]) -> None:
-        """Send all messages; stop after a round of which the queue took none."""
-        self._sent.waiting.update(dict.fromkeys(messages))
-        for round_ in self._rounds(messages):
-            if self._rate:
-                due = self._began + self._sent.events * 1000 / self._rate
-                self._effects.sleep(max(0, due - self._effects.now()))
-            before = self._sent.messages
-            self._send_round(round_)
-            told()
-            if self._sent.messages == before:
-                self._sent.stopped = True
-                return
 
     def _rounds(self, messages: Sequence[Outgoing]) -> Iterator[list[Outgoing]]:
         """Split messages into rounds of up to 80; with a rate, of the events of about 250 ms."""
@@ -185,19 +192,15 @@ class Delivery:
                 partial(self._send_batch, again[at : at + QUEUE_BATCH_MAX])
                 for at in range(0, len(again), QUEUE_BATCH_MAX)
             ]
-            failed = {
-                message: why
-                for failures in self._effects.together(jobs, SENDS_AT_ONCE)
-                for message, why in failures
-            }
+            failed = dict(chain.from_iterable(self._effects.together(jobs, SENDS_AT_ONCE)))
             for message, why in failed.items():
                 if not message.repeatable:
-                    self._sent.give_up(message, f"{why} (it may have been taken)")
+                    self.sent.give_up(message, f"{why} (it may have been taken)")
             again = [message for message in failed if message.repeatable]
             if not again:
                 return
         for message in again:
-            self._sent.give_up(message, failed[message])
+            self.sent.give_up(message, failed[message])
 
     def _send_batch(self, batch: Sequence[Outgoing]) -> list[tuple[Outgoing, str]]:
         """Send up to ten messages; count those taken at once, so that an interrupt loses none."""
@@ -206,48 +209,19 @@ class Delivery:
         with self._turn:
             for index, message in enumerate(batch):
                 if index not in details:
-                    self._sent.take(message)
+                    self.sent.take(message)
         return [(batch[index], detail) for index, detail in details.items()]
 
 
-class Producer:
-    """Packs events and sends them to the event queue.
+def queueable(body: str) -> str:
+    """The same JSON, with the two characters escaped that JSON allows and SQS does not.
 
-    An event with an id of its own is sent alone and deduplicated on it. With `packed`, the others
-    are packed by key and time. At most `rate` events are sent per second. `sent` is the result.
+    Source: Amazon SQS API Reference, SendMessage.
     """
+    return body.replace("\ufffe", "\\ufffe").replace("\uffff", "\\uffff")
 
-    def __init__(
-        self,
-        sender: Sender,
-        effects: Effects,
-        calendar: SendCalendar,
-        *,
-        packed: bool = True,
-        rate: float | None = None,
-    ) -> None:
-        self.sent = Sent()
-        self._calendar = calendar
-        self._envelopes = Envelopes(effects, calendar, packed=packed)
-        self._delivery = Delivery(sender, effects, self.sent, rate)
 
-    def add(self, event: Event, origin: str) -> None:
-        """Add an event for the next `flush`; `origin` names it in messages to people."""
-        self._envelopes.add(event, origin)
-
-    def add_packet(self, body: str, packet: Packet, origin: str) -> None:
-        """Add a packet that was made elsewhere, for the next `flush`."""
-        self._envelopes.add_packet(body, packet, origin)
-
-    def flush(self, told: Callable[[], None] = lambda: None) -> None:
-        """Send everything added; call `told` after each round of requests."""
-        self._delivery.send(self._envelopes.messages(), told)
-
-    def interrupt(self) -> None:
-        """Count everything added and not sent as unsent."""
-        self.sent.interrupted = True
-        self.sent.waiting.update(dict.fromkeys(self._envelopes.messages()))
-
-    def warning(self) -> str | None:
-        """A warning about events before the pipeline's first window, once some were sent."""
-        return self._calendar.warning() if self.sent.messages else None
+def _packet(body: str) -> Outgoing:
+    fields: dict[str, Any] = load_json(body)
+    count = len(fields.get("events", "1"))
+    return Outgoing(queueable(body), count, f"{count} packed events of key {fields['key']!r}")

@@ -6,14 +6,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
 
 from tallyroll.errors import StoreError
 from tallyroll.model.events import Envelope, Event
-from tallyroll.model.ids import uuid7_time
+from tallyroll.model.records import event_time
 from tallyroll.model.states import Calendar, takes
-from tallyroll.model.windows import Span, iso
+from tallyroll.model.windows import Span, iso, window_id
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
 from tallyroll.settings import Settings
@@ -21,30 +22,26 @@ from tallyroll.settings import Settings
 _MINUTE_MS = 60_000
 
 
+@dataclass(eq=False)
 class SendCalendar:
     """The calendar, read once, when it is first needed.
 
     A producer without access to the catalog packs by the settings and gets no warning.
     """
 
-    def __init__(
-        self,
-        catalog: Catalog,
-        settings: Settings,
-        effects: Effects,
-        tell: Callable[[str], None],
-    ) -> None:
-        self._catalog = catalog
-        self._settings = settings
-        self._effects = effects
-        self._tell = tell
-        self._began = effects.now()
+    catalog: Catalog
+    settings: Settings
+    effects: Effects
+    tell: Callable[[str], None]
+
+    def __post_init__(self) -> None:
+        self._began = self.effects.now()
         self._early: Counter[Span] = Counter()
 
     @cached_property
     def _read(self) -> Calendar | StoreError | None:
         try:
-            return self._catalog.calendar()
+            return self.catalog.calendar()
         except StoreError as error:
             return error
 
@@ -53,24 +50,20 @@ class SendCalendar:
         """The longest span of a packet (ms), at most a minute, that lies within one window."""
         if isinstance(self._read, Calendar):
             return gcd(_MINUTE_MS, *(length for _, length in self._read.grid.lengths))
-        span_ms = gcd(_MINUTE_MS, self._settings.window_seconds * 1000)
+        span_ms = gcd(_MINUTE_MS, self.settings.window_seconds * 1000)
         if self._read:
             code = self._read.code
-            self._tell(f"packing by {span_ms // 1000} s: the catalog could not be read ({code})")
+            self.tell(f"packing by {span_ms // 1000} s: the catalog could not be read ({code})")
         return span_ms
 
     def note(self, envelope: Envelope) -> None:
         """Count the envelope's events if they lie before the first window."""
-        if isinstance(envelope, Event):
-            happened = envelope.ts
-            if happened is None and envelope.id:
-                happened = uuid7_time(envelope.id)
-            events = 1
-        else:
-            happened, events = envelope.t0, len(envelope.entries)
-        if happened is None or happened >= self._began or not isinstance(self._read, Calendar):
+        # An event without a time happens when it is sent.
+        happened = event_time(envelope, self._began)
+        if happened >= self._began or not isinstance(self._read, Calendar):
             return
         if happened < self._read.genesis:
+            events = 1 if isinstance(envelope, Event) else len(envelope.entries)
             self._early[self._read.grid.at(happened)] += events
 
     def warning(self) -> str | None:
@@ -80,9 +73,9 @@ class SendCalendar:
             return None
         since, until = min(self._early).start, max(self._early).end
         try:
-            now = self._effects.now()
+            now = self.effects.now()
             open_ = {
-                window.start for window in self._catalog.windows(since, until) if takes(window, now)
+                window.start for window in self.catalog.windows(since, until) if takes(window, now)
             }
         except StoreError:
             open_ = None
@@ -91,7 +84,9 @@ class SendCalendar:
             return None
         events = sum(self._early[span] for span in shut)
         them, they = ("it", "1 event") if events == 1 else ("they", f"{events:,} events")
-        command = f"`tallyroll windows open --since {min(shut).id} --until {_until(shut)}`"
+        command = (
+            f"`tallyroll windows open --since {min(shut).id} --until {window_id(max(shut).end)}`"
+        )
         warning = (
             f"{they} happened before the pipeline's first window, {iso(calendar.genesis)}:"
             f" {them} will be rejected as too-late"
@@ -102,8 +97,3 @@ class SendCalendar:
             f"{warning}, since the windows are not open; {command} opens them, for what is sent"
             " after that"
         )
-
-
-def _until(spans: list[Span]) -> str:
-    last = max(spans)
-    return Span(last.end, last.end).id
