@@ -144,8 +144,7 @@ def _bisected(commit: Commit, detail: str) -> Continuation:
     """Halve a commit that holds an invalid record, until that record fails alone."""
     half = len(commit.records) // 2
     if not half:
-        fate = Fate(Disposition.REJECTED, reason=Reason.REFUSED_BY_STORE, detail=detail)
-        return Continuation(((commit.records[0], fate),))
+        return Continuation(((commit.records[0], _refused(detail)),))
     parts = (commit.records[:half], commit.records[half:])
     return Continuation(commits=tuple(replace(commit, records=part) for part in parts))
 
@@ -158,25 +157,18 @@ def _sorted_out(
     """
     settled: list[tuple[Record, Fate]] = []
     left: list[Record] = []
-    slow_keys: set[str] = set()
-    contended = outcome.gate_contended
     for record, element in zip(commit.records, outcome.records, strict=True):
         if fate := _fate(record, element):
             settled.append((record, fate))
-            continue
-        left.append(record)
-        contended |= element.answer is Answer.CONTENDED
-        if element.answer is Answer.THROTTLED:
-            slow_keys.add(record.key)
-    for increment, element in zip(commit.increments, outcome.increments, strict=True):
-        contended |= element.answer is Answer.CONTENDED
-        if element.answer is Answer.THROTTLED:
-            slow_keys.add(increment.key)
-        if element.answer is Answer.INVALID and len(commit.records) == 1:
-            fate = Fate(Disposition.REJECTED, reason=Reason.REFUSED_BY_STORE, detail=element.detail)
-            return Continuation(((commit.records[0], fate),))
-    if not settled and any(element.answer is Answer.INVALID for element in outcome.increments):
-        return _bisected(commit, "a tally could not be added to")
+        else:
+            left.append(record)
+    if invalid := [each for each in outcome.increments if each.answer is Answer.INVALID]:
+        if len(commit.records) == 1:
+            return Continuation(((commit.records[0], _refused(invalid[0].detail)),))
+        if not settled:
+            return _bisected(commit, "a tally could not be added to")
+    contended = _contended(outcome)
+    slow_keys = frozenset(_throttled_keys(commit, outcome))
     swift = [record for record in left if record.key not in slow_keys]
     slow = [record for record in left if record.key in slow_keys]
     again = [_later(part, THROTTLE_BACKOFF_MS, now, chance) for part in _by_key(commit, slow)]
@@ -191,9 +183,11 @@ def _sorted_out(
 def _fate(record: Record, element: Element) -> Fate | None:
     if element.answer is Answer.DUPLICATE:
         return beside_stored(record, element.digest)
-    if element.answer is Answer.INVALID:
-        return Fate(Disposition.REJECTED, reason=Reason.REFUSED_BY_STORE, detail=element.detail)
-    return None
+    return _refused(element.detail) if element.answer is Answer.INVALID else None
+
+
+def _refused(detail: str) -> Fate:
+    return Fate(Disposition.REJECTED, reason=Reason.REFUSED_BY_STORE, detail=detail)
 
 
 def beside_stored(record: Record, digest: bytes | None) -> Fate:
@@ -224,12 +218,11 @@ def _later(commit: Commit, base_ms: int, now: int, chance: Chance) -> Commit:
 
 def _again(commits: Sequence[Commit], deadline: int, why: str) -> Continuation:
     """Retry the commits that are due before `deadline`, and hand the others' records back."""
-    in_time = tuple(commit for commit in commits if commit.not_before < deadline)
-    late = [
-        record for commit in commits if commit.not_before >= deadline for record in commit.records
-    ]
+    late = [commit for commit in commits if commit.not_before >= deadline]
+    fate = Fate(Disposition.HANDED_BACK, detail=why)
     return Continuation(
-        tuple((record, Fate(Disposition.HANDED_BACK, detail=why)) for record in late), in_time
+        tuple((record, fate) for commit in late for record in commit.records),
+        tuple(commit for commit in commits if commit.not_before < deadline),
     )
 
 
@@ -287,9 +280,8 @@ def _lineage(store: Store, commit: Commit, effects: Effects, deadline: int) -> R
 
 def _measure(done: Run, commit: Commit, outcome: Outcome, metering: Metering) -> None:
     done.cost += commit_cost(commit.records, commit.increments, metering)
+    done.contended += _contended(outcome)
     elements = (*outcome.records, *outcome.increments)
-    contended = any(element.answer is Answer.CONTENDED for element in elements)
-    done.contended += contended or outcome.gate_contended
     limits = [element.limit for element in elements if element.answer is Answer.THROTTLED]
     if outcome.limit or outcome.verdict is Verdict.THROTTLED:
         limits = [outcome.limit or LIMIT_UNKNOWN]
@@ -299,13 +291,18 @@ def _measure(done: Run, commit: Commit, outcome: Outcome, metering: Metering) ->
         done.throttled_keys[commit.spec.window, key] = None
 
 
+def _contended(outcome: Outcome) -> bool:
+    elements = (*outcome.records, *outcome.increments)
+    return outcome.gate_contended or any(each.answer is Answer.CONTENDED for each in elements)
+
+
 def _throttled_keys(commit: Commit, outcome: Outcome) -> list[str]:
     """The keys that the store throttled; its only key, if it throttled the whole request."""
-    if outcome.verdict is Verdict.THROTTLED:
-        keys = list(dict.fromkeys(record.key for record in commit.records))
-        return keys if len(keys) == 1 else []
     keys = [record.key for record in commit.records]
+    if outcome.verdict is Verdict.THROTTLED:
+        return keys[:1] if len(set(keys)) == 1 else []
+    if outcome.verdict is not Verdict.CANCELLED:
+        return []
     keys += [increment.key for increment in commit.increments]
-    answers = (*outcome.records, *outcome.increments)  # none unless it was cancelled
-    pairs = zip(keys, answers, strict=False)
+    pairs = zip(keys, (*outcome.records, *outcome.increments), strict=True)
     return [key for key, element in pairs if element.answer is Answer.THROTTLED]
