@@ -30,7 +30,7 @@ def done_before_it_is_done(patch: Patch) -> None:
     write_group = Writer._write_group
 
     def hasty(self: Any, group: Sequence[Any], *rest: Any) -> None:
-        self._queue.acknowledge([case.message.receipt for case in group[:1]])
+        self.queue.acknowledge([case.message.receipt for case in group[:1]])
         write_group(self, group, *rest)
 
     patch.setattr(Writer, "_write_group", hasty)

@@ -33,7 +33,7 @@ def a_letter_keeps_its_batch(patch: Patch) -> None:
 
     def all_or_none(self: Any, cases: Any) -> None:
         refused: list[StoreError] = []
-        send = self._queue.reject
+        send = self.queue.reject
 
         class Queue:
             def reject(self, rejections: Any) -> Any:
@@ -46,11 +46,11 @@ def a_letter_keeps_its_batch(patch: Patch) -> None:
             def __getattr__(self, verb: str) -> Any:
                 return getattr(queue, verb)
 
-        queue, self._queue = self._queue, Queue()
+        queue, self.queue = self.queue, Queue()
         try:
             reject(self, cases)
         finally:
-            self._queue = queue
+            self.queue = queue
         if refused:
             raise refused[0]
 

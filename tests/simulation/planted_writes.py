@@ -91,7 +91,7 @@ def window_by_processing_time(patch: Patch) -> None:
     write, clock = Writer.write, {"now": 0}
 
     def written(self: Any, messages: Any, time_left_ms: int) -> Any:
-        clock["now"] = self._effects.now()
+        clock["now"] = self.effects.now()
         return write(self, messages, time_left_ms)
 
     patch.setattr(Writer, "write", written)
@@ -104,7 +104,7 @@ def lateness_by_processing_time(patch: Patch) -> None:
     write, clock = Writer.write, {"now": 0}
 
     def written(self: Any, messages: Any, time_left_ms: int) -> Any:
-        clock["now"] = self._effects.now()
+        clock["now"] = self.effects.now()
         return write(self, messages, time_left_ms)
 
     patch.setattr(Writer, "write", written)

@@ -92,9 +92,7 @@ class WriterNotebook:
         return groups
 
     def _cut(self, suspects: Sequence[Delivery], among: dict[str, int]) -> list[list[Delivery]]:
-        """Divide messages on which writers died into random groups, whose size halves with each
-        death.
-        """
+        """Divide messages on which writers died into random groups, halved with each death."""
         if not suspects:
             return []
         died = min(DEATHS_SEEN_MAX, max(among[case.message.id] for case in suspects))
@@ -117,9 +115,8 @@ class WriterNotebook:
         self._note_windows((case, now) for case in cases if case.message.receives > 1)
 
     def hand_back(self, cases: Sequence[Delivery]) -> None:
-        """Hide the messages that must come again for some time, and note their windows until then.
-
-        Messages that can never count get no note.
+        """Hide the messages that must come again for some time, and note their windows until then,
+        unless they can never count.
         """
         back = [case for case in cases if case.comes_again]
         if not back:
@@ -205,9 +202,7 @@ class WriterNotebook:
         return True
 
     def _note_windows(self, expected: Iterable[tuple[Delivery, int]]) -> None:
-        """Note for each window until when (ms) messages are hidden from the queue's age metric, at
-        most every ten seconds.
-        """
+        """Note per window until when (ms) its messages may be hidden, at most every ten seconds."""
         newest: dict[WindowId, int] = {}
         for case, at in expected:
             if case.window and not case.rejected:

@@ -121,10 +121,7 @@ class Placer:
     cached: CachedCatalog
 
     def place(self, cases: Sequence[Delivery]) -> None:
-        """Give each case without a fate its window and record, or else its fate.
-
-        Raises StoreError if the catalog cannot be read.
-        """
+        """Give each case without a fate its window and record, or its fate. Raises StoreError."""
         cases = [case for case in cases if not case.fate]
         if any(case.message.redrive for case in cases):
             self.cached.forget_calendar()  # identities in claims have windows of the latest grid

@@ -152,9 +152,7 @@ def _bisected(commit: Commit, detail: str) -> Continuation:
 def _sorted_out(
     commit: Commit, outcome: Outcome, now: int, deadline: int, chance: Chance
 ) -> Continuation:
-    """Settle duplicates and invalid records, and retry the rest; throttled keys in commits of their
-    own.
-    """
+    """Settle duplicates and invalid records, and retry the rest, each throttled key on its own."""
     settled: list[tuple[Record, Fate]] = []
     left: list[Record] = []
     for record, element in zip(commit.records, outcome.records, strict=True):

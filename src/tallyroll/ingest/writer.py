@@ -73,21 +73,21 @@ class Report:
         return self.single_events + self.packed_events
 
 
+@dataclass(eq=False)
 class Writer:
     """Counts batches; one per process, with a cache of specs and the calendar."""
 
-    def __init__(
-        self, settings: Settings, store: Store, catalog: Catalog, queue: Queue, effects: Effects
-    ) -> None:
-        self._settings = settings
-        self._store = store
-        self._catalog = catalog
-        self._queue = queue
-        self._effects = effects
-        cached = CachedCatalog(catalog, effects, settings.cache_calendar_ms)
-        self._placer = Placer(settings, catalog, cached)
-        self._scout = Scout(settings, catalog, store.metering, effects)
-        self._notes = WriterNotebook(settings, catalog, queue, effects)
+    settings: Settings
+    store: Store
+    catalog: Catalog
+    queue: Queue
+    effects: Effects
+
+    def __post_init__(self) -> None:
+        cached = CachedCatalog(self.catalog, self.effects, self.settings.cache_calendar_ms)
+        self._placer = Placer(self.settings, self.catalog, cached)
+        self._scout = Scout(self.settings, self.catalog, self.store.metering, self.effects)
+        self._notes = WriterNotebook(self.settings, self.catalog, self.queue, self.effects)
 
     def write(self, messages: Sequence[Message], time_left_ms: int) -> Report:
         """Count a batch within `time_left_ms`; messages that are not finished by then are handed
@@ -97,12 +97,12 @@ class Writer:
         closes while it may accept them, and the next writers know of the death.
         """
         reserve = min(DEADLINE_RESERVE_MS, time_left_ms // 3)
-        deadline = self._effects.now() + time_left_ms - reserve
+        deadline = self.effects.now() + time_left_ms - reserve
         report = Report(messages=len(messages))
         cases = [Delivery(message) for message in messages]
         groups = self._notes.begin(cases)
         for number, group in enumerate(groups):
-            if number and self._effects.now() >= deadline:
+            if number and self.effects.now() >= deadline:
                 for case in group:
                     if not case.fate:
                         case.hand_back("no time left")
@@ -112,11 +112,11 @@ class Writer:
                 self._notes.narrow(group)
             self._write_group(group, report, deadline)
             if number < len(groups) - 1:  # the next group may kill this process
-                self._queue.acknowledge(
+                self.queue.acknowledge(
                     [case.message.receipt for case in group if not case.comes_again]
                 )
         report.notes_failed = self._notes.end(cases)
-        _sum_up(report, cases, self._effects.now())
+        _sum_up(report, cases, self.effects.now())
         return report
 
     def _write_group(self, group: Sequence[Delivery], report: Report, deadline: int) -> None:
@@ -146,11 +146,9 @@ class Writer:
             # Likely duplicates have commits of their own, so that they do not cancel others.
             for group in (fresh, again)
             for spec, records in _by_window(group)
-            for commit in plan(spec, records, self._store.metering)
+            for commit in plan(spec, records, self.store.metering)
         ]
-        done = run(
-            self._store, commits, self._effects, deadline, self._settings.transactions_at_once
-        )
+        done = run(self.store, commits, self.effects, deadline, self.settings.transactions_at_once)
         for each in placed:
             keeper, fate = keepers[each.identity], done.fates[each.identity]
             each.delivery.fate = (
@@ -175,12 +173,12 @@ class Writer:
     def _look_behind_shut_gates(self, placed: Sequence[Placed], deadline: int) -> None:
         """Decide by the window's state the fates of messages that met a shut or missing gate."""
         shut_out = _of_kind(Disposition.SHUT_OUT, placed)
-        if self._effects.now() >= deadline:
+        if self.effects.now() >= deadline:
             for each in shut_out:
                 each.delivery.hand_back("no time left to look behind the gate")
             return
         windows = dict.fromkeys(each.spec.window for each in shut_out)
-        states = {window: self._catalog.window(window) for window in windows}
+        states = {window: self.catalog.window(window) for window in windows}
         sealed = []
         for each in shut_out:
             window = each.spec.window
@@ -204,8 +202,8 @@ class Writer:
         that a late roller made again, only if its window is not being dropped.
         """
         jobs = [partial(self._stored, each) for each in placed]
-        answers = self._effects.together(jobs, self._settings.transactions_at_once)
-        state_of = cache(self._catalog.window)
+        answers = self.effects.together(jobs, self.settings.transactions_at_once)
+        state_of = cache(self.catalog.window)
         absent: list[tuple[Placed, str]] = []
         for each, answer in zip(placed, answers, strict=True):
             if isinstance(answer, Record):
@@ -225,7 +223,7 @@ class Writer:
 
     def _stored(self, placed: Placed) -> Record | StoreError | None:
         try:
-            return self._store.record(placed.spec, placed.record.key, placed.record.id)
+            return self.store.record(placed.spec, placed.record.key, placed.record.id)
         except StoreError as error:
             return error
 
@@ -233,7 +231,7 @@ class Writer:
         """Send messages that can never count, or that the queue will soon drop, to the dead-letter
         queue. Those that it does not take are handed back.
         """
-        now, retention_ms = self._effects.now(), self._settings.queue_retention_ms
+        now, retention_ms = self.effects.now(), self.settings.queue_retention_ms
         for case in cases:
             if case.fate and case.comes_again and is_expiring(case.message, now, retention_ms):
                 detail = f"sent {iso(case.message.sent)} and not counted: {case.fate.detail}"
@@ -252,7 +250,7 @@ class Writer:
         sent = [False] * len(rejections)
         with suppress(StoreError):
             if rejections:
-                sent = self._queue.reject(rejections)
+                sent = self.queue.reject(rejections)
         for case, rejection, there in zip(rejected, rejections, sent, strict=True):
             if not there:
                 case.hopeless = rejection.reason is not Reason.EXPIRING

@@ -109,9 +109,7 @@ class Cleanup:
                 return self._advance(window, Status.DROPPED, problem="")
 
     def _tag_proven(self, window: Window) -> None:
-        """Check the archive's proof itself, not only the state; then tag the table, which permits
-        its deletion.
-        """
+        """Check the archive's proof itself, not only the state; then tag the table as proven."""
         try:
             check_place(window, self.settings.name)
             check_proof(window, self.bucket)
@@ -153,9 +151,7 @@ class Cleanup:
     def _attempt(
         self, hold: _Hold, window: Window, work: Callable[[Window, int], Window]
     ) -> Window:
-        """Work on the current attempt until the deadline, while other runs leave it alone. A
-        mismatch or a missing table or object ends the attempt.
-        """
+        """Work on the current attempt, alone. A mismatch, or what is missing, ends the attempt."""
         if hold.version != window.version:
             now, progressed = self.effects.now(), hold.noted > window.attempt.noted
             tried = now if progressed else window.times.get(Moment.TRIED, now)

@@ -79,10 +79,8 @@ def _writers_prove(window: Window, evidence: Evidence, recent: int, settings: Se
 
 
 def holds(reception: Reception, window: Window, settings: Settings) -> bool:
-    """Whether a message of this note may be for this window, by the time of its sending.
-
-    A window accepts until `accept_until`, and an event's time lies at most `freeze_lead_ms` after
-    its sending.
+    """Whether a message of this note may be for this window, by the time of its sending: an event's
+    time lies at most `freeze_lead_ms` after that.
     """
     return (
         window.accepts_until >= reception.oldest

@@ -68,9 +68,7 @@ def carry_out(
 
 @contextmanager
 def turn(whose: Callable[[], str], rolled: Rolled) -> Iterator[None]:
-    """Report an error in the turn of one window or period. It ends only this turn: the next run
-    continues from the stored state.
-    """
+    """Report an error in one window's or period's turn, which it ends; the next run continues."""
     try:
         yield
     except StateConflict as conflict:

@@ -123,24 +123,14 @@ def _attempted(window: Window, facts: Facts, now: int, settings: Settings) -> St
     if not facts.held and now < attempt.busy_until:
         return None
     progressed = facts.noted > attempt.noted  # perhaps by a run that was killed
-    if now >= given_up_at(window, settings) and (attempt.problem or not progressed):
-        return Step.EXPORT
+    if attempt.problem or not progressed:
+        # Each attempt waits twice as long for the next one, so that repeated failures cost little.
+        doublings = min(max(0, attempt.number - 1), LEASE_DOUBLINGS_MAX)
+        if now >= window.times.get(Moment.TRIED, inf) + (settings.export_lease_ms << doublings):
+            return Step.EXPORT
     if attempt.problem:
         return None
     return Step.PROVE if facts.exported else Step.COPY
-
-
-def given_up_at(window: Window, settings: Settings) -> float:
-    """When (ms) a new attempt at an export replaces the current one.
-
-    Each attempt waits twice as long, so that repeated failures cost little. An attempt that makes
-    progress is not replaced.
-    """
-    since = window.times.get(Moment.TRIED)
-    if since is None:
-        return inf
-    doublings = min(max(0, window.attempt.number - 1), LEASE_DOUBLINGS_MAX)
-    return since + (settings.export_lease_ms << doublings)
 
 
 def to_make(
@@ -160,9 +150,7 @@ def to_make(
 
 
 def freeze(window: Window, settings: Settings, hot: Mapping[str, int] | None = None) -> Spec:
-    """The spec of a window by the current settings. `hot` are the keys with their own N; None:
-    those of the settings.
-    """
+    """The spec of a window by the settings; `hot` are the keys with their own N (None: theirs)."""
     return Spec(
         window=window.id,
         table=window.table,

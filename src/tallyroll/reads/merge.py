@@ -108,10 +108,7 @@ class Merge:
         return [record for record in self._held if record.id <= frontier]
 
     def part(self) -> Part:
-        """One answer: at most `most` events (or packets) and about `size` bytes.
-
-        Raises Refused for a damaged packet.
-        """
+        """One answer. Raises Refused for a damaged packet."""
         found: list[StoredEvent | StoredPacket] = []
         taken, position = 0, self._position
         for after, one in _items(self.known(), position, packed=self._packed):

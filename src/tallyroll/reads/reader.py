@@ -246,9 +246,7 @@ class Reader(Lookups):
         return WindowCount(window.id, tally.n, tally.amount, window.status)
 
     def _total_of(self, key: str, window: WindowId) -> WindowCount | None:
-        """The count of a window whose table is missing: its total, if the window was sealed after
-        its state was read; else None.
-        """
+        """The total of a window that was sealed after its state was read; None: it was not."""
         state = self._catalog.window(window)
         if state is None or not state.status.sealed:
             return None
