@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass, field
 
 from tallyroll.errors import StoreError
 from tallyroll.model.records import Record
@@ -30,30 +31,28 @@ key is missed in one of e^16 windows.
 HotKey = tuple[WindowId, str]
 
 
+@dataclass(eq=False)
 class Scout:
     """Notes keys that may need more shards; one per writer, which notes a key once per window."""
 
-    def __init__(
-        self, settings: Settings, catalog: Catalog, metering: Metering, effects: Effects
-    ) -> None:
-        self._settings = settings
-        self._catalog = catalog
-        self._metering = metering
-        self._effects = effects
-        self._noted: dict[HotKey, None] = {}
+    settings: Settings
+    catalog: Catalog
+    metering: Metering
+    effects: Effects
+    _noted: dict[HotKey, None] = field(default_factory=dict, init=False)
 
     def look(self, written: Iterable[tuple[Spec, Record]], throttled: Iterable[HotKey]) -> None:
         """Note the throttled keys, and written keys at random, by their load.
 
         A note that cannot be written is ignored: the next batch may write it.
         """
-        if not self._settings.adapts:
+        if not self.settings.adapts:
             return
         costs: Counter[HotKey] = Counter()
         records: Counter[HotKey] = Counter()
         specs: dict[WindowId, Spec] = {}
         for spec, record in written:
-            costs[spec.window, record.key] += self._metering.record_cost(record)
+            costs[spec.window, record.key] += self.metering.record_cost(record)
             records[spec.window, record.key] += 1
             specs[spec.window] = spec
         least = SHARE_MIN * costs.total()
@@ -62,8 +61,8 @@ class Scout:
             for (window, key), cost in costs.items()
             # A single record tells nothing of a key's share, unless it is the whole batch.
             if cost >= least and records[window, key] > (records.total() > 1)
-            if self._effects.chance.random()
-            < note_chance(specs[window], key, cost, self._metering.shard_cost_max)
+            if self.effects.chance.random()
+            < note_chance(specs[window], key, cost, self.metering.shard_cost_max)
         ]
         fresh: dict[WindowId, list[str]] = {}
         for window, key in dict.fromkeys([*throttled, *chosen]):
@@ -71,11 +70,8 @@ class Scout:
                 fresh.setdefault(window, []).append(key)
         for window, keys in fresh.items():
             with suppress(StoreError):
-                self._catalog.note_hot(window, keys[:KEYS_PER_NOTE_MAX])
-                self._remember((window, key) for key in keys[:KEYS_PER_NOTE_MAX])
-
-    def _remember(self, noted: Iterable[HotKey]) -> None:
-        self._noted.update(dict.fromkeys(noted))
+                self.catalog.note_hot(window, keys[:KEYS_PER_NOTE_MAX])
+                self._noted |= {(window, key): None for key in keys[:KEYS_PER_NOTE_MAX]}
         while len(self._noted) > NOTED_REMEMBERED_MAX:
             self._noted.pop(next(iter(self._noted)))
 

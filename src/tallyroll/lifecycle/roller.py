@@ -23,14 +23,10 @@ from tallyroll.lifecycle.rollups import RollUps
 from tallyroll.lifecycle.runner import DEADLINE_RESERVE_MS, Rolled, carry_out
 from tallyroll.lifecycle.sealing import Sealing, seal
 from tallyroll.lifecycle.state_machine import ROLLER_STEPS, Facts, Step, freeze, to_make
-from tallyroll.limits import (
-    LISTING_BUCKETS,
-    PATIENT_VISIBILITY_SECONDS_MAX,
-    RECEPTIONS_READ_MAX,
-)
+from tallyroll.limits import LISTING_BUCKETS, PATIENT_VISIBILITY_SECONDS_MAX, RECEPTIONS_READ_MAX
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar, LivePointer, Moment, Status, Window
-from tallyroll.model.windows import Grid, WindowId, iso, table_name
+from tallyroll.model.windows import Grid, Span, WindowId, iso, table_name
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.live_windows import list_live
@@ -77,12 +73,14 @@ class Roller:
         deadline = now + time_left_ms - DEADLINE_RESERVE_MS
         calendar = self._founded(now)
         pointer = self.catalog.live()
-        since = pointer.since if pointer else calendar.genesis
         windows = list_live(self.catalog, pointer, 0, now + AHEAD_LISTED_MS)
         if pointer and make:
             calendar = self._extended(calendar, pointer, windows)
         if make:
-            windows += self._make_missing(calendar, windows, since, now, rolled)
+            since = pointer.since if pointer else calendar.genesis
+            known = [window.id for window in windows]
+            missing = to_make(calendar, known, since, now, self.settings)
+            windows += self._make(missing, calendar, rolled)
         windows.sort(key=_urgency)
         opened = [window for window in windows if window.status is Status.OPEN]
         closable = [window for window in opened if now > window.accepts_until]
@@ -148,17 +146,9 @@ class Roller:
         _log.info("windows of %s s from %s on", wished, iso(extended.grid.lengths[-1][0]))
         return extended
 
-    def _make_missing(
-        self,
-        calendar: Calendar,
-        windows: Sequence[Window],
-        since: int,
-        now: int,
-        rolled: Rolled,
-    ) -> list[Window]:
-        known = [window.id for window in windows]
+    def _make(self, spans: Sequence[Span], calendar: Calendar, rolled: Rolled) -> list[Window]:
         made = []
-        for span in to_make(calendar, known, since, now, self.settings):
+        for span in spans:
             window = Window(
                 id=span.id,
                 table=table_name(self.settings.name, span.id),
@@ -230,7 +220,7 @@ class Roller:
                     backlog,
                     self._empty_counts.get(window.id, 0),
                     stragglers.get(window.id, 0),
-                    # There may be more notes than were read: as if no writer lived.
+                    # There may be more notes than were read: assume that no writer lives.
                     heartbeat.at if len(receptions) < RECEPTIONS_READ_MAX else None,
                     receptions,
                 ),
@@ -307,7 +297,7 @@ class Roller:
         return {TAG_PIPELINE: self.settings.name}
 
     def _peak(self, window: Window) -> int:
-        """The peak of the last two days' windows, which the new table should stand."""
+        """The peak of the last two days' windows, which the new table should sustain."""
         if not self.settings.follows_peaks:
             return 0
         lately = self.catalog.windows(window.start - PEAKS_LOOKED_BACK_MS, window.start)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from math import ceil, sqrt
 
 from tallyroll.model.records import Page, Record
@@ -41,6 +41,7 @@ class Part:
     then: Position | None
 
 
+@dataclass(eq=False)
 class Merge:
     """The first records after a position, from pages of shards in any order.
 
@@ -49,23 +50,17 @@ class Merge:
     `begun` is the packet that contains the position, if one does.
     """
 
-    def __init__(
-        self,
-        shards: int,
-        position: Position,
-        most: int,
-        size: int,
-        *,
-        packed: bool = False,
-        begun: Record | None = None,
-    ) -> None:
-        self._position = position
-        self._most = most
-        self._size = size
-        self._packed = packed
-        self._skipped = (position.index or 0) + 1 if begun else 0
-        self._held: list[Record] = [begun] if begun else []
-        self._read_to = dict.fromkeys(range(1, shards + 1), position.record_id)
+    shards: InitVar[int]
+    position: Position
+    most: int
+    size: int
+    packed: bool = False
+    begun: Record | None = None
+
+    def __post_init__(self, shards: int) -> None:
+        self._skipped = (self.position.index or 0) + 1 if self.begun else 0
+        self._held: list[Record] = [self.begun] if self.begun else []
+        self._read_to = dict.fromkeys(range(1, shards + 1), self.position.record_id)
         self._beyond = False  # whether later records were left out
         self._cut()
 
@@ -92,9 +87,9 @@ class Merge:
     def _cut(self) -> None:
         number, size = -self._skipped, 0
         for at, record in enumerate(self._held, 1):
-            number += 1 if self._packed else record.n
+            number += 1 if self.packed else record.n
             size += len(record.id) + len(record.data or b"")
-            if number >= self._most or size >= self._size:
+            if number >= self.most or size >= self.size:
                 wanted = {i: last for i, last in self._read_to.items() if last < record.id}
                 self._beyond |= len(self._held) > at or len(wanted) < len(self._read_to)
                 self._held, self._read_to = self._held[:at], wanted
@@ -110,9 +105,9 @@ class Merge:
     def part(self) -> Part:
         """One answer. Raises Refused for a damaged packet."""
         found: list[StoredEvent | StoredPacket] = []
-        taken, position = 0, self._position
-        for after, one in _items(self.known(), position, packed=self._packed):
-            if len(found) >= self._most or taken >= self._size:
+        taken, position = 0, self.position
+        for after, one in _items(self.known(), position, packed=self.packed):
+            if len(found) >= self.most or taken >= self.size:
                 return Part(tuple(found), position)
             found.append(one)
             taken += _bytes(one)
