@@ -17,7 +17,8 @@ from tallyroll.model.json_texts import canonical
 PACKET_EVENTS_MAX = 1_000
 _MINUTE_MS = 60_000
 _OPEN_PACKETS_MAX = 1_000
-_ENVELOPE_BYTES = 4_096  # more than id, key, t0 and the JSON around them take, with escapes
+# Of the entries: id, key, t0 and the JSON around them take less than 4 KB, with escapes.
+_ENTRIES_BYTES_MAX = PACKET_BYTES_MAX - 4_096
 
 
 def pack(
@@ -42,15 +43,13 @@ def pack(
         t0 = event.ts // span_ms * span_ms
         entry = _entry_text(event.ts - t0, event)
         size = len(entry.encode()) + 1
-        if size > PACKET_BYTES_MAX - _ENVELOPE_BYTES:
+        if size > _ENTRIES_BYTES_MAX:
             yield event_body(replace(event, id=new_id()))
             continue
         packet = open_packets.get((event.key, t0))
-        if packet and packet.size + size > PACKET_BYTES_MAX - _ENVELOPE_BYTES:
+        if packet and packet.size + size > _ENTRIES_BYTES_MAX:
             yield open_packets.pop((event.key, t0)).body(new_id())
-            packet = None
-        if packet is None:
-            packet = open_packets[event.key, t0] = _Open(event.key, t0)
+        packet = open_packets.setdefault((event.key, t0), _Open(event.key, t0))
         packet.entries.append(entry)
         packet.size += size
         if len(packet.entries) >= events_max:

@@ -39,10 +39,10 @@ def read_cursor(cursor: str, window: WindowId, key: str, *, packed: bool) -> Pos
 
     Raises UsageError if it is malformed, of an unknown version, or belongs to another query.
     """
-    fields = _cursor_fields(cursor)
-    if fields[0] != CURSOR_VERSION:
-        raise UsageError(f"cursor of version {shown(fields[0])}: begin again without it")
-    _, its_window, its_key, its_packed, record_id, index = fields
+    version, *fields = _cursor_fields(cursor)
+    if version != CURSOR_VERSION:
+        raise UsageError(f"cursor of version {shown(version)}: begin again without it")
+    its_window, its_key, its_packed, record_id, index = fields
     if (its_window, its_key, its_packed) != (window, key, packed):
         raise UsageError(
             f"the cursor belongs to key {its_key!r}, window {its_window}, packed"

@@ -99,10 +99,8 @@ class Lookups:
     def _window_at(self, event_id: str, ts: int | None) -> WindowId:
         instant = uuid7_time(event_id) if ts is None else ts
         if instant is None:
-            raise UsageError(
-                f"id {event_id!r} holds no time, since it is no UUIDv7: give the event's ts or"
-                " window"
-            )
+            reason = "holds no time, since it is no UUIDv7"
+            raise UsageError(f"id {event_id!r} {reason}: give the event's ts or window")
         calendar = self._catalog.calendar()
         if calendar is None:
             raise Absent("the pipeline has no windows: its roller has not run yet")

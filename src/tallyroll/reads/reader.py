@@ -158,9 +158,8 @@ class Reader(Lookups):
         is not read on its own, even if it was created in between.
         """
         end = now + SKEW_MS_MAX if until is None else until
-        rolled = []
-        if rolled_up:
-            rolled = rolled_within(self._catalog, self._effects, since or 0, end)
+        rolled = rolled_within(self._catalog, self._effects, since or 0, end) if rolled_up else []
+        rolled.sort(key=lambda state: period_of(state.name))
         periods = [period_of(state.name) for state in rolled]
         live = {
             window.id: window
@@ -176,14 +175,12 @@ class Reader(Lookups):
         ]
         counted, missing = self._tally(key, list(live.values()), deadline)
         windows = sorted([*sealed, *counted], key=lambda count: count.window)
-        named = [
-            _period_count(state, sums.get(state.name))
-            for state in sorted(rolled, key=lambda state: period_of(state.name))
-        ]
+        named = [_period_count(state, sums.get(state.name)) for state in rolled]
+        parts: list[WindowCount | PeriodCount] = [*windows, *named]
         return Count(
             key=key,
-            events=sum(one.events for one in windows) + sum(one.events for one in named),
-            amount=sum(one.amount for one in windows) + sum(one.amount for one in named),
+            events=sum(part.events for part in parts),
+            amount=sum(part.amount for part in parts),
             windows=tuple(windows),
             as_of=now,
             missing=tuple(missing),
@@ -203,11 +200,10 @@ class Reader(Lookups):
             )
             for since, until in gaps
         ]
-        names = [[state.name for state in rolled if state.name.startswith(kind)] for kind in KINDS]
         of_periods = [
-            partial(self._totals.periods_of_key, key, min(kind), max(kind))
-            for kind in names
-            if kind
+            partial(self._totals.periods_of_key, key, min(names), max(names))
+            for kind in KINDS
+            if (names := [state.name for state in rolled if state.name.startswith(kind)])
         ]
         totals = self._effects.together(of_windows, WINDOWS_AT_ONCE)
         sums = self._effects.together(of_periods, WINDOWS_AT_ONCE)
