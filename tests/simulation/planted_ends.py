@@ -49,6 +49,8 @@ def tallies_listed_before_the_gates_are_shut(patch: Patch) -> None:
         store.shut_gates(spec)
 
         class Stale:
+            metering = store.metering
+
             def stripes(self, spec: Spec, number: int, *_: Any) -> Any:
                 return iter(listed[number])
 

@@ -32,7 +32,7 @@ COMMIT = MemoryStore.commit
 def _write(store: Any, spec: Spec, records: Sequence[Record], added: Sequence[Increment]) -> None:
     items = store.items(spec.table)
     puts = [record_item(record) for record in records]
-    for item in puts + [store._added(spec, items, increment) for increment in added]:
+    for item in puts + [store._added(spec, items, increment, 0) for increment in added]:
         items[item["pk"]["S"], item["sk"]["S"]] = item
 
 
