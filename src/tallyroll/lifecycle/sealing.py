@@ -60,6 +60,16 @@ class Sealing:
         """The text for a window's state."""
         return json.dumps(asdict(self), ensure_ascii=False, separators=(",", ":"))
 
+    def counted(self, ended: Sequence[Sum], **changes: Any) -> Sealing:
+        """The progress with the sums of these keys and with changes."""
+        return replace(
+            self,
+            keys=self.keys + len(ended),
+            events=self.events + sum(each.n for each in ended),
+            amount=self.amount + sum(each.amount for each in ended),
+            **changes,
+        )
+
     def peak(self, spec: Spec, metering: Metering) -> int:
         """What writes cost a second in the window's busiest sixtieth, rounded up."""
         busiest = max(map(metering.total_cost, self.units, self.additions))
@@ -86,38 +96,23 @@ def seal(
         for first in range(0, len(batch), STRIPES_PER_SLICE):
             stripes = batch[first : first + STRIPES_PER_SLICE]
             sealing, ended = _with(sealing, stripes, spec, store.metering)
-            totals.put(ended)
+            totals.put([Total(key, spec.window, n, amount) for key, n, amount in ended])
             yield sealing
     totals.put([Total(key, spec.window, n, amount) for key, n, amount in sealing.begun])
-    yield replace(_counted(sealing, sealing.begun), begun=(), done=True)
+    yield sealing.counted(sealing.begun, begun=(), done=True)
 
 
 def _with(
     sealing: Sealing, stripes: Sequence[Stripe], spec: Spec, metering: Metering
-) -> tuple[Sealing, list[Total]]:
-    """The progress after these stripes, and the totals of the keys that are complete."""
+) -> tuple[Sealing, list[Sum]]:
+    """The progress after these stripes, and the sums of the keys that are complete."""
     begun = list(sealing.begun)
     ended = gather(begun, stripes)
     units, additions = list(sealing.units), list(sealing.additions)
     for stripe in stripes:
         _weigh(stripe.tally, spec, metering, units, additions)
-    sealing = replace(
-        _counted(sealing, ended),
-        place=stripes[-1].place,
-        begun=tuple(begun),
-        units=tuple(units),
-        additions=tuple(additions),
-    )
-    return sealing, [Total(key, spec.window, n, amount) for key, n, amount in ended]
-
-
-def _counted(sealing: Sealing, ended: Sequence[Sum]) -> Sealing:
-    return replace(
-        sealing,
-        keys=sealing.keys + len(ended),
-        events=sealing.events + sum(each.n for each in ended),
-        amount=sealing.amount + sum(each.amount for each in ended),
-    )
+    load = {"units": tuple(units), "additions": tuple(additions)}
+    return sealing.counted(ended, place=stripes[-1].place, begun=tuple(begun), **load), ended
 
 
 def _weigh(

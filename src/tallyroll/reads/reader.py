@@ -25,7 +25,6 @@ from tallyroll.reads.lookups import Lookups, deadline_of
 from tallyroll.settings import Settings
 
 WINDOWS_AT_ONCE = 16
-SPECS_PER_READ = 100
 AFTER_ALL_WINDOWS: WindowId = "99999999T999999Z"
 
 Asked = tuple[str, int | None, int | None, bool]
@@ -216,9 +215,8 @@ class Reader(Lookups):
         self, key: str, windows: Sequence[Window], deadline: int
     ) -> tuple[list[WindowCount], list[WindowId]]:
         """A key's counts in live windows, and the windows that could not be read in time."""
-        unknown = [window.id for window in windows if window.id not in self._specs]
-        for first in range(0, len(unknown), SPECS_PER_READ):
-            self._specs.update(self._catalog.specs(unknown[first : first + SPECS_PER_READ]))
+        if unknown := [window.id for window in windows if window.id not in self._specs]:
+            self._specs.update(self._catalog.specs(unknown))
         begun = [window for window in windows if window.id in self._specs]  # others are empty
         jobs = [partial(self._tally_window, key, window, deadline) for window in begun]
         began = self._effects.now()
