@@ -205,7 +205,7 @@ class WriterNotebook:
         """Note per window until when (ms) its messages may be hidden, at most every ten seconds."""
         newest: dict[WindowId, int] = {}
         for case, at in expected:
-            if case.window and not case.rejected:
+            if case.window and not case.rejection:
                 newest[case.window] = max(at, newest.get(case.window, at))
         every = limits.STRAGGLER_NOTE_EVERY_MS
         now = self.effects.now()

@@ -27,7 +27,7 @@ from tallyroll.model.acceptance import (
 )
 from tallyroll.model.events import Envelope, decode
 from tallyroll.model.ids import Identity
-from tallyroll.model.messages import Message
+from tallyroll.model.messages import Message, Rejection
 from tallyroll.model.records import Record, event_time
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar
@@ -70,9 +70,12 @@ class Delivery:
         return self.fate is None or self.fate.kind not in final
 
     @property
-    def rejected(self) -> bool:
-        """Whether it can never count."""
-        return self.fate is not None and self.fate.kind is Disposition.REJECTED
+    def rejection(self) -> Rejection | None:
+        """What goes to the dead-letter queue, if it can never count."""
+        if self.fate is None or self.fate.reason is None:
+            return None
+        window = self.span.id if self.span else None
+        return Rejection(self.message, self.fate.reason, self.fate.detail, window)
 
     @property
     def placed(self) -> Placed | None:

@@ -20,7 +20,7 @@ from tallyroll.ingest.notebook import WriterNotebook
 from tallyroll.ingest.placement import Delivery, Placed, Placer
 from tallyroll.ingest.transactions import Disposition, Fate, beside_stored, plan, run
 from tallyroll.model.ids import Identity
-from tallyroll.model.messages import Message, Rejection
+from tallyroll.model.messages import Message
 from tallyroll.model.records import Record
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status
@@ -112,9 +112,8 @@ class Writer:
                 self._notes.narrow(group)
             self._write_group(group, report, deadline)
             if number < len(groups) - 1:  # the next group may kill this process
-                self.queue.acknowledge(
-                    [case.message.receipt for case in group if not case.comes_again]
-                )
+                done = [case.message.receipt for case in group if not case.comes_again]
+                self.queue.acknowledge(done)
         report.notes_failed = self._notes.end(cases)
         _sum_up(report, cases, self.effects.now())
         return report
@@ -125,7 +124,8 @@ class Writer:
             self._notes.placed(group)
             placed = [each for case in group if not case.fate and (each := case.placed)]
             self._count(placed, report, deadline)
-            self._compare_with_stored(placed)
+            for each, known in self._not_stored(_of_kind(Disposition.UNCOMPARED, placed)):
+                each.delivery.hand_back(f"it was stored, but now {known}")
             self._look_behind_shut_gates(placed, deadline)
         except StoreError as error:
             for case in group:
@@ -165,11 +165,6 @@ class Writer:
         ]
         self._scout.look(counted, done.throttled_keys)
 
-    def _compare_with_stored(self, placed: Sequence[Placed]) -> None:
-        """Decide by the stored records whether uncompared messages are duplicates or conflicts."""
-        for each, known in self._not_stored(_of_kind(Disposition.UNCOMPARED, placed)):
-            each.delivery.hand_back(f"it was stored, but now {known}")
-
     def _look_behind_shut_gates(self, placed: Sequence[Placed], deadline: int) -> None:
         """Decide by the window's state the fates of messages that met a shut or missing gate."""
         shut_out = _of_kind(Disposition.SHUT_OUT, placed)
@@ -195,8 +190,8 @@ class Writer:
             each.delivery.mark_rejected(Reason.WINDOW_SEALED, detail)
 
     def _not_stored(self, placed: Sequence[Placed]) -> list[tuple[Placed, str]]:
-        """Decide by their stored records what messages are; return those without one, and what is
-        known of them. Messages whose record could not be looked up are handed back.
+        """Decide by their stored records whether messages are duplicates or conflicts; return those
+        without one, and what is known of them. If a lookup fails, the message is handed back.
 
         The states are read after the records: a table is certainly the original one, and not one
         that a late roller made again, only if its window is not being dropped.
@@ -212,9 +207,8 @@ class Writer:
             gone = answer is None or isinstance(answer, Missing)
             state = state_of(each.spec.window) if gone else None
             if state and state.status in (Status.DROPPING, Status.DROPPED):
-                absent.append(
-                    (each, "unverified whether it was counted, since the table is dropped")
-                )
+                known = "unverified whether it was counted, since the table is dropped"
+                absent.append((each, known))
             elif answer:
                 each.delivery.hand_back(str(answer))
             else:
@@ -236,22 +230,12 @@ class Writer:
             if case.fate and case.comes_again and is_expiring(case.message, now, retention_ms):
                 detail = f"sent {iso(case.message.sent)} and not counted: {case.fate.detail}"
                 case.mark_rejected(Reason.EXPIRING, detail)
-        rejected = [case for case in cases if case.rejected]
-        rejections = [
-            Rejection(
-                case.message,
-                case.fate.reason,
-                case.fate.detail,
-                case.span.id if case.span else None,
-            )
-            for case in rejected
-            if case.fate and case.fate.reason
-        ]
-        sent = [False] * len(rejections)
+        rejected = [(case, rejection) for case in cases if (rejection := case.rejection)]
+        sent = [False] * len(rejected)
         with suppress(StoreError):
-            if rejections:
-                sent = self.queue.reject(rejections)
-        for case, rejection, there in zip(rejected, rejections, sent, strict=True):
+            if rejected:
+                sent = self.queue.reject([rejection for _, rejection in rejected])
+        for (case, rejection), there in zip(rejected, sent, strict=True):
             if not there:
                 case.hopeless = rejection.reason is not Reason.EXPIRING
                 case.hand_back("the dead-letter queue did not take it")
