@@ -73,29 +73,30 @@ class WriterNotebook:
             with suppress(StoreError):
                 noted = self.catalog.receptions(since, until, limits.RECEPTIONS_SEEN_MAX)
                 deaths = deaths_of(hidden, noted)
-        among = {each: died.among for each, died in deaths.items()}
-        alone = {each: len(died.alone) for each, died in deaths.items() if died.alone}
-        _give_up(cases, alone)
+        _give_up(cases, deaths)
         usual, suspects, lone = [], [], []
         for case in cases:
+            died = deaths.get(case.message.id)
             if case.fate:
                 usual.append(case)
-            elif case.message.id in alone or case.message.receives >= limits.RECEIVES_ALONE:
+            elif (died and died.alone) or case.message.receives >= limits.RECEIVES_ALONE:
                 lone.append([case])
-            elif case.message.id in among:
+            elif died:
                 suspects.append(case)
             else:
                 usual.append(case)
-        groups = [group for group in [usual, *self._cut(suspects, among), *lone] if group]
+        groups = [group for group in [usual, *self._cut(suspects, deaths), *lone] if group]
         if len(groups) > 1:
             self.narrow(groups[0])
         return groups
 
-    def _cut(self, suspects: Sequence[Delivery], among: dict[str, int]) -> list[list[Delivery]]:
+    def _cut(
+        self, suspects: Sequence[Delivery], deaths: Mapping[str, Deaths]
+    ) -> list[list[Delivery]]:
         """Divide messages on which writers died into random groups, halved with each death."""
         if not suspects:
             return []
-        died = min(DEATHS_SEEN_MAX, max(among[case.message.id] for case in suspects))
+        died = min(DEATHS_SEEN_MAX, max(deaths[case.message.id].among for case in suspects))
         size = -(-len(suspects) >> died) or 1
         drawn = [(self.effects.chance.random(), case) for case in suspects]
         mixed = [case for _, case in sorted(drawn, key=lambda pair: pair[0])]
@@ -131,11 +132,11 @@ class WriterNotebook:
         delays = [(case, delay(case.message, waits=case.waits)) for case in back]
         with suppress(StoreError):
             self.queue.delay([(case.message.receipt, seconds) for case, seconds in delays])
-        hoped = [(case, now + seconds * 1_000) for case, seconds in delays if not case.hopeless]
-        self._note_windows(hoped)
+        hidden = [(case, now + seconds * 1_000) for case, seconds in delays if not case.hopeless]
+        self._note_windows(hidden)
         self._unplaced += [
             (case.message, at)
-            for case, at in hoped
+            for case, at in hidden
             # A redriven message is placed once its target is known.
             if case.message.receives > 1
             and not (case.target if case.message.redrive else case.span)
@@ -225,14 +226,13 @@ class WriterNotebook:
         return self._counts.in_flight
 
 
-def _give_up(cases: Sequence[Delivery], alone: Mapping[str, int]) -> None:
+def _give_up(cases: Sequence[Delivery], deaths: Mapping[str, Deaths]) -> None:
     """Reject messages that seem to crash writers. They are not read: reading may be the cause."""
     for case in cases:
-        message, died = case.message, alone.get(case.message.id, 0)
-        detail = ""
-        if died >= limits.LONE_DEATHS_MAX:
-            detail = f"{died} writers died while they worked on this message alone"
-        elif message.receives >= limits.RECEIVES_GIVEN_UP:
-            detail = f"received {message.receives} times and still not finished"
-        if detail:
+        died, receives = deaths.get(case.message.id), case.message.receives
+        if died and len(died.alone) >= limits.LONE_DEATHS_MAX:
+            detail = f"{len(died.alone)} writers died while they worked on this message alone"
+            case.mark_rejected(Reason.CRASHES_WRITER, detail)
+        elif receives >= limits.RECEIVES_GIVEN_UP:
+            detail = f"received {receives} times and still not finished"
             case.mark_rejected(Reason.CRASHES_WRITER, detail)
