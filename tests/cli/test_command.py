@@ -12,8 +12,11 @@ import pytest
 
 from tallyroll import __version__
 from tallyroll.cli.main import main
+from tallyroll.cli.screen import number_of
+from tallyroll.errors import Refused
 from tests.cli.desk import Desk, run
 from tests.cli.reference import COMMANDS, PAGE, filled, help_text, shown
+from tests.harness.pipeline import WINDOW
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -144,3 +147,52 @@ def test_json_is_one_object_a_line(desk: Desk) -> None:
         answer = desk.run(*argv)
         assert answer.out.isascii()
         assert all(isinstance(json.loads(line), dict) for line in answer.out.splitlines())
+
+
+def test_an_option_and_its_opposite_are_refused(desk: Desk) -> None:
+    answer = desk.run("send", "--key", "k", "--pack", "--no-pack")
+    assert (answer.status, answer.out) == (2, "")
+    assert answer.err == "tallyroll: --pack and --no-pack: give one of them\n"
+
+
+def test_what_is_invisible_in_a_key_is_shown_as_an_escape(desk: Desk) -> None:
+    key = "can\u202edidate\u200b-7"
+    assert desk.run("send", "--key", key, "--id", "e").status == 0
+    desk.drain()
+    shown = "can\\u202edidate\\u200b-7"
+    counted = desk.run("count", key)
+    assert shown in counted.out
+    assert shown in desk.run("top", "--window", WINDOW).out
+    assert desk.run("count", key, "--json").json[0]["key"] == key
+
+
+def test_a_large_payload_is_not_shown_whole(desk: Desk) -> None:
+    payload = json.dumps("x" * 100_000)
+    assert desk.run("send", "--key", "k", "--id", "e", "--payload", payload).status == 0
+    desk.drain()
+    shown = desk.run("event", "k", "e", "--window", WINDOW)
+    assert len(shown.out) < 10_000
+    assert "... (98,002 more characters: --json)" in shown.out
+    assert (
+        desk.run("event", "k", "e", "--window", WINDOW, "--json").json[0]["payload"]
+        == "x" * 100_000
+    )
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(0, "0 things"), (1, "1 thing"), (2000, "2,000 things")]
+)
+def test_numbers_of_things(number: int, text: str) -> None:
+    assert number_of(number, "thing") == text
+
+
+def test_a_failure_that_has_nothing_to_do_with_the_name_gets_no_such_hint(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise Refused("GetItem: ValidationException: no", "ValidationException")
+
+    monkeypatch.setattr(desk.pipeline.catalog, "calendar", refuse)
+    answer = desk.run("windows", "open", "--since", WINDOW, "--until", WINDOW)
+    assert answer.status == 3
+    assert answer.err == "tallyroll: GetItem: ValidationException: no\n"

@@ -94,6 +94,9 @@ def tree(argv: Sequence[str] = ()) -> App:
         :param name: the pipeline's name; TALLYROLL_NAME or tallyroll if left out
         :param as_json: JSON on stdout instead of tables
         """
+        for option in tokens:
+            if option.startswith("--no-") and (other := f"--{option[5:]}") in tokens:
+                raise UsageError(f"{other} and {option}: give one of them")
         command, bound, ignored = top.parse_args(tokens)
         if command == top.help_print:
             group = " ".join(("tallyroll", *tokens))

@@ -13,6 +13,7 @@ from tallyroll.archive.inventory import Archive, find, named, pipeline_prefix
 from tallyroll.archive.recount import ArchivedItem
 from tallyroll.archive.verification import ArchiveReading, Verification
 from tallyroll.cli.arguments import Run, exclusive
+from tallyroll.cli.screen import number_of
 from tallyroll.errors import UsageError
 from tallyroll.model.windows import iso
 from tallyroll.ports.bucket import ListedBucket
@@ -95,7 +96,7 @@ class Desk:
         verification = reading.compared()
         findings, tell = verification.findings, self.screen.tell
         if findings.count:
-            times = "1 difference" if findings.count == 1 else f"{findings.count:,} differences"
+            times = number_of(findings.count, "difference")
             tell(f"{verification.archive.prefix}: {times}")
         for finding in findings.first[:DIFFERENCES_TOLD]:
             tell(f"  {finding}")

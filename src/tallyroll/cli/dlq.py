@@ -10,7 +10,7 @@ from cyclopts import App, Parameter, Token
 
 from tallyroll.cli.arguments import NUMBER, Run, exclusive, up_to
 from tallyroll.cli.looks import LOOKED_AT, Choice, Redrive, look_through, tell_missed, tell_unfound
-from tallyroll.cli.screen import Screen
+from tallyroll.cli.screen import Screen, excerpt, printable
 from tallyroll.errors import Missing, Reason, UsageError
 from tallyroll.model.dead_letters import UNDELIVERED, ReceivedLetter
 from tallyroll.model.windows import WindowId, iso
@@ -227,12 +227,4 @@ def _show(letter: ReceivedLetter, letters: DeadLetters, screen: Screen) -> None:
         screen.emit(said | {"body": body})
         return
     screen.table(("", "dead letter"), list(told.items()))
-    sys.stdout.write(f"{_printable(body)}\n\n")
-
-
-def _printable(text: str) -> str:
-    """A body as a terminal may have it: what would move or colour it stands as an escape."""
-    return "".join(
-        char if char.isprintable() or char in "\n\t" else char.encode("unicode_escape").decode()
-        for char in text
-    )
+    sys.stdout.write(f"{printable(excerpt(body))}\n\n")

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Annotated, Any
 
 from tallyroll.cli.arguments import BUCKET, Run
-from tallyroll.cli.screen import known
+from tallyroll.cli.screen import known, number_of
 from tallyroll.operations.doctor.checkup import Check, Level
 from tallyroll.operations.doctor.examine import examine
 
@@ -86,6 +86,7 @@ def _lines(check: Check) -> list[str]:
 def _summary(checks: list[Check]) -> str:
     counts = Counter(sign.level for check in checks for sign in check.bad)
     findings, warnings = counts[Level.FINDING], counts[Level.WARNING]
-    text = f"{len(checks)} checks, {findings:,} findings, {warnings:,} warnings"
+    told = ((len(checks), "check"), (findings, "finding"), (warnings, "warning"))
+    text = ", ".join(number_of(count, noun) for count, noun in told)
     open_ = counts[Level.UNCHECKED]
     return f"{text}, {open_} could not be checked" if open_ else text

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from tallyroll.archive.diff import Difference, Explanation, keys_differing_from_table
 from tallyroll.cli.archive_desk import OWN_BUCKET, WHICH, Desk, Source
 from tallyroll.cli.arguments import Run
-from tallyroll.cli.screen import Screen
+from tallyroll.cli.screen import Screen, number_of
 from tallyroll.errors import Missing
 from tallyroll.model.amounts import format_amount
 from tallyroll.model.windows import table_name
@@ -65,7 +65,7 @@ def explain(
         screen.tell(f"  {finding}")
     screen.tell(
         f"{count:,} items differ ({min(count, max(limit, 0)):,} shown), {len(keys):,} keys,"
-        f" {findings.count:,} other differences"
+        f" {number_of(findings.count, 'other difference')}"
     )
     return int(bool(count or keys or findings.count))
 

@@ -77,7 +77,7 @@ def _terminable() -> Iterator[None]:
 
 def _message(error: TallyrollError) -> str:
     if isinstance(error, StoreError):
-        return f"{error}\n{_remedy(error)}"
+        return f"{error}\n{_remedy(error)}".strip()
     if isinstance(error, Archived):
         return f"{error}\nRead it with: tallyroll archive read {error.window}"
     return str(error)
@@ -97,7 +97,9 @@ def _remedy(error: StoreError) -> str:
         return (
             "Is the local engine running (AWS_ENDPOINT_URL), or the network and AWS_REGION right?"
         )
-    return "Is --name right? Is the pipeline deployed there, or the local engine running?"
+    if isinstance(error, Missing):
+        return "Is --name right? Is the pipeline deployed there, or the local engine running?"
+    return ""
 
 
 def _say(message: str) -> None:

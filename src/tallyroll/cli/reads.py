@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from tallyroll.cli.arguments import HAPPENED, NUMBER, SINCE, UNTIL, Run, exclusive
-from tallyroll.cli.screen import Screen
+from tallyroll.cli.screen import Screen, excerpt
 from tallyroll.model.amounts import format_amount
 from tallyroll.model.stored import StoredEvent, StoredPacket, event_line
 from tallyroll.model.windows import iso
@@ -198,5 +198,8 @@ def _apart(what: StoredEvent | StoredPacket) -> tuple[StoredEvent, ...]:
 def _show_events(found: Iterable[StoredEvent], screen: Screen) -> None:
     screen.table(
         ("id", "time", "value", "payload"),
-        [(one.id, iso(one.ts), format_amount(one.amount), one.payload or "") for one in found],
+        [
+            (one.id, iso(one.ts), format_amount(one.amount), excerpt(one.payload or ""))
+            for one in found
+        ],
     )

@@ -19,6 +19,7 @@ from rich.text import Text
 from tallyroll.errors import UsageError
 
 PIPE_COLUMNS = 1_000  # into a file or pipe, nothing is folded
+EXCERPT_MAX = 2_000  # characters of a payload or body that are shown
 _UNITS = ("B", "KB", "MB", "GB", "TB")
 RIGHT = ("events", "sum", "keys", "shards", "count")
 
@@ -42,7 +43,7 @@ class Screen:
 
     def tell(self, message: str) -> None:
         """One message for people, on stderr."""
-        self._err.print(Text(f"tallyroll: {message}"), soft_wrap=True)
+        self._err.print(Text(f"tallyroll: {printable(message)}"), soft_wrap=True)
 
     def ask(self, question: str, otherwise: str) -> str:
         """Ask on stderr. Raises UsageError, which says what to do `otherwise`, if nobody can be
@@ -60,7 +61,7 @@ class Screen:
 
     def line(self, as_json: Mapping[str, Any], text: str) -> None:
         """One line on stdout: the JSON if it is asked for, else the text."""
-        sys.stdout.write((json.dumps(as_json) if self.json else text) + "\n")
+        sys.stdout.write((json.dumps(as_json) if self.json else printable(text)) + "\n")
 
     def show(
         self,
@@ -112,6 +113,27 @@ class Screen:
             yield partial(bar.update, bar.add_task(doing, total=total, done=""))
 
 
+def printable(text: str, kept: str = "\n\t") -> str:
+    """The text as a terminal may show it: what is invisible, or moves or colours other text, is an
+    escape.
+    """
+    return "".join(
+        char if char.isprintable() or char in kept else char.encode("unicode_escape").decode()
+        for char in text
+    )
+
+
+def excerpt(text: str) -> str:
+    """The beginning of a long text, and how much is left out."""
+    more = len(text) - EXCERPT_MAX
+    return text if more <= 0 else f"{text[:EXCERPT_MAX]}... ({more:,} more characters: --json)"
+
+
+def number_of(count: int, noun: str) -> str:
+    """So many of something, as `1 event` or `2,000 events`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def some(names: Sequence[str]) -> str:
     """The first five names, and how many more there are."""
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
@@ -135,7 +157,7 @@ def known(**fields: Any) -> dict[str, Any]:
 def _text(cell: Cell) -> str:
     if isinstance(cell, bool):
         return "yes" if cell else "no"
-    return f"{cell:,}" if isinstance(cell, int) else cell or ""
+    return f"{cell:,}" if isinstance(cell, int) else printable(cell or "", kept="")
 
 
 def _console(stream: TextIO) -> Console:
