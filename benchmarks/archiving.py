@@ -28,9 +28,9 @@ from benchmarks import processes
 from local.aws.embedded import Embedded
 from tallyroll import pipeline
 from tallyroll.adapters.aws.client import make_client
+from tallyroll.adapters.dynamodb.items import Item, record_item, tally_key
 from tallyroll.lifecycle import cleanup
 from tallyroll.model.amounts import format_amount
-from tallyroll.model.items import Item, record_item, tally_key
 from tallyroll.model.records import FORMAT_JSON, Record
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status, Window

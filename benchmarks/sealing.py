@@ -24,12 +24,12 @@ from benchmarks import processes
 from benchmarks.archiving import put_all
 from local.aws.embedded import Embedded
 from tallyroll import pipeline
+from tallyroll.adapters.dynamodb.items import Item, slot_name, tally_key
 from tallyroll.lifecycle import rollups, sealing
 from tallyroll.lifecycle.roller import Roller
 from tallyroll.lifecycle.rollups import RollUps
 from tallyroll.lifecycle.state_machine import freeze
 from tallyroll.model.amounts import format_amount
-from tallyroll.model.items import Item, slot_name, tally_key
 from tallyroll.model.periods import DAY_MS, day_of
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Moment, Status, Window

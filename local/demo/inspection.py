@@ -112,7 +112,7 @@ class Inspection:
             prefix = window.attempt.archive
             if prefix and window.status in (Status.DROPPING, Status.DROPPED):
                 archive = named(made.bucket, made.effects, self._settings.name, prefix)
-                reading = ArchiveReading(made.bucket, archive, made.totals)
+                reading = ArchiveReading(made.bucket, archive, made.codec, made.totals)
                 verified[window.id] = archive.proven and not reading.verified().findings.count
         return verified
 

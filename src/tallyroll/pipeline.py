@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from tallyroll.operations.redrive import Redriver
     from tallyroll.operations.teardown import Undertaker
     from tallyroll.ports.bucket import ListedBucket
+    from tallyroll.ports.items import ItemCodec
     from tallyroll.reads.reader import Reader
 
 Tell = Callable[[str], None]
@@ -144,6 +145,11 @@ class Pipeline:
     def store(self) -> DynamoStore:
         """The window tables."""
         return DynamoStore(self._dynamodb, self.effects, self.settings)
+
+    @property
+    def codec(self) -> ItemCodec:
+        """How archives hold the items of window tables; needs no client."""
+        return DynamoStore.codec
 
     @cached_property
     def catalog(self) -> DynamoCatalog:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tallyroll.model.items import Item, jsonable, record_item
+from tallyroll.adapters.dynamodb.items import Item, jsonable, record_item
 from tests.cli.desk import Answer, Desk
 from tests.harness.archives import Archived, archived
 from tests.harness.pipeline import WINDOW, record_with

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from tallyroll.adapters.dynamodb.items import Item
 from tallyroll.adapters.dynamodb.restore import Import
 from tallyroll.errors import UsageError
-from tallyroll.model.items import Item
+from tallyroll.model.items import StoredItem
 from tests.cli.desk import Answer, Desk
 from tests.harness.archives import Archived, archived
 from tests.harness.pipeline import WINDOW
@@ -44,8 +45,8 @@ class FakeRestore:
         self.unfinished.add(table)
         return self.tables.setdefault(table, []) != []
 
-    def put(self, table: str, items: Iterable[Item]) -> None:
-        self.tables[table] = list(items)
+    def put(self, table: str, items: Iterable[StoredItem]) -> None:
+        self.tables[table] = [dict(item.attributes) for item in items]
 
     def end(self, table: str) -> None:
         self.unfinished.discard(table)

@@ -18,7 +18,6 @@ from tallyroll.adapters.system import SystemEffects
 from tallyroll.ingest.writer import Report, Writer
 from tallyroll.lifecycle.state_machine import freeze
 from tallyroll.limits import TRANSACTION_ACTIONS_MAX
-from tallyroll.model.items import parse_item
 from tallyroll.model.messages import Message
 from tallyroll.model.records import Record
 from tallyroll.model.specs import Spec
@@ -119,7 +118,8 @@ class Crowd:
         found = []
         for segment in range(SEGMENTS):
             for page in self.made.store.scan(self.spec.table, segment, SEGMENTS):
-                found += [item for item in map(parse_item, page) if isinstance(item, Record)]
+                held = map(self.made.codec.parse, page)
+                found += [one for one in held if isinstance(one, Record)]
         return found
 
 

@@ -13,7 +13,7 @@ import pytest
 from benchmarks.archiving import SETTINGS, fill, records_of, spawned, taken
 from local.aws.embedded import Embedded
 from tallyroll import pipeline
-from tallyroll.model.items import Item, jsonable, record_item
+from tallyroll.adapters.dynamodb.items import Item, jsonable, record_item
 from tallyroll.model.states import Status, Window
 from tallyroll.pipeline import Pipeline
 

@@ -12,6 +12,7 @@ from moto import mock_aws
 from tallyroll.adapters.aws.client import READ_TRIES, response_of
 from tallyroll.adapters.aws.create_requests import table_request
 from tallyroll.adapters.dynamodb.catalog import DynamoCatalog
+from tallyroll.adapters.dynamodb.items import gate_key
 from tallyroll.adapters.dynamodb.requests import BATCH_TRIES, TRANSACTION_TRIES, batch_get
 from tallyroll.adapters.dynamodb.store import GATE_TRIES, DynamoStore
 from tallyroll.adapters.dynamodb.totals import DynamoTotals
@@ -24,7 +25,6 @@ from tallyroll.errors import (
     Throttled,
     Unknown,
 )
-from tallyroll.model.items import gate_key
 from tallyroll.model.records import increments_of
 from tallyroll.model.states import Window
 from tallyroll.model.totals import Total

@@ -9,8 +9,8 @@ import pytest
 
 from tallyroll.adapters.aws.client import make_client
 from tallyroll.adapters.aws.create_requests import table_request
+from tallyroll.adapters.dynamodb.items import Item, item_bytes
 from tallyroll.adapters.dynamodb.throughput import write_units
-from tallyroll.model.items import Item, item_bytes
 from tallyroll.resources import TableDeclaration
 
 pytestmark = pytest.mark.engine

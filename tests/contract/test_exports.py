@@ -15,6 +15,7 @@ from tallyroll.adapters.aws.client import Caller, make_client
 from tallyroll.adapters.dynamodb.exports import DynamoExports
 from tallyroll.adapters.dynamodb.store import SCAN_PAGE_ITEMS, DynamoStore
 from tallyroll.errors import Missing, Refused, Throttled
+from tallyroll.model.items import StoredItem
 from tallyroll.ports.exports import ExportState, ExportStatus
 from tallyroll.settings import Settings
 from tests.contract.engines import SteadyEffects
@@ -139,9 +140,10 @@ def dynamodb() -> Iterator[Any]:
 
 def test_the_pages_of_a_scan_are_small_whatever_fits_into_a_megabyte() -> None:
     """Eight threads hold one each: by the service's own pages, a million records took 386 MiB."""
-    client = Scripted(scan={"Items": [{"pk": {"S": "k.1"}}]})
+    item = {"pk": {"S": "k.1"}, "sk": {"S": "e#1"}}
+    client = Scripted(scan={"Items": [item]})
     store = DynamoStore(Caller(client, SteadyEffects()), SteadyEffects(), Settings())
-    assert [*store.scan(TABLE, 3, 64)] == [[{"pk": {"S": "k.1"}}]]
+    assert [*store.scan(TABLE, 3, 64)] == [[StoredItem("k.1", "e#1", item)]]
     [asked] = client.asked
     assert asked["Limit"] == SCAN_PAGE_ITEMS <= 1_000
     assert (asked["Segment"], asked["TotalSegments"], asked["ConsistentRead"]) == (3, 64, True)

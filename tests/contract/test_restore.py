@@ -12,13 +12,14 @@ import pytest
 from moto import mock_aws
 
 from tallyroll.adapters.aws.client import Caller, make_client
+from tallyroll.adapters.dynamodb.items import CODEC, Item, gate_item, jsonable, stored_item
 from tallyroll.adapters.dynamodb.restore import BATCH_TRIES, DynamoRestore
 from tallyroll.adapters.system import SystemEffects
 from tallyroll.archive.verification import ArchiveReading
 from tallyroll.errors import Refused, Throttled, Unknown, UsageError
-from tallyroll.model.items import Item, jsonable
+from tallyroll.model.items import StoredItem
 from tallyroll.model.records import increments_of
-from tallyroll.operations.restore import check_table, shut
+from tallyroll.operations.restore import check_table
 from tallyroll.pipeline import Pipeline
 from tallyroll.ports.store import Verdict
 from tallyroll.settings import Settings
@@ -60,8 +61,8 @@ def by_key(items: list[Item]) -> list[Item]:
     return sorted(items, key=lambda item: json.dumps([item["pk"], item["sk"]]))
 
 
-def restorable(whole: Archived) -> Iterator[Item]:
-    return (shut(found) for found in ArchiveReading(whole.bucket, whole.archive()))
+def restorable(whole: Archived) -> Iterator[StoredItem]:
+    return (found.item for found in ArchiveReading(whole.bucket, whole.archive(), CODEC))
 
 
 def test_a_restored_table_holds_what_the_archive_holds(maker: DynamoRestore, table: str) -> None:
@@ -70,6 +71,19 @@ def test_a_restored_table_holds_what_the_archive_holds(maker: DynamoRestore, tab
     maker.put(table, restorable(whole))
     maker.end(table)
     assert stored(table) == by_key(whole.items())
+
+
+def test_a_restored_gate_is_shut_whatever_the_archive_holds(
+    maker: DynamoRestore, table: str
+) -> None:
+    whole = archived()
+    items = whole.items()
+    whole.rewrite([gate_item(1), *items])
+    maker.begin(table, PREFIX)
+    maker.put(table, restorable(whole))
+    maker.end(table)
+    shut = [{**item, "open": {"BOOL": False}} if "open" in item else item for item in items]
+    assert stored(table) == by_key(shut)
 
 
 def test_a_restore_that_ended_early_goes_on(maker: DynamoRestore, table: str) -> None:
@@ -178,7 +192,7 @@ def test_what_stays_unprocessed_is_put_again(faults: Faults) -> None:
     maker = begun(faults)
     wanted = items(3)
     faults.put(unprocessed(wanted), unprocessed(wanted[1:]))
-    maker.put("restored", wanted)
+    maker.put("restored", map(stored_item, wanted))
     assert [operation for operation, _ in faults.seen] == ["BatchWriteItem"] * 3
     assert [item["pk"]["S"] for item in stored("restored")] == ["k.1", "k.2", "~restoring"]
 
@@ -187,7 +201,7 @@ def test_throttles_and_lost_replies_are_tried_again(faults: Faults) -> None:
     maker = begun(faults)
     throttled = {"__type": "ThrottlingException", "message": "slow down"}
     faults.put((400, throttled), Faults.LOST, (500, {}))
-    maker.put("restored", items(3))
+    maker.put("restored", map(stored_item, items(3)))
     assert len(faults.seen) == 4
     assert len(stored("restored")) == 4
 
@@ -196,15 +210,15 @@ def test_a_table_that_takes_no_more_ends_the_restore(faults: Faults) -> None:
     maker = begun(faults)
     faults.put(*[unprocessed(items(1))] * BATCH_TRIES)
     with pytest.raises(Throttled, match="the same command continues"):
-        maker.put("restored", items(1))
+        maker.put("restored", map(stored_item, items(1)))
     faults.put((400, {"__type": "AccessDeniedException", "message": "no"}))
     with pytest.raises(Refused, match="AccessDenied"):
-        maker.put("restored", items(1))
+        maker.put("restored", map(stored_item, items(1)))
 
 
 def test_an_item_that_comes_twice_is_put_once(faults: Faults) -> None:
     maker = begun(faults)
-    maker.put("restored", items(3) * 2)
+    maker.put("restored", map(stored_item, items(3) * 2))
     assert len(stored("restored")) == 4
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tallyroll.errors import Missing, Refused, StateConflict
 from tallyroll.model.amounts import MICROS
-from tallyroll.model.items import Gate, parse_item
+from tallyroll.model.items import Gate
 from tallyroll.model.records import Record, increments_of
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status, Window
@@ -174,7 +174,7 @@ def test_opening_gates_never_reopens_one(engine: Engine) -> None:
     gates = [
         found
         for page in engine.store.scan(more.table, 0, 1)
-        for found in map(parse_item, page)
+        for found in map(engine.store.codec.parse, page)
         if isinstance(found, Gate)
     ]
     assert {gate.number for gate in gates if gate.open} <= set(range(101, 106))
@@ -226,7 +226,7 @@ def test_scanning_in_segments_gives_everything_once(engine: Engine) -> None:
     counted(engine.store, spec, *records)
 
     pages = [page for segment in range(4) for page in engine.store.scan(spec.table, segment, 4)]
-    found = [parse_item(item) for page in pages for item in page]
+    found = [engine.store.codec.parse(item) for page in pages for item in page]
 
     kinds = Counter(type(item) for item in found)
     assert kinds == {Record: 40, Tally: 7, Gate: 3}
@@ -239,7 +239,8 @@ def test_a_scan_goes_on_over_pages_of_a_megabyte(engine: Engine) -> None:
     spec = engine.opened()
     for index in range(5):
         counted(engine.store, spec, with_data(record(spec, "a", str(index)), b"\xff" * 300 * 1024))
-    found = [parse_item(item) for page in engine.store.scan(spec.table, 0, 1) for item in page]
+    items = [item for page in engine.store.scan(spec.table, 0, 1) for item in page]
+    found = map(engine.store.codec.parse, items)
     records = [item for item in found if isinstance(item, Record)]
     assert sorted(item.id for item in records) == list("01234")
     assert {item.data for item in records} == {b"\xff" * 300 * 1024}

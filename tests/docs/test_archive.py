@@ -10,6 +10,7 @@ import duckdb
 import pytest
 
 from tallyroll.adapters.directory import DirectoryBucket
+from tallyroll.adapters.dynamodb.items import CODEC
 from tallyroll.archive.layout import prefix_of
 from tallyroll.archive.recount import Reading
 from tallyroll.model.amounts import MICROS
@@ -39,7 +40,7 @@ def test_duckdb_recounts_what_was_proven(kept: Archived) -> None:
     names: dict[str, duckdb.DuckDBPyRelation] = {}
     exec(block, names)
     recount = names["recount"].fetchall()
-    reading = Reading(kept.bucket, kept.prefix)
+    reading = Reading(kept.bucket, kept.prefix, CODEC)
     assert len(list(reading)) == reading.counted.items
     truth = {
         key: (n, Decimal(amount) / MICROS) for key, (n, amount) in reading.counted.records.items()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
+from tallyroll.adapters.dynamodb.items import CODEC, Item
 from tallyroll.adapters.memory import MemoryBucket
 from tallyroll.archive.inventory import Archive, find
 from tallyroll.archive.layout import (
@@ -27,7 +28,7 @@ from tallyroll.archive.verification import ArchiveReading, Verification
 from tallyroll.client.packing import pack
 from tallyroll.lifecycle.sealing import Sealing, seal
 from tallyroll.model.events import Event, decode
-from tallyroll.model.items import Item
+from tallyroll.model.items import StoredItem
 from tallyroll.model.states import Attempt, Window
 from tallyroll.ports.bucket import Bucket
 from tallyroll.ports.totals import Totals
@@ -67,7 +68,7 @@ class Archived:
         return found
 
     def verified(self, totals: Totals | None = None) -> Verification:
-        return ArchiveReading(self.bucket, self.archive(), totals).verified()
+        return ArchiveReading(self.bucket, self.archive(), CODEC, totals).verified()
 
     def findings(self, totals: Totals | None = None) -> list[str]:
         findings = self.verified(totals).findings
@@ -116,7 +117,7 @@ def archived(*, proven: bool = True, attempt: str = "a1", segments: int = 2) -> 
     packets = pack(map(event_of, PACKED), lambda: f"p{next(numbers)}")
     pipeline, window = sealed_and_exported([*SINGLES, *packets], attempt, segments)
     if proven:
-        ports = (pipeline.bucket, pipeline.totals, pipeline.effects)
+        ports = (CODEC, pipeline.bucket, pipeline.totals, pipeline.effects)
         items = prove(window, pipeline.spec(), *ports, NOW + 60 * SECOND)
         assert items
         window = replace(window, attempt=replace(window.attempt, items=items))
@@ -146,11 +147,16 @@ def sealed_and_exported(
     return pipeline, window
 
 
+def line_of(item: Item) -> bytes:
+    """The line of an archive that holds an item with base64 binaries."""
+    return CODEC.encode(StoredItem("", "", item))
+
+
 def put_file(bucket: Bucket, prefix: str, name: str, items: Iterable[Item]) -> DataFile:
     """Put a data file of these items."""
     writer = DataFileWriter()
     for item in items:
-        writer.add(item)
+        writer.add(line_of(item))
     key = f"{data_dir(prefix)}{name}.json.gz"
     bucket.put(key, writer.part(last=True))
     return DataFile(key, writer.items, writer.md5)

@@ -11,11 +11,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tallyroll.adapters.dynamodb.items import CODEC, stored_item
 from tallyroll.adapters.memory.bucket import MemoryBucket
 from tallyroll.adapters.memory.store import MemoryStore
 from tallyroll.archive.layout import DataFile, DataFileWriter
 from tallyroll.errors import Missing, Refused
-from tallyroll.model.items import Item, jsonable
+from tallyroll.model.items import StoredItem
 from tallyroll.model.sharding import stable_hash
 from tallyroll.model.windows import iso
 from tallyroll.ports.effects import Effects
@@ -33,7 +34,7 @@ class Export:
     arn: str
     asked: tuple[str, str, str, int]
     ends_at: int
-    items: list[Item]
+    items: list[StoredItem]
     state: ExportState = field(default_factory=lambda: ExportState(ExportStatus.RUNNING))
 
 
@@ -84,7 +85,7 @@ class MemoryExports:
             raise Refused(f"{at} cannot be exported: {range_ms}", "InvalidExportTimeException")
         export_id = f"{at:017d}-{stable_hash(token) % 16**8:08x}"
         arn = f"arn:aws:dynamodb:us-east-1:123456789012:table/{table}/export/{export_id}"
-        items = [jsonable(item) for item in self._store.items(table).values()]
+        items = [stored_item(item) for item in self._store.items(table).values()]
         ends_at = self._effects.now() + self._taking_ms
         self.exports[token] = Export(arn, asked, ends_at, items)
         return arn
@@ -111,8 +112,8 @@ class MemoryExports:
         for number in range(FILES):
             writer = DataFileWriter()
             for item in export.items:
-                if stable_hash(item["pk"]["S"]) % FILES == number:
-                    writer.add(item)
+                if stable_hash(item.pk) % FILES == number:
+                    writer.add(CODEC.encode(item))
             key = f"{prefix}/AWSDynamoDB/{export_id}/data/{stable_hash(export_id + str(number)):x}"
             self._bucket.put(f"{key}.json.gz", writer.part(last=True))
             files.append(DataFile(f"{key}.json.gz", writer.items, writer.md5))

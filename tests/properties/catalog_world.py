@@ -18,6 +18,7 @@ from typing import Any
 
 from greenlet import getcurrent, greenlet
 
+from tallyroll.adapters.dynamodb.items import parse_item
 from tallyroll.adapters.memory import (
     MemoryBucket,
     MemoryCatalog,
@@ -30,7 +31,6 @@ from tallyroll.ingest.writer import Writer
 from tallyroll.lifecycle.cleanup import Cleanup
 from tallyroll.lifecycle.roller import Roller
 from tallyroll.lifecycle.runner import Rolled
-from tallyroll.model.items import parse_item
 from tallyroll.model.messages import Message
 from tallyroll.model.records import Increment, Record
 from tallyroll.model.specs import Spec

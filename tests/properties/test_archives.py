@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tallyroll.adapters.dynamodb.items import CODEC, jsonable, record_item
 from tallyroll.adapters.memory import MemoryBucket
 from tallyroll.archive.inventory import find
 from tallyroll.archive.layout import prefix_of
 from tallyroll.archive.verification import ArchiveReading
 from tallyroll.client.packing import pack
 from tallyroll.model.events import Event, decode, event_body
-from tallyroll.model.items import jsonable, record_item
 from tallyroll.model.messages import Message
 from tallyroll.model.records import Record, record_of
 from tallyroll.model.stored import event_line, events_of
@@ -35,7 +35,7 @@ def kept(records: list[Record], lines_per_file: int) -> ArchiveReading:
         files.append(put_file(bucket, PREFIX, f"000-{first:04d}", items))
     put_manifests(bucket, PREFIX, spec_of().table, files, NOW)
     [archive] = find(bucket, StillEffects(), PREFIX)
-    return ArchiveReading(bucket, archive)
+    return ArchiveReading(bucket, archive, CODEC)
 
 
 def record_by(body: str, number: int) -> Record:

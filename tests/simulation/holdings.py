@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from tallyroll.adapters.dynamodb.items import Item
 from tallyroll.adapters.memory import MemoryBucket, MemoryCatalog, MemoryStore
-from tallyroll.model.items import Item
 from tallyroll.model.states import Status, Window
 
 Identity = tuple[str, str, str]

@@ -14,13 +14,13 @@ import tallyroll.ingest.placement
 import tallyroll.ingest.transactions
 import tallyroll.ingest.writer
 import tallyroll.model.records
+from tallyroll.adapters.dynamodb.items import record_item
 from tallyroll.adapters.memory import MemoryCatalog, MemoryStore
 from tallyroll.errors import StoreError
 from tallyroll.ingest.placement import Placer
 from tallyroll.ingest.transactions import Disposition, Fate
 from tallyroll.ingest.writer import Writer
 from tallyroll.model.acceptance import check_accepts
-from tallyroll.model.items import record_item
 from tallyroll.model.records import Increment, Record
 from tallyroll.model.specs import Spec
 from tallyroll.ports.store import Outcome, Verdict

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from tallyroll.adapters.dynamodb.items import TALLY, Item
 from tallyroll.adapters.memory.tables import Items, PrimaryKey
-from tallyroll.model.items import TALLY, Item
 from tallyroll.model.periods import PeriodState
 from tallyroll.ports.store import TableFacts
 from tests.simulation.holdings import WeighedItems, put_back

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -253,7 +254,12 @@ class SimExports(MemoryExports):
         export = self.exports[token]
         if at < self._system.store.shut_at.get(table, 0):
             opened = {"open": {"BOOL": True}}
-            export.items = [{**item, **opened} if "open" in item else item for item in export.items]
+            export.items = [
+                replace(item, attributes={**item.attributes, **opened})
+                if "open" in item.attributes
+                else item
+                for item in export.items
+            ]
         if not known and world.roll(world.weather.mangled):
             if world.random.random() < 0.3:
                 export.state = ExportState(ExportStatus.FAILED, "simulated")

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeVar
 from tallyroll.adapters.memory import MemoryStore
 from tallyroll.errors import StoreError, TallyrollError, Throttled, Unknown
 from tallyroll.model.dead_letters import ReceivedLetter
-from tallyroll.model.items import Item
+from tallyroll.model.items import StoredItem
 from tallyroll.model.messages import Rejection
 from tallyroll.model.records import Increment, Record
 from tallyroll.model.specs import Spec
@@ -183,9 +183,9 @@ class StoreWire(Wire):
         for number in range(1, spec.gates + 1):
             self._gate("shut_gate", self._port.shut_gate, spec, number)
 
-    def scan(self, table: str, segment: int, segments: int) -> Iterator[list[Item]]:
+    def scan(self, table: str, segment: int, segments: int) -> Iterator[list[StoredItem]]:
         """A segment's pages; one that comes out wrong lacks a page, has one twice or another's."""
-        pages: Iterator[list[Item]] = self._call(
+        pages: Iterator[list[StoredItem]] = self._call(
             "scan", lambda: self._seen("scan").scan(table, segment, segments)
         )
         if not self._world.roll(self._world.weather.mangled):

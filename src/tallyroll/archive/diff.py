@@ -12,7 +12,8 @@ from types import TracebackType
 from typing import Self
 
 from tallyroll.archive.recount import ArchivedItem, Recount
-from tallyroll.model.items import Item, parse_item
+from tallyroll.model.items import StoredItem
+from tallyroll.ports.items import ItemCodec
 
 COMMIT_EVERY = 10_000
 
@@ -46,7 +47,8 @@ class Explanation:
     The archive's items are kept in a temporary file, so memory grows only with the number of keys.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, codec: ItemCodec) -> None:
+        self._codec = codec
         self._held = sqlite3.connect("")  # a temporary file of SQLite's own
         self._held.execute(
             "CREATE TABLE held (pk TEXT, sk TEXT, digests TEXT, place TEXT,"
@@ -67,7 +69,7 @@ class Explanation:
         self._held.close()
 
     def differences(
-        self, archive: Iterable[ArchivedItem], table: Iterable[list[Item]]
+        self, archive: Iterable[ArchivedItem], table: Iterable[list[StoredItem]]
     ) -> Iterator[Difference]:
         """Read the archive, then the table's pages; yield each difference as it is found."""
         yield from self._hold(archive)
@@ -82,7 +84,7 @@ class Explanation:
 
     def _hold(self, archive: Iterable[ArchivedItem]) -> Iterator[Difference]:
         for number, found in enumerate(archive):
-            pk, sk = _primary(found.item)
+            pk, sk = found.item.pk, found.item.sk
             place = f"{found.file} line {found.line}"
             try:
                 self._held.execute(
@@ -95,8 +97,8 @@ class Explanation:
                 self._held.commit()
         self._held.commit()
 
-    def _compared(self, item: Item) -> Difference | None:
-        primary = _primary(item)
+    def _compared(self, item: StoredItem) -> Difference | None:
+        primary = (item.pk, item.sk)
         query = "DELETE FROM held WHERE pk = ? AND sk = ? RETURNING digests, place"
         row = self._held.execute(query, primary).fetchone()
         if row is None:
@@ -106,9 +108,9 @@ class Explanation:
         changed = tuple(name for name in names if archived.get(name) != present.get(name))
         return Difference(DifferenceKind.DIFFERENT, *primary, changed, row[1]) if changed else None
 
-    def _count(self, item: Item) -> None:
+    def _count(self, item: StoredItem) -> None:
         try:
-            self.table.add(parse_item(item))
+            self.table.add(self._codec.parse(item))
         except ValueError:
             self.table.items += 1  # not an item of ours: reported as a difference
 
@@ -129,13 +131,9 @@ def keys_differing_from_table(
             yield key, found
 
 
-def _primary(item: Item) -> tuple[str, str]:
-    return item["pk"]["S"], item["sk"]["S"]
-
-
-def _digests(item: Item) -> dict[str, str]:
+def _digests(item: StoredItem) -> dict[str, str]:
     """A short digest of each attribute, since attributes may be long."""
     return {
         name: blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=8).hexdigest()
-        for name, value in item.items()
+        for name, value in item.attributes.items()
     }

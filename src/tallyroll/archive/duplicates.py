@@ -14,17 +14,16 @@ from heapq import merge
 from typing import IO
 
 from tallyroll.archive.recount import ArchivedItem
-from tallyroll.model.items import Item
+from tallyroll.model.items import StoredItem
 
 DIGEST_BYTES = 12  # 96 bits: among 10^10 items, two share a digest in one of 10^9 archives
 DIGESTS_HELD = 500_000  # in memory, some 30 MB; more are written out as a sorted run
 READ_DIGESTS = 512  # per read of a run
 
 
-def key_digest(item: Item) -> bytes:
+def key_digest(item: StoredItem) -> bytes:
     """A digest of an item's primary key."""
-    pk, sk = item["pk"]["S"], item["sk"]["S"]
-    return blake2b(f"{len(pk)} {pk}{sk}".encode(), digest_size=DIGEST_BYTES).digest()
+    return blake2b(f"{len(item.pk)} {item.pk}{item.sk}".encode(), digest_size=DIGEST_BYTES).digest()
 
 
 def split_digests(digests: Sequence[bytes], parts: int) -> list[bytes]:
@@ -104,7 +103,7 @@ def repeats_named(items: Iterable[ArchivedItem], digests: Collection[bytes]) -> 
     for found in items:
         digest = key_digest(found.item)
         if digest in places:
-            names[digest] = f"{found.item['pk']['S']}/{found.item['sk']['S']}"
+            names[digest] = str(found.item)
             places[digest].append(f"{found.file} line {found.line}")
     return [
         f"item {names[digest]} occurs more than once: {', '.join(at)}"

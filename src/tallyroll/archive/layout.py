@@ -1,7 +1,7 @@
 """The layout of an archive: that of DynamoDB's native export to S3, so that one reader reads both.
 
     {prefix}/AWSDynamoDB/{export id}/
-        data/*.json.gz         lines of {"Item": ...} in DynamoDB JSON
+        data/*.json.gz         lines of items, as the store's codec writes them
         manifest-files.json    one line per file: itemCount, md5Checksum, dataFileS3Key
         manifest-summary.json  itemCount, outputFormat, ...; written last
     {prefix}/progress/         notes of exporter and proof on their progress; ours
@@ -24,9 +24,10 @@ from typing import Any
 
 from tallyroll.errors import Missing, ProofMismatch
 from tallyroll.model.gzip_members import unzipped
-from tallyroll.model.items import Item
+from tallyroll.model.items import StoredItem
 from tallyroll.model.windows import WindowId, iso, window_start
 from tallyroll.ports.bucket import Bucket
+from tallyroll.ports.items import ItemCodec
 
 SUMMARY_VERSION = "2020-06-30"
 LINE_BYTES_MAX = 1024 * 1024  # an item has at most 400 KB; base64 and names make a line longer
@@ -111,10 +112,9 @@ class DataFileWriter:
         """The bytes of the next part so far."""
         return len(self._waiting)
 
-    def add(self, item: Item) -> None:
-        """Add one item (DynamoDB JSON with base64 binaries)."""
-        line = json.dumps({"Item": item}, ensure_ascii=False, separators=(",", ":")) + "\n"
-        part = self._compress.compress(line.encode())
+    def add(self, line: bytes) -> None:
+        """Add the line of one item."""
+        part = self._compress.compress(line)
         self._waiting += part
         self.size += len(part)
         self.items += 1
@@ -225,7 +225,9 @@ def _data_file(line: dict[str, Any]) -> DataFile:
     return DataFile(line["dataFileS3Key"], int(line["itemCount"]), line["md5Checksum"])
 
 
-def read_items(bucket: Bucket, file: DataFile, fault: Fault) -> Iterator[tuple[int, Item]]:
+def read_items(
+    bucket: Bucket, file: DataFile, codec: ItemCodec, fault: Fault
+) -> Iterator[tuple[int, StoredItem]]:
     """Stream the items of one data file, each with its line, from 1.
 
     Calls `fault` if the file is missing, damaged or malformed and, at its end, if count or checksum
@@ -237,9 +239,9 @@ def read_items(bucket: Bucket, file: DataFile, fault: Fault) -> Iterator[tuple[i
         for line in _lines(bucket, file.key, md5):
             number += 1
             try:
-                item = json.loads(line)["Item"]
-            except (KeyError, TypeError, ValueError, RecursionError) as error:
-                fault(number, f"unreadable: {error!r}")
+                item = codec.decode(line)
+            except ValueError as error:
+                fault(number, str(error))
             else:
                 yield number, item
     except Missing:

@@ -40,6 +40,7 @@ from tallyroll.model.states import Window
 from tallyroll.model.windows import iso
 from tallyroll.ports.bucket import ArchiveBucket
 from tallyroll.ports.effects import Effects
+from tallyroll.ports.items import ItemCodec
 from tallyroll.ports.totals import Totals
 
 SUMS_HELD = 100_000  # sums per key in memory, some 30 MB; more are spilled
@@ -80,6 +81,7 @@ def compare(window: Window, spec: Spec, counted: Counted) -> list[str]:
 def prove(
     window: Window,
     spec: Spec,
+    codec: ItemCodec,
     bucket: ArchiveBucket,
     totals: Totals,
     effects: Effects,
@@ -90,7 +92,7 @@ def prove(
     Returns the number of items, or None if the deadline (ms) passed first. Raises ProofMismatch
     with all findings.
     """
-    return _Proof(window, spec, bucket, totals, effects, deadline).run()
+    return _Proof(window, spec, codec, bucket, totals, effects, deadline).run()
 
 
 def notes(bucket: ArchiveBucket, window: Window) -> int:
@@ -159,6 +161,7 @@ class _Proof:
         self,
         window: Window,
         spec: Spec,
+        codec: ItemCodec,
         bucket: ArchiveBucket,
         totals: Totals,
         effects: Effects,
@@ -166,13 +169,14 @@ class _Proof:
     ) -> None:
         self._window = window
         self._spec = spec
+        self._codec = codec
         self._bucket = bucket
         self._totals = totals
         self._effects = effects
         self._deadline = deadline
         self._prefix = window.attempt.archive
         self._progress = progress_dir(window.attempt.archive)
-        self._reading = Reading(bucket, window.attempt.archive)
+        self._reading = Reading(bucket, window.attempt.archive, codec)
         self._partitions = max(1, -(-(window.keys or 0) // PARTITION_KEYS))
         self._spills = Spills(bucket, self._progress, effects)
 
@@ -347,7 +351,8 @@ class _Proof:
         time allows, to name them.
         """
         reading = takewhile(
-            lambda _: self._effects.now() < self._deadline, Reading(self._bucket, self._prefix)
+            lambda _: self._effects.now() < self._deadline,
+            Reading(self._bucket, self._prefix, self._codec),
         )
         return repeats_named(reading, [bytes.fromhex(digest) for digest in repeats[:FINDINGS_KEPT]])
 

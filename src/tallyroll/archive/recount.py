@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 from tallyroll.archive.layout import DataFile, parse_prefix, read_files, read_items, read_summary
 from tallyroll.errors import ProofMismatch
-from tallyroll.model.items import Gate, Item, parse_item
+from tallyroll.model.items import Content, Gate, StoredItem
 from tallyroll.model.records import Record
-from tallyroll.model.tallies import Tally
 from tallyroll.model.windows import WindowId, table_name
 from tallyroll.ports.bucket import Bucket
+from tallyroll.ports.items import ItemCodec
 from tallyroll.ports.totals import Totals
 
 KEYS_PER_READ = 100
@@ -36,7 +36,7 @@ class Recount:
         sums = self.records.values()
         return sum(n for n, _ in sums), sum(amount for _, amount in sums)
 
-    def add(self, found: Record | Tally | Gate) -> None:
+    def add(self, found: Content) -> None:
         """Count one item."""
         self.items += 1
         if isinstance(found, Gate):
@@ -66,8 +66,8 @@ class Findings:
 class ArchivedItem:
     """One item of an archive and its place: data file and line, from 1."""
 
-    item: Item
-    holds: Record | Tally | Gate
+    item: StoredItem
+    holds: Content
     file: str
     line: int
 
@@ -78,9 +78,10 @@ class Reading:
     Proof and verification share it.
     """
 
-    def __init__(self, bucket: Bucket, prefix: str) -> None:
+    def __init__(self, bucket: Bucket, prefix: str, codec: ItemCodec) -> None:
         self._bucket = bucket
         self._prefix = prefix
+        self._codec = codec
         self.counted = Recount()
         self.findings = Findings()
         self.expected: int | None = None
@@ -125,9 +126,9 @@ class Reading:
             place = "" if line is None else f" line {line}"
             self.findings.add(f"{file.key}{place}: {what}")
 
-        for line, item in read_items(self._bucket, file, fault):
+        for line, item in read_items(self._bucket, file, self._codec, fault):
             try:
-                holds = parse_item(item)
+                holds = self._codec.parse(item)
             except ValueError as error:
                 fault(line, str(error))
                 continue

@@ -21,7 +21,6 @@ from typing import Any
 from tallyroll.archive.layout import DataFile, DataFileWriter, data_dir, manifests, progress_dir
 from tallyroll.errors import Missing, ProofMismatch, StoreError
 from tallyroll.limits import PART_BYTES_MIN
-from tallyroll.model.items import Item
 from tallyroll.model.states import Window
 from tallyroll.ports.bucket import ArchiveBucket
 from tallyroll.ports.effects import Effects
@@ -132,7 +131,7 @@ class _Work:
             if self._effects.now() >= self._deadline:
                 return False
             for item in page:
-                files.add(item)
+                files.add(self._store.codec.encode(item))
         files.end()
         return True
 
@@ -161,9 +160,9 @@ class _Files:
         self._upload: dict[str, Any] | None = None
         self.ended: list[dict[str, Any]] = []
 
-    def add(self, item: Item) -> None:
-        """Add an item to the current file."""
-        self._writer.add(item)
+    def add(self, line: bytes) -> None:
+        """Add the line of an item to the current file."""
+        self._writer.add(line)
         if self._writer.waiting >= PART_BYTES:
             self._put_part(last=False)
         if self._writer.size >= FILE_BYTES:

@@ -18,6 +18,7 @@ from tallyroll.archive.recount import (
     keys_differing_from_totals,
 )
 from tallyroll.ports.bucket import Bucket
+from tallyroll.ports.items import ItemCodec
 from tallyroll.ports.totals import Totals
 
 
@@ -43,8 +44,10 @@ class Verification:
 class ArchiveReading(Reading):
     """One pass over an archive that also compares its counts and finds repeated items."""
 
-    def __init__(self, bucket: Bucket, archive: Archive, totals: Totals | None = None) -> None:
-        super().__init__(bucket, archive.prefix)
+    def __init__(
+        self, bucket: Bucket, archive: Archive, codec: ItemCodec, totals: Totals | None = None
+    ) -> None:
+        super().__init__(bucket, archive.prefix, codec)
         self._archive = archive
         self._totals = totals
         self._repeats = Repeats()
@@ -83,7 +86,7 @@ class ArchiveReading(Reading):
         yield from keys_differing_from_totals(self._archive.place.window, counted, self._totals)
         repeats = self._repeats.found()
         if first := list(islice(repeats, FINDINGS_KEPT)):
-            yield from repeats_named(Reading(self._bucket, self._prefix), first)
+            yield from repeats_named(Reading(self._bucket, self._prefix, self._codec), first)
         yield from (f"an item occurs more than once, its digest is {one.hex()}" for one in repeats)
         if self._archive.problem:
             yield self._archive.problem

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -24,7 +23,7 @@ from tallyroll.model.items import Gate
 from tallyroll.model.records import Record
 from tallyroll.model.stored import event_line, events_of
 from tallyroll.model.windows import iso, window_start
-from tallyroll.operations.restore import check_table, shut
+from tallyroll.operations.restore import check_table
 from tallyroll.reads.http import required_key
 from tallyroll.resources import declare
 
@@ -158,8 +157,7 @@ def read(
         if key is not None and (isinstance(found.holds, Gate) or found.holds.key != key):
             continue
         if raw:
-            line = json.dumps({"Item": found.item}, ensure_ascii=False, separators=(",", ":"))
-            sys.stdout.write(line + "\n")
+            sys.stdout.write(desk.made.codec.encode(found.item).decode())
         elif isinstance(found.holds, Record):
             _write_events(found, found.holds, reading)
     verification = desk.compared(reading)
@@ -201,8 +199,7 @@ def restore(
     if maker.begin(table, found.prefix):
         screen.tell(f"going on with {table}, which was not restored whole")
     reading = desk.reading(found, against_totals=False)
-    items = (shut(item) for item in desk.watched(reading, found, "restoring"))
-    maker.put(table, items)
+    maker.put(table, (each.item for each in desk.watched(reading, found, "restoring")))
     verification = desk.compared(reading)
     if verification.findings.count:
         screen.tell(f"{table} holds what could be read, and stays marked as not whole")

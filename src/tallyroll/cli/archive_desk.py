@@ -79,7 +79,8 @@ class Desk:
 
     def reading(self, archive: Archive, *, against_totals: bool) -> ArchiveReading:
         """A pass over an archive."""
-        return ArchiveReading(self.bucket, archive, self.made.totals if against_totals else None)
+        totals = self.made.totals if against_totals else None
+        return ArchiveReading(self.bucket, archive, self.made.codec, totals)
 
     def watched(
         self, reading: ArchiveReading, archive: Archive, doing: str

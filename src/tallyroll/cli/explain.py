@@ -52,7 +52,7 @@ def explain(
     read = desk.watched(reading, found, "reading")
     scans = (store.scan(table, segment, SEGMENTS) for segment in range(SEGMENTS))
     count = 0
-    with Explanation() as explanation:
+    with Explanation(store.codec) as explanation:
         for difference in explanation.differences(read, chain.from_iterable(scans)):
             count += 1
             if count <= limit:

@@ -215,7 +215,8 @@ class Cleanup:
 
     def _prove(self, window: Window, deadline: int) -> Window:
         spec = self.catalog.specs([window.id])[window.id]
-        items = prove(window, spec, self.bucket, self.totals, self.effects, deadline)
+        ports = (self.store.codec, self.bucket, self.totals, self.effects)
+        items = prove(window, spec, *ports, deadline)
         if items is None:
             progressed = notes(self.bucket, window) > window.attempt.noted
             tried = None if progressed else window.times.get(Moment.TRIED)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from tallyroll.archive.recount import ArchivedItem
 from tallyroll.errors import UsageError
-from tallyroll.model.items import Gate, Item
 
 _TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}")  # DynamoDB Developer Guide, "Naming rules"
 _WINDOW_TABLE = re.compile(r".+-[0-9]{8}T[0-9]{6}Z")
@@ -30,12 +28,3 @@ def check_table(name: str, taken: Iterable[str]) -> None:
         )
     if name in taken:
         raise UsageError(f"table {name!r} belongs to the pipeline: restore into another one")
-
-
-def shut(found: ArchivedItem) -> Item:
-    """The item as it may be restored: a gate is always shut, so that no writer can write to the
-    restored table.
-    """
-    if isinstance(found.holds, Gate):
-        return {**found.item, "open": {"BOOL": False}}
-    return found.item

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from tallyroll.model.items import Item
+from tallyroll.model.items import StoredItem
 from tallyroll.model.records import Increment, Page, Record, RecordName
 from tallyroll.model.specs import Spec
 from tallyroll.model.tallies import Stripe, Tally
+from tallyroll.ports.items import ItemCodec
 
 LIMIT_UNKNOWN = "other"
 
@@ -116,7 +117,12 @@ class TableFacts:
 
 
 class Store(Protocol):
-    """Window tables. Only `commit` writes events. All reads of items are strongly consistent."""
+    """Window tables. Only `commit` writes events. All reads of items are strongly consistent.
+
+    `codec` writes and reads the items of `scan` in archives.
+    """
+
+    codec: ItemCodec
 
     metering: Metering
 
@@ -170,7 +176,7 @@ class Store(Protocol):
         """
         ...
 
-    def scan(self, table: str, segment: int, segments: int) -> Iterator[list[Item]]:
+    def scan(self, table: str, segment: int, segments: int) -> Iterator[list[StoredItem]]:
         """All items of one segment, 0..segments-1, of a table, in pages."""
         ...
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from tallyroll.adapters.dynamodb.items import Item
 from tallyroll.adapters.memory import MemoryBucket
 from tallyroll.adapters.memory.store import MemoryStore
 from tallyroll.archive.layout import data_dir, proof_key
 from tallyroll.errors import Throttled
 from tallyroll.lifecycle.runner import Rolled
 from tallyroll.lifecycle.state_machine import Step
-from tallyroll.model.items import Item
 from tallyroll.model.states import Status, Window
 from tallyroll.resources import TAG_PROVEN
 from tests.harness.pipeline import MINUTE, SMALL, TIME_LEFT, Pipeline, hour

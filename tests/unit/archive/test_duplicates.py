@@ -23,7 +23,7 @@ from tallyroll.archive.duplicates import (
 from tallyroll.archive.layout import progress_dir
 from tallyroll.archive.recount import ArchivedItem
 from tallyroll.errors import ProofMismatch
-from tallyroll.model.items import Item
+from tallyroll.model.items import StoredItem
 from tallyroll.model.states import Window
 from tests.harness.archives import Archived, sealed_and_exported
 from tests.harness.pipeline import NOW, Pipeline, record_with
@@ -68,7 +68,7 @@ def test_memory_never_holds_more_than_it_may(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_an_item_of_which_one_place_was_found_is_not_said_to_stand_there_twice() -> None:
-    item: Item = {"pk": {"S": "k.1"}, "sk": {"S": "e#1"}}
+    item = StoredItem("k.1", "e#1", {})
     once = ArchivedItem(item, record_with(), "file", 7)
     digest = key_digest(item)
     unnamed = f"an item occurs more than once, its digest is {digest.hex()}"
@@ -79,11 +79,8 @@ def test_an_item_of_which_one_place_was_found_is_not_said_to_stand_there_twice()
 
 
 def test_a_digest_tells_where_the_keys_part() -> None:
-    def item(pk: str, sk: str) -> Item:
-        return {"pk": {"S": pk}, "sk": {"S": sk}}
-
-    assert key_digest(item("a", "b")) == key_digest({**item("a", "b"), "n": {"N": "1"}})
-    assert key_digest(item("ab", "c")) != key_digest(item("a", "bc"))
+    assert key_digest(StoredItem("a", "b", {})) == key_digest(StoredItem("a", "b", {"n": 1}))
+    assert key_digest(StoredItem("ab", "c", {})) != key_digest(StoredItem("a", "bc", {}))
 
 
 def swapped(*, events: int = 5, kind: str = "e#") -> tuple[Pipeline, Window, str]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from tallyroll.adapters.dynamodb.items import CODEC, gate_item
 from tallyroll.adapters.memory import MemoryBucket
 from tallyroll.archive.inventory import best, find, named, pipeline_prefix
 from tallyroll.archive.layout import parse_prefix, prefix_of, proof_key, summary_key
@@ -15,12 +16,10 @@ from tallyroll.archive.recount import FINDINGS_KEPT
 from tallyroll.archive.verification import ArchiveReading
 from tallyroll.errors import Missing, UsageError
 from tallyroll.model.events import Event, decode
-from tallyroll.model.items import gate_item
 from tallyroll.model.records import FORMAT_PACKET, Record
 from tallyroll.model.stored import event_line, events_of
 from tallyroll.model.totals import Total
 from tallyroll.model.windows import window_start
-from tallyroll.operations.restore import shut
 from tests.harness.archives import EVENTS, PACKED, SINGLES, archived, event_of
 from tests.harness.pipeline import NOW, WINDOW, StillEffects, hour, record_with
 
@@ -326,7 +325,7 @@ def test_a_file_that_unpacks_a_thousandfold_is_held_in_parts() -> None:
 
 def unpacked() -> list[Event]:
     whole = archived()
-    reading = ArchiveReading(whole.bucket, whole.archive())
+    reading = ArchiveReading(whole.bucket, whole.archive(), CODEC)
     records = [found.holds for found in reading if isinstance(found.holds, Record)]
     lines = [event_line(record.key, event) for record in records for event in events_of(record)]
     decoded = map(decode, lines)
@@ -368,13 +367,3 @@ def test_a_damaged_packet(data: bytes | None, n: int, amount: int, wrong: str) -
 def test_a_payload_that_is_no_text() -> None:
     with pytest.raises(ValueError, match="record 'e1' cannot be unpacked"):
         events_of(record_with(data=b"\xff", format="json"))
-
-
-def test_a_restored_gate_is_shut_whatever_the_archive_holds() -> None:
-    whole = archived()
-    whole.rewrite([gate_item(1), *whole.items()])
-    restored = [shut(found) for found in ArchiveReading(whole.bucket, whole.archive())]
-    assert [item["open"] for item in restored if "open" in item] == [{"BOOL": False}] * 5
-    assert [item for item in restored if "open" not in item] == [
-        item for item in whole.items() if "open" not in item
-    ]

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from tallyroll.adapters.dynamodb.items import CODEC, Item, jsonable, record_item
 from tallyroll.adapters.memory import MemoryBucket
 from tallyroll.archive.layout import (
     ArchiveId,
@@ -22,7 +23,6 @@ from tallyroll.archive.layout import (
     summary_key,
 )
 from tallyroll.errors import ProofMismatch
-from tallyroll.model.items import Item, jsonable, record_item
 from tests.harness.archives import put_file, put_manifests
 from tests.harness.pipeline import NOW, WINDOW, record_with
 
@@ -42,7 +42,7 @@ def fault(line: int | None, what: str) -> None:
 
 
 def read(bucket: MemoryBucket, file: DataFile) -> list[Item]:
-    return [item for _, item in read_items(bucket, file, fault)]
+    return [dict(item.attributes) for _, item in read_items(bucket, file, CODEC, fault)]
 
 
 def read_manifests(bucket: MemoryBucket, prefix: str) -> tuple[int, list[DataFile]]:
@@ -93,7 +93,7 @@ def test_a_last_line_without_an_end_is_read_too() -> None:
     bucket.put(file.key, gzip.compress(json.dumps({"Item": ITEMS[0]}).encode()))
     found: list[Item] = []
     with pytest.raises(ProofMismatch, match="1 items, the manifest says 500"):
-        found.extend(item for _, item in read_items(bucket, file, fault))
+        found.extend(dict(item.attributes) for _, item in read_items(bucket, file, CODEC, fault))
     assert found == ITEMS[:1]
 
 

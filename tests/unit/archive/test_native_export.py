@@ -44,7 +44,7 @@ def test_dynamodb_exports_and_the_same_proof_is_made() -> None:
     pipeline.effects.pass_by(5 * MINUTE)
     assert [*run(pipeline).steps] == [Step.COPY, Step.PROVE, *TO_THE_END]
     window = pipeline.state(COLD)
-    reading = Reading(pipeline.bucket, window.attempt.archive)
+    reading = Reading(pipeline.bucket, window.attempt.archive, pipeline.store.codec)
     assert len(list(reading)) == window.attempt.items
     assert reading.findings.first == []
     assert (

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tallyroll.adapters.dynamodb.items import jsonable, record_item
 from tallyroll.adapters.memory import MemoryBucket
 from tallyroll.archive import proof
 from tallyroll.archive.layout import (
@@ -21,7 +22,6 @@ from tallyroll.archive.layout import (
 )
 from tallyroll.archive.proof import check_place, check_proof
 from tallyroll.errors import ProofMismatch
-from tallyroll.model.items import jsonable, record_item
 from tests.harness.archives import put_manifests
 from tests.harness.pipeline import NOW, WINDOW, record_with
 from tests.unit.archive.test_recount import archived, exported, prefix, proven, rewrite

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from tallyroll.adapters.dynamodb.items import gate_item, jsonable, record_item
 from tallyroll.adapters.memory import MemoryBucket
 from tallyroll.archive import proof
 from tallyroll.archive.duplicates import key_digest
 from tallyroll.archive.layout import progress_dir, proof_key
 from tallyroll.archive.proof import Counted, check_place, compare, notes
 from tallyroll.errors import ProofMismatch
-from tallyroll.model.items import Item, gate_item, jsonable, record_item
+from tallyroll.model.items import StoredItem
 from tallyroll.model.states import Window
 from tests.harness.pipeline import MINUTE, NOW, Pipeline, record_with
 from tests.unit.archive.test_recount import (
@@ -188,7 +189,7 @@ def test_at_its_deadline_nothing_is_named(monkeypatch: pytest.MonkeyPatch) -> No
 def test_what_was_read_by_the_deadline_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline, window = exported()
 
-    def slow(item: Item) -> bytes:
+    def slow(item: StoredItem) -> bytes:
         pipeline.effects.pass_by(1)
         return key_digest(item)
 
@@ -236,7 +237,7 @@ def test_the_clock_is_looked_at_before_the_first_item_and_then_now_and_again(
     rewrite(pipeline, window, [jsonable(gate_item(n)) for n in range(7)])
     read = 0
 
-    def reading(item: Item) -> bytes:
+    def reading(item: StoredItem) -> bytes:
         nonlocal read
         read += 1
         pipeline.effects.pass_by(1_000)

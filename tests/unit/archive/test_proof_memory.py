@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from tallyroll.adapters.dynamodb.items import jsonable, record_item, tally_key
 from tallyroll.archive import proof
-from tallyroll.model.items import jsonable, record_item, tally_key
 from tallyroll.model.totals import Total
 from tests.harness.pipeline import WINDOW, record_with
 from tests.unit.archive.test_recount import archived, exported, proven, rewrite

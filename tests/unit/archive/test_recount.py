@@ -5,6 +5,15 @@ from dataclasses import replace
 
 import pytest
 
+from tallyroll.adapters.dynamodb.items import (
+    CODEC,
+    Item,
+    gate_item,
+    jsonable,
+    parse_item,
+    record_item,
+    tally_key,
+)
 from tallyroll.archive.layout import data_dir, progress_dir, proof_key, read_files, read_summary
 from tallyroll.archive.proof import prove
 from tallyroll.archive.recount import (
@@ -16,11 +25,10 @@ from tallyroll.archive.recount import (
     keys_differing_from_totals,
 )
 from tallyroll.errors import ProofMismatch
-from tallyroll.model.items import Item, gate_item, jsonable, parse_item, record_item, tally_key
 from tallyroll.model.states import Window
 from tallyroll.model.tallies import Tally
 from tallyroll.model.totals import Total
-from tests.harness.archives import put_file, put_manifests, sealed_and_exported
+from tests.harness.archives import line_of, put_file, put_manifests, sealed_and_exported
 from tests.harness.pipeline import NOW, WINDOW, Pipeline, hour, record_with
 
 LATER = NOW + 600_000
@@ -35,7 +43,7 @@ def exported(events: int = 5, keys: int = 3) -> tuple[Pipeline, Window]:
 
 def recounted(pipeline: Pipeline, window: Window) -> Reading:
     """The window's archive, read to its end."""
-    reading = Reading(pipeline.bucket, prefix(window))
+    reading = Reading(pipeline.bucket, prefix(window), CODEC)
     for _ in reading:
         pass
     return reading
@@ -46,7 +54,7 @@ def prefix(window: Window) -> str:
 
 
 def proven(pipeline: Pipeline, window: Window, deadline: int = LATER) -> int | None:
-    ports = (pipeline.bucket, pipeline.totals, pipeline.effects)
+    ports = (CODEC, pipeline.bucket, pipeline.totals, pipeline.effects)
     return prove(window, pipeline.spec(), *ports, deadline)
 
 
@@ -189,12 +197,12 @@ def test_a_reading_passes_over_what_is_none_of_ours_and_says_where_all_stands() 
     record = jsonable(record_item(record_with()))
     gate = jsonable(gate_item(1))
     rewrite(pipeline, window, [record, stranger, gate])
-    reading = Reading(pipeline.bucket, prefix(window))
+    reading = Reading(pipeline.bucket, prefix(window), CODEC)
     assert (reading.expected, reading.data_dir) == (None, "")
     key = f"{data_dir(prefix(window))}000-0000.json.gz"
     assert [*reading] == [
-        ArchivedItem(record, parse_item(record), key, 1),
-        ArchivedItem(gate, parse_item(gate), key, 3),
+        ArchivedItem(CODEC.decode(line_of(record)), parse_item(record), key, 1),
+        ArchivedItem(CODEC.decode(line_of(gate)), parse_item(gate), key, 3),
     ]
     assert (reading.expected, reading.data_dir) == (3, data_dir(prefix(window)))
     [finding] = reading.findings.first

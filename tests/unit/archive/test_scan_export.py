@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
+from tallyroll.adapters.dynamodb.items import CODEC
 from tallyroll.adapters.memory import MemoryBucket, bucket, store
 from tallyroll.archive import scan_export
 from tallyroll.archive.layout import data_dir, find_summary, prefix_of
 from tallyroll.archive.recount import Reading
 from tallyroll.archive.scan_export import Exported, export, note_key, segments_for
 from tallyroll.errors import Missing, ProofMismatch, Unknown
-from tallyroll.model.items import Item
+from tallyroll.model.items import StoredItem
 from tallyroll.model.states import Attempt, Window
 from tests.harness.pipeline import NOW, WINDOW, Pipeline, opened
 
@@ -43,9 +44,9 @@ def prefix(window: Window) -> str:
 
 def is_whole(pipeline: Pipeline, window: Window) -> bool:
     """Whether the archive is the table, and its data files those of the manifest."""
-    reading = Reading(pipeline.bucket, prefix(window))
+    reading = Reading(pipeline.bucket, prefix(window), CODEC)
     found = list(reading)
-    names = [(each.item["pk"]["S"], each.item["sk"]["S"]) for each in found]
+    names = [(each.item.pk, each.item.sk) for each in found]
     assert reading.findings.first == []
     assert len(names) == reading.expected
     standing = set(pipeline.bucket.list(data_dir(prefix(window))))
@@ -78,7 +79,7 @@ def test_parts_are_no_smaller_than_s3_takes(size: int) -> None:
     chance, pipeline = Random(1), Pipeline()
     files = scan_export._Files(pipeline.bucket, "f")
     for _ in range(size * 12):  # megabytes that do not shrink
-        files.add({"data": {"S": chance.randbytes(700_000).hex()}})
+        files.add(chance.randbytes(700_000).hex().encode())
     files.end()
     assert [len(file["parts"]) for file in files.ended] == [2] * size
 
@@ -87,7 +88,7 @@ def test_a_later_run_skips_what_is_finished(monkeypatch: pytest.MonkeyPatch) -> 
     pipeline, window = filled()
     scan, scanned = pipeline.store.scan, []
 
-    def slow(table: str, segment: int, segments: int) -> Iterator[list[Item]]:
+    def slow(table: str, segment: int, segments: int) -> Iterator[list[StoredItem]]:
         scanned.append(segment)
         pipeline.effects.pass_by(1_000)
         return scan(table, segment, segments)
@@ -106,7 +107,7 @@ def test_a_segment_without_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline, window = filled(1)
     scan = pipeline.store.scan
 
-    def slow(table: str, segment: int, segments: int) -> Iterator[list[Item]]:
+    def slow(table: str, segment: int, segments: int) -> Iterator[list[StoredItem]]:
         for page in scan(table, segment, segments):
             pipeline.effects.pass_by(1_000)
             yield page

@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from tallyroll.adapters.dynamodb.items import item_bytes, record_item
 from tallyroll.adapters.dynamodb.throughput import METERING
 from tallyroll.errors import Reason
 from tallyroll.ingest.transactions import (
@@ -20,7 +21,7 @@ from tallyroll.ingest.transactions import (
     plan,
 )
 from tallyroll.limits import TRANSACTION_ACTIONS_MAX, TRANSACTION_BYTES_MAX
-from tallyroll.model.items import item_bytes, record_item, weighed
+from tallyroll.model.items import weighed
 from tallyroll.model.records import Record
 from tallyroll.ports.store import Answer, Element, Outcome, Verdict
 from tests.harness.pipeline import NOW, record_with, spec_of

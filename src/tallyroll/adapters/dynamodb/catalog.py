@@ -24,6 +24,7 @@ from tallyroll.adapters.dynamodb.catalog_items import (
     spec_item,
     window_item,
 )
+from tallyroll.adapters.dynamodb.items import Item, Key
 from tallyroll.adapters.dynamodb.ledger import put_claim, read_claims
 from tallyroll.adapters.dynamodb.periods import advanced, opened_again, read_periods, read_unrolled
 from tallyroll.adapters.dynamodb.requests import (
@@ -50,7 +51,6 @@ from tallyroll.adapters.dynamodb.writer_notes import (
 from tallyroll.errors import Refused, StateConflict, Unknown
 from tallyroll.limits import HOT_NOTES_MAX, TS_MS_MAX
 from tallyroll.model.ids import Identity
-from tallyroll.model.items import Item, Key
 from tallyroll.model.periods import PeriodName, PeriodState
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar, LivePointer, Status, Window

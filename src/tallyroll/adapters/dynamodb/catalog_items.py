@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, get_type_hints
 
-from tallyroll.model.items import Item, Key
+from tallyroll.adapters.dynamodb.items import Item, Key
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Attempt, Calendar, LivePointer, Status, Window
 from tallyroll.model.windows import Grid, Span, WindowId

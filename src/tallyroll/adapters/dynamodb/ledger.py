@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tallyroll.adapters.aws.client import Caller
+from tallyroll.adapters.dynamodb.items import Item, Key
 from tallyroll.adapters.dynamodb.requests import CONDITION_FAILED, batch_get
 from tallyroll.errors import Refused, Unknown
 from tallyroll.model.ids import Identity
-from tallyroll.model.items import Item, Key
 from tallyroll.ports.catalog import Claim
 from tallyroll.ports.effects import Effects
 

@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from tallyroll.adapters.aws.client import Caller
+from tallyroll.adapters.dynamodb.items import Item, Key
 from tallyroll.adapters.dynamodb.requests import Action, query, transact
 from tallyroll.errors import StateConflict
-from tallyroll.model.items import Item, Key
 from tallyroll.model.periods import PeriodName, PeriodState, periods_at
 from tallyroll.ports.effects import Effects
 

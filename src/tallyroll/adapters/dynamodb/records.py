@@ -6,9 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tallyroll.adapters.aws.client import Caller
+from tallyroll.adapters.dynamodb.items import (
+    RECORD,
+    RECORDS_END,
+    Item,
+    parse_item,
+    record_key,
+    shown_key,
+)
 from tallyroll.adapters.dynamodb.requests import batch_get
 from tallyroll.errors import Refused
-from tallyroll.model.items import RECORD, RECORDS_END, Item, parse_item, record_key, shown_key
 from tallyroll.model.records import Page, Record, RecordName
 from tallyroll.model.specs import Spec
 from tallyroll.ports.effects import Effects

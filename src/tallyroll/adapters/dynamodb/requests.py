@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any
 
 from tallyroll.adapters.aws.client import Caller, response_of, retried
+from tallyroll.adapters.dynamodb.items import Item, Key
 from tallyroll.adapters.dynamodb.throughput import Limit
 from tallyroll.errors import Refused, StoreError, Throttled
 from tallyroll.limits import BATCH_GET_KEYS_MAX
-from tallyroll.model.items import Item, Key
 from tallyroll.ports.effects import Effects, attempts
 
 CANCELLED = "TransactionCanceledException"

@@ -15,8 +15,9 @@ from typing import Any
 
 from tallyroll.adapters.aws.client import Caller, retried
 from tallyroll.adapters.aws.create_requests import table_request
+from tallyroll.adapters.dynamodb.items import GATE, Item
 from tallyroll.errors import Missing, Refused, Throttled, Unknown, UsageError
-from tallyroll.model.items import Item
+from tallyroll.model.items import StoredItem
 from tallyroll.ports.effects import Effects
 from tallyroll.resources import TableDeclaration
 
@@ -79,8 +80,8 @@ class DynamoRestore:
         self._caller.read("PutItem", TableName=table, Item=marker)
         return False
 
-    def put(self, table: str, items: Iterable[Item]) -> None:
-        """Put an archive's items (binaries as base64), 25 per request; may be repeated.
+    def put(self, table: str, items: Iterable[StoredItem]) -> None:
+        """Put an archive's items, 25 per request; may be repeated. Every gate is put shut.
 
         Raises StoreError; the items already put stay.
         """
@@ -163,10 +164,10 @@ class DynamoRestore:
             self._effects.sleep(ACTIVE_POLL_MS)
         raise Unknown(f"table {table} is not active yet: delete it and try again later")
 
-    def _put_batch(self, table: str, items: Sequence[Item]) -> None:
+    def _put_batch(self, table: str, items: Sequence[StoredItem]) -> None:
         # A request may not name an item twice. The last one wins, as it would in two requests.
-        distinct = {(item["pk"]["S"], item["sk"]["S"]): item for item in items}
-        puts = [{"PutRequest": {"Item": _binaries(item)}} for item in distinct.values()]
+        distinct = {(item.pk, item.sk): item for item in items}
+        puts = [{"PutRequest": {"Item": _restored(item)}} for item in distinct.values()]
         request: dict[str, Any] = {table: puts}
 
         def once() -> None:
@@ -183,10 +184,13 @@ class DynamoRestore:
         retried(self._effects, BATCH_TRIES, once)
 
 
-def _binaries(item: Item) -> Item:
+def _restored(item: StoredItem) -> Item:
+    """The item with its binaries as bytes; a gate shut, so that no writer writes to the table."""
+    shut = {"open": {"BOOL": False}} if item.pk.startswith(GATE) else {}
+    attributes = {**item.attributes, **shut}
     return {
         name: {"B": base64.b64decode(value["B"])} if "B" in value else value
-        for name, value in item.items()
+        for name, value in attributes.items()
     }
 
 

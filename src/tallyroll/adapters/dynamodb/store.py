@@ -8,6 +8,20 @@ from typing import Any
 
 from tallyroll.adapters.aws.client import Caller, response_of
 from tallyroll.adapters.dynamodb.catalog import creating_check
+from tallyroll.adapters.dynamodb.items import (
+    CODEC,
+    TALLY,
+    Item,
+    gate_item,
+    gate_key,
+    parse_item,
+    record_item,
+    record_key,
+    shown_key,
+    slot_name,
+    stored_item,
+    tally_key,
+)
 from tallyroll.adapters.dynamodb.records import records_after, records_named
 from tallyroll.adapters.dynamodb.requests import (
     CANCELLED,
@@ -29,24 +43,13 @@ from tallyroll.adapters.dynamodb.throughput import METERING, costs_by_key
 from tallyroll.errors import Missing, Refused, StateConflict, StoreError, Throttled
 from tallyroll.limits import TRANSACTION_ACTIONS_MAX
 from tallyroll.model.amounts import format_amount
-from tallyroll.model.items import (
-    TALLY,
-    Item,
-    gate_item,
-    gate_key,
-    jsonable,
-    parse_item,
-    record_item,
-    record_key,
-    shown_key,
-    slot_name,
-    tally_key,
-)
+from tallyroll.model.items import StoredItem
 from tallyroll.model.records import Increment, Page, Record, RecordName
 from tallyroll.model.sharding import Chance, random_suffix
 from tallyroll.model.specs import Spec
 from tallyroll.model.tallies import Stripe, Tally, gathered
 from tallyroll.ports.effects import Effects, attempts
+from tallyroll.ports.items import ItemCodec
 from tallyroll.ports.store import Answer, Element, Metering, Outcome, Verdict
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
@@ -68,6 +71,7 @@ class DynamoStore(DynamoTables):
     """The store port on DynamoDB."""
 
     metering: Metering = METERING
+    codec: ItemCodec = CODEC
 
     def __init__(self, caller: Caller, effects: Effects, settings: Settings) -> None:
         super().__init__(caller, settings)
@@ -182,8 +186,8 @@ class DynamoStore(DynamoTables):
                 return
         raise Throttled(f"gate {number} of {table} stays in conflict", last)
 
-    def scan(self, table: str, segment: int, segments: int) -> Iterator[list[Item]]:
-        """By consistent Scans, binaries as base64."""
+    def scan(self, table: str, segment: int, segments: int) -> Iterator[list[StoredItem]]:
+        """By consistent Scans."""
         more: dict[str, Any] = {}
         while True:
             reply = self._caller.read(
@@ -196,7 +200,7 @@ class DynamoStore(DynamoTables):
                 **more,
             )
             if items := reply.pop("Items"):
-                page = [jsonable(item) for item in items]
+                page = [stored_item(item) for item in items]
                 del items  # free them while the page is processed
                 yield page
             if not reply.get("LastEvaluatedKey"):

@@ -9,6 +9,7 @@ from typing import Any
 
 from tallyroll.adapters.aws.client import Caller
 from tallyroll.adapters.aws.create_requests import table_request
+from tallyroll.adapters.dynamodb.items import gate_key
 from tallyroll.adapters.dynamodb.requests import (
     IN_USE,
     UNKNOWN_OPERATION,
@@ -19,7 +20,6 @@ from tallyroll.adapters.dynamodb.requests import (
 )
 from tallyroll.adapters.dynamodb.throughput import cold_throughput, new_throughput
 from tallyroll.errors import Missing, Refused
-from tallyroll.model.items import gate_key
 from tallyroll.ports.store import TableFacts, TableStatus
 from tallyroll.resources import declare
 from tallyroll.settings import Settings

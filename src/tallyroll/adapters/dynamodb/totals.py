@@ -16,6 +16,7 @@ from itertools import islice
 from typing import TypeVar
 
 from tallyroll.adapters.aws.client import Caller
+from tallyroll.adapters.dynamodb.items import Item
 from tallyroll.adapters.dynamodb.requests import (
     REASON_CONDITION,
     Action,
@@ -26,7 +27,6 @@ from tallyroll.adapters.dynamodb.requests import (
 from tallyroll.errors import ProofMismatch, StateConflict
 from tallyroll.limits import LISTING_BUCKETS, TRANSACTION_ACTIONS_MAX
 from tallyroll.model.amounts import format_amount, read_amount
-from tallyroll.model.items import Item
 from tallyroll.model.periods import PeriodName, period_of
 from tallyroll.model.sharding import calculated
 from tallyroll.model.totals import Listed, PeriodTotal, Total

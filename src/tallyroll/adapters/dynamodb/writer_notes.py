@@ -9,8 +9,8 @@ reception  pk ~writers   sk batch#{at, ms}#{id}     oldest, newest (ms), digests
 from __future__ import annotations
 
 from tallyroll.adapters.aws.client import Caller
+from tallyroll.adapters.dynamodb.items import Item, Key
 from tallyroll.adapters.dynamodb.requests import batch_get, query
-from tallyroll.model.items import Item, Key
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.writer_notes import WRITERS_PK, Heartbeat, Reception
 

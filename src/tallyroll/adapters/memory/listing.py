@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from tallyroll.adapters.dynamodb.items import item_bytes
 from tallyroll.adapters.memory.store import MemoryStore
 from tallyroll.errors import Missing
-from tallyroll.model.items import item_bytes
 from tallyroll.ports.tables import TableCard
 from tallyroll.resources import TableDeclaration
 

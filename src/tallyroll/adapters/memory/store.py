@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from tallyroll.adapters.dynamodb.throughput import METERING, costs_by_key
-from tallyroll.adapters.memory.catalog import MemoryCatalog
-from tallyroll.adapters.memory.tables import Items, MemoryTables, PrimaryKey
-from tallyroll.errors import Missing, Refused, StateConflict
-from tallyroll.limits import ITEM_BYTES_MAX, TRANSACTION_ACTIONS_MAX, TRANSACTION_BYTES_MAX
-from tallyroll.model.amounts import format_amount, read_amount
-from tallyroll.model.items import (
+from tallyroll.adapters.dynamodb.items import (
+    CODEC,
     RECORD,
     TALLY,
     Item,
@@ -18,19 +13,27 @@ from tallyroll.model.items import (
     gate_item,
     gate_key,
     item_bytes,
-    jsonable,
     parse_item,
     record_item,
     record_key,
     slot_name,
+    stored_item,
     tally_key,
 )
+from tallyroll.adapters.dynamodb.throughput import METERING, costs_by_key
+from tallyroll.adapters.memory.catalog import MemoryCatalog
+from tallyroll.adapters.memory.tables import Items, MemoryTables, PrimaryKey
+from tallyroll.errors import Missing, Refused, StateConflict
+from tallyroll.limits import ITEM_BYTES_MAX, TRANSACTION_ACTIONS_MAX, TRANSACTION_BYTES_MAX
+from tallyroll.model.amounts import format_amount, read_amount
+from tallyroll.model.items import StoredItem
 from tallyroll.model.records import Increment, Page, Record, RecordName
 from tallyroll.model.sharding import random_suffix, stable_hash
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status
 from tallyroll.model.tallies import Stripe, Tally, gathered
 from tallyroll.ports.effects import Effects
+from tallyroll.ports.items import ItemCodec
 from tallyroll.ports.store import Answer, Element, Metering, Outcome, Verdict
 
 AMOUNT_BOUND = 10**38  # 38 significant digits; amounts are whole millionths
@@ -46,6 +49,7 @@ class MemoryStore(MemoryTables):
     """
 
     metering: Metering = METERING
+    codec: ItemCodec = CODEC
 
     def __init__(
         self,
@@ -168,8 +172,8 @@ class MemoryStore(MemoryTables):
         shut: Item = {**gate_key(number), "open": {"BOOL": False}}
         self.items(spec.table)[_primary(shut)] = shut
 
-    def scan(self, table: str, segment: int, segments: int) -> Iterator[list[Item]]:
-        """All items of one segment of a table, in pages, binaries as base64."""
+    def scan(self, table: str, segment: int, segments: int) -> Iterator[list[StoredItem]]:
+        """All items of one segment of a table, in pages."""
         names = sorted(
             primary
             for primary in self.items(table)
@@ -178,7 +182,7 @@ class MemoryStore(MemoryTables):
         for first in range(0, len(names), PAGE_ITEMS):
             items = self.items(table)
             page = names[first : first + PAGE_ITEMS]
-            yield [jsonable(items[primary]) for primary in page if primary in items]
+            yield [stored_item(items[name]) for name in page if name in items]
 
     def _added(self, spec: Spec, items: Items, increment: Increment, cost: int) -> Item:
         """A random stripe of the key's tally, with the increment and its records' cost added."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from tallyroll.adapters.dynamodb.items import Item, gate_key
 from tallyroll.errors import Missing, Refused, Throttled
-from tallyroll.model.items import Item, gate_key
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.store import TableFacts, TableStatus
 

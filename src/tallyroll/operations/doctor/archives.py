@@ -60,6 +60,6 @@ def _verified(case: Checkup, bucket: ArchiveBucket, window: Window) -> Iterator[
         return
     summary = find_summary(prefix, bucket.list(f"{prefix}/AWSDynamoDB/"))
     archive = detailed(bucket, Archive(prefix, place, 0, summary))
-    findings = ArchiveReading(bucket, archive, case.totals).verified().findings
+    findings = ArchiveReading(bucket, archive, case.store.codec, case.totals).verified().findings
     for text in findings.first[:SIGNS_PER_WINDOW]:
         yield finding_of(window.id, text, _RESTORE)

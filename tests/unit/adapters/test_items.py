@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from tallyroll.model.items import (
-    Gate,
+from tallyroll.adapters.dynamodb.items import (
     Item,
     gate_item,
     item_bytes,
@@ -16,6 +15,7 @@ from tallyroll.model.items import (
     record_item,
     tally_key,
 )
+from tallyroll.model.items import Gate
 from tallyroll.model.tallies import Tally
 from tests.harness.pipeline import record_with, spec_of
 

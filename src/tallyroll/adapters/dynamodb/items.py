@@ -1,0 +1,187 @@
+"""The items of a window table as DynamoDB JSON, which is also the format of archives.
+
+record  pk {key}.{shard}  sk e#{record id}       ts, n, v, h, data, fmt
+tally   pk ~t.{bucket}    sk t#{key}.{stripe}    n, v, u, m0..m59
+gate    pk ~g.{number}    sk g#                  open
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from tallyroll.limits import SERIES_SLOTS
+from tallyroll.model.amounts import format_amount, read_amount
+from tallyroll.model.items import Content, Gate, StoredItem, number_bytes, text_bytes
+from tallyroll.model.records import Record
+from tallyroll.model.specs import Spec
+from tallyroll.model.tallies import Tally
+
+Item = dict[str, dict[str, Any]]
+"""One item as DynamoDB JSON, the archive's format: {"pk": {"S": ...}, "n": {"N": "1"}, ...}."""
+
+Key = dict[str, dict[str, str]]
+"""The primary key of an item, in the same form."""
+
+RECORD = "e#"  # begins the sort keys of records
+RECORDS_END = "e$"  # sorts directly after all sort keys of records
+GATE = "~g."  # begins the partition keys of gates
+TALLY = "t#"  # begins the sort keys of tallies
+SLOT_NAMES = tuple(f"m{slot}" for slot in range(SERIES_SLOTS))
+SLOTS = {name: slot for slot, name in enumerate(SLOT_NAMES)}
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
+def record_key(key: str, shard: int, record_id: str) -> Key:
+    """The primary key of a record."""
+    return {"pk": {"S": f"{key}.{shard}"}, "sk": {"S": RECORD + record_id}}
+
+
+def tally_key(spec: Spec, key: str, stripe: int) -> Key:
+    """The primary key of one stripe, 1..spec.stripes_of(key), of a key's tally."""
+    return {"pk": {"S": f"~t.{spec.bucket(key, stripe)}"}, "sk": {"S": f"{TALLY}{key}.{stripe}"}}
+
+
+def gate_key(number: int) -> Key:
+    """The primary key of a gate, 1..spec.gates."""
+    return {"pk": {"S": f"{GATE}{number}"}, "sk": {"S": "g#"}}
+
+
+def record_item(record: Record) -> Item:
+    """The item that stores a record; binary attributes are `bytes`, as boto3 takes them."""
+    item: Item = {
+        **record_key(record.key, record.shard, record.id),
+        "ts": {"N": str(record.ts)},
+        "n": {"N": str(record.n)},
+        "v": {"N": format_amount(record.amount)},
+        "h": {"B": record.digest},
+    }
+    if record.data is not None:
+        item["data"] = {"B": record.data}
+    if record.format is not None:
+        item["fmt"] = {"S": record.format}
+    return item
+
+
+def gate_item(number: int) -> Item:
+    """The item of an open gate."""
+    return {**gate_key(number), "open": {"BOOL": True}}
+
+
+def slot_name(slot: int) -> str:
+    """The attribute of a tally that counts the events of one sixtieth of the window, 0..59."""
+    return SLOT_NAMES[slot]
+
+
+def parse_item(item: Mapping[str, Any]) -> Content:
+    """What an item of a window table holds. Raises ValueError for an item of another form.
+
+    Binaries may be bytes or base64 text.
+    """
+    try:
+        pk, sk = item["pk"]["S"], item["sk"]["S"]
+        if pk.startswith(GATE):
+            return Gate(int(pk.removeprefix(GATE)), item["open"]["BOOL"])
+        if pk.startswith("~t.") and sk.startswith(TALLY):
+            return _tally(sk.removeprefix(TALLY).rpartition(".")[0], item)
+        key, dot, shard = pk.rpartition(".")
+        if dot and sk.startswith(RECORD):
+            return _record(key, sk.removeprefix(RECORD), int(shard), item)
+    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+        raise ValueError(f"item {shown_key(item)} is malformed: {error!r}") from None
+    raise ValueError(f"item {shown_key(item)} is neither a record, a tally nor a gate")
+
+
+def _record(key: str, record_id: str, shard: int, item: Mapping[str, Mapping[str, Any]]) -> Record:
+    data, form = item.get("data"), item.get("fmt")
+    return Record(
+        key=key,
+        id=record_id,
+        shard=shard,
+        ts=int(item["ts"]["N"]),
+        n=int(item["n"]["N"]),
+        amount=read_amount(item["v"]["N"]),
+        digest=_binary(item["h"]["B"]),
+        data=None if data is None else _binary(data["B"]),
+        format=None if form is None else form["S"],
+    )
+
+
+def _tally(key: str, item: Mapping[str, Mapping[str, Any]]) -> Tally:
+    counted = ((SLOTS[name], int(value["N"])) for name, value in item.items() if name in SLOTS)
+    return Tally(
+        key=key,
+        n=int(item["n"]["N"]),
+        amount=read_amount(item["v"]["N"]),
+        series=tuple(sorted(counted)),
+        cost=int(item["u"]["N"]) if "u" in item else 0,
+    )
+
+
+def _binary(value: bytes | str) -> bytes:
+    return base64.b64decode(value, validate=True) if isinstance(value, str) else bytes(value)
+
+
+def shown_key(item: Mapping[str, Mapping[str, Any]]) -> str:
+    """An item's primary key, for error messages."""
+    return f"{item.get('pk')}/{item.get('sk')}"
+
+
+class DynamoItemCodec:
+    """Items in DynamoDB JSON with base64 binaries, in the lines of DynamoDB's native exports."""
+
+    def encode(self, item: StoredItem) -> bytes:
+        return (_ENCODER.encode({"Item": item.attributes}) + "\n").encode()
+
+    def decode(self, line: bytes) -> StoredItem:
+        try:
+            item = json.loads(line)["Item"]
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            raise ValueError(f"unreadable: {error!r}") from None
+        if not isinstance(item, dict):
+            raise ValueError(f"{item!r} is no item")  # noqa: TRY004  (read from an archive)
+        try:
+            return StoredItem(item["pk"]["S"], item["sk"]["S"], item)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"item {shown_key(item)} is malformed: {error!r}") from None
+
+    def parse(self, item: StoredItem) -> Content:
+        return parse_item(item.attributes)
+
+
+CODEC = DynamoItemCodec()
+
+
+def stored_item(item: Item) -> StoredItem:
+    """An item that DynamoDB returned."""
+    return StoredItem(item["pk"]["S"], item["sk"]["S"], jsonable(item))
+
+
+def jsonable(item: Item) -> dict[str, dict[str, Any]]:
+    """The item with its binaries as base64 text, as exports have it."""
+    return {
+        name: {"B": base64.b64encode(value["B"]).decode()} if "B" in value else value
+        for name, value in item.items()
+    }
+
+
+def item_bytes(item: Mapping[str, Mapping[str, Any]]) -> int:
+    """The size of any item that DynamoDB meters, in bytes; `weighed` gives the same for a record.
+
+    Source: DynamoDB Developer Guide, "DynamoDB item sizes and formats": strings take their UTF-8
+    bytes, numbers about one byte per two significant digits and one more, binaries their raw bytes,
+    null and booleans one byte.
+    """
+    size = 0
+    for name, value in item.items():
+        ((kind, content),) = value.items()
+        size += text_bytes(name)
+        if kind == "S":
+            size += text_bytes(content)
+        elif kind == "N":
+            size += number_bytes(content)
+        else:
+            size += len(content) if kind == "B" else 1
+    return size
