@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import blake2b
-from types import TracebackType
-from typing import Self
+from itertools import chain, groupby
+from math import inf
+from operator import itemgetter
+from typing import NamedTuple, Self
 
 from tallyroll.archive.recount import ArchivedItem, Recount
+from tallyroll.archive.runs import SortedRuns
 from tallyroll.model.items import StoredItem
 from tallyroll.ports.items import ItemCodec
 
-COMMIT_EVERY = 10_000
+ROWS_HELD = 50_000  # in memory, some 30 MB
+IN_TABLE = inf  # sorts after all numbers of archived items
 
 
 class DifferenceKind(StrEnum):
@@ -41,78 +44,61 @@ class Difference:
     place: str = ""
 
 
-class Explanation:
-    """Compares an archive with its table.
+class _Row(NamedTuple):
+    """An item as it is sorted. Each attribute has a short digest, since attributes may be long."""
 
-    The archive's items are kept in a temporary file, so memory grows only with the number of keys.
+    pk: str
+    sk: str
+    number: float
+    place: str
+    digests: str
+
+    @classmethod
+    def of(cls, item: StoredItem, number: float, place: str = "") -> Self:
+        digests = {
+            name: blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=8).hexdigest()
+            for name, value in item.attributes.items()
+        }
+        return cls(item.pk, item.sk, number, place, json.dumps(digests))
+
+
+def differences(
+    archive: Iterable[ArchivedItem],
+    table: Iterable[list[StoredItem]],
+    codec: ItemCodec,
+    counted: Recount,
+) -> Iterator[Difference]:
+    """Read the archive, then the table's pages, in bounded memory; yield the differences by primary
+    key. Counts the table's items into `counted`.
     """
-
-    def __init__(self, codec: ItemCodec) -> None:
-        self._codec = codec
-        self._held = sqlite3.connect("")  # a temporary file of SQLite's own
-        self._held.execute(
-            "CREATE TABLE held (pk TEXT, sk TEXT, digests TEXT, place TEXT,"
-            " PRIMARY KEY (pk, sk)) WITHOUT ROWID"
-        )
-        self.table = Recount()
-        """The table's counts, once all differences have been read."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._held.close()
-
-    def differences(
-        self, archive: Iterable[ArchivedItem], table: Iterable[list[StoredItem]]
-    ) -> Iterator[Difference]:
-        """Read the archive, then the table's pages; yield each difference as it is found."""
-        yield from self._hold(archive)
-        for page in table:
-            for item in page:
-                self._count(item)
-                if difference := self._compared(item):
-                    yield difference
-        rows = self._held.execute("SELECT pk, sk, place FROM held ORDER BY pk, sk")
-        for pk, sk, place in rows:
-            yield Difference(DifferenceKind.EXTRA, pk, sk, place=place)
-
-    def _hold(self, archive: Iterable[ArchivedItem]) -> Iterator[Difference]:
-        for number, found in enumerate(archive):
-            pk, sk = found.item.pk, found.item.sk
-            place = f"{found.file} line {found.line}"
-            try:
-                self._held.execute(
-                    "INSERT INTO held VALUES (?, ?, ?, ?)",
-                    (pk, sk, json.dumps(_digests(found.item)), place),
-                )
-            except sqlite3.IntegrityError:
-                yield Difference(DifferenceKind.TWICE, pk, sk, place=place)
-            if number % COMMIT_EVERY == 0:
-                self._held.commit()
-        self._held.commit()
-
-    def _compared(self, item: StoredItem) -> Difference | None:
-        primary = (item.pk, item.sk)
-        query = "DELETE FROM held WHERE pk = ? AND sk = ? RETURNING digests, place"
-        row = self._held.execute(query, primary).fetchone()
-        if row is None:
-            return Difference(DifferenceKind.MISSING, *primary)
-        archived, present = json.loads(row[0]), _digests(item)
-        names = sorted(archived.keys() | present.keys())
-        changed = tuple(name for name in names if archived.get(name) != present.get(name))
-        return Difference(DifferenceKind.DIFFERENT, *primary, changed, row[1]) if changed else None
-
-    def _count(self, item: StoredItem) -> None:
+    rows = SortedRuns[_Row](ROWS_HELD)
+    for number, found in enumerate(archive):
+        rows.add(_Row.of(found.item, number, f"{found.file} line {found.line}"))
+    for item in chain.from_iterable(table):
         try:
-            self.table.add(self._codec.parse(item))
+            counted.add(codec.parse(item))
         except ValueError:
-            self.table.items += 1  # not an item of ours: reported as a difference
+            counted.items += 1  # not an item of ours: reported as a difference
+        rows.add(_Row.of(item, IN_TABLE))
+    for _, same in groupby(rows.rows(), itemgetter(0, 1)):
+        yield from _compared(list(same))
+
+
+def _compared(rows: Sequence[_Row]) -> Iterator[Difference]:
+    """The differences between the items of one primary key, those of the archive first."""
+    pk, sk, *_ = last = rows[-1]
+    archived = [row for row in rows if row.number != IN_TABLE]
+    for row in archived[1:]:
+        yield Difference(DifferenceKind.TWICE, pk, sk, place=row.place)
+    if not archived:
+        yield Difference(DifferenceKind.MISSING, pk, sk)
+    elif last.number != IN_TABLE:
+        yield Difference(DifferenceKind.EXTRA, pk, sk, place=archived[0].place)
+    else:
+        held, present = json.loads(archived[0].digests), json.loads(last.digests)
+        names = sorted(held.keys() | present.keys())
+        if changed := tuple(name for name in names if held.get(name) != present.get(name)):
+            yield Difference(DifferenceKind.DIFFERENT, pk, sk, changed, archived[0].place)
 
 
 def keys_differing_from_table(
@@ -129,11 +115,3 @@ def keys_differing_from_table(
         found: dict[str, object] = {name: one.get(key) for name, one in sums.items()}
         if len(set(found.values())) > 1:
             yield key, found
-
-
-def _digests(item: StoredItem) -> dict[str, str]:
-    """A short digest of each attribute, since attributes may be long."""
-    return {
-        name: blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=8).hexdigest()
-        for name, value in item.attributes.items()
-    }

@@ -6,19 +6,16 @@ correct counts and sums.
 
 from __future__ import annotations
 
-import tempfile
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from heapq import merge
-from typing import IO
 
 from tallyroll.archive.recount import ArchivedItem
 from tallyroll.model.items import StoredItem
 
 DIGEST_BYTES = 12  # 96 bits: among 10^10 items, two share a digest in one of 10^9 archives
-DIGESTS_HELD = 500_000  # in memory, some 30 MB; more are written out as a sorted run
-READ_DIGESTS = 512  # per read of a run
+DIGESTS_HELD = 500_000  # in memory, some 30 MB
 
 
 def key_digest(item: StoredItem) -> bytes:
@@ -46,50 +43,6 @@ def repeated(runs: Iterable[Iterable[bytes]]) -> Iterator[bytes]:
             found = digest
             yield digest
         last = digest
-
-
-class Repeats:
-    """Finds repeated digests among any number of digests.
-
-    Digests beyond `DIGESTS_HELD` go, as sorted runs, to a temporary file.
-    """
-
-    def __init__(self) -> None:
-        self._held: list[bytes] = []
-        self._file: IO[bytes] | None = None
-        self._runs: list[tuple[int, int]] = []
-
-    def add(self, digest: bytes) -> None:
-        """Add one item's digest."""
-        self._held.append(digest)
-        if len(self._held) >= DIGESTS_HELD:
-            self._write()
-
-    def found(self) -> Iterator[bytes]:
-        """The digests that were added more than once, ascending. Call it once, at the end."""
-        self._held.sort()
-        if self._file is None:
-            yield from repeated([self._held])
-            return
-        with self._file as file:
-            runs = (self._read(file, *run) for run in self._runs)
-            yield from repeated([self._held, *runs])
-
-    def _write(self) -> None:
-        if self._file is None:
-            self._file = tempfile.TemporaryFile()  # noqa: SIM115 (closed at the end)
-        self._held.sort()
-        begin = self._file.tell()
-        self._file.write(b"".join(self._held))
-        self._held.clear()
-        self._runs.append((begin, self._file.tell()))
-
-    def _read(self, file: IO[bytes], at: int, end: int) -> Iterator[bytes]:
-        while at < end:
-            file.seek(at)
-            body = file.read(min(READ_DIGESTS * DIGEST_BYTES, end - at))
-            at += len(body)
-            yield from digests_in(body)
 
 
 def repeats_named(items: Iterable[ArchivedItem], digests: Collection[bytes]) -> list[str]:

@@ -17,10 +17,11 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice, takewhile
-from typing import Any
+from typing import Any, TypeVar
 
 from tallyroll.archive.duplicates import (
     DIGESTS_HELD,
@@ -31,6 +32,15 @@ from tallyroll.archive.duplicates import (
     split_digests,
 )
 from tallyroll.archive.layout import DataFile, prefix_of, progress_dir, proof_key
+from tallyroll.archive.notes import (
+    CHANGED,
+    ComparedNote,
+    ReadNote,
+    RepeatedNote,
+    Spill,
+    note_body,
+    parse_note,
+)
 from tallyroll.archive.recount import FINDINGS_KEPT, Reading, Recount, keys_differing_from_totals
 from tallyroll.archive.spill import Spills
 from tallyroll.errors import Missing, ProofMismatch
@@ -49,6 +59,8 @@ PARTITION_ITEMS = 1_000_000  # 12 MB of digests
 KEYS_TOO_MANY = 8  # a partition with 8 times its expected keys cannot be this window's
 NOTE_EVERY_MS = 30_000  # a run that is killed loses at most this much reading
 CLOCK_EVERY_ITEMS = 1_000
+
+N = TypeVar("N", ReadNote, ComparedNote, RepeatedNote)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,61 +166,58 @@ def _digest_of(stamps: Iterable[tuple[str, str]]) -> str:
     return digest.hexdigest()
 
 
+@dataclass
 class _Proof:
     """One run's work on a proof."""
 
-    def __init__(
-        self,
-        window: Window,
-        spec: Spec,
-        codec: ItemCodec,
-        bucket: ArchiveBucket,
-        totals: Totals,
-        effects: Effects,
-        deadline: int,
-    ) -> None:
-        self._window = window
-        self._spec = spec
-        self._codec = codec
-        self._bucket = bucket
-        self._totals = totals
-        self._effects = effects
-        self._deadline = deadline
-        self._prefix = window.attempt.archive
-        self._progress = progress_dir(window.attempt.archive)
-        self._reading = Reading(bucket, window.attempt.archive, codec)
-        self._partitions = max(1, -(-(window.keys or 0) // PARTITION_KEYS))
-        self._spills = Spills(bucket, self._progress, effects)
+    window: Window
+    spec: Spec
+    codec: ItemCodec
+    bucket: ArchiveBucket
+    totals: Totals
+    effects: Effects
+    deadline: int
+
+    def __post_init__(self) -> None:
+        self.prefix = self.window.attempt.archive
+        self.progress = progress_dir(self.prefix)
+        self.reading = Reading(self.bucket, self.prefix, self.codec)
+        self.partitions = max(1, -(-(self.window.keys or 0) // PARTITION_KEYS))
+        self.spills = Spills(self.bucket, self.progress, self.effects)
 
     def run(self) -> int | None:
         """See `prove`."""
-        files = self._reading.files()
+        files = self.reading.files()
         self._raise_findings()
-        self._item_partitions = max(1, -(-(self._reading.expected or 0) // PARTITION_ITEMS))
-        self._identity = self._identified(files)
-        notes = self._read_files(files)
-        if notes is None:
+        self.item_partitions = max(1, -(-(self.reading.expected or 0) // PARTITION_ITEMS))
+        self.identity = self._identified(files)
+        read = self._read_files(files)
+        if read is None:
             return None
-        compared = self._by_partition("compared", self._partitions, self._compare, notes)
-        items = self._by_partition("repeated", self._item_partitions, self._repeated, notes)
+        compared = self._by_partition(
+            ComparedNote, "compared", self.partitions, partial(self._compare, read)
+        )
+        items = self._by_partition(
+            RepeatedNote, "repeated", self.item_partitions, partial(self._repeated, read)
+        )
         if compared is None or items is None:
             return None
         counted = Counted(
-            items=sum(note["items"] for note in notes),
-            gates_shut=sum(note["gates"][0] for note in notes),
-            gates_open=sum(note["gates"][1] for note in notes),
-            keys=sum(note["keys"] for note in compared),
-            events=sum(note["events"] for note in compared),
-            amount=sum(int(note["amount"]) for note in compared),
+            items=sum(note.items for note in read),
+            gates_shut=sum(note.gates[0] for note in read),
+            gates_open=sum(note.gates[1] for note in read),
+            keys=sum(note.keys for note in compared),
+            events=sum(note.events for note in compared),
+            amount=sum(int(note.amount) for note in compared),
         )
-        findings = compare(self._window, self._spec, counted)
-        findings += [finding for note in compared for finding in note["findings"]]
-        if repeats := [digest for note in items for digest in note["repeated"]]:
+        findings = compare(self.window, self.spec, counted)
+        findings += [finding for note in compared for finding in note.findings]
+        if repeats := [digest for note in items for digest in note.repeated]:
             findings += self._named(repeats)
         if findings:
             raise ProofMismatch(findings)
-        if self._identified(self._reading.files()) != self._identity:
-            raise ProofMismatch(["the archive changed while it was being proven"])
+        if self._identified(self.reading.files()) != self.identity:
+            raise ProofMismatch([CHANGED])
         return self._write_proof(counted)
 
     def _identified(self, files: Sequence[DataFile]) -> str:
@@ -216,50 +225,46 @@ class _Proof:
         data files that no manifest lists.
         """
         listed = {file.key for file in files}
-        stamps = list(self._bucket.stamps(self._reading.data_dir))
+        stamps = list(self.bucket.stamps(self.reading.data_dir))
         if strays := [key for key, _ in stamps if key not in listed]:
             raise ProofMismatch([f"{key}: no manifest lists it" for key in strays])
-        self._digest = _digest_of(stamps)
+        self.digest = _digest_of(stamps)
         manifest = [[file.key, file.items, file.md5] for file in files]
-        partitions = [self._partitions, self._item_partitions]
-        facts = json.dumps([manifest, self._digest, partitions, _facts(self._window)])
+        partitions = [self.partitions, self.item_partitions]
+        facts = json.dumps([manifest, self.digest, partitions, _facts(self.window)])
         return hashlib.sha256(facts.encode()).hexdigest()
 
-    def _read_files(self, files: Sequence[DataFile]) -> list[dict[str, Any]] | None:
+    def _read_files(self, files: Sequence[DataFile]) -> list[ReadNote] | None:
         """Read the data files that no note covers yet. Returns all notes, None if time ran out."""
-        notes: list[dict[str, Any]] = []
+        notes: list[ReadNote] = []
         first = 0
-        existing = frozenset(self._bucket.list(f"{self._progress}proof-"))
+        existing = frozenset(self.bucket.list(f"{self.progress}proof-"))
         while first < len(files) or not notes:
-            key = f"{self._progress}proof-{first:05d}.json"
-            if key in existing:
-                note = self._noted(key, self._bucket.get(key))
-            else:
-                read = self._read_some(files, first)
-                if read is None:
-                    return None
-                note = self._noted(key, self._bucket.put_once(key, json.dumps(read).encode()))
+            key = f"{self.progress}proof-{first:05d}.json"
+            note = self._noted(ReadNote, key, existing, partial(self._read_some, files, first))
+            if note is None:
+                return None
             notes.append(note)
-            first = note["end"]
+            first = note.end
         return notes
 
-    def _read_some(self, files: Sequence[DataFile], first: int) -> dict[str, Any] | None:
+    def _read_some(self, files: Sequence[DataFile], first: int) -> ReadNote | None:
         """Read data files from number `first` on, as many as time and memory allow. Returns their
         note, or None if there was no time for one file.
         """
-        counted = self._reading.counted = Recount()
-        spills: list[dict[str, Any]] = []
-        runs: list[dict[str, Any]] = []
+        counted = self.reading.counted = Recount()
+        spills: list[Spill] = []
+        runs: list[Spill] = []
         digests: list[bytes] = []
-        began, end = self._effects.now(), first
+        began, end = self.effects.now(), first
         for file in files[first:]:
-            now = self._effects.now()
+            now = self.effects.now()
             if end > first and (
-                now >= began + NOTE_EVERY_MS or spills or runs or now >= self._deadline
+                now >= began + NOTE_EVERY_MS or spills or runs or now >= self.deadline
             ):
                 break
-            for number, found in enumerate(self._reading.items_of(file)):
-                if number % CLOCK_EVERY_ITEMS == 0 and self._effects.now() >= self._deadline:
+            for number, found in enumerate(self.reading.items_of(file)):
+                if number % CLOCK_EVERY_ITEMS == 0 and self.effects.now() >= self.deadline:
                     return None
                 if len(counted.records) + len(counted.tallies) >= SUMS_HELD:
                     spills.append(self._spill(counted))
@@ -270,120 +275,102 @@ class _Proof:
         self._raise_findings()
         spills.append(self._spill(counted))
         runs.append(self._spill_digests(digests))
-        return {
-            "identity": self._identity,
-            "end": end,
-            "items": counted.items,
-            "gates": [counted.gates_shut, counted.gates_open],
-            "spills": spills,
-            "runs": runs,
-        }
+        gates = [counted.gates_shut, counted.gates_open]
+        return ReadNote(self.identity, end, counted.items, gates, spills, runs)
 
-    def _spill(self, counted: Recount) -> dict[str, Any]:
+    def _spill(self, counted: Recount) -> Spill:
         """Move the sums in memory to the bucket, by partition."""
-        lines: list[list[str]] = [[] for _ in range(self._partitions)]
+        lines: list[list[str]] = [[] for _ in range(self.partitions)]
         for kind, sums in (("r", counted.records), ("t", counted.tallies)):
             for key, (n, amount) in sums.items():
                 line = json.dumps([kind, key, n, str(amount)])
-                lines[stable_hash(key) % self._partitions].append(line)
+                lines[stable_hash(key) % self.partitions].append(line)
             sums.clear()
         bodies = [zlib.compress("\n".join(part).encode(), 1) if part else b"" for part in lines]
-        return self._spills.put("sums", bodies, "json.z")
+        return self.spills.put("sums", bodies, "json.z")
 
-    def _spill_digests(self, digests: list[bytes]) -> dict[str, Any]:
+    def _spill_digests(self, digests: list[bytes]) -> Spill:
         """Move the digests in memory to the bucket, sorted, by partition."""
         digests.sort()
-        bodies = split_digests(digests, self._item_partitions)
+        bodies = split_digests(digests, self.item_partitions)
         digests.clear()
-        return self._spills.put("items", bodies, "bin")
+        return self.spills.put("items", bodies, "bin")
 
     def _by_partition(
-        self,
-        name: str,
-        partitions: int,
-        compare: Callable[[int, Sequence[dict[str, Any]]], dict[str, Any]],
-        notes: Sequence[dict[str, Any]],
-    ) -> list[dict[str, Any]] | None:
+        self, kind: type[N], name: str, partitions: int, compare: Callable[[int], N]
+    ) -> list[N] | None:
         """Compare each partition that has no note yet. Returns all notes, None if time ran out."""
         compared = []
-        existing = frozenset(self._bucket.list(f"{self._progress}{name}-"))
+        existing = frozenset(self.bucket.list(f"{self.progress}{name}-"))
         for partition in range(partitions):
-            key = f"{self._progress}{name}-{partition:04d}.json"
-            if key in existing:
-                compared.append(self._noted(key, self._bucket.get(key)))
-                continue
-            if self._effects.now() >= self._deadline:
+            key = f"{self.progress}{name}-{partition:04d}.json"
+            note = self._noted(kind, key, existing, partial(compare, partition))
+            if note is None:
                 return None
-            note = json.dumps({"identity": self._identity, **compare(partition, notes)}).encode()
-            compared.append(self._noted(key, self._bucket.put_once(key, note)))
+            compared.append(note)
         return compared
 
-    def _compare(self, partition: int, notes: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    def _compare(self, read: Sequence[ReadNote], partition: int) -> ComparedNote:
         merged = Recount()
         sums = {"r": merged.records, "t": merged.tallies}
-        for spill in (spill for note in notes for spill in note["spills"]):
-            for kind, key, n, amount in self._spilled_sums(spill, partition):
+        spills = (spill for note in read for spill in note.spills)
+        for body in self.spills.bodies(spills, partition):
+            for line in zlib.decompress(body).decode().split("\n"):
+                kind, key, n, amount = json.loads(line)
                 had = sums[kind].get(key, (0, 0))
                 sums[kind][key] = (had[0] + n, had[1] + int(amount))
             if max(len(merged.records), len(merged.tallies)) > PARTITION_KEYS * KEYS_TOO_MANY:
-                raise ProofMismatch([f"far more keys than the {self._window.keys} when sealed"])
-        findings = keys_differing_from_totals(self._window.id, merged, self._totals)
+                raise ProofMismatch([f"far more keys than the {self.window.keys} when sealed"])
+        findings = keys_differing_from_totals(self.window.id, merged, self.totals)
         events, amount = merged.sums
-        return {
-            "keys": len(merged.records),
-            "events": events,
-            "amount": str(amount),
-            "findings": list(islice(findings, FINDINGS_KEPT)),
-        }
+        told = list(islice(findings, FINDINGS_KEPT))
+        return ComparedNote(self.identity, len(merged.records), events, str(amount), told)
 
-    def _spilled_sums(self, spill: dict[str, Any], partition: int) -> Iterator[list[Any]]:
-        if body := self._spills.get(spill, partition):
-            for line in zlib.decompress(body).decode().split("\n"):
-                yield json.loads(line)
-
-    def _repeated(self, partition: int, notes: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        bodies = [self._spills.get(run, partition) for note in notes for run in note["runs"]]
+    def _repeated(self, read: Sequence[ReadNote], partition: int) -> RepeatedNote:
+        bodies = self.spills.bodies((run for note in read for run in note.runs), partition)
         found = islice(repeated(map(digests_in, bodies)), FINDINGS_KEPT)
-        return {"repeated": [digest.hex() for digest in found]}
+        return RepeatedNote(self.identity, [digest.hex() for digest in found])
 
     def _named(self, repeats: Sequence[str]) -> list[str]:
         """Findings for items that occur more than once. Reads the archive once more, as long as
         time allows, to name them.
         """
         reading = takewhile(
-            lambda _: self._effects.now() < self._deadline,
-            Reading(self._bucket, self._prefix, self._codec),
+            lambda _: self.effects.now() < self.deadline,
+            Reading(self.bucket, self.prefix, self.codec),
         )
         return repeats_named(reading, [bytes.fromhex(digest) for digest in repeats[:FINDINGS_KEPT]])
 
-    def _noted(self, key: str, body: bytes) -> dict[str, Any]:
-        """A note of this or another run. Raises ProofMismatch if the archive has changed since."""
-        try:
-            note: dict[str, Any] = json.loads(body)
-            if note["identity"] != self._identity:
-                raise ProofMismatch(["the archive changed while it was being proven"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise ProofMismatch([f"note of a proof damaged: {key}: {error!r}"]) from None
-        return note
+    def _noted(
+        self, kind: type[N], key: str, existing: Collection[str], make: Callable[[], N | None]
+    ) -> N | None:
+        """A note of this or another run, made if it does not exist. None if time ran out."""
+        if key in existing:
+            return parse_note(kind, key, self.bucket.get(key), self.identity)
+        note = make() if self.effects.now() < self.deadline else None
+        if note is None:
+            return None
+        body = self.bucket.put_once(key, note_body(note))
+        return parse_note(kind, key, body, self.identity)
 
     def _raise_findings(self) -> None:
-        findings = self._reading.findings
+        findings = self.reading.findings
         if findings.count:
             raise ProofMismatch(findings.first)
 
     def _write_proof(self, counted: Counted) -> int:
-        key = proof_key(self._prefix)
+        key = proof_key(self.prefix)
         proof = {
-            **_facts(self._window),
-            "provenAt": iso(self._effects.now()),
+            **_facts(self.window),
+            "provenAt": iso(self.effects.now()),
             "items": counted.items,
-            "dataDir": self._reading.data_dir,
-            "dataDigest": self._digest,
-            "archiveDigest": self._identity,
+            "dataDir": self.reading.data_dir,
+            "dataDigest": self.digest,
+            "archiveDigest": self.identity,
             "compared": "files with manifests; per key records with tallies and with totals;"
             " keys, events and amount with the window's state; gates with its spec; no item twice",
         }
-        stored = json.loads(self._bucket.put_once(key, json.dumps(proof).encode()))
+        stored = json.loads(self.bucket.put_once(key, json.dumps(proof).encode()))
         if {**stored, "provenAt": ""} != {**proof, "provenAt": ""}:
             raise ProofMismatch([f"there is another proof under {key}"])
         return counted.items

@@ -11,14 +11,12 @@ exists is one that the manifest will list. (Athena reads all files under the pre
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from tallyroll.archive.layout import DataFile, DataFileWriter, data_dir, manifests, progress_dir
+from tallyroll.archive.notes import SegmentNote, Upload, note_body, parse_note
 from tallyroll.errors import Missing, ProofMismatch, StoreError
 from tallyroll.limits import PART_BYTES_MIN
 from tallyroll.model.states import Window
@@ -75,7 +73,7 @@ def export(
     finished = sum(effects.together(jobs, SEGMENTS_AT_ONCE))
     whole = finished == len(left)
     if whole:
-        _finish(window, bucket, effects)
+        work.finish()
     return Exported(finished, whole, work.error)
 
 
@@ -84,33 +82,29 @@ def note_key(window: Window, segment: int) -> str:
     return f"{progress_dir(window.attempt.archive)}segment-{segment:04d}.json"
 
 
+@dataclass
 class _Work:
     """One run's work on the segments."""
 
-    def __init__(
-        self,
-        window: Window,
-        store: Store,
-        bucket: ArchiveBucket,
-        effects: Effects,
-        deadline: int,
-    ) -> None:
-        self._window = window
-        self._store = store
-        self._bucket = bucket
-        self._effects = effects
-        self._deadline = deadline
-        self._token = f"{effects.chance.getrandbits(48):012x}"
-        self._slowest = 0
-        self.error: StoreError | ProofMismatch | None = None
+    window: Window
+    store: Store
+    bucket: ArchiveBucket
+    effects: Effects
+    deadline: int
+    slowest: int = 0
+    error: StoreError | ProofMismatch | None = None
+
+    def __post_init__(self) -> None:
+        self.attempt = self.window.attempt
+        self.token = f"{self.effects.chance.getrandbits(48):012x}"
 
     def segment(self, segment: int) -> bool:
         """Export one segment if time allows. Returns whether its note exists now."""
-        began = self._effects.now()
-        if self.error or began + self._slowest >= self._deadline:
+        began = self.effects.now()
+        if self.error or began + self.slowest >= self.deadline:
             return False
-        name = f"{data_dir(self._window.attempt.archive)}{segment:04d}-{self._token}"
-        files = _Files(self._bucket, name)
+        name = f"{data_dir(self.attempt.archive)}{segment:04d}-{self.token}"
+        files = _Files(self.bucket, name)
         try:
             whole = self._write(segment, files)
             if whole:
@@ -122,123 +116,97 @@ class _Work:
         if not whole:
             files.abort()
             return False
-        self._slowest = max(self._slowest, self._effects.now() - began)
+        self.slowest = max(self.slowest, self.effects.now() - began)
         return True
 
     def _write(self, segment: int, files: _Files) -> bool:
         """Write a segment's files. Returns False if time ran out."""
-        for page in self._store.scan(self._window.table, segment, self._window.attempt.segments):
-            if self._effects.now() >= self._deadline:
+        for page in self.store.scan(self.window.table, segment, self.attempt.segments):
+            if self.effects.now() >= self.deadline:
                 return False
             for item in page:
-                files.add(self._store.codec.encode(item))
+                files.add(self.store.codec.encode(item))
         files.end()
         return True
 
     def _note(self, segment: int, files: _Files) -> None:
-        fields = {
-            "table": self._window.table,
-            "segment": segment,
-            "segments": self._window.attempt.segments,
-            "files": files.ended,
-        }
-        note = json.dumps(fields).encode()
-        if self._bucket.put_once(note_key(self._window, segment), note) != note:
+        note = SegmentNote(self.window.table, segment, self.attempt.segments, files.ended)
+        body = note_body(note)
+        if self.bucket.put_once(note_key(self.window, segment), body) != body:
             files.abort()  # another run was faster
             return
         for file in files.ended:
-            _complete(self._bucket, file)
+            self._complete(file)
+
+    def _complete(self, file: Upload) -> None:
+        try:
+            self.bucket.complete_upload(file.key, file.upload, file.parts)
+        except Missing:
+            if file.key not in self.bucket.list(file.key):  # else completed before
+                finding = f"{file.key}: its upload was aborted before it was completed"
+                raise ProofMismatch([finding]) from None
+
+    def finish(self) -> None:
+        """Complete the uploads of all notes, then write the manifests."""
+        attempt, bucket = self.attempt, self.bucket
+        read = [partial(self._noted, segment) for segment in range(attempt.segments)]
+        files = [file for some in self.effects.together(read, NOTES_AT_ONCE) for file in some]
+        existing = frozenset(bucket.list(data_dir(attempt.archive)))
+        for file in files:
+            if file.key not in existing:
+                self._complete(file)
+        listed = [DataFile(file.key, file.items, file.md5) for file in files]
+        place = (bucket.name, attempt.archive, self.window.table)
+        for key, body in manifests(*place, listed, attempt.export_at):
+            bucket.put_once(key, body)
+
+    def _noted(self, segment: int) -> list[Upload]:
+        key = note_key(self.window, segment)
+        note = parse_note(SegmentNote, key, self.bucket.get(key))
+        of = (note.table, note.segment, note.segments)
+        if of != (self.window.table, segment, self.attempt.segments):
+            raise ProofMismatch([f"note of another segment: {key}: {of}"])
+        return note.files
 
 
+@dataclass
 class _Files:
     """Writes the data files of one segment as uploads; `ended` lists the finished ones."""
 
-    def __init__(self, bucket: ArchiveBucket, name: str) -> None:
-        self._bucket = bucket
-        self._name = name
-        self._writer = DataFileWriter()
-        self._upload: dict[str, Any] | None = None
-        self.ended: list[dict[str, Any]] = []
+    bucket: ArchiveBucket
+    name: str
+    ended: list[Upload] = field(default_factory=list)
+    writer: DataFileWriter = field(default_factory=DataFileWriter)
+    upload: Upload | None = None
 
     def add(self, line: bytes) -> None:
         """Add the line of an item to the current file."""
-        self._writer.add(line)
-        if self._writer.waiting >= PART_BYTES:
+        self.writer.add(line)
+        if self.writer.waiting >= PART_BYTES:
             self._put_part(last=False)
-        if self._writer.size >= FILE_BYTES:
+        if self.writer.size >= FILE_BYTES:
             self.end()
 
     def end(self) -> None:
         """Finish the current file, unless it is empty."""
-        if not self._writer.items:
+        if not self.writer.items:
             return
         file = self._put_part(last=True)
-        file |= {"items": self._writer.items, "md5": self._writer.md5}
+        file.items, file.md5 = self.writer.items, self.writer.md5
         self.ended.append(file)
-        self._writer, self._upload = DataFileWriter(), None
+        self.writer, self.upload = DataFileWriter(), None
 
     def abort(self) -> None:
         """Abort all uploads. Those that cannot be aborted now are left to the lifecycle rule."""
-        for file in (*self.ended, *([self._upload] if self._upload else [])):
+        for file in (*self.ended, *filter(None, [self.upload])):
             with suppress(StoreError):
-                self._bucket.abort_upload(file["key"], file["upload"])
+                self.bucket.abort_upload(file.key, file.upload)
 
-    def _put_part(self, *, last: bool) -> dict[str, Any]:
-        if self._upload is None:
-            key = f"{self._name}-{len(self.ended):04d}.json.gz"
-            upload = self._bucket.start_upload(key)
-            self._upload = {"key": key, "upload": upload, "parts": []}
-        file, parts = self._upload, self._upload["parts"]
-        body = self._writer.part(last=last)
-        number = len(parts) + 1
-        parts.append(self._bucket.put_part(file["key"], file["upload"], number, body))
+    def _put_part(self, *, last: bool) -> Upload:
+        if self.upload is None:
+            key = f"{self.name}-{len(self.ended):04d}.json.gz"
+            self.upload = Upload(key, self.bucket.start_upload(key), [])
+        file, body = self.upload, self.writer.part(last=last)
+        number = len(file.parts) + 1
+        file.parts.append(self.bucket.put_part(file.key, file.upload, number, body))
         return file
-
-
-def _complete(bucket: ArchiveBucket, file: Mapping[str, Any]) -> None:
-    try:
-        bucket.complete_upload(file["key"], file["upload"], file["parts"])
-    except Missing:
-        if file["key"] not in bucket.list(file["key"]):  # else completed before
-            finding = f"{file['key']}: its upload was aborted before it was completed"
-            raise ProofMismatch([finding]) from None
-
-
-def _finish(window: Window, bucket: ArchiveBucket, effects: Effects) -> None:
-    """Complete the uploads of all notes, then write the manifests."""
-    attempt = window.attempt
-    read: list[Callable[[], list[dict[str, Any]]]] = [
-        partial(_noted, window, bucket, segment) for segment in range(attempt.segments)
-    ]
-    files = [file for some in effects.together(read, NOTES_AT_ONCE) for file in some]
-    existing = frozenset(bucket.list(data_dir(attempt.archive)))
-    for file in files:
-        if file["key"] not in existing:
-            _complete(bucket, file)
-    listed = [DataFile(file["key"], file["items"], file["md5"]) for file in files]
-    for key, body in manifests(
-        bucket.name, attempt.archive, window.table, listed, attempt.export_at
-    ):
-        bucket.put_once(key, body)
-
-
-def _noted(window: Window, bucket: ArchiveBucket, segment: int) -> list[dict[str, Any]]:
-    key = note_key(window, segment)
-    try:
-        said = json.loads(bucket.get(key))
-        files: list[dict[str, Any]] = [
-            {
-                "key": str(file["key"]),
-                "upload": str(file["upload"]),
-                "parts": [str(part) for part in file["parts"]],
-                "items": int(file["items"]),
-                "md5": str(file["md5"]),
-            }
-            for file in said["files"]
-        ]
-        of = (said["table"], said["segment"], said["segments"])
-    except (Missing, KeyError, TypeError, ValueError) as error:
-        raise ProofMismatch([f"note of a segment damaged: {key}: {error!r}"]) from None
-    if of != (window.table, segment, window.attempt.segments):
-        raise ProofMismatch([f"note of another segment: {key}: {of}"])
-    return files

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from hashlib import blake2b
-from typing import Any
 
+from tallyroll.archive.notes import Spill
 from tallyroll.errors import Missing, ProofMismatch
 from tallyroll.ports.bucket import ArchiveBucket
 from tallyroll.ports.effects import Effects
@@ -24,14 +24,10 @@ class Spills:
         self._token = f"{effects.chance.getrandbits(48):012x}"
         self._spilled = 0
 
-    def put(self, kind: str, bodies: Sequence[bytes], suffix: str) -> dict[str, Any]:
+    def put(self, kind: str, bodies: Sequence[bytes], suffix: str) -> Spill:
         """Write one spill, one body per partition unless empty. Returns its entry for a note."""
         name, self._spilled = f"{kind}-{self._token}{self._spilled:04x}", self._spilled + 1
-        spill = {
-            "name": name,
-            "suffix": suffix,
-            "digests": [_digest_of(body) if body else "" for body in bodies],
-        }
+        spill = Spill(name, suffix, [_digest_of(body) if body else "" for body in bodies])
         jobs = [
             partial(self._bucket.put, self._key(spill, partition), body)
             for partition, body in enumerate(bodies)
@@ -40,22 +36,24 @@ class Spills:
         self._effects.together(jobs, PUTS_AT_ONCE)
         return spill
 
-    def get(self, spill: dict[str, Any], partition: int) -> bytes:
-        """A partition's body of a spill. Raises ProofMismatch if it is missing or has changed."""
-        digest = spill["digests"][partition]
-        if not digest:
-            return b""
-        key = self._key(spill, partition)
-        try:
-            body = self._bucket.get(key)
-        except Missing:
-            raise ProofMismatch([f"{key}: missing"]) from None
-        if _digest_of(body) != digest:
-            raise ProofMismatch([f"{key}: changed since it was written"])
-        return body
+    def bodies(self, spills: Iterable[Spill], partition: int) -> Iterator[bytes]:
+        """A partition's bodies of these spills. Raises ProofMismatch if one is missing or has
+        changed.
+        """
+        for spill in spills:
+            if not spill.digests[partition]:
+                continue
+            key = self._key(spill, partition)
+            try:
+                body = self._bucket.get(key)
+            except Missing:
+                raise ProofMismatch([f"{key}: missing"]) from None
+            if _digest_of(body) != spill.digests[partition]:
+                raise ProofMismatch([f"{key}: changed since it was written"])
+            yield body
 
-    def _key(self, spill: dict[str, Any], partition: int) -> str:
-        return f"{self._progress}{spill['name']}-{partition:04d}.{spill['suffix']}"
+    def _key(self, spill: Spill, partition: int) -> str:
+        return f"{self._progress}{spill.name}-{partition:04d}.{spill.suffix}"
 
 
 def _digest_of(body: bytes) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from tallyroll.archive.duplicates import Repeats, key_digest, repeats_named
+from tallyroll.archive.duplicates import DIGESTS_HELD, key_digest, repeated, repeats_named
 from tallyroll.archive.inventory import Archive
 from tallyroll.archive.layout import DataFile
 from tallyroll.archive.recount import (
@@ -17,6 +17,7 @@ from tallyroll.archive.recount import (
     Recount,
     keys_differing_from_totals,
 )
+from tallyroll.archive.runs import SortedRuns
 from tallyroll.ports.bucket import Bucket
 from tallyroll.ports.items import ItemCodec
 from tallyroll.ports.totals import Totals
@@ -50,12 +51,12 @@ class ArchiveReading(Reading):
         super().__init__(bucket, archive.prefix, codec)
         self._archive = archive
         self._totals = totals
-        self._repeats = Repeats()
+        self._digests = SortedRuns[bytes](DIGESTS_HELD)
 
     def items_of(self, file: DataFile) -> Iterator[ArchivedItem]:
         """Stream the valid items of one data file."""
         for found in super().items_of(file):
-            self._repeats.add(key_digest(found.item))
+            self._digests.add(key_digest(found.item))
             yield found
 
     def verified(self) -> Verification:
@@ -84,7 +85,7 @@ class ArchiveReading(Reading):
                 " was it exported before the window was sealed?"
             )
         yield from keys_differing_from_totals(self._archive.place.window, counted, self._totals)
-        repeats = self._repeats.found()
+        repeats = repeated([self._digests.rows()])
         if first := list(islice(repeats, FINDINGS_KEPT)):
             yield from repeats_named(Reading(self._bucket, self._prefix, self._codec), first)
         yield from (f"an item occurs more than once, its digest is {one.hex()}" for one in repeats)

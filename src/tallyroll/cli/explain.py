@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from tallyroll.archive.diff import Difference, Explanation, keys_differing_from_table
+from tallyroll.archive.diff import Difference, differences, keys_differing_from_table
+from tallyroll.archive.recount import Recount
 from tallyroll.cli.archive_desk import OWN_BUCKET, WHICH, Desk, Source
 from tallyroll.cli.arguments import Run
 from tallyroll.cli.screen import Screen, number_of
@@ -51,13 +52,14 @@ def explain(
     reading = desk.reading(found, against_totals=True)
     read = desk.watched(reading, found, "reading")
     scans = (store.scan(table, segment, SEGMENTS) for segment in range(SEGMENTS))
+    pages = chain.from_iterable(scans)
+    in_table = Recount()
     count = 0
-    with Explanation(store.codec) as explanation:
-        for difference in explanation.differences(read, chain.from_iterable(scans)):
-            count += 1
-            if count <= limit:
-                _show(difference, screen)
-        keys = list(keys_differing_from_table(reading.counted, explanation.table))
+    for difference in differences(read, pages, store.codec, in_table):
+        count += 1
+        if count <= limit:
+            _show(difference, screen)
+    keys = list(keys_differing_from_table(reading.counted, in_table))
     for key, of in keys[:limit]:
         _show_key(key, of, screen)
     findings = reading.compared().findings

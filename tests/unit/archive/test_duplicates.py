@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallyroll.archive import duplicates, proof
+from tallyroll.archive import proof
 from tallyroll.archive.duplicates import (
     DIGEST_BYTES,
-    Repeats,
     digests_in,
     key_digest,
     repeated,
@@ -44,27 +43,6 @@ def test_repeats_are_found_in_all_runs_whatever_the_parts(
         for digest in repeated([digests_in(body[part]) for body in bodies])
     ]
     assert found == wanted
-
-
-@given(digests=DIGESTS)
-def test_a_file_holds_what_memory_does_not(digests: list[bytes]) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(duplicates, "DIGESTS_HELD", 3)
-        patch.setattr(duplicates, "READ_DIGESTS", 2)
-        kept = Repeats()
-        for digest in digests:
-            kept.add(digest)
-        assert list(kept.found()) == sorted(one for one, n in Counter(digests).items() if n > 1)
-
-
-def test_memory_never_holds_more_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(duplicates, "DIGESTS_HELD", 3)
-    kept, held = Repeats(), []
-    for number in range(7):
-        kept.add(bytes([number]) * DIGEST_BYTES)
-        held.append(len(kept._held))
-    assert held == [1, 2, 0, 1, 2, 0, 1]
-    assert list(kept.found()) == []  # closes its file
 
 
 def test_an_item_of_which_one_place_was_found_is_not_said_to_stand_there_twice() -> None:

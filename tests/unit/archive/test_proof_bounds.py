@@ -106,7 +106,7 @@ def test_a_note_that_is_not_its_own_is_named(
     if body.startswith(b'{"'):
         assert finding == CHANGED
     else:
-        assert finding.startswith(f"note of a proof damaged: {key}: ")
+        assert finding.startswith(f"note damaged: {key}: ")
 
 
 def test_notes_of_another_list_of_files_are_not_its_own() -> None:

@@ -81,7 +81,7 @@ def test_parts_are_no_smaller_than_s3_takes(size: int) -> None:
     for _ in range(size * 12):  # megabytes that do not shrink
         files.add(chance.randbytes(700_000).hex().encode())
     files.end()
-    assert [len(file["parts"]) for file in files.ended] == [2] * size
+    assert [len(file.parts) for file in files.ended] == [2] * size
 
 
 def test_a_later_run_skips_what_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
