@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
+from operator import attrgetter
 from os.path import commonprefix
 
 from tallyroll.archive.layout import (
@@ -93,7 +94,8 @@ def find(
     for name, objects in groupby(bucket.sizes(prefix), lambda each: _archive_of(each[0])):
         place = parse_prefix(name)
         if place and _within(place.window, since, until):
-            found.append(_listed(name, place, dict(objects)))
+            sizes = dict(objects)
+            found.append(Archive(name, place, sum(sizes.values()), find_summary(name, sizes)))
     found.sort(key=lambda archive: (archive.place.window, archive.place.attempt))
     jobs = [partial(detailed, bucket, archive) for archive in found]
     return effects.together(jobs, READS_AT_ONCE)
@@ -156,7 +158,7 @@ def best(archives: Sequence[Archive]) -> list[Archive]:
     last attempt.
     """
     chosen: dict[tuple[str, WindowId], Archive] = {}
-    for archive in sorted(archives, key=_rank):
+    for archive in sorted(archives, key=attrgetter("proven", "complete", "place.attempt")):
         chosen[archive.place.pipeline, archive.place.window] = archive
     return [chosen[name] for name in sorted(chosen)]
 
@@ -176,16 +178,3 @@ def _within(window: WindowId, since: int | None, until: int | None) -> bool:
     except UsageError:
         return False
     return (since is None or since <= start) and (until is None or start < until)
-
-
-def _listed(prefix: str, place: ArchiveId, objects: dict[str, int]) -> Archive:
-    return Archive(
-        prefix=prefix,
-        place=place,
-        size=sum(objects.values()),
-        summary_key=find_summary(prefix, objects),
-    )
-
-
-def _rank(archive: Archive) -> tuple[bool, bool, str]:
-    return archive.proven, archive.complete, archive.place.attempt

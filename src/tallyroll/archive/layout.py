@@ -20,7 +20,6 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tallyroll.errors import Missing, ProofMismatch
 from tallyroll.model.gzip_members import unzipped
@@ -191,7 +190,7 @@ def read_summary(bucket: Bucket, prefix: str) -> Manifest:
         return Manifest(
             key=key,
             # A native export names its table by ARN: arn:aws:dynamodb:REGION:ACCOUNT:table/NAME
-            table=said["tableName"] if "tableName" in said else _arn_name(said["tableArn"]),
+            table=said.get("tableName") or said["tableArn"].rpartition("/")[2],
             items=int(said["itemCount"]),
             exported_at=str(said["exportTime"]),
             files_key=str(said["manifestFilesS3Key"]),
@@ -204,25 +203,20 @@ def read_summary(bucket: Bucket, prefix: str) -> Manifest:
         raise ProofMismatch([f"manifest malformed: {summary_key(prefix)}: {error!r}"]) from None
 
 
-def _arn_name(arn: str) -> str:
-    return arn.rpartition("/")[2]
-
-
 def read_files(bucket: Bucket, summary: Manifest) -> list[DataFile]:
     """The data files that an archive's manifest lists. Raises ProofMismatch if it is missing or
     malformed.
     """
     try:
-        lines = bucket.get(summary.files_key).decode().splitlines()
-        return [_data_file(json.loads(line)) for line in lines if line]
+        lines = map(json.loads, filter(None, bucket.get(summary.files_key).splitlines()))
+        return [
+            DataFile(line["dataFileS3Key"], int(line["itemCount"]), line["md5Checksum"])
+            for line in lines
+        ]
     except Missing as error:
         raise ProofMismatch([f"manifest missing: {error}"]) from None
     except (KeyError, TypeError, ValueError) as error:
         raise ProofMismatch([f"manifest malformed: {summary.files_key}: {error!r}"]) from None
-
-
-def _data_file(line: dict[str, Any]) -> DataFile:
-    return DataFile(line["dataFileS3Key"], int(line["itemCount"]), line["md5Checksum"])
 
 
 def read_items(
