@@ -24,7 +24,7 @@ from benchmarks import processes
 from benchmarks.archiving import put_all
 from local.aws.embedded import Embedded
 from tallyroll import pipeline
-from tallyroll.adapters.dynamodb.items import Item, slot_name, tally_key
+from tallyroll.adapters.dynamodb.items import SLOT_NAMES, Item, tally_key
 from tallyroll.lifecycle import rollups, sealing
 from tallyroll.lifecycle.roller import Roller
 from tallyroll.lifecycle.rollups import RollUps
@@ -64,7 +64,7 @@ def stripes_of(spec: Spec, keys: int) -> Iterator[tuple[str, Item]]:
         key = f"key-{number:07d}"
         for stripe in range(1, 2 + (number % 3 == 0)):
             numbers = {"n": "1", "v": format_amount(stripe * MICROS), "u": "2"}
-            numbers[slot_name(number % 60)] = "1"
+            numbers[SLOT_NAMES[number % 60]] = "1"
             item = {name: {"N": text} for name, text in numbers.items()}
             yield key, {**tally_key(spec, key, stripe), **item}
 

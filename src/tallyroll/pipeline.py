@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from tallyroll.operations.redrive import Redriver
     from tallyroll.operations.teardown import Undertaker
     from tallyroll.ports.bucket import ListedBucket
-    from tallyroll.ports.items import ItemCodec
+    from tallyroll.ports.store import ItemCodec
     from tallyroll.reads.reader import Reader
 
 Tell = Callable[[str], None]

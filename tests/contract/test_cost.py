@@ -9,9 +9,10 @@ import pytest
 
 from tallyroll.adapters.aws.client import make_client
 from tallyroll.adapters.aws.create_requests import table_request
-from tallyroll.adapters.dynamodb.items import Item, item_bytes
+from tallyroll.adapters.dynamodb.items import Item
 from tallyroll.adapters.dynamodb.throughput import write_units
 from tallyroll.resources import TableDeclaration
+from tests.harness.item_sizes import item_bytes
 
 pytestmark = pytest.mark.engine
 LETTERS = 'aZ0 ~#.éßЖ中文🗳\u0000\n"\\'

@@ -10,7 +10,7 @@ from itertools import count, pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallyroll.adapters.dynamodb.items import item_bytes, jsonable, parse_item, record_item
+from tallyroll.adapters.dynamodb.items import jsonable, parse_item, record_item
 from tallyroll.adapters.dynamodb.throughput import METERING
 from tallyroll.client.packing import pack
 from tallyroll.ingest.transactions import plan
@@ -27,6 +27,7 @@ from tallyroll.model.messages import Message
 from tallyroll.model.records import Record, increments_of, record_of
 from tallyroll.model.sharding import STRATEGIES, strategy
 from tallyroll.model.windows import Grid, iso, parse_instant, window_id, window_start
+from tests.harness.item_sizes import item_bytes
 from tests.harness.pipeline import NOW, spec_of
 from tests.properties import strategies as some
 

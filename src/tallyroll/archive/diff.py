@@ -15,7 +15,7 @@ from typing import NamedTuple, Self
 from tallyroll.archive.recount import ArchivedItem, Recount
 from tallyroll.archive.runs import SortedRuns
 from tallyroll.model.items import StoredItem
-from tallyroll.ports.items import ItemCodec
+from tallyroll.ports.store import ItemCodec
 
 ROWS_HELD = 50_000  # in memory, some 30 MB
 IN_TABLE = inf  # sorts after all numbers of archived items

@@ -26,7 +26,7 @@ from tallyroll.model.gzip_members import unzipped
 from tallyroll.model.items import StoredItem
 from tallyroll.model.windows import WindowId, iso, window_start
 from tallyroll.ports.bucket import Bucket
-from tallyroll.ports.items import ItemCodec
+from tallyroll.ports.store import ItemCodec
 
 SUMMARY_VERSION = "2020-06-30"
 LINE_BYTES_MAX = 1024 * 1024  # an item has at most 400 KB; base64 and names make a line longer

@@ -50,7 +50,7 @@ from tallyroll.model.states import Window
 from tallyroll.model.windows import iso
 from tallyroll.ports.bucket import ArchiveBucket
 from tallyroll.ports.effects import Effects
-from tallyroll.ports.items import ItemCodec
+from tallyroll.ports.store import ItemCodec
 from tallyroll.ports.totals import Totals
 
 SUMS_HELD = 100_000  # sums per key in memory, some 30 MB; more are spilled

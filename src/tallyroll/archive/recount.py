@@ -13,7 +13,7 @@ from tallyroll.model.items import Content, Gate, StoredItem
 from tallyroll.model.records import Record
 from tallyroll.model.windows import WindowId, table_name
 from tallyroll.ports.bucket import Bucket
-from tallyroll.ports.items import ItemCodec
+from tallyroll.ports.store import ItemCodec
 from tallyroll.ports.totals import Totals
 
 KEYS_PER_READ = 100

@@ -19,7 +19,7 @@ from tallyroll.archive.recount import (
 )
 from tallyroll.archive.runs import SortedRuns
 from tallyroll.ports.bucket import Bucket
-from tallyroll.ports.items import ItemCodec
+from tallyroll.ports.store import ItemCodec
 from tallyroll.ports.totals import Totals
 
 
@@ -30,16 +30,6 @@ class Verification:
     archive: Archive
     counted: Recount
     findings: Findings
-
-    @property
-    def events(self) -> int:
-        """The number of events in the archive's records."""
-        return self.counted.sums[0]
-
-    @property
-    def amount(self) -> int:
-        """Their sum, in millionths."""
-        return self.counted.sums[1]
 
 
 class ArchiveReading(Reading):

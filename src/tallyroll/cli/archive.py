@@ -323,14 +323,15 @@ def _state_of(archive: Archive) -> str:
 def _verification_json(verification: Verification) -> dict[str, Any]:
     """A verification as JSON, with its first differences."""
     archive, counted, findings = verification.archive, verification.counted, verification.findings
+    events, amount = counted.sums
     return {
         "window": archive.place.window,
         "prefix": archive.prefix,
         "proven": archive.proven,
         "items": counted.items,
         "keys": len(counted.records),
-        "events": verification.events,
-        "sum": format_amount(verification.amount),
+        "events": events,
+        "sum": format_amount(amount),
         "differences": findings.count,
         "first": findings.first[:DIFFERENCES_TOLD],
     }

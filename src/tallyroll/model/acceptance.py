@@ -90,7 +90,12 @@ def acceptable_record(
     if spec.require_ts and is_undated(envelope):
         raise Rejected(Reason.TS_REQUIRED, "the event has an id of its own but no ts")
     record = weighed(record_of(envelope, message, spec, home))
-    _check_size(record)
+    if record.size > limits.ITEM_BYTES_MAX:
+        raise Rejected(
+            Reason.ITEM_TOO_LARGE,
+            f"record {record.id!r} takes {record.size} bytes, over {limits.ITEM_BYTES_MAX}:"
+            " send a smaller payload",
+        )
     return record
 
 
@@ -102,12 +107,3 @@ def is_undated(envelope: Envelope) -> bool:
         and envelope.ts is None
         and uuid7_time(envelope.id) is None
     )
-
-
-def _check_size(record: Record) -> None:
-    if record.size > limits.ITEM_BYTES_MAX:
-        raise Rejected(
-            Reason.ITEM_TOO_LARGE,
-            f"record {record.id!r} takes {record.size} bytes, over {limits.ITEM_BYTES_MAX}:"
-            " send a smaller payload",
-        )

@@ -45,7 +45,8 @@ def load_json(text: str, read_float: Callable[[str], Any] = JsonFloat) -> Any:
     except (json.JSONDecodeError, _NotJson) as error:
         raise Rejected(Reason.NOT_JSON, f"{error}: {shown(text)}") from None
     except ValueError:  # int's own limit
-        raise Rejected(Reason.NOT_JSON, _too_long(text)) from None
+        told = f"a whole number has more than {INTEGER_DIGITS_MAX} digits: {shown(text)}"
+        raise Rejected(Reason.NOT_JSON, told) from None
 
 
 def nesting(text: str) -> int:
@@ -82,10 +83,6 @@ def _integer(text: str) -> int:
     if len(text) - text.startswith("-") > INTEGER_DIGITS_MAX:
         raise ValueError
     return int(text)
-
-
-def _too_long(text: str) -> str:
-    return f"a whole number has more than {INTEGER_DIGITS_MAX} digits: {shown(text)}"
 
 
 def _writer() -> Callable[[Any], str]:

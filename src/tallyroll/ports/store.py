@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from tallyroll.model.items import StoredItem
+from tallyroll.model.items import Content, StoredItem
 from tallyroll.model.records import Increment, Page, Record, RecordName
 from tallyroll.model.specs import Spec
 from tallyroll.model.tallies import Stripe, Tally
-from tallyroll.ports.items import ItemCodec
 
 LIMIT_UNKNOWN = "other"
 
@@ -116,14 +115,26 @@ class TableFacts:
     protected: bool
 
 
-class Store(Protocol):
-    """Window tables. Only `commit` writes events. All reads of items are strongly consistent.
+class ItemCodec(Protocol):
+    """A store's form of items, and of the lines that hold them in archives."""
 
-    `codec` writes and reads the items of `scan` in archives.
-    """
+    def encode(self, item: StoredItem) -> bytes:
+        """The item as one line of an archive, with its line feed."""
+        ...
+
+    def decode(self, line: bytes) -> StoredItem:
+        """The item in a line of an archive. Raises ValueError for any other line."""
+        ...
+
+    def parse(self, item: StoredItem) -> Content:
+        """What an item holds. Raises ValueError for an item of another form."""
+        ...
+
+
+class Store(Protocol):
+    """Window tables. Only `commit` writes events. All reads of items are strongly consistent."""
 
     codec: ItemCodec
-
     metering: Metering
 
     def commit(

@@ -9,7 +9,6 @@ import pytest
 from tallyroll.adapters.dynamodb.items import (
     Item,
     gate_item,
-    item_bytes,
     jsonable,
     parse_item,
     record_item,
@@ -17,6 +16,7 @@ from tallyroll.adapters.dynamodb.items import (
 )
 from tallyroll.model.items import Gate
 from tallyroll.model.tallies import Tally
+from tests.harness.item_sizes import item_bytes
 from tests.harness.pipeline import record_with, spec_of
 
 RECORD = record_with("e.1#2", "a.7", n=3, amount=-2_500_000, data=b'{"a":1}', format="json")

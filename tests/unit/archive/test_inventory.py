@@ -158,7 +158,7 @@ def test_a_proven_archive_is_found_whole_again() -> None:
     verification = whole.verified(whole.pipeline.totals)
     assert verification.findings.first == []
     assert {key: n for key, (n, _) in verification.counted.records.items()} == EVENTS
-    assert (verification.events, verification.amount) == (9, 5_000_004)
+    assert verification.counted.sums == (9, 5_000_004)
 
 
 def test_an_export_by_dynamodb_itself_is_read_as_well() -> None:
@@ -256,7 +256,7 @@ def test_lines_that_are_no_items_of_ours_are_named_and_the_rest_is_counted() -> 
     assert findings[2].startswith(f"{file.key}: {file.items + 2} items, the manifest says")
     assert findings[3].startswith(f"{file.key}: MD5 ")
     assert len(findings) == 4
-    assert whole.verified().events == 9
+    assert whole.verified().counted.sums[0] == 9
 
 
 @pytest.mark.parametrize("kind", ["e#", "t#"])

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from tallyroll.adapters.dynamodb.items import item_bytes, record_item
+from tallyroll.adapters.dynamodb.items import record_item
 from tallyroll.adapters.dynamodb.throughput import METERING
 from tallyroll.errors import Reason
 from tallyroll.ingest.transactions import (
@@ -24,6 +24,7 @@ from tallyroll.limits import TRANSACTION_ACTIONS_MAX, TRANSACTION_BYTES_MAX
 from tallyroll.model.items import weighed
 from tallyroll.model.records import Record
 from tallyroll.ports.store import Answer, Element, Outcome, Verdict
+from tests.harness.item_sizes import item_bytes
 from tests.harness.pipeline import NOW, record_with, spec_of
 
 SPEC = spec_of()

@@ -14,7 +14,7 @@ from typing import Any
 
 from tallyroll.limits import SERIES_SLOTS
 from tallyroll.model.amounts import format_amount, read_amount
-from tallyroll.model.items import Content, Gate, StoredItem, number_bytes, text_bytes
+from tallyroll.model.items import Content, Gate, StoredItem
 from tallyroll.model.records import Record
 from tallyroll.model.specs import Spec
 from tallyroll.model.tallies import Tally
@@ -29,7 +29,7 @@ RECORD = "e#"  # begins the sort keys of records
 RECORDS_END = "e$"  # sorts directly after all sort keys of records
 GATE = "~g."  # begins the partition keys of gates
 TALLY = "t#"  # begins the sort keys of tallies
-SLOT_NAMES = tuple(f"m{slot}" for slot in range(SERIES_SLOTS))
+SLOT_NAMES = tuple(f"m{slot}" for slot in range(SERIES_SLOTS))  # of a tally's sixtieths
 SLOTS = {name: slot for slot, name in enumerate(SLOT_NAMES)}
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
@@ -68,11 +68,6 @@ def record_item(record: Record) -> Item:
 def gate_item(number: int) -> Item:
     """The item of an open gate."""
     return {**gate_key(number), "open": {"BOOL": True}}
-
-
-def slot_name(slot: int) -> str:
-    """The attribute of a tally that counts the events of one sixtieth of the window, 0..59."""
-    return SLOT_NAMES[slot]
 
 
 def parse_item(item: Mapping[str, Any]) -> Content:
@@ -138,14 +133,9 @@ class DynamoItemCodec:
     def decode(self, line: bytes) -> StoredItem:
         try:
             item = json.loads(line)["Item"]
+            return StoredItem(item["pk"]["S"], item["sk"]["S"], item)
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"unreadable: {error!r}") from None
-        if not isinstance(item, dict):
-            raise ValueError(f"{item!r} is no item")  # noqa: TRY004  (read from an archive)
-        try:
-            return StoredItem(item["pk"]["S"], item["sk"]["S"], item)
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"item {shown_key(item)} is malformed: {error!r}") from None
 
     def parse(self, item: StoredItem) -> Content:
         return parse_item(item.attributes)
@@ -165,23 +155,3 @@ def jsonable(item: Item) -> dict[str, dict[str, Any]]:
         name: {"B": base64.b64encode(value["B"]).decode()} if "B" in value else value
         for name, value in item.items()
     }
-
-
-def item_bytes(item: Mapping[str, Mapping[str, Any]]) -> int:
-    """The size of any item that DynamoDB meters, in bytes; `weighed` gives the same for a record.
-
-    Source: DynamoDB Developer Guide, "DynamoDB item sizes and formats": strings take their UTF-8
-    bytes, numbers about one byte per two significant digits and one more, binaries their raw bytes,
-    null and booleans one byte.
-    """
-    size = 0
-    for name, value in item.items():
-        ((kind, content),) = value.items()
-        size += text_bytes(name)
-        if kind == "S":
-            size += text_bytes(content)
-        elif kind == "N":
-            size += number_bytes(content)
-        else:
-            size += len(content) if kind == "B" else 1
-    return size

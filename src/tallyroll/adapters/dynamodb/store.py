@@ -10,6 +10,7 @@ from tallyroll.adapters.aws.client import Caller, response_of
 from tallyroll.adapters.dynamodb.catalog import creating_check
 from tallyroll.adapters.dynamodb.items import (
     CODEC,
+    SLOT_NAMES,
     TALLY,
     Item,
     gate_item,
@@ -18,7 +19,6 @@ from tallyroll.adapters.dynamodb.items import (
     record_item,
     record_key,
     shown_key,
-    slot_name,
     stored_item,
     tally_key,
 )
@@ -49,8 +49,7 @@ from tallyroll.model.sharding import Chance, random_suffix
 from tallyroll.model.specs import Spec
 from tallyroll.model.tallies import Stripe, Tally, gathered
 from tallyroll.ports.effects import Effects, attempts
-from tallyroll.ports.items import ItemCodec
-from tallyroll.ports.store import Answer, Element, Metering, Outcome, Verdict
+from tallyroll.ports.store import Answer, Element, ItemCodec, Metering, Outcome, Verdict
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
 
@@ -239,7 +238,7 @@ def _put_if_absent(table: str, item: Item) -> Action:
 def _add(spec: Spec, increment: Increment, cost: int, chance: Chance) -> Action:
     stripe = random_suffix(spec.stripes_of(increment.key), chance)
     added = {"n": str(increment.n), "v": format_amount(increment.amount), "u": str(cost)}
-    added |= {slot_name(slot): str(count) for slot, count in increment.series}
+    added |= {SLOT_NAMES[slot]: str(count) for slot, count in increment.series}
     return {
         "Update": {
             "TableName": spec.table,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tallyroll.adapters.dynamodb.items import item_bytes
+from tallyroll.adapters.dynamodb.items import CODEC, stored_item
 from tallyroll.adapters.memory.store import MemoryStore
 from tallyroll.errors import Missing
 from tallyroll.ports.tables import TableCard
@@ -38,7 +38,7 @@ class MemoryListing:
             protected=facts.protected,
             keys=(held.foreign,) if held.foreign else _KEYS,
             items=len(held.items),
-            size=sum(map(item_bytes, held.items.values())),
+            size=sum(len(CODEC.encode(stored_item(item))) for item in held.items.values()),
         )
 
     def tags(self, card: TableCard) -> Mapping[str, str] | None:

@@ -7,16 +7,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from tallyroll.adapters.dynamodb.items import (
     CODEC,
     RECORD,
+    SLOT_NAMES,
     TALLY,
     Item,
     Key,
     gate_item,
     gate_key,
-    item_bytes,
     parse_item,
     record_item,
     record_key,
-    slot_name,
     stored_item,
     tally_key,
 )
@@ -26,15 +25,14 @@ from tallyroll.adapters.memory.tables import Items, MemoryTables, PrimaryKey
 from tallyroll.errors import Missing, Refused, StateConflict
 from tallyroll.limits import ITEM_BYTES_MAX, TRANSACTION_ACTIONS_MAX, TRANSACTION_BYTES_MAX
 from tallyroll.model.amounts import format_amount, read_amount
-from tallyroll.model.items import StoredItem
+from tallyroll.model.items import StoredItem, weighed
 from tallyroll.model.records import Increment, Page, Record, RecordName
 from tallyroll.model.sharding import random_suffix, stable_hash
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status
 from tallyroll.model.tallies import Stripe, Tally, gathered
 from tallyroll.ports.effects import Effects
-from tallyroll.ports.items import ItemCodec
-from tallyroll.ports.store import Answer, Element, Metering, Outcome, Verdict
+from tallyroll.ports.store import Answer, Element, ItemCodec, Metering, Outcome, Verdict
 
 AMOUNT_BOUND = 10**38  # 38 significant digits; amounts are whole millionths
 PAGE_ITEMS = 200
@@ -74,7 +72,7 @@ class MemoryStore(MemoryTables):
         except Missing as missing:
             return Outcome(Verdict.GATE_MISSING, detail=str(missing))
         puts = [record_item(record) for record in records]
-        if invalid := _check_request(puts, increments):
+        if invalid := _check_request(records, increments):
             return Outcome(Verdict.INVALID, detail=invalid)
         gate = items.get(_primary(gate_key(random_suffix(spec.gates, self._effects.chance))))
         if gate is None:
@@ -195,7 +193,7 @@ class MemoryStore(MemoryTables):
         after["v"] = {"N": format_amount(amount + increment.amount)}
         after["u"] = {"N": str(_number(before, "u") + cost)}
         for slot, events in increment.series:
-            name = slot_name(slot)
+            name = SLOT_NAMES[slot]
             after[name] = {"N": str(_number(before, name) + events)}
         return after
 
@@ -208,17 +206,17 @@ def _number(item: Item, name: str) -> int:
     return int(item[name]["N"]) if name in item else 0
 
 
-def _check_request(puts: Sequence[Item], increments: Sequence[Increment]) -> str:
+def _check_request(records: Sequence[Record], increments: Sequence[Increment]) -> str:
     """Why AWS would refuse the whole request, or "". Raises AssertionError if it is over limits."""
-    sizes = [item_bytes(put) for put in puts]
-    actions = 1 + len(puts) + len(increments)
+    sizes = [weighed(record).size for record in records]
+    actions = 1 + len(records) + len(increments)
     if actions > TRANSACTION_ACTIONS_MAX:
         raise AssertionError(f"a transaction of {actions} actions")
     if max(sizes, default=0) > ITEM_BYTES_MAX:
         return f"an item of {max(sizes)} bytes, over {ITEM_BYTES_MAX}"
     if sum(sizes) > TRANSACTION_BYTES_MAX:
         raise AssertionError(f"a transaction of {sum(sizes)} bytes")
-    if len({_primary(put) for put in puts}) < len(puts):
+    if len({(record.key, record.shard, record.id) for record in records}) < len(records):
         return "a transaction names an item twice"
     if len({increment.key for increment in increments}) < len(increments):
         return "a transaction adds to a tally twice"
