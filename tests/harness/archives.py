@@ -24,7 +24,7 @@ from tallyroll.archive.layout import (
 )
 from tallyroll.archive.proof import prove
 from tallyroll.archive.scan_export import export
-from tallyroll.archive.verification import ArchiveReading, Verification
+from tallyroll.archive.verification import ArchiveReading
 from tallyroll.client.packing import pack
 from tallyroll.lifecycle.sealing import Sealing, seal
 from tallyroll.model.events import Event, decode
@@ -67,7 +67,7 @@ class Archived:
         [found] = find(self.bucket, self.pipeline.effects, self.prefix)
         return found
 
-    def verified(self, totals: Totals | None = None) -> Verification:
+    def verified(self, totals: Totals | None = None) -> ArchiveReading:
         return ArchiveReading(self.bucket, self.archive(), CODEC, totals).verified()
 
     def findings(self, totals: Totals | None = None) -> list[str]:

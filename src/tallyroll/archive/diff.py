@@ -12,7 +12,8 @@ from math import inf
 from operator import itemgetter
 from typing import NamedTuple, Self
 
-from tallyroll.archive.recount import ArchivedItem, Recount
+from tallyroll.archive.layout import ArchivedItem
+from tallyroll.archive.recount import Recount
 from tallyroll.archive.runs import SortedRuns
 from tallyroll.model.items import StoredItem
 from tallyroll.ports.store import ItemCodec

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from heapq import merge
 
-from tallyroll.archive.recount import ArchivedItem
+from tallyroll.archive.layout import ArchivedItem
 from tallyroll.model.items import StoredItem
 
 DIGEST_BYTES = 12  # 96 bits: among 10^10 items, two share a digest in one of 10^9 archives

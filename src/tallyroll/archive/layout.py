@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from tallyroll.errors import Missing, ProofMismatch
 from tallyroll.model.gzip_members import unzipped
-from tallyroll.model.items import StoredItem
+from tallyroll.model.items import Content, StoredItem
 from tallyroll.model.windows import WindowId, iso, window_start
 from tallyroll.ports.bucket import Bucket
 from tallyroll.ports.store import ItemCodec
@@ -35,11 +35,6 @@ _PREFIX = re.compile(
 )
 _SUMMARY_NAME = "/manifest-summary.json"
 
-Fault = Callable[[int | None, str], None]
-"""Called with each fault of a data file: the line, from 1, or None for the whole file, and what is
-wrong. It may raise to stop reading.
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
@@ -48,6 +43,16 @@ class DataFile:
     key: str
     items: int
     md5: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedItem:
+    """One item of an archive and its place: data file and line, from 1."""
+
+    item: StoredItem
+    holds: Content
+    file: str
+    line: int
 
 
 def prefix_of(pipeline: str, window: WindowId, attempt: str) -> str:
@@ -101,30 +106,26 @@ class DataFileWriter:
     def __init__(self) -> None:
         # 31: with a gzip header, whose modification time is zero
         self._compress = zlib.compressobj(6, zlib.DEFLATED, 31)
-        self._waiting = bytearray()
+        self.waiting = bytearray()
+        """The bytes of the next part so far."""
         self._md5 = hashlib.md5(usedforsecurity=False)
         self.items = 0
         self.size = 0
 
-    @property
-    def waiting(self) -> int:
-        """The bytes of the next part so far."""
-        return len(self._waiting)
-
     def add(self, line: bytes) -> None:
         """Add the line of one item."""
         part = self._compress.compress(line)
-        self._waiting += part
+        self.waiting += part
         self.size += len(part)
         self.items += 1
 
     def part(self, *, last: bool = False) -> bytes:
         """The next part; with `last`, the file's last one."""
         if last:
-            self._waiting += self._compress.flush()
-        body = bytes(self._waiting)
+            self.waiting += self._compress.flush()
+        body = bytes(self.waiting)
         self._md5.update(body)
-        self._waiting.clear()
+        self.waiting.clear()
         return body
 
     @property
@@ -220,35 +221,36 @@ def read_files(bucket: Bucket, summary: Manifest) -> list[DataFile]:
 
 
 def read_items(
-    bucket: Bucket, file: DataFile, codec: ItemCodec, fault: Fault
-) -> Iterator[tuple[int, StoredItem]]:
-    """Stream the items of one data file, each with its line, from 1.
+    bucket: Bucket, file: DataFile, codec: ItemCodec, fault: Callable[[str], None]
+) -> Iterator[ArchivedItem]:
+    """Stream the items of one data file; skip lines that hold none.
 
-    Calls `fault` if the file is missing, damaged or malformed and, at its end, if count or checksum
-    disagree. Skips lines that cannot be read.
+    Calls `fault` with each finding: if the file is missing or damaged, if a line holds no item of a
+    window table and, at the file's end, if count or checksum disagree. It may raise to stop
+    reading.
     """
     md5 = hashlib.md5(usedforsecurity=False)
     number = 0
     try:
-        for line in _lines(bucket, file.key, md5):
-            number += 1
+        for number, line in enumerate(_lines(bucket, file.key, md5), 1):
             try:
                 item = codec.decode(line)
+                holds = codec.parse(item)
             except ValueError as error:
-                fault(number, str(error))
+                fault(f"{file.key} line {number}: {error}")
             else:
-                yield number, item
+                yield ArchivedItem(item, holds, file.key, number)
     except Missing:
-        fault(None, "missing")
+        fault(f"{file.key}: missing")
         return
     except (zlib.error, EOFError, ValueError) as error:
-        fault(number + 1, f"unreadable from here on: {error!r}")
+        fault(f"{file.key} line {number + 1}: unreadable from here on: {error!r}")
         return
     if number != file.items:
-        fault(None, f"{number} items, the manifest says {file.items}")
+        fault(f"{file.key}: {number} items, the manifest says {file.items}")
     found = base64.b64encode(md5.digest()).decode()
     if found != file.md5:
-        fault(None, f"MD5 {found}, the manifest says {file.md5}")
+        fault(f"{file.key}: MD5 {found}, the manifest says {file.md5}")
 
 
 def _lines(bucket: Bucket, key: str, md5: hashlib._Hash) -> Iterator[bytes]:

@@ -7,9 +7,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tallyroll.archive.layout import DataFile, parse_prefix, read_files, read_items, read_summary
+from tallyroll.archive.layout import (
+    ArchivedItem,
+    DataFile,
+    parse_prefix,
+    read_files,
+    read_items,
+    read_summary,
+)
 from tallyroll.errors import ProofMismatch
-from tallyroll.model.items import Content, Gate, StoredItem
+from tallyroll.model.items import Content, Gate
 from tallyroll.model.records import Record
 from tallyroll.model.windows import WindowId, table_name
 from tallyroll.ports.bucket import Bucket
@@ -62,16 +69,6 @@ class Findings:
             self.first.append(finding)
 
 
-@dataclass(frozen=True, slots=True)
-class ArchivedItem:
-    """One item of an archive and its place: data file and line, from 1."""
-
-    item: StoredItem
-    holds: Content
-    file: str
-    line: int
-
-
 class Reading:
     """One pass over an archive: yields its items, counts them, and collects findings.
 
@@ -121,19 +118,9 @@ class Reading:
 
     def items_of(self, file: DataFile) -> Iterator[ArchivedItem]:
         """Stream the valid items of one data file."""
-
-        def fault(line: int | None, what: str) -> None:
-            place = "" if line is None else f" line {line}"
-            self.findings.add(f"{file.key}{place}: {what}")
-
-        for line, item in read_items(self._bucket, file, self._codec, fault):
-            try:
-                holds = self._codec.parse(item)
-            except ValueError as error:
-                fault(line, str(error))
-                continue
-            self.counted.add(holds)
-            yield ArchivedItem(item, holds, file.key, line)
+        for found in read_items(self._bucket, file, self._codec, self.findings.add):
+            self.counted.add(found.holds)
+            yield found
 
 
 def keys_differing_from_totals(

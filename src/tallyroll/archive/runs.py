@@ -31,12 +31,13 @@ class SortedRuns(Generic[R]):
 
     def rows(self) -> Iterator[R]:
         """All rows, ascending. Call it once, at the end."""
-        self._held.sort()
+        held, self._held = self._held, []
+        held.sort()
         if self._file is None:
-            yield from self._held
+            yield from held
             return
         with self._file as file:
-            yield from merge(self._held, *(self._read(file, parts) for parts in self._runs))
+            yield from merge(held, *(self._read(file, parts) for parts in self._runs))
 
     def _write(self) -> None:
         if self._file is None:

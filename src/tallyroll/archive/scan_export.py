@@ -182,7 +182,7 @@ class _Files:
     def add(self, line: bytes) -> None:
         """Add the line of an item to the current file."""
         self.writer.add(line)
-        if self.writer.waiting >= PART_BYTES:
+        if len(self.writer.waiting) >= PART_BYTES:
             self._put_part(last=False)
         if self.writer.size >= FILE_BYTES:
             self.end()

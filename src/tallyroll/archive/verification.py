@@ -3,33 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
+from typing import Self
 
 from tallyroll.archive.duplicates import DIGESTS_HELD, key_digest, repeated, repeats_named
 from tallyroll.archive.inventory import Archive
-from tallyroll.archive.layout import DataFile
-from tallyroll.archive.recount import (
-    FINDINGS_KEPT,
-    ArchivedItem,
-    Findings,
-    Reading,
-    Recount,
-    keys_differing_from_totals,
-)
+from tallyroll.archive.layout import ArchivedItem, DataFile
+from tallyroll.archive.recount import FINDINGS_KEPT, Reading, keys_differing_from_totals
 from tallyroll.archive.runs import SortedRuns
 from tallyroll.ports.bucket import Bucket
 from tallyroll.ports.store import ItemCodec
 from tallyroll.ports.totals import Totals
-
-
-@dataclass(frozen=True, slots=True)
-class Verification:
-    """The result of one pass over an archive: its counts and all findings."""
-
-    archive: Archive
-    counted: Recount
-    findings: Findings
 
 
 class ArchiveReading(Reading):
@@ -39,7 +23,7 @@ class ArchiveReading(Reading):
         self, bucket: Bucket, archive: Archive, codec: ItemCodec, totals: Totals | None = None
     ) -> None:
         super().__init__(bucket, archive.prefix, codec)
-        self._archive = archive
+        self.archive = archive
         self._totals = totals
         self._digests = SortedRuns[bytes](DIGESTS_HELD)
 
@@ -49,7 +33,7 @@ class ArchiveReading(Reading):
             self._digests.add(key_digest(found.item))
             yield found
 
-    def verified(self) -> Verification:
+    def verified(self) -> Self:
         """Read the whole archive, then compare it. Raises StoreError if bucket or totals fail.
 
         Compares files with manifests, records with tallies, with the totals if they are given, and
@@ -60,12 +44,12 @@ class ArchiveReading(Reading):
             pass
         return self.compared()
 
-    def compared(self) -> Verification:
+    def compared(self) -> Self:
         """Compare an archive that has been read to its end."""
         if self.expected is not None:
             for finding in self._differences():
                 self.findings.add(finding)
-        return Verification(self._archive, self.counted, self.findings)
+        return self
 
     def _differences(self) -> Iterator[str]:
         counted = self.counted
@@ -74,14 +58,14 @@ class ArchiveReading(Reading):
                 f"gates: {counted.gates_shut} shut and {counted.gates_open} open, all must be shut:"
                 " was it exported before the window was sealed?"
             )
-        yield from keys_differing_from_totals(self._archive.place.window, counted, self._totals)
+        yield from keys_differing_from_totals(self.archive.place.window, counted, self._totals)
         repeats = repeated([self._digests.rows()])
         if first := list(islice(repeats, FINDINGS_KEPT)):
             yield from repeats_named(Reading(self._bucket, self._prefix, self._codec), first)
         yield from (f"an item occurs more than once, its digest is {one.hex()}" for one in repeats)
-        if self._archive.problem:
-            yield self._archive.problem
-        if proof := self._archive.proof:
+        if self.archive.problem:
+            yield self.archive.problem
+        if proof := self.archive.proof:
             proven = (proof.items, proof.keys, proof.events, proof.amount)
             found = (counted.items, len(counted.records), *counted.sums)
             if proven != found:

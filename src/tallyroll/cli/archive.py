@@ -11,8 +11,8 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from tallyroll.archive.inventory import Archive, best
-from tallyroll.archive.recount import ArchivedItem
-from tallyroll.archive.verification import ArchiveReading, Verification
+from tallyroll.archive.layout import ArchivedItem
+from tallyroll.archive.verification import ArchiveReading
 from tallyroll.cli.archive_desk import DIFFERENCES_TOLD, OWN_BUCKET, WHICH, Desk, Source
 from tallyroll.cli.arguments import STARTS_SINCE, STARTS_UNTIL, Run, exclusive
 from tallyroll.cli.explain import explain
@@ -250,7 +250,7 @@ def _write_events(found: ArchivedItem, record: Record, reading: ArchiveReading) 
     sys.stdout.writelines(event_line(record.key, event) + "\n" for event in events)
 
 
-def _recount(key: str, verification: Verification) -> str:
+def _recount(key: str, verification: ArchiveReading) -> str:
     by_records = verification.counted.records.get(key)
     by_tallies = verification.counted.tallies.get(key)
     same = "the same" if by_records == by_tallies else _sum(by_tallies)
@@ -320,7 +320,7 @@ def _state_of(archive: Archive) -> str:
     return "complete" if archive.complete else "incomplete"
 
 
-def _verification_json(verification: Verification) -> dict[str, Any]:
+def _verification_json(verification: ArchiveReading) -> dict[str, Any]:
     """A verification as JSON, with its first differences."""
     archive, counted, findings = verification.archive, verification.counted, verification.findings
     events, amount = counted.sums
@@ -337,6 +337,6 @@ def _verification_json(verification: Verification) -> dict[str, Any]:
     }
 
 
-def _verification_words(verification: Verification) -> dict[str, Cell]:
+def _verification_words(verification: ArchiveReading) -> dict[str, Cell]:
     wrong = verification.findings.count
     return {"verified": f"{wrong:,} wrong" if wrong else "whole"}

@@ -10,8 +10,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from tallyroll.archive.inventory import Archive, find, named, pipeline_prefix
-from tallyroll.archive.recount import ArchivedItem
-from tallyroll.archive.verification import ArchiveReading, Verification
+from tallyroll.archive.layout import ArchivedItem
+from tallyroll.archive.verification import ArchiveReading
 from tallyroll.cli.arguments import Run, exclusive
 from tallyroll.cli.screen import number_of
 from tallyroll.errors import UsageError
@@ -92,7 +92,7 @@ class Desk:
                     bar(completed=number, done=f"{number:,} items")
                 yield found
 
-    def compared(self, reading: ArchiveReading) -> Verification:
+    def compared(self, reading: ArchiveReading) -> ArchiveReading:
         """Compare an archive that has been read; tell the first differences, and how many."""
         verification = reading.compared()
         findings, tell = verification.findings, self.screen.tell

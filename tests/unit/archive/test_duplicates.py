@@ -19,8 +19,7 @@ from tallyroll.archive.duplicates import (
     repeats_named,
     split_digests,
 )
-from tallyroll.archive.layout import progress_dir
-from tallyroll.archive.recount import ArchivedItem
+from tallyroll.archive.layout import ArchivedItem, progress_dir
 from tallyroll.errors import ProofMismatch
 from tallyroll.model.items import StoredItem
 from tallyroll.model.states import Window

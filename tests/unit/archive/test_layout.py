@@ -37,12 +37,12 @@ def written(items: list[Item] = ITEMS) -> tuple[MemoryBucket, DataFile]:
     return bucket, file
 
 
-def fault(line: int | None, what: str) -> None:
-    raise ProofMismatch([f"line {line}: {what}"])
+def fault(finding: str) -> None:
+    raise ProofMismatch([finding])
 
 
 def read(bucket: MemoryBucket, file: DataFile) -> list[Item]:
-    return [dict(item.attributes) for _, item in read_items(bucket, file, CODEC, fault)]
+    return [dict(found.item.attributes) for found in read_items(bucket, file, CODEC, fault)]
 
 
 def read_manifests(bucket: MemoryBucket, prefix: str) -> tuple[int, list[DataFile]]:
@@ -93,7 +93,7 @@ def test_a_last_line_without_an_end_is_read_too() -> None:
     bucket.put(file.key, gzip.compress(json.dumps({"Item": ITEMS[0]}).encode()))
     found: list[Item] = []
     with pytest.raises(ProofMismatch, match="1 items, the manifest says 500"):
-        found.extend(dict(item.attributes) for _, item in read_items(bucket, file, CODEC, fault))
+        found.extend(dict(one.item.attributes) for one in read_items(bucket, file, CODEC, fault))
     assert found == ITEMS[:1]
 
 

@@ -14,11 +14,17 @@ from tallyroll.adapters.dynamodb.items import (
     record_item,
     tally_key,
 )
-from tallyroll.archive.layout import data_dir, progress_dir, proof_key, read_files, read_summary
+from tallyroll.archive.layout import (
+    ArchivedItem,
+    data_dir,
+    progress_dir,
+    proof_key,
+    read_files,
+    read_summary,
+)
 from tallyroll.archive.proof import prove
 from tallyroll.archive.recount import (
     FINDINGS_KEPT,
-    ArchivedItem,
     Findings,
     Reading,
     Recount,
