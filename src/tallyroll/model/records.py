@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tallyroll.errors import Reason, Rejected
@@ -15,6 +15,7 @@ from tallyroll.model.ids import uuid7_time
 from tallyroll.model.json_texts import canonical
 from tallyroll.model.messages import Message
 from tallyroll.model.specs import Spec
+from tallyroll.model.tallies import Series, added
 from tallyroll.model.windows import Span
 
 FORMAT_JSON = "json"
@@ -38,7 +39,7 @@ class Record:
     n: int
     amount: int
     digest: bytes
-    series: tuple[tuple[int, int], ...] = ()
+    series: Series = ()
     data: bytes | None = None
     format: str | None = None
     size: int = field(default=0, compare=False)
@@ -61,15 +62,12 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Increment:
-    """What one transaction adds to one stripe of a key's tally.
-
-    `series` are (sixtieth, events) pairs.
-    """
+    """What one transaction adds to one stripe of a key's tally."""
 
     key: str
     n: int
     amount: int
-    series: tuple[tuple[int, int], ...]
+    series: Series
 
 
 def event_time(envelope: Event | Packet, sent: int) -> int:
@@ -160,17 +158,12 @@ def increments_of(records: Iterable[Record]) -> tuple[Increment, ...]:
     by_key: dict[str, list[Record]] = {}
     for record in records:
         by_key.setdefault(record.key, []).append(record)
-    return tuple(_increment(key, group) for key, group in by_key.items())
-
-
-def _increment(key: str, records: Sequence[Record]) -> Increment:
-    series: Counter[int] = Counter()
-    for record in records:
-        for slot, count in record.series:
-            series[slot] += count
-    return Increment(
-        key=key,
-        n=sum(record.n for record in records),
-        amount=sum(record.amount for record in records),
-        series=tuple(sorted(series.items())),
+    return tuple(
+        Increment(
+            key=key,
+            n=sum(record.n for record in group),
+            amount=sum(record.amount for record in group),
+            series=added(record.series for record in group),
+        )
+        for key, group in by_key.items()
     )

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
+
+Series = tuple[tuple[int, int], ...]
+"""(sixtieth of a window, events) pairs, ascending."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
     """The counts of a key, or of one of its stripes: `n` events, `amount` their sum in millionths.
 
-    `series` are (sixtieth of the window, events) pairs, `cost` what it cost to store the records.
+    `cost` is what it cost to store the records.
     """
 
     key: str
     n: int
     amount: int
-    series: tuple[tuple[int, int], ...] = ()
+    series: Series = ()
     cost: int = 0
 
 
@@ -40,17 +44,21 @@ class Sum(NamedTuple):
     amount: int
 
 
+def added(parts: Iterable[Series]) -> Series:
+    """The sum of these series."""
+    total: Counter[int] = Counter()
+    for slot, events in chain.from_iterable(parts):
+        total[slot] += events
+    return tuple(sorted(total.items()))
+
+
 def gathered(key: str, stripes: Sequence[Tally]) -> Tally:
     """The sum of a key's stripes; zero if there are none."""
-    series: Counter[int] = Counter()
-    for stripe in stripes:
-        for slot, events in stripe.series:
-            series[slot] += events
     return Tally(
         key=key,
         n=sum(stripe.n for stripe in stripes),
         amount=sum(stripe.amount for stripe in stripes),
-        series=tuple(sorted(series.items())),
+        series=added(stripe.series for stripe in stripes),
         cost=sum(stripe.cost for stripe in stripes),
     )
 
