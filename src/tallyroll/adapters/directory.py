@@ -18,7 +18,6 @@ class DirectoryBucket:
         self.name = str(root)
 
     def put(self, key: str, body: bytes) -> None:
-        """Write a file, and the directories above it. Raises Refused."""
         try:
             path = self._path(key)
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -27,11 +26,9 @@ class DirectoryBucket:
             raise Refused(f"file {key!r} of {self.name!r}: {error.strerror}") from error
 
     def get(self, key: str) -> bytes:
-        """A file's contents. Raises Missing and Refused."""
         return b"".join(self.stream(key))
 
     def stream(self, key: str) -> Iterator[bytes]:
-        """A file in chunks. Raises Missing and Refused."""
         try:
             with self._path(key).open("rb") as file:
                 while chunk := file.read(CHUNK_BYTES):
@@ -42,11 +39,9 @@ class DirectoryBucket:
             raise Refused(f"file {key!r} of {self.name!r}: {error.strerror}") from error
 
     def list(self, prefix: str) -> Iterator[str]:
-        """The keys under a prefix, ascending."""
         return (key for key, _ in self.sizes(prefix))
 
     def sizes(self, prefix: str) -> Iterator[tuple[str, int]]:
-        """The keys under a prefix, ascending, with the files' bytes."""
         files = (path for path in self._root.rglob("*") if path.is_file())
         keys = sorted((path.relative_to(self._root).as_posix(), path) for path in files)
         return ((key, path.stat().st_size) for key, path in keys if key.startswith(prefix))

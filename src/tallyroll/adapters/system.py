@@ -18,17 +18,12 @@ class SystemEffects:
         self.chance: Chance = SystemRandom()
 
     def now(self) -> int:
-        """The wall clock in ms since the epoch."""
         return time.time_ns() // 1_000_000
 
     def sleep(self, ms: float) -> None:
-        """Wait."""
         time.sleep(ms / 1000)
 
     def together(self, jobs: Sequence[Callable[[], T]], at_once: int) -> list[T]:
-        """Run the jobs on at most `at_once` threads; wait for all, then return the results or raise
-        the first error.
-        """
         if len(jobs) <= 1 or at_once == 1:
             return [job() for job in jobs]
         with ThreadPoolExecutor(min(at_once, len(jobs))) as pool:

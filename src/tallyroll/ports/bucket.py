@@ -13,19 +13,15 @@ class Bucket(Protocol):
 
     def put(self, key: str, body: bytes) -> None:
         """Write an object."""
-        ...
 
     def get(self, key: str) -> bytes:
         """The body of a small object. Raises Missing."""
-        ...
 
     def stream(self, key: str) -> Iterator[bytes]:
         """The body of an object, in chunks. Raises Missing."""
-        ...
 
     def list(self, prefix: str) -> Iterable[str]:
         """The keys under a prefix, ascending."""
-        ...
 
 
 class ArchiveBucket(Bucket, Protocol):
@@ -33,15 +29,12 @@ class ArchiveBucket(Bucket, Protocol):
 
     def put_once(self, key: str, body: bytes) -> bytes:
         """Write an object unless its key exists; return the body that is stored afterwards."""
-        ...
 
     def stamps(self, prefix: str) -> Iterable[tuple[str, str]]:
         """The keys under a prefix, ascending, each with a text that changes with the content."""
-        ...
 
     def start_upload(self, key: str) -> str:
         """Begin an upload in parts; return its id. The object exists once it is completed."""
-        ...
 
     def put_part(self, key: str, upload: str, number: int, body: bytes) -> str:
         """Write part `number`, from 1; return its receipt. All parts but the last take at least
@@ -49,15 +42,12 @@ class ArchiveBucket(Bucket, Protocol):
 
         Raises Missing if the upload was completed or aborted.
         """
-        ...
 
     def complete_upload(self, key: str, upload: str, receipts: Sequence[str]) -> None:
         """Join the parts to the object. Raises Missing if the upload was completed or aborted."""
-        ...
 
     def abort_upload(self, key: str, upload: str) -> None:
         """Delete the parts. Does nothing if the upload was completed or aborted."""
-        ...
 
 
 class ListedBucket(Bucket, Protocol):
@@ -65,4 +55,3 @@ class ListedBucket(Bucket, Protocol):
 
     def sizes(self, prefix: str) -> Iterable[tuple[str, int]]:
         """The keys under a prefix, ascending, each with its object's size in bytes."""
-        ...

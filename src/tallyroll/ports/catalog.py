@@ -33,15 +33,12 @@ class Ledger(Protocol):
 
     def claims(self, identities: Sequence[Identity]) -> Mapping[Identity, Claim]:
         """The claims that exist of these distinct identities."""
-        ...
 
     def claim(self, identity: Identity, wanted: Claim) -> Claim:
         """Put a claim if the identity has none; return the stored claim."""
-        ...
 
     def move(self, identity: Identity, read: Claim, wanted: Claim) -> Claim:
         """Replace the claim `read` by `wanted`, if it is still stored; return the stored claim."""
-        ...
 
 
 class Periods(Protocol):
@@ -51,13 +48,11 @@ class Periods(Protocol):
         """The states of the days, or of the months, from `first` to `last`, ascending. A period has
         a state if a window was ever created in it.
         """
-        ...
 
     def unrolled(self) -> list[PeriodName]:
         """The days and months in which windows were created since they were last settled,
         ascending, days first.
         """
-        ...
 
     def advance_period(self, state: PeriodState, *, settled: bool = False) -> PeriodState:
         """Write a period's state if the stored epoch and version are those of `state`; return it
@@ -65,7 +60,6 @@ class Periods(Protocol):
 
         Raises StateConflict if the stored epoch or version is another.
         """
-        ...
 
 
 class Catalog(Ledger, Periods, WriterNotes, Protocol):
@@ -76,33 +70,26 @@ class Catalog(Ledger, Periods, WriterNotes, Protocol):
 
     def calendar(self) -> Calendar | None:
         """The calendar, or None before the pipeline's first roll."""
-        ...
 
     def found(self, calendar: Calendar) -> Calendar:
         """Put the calendar if there is none; return the stored one."""
-        ...
 
     def extend(self, read: Calendar, extended: Calendar, live: LivePointer) -> bool:
         """Replace the calendar `read` by `extended`; False, without a change, if another calendar
         is stored or a window was created since `live` was read.
         """
-        ...
 
     def specs(self, windows: Sequence[WindowId]) -> dict[WindowId, Spec]:
         """The specs that exist of these windows."""
-        ...
 
     def put_spec(self, spec: Spec) -> Spec:
         """Put the spec if the window has none; return the stored one."""
-        ...
 
     def window(self, window: WindowId) -> Window | None:
         """A window's state, or None."""
-        ...
 
     def windows(self, since: int, until: int) -> list[Window]:
         """The states of the windows that start in [since, until), ascending."""
-        ...
 
     def create(self, window: Window, calendar: Calendar | None = None) -> bool:
         """Put a window's first state; False, without a change, if it has one.
@@ -111,7 +98,6 @@ class Catalog(Ledger, Periods, WriterNotes, Protocol):
         its day and month: their sums no longer count, and both are `unrolled`. Raises StateConflict
         if `calendar` is given and another one is stored: windows of two grids would overlap.
         """
-        ...
 
     def advance(self, window: Window) -> Window:
         """Write a changed state if the stored version is `window.version`; return it with its new
@@ -119,32 +105,25 @@ class Catalog(Ledger, Periods, WriterNotes, Protocol):
 
         Raises StateConflict if the stored version is another.
         """
-        ...
 
     def live(self) -> LivePointer | None:
         """The pointer to the windows that are not dropped."""
-        ...
 
     def move_live(self, read: LivePointer, moved: LivePointer) -> None:
         """Replace the pointer `read` by `moved`, with the next version. Does nothing if another
         pointer is stored.
         """
-        ...
 
     def note_straggler(self, window: WindowId, at: int) -> None:
         """Note that messages of a window may be in the queue until `at` (ms). The latest `at` is
         kept.
         """
-        ...
 
     def note_hot(self, window: WindowId, keys: Sequence[str]) -> None:
         """Note keys that may need more shards; ignored if the window has 500 notes."""
-        ...
 
     def hot(self, window: WindowId) -> list[str]:
         """The keys noted in a window, ascending."""
-        ...
 
     def stragglers(self, windows: Sequence[WindowId]) -> dict[WindowId, int]:
         """The latest straggler note (ms) of each of these windows that has one."""
-        ...

@@ -26,24 +26,18 @@ class DeadLetters(Protocol):
         """At most `most` letters, and at most 10, hidden from other receivers for `seconds`. The
         list may be empty although the queue is not.
         """
-        ...
 
     def give_back(self, letters: Sequence[ReceivedLetter]) -> None:
         """Make these letters visible again now. Best effort: they reappear later by themselves."""
-        ...
 
     def delete(self, letters: Sequence[ReceivedLetter]) -> list[bool]:
         """Delete letters; return for each whether it is certainly deleted."""
-        ...
 
     def count(self) -> Backlog:
         """The approximate numbers of letters."""
-        ...
 
     def body(self, letter: ReceivedLetter) -> str:
         """The letter's body, read from the bucket if it is there. Raises Missing."""
-        ...
 
     def resend(self, resends: Sequence[Resend]) -> list[str]:
         """Send messages to the event queue; return for each why it may not be there, or ""."""
-        ...

@@ -21,11 +21,9 @@ class Effects(Protocol):
 
     def now(self) -> int:
         """The wall clock in ms since the epoch."""
-        ...
 
     def sleep(self, ms: float) -> None:
         """Wait."""
-        ...
 
     def together(self, jobs: Sequence[Callable[[], T]], at_once: int) -> list[T]:
         """Run the jobs, at most `at_once` concurrently; return their results in order once all have
@@ -33,7 +31,6 @@ class Effects(Protocol):
 
         If jobs raised, the first one's exception is raised, also once all have ended.
         """
-        ...
 
 
 def backoff_ms(attempt: int, chance: Chance, base_ms: int = BACKOFF_MS) -> float:

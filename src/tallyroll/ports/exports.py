@@ -30,7 +30,6 @@ class PointInTime(Protocol):
         """The earliest and latest time (ms) whose state can be exported; None if point-in-time
         recovery is off. Raises Missing if the table does not exist.
         """
-        ...
 
     def start(self, table: str, bucket: str, prefix: str, at: int, token: str) -> str:
         """Begin to export the state at `at` (ms, a whole second) under `prefix`; return the
@@ -39,8 +38,6 @@ class PointInTime(Protocol):
         For 8 hours, the same call with the same token returns the same export. Raises Missing if
         the table does not exist.
         """
-        ...
 
     def state(self, arn: str) -> ExportState:
         """An export's state. Raises Missing if it is unknown, as after 90 days."""
-        ...

@@ -57,25 +57,20 @@ class Queue(Protocol):
 
     def delay(self, receipts: Sequence[tuple[str, int]]) -> None:
         """Hide handed-back messages for some time: (receipt, seconds) pairs. Best effort."""
-        ...
 
     def reject(self, rejections: Sequence[Rejection]) -> list[bool]:
         """Send rejections to the dead-letter queue; return for each whether it surely arrived."""
-        ...
 
     def acknowledge(self, receipts: Sequence[str]) -> None:
         """Delete finished messages before their batch ends. Best effort."""
-        ...
 
     def counts(self) -> Backlog:
         """The queue's counts now, without metrics."""
-        ...
 
     def backlog(self, since: int, invocations_since: int | None = None) -> Backlog:
         """The queue's counts now, its ages since `since` (ms), and, unless None, its writer's
         invocations since `invocations_since` (ms).
         """
-        ...
 
 
 class Backlogged(Protocol):
@@ -83,7 +78,6 @@ class Backlogged(Protocol):
 
     def backlog(self, since: int) -> Backlog:
         """The queue's counts now, and its ages since `since` (ms)."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,4 +98,3 @@ class Sender(Protocol):
         A request without an answer is not repeated: the queue may have taken its events, and a
         resend is safe only for events with ids of their own.
         """
-        ...

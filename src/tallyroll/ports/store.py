@@ -145,15 +145,12 @@ class Store(Protocol):
         Succeeds only if a random gate of the window is open and no record exists yet. Never raises
         StoreError: the outcome reports errors.
         """
-        ...
 
     def record(self, spec: Spec, key: str, record_id: str) -> Record | None:
         """A stored record. Raises Missing if the table does not exist."""
-        ...
 
     def lookup(self, spec: Spec, names: Sequence[RecordName]) -> Mapping[RecordName, Record]:
         """The stored records of these names. Raises Missing if the table does not exist."""
-        ...
 
     def records(self, spec: Spec, key: str, shard: int, after: str, limit: int) -> Page:
         """At most `limit` of a key's records on one shard, 1..N, whose ids follow `after`.
@@ -161,17 +158,14 @@ class Store(Protocol):
         Ascending by id in code point order; "" precedes all. Raises Missing if the table does not
         exist.
         """
-        ...
 
     def tallies(self, spec: Spec, keys: Sequence[str]) -> dict[str, Tally]:
         """The keys' tallies, summed over their stripes; zero for a key without events."""
-        ...
 
     def stripes(self, spec: Spec, number: int, after: str, limit: int) -> Iterator[list[Stripe]]:
         """The stripes of one bucket, 1..spec.buckets, whose places follow `after`, ascending, in
         pages of at most `limit`; "" precedes all.
         """
-        ...
 
     def open_gates(self, spec: Spec) -> None:
         """Put the window's gates, open, where they are absent. Raises Refused if one is shut.
@@ -179,17 +173,14 @@ class Store(Protocol):
         Raises StateConflict, without putting a gate, if the window's state is not `creating`: a
         late roller must not open a table that was made again after the window was dropped.
         """
-        ...
 
     def shut_gates(self, spec: Spec) -> None:
         """Shut every gate, also an absent one. On return no commit to this window can succeed any
         more.
         """
-        ...
 
     def scan(self, table: str, segment: int, segments: int) -> Iterator[list[StoredItem]]:
         """All items of one segment, 0..segments-1, of a table, in pages."""
-        ...
 
     def make_table(self, table: str, tags: Mapping[str, str], peak: int = 0) -> None:
         """Begin to create a window table, with deletion protection, unless it exists.
@@ -197,11 +188,9 @@ class Store(Protocol):
         `peak` is the highest cost a second of the last windows, for which the table should suffice;
         0: not known.
         """
-        ...
 
     def describe_table(self, table: str) -> TableFacts | None:
         """A table's state, or None if it does not exist."""
-        ...
 
     def check_table(self, table: str, tags: Mapping[str, str]) -> None:
         """Check a new table, and finish one that a crash left incomplete.
@@ -209,22 +198,17 @@ class Store(Protocol):
         Raises Refused if its schema or tags are not those of this pipeline, or if it was used
         before.
         """
-        ...
 
     def recover_table(self, table: str) -> None:
         """Switch point-in-time recovery on. Raises Throttled while that is not possible yet."""
-        ...
 
     def cool_table(self, table: str) -> None:
         """Lower what is paid for a table whose window is sealed."""
-        ...
 
     def tag_table(self, table: str, tags: Mapping[str, str]) -> None:
         """Add tags to a table."""
-        ...
 
     def drop_table(self, table: str) -> None:
         """Lift the deletion protection or, if that is lifted, begin to delete the table. Repeat
         until the table does not exist.
         """
-        ...

@@ -31,23 +31,18 @@ class TableListing(Protocol):
 
     def names(self) -> Iterator[str]:
         """The names of all tables, also those of other owners."""
-        ...
 
     def card(self, table: str) -> TableCard | None:
         """A table's description, or None if it does not exist."""
-        ...
 
     def tags(self, card: TableCard) -> Mapping[str, str] | None:
         """A table's tags; None if the store has no tags. Raises Missing."""
-        ...
 
     def recovery(self, card: TableCard) -> bool | None:
         """Whether point-in-time recovery is on; None if the store has none. Raises Missing."""
-        ...
 
     def protect(self, table: str) -> None:
         """Switch deletion protection on. Raises Missing; Throttled while the table changes."""
-        ...
 
 
 class Deployment(Protocol):
@@ -55,7 +50,6 @@ class Deployment(Protocol):
 
     def environment(self, pipeline: str) -> Mapping[str, str] | None:
         """The environment variables of the pipeline's roller; None if it is not deployed."""
-        ...
 
 
 def window_of(table: str, prefix: str) -> WindowId | None:

@@ -65,25 +65,20 @@ class WriterNotes(Protocol):
 
     def note_received(self, reception: Reception) -> None:
         """Put a note, or replace the one with its id."""
-        ...
 
     def clear_received(self, reception: Reception) -> None:
         """Delete a note."""
-        ...
 
     def receptions(self, since: int, until: int, most: int) -> list[Reception]:
         """The newest `most` notes of [since, until) ms, ascending."""
-        ...
 
     def beat(self, at: int, *, finished: bool) -> None:
         """Note that a writer ended a batch at `at` (ms), and whether it finished a message. The
         latest times are kept.
         """
-        ...
 
     def heartbeat(self) -> Heartbeat:
         """The latest heartbeat of all writers."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,6 @@ class SqsDeadLetters:
         self._wait_seconds = wait_seconds
 
     def peek(self, most: int, seconds: int) -> list[ReceivedLetter]:
-        """Receive up to `most` letters, at most 10; they stay hidden for `seconds`."""
         reply = self._caller.read(
             "ReceiveMessage",
             QueueUrl=self._dead_letters_url,
@@ -63,7 +62,6 @@ class SqsDeadLetters:
         return [_received(message) for message in reply.get("Messages", ())]
 
     def give_back(self, letters: Sequence[ReceivedLetter]) -> None:
-        """Make letters visible again; those that fail reappear after their timeout."""
         jobs = [partial(self._give_back, ten) for ten in in_tens(letters)]
         self._effects.together(jobs, CALLS_AT_ONCE)
 
@@ -80,7 +78,6 @@ class SqsDeadLetters:
             return
 
     def delete(self, letters: Sequence[ReceivedLetter]) -> list[bool]:
-        """Delete letters; True for those that are certainly deleted."""
         jobs = [partial(self._delete, ten) for ten in in_tens(letters)]
         return [gone for ten in self._effects.together(jobs, CALLS_AT_ONCE) for gone in ten]
 
@@ -99,18 +96,15 @@ class SqsDeadLetters:
         return [place in gone for place in range(len(letters))]
 
     def count(self) -> Backlog:
-        """The number of letters, by SQS's approximate counts."""
         return counts_of(self._caller, self._dead_letters_url)
 
     def body(self, letter: ReceivedLetter) -> str:
-        """The letter's body, from the bucket if it is there. Raises Missing."""
         if letter.pointer is None:
             return letter.body
         body = self._bucket_of(letter.pointer.bucket).get(letter.pointer.key)
         return body.decode("utf-8", "surrogatepass")
 
     def resend(self, resends: Sequence[Resend]) -> list[str]:
-        """Send messages to the event queue. Returns per message why it may be missing, or ""."""
         why = [""] * len(resends)
         ready: list[tuple[int, Letter]] = []
         for index, resend in enumerate(resends):

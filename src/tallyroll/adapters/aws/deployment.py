@@ -21,7 +21,7 @@ class LambdaDeployment:
         self._caller = caller
 
     def environment(self, pipeline: str) -> Mapping[str, str] | None:
-        """By GetFunctionConfiguration; None also if the engine has no functions."""
+        """None also if the engine has no functions."""
         name = function_name(pipeline, "roller")
         try:
             reply = self._caller.read("GetFunctionConfiguration", FunctionName=name)

@@ -26,12 +26,9 @@ class S3Bucket:
         self.name = name
 
     def put(self, key: str, body: bytes) -> None:
-        """PutObject."""
         self._caller.read("PutObject", Bucket=self.name, Key=key, Body=body)
 
     def put_once(self, key: str, body: bytes) -> bytes:
-        """PutObject with If-None-Match; the existing object's body if there is one."""
-
         def put() -> bytes:
             try:
                 self._caller.call(
@@ -46,7 +43,6 @@ class S3Bucket:
         return retried(self._effects, READ_TRIES, put, lambda error: error.code == _CONFLICT)
 
     def start_upload(self, key: str) -> str:
-        """CreateMultipartUpload."""
         reply = self._caller.read(
             "CreateMultipartUpload",
             Bucket=self.name,
@@ -56,7 +52,7 @@ class S3Bucket:
         return str(reply["UploadId"])
 
     def put_part(self, key: str, upload: str, number: int, body: bytes) -> str:
-        """UploadPart; the receipt is the part's ETag and checksum."""
+        """The receipt is the part's ETag and checksum."""
         reply = self._caller.read(
             "UploadPart",
             Bucket=self.name,
@@ -69,7 +65,6 @@ class S3Bucket:
         return f"{reply['ETag']} {reply['ChecksumCRC32']}"
 
     def complete_upload(self, key: str, upload: str, receipts: Sequence[str]) -> None:
-        """CompleteMultipartUpload. Raises Missing if the upload is over."""
         named = [receipt.split(" ") for receipt in receipts]
         parts = [
             {"PartNumber": number, "ETag": etag, "ChecksumCRC32": checksum}
@@ -84,12 +79,11 @@ class S3Bucket:
         )
 
     def abort_upload(self, key: str, upload: str) -> None:
-        """AbortMultipartUpload; fine if the upload is over."""
         with suppress(Missing):
             self._caller.read("AbortMultipartUpload", Bucket=self.name, Key=key, UploadId=upload)
 
     def get(self, key: str) -> bytes:
-        """GetObject, also again if the body breaks off. Raises Missing."""
+        """Read again if the body breaks off."""
 
         def get() -> bytes:
             reply = self._caller.call("GetObject", Bucket=self.name, Key=key)
@@ -107,15 +101,12 @@ class S3Bucket:
             yield from body.iter_chunks(CHUNK_BYTES)
 
     def list(self, prefix: str) -> Iterator[str]:
-        """The keys under a prefix, ascending, by ListObjectsV2."""
         return (entry["Key"] for entry in self._entries(prefix))
 
     def sizes(self, prefix: str) -> Iterator[tuple[str, int]]:
-        """The keys under a prefix, ascending, with the objects' bytes."""
         return ((entry["Key"], entry["Size"]) for entry in self._entries(prefix))
 
     def stamps(self, prefix: str) -> Iterator[tuple[str, str]]:
-        """The keys under a prefix, ascending, with the objects' ETags."""
         return ((entry["Key"], entry["ETag"]) for entry in self._entries(prefix))
 
     def _entries(self, prefix: str) -> Iterator[dict[str, Any]]:

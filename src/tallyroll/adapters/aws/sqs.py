@@ -93,7 +93,6 @@ class SqsQueue:
         self._metrics = metrics
 
     def delay(self, receipts: Sequence[tuple[str, int]]) -> None:
-        """Change visibilities; messages that fail reappear after the queue's own timeout."""
         jobs = [partial(self._delay, ten) for ten in in_tens(receipts)]
         self._effects.together(jobs, CALLS_AT_ONCE)
 
@@ -108,10 +107,7 @@ class SqsQueue:
             )
 
     def reject(self, rejections: Sequence[Rejection]) -> list[bool]:
-        """Send each to the dead-letter queue; True for those that it certainly took.
-
-        The others are rejected again, so a dead letter may occur twice, which does no harm.
-        """
+        """Those that were not certainly taken are rejected again: a dead letter may occur twice."""
         letters = self._effects.together(
             [partial(self._letter, rejection) for rejection in rejections], CALLS_AT_ONCE
         )
@@ -168,7 +164,6 @@ class SqsQueue:
         return taken
 
     def acknowledge(self, receipts: Sequence[str]) -> None:
-        """Delete finished messages; those that fail are redelivered and found to be duplicates."""
         jobs = [partial(self._delete, ten) for ten in in_tens(receipts)]
         self._effects.together(jobs, CALLS_AT_ONCE)
 
@@ -180,15 +175,10 @@ class SqsQueue:
             self._caller.call("DeleteMessageBatch", QueueUrl=self._queue_url, Entries=entries)
 
     def counts(self) -> Backlog:
-        """The queue's counts now."""
         return counts_of(self._caller, self._queue_url)
 
     def backlog(self, since: int, invocations_since: int | None = None) -> Backlog:
-        """The queue's counts now, the ages of its oldest message since `since` (ms), and its
-        writer's invocations since `invocations_since` (ms), if given.
-
-        An age has the time of its period's start, so that no message seems newer than it is.
-        """
+        """An age has the time of its period's start, so that no message seems newer than it is."""
         return replace(
             self.counts(),
             ages=self._metrics.ages(since),
@@ -207,11 +197,7 @@ class SqsSender:
         self._queue_url = queue_url
 
     def send(self, bodies: Iterable[str]) -> list[SendFailure]:
-        """Send the bodies in order. Returns those that the queue may not have taken.
-
-        A throttled request is tried up to 6 times. A request without a reply is not repeated: the
-        queue may have taken its events, and only events with ids may be sent again.
-        """
+        """A throttled request is tried up to 6 times."""
         failures: list[SendFailure] = []
         letters = ((index, Letter(body, {})) for index, body in enumerate(bodies))
         for batch in in_batches(letters):

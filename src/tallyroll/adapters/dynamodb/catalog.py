@@ -71,12 +71,10 @@ class DynamoCatalog:
         self._table = table
 
     def calendar(self) -> Calendar | None:
-        """The calendar, or None before the pipeline's first roll."""
         item = self._get(CALENDAR)
         return None if item is None else parse_calendar(item)
 
     def found(self, calendar: Calendar) -> Calendar:
-        """Put the calendar if there is none; return the stored one."""
         item: Item = {
             **CALENDAR,
             "lengths": lengths_of(calendar),
@@ -85,10 +83,6 @@ class DynamoCatalog:
         return parse_calendar(self._put_once(CALENDAR, item))
 
     def extend(self, read: Calendar, extended: Calendar, live: LivePointer) -> bool:
-        """Replace the calendar unless it or the live pointer has changed since it was read.
-
-        The pointer gets a new version, so that no one can move it who read it before.
-        """
         calendar = {
             "Key": CALENDAR,
             "UpdateExpression": "SET #lengths = :extended",
@@ -106,26 +100,20 @@ class DynamoCatalog:
         return self.calendar() == extended  # by an attempt whose reply was lost
 
     def specs(self, windows: Sequence[WindowId]) -> dict[WindowId, Spec]:
-        """The existing specs, by BatchGetItem."""
         keys = [key_of(window, "spec") for window in dict.fromkeys(windows)]
         found = batch_get(self._caller, self._effects, self._table, keys)
         specs = map(parse_spec, found)
         return {spec.window: spec for spec in specs}
 
     def put_spec(self, spec: Spec) -> Spec:
-        """Put the spec if the window has none; return the stored one."""
         return parse_spec(self._put_once(key_of(spec.window, "spec"), spec_item(spec)))
 
     def window(self, window: WindowId) -> Window | None:
-        """A window's state."""
         item = self._get(key_of(window, "state"))
         return None if item is None else parse_window(item)
 
     def windows(self, since: int, until: int) -> list[Window]:
-        """The states of the windows that start in [since, until) ms, ascending.
-
-        Queries only months that have windows.
-        """
+        """Queries only months that have windows."""
         since, until = max(since, 0), min(until, TS_MS_MAX + 1)
         item = self._get(MONTHS)
         if item is None or since >= until:
@@ -204,25 +192,15 @@ class DynamoCatalog:
         return creation
 
     def periods(self, first: PeriodName, last: PeriodName) -> list[PeriodState]:
-        """The states of days or months from `first` to `last`, by a consistent Query."""
         return read_periods(self._caller, self._table, first, last)
 
     def unrolled(self) -> list[PeriodName]:
-        """The days and months in which a window was created since they were last settled."""
         return read_unrolled(self._caller, self._table)
 
     def advance_period(self, state: PeriodState, *, settled: bool = False) -> PeriodState:
-        """Replace a period's state if epoch and version are unchanged.
-
-        Raises StateConflict if they are not, Throttled or Unknown if it stays undecided.
-        """
         return advanced(self._caller, self._effects, self._table, state, settled=settled)
 
     def advance(self, window: Window) -> Window:
-        """Replace a state if its version is still `window.version`; return it with the next one.
-
-        Raises StateConflict if the version has changed, Throttled or Unknown if it stays undecided.
-        """
         wanted = replace(window, version=window.version + 1)
         unknown = False
 
@@ -254,16 +232,13 @@ class DynamoCatalog:
         )
 
     def live(self) -> LivePointer | None:
-        """The pointer to the windows that are not dropped."""
         item = self._get(LIVE)
         return None if item is None else parse_pointer(item)
 
     def move_live(self, read: LivePointer, moved: LivePointer) -> None:
-        """Move the pointer if its version is unchanged; else do nothing."""
         self._update_if(pointer_change(read, replace(moved, version=read.version + 1)))
 
     def note_straggler(self, window: WindowId, at: int) -> None:
-        """Record `at` for the window, unless a later time is recorded."""
         self._update_if(
             {
                 "Key": key_of(window, "straggler"),
@@ -275,28 +250,22 @@ class DynamoCatalog:
         )
 
     def note_received(self, reception: Reception) -> None:
-        """Put a note; replaces one with the same id."""
         put_reception(self._caller, self._table, reception)
 
     def clear_received(self, reception: Reception) -> None:
-        """Delete a note."""
         delete_reception(self._caller, self._table, reception)
 
     def receptions(self, since: int, until: int, most: int) -> list[Reception]:
-        """The newest `most` notes put at [since, until) ms and not deleted, ascending."""
         return read_receptions(self._caller, self._table, since, until, most)
 
     def beat(self, at: int, *, finished: bool) -> None:
-        """Record a heartbeat, unless a later one is recorded."""
         for change in beats(at, finished=finished):
             self._update_if(change)
 
     def heartbeat(self) -> Heartbeat:
-        """The last heartbeat of all writers."""
         return read_heartbeat(self._caller, self._effects, self._table)
 
     def note_hot(self, window: WindowId, keys: Sequence[str]) -> None:
-        """Record keys that may need more shards, while fewer than 500 are recorded."""
         self._update_if(
             {
                 "Key": key_of(window, "hot"),
@@ -311,26 +280,21 @@ class DynamoCatalog:
         )
 
     def hot(self, window: WindowId) -> list[str]:
-        """The keys that were recorded in a window, ascending."""
         item = self._get(key_of(window, "hot"))
         return sorted(item["keys"]["SS"]) if item else []
 
     def stragglers(self, windows: Sequence[WindowId]) -> dict[WindowId, int]:
-        """The latest recorded time (ms) of each window that has one."""
         keys = [key_of(window, "straggler") for window in dict.fromkeys(windows)]
         found = batch_get(self._caller, self._effects, self._table, keys)
         return {item["sk"]["S"].partition("#")[0]: int(item["at"]["N"]) for item in found}
 
     def claims(self, identities: Sequence[Identity]) -> Mapping[Identity, Claim]:
-        """The existing claims of these distinct identities."""
         return read_claims(self._caller, self._effects, self._table, identities)
 
     def claim(self, identity: Identity, wanted: Claim) -> Claim:
-        """Put a claim if the identity has none; return the stored one."""
         return put_claim(self._caller, self._effects, self._table, identity, None, wanted)
 
     def move(self, identity: Identity, read: Claim, wanted: Claim) -> Claim:
-        """Replace the claim `read` if it is unchanged; return the stored one."""
         return put_claim(self._caller, self._effects, self._table, identity, read, wanted)
 
     def _get(self, key: Key) -> Item | None:

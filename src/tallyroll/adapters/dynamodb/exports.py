@@ -27,10 +27,6 @@ class DynamoExports:
         self._caller = caller
 
     def restorable(self, table: str) -> tuple[int, int] | None:
-        """By DescribeContinuousBackups; None if recovery is off or the engine has no backups.
-
-        Raises Missing.
-        """
         found = recovery_of(self._caller, table)
         if not found or found.get("PointInTimeRecoveryStatus") != RECOVERY_ON:
             return None
@@ -40,9 +36,7 @@ class DynamoExports:
         return _ms(earliest), _ms(latest)
 
     def start(self, table: str, bucket: str, prefix: str, at: int, token: str) -> str:
-        """ExportTableToPointInTime. Raises Missing, and Refused if recovery is off, the time cannot
-        be restored or the bucket is not writable.
-        """
+        """Raises Refused if the time cannot be restored or the bucket is not writable."""
         arn = self._caller.read("DescribeTable", TableName=table)["Table"]["TableArn"]
         reply = self._caller.read(
             "ExportTableToPointInTime",
@@ -56,7 +50,6 @@ class DynamoExports:
         return str(reply["ExportDescription"]["ExportArn"])
 
     def state(self, arn: str) -> ExportState:
-        """By DescribeExport. Raises Missing if the export is not known."""
         reply = self._caller.read("DescribeExport", ExportArn=arn)
         found: dict[str, Any] = reply["ExportDescription"]
         status = _STATES[found["ExportStatus"]]

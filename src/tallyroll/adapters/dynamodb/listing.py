@@ -28,7 +28,7 @@ class DynamoListing:
         self._caller = caller
 
     def names(self) -> Iterator[str]:
-        """By ListTables, which may miss tables just made and still list tables just deleted."""
+        """May miss tables just made and still list tables just deleted."""
         more: dict[str, Any] = {}
         while True:
             reply = self._caller.read("ListTables", **more)
@@ -38,7 +38,6 @@ class DynamoListing:
             more = {"ExclusiveStartTableName": reply["LastEvaluatedTableName"]}
 
     def card(self, table: str) -> TableCard | None:
-        """By DescribeTable, whose item and byte counts are updated about every six hours."""
         try:
             facts: dict[str, Any] = self._caller.read("DescribeTable", TableName=table)["Table"]
         except Missing:
@@ -58,16 +57,13 @@ class DynamoListing:
         )
 
     def tags(self, card: TableCard) -> Mapping[str, str] | None:
-        """By ListTagsOfResource."""
         return tags_of(self._caller, card.arn)
 
     def recovery(self, card: TableCard) -> bool | None:
-        """By DescribeContinuousBackups."""
         found = recovery_of(self._caller, card.name)
         return None if found is None else found.get("PointInTimeRecoveryStatus") == RECOVERY_ON
 
     def protect(self, table: str) -> None:
-        """By UpdateTable. Raises Throttled while the table changes."""
         with throttled_if(IN_USE):
             self._caller.read("UpdateTable", TableName=table, DeletionProtectionEnabled=True)
 

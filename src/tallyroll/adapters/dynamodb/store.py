@@ -80,7 +80,6 @@ class DynamoStore(DynamoTables):
     def commit(
         self, spec: Spec, records: Sequence[Record], increments: Sequence[Increment]
     ) -> Outcome:
-        """One TransactWriteItems: check a random gate, put the records, add to random stripes."""
         chance = self._effects.chance
         costs = costs_by_key(records)
         actions = [
@@ -95,7 +94,6 @@ class DynamoStore(DynamoTables):
         return Outcome(Verdict.COMMITTED)
 
     def record(self, spec: Spec, key: str, record_id: str) -> Record | None:
-        """By one consistent GetItem on the calculated suffix."""
         place = record_key(key, spec.shard(key, record_id), record_id)
         reply = self._caller.read("GetItem", TableName=spec.table, Key=place, ConsistentRead=True)
         if "Item" not in reply:
@@ -104,15 +102,12 @@ class DynamoStore(DynamoTables):
         return found if isinstance(found, Record) else None
 
     def lookup(self, spec: Spec, names: Sequence[RecordName]) -> Mapping[RecordName, Record]:
-        """By consistent BatchGetItem."""
         return records_named(self._caller, self._effects, spec, names)
 
     def records(self, spec: Spec, key: str, shard: int, after: str, limit: int) -> Page:
-        """By a consistent Query."""
         return records_after(self._caller, spec.table, key, shard, after, limit)
 
     def tallies(self, spec: Spec, keys: Sequence[str]) -> dict[str, Tally]:
-        """By consistent BatchGetItem of all stripes."""
         places = [
             tally_key(spec, key, stripe)
             for key in dict.fromkeys(keys)
@@ -125,17 +120,13 @@ class DynamoStore(DynamoTables):
         return {key: gathered(key, found) for key, found in stripes.items()}
 
     def stripes(self, spec: Spec, number: int, after: str, limit: int) -> Iterator[list[Stripe]]:
-        """By consistent Queries."""
         values = {":pk": {"S": f"~t.{number}"}, ":after": {"S": TALLY + after}}
         condition = "pk = :pk AND sk > :after"
         for page in query(self._caller, spec.table, condition, values, Limit=limit):
             yield [Stripe(item["sk"]["S"].removeprefix(TALLY), _stripe(item)) for item in page]
 
     def open_gates(self, spec: Spec) -> None:
-        """Transactions of 99 gates each, put if absent, that also check the window's state.
-
-        Raises StateConflict, Throttled, Unknown and Missing.
-        """
+        """Transactions of 99 gates each, which also check the window's state."""
         numbers = range(1, spec.gates + 1)
         jobs = [
             partial(self._open_gates, spec, numbers[at : at + GATES_PER_TRANSACTION])
@@ -161,7 +152,6 @@ class DynamoStore(DynamoTables):
             ]
 
     def shut_gates(self, spec: Spec) -> None:
-        """One UpdateItem per gate. Raises Throttled, Unknown and Missing."""
         jobs = [partial(self._shut_gate, spec.table, number) for number in range(1, spec.gates + 1)]
         self._effects.together(jobs, GATES_AT_ONCE)
 

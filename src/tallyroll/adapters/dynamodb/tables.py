@@ -42,18 +42,14 @@ class DynamoTables:
         self._declaration = declare(settings).windows
 
     def make_table(self, table: str, tags: Mapping[str, str], peak: int = 0) -> None:
-        """CreateTable as declared, with `tags` added.
-
-        Raises Throttled while 500 tables are changing, the service's limit, and Refused, for
-        example if the account's quota of tables is used up.
-        """
+        """Raises Throttled while 500 tables are changing, the service's limit."""
         declared = replace(self._declaration, name=table, tags={**self._declaration.tags, **tags})
         request = {**table_request(declared), **new_throughput(self._settings, peak)}
         with ignoring(IN_USE):
             self._caller.read("CreateTable", **request)
 
     def describe_table(self, table: str) -> TableFacts | None:
-        """DescribeTable. Raises Refused for a status that no pipeline causes (such as archived)."""
+        """Raises Refused for a status that no pipeline causes, such as archived."""
         try:
             facts = self._describe(table)
         except Missing:
@@ -87,10 +83,7 @@ class DynamoTables:
             self._update(table, DeletionProtectionEnabled=True)
 
     def recover_table(self, table: str) -> None:
-        """UpdateContinuousBackups; no effect if the engine has no backups.
-
-        Raises Throttled while the table's backups are still being enabled.
-        """
+        """No effect if the engine has no backups."""
         with throttled_if(_BACKUPS_BEGIN), ignoring(UNKNOWN_OPERATION):
             self._caller.read(
                 "UpdateContinuousBackups",
@@ -99,24 +92,19 @@ class DynamoTables:
             )
 
     def cool_table(self, table: str) -> None:
-        """UpdateTable, unless it is done. Raises Throttled while the table changes."""
         cold = cold_throughput(self._settings)
         found = self._describe(table).get("ProvisionedThroughput", {})
         if any(found.get(name) != units for name, units in cold.items()):
             self._update(table, ProvisionedThroughput=cold)
 
     def tag_table(self, table: str, tags: Mapping[str, str]) -> None:
-        """TagResource; no effect if the engine has no tags. Raises Missing."""
+        """No effect if the engine has no tags."""
         arn = self._describe(table)["TableArn"]
         listed = [{"Key": key, "Value": value} for key, value in tags.items()]
         with throttled_if(IN_USE), ignoring(UNKNOWN_OPERATION):
             self._caller.read("TagResource", ResourceArn=arn, Tags=listed)
 
     def drop_table(self, table: str) -> None:
-        """Lift the protection or, if there is none, delete the table.
-
-        Raises Throttled while the table changes, as it does for a while after either.
-        """
         with suppress(Missing), throttled_if(IN_USE):
             facts = self._describe(table)
             if facts["TableStatus"] == "DELETING":

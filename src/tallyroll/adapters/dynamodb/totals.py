@@ -53,19 +53,12 @@ class DynamoTotals:
         self._table = table
 
     def put(self, totals: Sequence[Total]) -> None:
-        """Put each total and its listing if absent, 50 per transaction.
-
-        Tries all, then raises ProofMismatch that names every total stored with another value.
-        """
+        """Tries all, then names every total that is stored with another value."""
         findings = self._put_all(totals, self._actions)
         if findings:
             raise ProofMismatch([_finding(total, stored) for total, stored in findings])
 
     def roll(self, totals: Sequence[PeriodTotal]) -> None:
-        """Put each period's total, replacing those of earlier epochs; list the totals of days.
-
-        Raises StateConflict if one of a later epoch is stored, ProofMismatch if another value is.
-        """
         findings = self._put_all(totals, self._period_actions)
         for total, stored in findings:
             if not stored or int(stored["e"]["N"]) > total.epoch:
@@ -150,7 +143,6 @@ class DynamoTotals:
     def listing(
         self, name: WindowId | PeriodName, bucket: int, after: str, limit: int
     ) -> Iterator[list[Listed]]:
-        """By consistent Queries."""
         values = {":pk": {"S": listing_of(name, bucket)}}
         condition = "pk = :pk"
         if after:
@@ -160,14 +152,12 @@ class DynamoTotals:
             yield [_listed(item) for item in page]
 
     def periods_of_key(self, key: str, first: PeriodName, last: PeriodName) -> list[PeriodTotal]:
-        """By consistent Queries."""
         values = {":key": {"S": key}, ":first": {"S": first}, ":last": {"S": last}}
         condition = "pk = :key AND sk BETWEEN :first AND :last"
         pages = query(self._caller, self._table, condition, values)
         return [_period_total(item) for page in pages for item in page]
 
     def of_key(self, key: str, since: WindowId, until: WindowId) -> list[Total]:
-        """By consistent Queries."""
         if since >= until:
             return []
         values = {":key": {"S": key}, ":since": {"S": since}, ":until": {"S": until}}
@@ -177,7 +167,6 @@ class DynamoTotals:
         return [total for total in totals if total.window < until]
 
     def of_window(self, window: WindowId, keys: Sequence[str]) -> dict[str, Total]:
-        """By consistent BatchGetItem."""
         places = [{"pk": {"S": key}, "sk": {"S": window}} for key in dict.fromkeys(keys)]
         found = map(_total, batch_get(self._caller, self._effects, self._table, places))
         return {total.key: total for total in found}

@@ -22,31 +22,24 @@ class MemoryBucket:
         self._numbers = count(1)
 
     def put(self, key: str, body: bytes) -> None:
-        """Write an object whole."""
         self._objects[key] = body
 
     def put_once(self, key: str, body: bytes) -> bytes:
-        """Write an object if there is none under its key; return the stored one."""
         if key not in self._objects:
             self.put(key, body)
             return body
         return self._objects[key]
 
     def start_upload(self, key: str) -> str:
-        """Start a multipart upload; return its id."""
         upload = f"upload-{next(self._numbers)}"
         self._uploads[key, upload] = {}
         return upload
 
     def put_part(self, key: str, upload: str, number: int, body: bytes) -> str:
-        """Write one part. Raises Missing if the upload is over."""
         self._parts(key, upload)[number] = body
         return _stamp(body)
 
     def complete_upload(self, key: str, upload: str, receipts: Sequence[str]) -> None:
-        """Make the object of its parts. Raises Missing if the upload is over, and Refused if parts
-        differ from the receipts or are too small.
-        """
         parts = self._parts(key, upload)
         bodies = [parts.get(number, b"") for number in range(1, len(receipts) + 1)]
         if [_stamp(body) for body in bodies] != list(receipts):
@@ -57,11 +50,9 @@ class MemoryBucket:
         self.put(key, b"".join(bodies))
 
     def abort_upload(self, key: str, upload: str) -> None:
-        """Forget the parts; fine if the upload is over."""
         self._uploads.pop((key, upload), None)
 
     def uploads(self) -> list[str]:
-        """The keys of the uploads that are neither completed nor aborted."""
         return [key for key, _ in self._uploads]
 
     def _parts(self, key: str, upload: str) -> dict[int, bytes]:
@@ -71,28 +62,23 @@ class MemoryBucket:
             raise Missing(f"upload {upload} of {key} is over", "NoSuchUpload") from None
 
     def get(self, key: str) -> bytes:
-        """An object whole. Raises Missing."""
         try:
             return self._objects[key]
         except KeyError:
             raise Missing(f"there is no object {key}", "NoSuchKey") from None
 
     def stream(self, key: str) -> Iterator[bytes]:
-        """An object in chunks. Raises Missing."""
         body = self.get(key)
         for first in range(0, len(body), CHUNK_BYTES):
             yield body[first : first + CHUNK_BYTES]
 
     def list(self, prefix: str) -> Iterable[str]:
-        """The keys under a prefix, ascending."""
         return sorted(key for key in self._objects if key.startswith(prefix))
 
     def sizes(self, prefix: str) -> Iterable[tuple[str, int]]:
-        """The keys under a prefix, ascending, with the objects' bytes."""
         return [(key, len(self._objects[key])) for key in self.list(prefix)]
 
     def stamps(self, prefix: str) -> Iterable[tuple[str, str]]:
-        """The keys under a prefix, ascending, with the objects' MD5s."""
         return [(key, _stamp(self._objects[key])) for key in self.list(prefix)]
 
 

@@ -24,15 +24,12 @@ class MemoryLedger:
         self._claims: dict[Identity, Claim] = {}
 
     def claims(self, identities: Sequence[Identity]) -> Mapping[Identity, Claim]:
-        """The existing claims of these identities."""
         return {one: self._claims[one] for one in identities if one in self._claims}
 
     def claim(self, identity: Identity, wanted: Claim) -> Claim:
-        """Put a claim if the identity has none; return the stored one."""
         return self._claims.setdefault(identity, wanted)
 
     def move(self, identity: Identity, read: Claim, wanted: Claim) -> Claim:
-        """Replace the claim `read` if it is unchanged; return the stored one."""
         if self._claims[identity] == read:
             self._claims[identity] = wanted
         return self._claims[identity]
@@ -47,26 +44,21 @@ class MemoryWriterNotes:
         self._heartbeat = Heartbeat()
 
     def note_received(self, reception: Reception) -> None:
-        """Put a note; replaces one with the same id."""
         self._receptions[reception.id] = reception
 
     def clear_received(self, reception: Reception) -> None:
-        """Delete a note."""
         self._receptions.pop(reception.id, None)
 
     def receptions(self, since: int, until: int, most: int) -> list[Reception]:
-        """The newest `most` notes put at [since, until) ms and not deleted, ascending."""
         found = [each for each in self._receptions.values() if since <= each.at < until]
         return sorted(found, key=lambda each: (each.at, each.id))[-most:]
 
     def beat(self, at: int, *, finished: bool) -> None:
-        """Record a heartbeat, unless a later one is recorded."""
         known = self._heartbeat
         done = max(at, known.finished or 0) if finished else known.finished
         self._heartbeat = Heartbeat(max(at, known.at or 0), done)
 
     def heartbeat(self) -> Heartbeat:
-        """The last heartbeat of all writers."""
         return self._heartbeat
 
 
@@ -85,20 +77,14 @@ class MemoryCatalog(MemoryLedger, MemoryWriterNotes):
         self._unrolled: set[PeriodName] = set()
 
     def calendar(self) -> Calendar | None:
-        """The calendar, or None before the pipeline's first roll."""
         return self._calendar
 
     def found(self, calendar: Calendar) -> Calendar:
-        """Put the calendar if there is none; return the stored one."""
         if self._calendar is None:
             self._calendar = calendar
         return self._calendar
 
     def extend(self, read: Calendar, extended: Calendar, live: LivePointer) -> bool:
-        """Replace the calendar unless it or the live pointer has changed since it was read.
-
-        The pointer gets a new version.
-        """
         if self._calendar != read or self._live != live:
             return False
         self._calendar = extended
@@ -109,24 +95,16 @@ class MemoryCatalog(MemoryLedger, MemoryWriterNotes):
         return {window: self._specs[window] for window in windows if window in self._specs}
 
     def put_spec(self, spec: Spec) -> Spec:
-        """Put the spec if the window has none; return the stored one."""
         return self._specs.setdefault(spec.window, spec)
 
     def window(self, window: WindowId) -> Window | None:
-        """A window's state."""
         return self._windows.get(window)
 
     def windows(self, since: int, until: int) -> list[Window]:
-        """The states of the windows that start in [since, until), ascending."""
         found = [window for window in self._windows.values() if since <= window.start < until]
         return sorted(found, key=lambda window: window.start)
 
     def create(self, window: Window, calendar: Calendar | None = None) -> bool:
-        """Put a window's first state; False if it has a state.
-
-        Gives the live pointer, which now covers the window, a new version, and begins a new epoch
-        of its day and month. Raises StateConflict if `calendar` is given and has changed.
-        """
         if calendar and calendar != self._calendar:
             raise StateConflict("the calendar has changed since it was read")
         if window.id in self._windows:
@@ -141,15 +119,12 @@ class MemoryCatalog(MemoryLedger, MemoryWriterNotes):
         return True
 
     def periods(self, first: PeriodName, last: PeriodName) -> list[PeriodState]:
-        """The states of days or months from `first` to `last`, ascending."""
         return [self._periods[name] for name in sorted(self._periods) if first <= name <= last]
 
     def unrolled(self) -> list[PeriodName]:
-        """The days and months in which a window was created since they were last settled."""
         return sorted(self._unrolled)
 
     def advance_period(self, state: PeriodState, *, settled: bool = False) -> PeriodState:
-        """Replace a period's state. Raises StateConflict unless epoch and version are unchanged."""
         stored = self._periods.get(state.name)
         if stored is None or (stored.epoch, stored.version) != (state.epoch, state.version):
             raise StateConflict(f"{state.name}: {state}, stored {stored}")
@@ -160,10 +135,6 @@ class MemoryCatalog(MemoryLedger, MemoryWriterNotes):
         return changed
 
     def advance(self, window: Window) -> Window:
-        """Replace a state; return it with its next version.
-
-        Raises StateConflict unless the version is unchanged.
-        """
         stored = self._windows.get(window.id)
         if stored is None or stored.version != window.version:
             version = stored.version if stored else "none"
@@ -173,29 +144,23 @@ class MemoryCatalog(MemoryLedger, MemoryWriterNotes):
         return changed
 
     def live(self) -> LivePointer | None:
-        """The pointer to the windows that are not dropped."""
         return self._live
 
     def move_live(self, read: LivePointer, moved: LivePointer) -> None:
-        """Move the pointer if it is unchanged; else do nothing."""
         if self._live == read:
             self._live = replace(moved, version=read.version + 1)
 
     def note_straggler(self, window: WindowId, at: int) -> None:
-        """Record `at` for the window, unless a later time is recorded."""
         self._stragglers[window] = max(at, self._stragglers.get(window, at))
 
     def note_hot(self, window: WindowId, keys: Sequence[str]) -> None:
-        """Record keys that may need more shards, while fewer than 500 are recorded."""
         noted = self._hot.setdefault(window, [])
         if len(noted) < HOT_NOTES_MAX:
             noted += [key for key in dict.fromkeys(keys) if key not in noted]
 
     def hot(self, window: WindowId) -> list[str]:
-        """The keys that were noted in a window, ascending."""
         return sorted(self._hot.get(window, ()))
 
     def stragglers(self, windows: Sequence[WindowId]) -> dict[WindowId, int]:
-        """The latest note, in ms, of each of these windows that has one."""
         noted = self._stragglers
         return {window: noted[window] for window in windows if window in noted}

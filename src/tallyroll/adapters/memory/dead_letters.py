@@ -31,7 +31,6 @@ class MemoryDeadLetters:
         self._handled: dict[str, _Handling] = {}
 
     def peek(self, most: int, seconds: int) -> list[ReceivedLetter]:
-        """Receive up to `most` letters, at most 10; they stay hidden for `seconds`."""
         now = self._effects.now()
         found: list[ReceivedLetter] = []
         for letter in self._queue.dead_letters:
@@ -44,13 +43,11 @@ class MemoryDeadLetters:
         return found
 
     def give_back(self, letters: Sequence[ReceivedLetter]) -> None:
-        """Make letters visible again."""
         for letter in letters:
             if self._is_last(letter):
                 self._handled[letter.id].visible_at = 0
 
     def delete(self, letters: Sequence[ReceivedLetter]) -> list[bool]:
-        """Delete letters, except those that were received again since."""
         gone = [self._is_last(letter) for letter in letters]
         ids = {letter.id for letter, last in zip(letters, gone, strict=True) if last}
         kept = [letter for letter in self._queue.dead_letters if letter.id not in ids]
@@ -61,7 +58,6 @@ class MemoryDeadLetters:
         return letter.receipt == f"{letter.id}#{self._handled[letter.id].receives}"
 
     def count(self) -> Backlog:
-        """The number of letters."""
         now = self._effects.now()
         handled = self._handled
         hidden = sum(
@@ -71,11 +67,9 @@ class MemoryDeadLetters:
         return Backlog(len(self._queue.dead_letters) - hidden, hidden, 0)
 
     def body(self, letter: ReceivedLetter) -> str:
-        """The letter's body, which is never in a bucket."""
         return letter.body
 
     def resend(self, resends: Sequence[Resend]) -> list[str]:
-        """Send messages to the queue, which takes all."""
         for resend in resends:
             self._queue.send(resend.body, redrive=resend.redrive)
         return [""] * len(resends)

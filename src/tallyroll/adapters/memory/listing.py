@@ -21,11 +21,9 @@ class MemoryListing:
         self.beside = {table.name: table for table in beside}
 
     def names(self) -> Iterator[str]:
-        """The names of all tables, ascending."""
         yield from sorted((*self._store.tables(), *self.beside))
 
     def card(self, table: str) -> TableCard | None:
-        """A table's card, with current counts of items and bytes."""
         if declared := self.beside.get(table):
             return TableCard(table, "ACTIVE", declared.deletion_protection, _KEYS, 0, 0)
         facts = self._store.describe_table(table)
@@ -42,13 +40,11 @@ class MemoryListing:
         )
 
     def tags(self, card: TableCard) -> Mapping[str, str] | None:
-        """A table's tags. Raises Missing."""
         if declared := self.beside.get(card.name):
             return declared.tags
         return self._store.tags(card.name)
 
     def recovery(self, card: TableCard) -> bool | None:
-        """Whether point-in-time recovery is on. Raises Missing."""
         if declared := self.beside.get(card.name):
             return declared.point_in_time_recovery
         if card.name not in self._store.tables():
@@ -56,5 +52,4 @@ class MemoryListing:
         return self._store.table(card.name).recoverable
 
     def protect(self, table: str) -> None:
-        """Switch a table's deletion protection on. Raises Missing."""
         self._store.table(table).protected = True

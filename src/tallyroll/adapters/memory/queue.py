@@ -125,7 +125,6 @@ class MemoryQueue:
             del self._held[held.id]
 
     def delay(self, receipts: Sequence[tuple[str, int]]) -> None:
-        """Change visibilities, by (receipt, seconds) pairs."""
         now = self._observed()
         for receipt, seconds in receipts:
             held = self._held.get(receipt.partition("#")[0])
@@ -133,7 +132,6 @@ class MemoryQueue:
                 held.visible_at = now + seconds * 1000
 
     def reject(self, rejections: Sequence[Rejection]) -> list[bool]:
-        """Send each to the dead-letter queue, which takes all."""
         now = self._observed()
         for one in rejections:
             self._rejected += 1
@@ -144,7 +142,6 @@ class MemoryQueue:
         return [True] * len(rejections)
 
     def acknowledge(self, receipts: Sequence[str]) -> None:
-        """Delete finished messages."""
         for receipt in receipts:
             self.delete(receipt)
 
@@ -156,7 +153,6 @@ class MemoryQueue:
         self._invocations[until] = total + 1, failures + failed
 
     def counts(self) -> Backlog:
-        """The queue's counts now."""
         now = self._effects.now()
         visible = delayed = in_flight = 0
         for held in self._held.values():
@@ -166,7 +162,6 @@ class MemoryQueue:
         return Backlog(visible, in_flight, delayed)
 
     def backlog(self, since: int, invocations_since: int | None = None) -> Backlog:
-        """The queue's counts now, and its ages and invocations with the metrics' delay."""
         now = self._observed(use=False)
         latest = now - self._age_lag_ms - self._age_period_ms  # the start of the last full period
         return replace(

@@ -64,9 +64,6 @@ class MemoryStore(MemoryTables):
     def commit(
         self, spec: Spec, records: Sequence[Record], increments: Sequence[Increment]
     ) -> Outcome:
-        """Put the records and add the increments, each to a random stripe, or do nothing unless a
-        gate is open and no record exists. Never raises StoreError.
-        """
         try:
             items = self.items(spec.table)
         except Missing as missing:
@@ -94,7 +91,6 @@ class MemoryStore(MemoryTables):
         return Outcome(Verdict.COMMITTED)
 
     def record(self, spec: Spec, key: str, record_id: str) -> Record | None:
-        """The stored record. Raises Missing."""
         primary = _primary(record_key(key, spec.shard(key, record_id), record_id))
         item = self.items(spec.table).get(primary)
         if item is None:
@@ -104,12 +100,10 @@ class MemoryStore(MemoryTables):
         return found
 
     def lookup(self, spec: Spec, names: Sequence[RecordName]) -> Mapping[RecordName, Record]:
-        """The existing records of these names. Raises Missing."""
         found = {name: self.record(spec, *name) for name in names}
         return {name: record for name, record in found.items() if record}
 
     def records(self, spec: Spec, key: str, shard: int, after: str, limit: int) -> Page:
-        """At most `limit` records of one shard that follow `after`, ascending by id."""
         items = self.items(spec.table)
         place, position = f"{key}.{shard}", RECORD + after
         found = sorted(
@@ -120,7 +114,6 @@ class MemoryStore(MemoryTables):
         return Page(records, more=len(found) > limit)
 
     def tallies(self, spec: Spec, keys: Sequence[str]) -> dict[str, Tally]:
-        """The keys' tallies, zero for a key without events."""
         items = self.items(spec.table)
         tallies = {}
         for key in keys:
@@ -133,7 +126,6 @@ class MemoryStore(MemoryTables):
         return tallies
 
     def stripes(self, spec: Spec, number: int, after: str, limit: int) -> Iterator[list[Stripe]]:
-        """The stripes of one bucket after a place, ascending, in pages."""
         bucket, position = f"~t.{number}", f"{TALLY}{after}"
         while True:
             items = self.items(spec.table)
@@ -145,7 +137,6 @@ class MemoryStore(MemoryTables):
             position = listed[-1]
 
     def open_gates(self, spec: Spec) -> None:
-        """Put the window's gates if absent, open."""
         for number in range(1, spec.gates + 1):
             self.open_gate(spec, number)
 
@@ -161,7 +152,6 @@ class MemoryStore(MemoryTables):
             raise Refused(f"table {spec.table} is there, with gates", "UsedBefore")
 
     def shut_gates(self, spec: Spec) -> None:
-        """Shut every gate, also absent ones."""
         for number in range(1, spec.gates + 1):
             self.shut_gate(spec, number)
 
@@ -171,7 +161,6 @@ class MemoryStore(MemoryTables):
         self.items(spec.table)[_primary(shut)] = shut
 
     def scan(self, table: str, segment: int, segments: int) -> Iterator[list[StoredItem]]:
-        """All items of one segment of a table, in pages."""
         names = sorted(
             primary
             for primary in self.items(table)

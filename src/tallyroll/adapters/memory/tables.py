@@ -55,20 +55,17 @@ class MemoryTables:
         return self._usable(table).items
 
     def make_table(self, table: str, tags: Mapping[str, str] | None = None, peak: int = 0) -> None:
-        """Begin to make a window table, unless it exists."""
         if not self._there(table):
             ready_at = self._effects.now() + self._creating_ms
             self._tables[table] = Table(self._new_items(), ready_at, dict(tags or {}), peak)
 
     def describe_table(self, table: str) -> TableFacts | None:
-        """A table's facts, or None if there is no such table."""
         found = self._there(table)
         if found is None:
             return None
         return TableFacts(self._status(found), found.protected)
 
     def check_table(self, table: str, tags: Mapping[str, str]) -> None:
-        """Raise Refused for a table with another schema, without these tags, or with gates."""
         found = self._known(table)
         differs = found.foreign or next(
             (
@@ -87,7 +84,6 @@ class MemoryTables:
         found.protected = True
 
     def recover_table(self, table: str) -> None:
-        """Switch point-in-time recovery on."""
         self._known(table).recoverable = True
 
     def cool_table(self, table: str) -> None:
@@ -102,11 +98,9 @@ class MemoryTables:
         return dict(self._known(table).tags)
 
     def tag_table(self, table: str, tags: Mapping[str, str]) -> None:
-        """Add tags to a table. Raises Missing if there is none."""
         self._known(table).tags.update(tags)
 
     def drop_table(self, table: str) -> None:
-        """Lift the deletion protection and begin to delete the table, if it exists."""
         found = self._there(table)
         if found is None or found.gone_at is not None:
             return

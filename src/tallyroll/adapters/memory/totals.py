@@ -21,7 +21,6 @@ class MemoryTotals:
         self._listings: dict[tuple[str, int], dict[str, Listed]] = {}
 
     def put(self, totals: Sequence[Total]) -> None:
-        """Put each total if absent. Raises ProofMismatch if one is stored with another value."""
         findings = []
         for total in totals:
             stored = self._totals.setdefault((total.key, total.window), total)
@@ -33,10 +32,6 @@ class MemoryTotals:
             raise ProofMismatch(findings)
 
     def roll(self, totals: Sequence[PeriodTotal]) -> None:
-        """Put each period's total, replacing that of an earlier epoch.
-
-        Raises StateConflict if one of a later epoch is stored, ProofMismatch if another value is.
-        """
         for total in totals:
             stored = self._rolled.get((total.key, total.period))
             if stored and stored.epoch > total.epoch:
@@ -54,7 +49,6 @@ class MemoryTotals:
     def listing(
         self, name: WindowId | PeriodName, bucket: int, after: str, limit: int
     ) -> Iterator[list[Listed]]:
-        """The listed totals of one bucket after the key `after`, in pages."""
         while True:
             rows = self._listings.get((name, bucket), {})
             keys = sorted(key for key in rows if key > after)[:limit]
@@ -64,7 +58,6 @@ class MemoryTotals:
             after = keys[-1]
 
     def of_key(self, key: str, since: WindowId, until: WindowId) -> list[Total]:
-        """A key's totals in the windows [since, until), ascending."""
         found = [
             total
             for total in self._totals.values()
@@ -73,12 +66,10 @@ class MemoryTotals:
         return sorted(found, key=lambda total: total.window)
 
     def of_window(self, window: WindowId, keys: Sequence[str]) -> dict[str, Total]:
-        """The existing totals of these keys in one window."""
         found = ((key, self._totals.get((key, window))) for key in keys)
         return {key: total for key, total in found if total}
 
     def periods_of_key(self, key: str, first: PeriodName, last: PeriodName) -> list[PeriodTotal]:
-        """A key's totals of the days or months from `first` to `last`, ascending."""
         found = [
             total
             for total in self._rolled.values()
