@@ -125,7 +125,7 @@ def tables() -> Any:
     """Window tables on moto, before which replies can be put."""
     with mock_aws():
         faults = Faults()
-        made = DynamoTables(faults.caller, Settings(warm_units=20_000))
+        made = DynamoTables(faults.caller, faults.effects, Settings(warm_units=20_000))
         made.make_table("t", {"tallyroll": "tallyroll"})
         yield made, faults
 

@@ -186,11 +186,10 @@ class Program:
         found = (self.method(self.named(known.module, base), name) for base in known.node.bases)
         return next(filter(None, found), None)
 
-    def base_of(self, owner: str) -> str:
-        """The class from which another one has a part of its methods; "" if there is none."""
+    def bases_of(self, owner: str) -> list[str]:
+        """The classes from which another one has a part of its methods."""
         known = self.classes[owner]
-        bases = (self.named(known.module, base) for base in known.node.bases)
-        return next(filter(None, bases), "")
+        return [name for base in known.node.bases if (name := self.named(known.module, base))]
 
     def attribute(self, owner: str, name: str) -> str:
         """The class of an object's attribute."""
@@ -294,8 +293,9 @@ class Trace:
     def __init__(self, function: str) -> None:
         self.program = Program(function)
         self._adapters = set(self.program.adapters.values())
-        bases = filter(None, map(self.program.base_of, self._adapters))
-        self._doors = {*self._adapters, *bases}
+        self._doors = {
+            door: one for one in self._adapters for door in (one, *self.program.bases_of(one))
+        }
         self.calls: set[Call] = set()
         self.reached: set[Place] = set()
         self.unclear: set[str] = set()
@@ -316,7 +316,7 @@ class Trace:
         for node in ast.walk(body):
             self._note(node, place, known)
             for module, owner, name in self._named(node, place, known):
-                adapter = owner if owner in self._doors else place.adapter
+                adapter = self._doors.get(owner, place.adapter)
                 self._follow(Place(module, owner, name, adapter))
 
     def _note(self, node: ast.AST, place: Place, known: Locals) -> None:

@@ -8,7 +8,6 @@ from tests.infra.templates import Template, named, of_type
 TABLE_OF = {
     "adapters.dynamodb.store": "windows",
     "adapters.dynamodb.exports": "windows",
-    "adapters.dynamodb.records": "windows",
     "adapters.dynamodb.tables": "windows",
     "adapters.dynamodb.catalog": "catalog",
     "adapters.dynamodb.ledger": "catalog",

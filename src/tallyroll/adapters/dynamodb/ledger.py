@@ -8,60 +8,50 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tallyroll.adapters.aws.client import Caller
+from tallyroll.adapters.dynamodb.attributes import ABSENT, Facts, attributes_of, expressed
 from tallyroll.adapters.dynamodb.items import Item, Key
-from tallyroll.adapters.dynamodb.requests import CONDITION_FAILED, batch_get
+from tallyroll.adapters.dynamodb.requests import CONDITION_FAILED, Table
 from tallyroll.errors import Refused, Unknown
 from tallyroll.model.ids import Identity
 from tallyroll.ports.catalog import Claim
-from tallyroll.ports.effects import Effects
 
 _PREFIX = "~claim"
 
 
-def read_claims(
-    caller: Caller, effects: Effects, table: str, identities: Sequence[Identity]
-) -> Mapping[Identity, Claim]:
-    """The existing claims of these distinct identities."""
-    found = batch_get(caller, effects, table, [_key(identity) for identity in identities])
-    return {_identity(item): Claim(item["target"]["S"], int(item["at"]["N"])) for item in found}
+class DynamoLedger:
+    """The port of the ledger."""
+
+    _table: Table
+
+    def claims(self, identities: Sequence[Identity]) -> Mapping[Identity, Claim]:
+        found = self._table.get_all([_key(identity) for identity in identities])
+        return {_identity(item): Claim(item["target"]["S"], int(item["at"]["N"])) for item in found}
+
+    def claim(self, identity: Identity, wanted: Claim) -> Claim:
+        return self._claim_if(expressed(condition=ABSENT), identity, wanted)
+
+    def move(self, identity: Identity, read: Claim, wanted: Claim) -> Claim:
+        unchanged = "#target = :target AND #at = :at"
+        return self._claim_if(expressed(condition=unchanged, **_facts(read)), identity, wanted)
+
+    def _claim_if(self, condition: Mapping[str, Any], identity: Identity, wanted: Claim) -> Claim:
+        """Put a claim, and return the stored one. After a lost reply it finds its own claim."""
+        item = _key(identity) | attributes_of(_facts(wanted))
+        try:
+            self._table.caller.read("PutItem", TableName=self._table.name, Item=item, **condition)
+        except Refused as error:
+            if error.code != CONDITION_FAILED:
+                raise
+        else:
+            return wanted
+        stored = self.claims([identity]).get(identity)
+        if stored is None:
+            raise Unknown(f"the claim of {identity} existed and is not there", "NotThere")
+        return stored
 
 
-def put_claim(
-    caller: Caller,
-    effects: Effects,
-    table: str,
-    identity: Identity,
-    read: Claim | None,
-    wanted: Claim,
-) -> Claim:
-    """Replace the claim `read` (None: absent) if it is unchanged; return the stored claim.
-
-    May be repeated: after a lost reply it finds its own claim.
-    """
-    condition: dict[str, Any] = {"ConditionExpression": "attribute_not_exists(pk)"}
-    if read:
-        condition = {
-            "ConditionExpression": "#target = :target AND #at = :at",
-            "ExpressionAttributeNames": {"#target": "target", "#at": "at"},
-            "ExpressionAttributeValues": _facts(read, ":"),
-        }
-    item = _key(identity) | _facts(wanted)
-    try:
-        caller.read("PutItem", TableName=table, Item=item, **condition)
-    except Refused as error:
-        if error.code != CONDITION_FAILED:
-            raise
-    else:
-        return wanted
-    stored = read_claims(caller, effects, table, [identity]).get(identity)
-    if stored is None:
-        raise Unknown(f"the claim of {identity} existed and is not there", "NotThere")
-    return stored
-
-
-def _facts(claim: Claim, prefix: str = "") -> Item:
-    return {f"{prefix}target": {"S": claim.target}, f"{prefix}at": {"N": str(claim.at)}}
+def _facts(claim: Claim) -> Facts:
+    return {"target": claim.target, "at": claim.at}
 
 
 def _key(identity: Identity) -> Key:

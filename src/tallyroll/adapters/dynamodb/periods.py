@@ -7,18 +7,51 @@ unrolled  pk ~catalog  sk unrolled                      the names still to be se
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
-from tallyroll.adapters.aws.client import Caller
+from tallyroll.adapters.dynamodb.attributes import attributes_of, expressed, facts_of, known_fields
 from tallyroll.adapters.dynamodb.items import Item, Key
-from tallyroll.adapters.dynamodb.requests import Action, query, transact
+from tallyroll.adapters.dynamodb.requests import Action, Table
 from tallyroll.errors import StateConflict
 from tallyroll.model.periods import PeriodName, PeriodState, periods_at
-from tallyroll.ports.effects import Effects
 
 _PERIODS = "~periods"
 _UNROLLED: Key = {"pk": {"S": "~catalog"}, "sk": {"S": "unrolled"}}
+
+
+class DynamoPeriods:
+    """The port of periods."""
+
+    _table: Table
+
+    def periods(self, first: PeriodName, last: PeriodName) -> list[PeriodState]:
+        return [_parse(item) for item in self._table.between(_PERIODS, first, last)]
+
+    def unrolled(self) -> list[PeriodName]:
+        item = self._table.get(_UNROLLED) or {}
+        return sorted(item.get("periods", {}).get("SS", ()))
+
+    def advance_period(self, state: PeriodState, *, settled: bool = False) -> PeriodState:
+        table = self._table.name
+        wanted = replace(state, version=state.version + 1)
+        # A period has no version until it is first written here.
+        is_first = " OR attribute_not_exists(#version)" if not state.version else ""
+        unchanged = expressed(
+            condition=f"#epoch = :epoch AND (#version = :version{is_first})",
+            epoch=state.epoch,
+            version=state.version,
+        )
+        facts = asdict(wanted)
+        item = _key(facts.pop("name")) | attributes_of(facts)
+        actions: list[Action] = [{"Put": {"TableName": table, "Item": item, **unchanged}}]
+        if settled:
+            actions.append({"Update": {"TableName": table, **_pending("DELETE", [state.name])}})
+        if self._table.transact(actions) is not None:
+            stored = self.periods(state.name, state.name)
+            if stored != [wanted]:  # else an attempt whose reply was lost has written it
+                raise StateConflict(f"{state.name} is not at version {state.version} any more")
+        return wanted
 
 
 def opened_again(table: str, start: int) -> list[Action]:
@@ -26,58 +59,11 @@ def opened_again(table: str, start: int) -> list[Action]:
     new epoch of its day and month, so their sums are no longer valid.
     """
     names = [period.name for period in periods_at(start)]
-    grown = {
-        "UpdateExpression": "ADD #epoch :one",
-        "ExpressionAttributeNames": {"#epoch": "epoch"},
-        "ExpressionAttributeValues": {":one": {"N": "1"}},
-    }
-    pending = _pending("ADD", names)
+    grown = expressed("ADD #epoch :one", one=1)
     return [
         *({"Update": {"TableName": table, "Key": _key(name), **grown}} for name in names),
-        {"Update": {"TableName": table, **pending}},
+        {"Update": {"TableName": table, **_pending("ADD", names)}},
     ]
-
-
-def read_periods(
-    caller: Caller, table: str, first: PeriodName, last: PeriodName
-) -> list[PeriodState]:
-    """The states from `first` to `last`, ascending."""
-    values = {":pk": {"S": _PERIODS}, ":first": {"S": first}, ":last": {"S": last}}
-    pages = query(caller, table, "pk = :pk AND sk BETWEEN :first AND :last", values)
-    return [_parse(item) for page in pages for item in page]
-
-
-def read_unrolled(caller: Caller, table: str) -> list[PeriodName]:
-    """The names still to be settled, ascending."""
-    reply = caller.read("GetItem", TableName=table, Key=_UNROLLED, ConsistentRead=True)
-    return sorted(reply.get("Item", {}).get("periods", {}).get("SS", ()))
-
-
-def advanced(
-    caller: Caller, effects: Effects, table: str, state: PeriodState, *, settled: bool
-) -> PeriodState:
-    """Write the state with its next version. Raises StateConflict if the stored one has changed."""
-    wanted = replace(state, version=state.version + 1)
-    read = {":epoch": {"N": str(state.epoch)}, ":version": {"N": str(state.version)}}
-    # A period has no version until it is first written here.
-    is_first = " OR attribute_not_exists(#version)" if not state.version else ""
-    put: Action = {
-        "Put": {
-            "TableName": table,
-            "Item": _item(wanted),
-            "ConditionExpression": f"#epoch = :epoch AND (#version = :version{is_first})",
-            "ExpressionAttributeNames": {"#epoch": "epoch", "#version": "version"},
-            "ExpressionAttributeValues": read,
-        }
-    }
-    actions = [put]
-    if settled:
-        actions.append({"Update": {"TableName": table, **_pending("DELETE", [state.name])}})
-    if transact(caller, effects, actions) is not None:
-        stored = read_periods(caller, table, state.name, state.name)
-        if stored != [wanted]:  # else an attempt whose reply was lost has written it
-            raise StateConflict(f"{state.name} is not at version {state.version} any more")
-    return wanted
 
 
 def _key(name: PeriodName) -> Key:
@@ -87,34 +73,10 @@ def _key(name: PeriodName) -> Key:
 def _pending(verb: str, names: Sequence[PeriodName]) -> dict[str, Any]:
     return {
         "Key": _UNROLLED,
-        "UpdateExpression": f"{verb} #periods :names",
-        "ExpressionAttributeNames": {"#periods": "periods"},
-        "ExpressionAttributeValues": {":names": {"SS": list(names)}},
+        **expressed(f"{verb} #periods :names", names=dict.fromkeys(names).keys()),
     }
-
-
-def _item(state: PeriodState) -> Item:
-    item: Item = {
-        **_key(state.name),
-        "epoch": {"N": str(state.epoch)},
-        "version": {"N": str(state.version)},
-        "windows": {"N": str(state.windows)},
-        "digest": {"S": state.digest},
-    }
-    if state.rolled is not None:
-        item["rolled"] = {"N": str(state.rolled)}
-    if state.progress is not None:
-        item["progress"] = {"S": state.progress}
-    return item
 
 
 def _parse(item: Item) -> PeriodState:
-    return PeriodState(
-        name=item["sk"]["S"],
-        epoch=int(item["epoch"]["N"]),
-        version=int(item.get("version", {"N": "0"})["N"]),
-        rolled=int(item["rolled"]["N"]) if "rolled" in item else None,
-        windows=int(item.get("windows", {"N": "0"})["N"]),
-        digest=item.get("digest", {"S": ""})["S"],
-        progress=item["progress"]["S"] if "progress" in item else None,
-    )
+    facts = facts_of(item)
+    return PeriodState(**known_fields(PeriodState, facts | {"name": facts["sk"]}))

@@ -1,4 +1,4 @@
-"""What the DynamoDB adapters share: batches, pages, retried transactions, and errors by code."""
+"""What the DynamoDB adapters share: reads and transactions of a table, and errors by code."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from tallyroll.adapters.aws.client import Caller, response_of, retried
+from tallyroll.adapters.dynamodb.attributes import expressed
 from tallyroll.adapters.dynamodb.items import Item, Key
 from tallyroll.adapters.dynamodb.throughput import Limit
 from tallyroll.errors import Refused, StoreError, Throttled
@@ -42,77 +43,97 @@ Action = dict[str, dict[str, Any]]
 """One action of TransactWriteItems: {"Put": {...}}."""
 
 
-def batch_get(caller: Caller, effects: Effects, table: str, keys: Sequence[Key]) -> list[Item]:
-    """The existing items of distinct keys, in no order, strongly consistent.
+class Table:
+    """One table. All reads are strongly consistent."""
 
-    Requests 100 keys at a time, concurrently. Raises Throttled if keys stay unprocessed for 8
-    tries.
-    """
-    trips = [
-        partial(_batch_get, caller, effects, table, keys[at : at + BATCH_GET_KEYS_MAX])
-        for at in range(0, len(keys), BATCH_GET_KEYS_MAX)
-    ]
-    return [item for trip in effects.together(trips, TRIPS_AT_ONCE) for item in trip]
+    def __init__(self, caller: Caller, effects: Effects, name: str) -> None:
+        self.caller = caller
+        self.effects = effects
+        self.name = name
 
+    def get(self, key: Key) -> Item | None:
+        """The item under a key."""
+        reply = self.caller.read("GetItem", TableName=self.name, Key=key, ConsistentRead=True)
+        item: Item | None = reply.get("Item")
+        return item
 
-def _batch_get(caller: Caller, effects: Effects, table: str, keys: Sequence[Key]) -> list[Item]:
-    found: list[Item] = []
-    request: Mapping[str, Any] = {table: {"Keys": list(keys), "ConsistentRead": True}}
-    for _ in attempts(effects, BATCH_TRIES):
-        reply = caller.read("BatchGetItem", RequestItems=request)
-        found += reply["Responses"].get(table, [])
-        request = reply.get("UnprocessedKeys") or {}
-        if not request:
-            return found
-    left = len(request[table]["Keys"])
-    raise Throttled(
-        f"BatchGetItem: {left} keys of {table} stay unprocessed after {BATCH_TRIES} tries",
-        "UnprocessedKeys",
-    )
+    def get_all(self, keys: Sequence[Key]) -> list[Item]:
+        """The existing items of distinct keys, in no order.
 
+        Requests 100 keys at a time, concurrently. Raises Throttled if keys stay unprocessed for 8
+        tries.
+        """
+        trips = [
+            partial(self._get_batch, keys[at : at + BATCH_GET_KEYS_MAX])
+            for at in range(0, len(keys), BATCH_GET_KEYS_MAX)
+        ]
+        return [item for trip in self.effects.together(trips, TRIPS_AT_ONCE) for item in trip]
 
-def query(
-    caller: Caller, table: str, condition: str, values: Mapping[str, Any], **more: Any
-) -> Iterator[list[Item]]:
-    """The items that match a key condition, in pages, strongly consistent.
-
-    `more` are further parameters of Query.
-    """
-    while True:
-        reply = caller.read(
-            "Query",
-            TableName=table,
-            ConsistentRead=True,
-            KeyConditionExpression=condition,
-            ExpressionAttributeValues=values,
-            **more,
+    def _get_batch(self, keys: Sequence[Key]) -> list[Item]:
+        found: list[Item] = []
+        request: Mapping[str, Any] = {self.name: {"Keys": list(keys), "ConsistentRead": True}}
+        for _ in attempts(self.effects, BATCH_TRIES):
+            reply = self.caller.read("BatchGetItem", RequestItems=request)
+            found += reply["Responses"].get(self.name, [])
+            request = reply.get("UnprocessedKeys") or {}
+            if not request:
+                return found
+        left = len(request[self.name]["Keys"])
+        raise Throttled(
+            f"BatchGetItem: {left} keys of {self.name} stay unprocessed after {BATCH_TRIES} tries",
+            "UnprocessedKeys",
         )
-        yield reply["Items"]
-        if not reply.get("LastEvaluatedKey"):
-            return
-        more["ExclusiveStartKey"] = reply["LastEvaluatedKey"]
 
+    def query(self, condition: str, values: Mapping[str, Any], **more: Any) -> Iterator[list[Item]]:
+        """The items that match a key condition, in pages; `more` are parameters of Query."""
+        while True:
+            reply = self.caller.read(
+                "Query",
+                TableName=self.name,
+                ConsistentRead=True,
+                KeyConditionExpression=condition,
+                ExpressionAttributeValues=values,
+                **more,
+            )
+            yield reply["Items"]
+            if not reply.get("LastEvaluatedKey"):
+                return
+            more["ExclusiveStartKey"] = reply["LastEvaluatedKey"]
 
-def transact(
-    caller: Caller, effects: Effects, actions: Sequence[Action]
-) -> list[Mapping[str, Any]] | None:
-    """Carry out a transaction that may be repeated; up to 10 tries until it is decided.
+    def between(self, pk: str, first: str, last: str, **more: Any) -> Iterator[Item]:
+        """The items of one partition whose sort keys are from `first` to `last`, ascending."""
+        values = {":pk": {"S": pk}, ":first": {"S": first}, ":last": {"S": last}}
+        for page in self.query("pk = :pk AND sk BETWEEN :first AND :last", values, **more):
+            yield from page
 
-    Returns None if it was carried out, else the reasons, one per action, of which at least one is a
-    failed condition. Raises Throttled or Unknown if it stays undecided, and Refused.
-    """
+    def update_if(self, change: Mapping[str, Any]) -> None:
+        """An update whose condition may fail, and which may be repeated."""
+        with throttled_if(*CONFLICTS), ignoring(CONDITION_FAILED):
+            self.caller.read("UpdateItem", TableName=self.name, **change)
 
-    def once() -> list[Mapping[str, Any]] | None:
-        try:
-            caller.call("TransactWriteItems", TransactItems=list(actions))
-        except Refused as error:
-            reasons = cancellation_reasons(error)
-            if any(reason.get("Code") == REASON_CONDITION for reason in reasons):
-                return reasons
-            raise
-        return None
+    def keep_latest(self, key: Key, at: int) -> None:
+        """Store `at` (ms), unless a later one is stored."""
+        later = "attribute_not_exists(#at) OR #at < :at"
+        self.update_if({"Key": key, **expressed("SET #at = :at", later, at=at)})
 
-    return retried(effects, TRANSACTION_TRIES, once, passing)
+    def transact(self, actions: Sequence[Action]) -> list[Mapping[str, Any]] | None:
+        """Carry out a transaction that may be repeated; up to 10 tries until it is decided.
+
+        Returns None if it was carried out, else the reasons, one per action, of which at least one
+        is a failed condition. Raises Throttled or Unknown if it stays undecided, and Refused.
+        """
+
+        def once() -> list[Mapping[str, Any]] | None:
+            try:
+                self.caller.call("TransactWriteItems", TransactItems=list(actions))
+            except Refused as error:
+                reasons = cancellation_reasons(error)
+                if any(reason.get("Code") == REASON_CONDITION for reason in reasons):
+                    return reasons
+                raise
+            return None
+
+        return retried(self.effects, TRANSACTION_TRIES, once, passing)
 
 
 @contextmanager

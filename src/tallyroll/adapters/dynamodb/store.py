@@ -6,10 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from tallyroll.adapters.aws.client import Caller, response_of
+from tallyroll.adapters.aws.client import response_of
+from tallyroll.adapters.dynamodb.attributes import ABSENT, expressed
 from tallyroll.adapters.dynamodb.catalog import creating_check
 from tallyroll.adapters.dynamodb.items import (
     CODEC,
+    RECORD,
+    RECORDS_END,
     SLOT_NAMES,
     TALLY,
     Item,
@@ -22,7 +25,6 @@ from tallyroll.adapters.dynamodb.items import (
     stored_item,
     tally_key,
 )
-from tallyroll.adapters.dynamodb.records import records_after, records_named
 from tallyroll.adapters.dynamodb.requests import (
     CANCELLED,
     CONFLICTS,
@@ -31,12 +33,9 @@ from tallyroll.adapters.dynamodb.requests import (
     REASON_NONE,
     REASONS_INVALID,
     Action,
-    batch_get,
     cancellation_reasons,
     limit_named,
     limit_of,
-    query,
-    transact,
 )
 from tallyroll.adapters.dynamodb.tables import DynamoTables, used_before
 from tallyroll.adapters.dynamodb.throughput import METERING, costs_by_key
@@ -48,11 +47,10 @@ from tallyroll.model.records import Increment, Page, Record, RecordName
 from tallyroll.model.sharding import Chance, random_suffix
 from tallyroll.model.specs import Spec
 from tallyroll.model.tallies import Stripe, Tally, gathered
-from tallyroll.ports.effects import Effects, attempts
+from tallyroll.ports.effects import attempts
 from tallyroll.ports.store import Answer, Element, ItemCodec, Metering, Outcome, Verdict
-from tallyroll.resources import declare
-from tallyroll.settings import Settings
 
+_JUST_AFTER = "\0"  # no text sorts between an id and the id with this appended
 GATES_AT_ONCE = 16
 SCAN_PAGE_ITEMS = (
     1_000  # a page of 1 MB may hold thousands of small ones, of some 5 KB of memory each
@@ -72,11 +70,6 @@ class DynamoStore(DynamoTables):
     metering: Metering = METERING
     codec: ItemCodec = CODEC
 
-    def __init__(self, caller: Caller, effects: Effects, settings: Settings) -> None:
-        super().__init__(caller, settings)
-        self._effects = effects
-        self._catalog = declare(settings).catalog.name
-
     def commit(
         self, spec: Spec, records: Sequence[Record], increments: Sequence[Increment]
     ) -> Outcome:
@@ -95,17 +88,41 @@ class DynamoStore(DynamoTables):
 
     def record(self, spec: Spec, key: str, record_id: str) -> Record | None:
         place = record_key(key, spec.shard(key, record_id), record_id)
-        reply = self._caller.read("GetItem", TableName=spec.table, Key=place, ConsistentRead=True)
-        if "Item" not in reply:
-            return None
-        found = parse_item(reply["Item"])
+        item = self._table(spec.table).get(place)
+        found = parse_item(item) if item else None
         return found if isinstance(found, Record) else None
 
     def lookup(self, spec: Spec, names: Sequence[RecordName]) -> Mapping[RecordName, Record]:
-        return records_named(self._caller, self._effects, spec, names)
+        keys = [record_key(key, spec.shard(key, name), name) for key, name in dict.fromkeys(names)]
+        found = map(_record, self._table(spec.table).get_all(keys))
+        return {(record.key, record.id): record for record in found}
 
     def records(self, spec: Spec, key: str, shard: int, after: str, limit: int) -> Page:
-        return records_after(self._caller, spec.table, key, shard, after, limit)
+        """A page also ends at 1 MB (DynamoDB Developer Guide, "Paginating table query results").
+
+        Sort keys are ordered by their UTF-8 bytes, like Python's texts.
+        """
+        values = {
+            ":pk": {"S": f"{key}.{shard}"},
+            ":from": {"S": RECORD + (after + _JUST_AFTER if after else "")},
+            ":to": {"S": RECORDS_END},
+        }
+        more: dict[str, Any] = {}
+        while True:
+            reply = self._caller.read(
+                "Query",
+                TableName=spec.table,
+                ConsistentRead=True,
+                KeyConditionExpression="pk = :pk AND sk BETWEEN :from AND :to",
+                ExpressionAttributeValues=values,
+                Limit=limit,
+                **more,
+            )
+            records = tuple(map(_record, reply["Items"]))
+            last = reply.get("LastEvaluatedKey")
+            if records or not last:
+                return Page(records, more=bool(last))
+            more["ExclusiveStartKey"] = last
 
     def tallies(self, spec: Spec, keys: Sequence[str]) -> dict[str, Tally]:
         places = [
@@ -114,7 +131,7 @@ class DynamoStore(DynamoTables):
             for stripe in range(1, spec.stripes_of(key) + 1)
         ]
         stripes: dict[str, list[Tally]] = {key: [] for key in keys}
-        for item in batch_get(self._caller, self._effects, spec.table, places):
+        for item in self._table(spec.table).get_all(places):
             stripe = _stripe(item)
             stripes[stripe.key].append(stripe)
         return {key: gathered(key, found) for key, found in stripes.items()}
@@ -122,7 +139,7 @@ class DynamoStore(DynamoTables):
     def stripes(self, spec: Spec, number: int, after: str, limit: int) -> Iterator[list[Stripe]]:
         values = {":pk": {"S": f"~t.{number}"}, ":after": {"S": TALLY + after}}
         condition = "pk = :pk AND sk > :after"
-        for page in query(self._caller, spec.table, condition, values, Limit=limit):
+        for page in self._table(spec.table).query(condition, values, Limit=limit):
             yield [Stripe(item["sk"]["S"].removeprefix(TALLY), _stripe(item)) for item in page]
 
     def open_gates(self, spec: Spec) -> None:
@@ -139,7 +156,7 @@ class DynamoStore(DynamoTables):
         while numbers:
             # Only if absent: a roller that was stalled must not reopen gates that were shut since.
             puts = [_put_if_absent(spec.table, gate_item(number)) for number in numbers]
-            reasons = transact(self._caller, self._effects, [check, *puts])
+            reasons = self._table(spec.table).transact([check, *puts])
             if reasons is None:
                 return
             failed = [reason.get("Code") == REASON_CONDITION for reason in reasons]
@@ -163,9 +180,7 @@ class DynamoStore(DynamoTables):
                     "UpdateItem",
                     TableName=table,
                     Key=gate_key(number),
-                    UpdateExpression="SET #open = :shut",
-                    ExpressionAttributeNames={"#open": "open"},
-                    ExpressionAttributeValues={":shut": {"BOOL": False}},
+                    **expressed("SET #open = :shut", shut=False),
                 )
             except Refused as error:
                 if error.code not in CONFLICTS:
@@ -202,9 +217,7 @@ def _gate_check(spec: Spec, chance: Chance) -> Action:
         "ConditionCheck": {
             "TableName": spec.table,
             "Key": gate_key(random_suffix(spec.gates, chance)),
-            "ConditionExpression": "#open = :true",
-            "ExpressionAttributeNames": {"#open": "open"},
-            "ExpressionAttributeValues": {":true": {"BOOL": True}},
+            **expressed(condition="#open = :true", true=True),
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
     }
@@ -219,7 +232,7 @@ def _put_if_absent(table: str, item: Item) -> Action:
         "Put": {
             "TableName": table,
             "Item": item,
-            "ConditionExpression": "attribute_not_exists(pk)",
+            "ConditionExpression": ABSENT,
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
     }
@@ -298,6 +311,13 @@ def _element(reason: Mapping[str, Any]) -> Element:
         return Element(Answer.INVALID, detail=detail)
     # Throttled, or another reason that may pass.
     return Element(Answer.THROTTLED, detail=detail, limit=limit_named(code))
+
+
+def _record(item: Item) -> Record:
+    found = parse_item(item)
+    if not isinstance(found, Record):
+        raise Refused(f"item {shown_key(item)} is not a record", "NotARecord")
+    return found
 
 
 def _stripe(item: Item) -> Tally:

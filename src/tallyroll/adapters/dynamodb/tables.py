@@ -13,13 +13,14 @@ from tallyroll.adapters.dynamodb.items import gate_key
 from tallyroll.adapters.dynamodb.requests import (
     IN_USE,
     UNKNOWN_OPERATION,
+    Table,
     ignoring,
-    query,
     tags_of,
     throttled_if,
 )
 from tallyroll.adapters.dynamodb.throughput import cold_throughput, new_throughput
 from tallyroll.errors import Missing, Refused
+from tallyroll.ports.effects import Effects
 from tallyroll.ports.store import TableFacts, TableStatus
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
@@ -36,10 +37,16 @@ _STATUSES = {
 class DynamoTables:
     """The window tables of a pipeline with these settings."""
 
-    def __init__(self, caller: Caller, settings: Settings) -> None:
+    def __init__(self, caller: Caller, effects: Effects, settings: Settings) -> None:
         self._caller = caller
+        self._effects = effects
         self._settings = settings
-        self._declaration = declare(settings).windows
+        declared = declare(settings)
+        self._declaration = declared.windows
+        self._catalog = declared.catalog.name
+
+    def _table(self, name: str) -> Table:
+        return Table(self._caller, self._effects, name)
 
     def make_table(self, table: str, tags: Mapping[str, str], peak: int = 0) -> None:
         """Raises Throttled while 500 tables are changing, the service's limit."""
@@ -76,7 +83,7 @@ class DynamoTables:
                 if found_tags.get(key) != value:
                     found = found_tags.get(key, "absent")
                     raise _not_ours(table, f"its tag {key} is {found!r}, not {value!r}")
-        gates = query(self._caller, table, "pk = :pk", {":pk": gate_key(1)["pk"]})
+        gates = self._table(table).query("pk = :pk", {":pk": gate_key(1)["pk"]})
         if any(page for page in gates):
             raise used_before(table)
         if self._declaration.deletion_protection and not facts.get("DeletionProtectionEnabled"):

@@ -16,13 +16,12 @@ from itertools import islice
 from typing import TypeVar
 
 from tallyroll.adapters.aws.client import Caller
+from tallyroll.adapters.dynamodb.attributes import ABSENT
 from tallyroll.adapters.dynamodb.items import Item
 from tallyroll.adapters.dynamodb.requests import (
     REASON_CONDITION,
     Action,
-    batch_get,
-    query,
-    transact,
+    Table,
 )
 from tallyroll.errors import ProofMismatch, StateConflict
 from tallyroll.limits import LISTING_BUCKETS, TRANSACTION_ACTIONS_MAX
@@ -48,9 +47,7 @@ class DynamoTotals:
     """The totals port on one DynamoDB table."""
 
     def __init__(self, caller: Caller, effects: Effects, table: str) -> None:
-        self._caller = caller
-        self._effects = effects
-        self._table = table
+        self._table = Table(caller, effects, table)
 
     def put(self, totals: Sequence[Total]) -> None:
         """Tries all, then names every total that is stored with another value."""
@@ -76,7 +73,7 @@ class DynamoTotals:
             partial(self._put, rows[at : at + ROWS_PER_TRANSACTION], actions_of)
             for at in range(0, len(rows), ROWS_PER_TRANSACTION)
         ]
-        together = self._effects.together(jobs, PUTS_AT_ONCE)
+        together = self._table.effects.together(jobs, PUTS_AT_ONCE)
         return [finding for findings in together for finding in findings]
 
     def _put(
@@ -86,7 +83,7 @@ class DynamoTotals:
         while rows:
             parts = [actions_of(row) for row in rows]
             actions = [action for part in parts for action in part]
-            reasons = transact(self._caller, self._effects, actions)
+            reasons = self._table.transact(actions)
             if reasons is None:
                 break
             remaining, left = iter(reasons), []
@@ -132,9 +129,9 @@ class DynamoTotals:
         compared = [name for name in ("n", "v", "e") if name in item]
         return {
             "Put": {
-                "TableName": self._table,
+                "TableName": self._table.name,
                 "Item": item,
-                "ConditionExpression": f"attribute_not_exists(pk) OR ({condition})",
+                "ConditionExpression": f"{ABSENT} OR ({condition})",
                 "ExpressionAttributeValues": {f":{name}": item[name] for name in compared},
                 "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
             }
@@ -148,27 +145,21 @@ class DynamoTotals:
         if after:
             values[":after"] = {"S": after}
             condition += " AND sk > :after"
-        for page in query(self._caller, self._table, condition, values, Limit=limit):
+        for page in self._table.query(condition, values, Limit=limit):
             yield [_listed(item) for item in page]
 
     def periods_of_key(self, key: str, first: PeriodName, last: PeriodName) -> list[PeriodTotal]:
-        values = {":key": {"S": key}, ":first": {"S": first}, ":last": {"S": last}}
-        condition = "pk = :key AND sk BETWEEN :first AND :last"
-        pages = query(self._caller, self._table, condition, values)
-        return [_period_total(item) for page in pages for item in page]
+        return [_period_total(item) for item in self._table.between(key, first, last)]
 
     def of_key(self, key: str, since: WindowId, until: WindowId) -> list[Total]:
         if since >= until:
             return []
-        values = {":key": {"S": key}, ":since": {"S": since}, ":until": {"S": until}}
-        condition = "pk = :key AND sk BETWEEN :since AND :until"
-        pages = query(self._caller, self._table, condition, values)
-        totals = [_total(item) for page in pages for item in page]
+        totals = map(_total, self._table.between(key, since, until))
         return [total for total in totals if total.window < until]
 
     def of_window(self, window: WindowId, keys: Sequence[str]) -> dict[str, Total]:
         places = [{"pk": {"S": key}, "sk": {"S": window}} for key in dict.fromkeys(keys)]
-        found = map(_total, batch_get(self._caller, self._effects, self._table, places))
+        found = map(_total, self._table.get_all(places))
         return {total.key: total for total in found}
 
 

@@ -8,78 +8,47 @@ reception  pk ~writers   sk batch#{at, ms}#{id}     oldest, newest (ms), digests
 
 from __future__ import annotations
 
-from tallyroll.adapters.aws.client import Caller
+from dataclasses import asdict
+from itertools import islice
+
+from tallyroll.adapters.dynamodb.attributes import attributes_of, facts_of, known_fields
 from tallyroll.adapters.dynamodb.items import Item, Key
-from tallyroll.adapters.dynamodb.requests import batch_get, query
-from tallyroll.ports.effects import Effects
+from tallyroll.adapters.dynamodb.requests import Table
 from tallyroll.ports.writer_notes import WRITERS_PK, Heartbeat, Reception
 
 _HEARTBEAT, _FINISHED, _BATCH = "heartbeat", "finished", "batch#"
 
 
-def put_reception(caller: Caller, table: str, reception: Reception) -> None:
-    """Put a note; replaces one with the same id."""
-    item: Item = {
-        **_reception_key(reception),
-        "oldest": {"N": str(reception.oldest)},
-        "newest": {"N": str(reception.newest)},
-        "digests": {"B": reception.digests},
-    }
-    caller.read("PutItem", TableName=table, Item=item)
+class DynamoWriterNotes:
+    """The port of writers' notes."""
 
+    _table: Table
 
-def delete_reception(caller: Caller, table: str, reception: Reception) -> None:
-    """Delete a note."""
-    caller.read("DeleteItem", TableName=table, Key=_reception_key(reception))
+    def note_received(self, reception: Reception) -> None:
+        facts = asdict(reception)
+        del facts["id"], facts["at"]  # they are the key
+        item = _reception_key(reception) | attributes_of(facts)
+        self._table.caller.read("PutItem", TableName=self._table.name, Item=item)
 
+    def clear_received(self, reception: Reception) -> None:
+        key = _reception_key(reception)
+        self._table.caller.read("DeleteItem", TableName=self._table.name, Key=key)
 
-def read_receptions(
-    caller: Caller, table: str, since: int, until: int, most: int
-) -> list[Reception]:
-    """The newest `most` notes put at [since, until) ms, ascending."""
-    if since >= until:
-        return []
-    found: list[Reception] = []
-    pages = query(
-        caller,
-        table,
-        "pk = :pk AND sk BETWEEN :first AND :last",
-        {
-            ":pk": {"S": WRITERS_PK},
-            ":first": {"S": _sort_key(since, "")},
-            ":last": {"S": _sort_key(until - 1, "~")},
-        },
-        ScanIndexForward=False,
-        Limit=most,
-    )
-    for page in pages:
-        found += map(_reception, page)
-        if len(found) >= most:
-            break
-    return found[:most][::-1]
+    def receptions(self, since: int, until: int, most: int) -> list[Reception]:
+        if since >= until:
+            return []
+        first, last = _sort_key(since, ""), _sort_key(until - 1, "~")
+        newest = self._table.between(WRITERS_PK, first, last, ScanIndexForward=False, Limit=most)
+        return [_reception(item) for item in islice(newest, most)][::-1]
 
+    def beat(self, at: int, *, finished: bool) -> None:
+        for name in (_HEARTBEAT, *[_FINISHED] * finished):
+            self._table.keep_latest(_key(name), at)
 
-def beat_change(name: str, at: int) -> dict[str, object]:
-    """The update that stores `at` (ms) as a heartbeat, unless a later one is stored."""
-    return {
-        "Key": _key(name),
-        "UpdateExpression": "SET #at = :now",
-        "ConditionExpression": "attribute_not_exists(#at) OR #at < :now",
-        "ExpressionAttributeNames": {"#at": "at"},
-        "ExpressionAttributeValues": {":now": {"N": str(at)}},
-    }
-
-
-def beats(at: int, *, finished: bool) -> list[dict[str, object]]:
-    """The updates of one heartbeat."""
-    return [beat_change(name, at) for name in (_HEARTBEAT, *[_FINISHED] * finished)]
-
-
-def read_heartbeat(caller: Caller, effects: Effects, table: str) -> Heartbeat:
-    """The last heartbeat of all writers."""
-    found = batch_get(caller, effects, table, [_key(_HEARTBEAT), _key(_FINISHED)])
-    times = {item["sk"]["S"]: int(item["at"]["N"]) for item in found}
-    return Heartbeat(times.get(_HEARTBEAT), times.get(_FINISHED))
+    def heartbeat(self) -> Heartbeat:
+        found = self._table.get_all([_key(_HEARTBEAT), _key(_FINISHED)])
+        times = {item["sk"]["S"]: int(item["at"]["N"]) for item in found}
+        return Heartbeat(times.get(_HEARTBEAT), times.get(_FINISHED))
 
 
 def _key(name: str) -> Key:
@@ -96,10 +65,5 @@ def _sort_key(at: int, note_id: str) -> str:
 
 def _reception(item: Item) -> Reception:
     _, at, note_id = item["sk"]["S"].split("#")
-    return Reception(
-        note_id,
-        int(at),
-        int(item["oldest"]["N"]),
-        int(item["newest"]["N"]),
-        bytes(item["digests"]["B"]),
-    )
+    facts = facts_of(item) | {"id": note_id, "at": int(at)}
+    return Reception(**known_fields(Reception, facts))
