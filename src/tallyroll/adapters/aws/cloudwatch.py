@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from tallyroll.adapters.aws.client import Caller
@@ -37,7 +37,7 @@ class QueueMetrics:
         self._queue = queue
         self._period_s = max(1, period_ms // 1000)
         self._writer = writer
-        self._pipeline = pipeline
+        self._own = {"pipeline": pipeline, "service": "writer"}
 
     def ages(self, since: int) -> tuple[tuple[int, int], ...]:
         """The age of the oldest message in each period since `since`: (start, age), both ms."""
@@ -66,9 +66,7 @@ class QueueMetrics:
             self._points("AWS/Lambda", name, {"FunctionName": self._writer}, "Sum", since, period_s)
             for name in ("Invocations", "Errors", "Throttles")
         )
-        unnoted = self._points(
-            OWN_NAMESPACE, NOTES_FAILED, self._own_dimensions, "Sum", since, period_s
-        )
+        unnoted = self._points(OWN_NAMESPACE, NOTES_FAILED, self._own, "Sum", since, period_s)
         failures = (errors, throttled, unnoted)
         return tuple(
             Invocations(
@@ -79,17 +77,12 @@ class QueueMetrics:
             for at in sorted({*invoked, *errors, *throttled, *unnoted})
         )
 
-    @property
-    def _own_dimensions(self) -> Mapping[str, str]:
-        """The dimensions of the metrics that the writer publishes itself."""
-        return {"pipeline": self._pipeline, "service": "writer"}
-
     def handed_back(self, since: int) -> tuple[tuple[int, int], ...]:
         """The age of the oldest message that writers handed back, in the form of `ages`."""
         points = self._points(
             OWN_NAMESPACE,
             HANDED_BACK_AGE,
-            self._own_dimensions,
+            self._own,
             "Maximum",
             since,
             self._period_for(since),
@@ -123,12 +116,7 @@ class QueueMetrics:
             Period=period_s,
             Statistics=[statistic],
         )
-        points: Sequence[Mapping[str, object]] = reply["Datapoints"]
-        return dict(sorted(_point(point, statistic) for point in points))
-
-
-def _point(point: Mapping[str, object], statistic: str) -> tuple[int, float]:
-    at, value = point["Timestamp"], point[statistic]
-    assert isinstance(at, datetime)
-    assert isinstance(value, int | float)
-    return round(at.timestamp() * 1000), float(value)
+        return {
+            round(point["Timestamp"].timestamp() * 1000): float(point[statistic])
+            for point in sorted(reply["Datapoints"], key=lambda point: point["Timestamp"])
+        }

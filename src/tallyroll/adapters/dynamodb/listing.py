@@ -42,7 +42,10 @@ class DynamoListing:
             facts: dict[str, Any] = self._caller.read("DescribeTable", TableName=table)["Table"]
         except Missing:
             return None
-        types = {each["AttributeName"]: each["AttributeType"] for each in _defined(facts)}
+        types = {
+            each["AttributeName"]: each["AttributeType"]
+            for each in facts.get("AttributeDefinitions", ())
+        }
         return TableCard(
             name=table,
             status=facts["TableStatus"],
@@ -66,7 +69,3 @@ class DynamoListing:
     def protect(self, table: str) -> None:
         with throttled_if(IN_USE):
             self._caller.read("UpdateTable", TableName=table, DeletionProtectionEnabled=True)
-
-
-def _defined(facts: Mapping[str, Any]) -> list[dict[str, str]]:
-    return list(facts.get("AttributeDefinitions", ()))

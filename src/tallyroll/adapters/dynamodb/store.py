@@ -77,7 +77,7 @@ class DynamoStore(DynamoTables):
         costs = costs_by_key(records)
         actions = [
             _gate_check(spec, chance),
-            *(_put(spec.table, record) for record in records),
+            *(_put_if_absent(spec.table, record_item(record)) for record in records),
             *(_add(spec, each, costs[each.key], chance) for each in increments),
         ]
         try:
@@ -221,10 +221,6 @@ def _gate_check(spec: Spec, chance: Chance) -> Action:
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
     }
-
-
-def _put(table: str, record: Record) -> Action:
-    return _put_if_absent(table, record_item(record))
 
 
 def _put_if_absent(table: str, item: Item) -> Action:

@@ -26,12 +26,6 @@ from tallyroll.resources import declare
 from tallyroll.settings import Settings
 
 _BACKUPS_BEGIN = "ContinuousBackupsUnavailableException"  # for a while after a table is made
-_STATUSES = {
-    "CREATING": TableStatus.CREATING,
-    "ACTIVE": TableStatus.ACTIVE,
-    "UPDATING": TableStatus.UPDATING,
-    "DELETING": TableStatus.DELETING,
-}
 
 
 class DynamoTables:
@@ -61,11 +55,10 @@ class DynamoTables:
             facts = self._describe(table)
         except Missing:
             return None
-        status = _STATUSES.get(facts["TableStatus"])
-        if status is None:
-            code = facts["TableStatus"]
-            raise Refused(f"table {table} is in the status {code}", code)
-        return TableFacts(status, bool(facts.get("DeletionProtectionEnabled")))
+        status = facts["TableStatus"]
+        if status not in TableStatus.__members__:
+            raise Refused(f"table {table} is in the status {status}", status)
+        return TableFacts(TableStatus[status], bool(facts.get("DeletionProtectionEnabled")))
 
     def check_table(self, table: str, tags: Mapping[str, str]) -> None:
         """Raise Refused for a table with another schema, without these tags, or with gates.

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 
 from tallyroll.adapters.dynamodb.items import CODEC, stored_item
 from tallyroll.adapters.memory.store import MemoryStore
-from tallyroll.errors import Missing
 from tallyroll.ports.tables import TableCard
 from tallyroll.resources import TableDeclaration
 
@@ -47,8 +46,6 @@ class MemoryListing:
     def recovery(self, card: TableCard) -> bool | None:
         if declared := self.beside.get(card.name):
             return declared.point_in_time_recovery
-        if card.name not in self._store.tables():
-            raise Missing(f"there is no table {card.name}", "ResourceNotFoundException")
         return self._store.table(card.name).recoverable
 
     def protect(self, table: str) -> None:

@@ -61,9 +61,7 @@ class MemoryTables:
 
     def describe_table(self, table: str) -> TableFacts | None:
         found = self._there(table)
-        if found is None:
-            return None
-        return TableFacts(self._status(found), found.protected)
+        return TableFacts(self._status(found), found.protected) if found else None
 
     def check_table(self, table: str, tags: Mapping[str, str]) -> None:
         found = self._known(table)
