@@ -37,9 +37,7 @@ class ArchiveBucket(Bucket, Protocol):
         """Begin an upload in parts; return its id. The object exists once it is completed."""
 
     def put_part(self, key: str, upload: str, number: int, body: bytes) -> str:
-        """Write part `number`, from 1; return its receipt. All parts but the last take at least
-        5 MiB.
-
+        """Write part `number`, from 1, of at least 5 MiB unless it is the last; return its receipt.
         Raises Missing if the upload was completed or aborted.
         """
 

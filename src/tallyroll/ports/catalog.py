@@ -55,10 +55,8 @@ class Periods(Protocol):
         """
 
     def advance_period(self, state: PeriodState, *, settled: bool = False) -> PeriodState:
-        """Write a period's state if the stored epoch and version are those of `state`; return it
-        with its new version. A `settled` period leaves the `unrolled`.
-
-        Raises StateConflict if the stored epoch or version is another.
+        """Write a period's state, and return it with its new version. A `settled` period leaves the
+        `unrolled`. Raises StateConflict if the stored epoch or version is another.
         """
 
 
@@ -100,10 +98,8 @@ class Catalog(Ledger, Periods, WriterNotes, Protocol):
         """
 
     def advance(self, window: Window) -> Window:
-        """Write a changed state if the stored version is `window.version`; return it with its new
-        version.
-
-        Raises StateConflict if the stored version is another.
+        """Write a changed state, and return it with its new version. Raises StateConflict if the
+        stored version is not `window.version`.
         """
 
     def live(self) -> LivePointer | None:
@@ -115,9 +111,7 @@ class Catalog(Ledger, Periods, WriterNotes, Protocol):
         """
 
     def note_straggler(self, window: WindowId, at: int) -> None:
-        """Note that messages of a window may be in the queue until `at` (ms). The latest `at` is
-        kept.
-        """
+        """Note that messages of a window may be queued until `at` (ms). The latest is kept."""
 
     def note_hot(self, window: WindowId, keys: Sequence[str]) -> None:
         """Note keys that may need more shards; ignored if the window has 500 notes."""

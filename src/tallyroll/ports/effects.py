@@ -26,10 +26,8 @@ class Effects(Protocol):
         """Wait."""
 
     def together(self, jobs: Sequence[Callable[[], T]], at_once: int) -> list[T]:
-        """Run the jobs, at most `at_once` concurrently; return their results in order once all have
-        ended.
-
-        If jobs raised, the first one's exception is raised, also once all have ended.
+        """Run the jobs, at most `at_once` concurrently. Once all have ended, return their results
+        in order, or raise the first exception.
         """
 
 

@@ -33,10 +33,8 @@ class PointInTime(Protocol):
 
     def start(self, table: str, bucket: str, prefix: str, at: int, token: str) -> str:
         """Begin to export the state at `at` (ms, a whole second) under `prefix`; return the
-        export's ARN.
-
-        For 8 hours, the same call with the same token returns the same export. Raises Missing if
-        the table does not exist.
+        export's ARN. For 8 hours, the same call with the same token returns the same export.
+        Raises Missing if the table does not exist.
         """
 
     def state(self, arn: str) -> ExportState:

@@ -16,18 +16,14 @@ def list_live(
     catalog: Catalog, pointer: LivePointer | None, since: int, until: int
 ) -> list[Window]:
     """The windows that start in [since, until) ms, ascending: all that are not dropped, and some
-    that are.
-
-    Takes one listing for each span of the pointer, which must be read before. Raises StoreError.
+    that are. Takes one listing for each span of the pointer, which must be read before.
     """
     spans = pointer.spans(since, until) if pointer else []
     return [window for span in spans for window in catalog.windows(span.start, span.end)]
 
 
 def cover(catalog: Catalog, windows: Sequence[Window]) -> None:
-    """Make the live pointer cover those of these windows that are not dropped, to repair a catalog
-    that lost track of them. Raises StoreError.
-    """
+    """Repair a catalog whose live pointer does not cover some windows that are not dropped."""
     for _ in range(COVER_TRIES):
         pointer = catalog.live()
         passed = [

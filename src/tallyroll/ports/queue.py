@@ -68,9 +68,7 @@ class Queue(Protocol):
         """The queue's counts now, without metrics."""
 
     def backlog(self, since: int, invocations_since: int | None = None) -> Backlog:
-        """The queue's counts now, its ages since `since` (ms), and, unless None, its writer's
-        invocations since `invocations_since` (ms).
-        """
+        """The counts now, and the ages and, if asked for, the invocations since these times (ms)."""
 
 
 class Backlogged(Protocol):
@@ -93,8 +91,6 @@ class Sender(Protocol):
     """The producers' side of the event queue."""
 
     def send(self, bodies: Iterable[str]) -> list[SendFailure]:
-        """Send the bodies in order; return those that may not be in the queue.
-
-        A request without an answer is not repeated: the queue may have taken its events, and a
-        resend is safe only for events with ids of their own.
+        """Send the bodies in order; return those that may not be in the queue. A request without an
+        answer is not repeated, since a resend is safe only for events with ids of their own.
         """

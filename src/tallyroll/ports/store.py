@@ -140,10 +140,8 @@ class Store(Protocol):
     def commit(
         self, spec: Spec, records: Sequence[Record], increments: Sequence[Increment]
     ) -> Outcome:
-        """Put the records and add each increment to a random stripe, all or nothing.
-
-        Succeeds only if a random gate of the window is open and no record exists yet. Never raises
-        StoreError: the outcome reports errors.
+        """Put the records and add each increment to a random stripe, all or nothing: only if a
+        random gate of the window is open and no record exists yet. Never raises StoreError.
         """
 
     def record(self, spec: Spec, key: str, record_id: str) -> Record | None:
@@ -153,10 +151,8 @@ class Store(Protocol):
         """The stored records of these names. Raises Missing if the table does not exist."""
 
     def records(self, spec: Spec, key: str, shard: int, after: str, limit: int) -> Page:
-        """At most `limit` of a key's records on one shard, 1..N, whose ids follow `after`.
-
-        Ascending by id in code point order; "" precedes all. Raises Missing if the table does not
-        exist.
+        """At most `limit` of a key's records on one shard, 1..N, whose ids follow `after`,
+        ascending in code point order; "" precedes all. Raises Missing if there is no table.
         """
 
     def tallies(self, spec: Spec, keys: Sequence[str]) -> dict[str, Tally]:
@@ -175,28 +171,22 @@ class Store(Protocol):
         """
 
     def shut_gates(self, spec: Spec) -> None:
-        """Shut every gate, also an absent one. On return no commit to this window can succeed any
-        more.
-        """
+        """Shut every gate, also an absent one. After that no commit to this window succeeds."""
 
     def scan(self, table: str, segment: int, segments: int) -> Iterator[list[StoredItem]]:
         """All items of one segment, 0..segments-1, of a table, in pages."""
 
     def make_table(self, table: str, tags: Mapping[str, str], peak: int = 0) -> None:
-        """Begin to create a window table, with deletion protection, unless it exists.
-
-        `peak` is the highest cost a second of the last windows, for which the table should suffice;
-        0: not known.
+        """Begin to create a window table, with deletion protection, unless it exists. It should
+        suffice for `peak`, the highest cost a second of the last windows; 0: not known.
         """
 
     def describe_table(self, table: str) -> TableFacts | None:
         """A table's state, or None if it does not exist."""
 
     def check_table(self, table: str, tags: Mapping[str, str]) -> None:
-        """Check a new table, and finish one that a crash left incomplete.
-
-        Raises Refused if its schema or tags are not those of this pipeline, or if it was used
-        before.
+        """Check a new table, and finish one that a crash left incomplete. Raises Refused if its
+        schema or tags are not those of this pipeline, or if it was used before.
         """
 
     def recover_table(self, table: str) -> None:

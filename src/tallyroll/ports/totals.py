@@ -17,9 +17,8 @@ class Totals(Protocol):
     """
 
     def put(self, totals: Sequence[Total]) -> None:
-        """Put each total by key and in its window's listing, in one transaction, if absent.
-
-        Raises ProofMismatch if a total exists with another value.
+        """Put each total by key and in its window's listing, in one transaction, if absent. Raises
+        ProofMismatch if a total exists with another value.
         """
 
     def roll(self, totals: Sequence[PeriodTotal]) -> None:

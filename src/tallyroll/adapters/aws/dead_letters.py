@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any
 
@@ -26,36 +27,28 @@ from tallyroll.ports.queue import Backlog
 LONG_POLL_SECONDS = 2  # long polling asks all of SQS's servers
 
 
+@dataclass(frozen=True)
 class SqsDeadLetters:
     """A dead-letter queue, and the event queue `queue_url` to which its letters go back.
 
     `bucket_of` gives the bucket with a name; bodies that no queue takes are there.
     """
 
-    def __init__(
-        self,
-        caller: Caller,
-        effects: Effects,
-        *,
-        queue_url: str,
-        dead_letters_url: str,
-        bucket_of: Callable[[str], Bucket],
-        wait_seconds: int = LONG_POLL_SECONDS,
-    ) -> None:
-        self._caller = caller
-        self._effects = effects
-        self._queue_url = queue_url
-        self._dead_letters_url = dead_letters_url
-        self._bucket_of = bucket_of
-        self._wait_seconds = wait_seconds
+    caller: Caller
+    effects: Effects
+    _: KW_ONLY
+    queue_url: str
+    dead_letters_url: str
+    bucket_of: Callable[[str], Bucket]
+    wait_seconds: int = LONG_POLL_SECONDS
 
     def peek(self, most: int, seconds: int) -> list[ReceivedLetter]:
-        reply = self._caller.read(
+        reply = self.caller.read(
             "ReceiveMessage",
-            QueueUrl=self._dead_letters_url,
+            QueueUrl=self.dead_letters_url,
             MaxNumberOfMessages=min(most, QUEUE_BATCH_MAX),
             VisibilityTimeout=seconds,
-            WaitTimeSeconds=self._wait_seconds,
+            WaitTimeSeconds=self.wait_seconds,
             MessageSystemAttributeNames=["All"],
             MessageAttributeNames=["All"],
         )
@@ -63,7 +56,7 @@ class SqsDeadLetters:
 
     def give_back(self, letters: Sequence[ReceivedLetter]) -> None:
         jobs = [partial(self._give_back, ten) for ten in in_tens(letters)]
-        self._effects.together(jobs, CALLS_AT_ONCE)
+        self.effects.together(jobs, CALLS_AT_ONCE)
 
     def _give_back(self, letters: Sequence[ReceivedLetter]) -> None:
         entries = [
@@ -71,15 +64,15 @@ class SqsDeadLetters:
             for place, letter in enumerate(letters)
         ]
         try:
-            self._caller.read(
-                "ChangeMessageVisibilityBatch", QueueUrl=self._dead_letters_url, Entries=entries
+            self.caller.read(
+                "ChangeMessageVisibilityBatch", QueueUrl=self.dead_letters_url, Entries=entries
             )
         except StoreError:
             return
 
     def delete(self, letters: Sequence[ReceivedLetter]) -> list[bool]:
         jobs = [partial(self._delete, ten) for ten in in_tens(letters)]
-        return [gone for ten in self._effects.together(jobs, CALLS_AT_ONCE) for gone in ten]
+        return [gone for ten in self.effects.together(jobs, CALLS_AT_ONCE) for gone in ten]
 
     def _delete(self, letters: Sequence[ReceivedLetter]) -> list[bool]:
         entries = [
@@ -87,8 +80,8 @@ class SqsDeadLetters:
             for place, letter in enumerate(letters)
         ]
         try:
-            reply = self._caller.read(
-                "DeleteMessageBatch", QueueUrl=self._dead_letters_url, Entries=entries
+            reply = self.caller.read(
+                "DeleteMessageBatch", QueueUrl=self.dead_letters_url, Entries=entries
             )
         except StoreError:
             return [False] * len(letters)
@@ -96,12 +89,12 @@ class SqsDeadLetters:
         return [place in gone for place in range(len(letters))]
 
     def count(self) -> Backlog:
-        return counts_of(self._caller, self._dead_letters_url)
+        return counts_of(self.caller, self.dead_letters_url)
 
     def body(self, letter: ReceivedLetter) -> str:
         if letter.pointer is None:
             return letter.body
-        body = self._bucket_of(letter.pointer.bucket).get(letter.pointer.key)
+        body = self.bucket_of(letter.pointer.bucket).get(letter.pointer.key)
         return body.decode("utf-8", "surrogatepass")
 
     def resend(self, resends: Sequence[Resend]) -> list[str]:
@@ -114,7 +107,7 @@ class SqsDeadLetters:
             else:
                 why[index] = "the queue takes no such message: empty, over 1 MiB, or not text"
         jobs = [partial(self._resend, batch) for batch in in_batches(ready)]
-        for failed in self._effects.together(jobs, CALLS_AT_ONCE):
+        for failed in self.effects.together(jobs, CALLS_AT_ONCE):
             for index, detail in failed.items():
                 why[index] = detail
         return why
@@ -122,7 +115,7 @@ class SqsDeadLetters:
     def _resend(self, batch: Sequence[tuple[int, Letter]]) -> dict[int, str]:
         """Send one batch. Returns why messages may be missing, by index."""
         try:
-            failed = send_batch(self._caller, self._queue_url, [letter for _, letter in batch])
+            failed = send_batch(self.caller, self.queue_url, [letter for _, letter in batch])
         except StoreError as error:
             unsure = " (it may have been sent)" if isinstance(error, Unknown) else ""
             return {index: f"{error}{unsure}" for index, _ in batch}

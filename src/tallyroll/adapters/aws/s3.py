@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from typing import Any
 
 from tallyroll.adapters.aws.client import READ_TRIES, Caller, retried, translated
@@ -17,33 +18,31 @@ _EXISTS = "PreconditionFailed"
 _CONFLICT = "ConditionalRequestConflict"
 
 
+@dataclass
 class S3Bucket:
     """One S3 bucket."""
 
-    def __init__(self, caller: Caller, effects: Effects, name: str) -> None:
-        self._caller = caller
-        self._effects = effects
-        self.name = name
+    caller: Caller
+    effects: Effects
+    name: str
 
     def put(self, key: str, body: bytes) -> None:
-        self._caller.read("PutObject", Bucket=self.name, Key=key, Body=body)
+        self.caller.read("PutObject", Bucket=self.name, Key=key, Body=body)
 
     def put_once(self, key: str, body: bytes) -> bytes:
         def put() -> bytes:
             try:
-                self._caller.call(
-                    "PutObject", Bucket=self.name, Key=key, Body=body, IfNoneMatch="*"
-                )
+                self.caller.call("PutObject", Bucket=self.name, Key=key, Body=body, IfNoneMatch="*")
             except Refused as error:
                 if error.code != _EXISTS:
                     raise
                 return self.get(key)
             return body
 
-        return retried(self._effects, READ_TRIES, put, lambda error: error.code == _CONFLICT)
+        return retried(self.effects, READ_TRIES, put, lambda error: error.code == _CONFLICT)
 
     def start_upload(self, key: str) -> str:
-        reply = self._caller.read(
+        reply = self.caller.read(
             "CreateMultipartUpload",
             Bucket=self.name,
             Key=key,
@@ -53,7 +52,7 @@ class S3Bucket:
 
     def put_part(self, key: str, upload: str, number: int, body: bytes) -> str:
         """The receipt is the part's ETag and checksum."""
-        reply = self._caller.read(
+        reply = self.caller.read(
             "UploadPart",
             Bucket=self.name,
             Key=key,
@@ -70,7 +69,7 @@ class S3Bucket:
             {"PartNumber": number, "ETag": etag, "ChecksumCRC32": checksum}
             for number, (etag, checksum) in enumerate(named, 1)
         ]
-        self._caller.read(
+        self.caller.read(
             "CompleteMultipartUpload",
             Bucket=self.name,
             Key=key,
@@ -80,20 +79,20 @@ class S3Bucket:
 
     def abort_upload(self, key: str, upload: str) -> None:
         with suppress(Missing):
-            self._caller.read("AbortMultipartUpload", Bucket=self.name, Key=key, UploadId=upload)
+            self.caller.read("AbortMultipartUpload", Bucket=self.name, Key=key, UploadId=upload)
 
     def get(self, key: str) -> bytes:
         """Read again if the body breaks off."""
 
         def get() -> bytes:
-            reply = self._caller.call("GetObject", Bucket=self.name, Key=key)
+            reply = self.caller.call("GetObject", Bucket=self.name, Key=key)
             return b"".join(self._chunks(reply))
 
-        return retried(self._effects, READ_TRIES, get)
+        return retried(self.effects, READ_TRIES, get)
 
     def stream(self, key: str) -> Iterator[bytes]:
         """GetObject in chunks of 256 KB. Raises Missing, and Unknown if the body breaks off."""
-        reply = self._caller.read("GetObject", Bucket=self.name, Key=key)
+        reply = self.caller.read("GetObject", Bucket=self.name, Key=key)
         return self._chunks(reply)
 
     def _chunks(self, reply: dict[str, Any]) -> Iterator[bytes]:
@@ -112,7 +111,7 @@ class S3Bucket:
     def _entries(self, prefix: str) -> Iterator[dict[str, Any]]:
         more: dict[str, str] = {}
         while True:
-            reply = self._caller.read("ListObjectsV2", Bucket=self.name, Prefix=prefix, **more)
+            reply = self.caller.read("ListObjectsV2", Bucket=self.name, Prefix=prefix, **more)
             yield from reply.get("Contents", ())
             if not reply.get("IsTruncated"):
                 return

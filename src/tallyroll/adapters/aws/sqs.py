@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import TypeVar
 
@@ -72,29 +72,21 @@ class Letter:
         )
 
 
+@dataclass(frozen=True)
 class SqsQueue:
     """The event queue and its dead-letter queue; `metrics` are those of the event queue."""
 
-    def __init__(
-        self,
-        caller: Caller,
-        effects: Effects,
-        *,
-        queue_url: str,
-        dead_letters_url: str,
-        bucket: Bucket,
-        metrics: QueueMetrics,
-    ) -> None:
-        self._caller = caller
-        self._effects = effects
-        self._queue_url = queue_url
-        self._dead_letters_url = dead_letters_url
-        self._bucket = bucket
-        self._metrics = metrics
+    caller: Caller
+    effects: Effects
+    _: KW_ONLY
+    queue_url: str
+    dead_letters_url: str
+    bucket: Bucket
+    metrics: QueueMetrics
 
     def delay(self, receipts: Sequence[tuple[str, int]]) -> None:
         jobs = [partial(self._delay, ten) for ten in in_tens(receipts)]
-        self._effects.together(jobs, CALLS_AT_ONCE)
+        self.effects.together(jobs, CALLS_AT_ONCE)
 
     def _delay(self, receipts: Sequence[tuple[str, int]]) -> None:
         entries = [
@@ -102,19 +94,19 @@ class SqsQueue:
             for index, (receipt, seconds) in enumerate(receipts)
         ]
         with suppress(StoreError):
-            self._caller.call(
-                "ChangeMessageVisibilityBatch", QueueUrl=self._queue_url, Entries=entries
+            self.caller.call(
+                "ChangeMessageVisibilityBatch", QueueUrl=self.queue_url, Entries=entries
             )
 
     def reject(self, rejections: Sequence[Rejection]) -> list[bool]:
         """Those that were not certainly taken are rejected again: a dead letter may occur twice."""
-        letters = self._effects.together(
+        letters = self.effects.together(
             [partial(self._letter, rejection) for rejection in rejections], CALLS_AT_ONCE
         )
         sent = [False] * len(rejections)
         ready = [(index, letter) for index, letter in enumerate(letters) if letter]
         jobs = [partial(self._take, rejections, batch) for batch in in_batches(ready)]
-        for taken in self._effects.together(jobs, CALLS_AT_ONCE):
+        for taken in self.effects.together(jobs, CALLS_AT_ONCE):
             for index in taken:
                 sent[index] = True
         return sent
@@ -126,13 +118,13 @@ class SqsQueue:
 
     def _pointer(self, rejection: Rejection) -> Letter | None:
         body = rejection.message.body.encode("utf-8", "surrogatepass")
-        day = iso(self._effects.now())[:10]
+        day = iso(self.effects.now())[:10]
         key = f"{REJECTED_PREFIX}/{day}/{rejection.message.id}"
         try:
-            self._bucket.put(key, body)
+            self.bucket.put(key, body)
         except StoreError:
             return None
-        pointer = {"bucket": self._bucket.name, "key": key, "bytes": len(body)}
+        pointer = {"bucket": self.bucket.name, "key": key, "bytes": len(body)}
         attributes = {**_attributes(rejection), ATTRIBUTE_BODY: BODY_IN_BUCKET}
         return Letter(json.dumps(pointer), attributes)
 
@@ -146,7 +138,7 @@ class SqsQueue:
         """
         letters = [letter for _, letter in batch]
         try:
-            failed = send_batch(self._caller, self._dead_letters_url, letters)
+            failed = send_batch(self.caller, self.dead_letters_url, letters)
         except Refused:
             failed = dict.fromkeys(range(len(batch)), True)
         except StoreError:
@@ -165,36 +157,36 @@ class SqsQueue:
 
     def acknowledge(self, receipts: Sequence[str]) -> None:
         jobs = [partial(self._delete, ten) for ten in in_tens(receipts)]
-        self._effects.together(jobs, CALLS_AT_ONCE)
+        self.effects.together(jobs, CALLS_AT_ONCE)
 
     def _delete(self, receipts: Sequence[str]) -> None:
         entries = [
             {"Id": str(index), "ReceiptHandle": receipt} for index, receipt in enumerate(receipts)
         ]
         with suppress(StoreError):
-            self._caller.call("DeleteMessageBatch", QueueUrl=self._queue_url, Entries=entries)
+            self.caller.call("DeleteMessageBatch", QueueUrl=self.queue_url, Entries=entries)
 
     def counts(self) -> Backlog:
-        return counts_of(self._caller, self._queue_url)
+        return counts_of(self.caller, self.queue_url)
 
     def backlog(self, since: int, invocations_since: int | None = None) -> Backlog:
         """An age has the time of its period's start, so that no message seems newer than it is."""
         return replace(
             self.counts(),
-            ages=self._metrics.ages(since),
+            ages=self.metrics.ages(since),
             invocations=(
-                () if invocations_since is None else self._metrics.invocations(invocations_since)
+                () if invocations_since is None else self.metrics.invocations(invocations_since)
             ),
         )
 
 
+@dataclass(frozen=True)
 class SqsSender:
     """Sends bodies to the event queue, up to 10 and 1 MiB per request."""
 
-    def __init__(self, caller: Caller, effects: Effects, queue_url: str) -> None:
-        self._caller = caller
-        self._effects = effects
-        self._queue_url = queue_url
+    caller: Caller
+    effects: Effects
+    queue_url: str
 
     def send(self, bodies: Iterable[str]) -> list[SendFailure]:
         """A throttled request is tried up to 6 times."""
@@ -211,9 +203,9 @@ class SqsSender:
         failures = [SendFailure(index, letter.body, why) for index, letter in illegal]
         detail = ""
         failed: Iterable[int] = range(len(legal))
-        for _ in attempts(self._effects, SEND_TRIES if legal else 0):
+        for _ in attempts(self.effects, SEND_TRIES if legal else 0):
             try:
-                failed = send_batch(self._caller, self._queue_url, [letter for _, letter in legal])
+                failed = send_batch(self.caller, self.queue_url, [letter for _, letter in legal])
                 detail = "refused by the queue"
             except Throttled as error:
                 detail = str(error)

@@ -5,6 +5,7 @@ Source: DynamoDB API Reference, ExportTableToPointInTime, DescribeExport, Descri
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,14 +21,14 @@ _STATES = {
 }
 
 
+@dataclass(frozen=True)
 class DynamoExports:
     """The port of exports on one account's DynamoDB."""
 
-    def __init__(self, caller: Caller) -> None:
-        self._caller = caller
+    caller: Caller
 
     def restorable(self, table: str) -> tuple[int, int] | None:
-        found = recovery_of(self._caller, table)
+        found = recovery_of(self.caller, table)
         if not found or found.get("PointInTimeRecoveryStatus") != RECOVERY_ON:
             return None
         if "LatestRestorableDateTime" not in found:  # just switched on
@@ -37,8 +38,8 @@ class DynamoExports:
 
     def start(self, table: str, bucket: str, prefix: str, at: int, token: str) -> str:
         """Raises Refused if the time cannot be restored or the bucket is not writable."""
-        arn = self._caller.read("DescribeTable", TableName=table)["Table"]["TableArn"]
-        reply = self._caller.read(
+        arn = self.caller.read("DescribeTable", TableName=table)["Table"]["TableArn"]
+        reply = self.caller.read(
             "ExportTableToPointInTime",
             TableArn=arn,
             ClientToken=token,
@@ -50,7 +51,7 @@ class DynamoExports:
         return str(reply["ExportDescription"]["ExportArn"])
 
     def state(self, arn: str) -> ExportState:
-        reply = self._caller.read("DescribeExport", ExportArn=arn)
+        reply = self.caller.read("DescribeExport", ExportArn=arn)
         found: dict[str, Any] = reply["ExportDescription"]
         status = _STATES[found["ExportStatus"]]
         problem = ": ".join(filter(None, (found.get("FailureCode"), found.get("FailureMessage"))))

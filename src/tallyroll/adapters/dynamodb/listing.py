@@ -7,6 +7,7 @@ DescribeContinuousBackups, UpdateTable.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from tallyroll.adapters.aws.client import Caller
@@ -21,17 +22,17 @@ from tallyroll.errors import Missing
 from tallyroll.ports.tables import TableCard
 
 
+@dataclass(frozen=True)
 class DynamoListing:
     """The tables of one account and Region."""
 
-    def __init__(self, caller: Caller) -> None:
-        self._caller = caller
+    caller: Caller
 
     def names(self) -> Iterator[str]:
         """May miss tables just made and still list tables just deleted."""
         more: dict[str, Any] = {}
         while True:
-            reply = self._caller.read("ListTables", **more)
+            reply = self.caller.read("ListTables", **more)
             yield from reply["TableNames"]
             if not reply.get("LastEvaluatedTableName"):
                 return
@@ -39,7 +40,7 @@ class DynamoListing:
 
     def card(self, table: str) -> TableCard | None:
         try:
-            facts: dict[str, Any] = self._caller.read("DescribeTable", TableName=table)["Table"]
+            facts: dict[str, Any] = self.caller.read("DescribeTable", TableName=table)["Table"]
         except Missing:
             return None
         types = {
@@ -60,12 +61,12 @@ class DynamoListing:
         )
 
     def tags(self, card: TableCard) -> Mapping[str, str] | None:
-        return tags_of(self._caller, card.arn)
+        return tags_of(self.caller, card.arn)
 
     def recovery(self, card: TableCard) -> bool | None:
-        found = recovery_of(self._caller, card.name)
+        found = recovery_of(self.caller, card.name)
         return None if found is None else found.get("PointInTimeRecoveryStatus") == RECOVERY_ON
 
     def protect(self, table: str) -> None:
         with throttled_if(IN_USE):
-            self._caller.read("UpdateTable", TableName=table, DeletionProtectionEnabled=True)
+            self.caller.read("UpdateTable", TableName=table, DeletionProtectionEnabled=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -43,13 +44,13 @@ Action = dict[str, dict[str, Any]]
 """One action of TransactWriteItems: {"Put": {...}}."""
 
 
+@dataclass(frozen=True)
 class Table:
     """One table. All reads are strongly consistent."""
 
-    def __init__(self, caller: Caller, effects: Effects, name: str) -> None:
-        self.caller = caller
-        self.effects = effects
-        self.name = name
+    caller: Caller
+    effects: Effects
+    name: str
 
     def get(self, key: Key) -> Item | None:
         """The item under a key."""

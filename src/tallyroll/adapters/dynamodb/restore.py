@@ -51,12 +51,12 @@ class Import:
         return self.status not in ("IN_PROGRESS", "CANCELLING")
 
 
+@dataclass(frozen=True)
 class DynamoRestore:
     """Restores archives into DynamoDB tables."""
 
-    def __init__(self, caller: Caller, effects: Effects) -> None:
-        self._caller = caller
-        self._effects = effects
+    caller: Caller
+    effects: Effects
 
     def begin(self, table: str, archive: str) -> bool:
         """Make the table, marked as being restored from the archive with this prefix.
@@ -74,10 +74,10 @@ class DynamoRestore:
         declared = TableDeclaration(
             name=table, tags={TAG_RESTORED: archive}, deletion_protection=False
         )
-        self._caller.read("CreateTable", **table_request(declared))
+        self.caller.read("CreateTable", **table_request(declared))
         self._await_active(table)
         marker = {**_MARKER, "archive": {"S": archive}}
-        self._caller.read("PutItem", TableName=table, Item=marker)
+        self.caller.read("PutItem", TableName=table, Item=marker)
         return False
 
     def put(self, table: str, items: Iterable[StoredItem]) -> None:
@@ -91,11 +91,11 @@ class DynamoRestore:
                 partial(self._put_batch, table, batch[at : at + BATCH_ITEMS])
                 for at in range(0, len(batch), BATCH_ITEMS)
             ]
-            self._effects.together(jobs, BATCHES_AT_ONCE)
+            self.effects.together(jobs, BATCHES_AT_ONCE)
 
     def end(self, table: str) -> None:
         """Delete the mark; the table then holds exactly the archive's items."""
-        self._caller.read("DeleteItem", TableName=table, Key=_MARKER)
+        self.caller.read("DeleteItem", TableName=table, Key=_MARKER)
 
     def start_import(self, table: str, bucket: str, data_prefix: str) -> Import:
         """Start ImportTable from an archive's data files into a new table.
@@ -109,10 +109,10 @@ class DynamoRestore:
             )
         declared = table_request(TableDeclaration(name=table))
         taken_over = ("TableName", "KeySchema", "AttributeDefinitions", "BillingMode")
-        reply = self._caller.read(
+        reply = self.caller.read(
             "ImportTable",
             # So an import whose reply was lost is not started twice.
-            ClientToken=f"{self._effects.chance.getrandbits(128):032x}",
+            ClientToken=f"{self.effects.chance.getrandbits(128):032x}",
             S3BucketSource={"S3Bucket": bucket, "S3KeyPrefix": data_prefix},
             InputFormat="DYNAMODB_JSON",
             InputCompressionType="GZIP",
@@ -127,14 +127,14 @@ class DynamoRestore:
         """
         state = started
         while not state.over:
-            self._effects.sleep(IMPORT_POLL_MS)
-            state = _import(self._caller.read("DescribeImport", ImportArn=started.arn))
+            self.effects.sleep(IMPORT_POLL_MS)
+            state = _import(self.caller.read("DescribeImport", ImportArn=started.arn))
             told(state.imported)
         return state
 
     def _there(self, table: str) -> bool:
         try:
-            self._caller.read("DescribeTable", TableName=table)
+            self.caller.read("DescribeTable", TableName=table)
         except Missing:
             return False
         return True
@@ -142,7 +142,7 @@ class DynamoRestore:
     def _marked(self, table: str) -> str | None:
         """The archive of which the table is an unfinished restore, if it is one."""
         try:
-            reply = self._caller.read("GetItem", TableName=table, Key=_MARKER, ConsistentRead=True)
+            reply = self.caller.read("GetItem", TableName=table, Key=_MARKER, ConsistentRead=True)
         except Missing:  # still being created
             return None
         except Refused as error:
@@ -153,15 +153,15 @@ class DynamoRestore:
         return marked
 
     def _await_active(self, table: str) -> None:
-        until = self._effects.now() + ACTIVE_WITHIN_MS
-        while self._effects.now() < until:
+        until = self.effects.now() + ACTIVE_WITHIN_MS
+        while self.effects.now() < until:
             try:
-                facts = self._caller.read("DescribeTable", TableName=table)["Table"]
+                facts = self.caller.read("DescribeTable", TableName=table)["Table"]
             except Missing:  # eventually consistent: may not list the new table yet
                 facts = {}
             if facts.get("TableStatus") == "ACTIVE":
                 return
-            self._effects.sleep(ACTIVE_POLL_MS)
+            self.effects.sleep(ACTIVE_POLL_MS)
         raise Unknown(f"table {table} is not active yet: delete it and try again later")
 
     def _put_batch(self, table: str, items: Sequence[StoredItem]) -> None:
@@ -172,7 +172,7 @@ class DynamoRestore:
 
         def once() -> None:
             nonlocal request
-            reply = self._caller.call("BatchWriteItem", RequestItems=request)
+            reply = self.caller.call("BatchWriteItem", RequestItems=request)
             request = reply.get("UnprocessedItems") or {}
             if request:
                 raise Throttled(
@@ -181,7 +181,7 @@ class DynamoRestore:
                     "UnprocessedItems",
                 )
 
-        retried(self._effects, BATCH_TRIES, once)
+        retried(self.effects, BATCH_TRIES, once)
 
 
 def _restored(item: StoredItem) -> Item:

@@ -16,57 +16,10 @@ from tallyroll.ports.catalog import Claim
 from tallyroll.ports.writer_notes import Heartbeat, Reception
 
 
-class MemoryLedger:
-    """The redrive ledger in memory."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._claims: dict[Identity, Claim] = {}
-
-    def claims(self, identities: Sequence[Identity]) -> Mapping[Identity, Claim]:
-        return {one: self._claims[one] for one in identities if one in self._claims}
-
-    def claim(self, identity: Identity, wanted: Claim) -> Claim:
-        return self._claims.setdefault(identity, wanted)
-
-    def move(self, identity: Identity, read: Claim, wanted: Claim) -> Claim:
-        if self._claims[identity] == read:
-            self._claims[identity] = wanted
-        return self._claims[identity]
-
-
-class MemoryWriterNotes:
-    """Writers' notes in memory."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._receptions: dict[str, Reception] = {}
-        self._heartbeat = Heartbeat()
-
-    def note_received(self, reception: Reception) -> None:
-        self._receptions[reception.id] = reception
-
-    def clear_received(self, reception: Reception) -> None:
-        self._receptions.pop(reception.id, None)
-
-    def receptions(self, since: int, until: int, most: int) -> list[Reception]:
-        found = [each for each in self._receptions.values() if since <= each.at < until]
-        return sorted(found, key=lambda each: (each.at, each.id))[-most:]
-
-    def beat(self, at: int, *, finished: bool) -> None:
-        known = self._heartbeat
-        done = max(at, known.finished or 0) if finished else known.finished
-        self._heartbeat = Heartbeat(max(at, known.at or 0), done)
-
-    def heartbeat(self) -> Heartbeat:
-        return self._heartbeat
-
-
-class MemoryCatalog(MemoryLedger, MemoryWriterNotes):
+class MemoryCatalog:
     """Specs, states, the calendar, the live pointer, straggler notes, the redrive ledger."""
 
     def __init__(self) -> None:
-        super().__init__()
         self._calendar: Calendar | None = None
         self._specs: dict[WindowId, Spec] = {}
         self._windows: dict[WindowId, Window] = {}
@@ -75,6 +28,9 @@ class MemoryCatalog(MemoryLedger, MemoryWriterNotes):
         self._hot: dict[WindowId, list[str]] = {}
         self._periods: dict[PeriodName, PeriodState] = {}
         self._unrolled: set[PeriodName] = set()
+        self._claims: dict[Identity, Claim] = {}
+        self._receptions: dict[str, Reception] = {}
+        self._heartbeat = Heartbeat()
 
     def calendar(self) -> Calendar | None:
         return self._calendar
@@ -164,3 +120,32 @@ class MemoryCatalog(MemoryLedger, MemoryWriterNotes):
     def stragglers(self, windows: Sequence[WindowId]) -> dict[WindowId, int]:
         noted = self._stragglers
         return {window: noted[window] for window in windows if window in noted}
+
+    def claims(self, identities: Sequence[Identity]) -> Mapping[Identity, Claim]:
+        return {one: self._claims[one] for one in identities if one in self._claims}
+
+    def claim(self, identity: Identity, wanted: Claim) -> Claim:
+        return self._claims.setdefault(identity, wanted)
+
+    def move(self, identity: Identity, read: Claim, wanted: Claim) -> Claim:
+        if self._claims[identity] == read:
+            self._claims[identity] = wanted
+        return self._claims[identity]
+
+    def note_received(self, reception: Reception) -> None:
+        self._receptions[reception.id] = reception
+
+    def clear_received(self, reception: Reception) -> None:
+        self._receptions.pop(reception.id, None)
+
+    def receptions(self, since: int, until: int, most: int) -> list[Reception]:
+        found = [each for each in self._receptions.values() if since <= each.at < until]
+        return sorted(found, key=lambda each: (each.at, each.id))[-most:]
+
+    def beat(self, at: int, *, finished: bool) -> None:
+        known = self._heartbeat
+        done = max(at, known.finished or 0) if finished else known.finished
+        self._heartbeat = Heartbeat(max(at, known.at or 0), done)
+
+    def heartbeat(self) -> Heartbeat:
+        return self._heartbeat
