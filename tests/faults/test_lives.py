@@ -16,7 +16,10 @@ def test_a_busy_life_under_faults_ends_exact(scenarios: Scenarios, seed: int) ->
     assert not result.problems
 
 
-@pytest.mark.parametrize("function", ["note_received", "clear_received", "SqsQueue._delete"])
+@pytest.mark.parametrize(
+    "function",
+    ["DynamoWriterNotes.note_received", "DynamoWriterNotes.clear_received", "SqsQueue._delete"],
+)
 def test_the_life_that_crashes_anywhere_has_writers_that_die(
     scenarios: Scenarios, function: str
 ) -> None:

@@ -68,7 +68,7 @@ class Queue(Protocol):
         """The queue's counts now, without metrics."""
 
     def backlog(self, since: int, invocations_since: int | None = None) -> Backlog:
-        """The counts now, and the ages and, if asked for, the invocations since these times (ms)."""
+        """The counts now, the ages and, if asked for, the invocations since these times (ms)."""
 
 
 class Backlogged(Protocol):
