@@ -21,7 +21,13 @@ BROUGHT_BY_LAMBDA = frozenset({"boto3", "botocore", "s3transfer"})
 UNPACKED_AT = "/var/task"  # where Lambda unpacks a function's code
 
 _SOURCES = (ROOT / "src" / "tallyroll", ROOT / "functions")
-_LEFT_OUT = frozenset({"cdk", "cli", "testing", "planning"})  # no function imports them
+_LEFT_OUT = (
+    "cdk/",
+    "cli/",
+    "testing/",
+    "planning/",
+    "adapters/memory/",
+)  # no function imports them
 _SOURCE_SUFFIXES = frozenset({".py", ".typed"})
 # What an installer writes into a package's metadata: it differs from machine to machine.
 _INSTALLER_FILES = frozenset({"INSTALLER", "RECORD", "REQUESTED", "direct_url.json"})
@@ -42,8 +48,7 @@ def assemble(target: Path, *, with_boto3: bool = False) -> None:
     for source in _SOURCES:
         for path in sorted(source.rglob("*")):
             inside = path.relative_to(source)
-            room = inside.parts[0].removesuffix(".py")
-            if path.suffix in _SOURCE_SUFFIXES and room not in _LEFT_OUT:
+            if path.suffix in _SOURCE_SUFFIXES and not inside.as_posix().startswith(_LEFT_OUT):
                 _copy(path, target / source.name / inside)
     for package in packages(with_boto3=with_boto3):
         for file in package.files or ():

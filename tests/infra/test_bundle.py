@@ -65,6 +65,9 @@ def test_rooms_that_no_function_imports_are_left_out(bundle: Path) -> None:
     rooms = {path.stem for path in (bundle / "tallyroll").iterdir()}
     assert {"ingest", "reads", "archive", "lifecycle", "adapters", "pipeline"} <= rooms
     assert not rooms & {"cdk", "cli", "testing", "planning"}
+    adapters = {path.stem for path in (bundle / "tallyroll" / "adapters").iterdir()}
+    assert {"aws", "dynamodb"} <= adapters
+    assert "memory" not in adapters
 
 
 def test_it_holds_sources_licences_and_byte_code_and_neither_boto3_nor_installers_files(
