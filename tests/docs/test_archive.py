@@ -51,12 +51,12 @@ def test_duckdb_recounts_what_was_proven(kept: Archived) -> None:
 
 
 def test_the_layout_is_as_it_is_written(kept: Archived) -> None:
-    layout = re.search(r"## The layout\n\n((?: {4}.*\n)+)", PAGE)
+    layout = re.search(r"## The layout\n\n```text\n(.*?)```", PAGE, re.DOTALL)
     assert layout
     folders: list[str] = []
     patterns = []
     for line in layout[1].splitlines():
-        depth = (len(line) - len(line.lstrip())) // 4 - 1
+        depth = (len(line) - len(line.lstrip())) // 4
         name = line.split()[0] if "{export" not in line else line.strip()
         folders[depth:] = [name]
         if not name.endswith("/"):

@@ -1,0 +1,29 @@
+"""Every command of the documents runs, in the state in which its reader would be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.docs.walks import COMMANDS, DOCUMENTS, Block, blocks_of, reading
+from tests.harness.ports import free_ports
+
+BLOCKS = [block for path in DOCUMENTS for block in blocks_of(path)]
+WALKED = sorted({block.document for block in BLOCKS if block.how})
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.place)
+def test_each_block_says_how_it_is_run_or_why_not(block: Block) -> None:
+    is_command = block.language in COMMANDS
+    assert is_command == bool(block.how or block.why_not), block.text
+    assert block.how in (None, "start", "shell", "python")
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("document", WALKED)
+def test_a_document_can_be_walked(document: str, tmp_path: Path) -> None:
+    with reading(tmp_path, free_ports()) as reader:
+        for block in BLOCKS:
+            if block.document == document and block.how:
+                reader.run(block)
