@@ -138,7 +138,7 @@ def test_a_seed_replays_exactly_also_in_another_process() -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
+        timeout=1_200,
     ).stdout.split()
     assert there == [result.trace_hash for result in here]
 
