@@ -21,7 +21,7 @@ pytestmark = pytest.mark.engine
 KEYS = 2_000
 KILLS = 4
 SLICE = 150
-WAIT_S = 60
+WAIT_S = 600
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.engine, pytest.mark.slow]
 NOT_MADE = {"AWS::S3::BucketPolicy"}
 SINGLES, PACKED = 40, 100
 ADA = {"events": SINGLES + 1 + PACKED, "sum": "122"}
-WAIT_S = 40.0  # twice for how long the writer hides what awaits its window
+WAIT_S = 400.0  # twenty times as long as the writer hides what awaits its window
 
 BRIEF = "brief"
 HASTE = {

@@ -25,7 +25,7 @@ def function(handler: str, /, **options: Any) -> Function:
     return Function(f"echoes.{handler}", ENVIRONMENT | options.pop("environment", {}), **options)
 
 
-def gone(pid: int, within_s: float = 5.0) -> bool:
+def gone(pid: int, within_s: float = 120.0) -> bool:
     until = time.monotonic() + within_s
     while time.monotonic() < until:
         try:
@@ -94,7 +94,7 @@ def test_a_handler_that_cannot_be_imported() -> None:
 
 
 def test_a_timeout_kills_and_the_next_invocation_starts_cold() -> None:
-    with function("sleep", timeout_s=0.3) as sleep:
+    with function("sleep", timeout_s=2) as sleep:
         pid = sleep.invoke(0)
         with pytest.raises(FunctionError) as caught:
             sleep.invoke(30)
@@ -109,7 +109,7 @@ def test_a_kill_in_the_middle() -> None:
     with function("sleep", on_log=lines.append) as sleep:
         pid = sleep.invoke(0)
         with pytest.raises(FunctionError) as caught:
-            sleep.invoke(30, kill_after_ms=100)
+            sleep.invoke(30, kill_after_ms=1_000)
         assert caught.value.kind == KILLED
         assert gone(pid)
         assert lines == ["sleeping 0", "sleeping 30"]
@@ -118,8 +118,8 @@ def test_a_kill_in_the_middle() -> None:
 
 def test_a_kill_that_comes_too_late_does_no_harm() -> None:
     with function("sleep") as sleep:
-        pid = sleep.invoke(0, kill_after_ms=500)
-        time.sleep(0.7)
+        pid = sleep.invoke(0, kill_after_ms=2_000)
+        time.sleep(2.1)
         assert sleep.invoke(0) == pid
 
 

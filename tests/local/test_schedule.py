@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from datetime import UTC, datetime
 from typing import Any
@@ -9,50 +10,70 @@ from typing import Any
 from local.runtime.pool import FunctionError
 from local.runtime.schedule import Schedule, scheduled_event
 
+TAKES_S = 120
+
 
 class Stub:
-    def __init__(self, takes_s: float = 0.0, fails: bool = False) -> None:
-        self.events: list[Any] = []
-        self._takes_s = takes_s
-        self._fails = fails
+    """Notes when it is invoked; an invocation waits until it may go on."""
+
+    def __init__(self, fails: bool = False) -> None:
+        self.began: list[float] = []
+        self.go_on = threading.Event()
+        self.go_on.set()
         self.at_once = self.at_once_most = 0
+        self._fails = fails
 
     def invoke(self, event: Any, *, kill_after_ms: float | None = None) -> Any:
         self.at_once += 1
         self.at_once_most = max(self.at_once, self.at_once_most)
-        self.events.append(event)
-        time.sleep(self._takes_s)
+        self.began.append(time.monotonic())
+        assert self.go_on.wait(TAKES_S)
         self.at_once -= 1
         if self._fails:
             raise FunctionError("Boom", "as told")
-        return len(self.events)
+        return len(self.began)
+
+
+def await_runs(stub: Stub, runs: int) -> None:
+    until = time.monotonic() + TAKES_S
+    while len(stub.began) < runs:
+        assert time.monotonic() < until, f"{len(stub.began)} runs"
+        time.sleep(0.005)
 
 
 def test_runs_at_once_and_then_every_period() -> None:
     stub, results = Stub(), list[Any]()
     schedule = Schedule("roller", stub, 0.1, on_result=results.append).start()
-    time.sleep(0.35)
+    await_runs(stub, 4)
     schedule.stop()
-    assert 3 <= schedule.runs <= 4
-    assert results == list(range(1, schedule.runs + 1))
+    ended, runs = time.monotonic(), schedule.runs
+    assert results == list(range(1, runs + 1))
+    # One is due at the beginning and after each period; a machine that lags leaves some out.
+    due = 1 + (ended - stub.began[0]) / 0.1
+    assert runs + schedule.skipped <= due + 1
     time.sleep(0.15)
-    assert len(results) == schedule.runs
+    assert schedule.runs == len(results) == runs
 
 
 def test_a_long_run_leaves_periods_out() -> None:
-    stub = Stub(takes_s=0.25)
-    schedule = Schedule("roller", stub, 0.1).start()
-    time.sleep(0.55)
+    stub = Stub()
+    stub.go_on.clear()
+    schedule = Schedule("roller", stub, 0.05).start()
+    await_runs(stub, 1)
+    time.sleep(0.25)
+    assert len(stub.began) == 1
+    stub.go_on.set()
+    await_runs(stub, 2)
     schedule.stop()
     assert stub.at_once_most == 1
-    assert 2 <= schedule.runs <= 3
     assert schedule.skipped >= 4
 
 
 def test_errors_are_told_and_not_fatal() -> None:
     told: list[str] = []
-    schedule = Schedule("roller", Stub(fails=True), 0.05, on_error=told.append).start()
-    time.sleep(0.2)
+    stub = Stub(fails=True)
+    schedule = Schedule("roller", stub, 0.05, on_error=told.append).start()
+    await_runs(stub, 2)
     schedule.stop()
     assert schedule.errors == schedule.runs >= 2
     assert told[0] == "roller: Boom: as told"

@@ -17,11 +17,11 @@ def test_the_clock_is_the_machines() -> None:
 def test_sleep_takes_ms() -> None:
     began = time.monotonic()
     SystemEffects().sleep(20)
-    assert 0.015 < time.monotonic() - began < 5
+    assert time.monotonic() - began > 0.015
 
 
 def test_jobs_run_side_by_side_and_answer_in_order() -> None:
-    meeting = threading.Barrier(3, timeout=10)
+    meeting = threading.Barrier(3, timeout=300)
 
     def meet(number: int) -> int:
         meeting.wait()

@@ -221,7 +221,7 @@ def test_what_was_received_before_a_receive_failed_is_given_back(
 
 def test_batches_are_treated_side_by_side_by_threads() -> None:
     _, letters = filled(800)
-    lock, meeting = threading.Lock(), threading.Barrier(4, timeout=20)
+    lock, meeting = threading.Lock(), threading.Barrier(4, timeout=300)
     peek = letters.peek
 
     def one_at_once(most: int, seconds: int) -> list[ReceivedLetter]:
