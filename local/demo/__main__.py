@@ -3,7 +3,7 @@
     make demo                          a vote night with redeliveries and killed writers
     make demo INPUT=events.jsonl       your own events, one JSON object a line (gzip is recognized)
     make demo ARGS="--faults off"      without the faults
-    make demo ARGS="--archive-to DIR"  and keep the archives, for `tallyroll archive list --dir DIR`
+    make demo ARGS="--archive-to DIR"  either, and keep the archives of all windows
 
 exit status:
   0    every number is exact, and every dropped window was proven first
@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGHUP, _interrupt)
     try:
         if options.input:
-            return own_events(console, start, options.input)
+            return own_events(console, start, options.input, options.archive_to)
         keep = options.archive_to
         plan = Plan(options.votes, options.singles, options.seconds, options.seed, keep)
         return vote_night(console, start, plan)
@@ -90,8 +90,6 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     options = parser.parse_args(argv)
     if options.singles > options.votes:
         parser.error(f"--singles {options.singles} must not be more than --votes {options.votes}")
-    if options.archive_to and options.input:
-        parser.error("--archive-to: with --input no window is archived; leave one of them out")
     return options
 
 

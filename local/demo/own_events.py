@@ -9,6 +9,7 @@ import uuid
 from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
@@ -31,6 +32,7 @@ from local.demo.view import Show, Snapshot, busy, mishaps, view_on
 from tallyroll.model.states import Status, Window
 from tallyroll.model.windows import Span, WindowId
 from tallyroll.operations.backfill import open_past
+from tallyroll.operations.teardown import Progress as TeardownProgress
 from tallyroll.ports.paging import listed_tallies
 from tallyroll.settings import Settings
 
@@ -40,8 +42,9 @@ ASKED_KEYS = 12
 POLL_S = 0.3
 STALLED_S = 60.0
 OPENING_S = 120.0
+ARCHIVE_WITHIN_MS = 1_800_000
 EMPTY_LOOKS = 3
-EXACT, NOT_EXACT, BAD_LINES = 0, 1, 2
+EXACT, NOT_EXACT, BAD_LINES, TOO_SLOW = 0, 1, 2, 4
 
 
 def settings_for(window_seconds: int) -> Settings:
@@ -63,10 +66,10 @@ def settings_for(window_seconds: int) -> Settings:
     )
 
 
-def own_events(console: Console, start: Start, path: str) -> int:
+def own_events(console: Console, start: Start, path: str, archive_to: Path | None = None) -> int:
     """Count the events of a file (or `-`), print the result beside the file's own, and give the
-    exit status: 0 exact, 1 not exact, 2 exact but for bad lines, which are listed. Raises
-    UsageError.
+    exit status: 0 exact, 1 not exact, 2 exact but for bad lines, which are listed. With
+    `archive_to`, archive all windows and copy the archives there. Raises UsageError.
     """
     events = InputEvents()
     try:
@@ -84,7 +87,7 @@ def own_events(console: Console, start: Start, path: str) -> int:
             highlight=False,
         )
         with start(settings) as run:
-            return _count(console, run, events)
+            return _count(console, run, events, archive_to)
     finally:
         events.close()
 
@@ -114,7 +117,7 @@ def _print_bad(console: Console, bad: BadLines) -> None:
     console.print(table)
 
 
-def _count(console: Console, run: Run, events: InputEvents) -> int:
+def _count(console: Console, run: Run, events: InputEvents, archive_to: Path | None) -> int:
     truth = {key: Sum(part.events, part.amount) for key, part in events.truth().items()}
     with view_on(console) as show:
         _open_past(run, events, show)
@@ -128,6 +131,7 @@ def _count(console: Console, run: Run, events: InputEvents) -> int:
     with busy(console, "asking for the final counts"):
         answers = run.inspection.count(hottest, consistent=True)
     judge_keys({key: truth[key] for key in hottest}, answers, verdict)
+    kept = _archived(console, run, archive_to, verdict) if archive_to else ""
     rejected = Counter(letter.reason for letter in run.inspection.dead_letters())
     verdict.check(not rejected, f"rejected {dict(rejected)}, expected none")
     polled = run.pipeline.poller.polled
@@ -144,6 +148,8 @@ def _count(console: Console, run: Run, events: InputEvents) -> int:
     console.print(key_table("Counted beside the file's own", truth, counted))
     console.print(cost_table(run.ledger, run.aws.settings))
     console.print(run.memory.line())
+    if kept:
+        console.print(kept, highlight=False, soft_wrap=True)
     print_verdict(
         console,
         verdict,
@@ -151,9 +157,29 @@ def _count(console: Console, run: Run, events: InputEvents) -> int:
         f" {numbered(holding, 'window')}: every event counted once, when it happened",
         run.problems(),
     )
-    if verdict.failures:
-        return NOT_EXACT
+    if verdict.failures or verdict.slow:
+        return NOT_EXACT if verdict.failures else TOO_SLOW
     return BAD_LINES if events.bad.reasons else EXACT
+
+
+def _archived(console: Console, run: Run, directory: Path, verdict: Verdict) -> str:
+    """Close, seal, archive, prove and drop all windows, and copy the archives."""
+    for schedule in run.pipeline.schedules.values():
+        schedule.stop()  # the roller would make new windows
+    with view_on(console) as show:
+
+        def told(progress: TeardownProgress) -> None:
+            counted = round(run.ledger.sum("EventsCounted"))
+            left = numbered(len(progress.left), "window")
+            phase = f"archiving, {left} left"
+            show(Snapshot(phase, counted, counted, counted, 0, 0, windows=progress.left))
+
+        last = run.adapters.undertaker().run(ARCHIVE_WITHIN_MS, told)
+    for window in last.left:
+        verdict.slow.append(
+            f"window {window.id} is still {window.status}: {window.attempt.problem or None}"
+        )
+    return run.keep_archives(directory)
 
 
 def _open_past(run: Run, events: InputEvents, show: Show) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Self
 
 from rich.console import Console
@@ -17,11 +18,12 @@ from local.aws.embedded import ENGINES, Embedded, resident_bytes
 from local.demo.backpressure import BoundedSender, queue_depth
 from local.demo.emf import Ledger
 from local.demo.inspection import Inspection
-from local.demo.report import Sum
+from local.demo.report import Sum, numbered
 from local.demo.view import busy
 from local.pipeline import LocalPipeline
 from local.runtime.poller import Faults
 from tallyroll.adapters.aws.sqs import SqsSender
+from tallyroll.adapters.directory import DirectoryBucket
 from tallyroll.pipeline import Pipeline
 from tallyroll.settings import Settings
 
@@ -83,6 +85,18 @@ class Run:
     def problems(self) -> list[str]:
         """The latest complaints in the functions' logs."""
         return list(self.ledger.problems)[-PROBLEMS_SHOWN:]
+
+    def keep_archives(self, directory: Path) -> str:
+        """Copy all archives out of the bucket; say where they are, and what reads them."""
+        bucket, copy = self.adapters.bucket, DirectoryBucket(directory)
+        keys = list(bucket.list("archive/"))
+        for key in keys:
+            copy.put(key, bucket.get(key))
+        name = self.aws.settings.name
+        return (
+            f"archives kept in {directory}: {numbered(len(keys), 'file')}; see\n"
+            f"  .venv/bin/tallyroll --name {name} archive list --dir {directory}"
+        )
 
 
 Start = Callable[[Settings], AbstractContextManager[Run]]

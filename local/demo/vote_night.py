@@ -29,7 +29,6 @@ from local.demo.report import (
 from local.demo.run import Counts, Run, Start, now_ms
 from local.demo.view import Show, Snapshot, busy, mishaps, view_on
 from local.demo.votes import CANDIDATES, LATE_VOTER, VoteNight
-from tallyroll.adapters.directory import DirectoryBucket
 from tallyroll.errors import Reason
 from tallyroll.model.amounts import MICROS
 from tallyroll.model.events import Packet, decode
@@ -192,7 +191,7 @@ def vote_night(console: Console, start: Start, plan: Plan) -> int:
         windows = [window for window in run.inspection.windows() if window.id in held]
         with busy(console, "reading the archives again"):
             proofs = run.inspection.verify(windows)
-        kept = _keep_archives(run, plan.archive_to) if plan.archive_to else ""
+        kept = run.keep_archives(plan.archive_to) if plan.archive_to else ""
         specs = run.adapters.catalog.specs([window.id for window in windows])
         letters = run.inspection.dead_letters()
         queued = run.queued()
@@ -247,12 +246,3 @@ def vote_night(console: Console, start: Start, plan: Plan) -> int:
         run.problems(),
     )
     return 1 if verdict.failures else TOO_SLOW if verdict.slow else 0
-
-
-def _keep_archives(run: Run, directory: Path) -> str:
-    """Copy all archives out of the bucket; say where they are."""
-    bucket, copy = run.adapters.bucket, DirectoryBucket(directory)
-    keys = list(bucket.list("archive/"))
-    for key in keys:
-        copy.put(key, bucket.get(key))
-    return f"archives kept in {directory}: {numbered(len(keys), 'file')}"
