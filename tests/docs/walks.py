@@ -86,13 +86,15 @@ def _line(token: Token) -> int:
 
 
 class Reader:
-    """Runs the blocks of a document in a clone of its own."""
+    """Runs the blocks of a document in a clone: the one that is given, or links to this one."""
 
-    def __init__(self, home: Path, port: int) -> None:
-        self._clone = home / "tallyroll"
-        self._clone.mkdir()
-        for entry in (".venv", ".engine", *tracked()):
-            (self._clone / entry).symlink_to(ROOT / entry)
+    def __init__(self, home: Path, port: int, clone: Path | None = None) -> None:
+        self._clone = clone or home / "tallyroll"
+        if clone is None:
+            _check_installed()
+            self._clone.mkdir()
+            for entry in (".venv", ".engine", *tracked()):
+                (self._clone / entry).symlink_to(ROOT / entry)
         self._port = str(port)
         self._environment = {
             "HOME": str(home),
@@ -105,11 +107,6 @@ class Reader:
             "LANG": "C.UTF-8",
         }
         self._running: list[subprocess.Popen[str]] = []
-
-    @property
-    def folder(self) -> Path:
-        """The clone."""
-        return self._clone
 
     def run(self, block: Block) -> str:
         """Run a block; its output. Raises AssertionError if it fails or prints something else."""
@@ -172,13 +169,19 @@ class Reader:
 
 
 @contextmanager
-def reading(home: Path, port: int) -> Iterator[Reader]:
+def reading(home: Path, port: int, clone: Path | None = None) -> Iterator[Reader]:
     """A reader, whose background ends with the block."""
-    reader = Reader(home, port)
+    reader = Reader(home, port, clone)
     try:
         yield reader
     finally:
         reader.stop()
+
+
+def _check_installed() -> None:
+    """Else a walk would have make install into an environment that is linked, not its own."""
+    fresh = subprocess.run(["make", "--question", ".venv/local.stamp"], cwd=ROOT, check=False)
+    assert fresh.returncode == 0, "the environment is older than what it is made of: run make test"
 
 
 def tracked() -> list[str]:
