@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Self
 
 from local.aws.embedded import Embedded
-from local.runtime.metrics import LambdaMetrics
+from local.runtime.metrics import WriterMetrics
 from local.runtime.poller import Faults, Poller
 from local.runtime.pool import Function
 from local.runtime.schedule import Schedule, scheduled_event
@@ -65,6 +65,11 @@ class LocalPipeline:
             if on_error and not self._closing.is_set():
                 on_error(text)
 
+        def told(function: str, line: str) -> None:
+            if function == "writer":
+                self._writer_metrics.log(line)
+            log(function, line)
+
         settings = aws.settings
         timeout_s = max(
             _WRITER_TIMEOUT_LEAST_S, settings.visibility_ms / 1000 / _VISIBILITY_TO_TIMEOUT
@@ -72,7 +77,7 @@ class LocalPipeline:
 
         def function(name: str, **options: Any) -> Function:
             path = f"functions.{name}.handler.handler"
-            return Function(path, aws.environment, name=name, on_log=partial(log, name), **options)
+            return Function(path, aws.environment, name=name, on_log=partial(told, name), **options)
 
         self.writer = function("writer", concurrency=writers, timeout_s=timeout_s)
         self.aggregator = function("aggregator")
@@ -99,11 +104,14 @@ class LocalPipeline:
             )
             for name, (target, every) in periods.items()
         }
-        metrics = LambdaMetrics(
-            aws.client("cloudwatch"), function_name(settings.name, "writer"), self.poller
+        self._writer_metrics = WriterMetrics(
+            aws.client("cloudwatch"),
+            function_name(settings.name, "writer"),
+            settings.name,
+            self.poller,
         )
         self._metrics = Schedule(
-            "metrics", metrics, settings.drain_period_ms / 1000, on_error=failed
+            "metrics", self._writer_metrics, settings.drain_period_ms / 1000, on_error=failed
         )
         self._drivers: list[Schedule | Poller] = [*self.schedules.values(), self.poller]
 

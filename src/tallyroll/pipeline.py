@@ -310,6 +310,7 @@ def checkup(
         bucket=made.bucket if settings.bucket else None,
         effects=made.effects,
         handed_back=made.queue_metrics.handed_back,
+        counted=made.queue_metrics.counted,
         deep=deep,
         deployed=found.there,
         wished=found.differ,

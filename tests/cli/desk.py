@@ -136,6 +136,10 @@ class NoMetrics:
     def handed_back(since: int) -> tuple[tuple[int, int], ...]:
         return ()
 
+    @staticmethod
+    def counted(since: int) -> tuple[tuple[int, int], ...]:
+        return ()
+
 
 def run(
     patch: pytest.MonkeyPatch,

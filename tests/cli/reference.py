@@ -20,6 +20,7 @@ COMMANDS = (
     "",
     "send",
     "count",
+    "status",
     "event",
     "events",
     "top",

@@ -36,6 +36,7 @@ For example:
 _COMMANDS = {
     "send": ("send:send", "send events to the queue"),
     "count": ("reads:count", "count keys"),
+    "status": ("status:status", "show how far a pipeline has counted"),
     "event": ("reads:event", "read one event"),
     "events": ("reads:events", "list a key's events"),
     "top": ("reads:top", "list the largest keys"),

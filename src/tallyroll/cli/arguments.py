@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cyclopts import Group, Parameter, Token
 from cyclopts.validators import mutually_exclusive
 
-from tallyroll.errors import UsageError
+from tallyroll.errors import TallyrollError, UsageError
 from tallyroll.model.windows import parse_instant
 from tallyroll.settings import PREFIX, Settings
 
@@ -67,6 +67,15 @@ class Run:
         from tallyroll import pipeline
 
         return pipeline.with_queues(self.settings, self.screen.tell, named=self.named)
+
+    def waiting(self) -> int:
+        """How many messages wait in the event queue; 0 also if that cannot be seen."""
+        from tallyroll import pipeline
+
+        with suppress(TallyrollError):
+            settings = pipeline.with_queue(self.settings, lambda _: None, named=self.named)
+            return self.pipeline(settings).queue.counts().total
+        return 0
 
     def checkup(self, bucket: str | None, *, deep: bool = False) -> Checkup:
         """The pipeline as it is deployed."""

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from tallyroll.cli.arguments import HAPPENED, NUMBER, SINCE, UNTIL, Run, exclusive
-from tallyroll.cli.screen import Screen, excerpt
+from tallyroll.cli.screen import Screen, excerpt, number_of
 from tallyroll.model.amounts import format_amount
 from tallyroll.model.stored import StoredEvent, StoredPacket, event_line
 from tallyroll.model.windows import iso
@@ -44,7 +44,7 @@ def count(
     for key in keys:
         required_key(key)
     reader, screen = run.pipeline().reader, run.screen
-    counts = []
+    counts, waiting = [], run.waiting()  # asked before: what does not wait then is counted
     for key in dict.fromkeys(keys):
         counted = reader.count(key, since, until, TIME_LEFT_MS, by_window=windows)
         counts.append(counted)
@@ -66,6 +66,11 @@ def count(
                     for w in c.windows
                 ],
             )
+    if waiting:
+        screen.tell(
+            f"{number_of(waiting, 'message')} in the queue: their events may be missing from this"
+            " count (tallyroll status)"
+        )
     return int(not all(counted.complete for counted in counts))
 
 

@@ -13,6 +13,7 @@ DATAPOINTS_MAX = 1_440  # of one GetMetricStatistics [CloudWatch API Reference]
 OWN_NAMESPACE = "Tallyroll"
 HANDED_BACK_AGE = "OldestHandedBack"
 NOTES_FAILED = "NotesFailed"
+EVENTS_COUNTED = "EventsCounted"
 
 
 class QueueMetrics:
@@ -88,6 +89,12 @@ class QueueMetrics:
             self._period_for(since),
         )
         return tuple((at, round(age * 1000)) for at, age in points.items())
+
+    def counted(self, since: int) -> tuple[tuple[int, int], ...]:
+        """The events that writers counted in each period since `since`: (start ms, number)."""
+        period_s = self._period_for(since)
+        points = self._points(OWN_NAMESPACE, EVENTS_COUNTED, self._own, "Sum", since, period_s)
+        return tuple((at, round(number)) for at, number in points.items())
 
     def _period_for(self, since: int) -> int:
         """The shortest period (s) with which one call covers all since `since`."""

@@ -92,8 +92,8 @@ class Checkup:
     `settings` are the deployment's; `wished` has those that differ in the command's environment, as
     variable to (here, there). `queue` and `dead_letters` are None if they do not exist, `bucket` if
     it is not known, `deployed` if it is not known whether the functions exist. `handed_back` gives,
-    since a time (ms), the ages (ms) of the oldest message that writers handed back. `deep` asks to
-    read everything.
+    since a time (ms), the ages (ms) of the oldest message that writers handed back; `counted` gives
+    how many events they counted, both as (at ms, number) pairs. `deep` asks to read everything.
     """
 
     settings: Settings
@@ -106,6 +106,7 @@ class Checkup:
     bucket: ArchiveBucket | None
     effects: Effects
     handed_back: Callable[[int], Sequence[tuple[int, int]]] | None = None
+    counted: Callable[[int], Sequence[tuple[int, int]]] | None = None
     deep: bool = False
     deployed: bool | None = None
     wished: Mapping[str, tuple[str, str]] = field(default_factory=dict)

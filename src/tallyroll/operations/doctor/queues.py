@@ -60,7 +60,8 @@ def _handed_back(case: Checkup) -> Iterator[Sign]:
     age = max((age for _, age in ages), default=0)
     if age >= HANDED_BACK_MS:
         sign = finding if age >= case.settings.queue_retention_ms // 2 else warning
-        text = f"writers handed messages back within the last hour, the oldest is {_span(age)} old"
+        old = span_text(age)
+        text = f"writers handed messages back within the last hour, the oldest is {old} old"
         yield sign(text, _BACK)
 
 
@@ -89,10 +90,11 @@ def _age(backlog: Backlog) -> int | None:
 def _said(backlog: Backlog, what: str, age: int | None) -> str:
     delayed = f", {backlog.delayed:,} delayed" if backlog.delayed else ""
     counts = f"{backlog.visible:,} {what}, {backlog.in_flight:,} in flight{delayed}"
-    return counts if age is None else f"{counts}; the oldest waits for {_span(age)}"
+    return counts if age is None else f"{counts}; the oldest waits for {span_text(age)}"
 
 
-def _span(ms: int) -> str:
+def span_text(ms: int) -> str:
+    """A span of time as people say it: `90 min`, `12 s`."""
     for unit, name in ((86_400_000, "days"), (3_600_000, "h"), (60_000, "min")):
         if ms >= 2 * unit:
             return f"{ms // unit} {name}"

@@ -1,0 +1,82 @@
+"""`tallyroll status`: how far the pipeline has counted. It gives its exit status."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tallyroll.cli.arguments import Run
+from tallyroll.cli.screen import known
+from tallyroll.model.windows import iso
+from tallyroll.operations.doctor.queues import span_text
+from tallyroll.operations.status import PipelineStatus, status_of
+
+
+def status(*, run: Run) -> int:
+    """Show how far a pipeline has counted.
+
+    That is: messages that wait in the queue and the oldest of them, until when all
+    events are counted, the current window, dead letters, and the rate of counting.
+    SQS's counts are approximate, and CloudWatch's metrics lag by a minute or two;
+    "counted up to" allows for both. It only reads.
+
+    For example:
+      tallyroll status --json
+    """
+    found = status_of(run.checkup(None))
+    if run.screen.json:
+        run.screen.emit({"pipeline": run.settings.name} | _json(found))
+    else:
+        told = [(name, text) for name, text in _told(found).items() if text]
+        run.screen.table(("", run.settings.name), told)
+    for what in found.unknown:
+        run.screen.tell(f"not known: {what}")
+    return 0
+
+
+def _told(found: PipelineStatus) -> dict[str, str]:
+    """The status in words."""
+    now, queue, window = found.as_of, found.queue, found.window
+    waiting, oldest = "there is no such queue", ""
+    if queue:
+        delayed = f", {queue.delayed:,} delayed" if queue.delayed else ""
+        waiting = f"{queue.visible:,} messages, {queue.in_flight:,} in flight{delayed}"
+        if not queue.empty:
+            oldest = "not known yet: CloudWatch has no age of it"
+    if found.oldest is not None:
+        oldest = f"sent {iso(found.oldest)}, {span_text(now - found.oldest)} ago"
+    current = f"{found.span.id}" if found.span else ""
+    if window:
+        current += f", {window.status}"
+    problem = found.why_not or f"takes events until {iso(window.accepts_until if window else 0)}"
+    letters, rate = found.dead_letters, found.rate
+    return {
+        "as of": iso(now),
+        "waiting": waiting,
+        "oldest waiting": oldest,
+        "all counted up to": iso(found.counted_up_to) if found.counted_up_to else "not known",
+        "current window": f"{current}: {problem}" if current else problem,
+        "dead letters": "there is no such queue" if letters is None else f"{letters:,}",
+        "rate": "" if rate is None else f"{rate:,.1f} events/s, over {span_text(found.rate_ms)}",
+    }
+
+
+def _json(found: PipelineStatus) -> dict[str, Any]:
+    """The status as JSON, without what is not known."""
+    queue, window = found.queue, found.window
+    return known(
+        as_of=iso(found.as_of),
+        queue={"visible": queue.visible, "in_flight": queue.in_flight, "delayed": queue.delayed}
+        if queue
+        else None,
+        oldest_sent=None if found.oldest is None else iso(found.oldest),
+        counted_up_to=None if found.counted_up_to is None else iso(found.counted_up_to),
+        window={
+            "window": found.span.id,
+            "state": window.status if window else None,
+            "takes_events": found.takes_events,
+        }
+        if found.span
+        else None,
+        dead_letters=found.dead_letters,
+        rate=found.rate,
+    )
