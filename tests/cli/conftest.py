@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 
+from tallyroll.cli import screen
 from tests.cli.desk import Desk
 from tests.harness.pipeline import NOW, hour, opened
 from tests.harness.redriving import LATE, drain, seal, send
@@ -26,3 +29,9 @@ def mixed(desk: Desk) -> Desk:
     held.receives = 1_000
     assert desk.pipeline.queue.deliver(held) is None
     return desk
+
+
+@pytest.fixture(autouse=True)
+def no_lines_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine is, lines of progress come only where a test asks for them."""
+    monkeypatch.setattr(screen, "FIRST_LINE_S", inf)

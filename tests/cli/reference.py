@@ -31,6 +31,8 @@ COMMANDS = (
     "dlq list",
     "dlq show",
     "dlq redrive",
+    "dlq save",
+    "dlq delete",
     "archive",
     "archive list",
     "archive verify",

@@ -63,7 +63,7 @@ def test_a_list_that_is_interrupted_gives_all_back(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(looks, "progress", interrupt)
+    monkeypatch.setattr(looks, "number_of", interrupt)
     assert mixed.run("dlq", "list").status == 130
     assert mixed.dead_letters.count().visible == 4
 
@@ -189,7 +189,7 @@ def test_wrong_use(mixed: Desk, argv: list[str], says: str) -> None:
     assert len(mixed.pipeline.queue) == 0
 
 
-class _Terminal(io.StringIO):
+class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
 
@@ -203,7 +203,7 @@ def test_somebody_who_watches_is_asked(
     status: int,
     redriven: int,
 ) -> None:
-    monkeypatch.setattr(sys, "stdin", _Terminal(said))
+    monkeypatch.setattr(sys, "stdin", Terminal(said))
     assert main.main(["dlq", "redrive", "--reason", "too-late"]) == status
     told = capsys.readouterr()
     assert "Redrive 2 dead letters? [y/N] " in told.err
@@ -244,7 +244,7 @@ def test_all_letters_are_sent_after_a_look_at_some(
     answer = mixed.run("dlq", "redrive", "--dry-run")
     assert answer.status == 1
     assert "saw 2 of about 4 dead letters" in answer.err
-    monkeypatch.setattr(sys, "stdin", _Terminal("y\n"))
+    monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
     assert main.main(["dlq", "redrive"]) == 1
     told = capsys.readouterr().err
     assert "Redrive 2 dead letters, and what can be redriven of some 2 more? [y/N]" in told

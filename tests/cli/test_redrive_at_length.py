@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from tallyroll.cli.looks import progress
 from tallyroll.errors import Reason
 from tallyroll.model.dead_letters import ReceivedLetter
 from tests.cli.desk import Desk
@@ -86,19 +85,3 @@ def test_only_what_stays_is_held_and_given_back(
     monkeypatch.setattr(mixed.dead_letters, "give_back", noted)
     assert mixed.run("dlq", "redrive", "--yes").status == 1
     assert given == ["not-json"]
-
-
-@pytest.mark.parametrize(
-    ("seen", "total", "took_ms", "told"),
-    [
-        (0, 10, 5_000, "0 letters"),
-        (1_200, 5_000, 999, "1,200 letters"),
-        (1_200, 5_000, 1_000, "1,200 letters, 1,200/s, 0:00:03 left"),
-        (1_000_000, 10_000_000, 400_000, "1,000,000 letters, 2,500/s, 1:00:00 left"),
-        (30, 20, 60_000, "30 letters, 0/s, 0:00:00 left"),
-    ],
-)
-def test_progress_tells_the_rate_and_the_rest(
-    seen: int, total: int, took_ms: int, told: str
-) -> None:
-    assert progress(seen, total, took_ms) == told

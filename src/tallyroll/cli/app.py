@@ -41,7 +41,7 @@ _COMMANDS = {
     "events": ("reads:events", "list a key's events"),
     "top": ("reads:top", "list the largest keys"),
     "windows": ("windows:app", "see windows, open past ones"),
-    "dlq": ("dlq:app", "see dead letters, redrive"),
+    "dlq": ("dlq:app", "see dead letters; redrive, save, delete them"),
     "archive": ("archive:app", "list, verify, read, restore archives"),
     "doctor": ("doctor:doctor", "check a pipeline"),
     "probe": ("probe:probe", "probe whether counts are exact"),

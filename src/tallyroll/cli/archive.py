@@ -222,7 +222,7 @@ def _restore_natively(table: str, archive: Archive, desk: Desk) -> int:
     screen.tell(f"import {began.arn}: it goes on if this command is ended")
     with screen.progress("importing", archive.items) as bar:
         ended = maker.await_import(
-            began, lambda items: bar(completed=items, done=f"{items:,} items")
+            began, lambda items: bar(completed=items, done=f"{items:,} items", counted=items)
         )
     if ended.status == "COMPLETED" and not ended.errors and ended.imported == archive.items:
         return _restored(table, ended.imported, archive, screen)

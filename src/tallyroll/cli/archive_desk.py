@@ -89,7 +89,7 @@ class Desk:
         with self.screen.progress(f"{doing} {archive.place.window}", archive.items) as bar:
             for number, found in enumerate(reading, 1):
                 if number % TOLD_EVERY == 0:
-                    bar(completed=number, done=f"{number:,} items")
+                    bar(completed=number, done=f"{number:,} items", counted=number)
                 yield found
 
     def compared(self, reading: ArchiveReading) -> ArchiveReading:

@@ -1,29 +1,36 @@
-"""`tallyroll dlq`: dead letters counted, shown and redriven. Each gives its exit status."""
+"""`tallyroll dlq`: dead letters counted, shown, redriven, saved and deleted. Each command gives its
+exit status.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 from cyclopts import App, Parameter, Token
 
 from tallyroll.cli.arguments import NUMBER, Run, exclusive, up_to
 from tallyroll.cli.looks import LOOKED_AT, Choice, Redrive, look_through, tell_missed, tell_unfound
-from tallyroll.cli.screen import Screen, excerpt, printable
+from tallyroll.cli.screen import Screen, excerpt, number_of, printable
 from tallyroll.errors import Missing, Reason, UsageError
 from tallyroll.model.dead_letters import UNDELIVERED, ReceivedLetter
-from tallyroll.model.windows import WindowId, iso
+from tallyroll.model.windows import WindowId, iso, window_id
 from tallyroll.operations.looks import JOBS, Look
+from tallyroll.operations.saved_letters import LetterFile, body_of, expires, letter_json
 from tallyroll.ports.dead_letters import DeadLetters
-from tallyroll.resources import DEAD_LETTERS_RETENTION_SECONDS
+
+if TYPE_CHECKING:
+    from tallyroll.pipeline import Pipeline
 
 CURRENT = "current"
 JOBS_MAX = 10  # each puts 25 claims at once, and the client has 256 connections
 
 app = App(
     name="dlq",
-    help="""See dead letters, redrive them.
+    help="""See dead letters, redrive, save or delete them.
 
 A dead letter is a message that was rejected with a reason, or that nobody could deliver. Those
 that may still count can be redriven.
@@ -47,15 +54,15 @@ def _reasons(_: Any, tokens: Sequence[Token]) -> list[str]:
 
 _AT_MOST = f"look at no more than N letters ({LOOKED_AT:,} by default"
 _Limit = Annotated[int | None, NUMBER, Parameter(help=f"{_AT_MOST})")]
-_Reasons = Annotated[
-    list[str] | None,
-    Parameter(
-        "--reason",
-        metavar="R",
-        converter=_reasons,
-        help="only those of this reason; may be given several times",
-    ),
-]
+_All = Annotated[int | None, NUMBER, Parameter(help="look at no more than N letters")]
+_REASON = Parameter(
+    "--reason",
+    metavar="R",
+    converter=_reasons,
+    help="only those of this reason; may be given several times",
+)
+_Reasons = Annotated[list[str] | None, _REASON]
+_ReasonsNeeded = Annotated[list[str], _REASON]
 _WAY = exclusive()
 
 
@@ -85,7 +92,7 @@ def list_letters(*, limit: _Limit = None, run: Run) -> int:
             "window": window or None,
             "count": number,
             "oldest": iso(oldest),
-            "expires": _expires(arrived),
+            "expires": expires(arrived),
         }
         for (reason, window), (number, oldest, arrived) in sorted(groups.items())
     ]
@@ -197,34 +204,129 @@ def redrive(
     return asked.run(dry_run=dry_run, yes=yes)
 
 
-def _expires(arrived: int) -> str:
-    """When the queue forgets a letter that arrived at this time (ms)."""
-    return iso(arrived + DEAD_LETTERS_RETENTION_SECONDS * 1000)
+@app.command
+def save(file: str, /, *, reasons: _Reasons = None, limit: _All = None, run: Run) -> int:
+    """Save dead letters to a file.
+
+    Each is a line of JSON: its body (from the bucket, if it is there), reason,
+    detail, window and times. Nothing is deleted.
+
+    For example:
+      tallyroll dlq save letters.jsonl --reason bad-key
+
+    :param file: the new file; one that exists is not overwritten
+    """
+    made, screen = run.pipeline(run.with_queues()), run.screen
+    choice = Choice(reasons, None)
+    with _new_file(file) as opened:
+        letters = LetterFile(opened, made.dead_letters, made.effects)
+
+        def keep(_: Look, batch: Sequence[ReceivedLetter]) -> None:
+            letters.save(choice.of(batch))
+
+        try:
+            look = look_through(made, keep, limit, screen, "saving", JOBS)
+        finally:
+            screen.line(
+                {"file": file, "saved": letters.saved, "unread": letters.unread},
+                f"{number_of(letters.saved, 'dead letter')} saved to {file}",
+            )
+    _tell_unread(letters, screen)
+    return int(tell_missed(look, screen) or letters.unread > 0)
+
+
+@app.command
+def delete(
+    *,
+    reasons: _ReasonsNeeded,
+    save_to: Annotated[str | None, Parameter("--save", metavar="FILE")] = None,
+    yes: bool = False,
+    limit: _All = None,
+    run: Run,
+) -> int:
+    """Delete dead letters of a reason, which are saved to a file before.
+
+    A letter whose body cannot be read is left. Without --yes, the letters are
+    counted, and it is asked.
+
+    For example:
+      tallyroll dlq delete --reason not-json --save not-json.jsonl
+
+    :param save_to: the new file (NAME-dead-letters-TIME.jsonl in this directory)
+    :param yes: do not ask
+    """
+    made, screen = run.pipeline(run.with_queues()), run.screen
+    choice = Choice(reasons, None)
+    now = window_id(made.effects.now())
+    file = save_to or f"{run.settings.name}-dead-letters-{now}.jsonl"
+    if not yes:
+        found = 0
+
+        def count(_: Look, batch: Sequence[ReceivedLetter]) -> None:
+            nonlocal found
+            found += len(choice.of(batch))
+
+        look = look_through(made, count, limit or LOOKED_AT, screen, "counting")
+        if not found:
+            screen.tell("no such dead letters")
+            return int(tell_missed(look, screen))
+        more = f", and those of some {look.missed:,} more" if look.missed and not limit else ""
+        question = f"Delete {number_of(found, 'dead letter')}{more}, saved to {file}? [y/N] "
+        if screen.ask(question, "give --yes").lower() not in ("y", "yes"):
+            screen.tell("nothing was deleted")
+            return 1
+    return _delete(made, choice, file, limit, screen)
+
+
+def _delete(made: Pipeline, choice: Choice, file: str, limit: int | None, screen: Screen) -> int:
+    """Save and delete the chosen letters; the exit status."""
+    deleted, lock = 0, Lock()
+    with _new_file(file) as opened:
+        letters = LetterFile(opened, made.dead_letters, made.effects)
+
+        def remove(look: Look, batch: Sequence[ReceivedLetter]) -> None:
+            nonlocal deleted
+            saved = letters.save(choice.of(batch), only_read=True)
+            answers = made.dead_letters.delete(saved) if saved else []
+            gone = [letter for letter, sure in zip(saved, answers, strict=True) if sure]
+            look.forget(gone)
+            with lock:
+                deleted += len(gone)
+
+        try:
+            look = look_through(made, remove, limit, screen, "deleting", JOBS)
+        finally:
+            told = {"file": file, "saved": letters.saved, "deleted": deleted}
+            text = f"{number_of(letters.saved, 'dead letter')} saved to {file}, {deleted:,} deleted"
+            screen.line({**told, "unread": letters.unread}, text)
+            if not letters.saved:
+                Path(file).unlink()
+    _tell_unread(letters, screen)
+    if left := letters.saved - deleted:
+        screen.tell(f"{number_of(left, 'letter')} saved, and not surely deleted: delete them again")
+    return int(tell_missed(look, screen) or left > 0 or letters.unread > 0)
+
+
+def _new_file(name: str) -> TextIO:
+    """A new file, which must not exist. Raises UsageError."""
+    try:
+        return Path(name).open("x", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{name!r}: {error.strerror}") from None
+
+
+def _tell_unread(letters: LetterFile, screen: Screen) -> None:
+    if letters.unread:
+        bodies = number_of(letters.unread, "body", "bodies")
+        screen.tell(f"{bodies} could not be read: {letters.problem}")
 
 
 def _show(letter: ReceivedLetter, letters: DeadLetters, screen: Screen) -> None:
-    try:
-        body, problem = letters.body(letter), ""
-    except Missing as error:
-        body, problem = "", str(error)
-    facts = {
-        "letter": letter.id,
-        "message": letter.first_id,
-        "reason": letter.why,
-        "detail": letter.detail,
-        "window": letter.window or "",
-        "redriven to": letter.target or "",
-        "sent": iso(letter.first_sent),
-        "dead since": iso(letter.arrived),
-        "expires": _expires(letter.arrived),
-        "looked at": str(letter.receives),
-        "body lies in": f"{letter.pointer.bucket}/{letter.pointer.key}" if letter.pointer else "",
-        "problem": problem,
-    }
-    told = {name: value for name, value in facts.items() if value}
+    told = letter_json(letter, body_of(letter, letters))
     if screen.json:
-        said = {name.replace(" ", "_"): value for name, value in told.items()}
-        screen.emit(said | {"body": body})
+        screen.emit(told)
         return
-    screen.table(("", "dead letter"), list(told.items()))
+    body = told.pop("body")
+    rows = [(name.replace("_", " "), value) for name, value in told.items()]
+    screen.table(("", "dead letter"), rows)
     sys.stdout.write(f"{printable(excerpt(body))}\n\n")

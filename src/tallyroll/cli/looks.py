@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from tallyroll.cli.screen import Screen
+from tallyroll.cli.screen import Screen, number_of
 from tallyroll.model.dead_letters import ReceivedLetter
 from tallyroll.model.windows import WindowId
 from tallyroll.operations.letter_events import Course, Decision
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 LOOKED_AT = 10_000  # letters, if --limit is left out
 LEFT_TOLD = 20
-MS = 1_000
 
 
 def look_through(
@@ -40,13 +39,12 @@ def look_through(
     """
     look = Look(made.dead_letters, made.effects, limit)
     turn = nullcontext() if jobs else Lock()
-    began = made.effects.now()
 
     def treated(batch: Sequence[ReceivedLetter]) -> None:
         with turn:
             treat(look, batch)
-        done = progress(look.seen, look.total, made.effects.now() - began)
-        bar(total=look.total, completed=look.seen, done=done)
+        seen = look.seen
+        bar(total=look.total, completed=seen, done=number_of(seen, "letter"), counted=seen)
 
     with screen.progress(doing) as bar, closing(look), _interruptible(look):
         look.each(treated, jobs or JOBS)
@@ -74,17 +72,6 @@ def _interruptible(look: Look) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
     if interrupted:
         raise KeyboardInterrupt
-
-
-def progress(seen: int, total: int, took_ms: int) -> str:
-    """How many letters were seen of so many, how many a second, and how long the rest will take."""
-    told = f"{seen:,} letters"
-    if not seen or took_ms < MS:
-        return told
-    left_s = max(0, total - seen) * took_ms // (seen * MS)
-    minutes, seconds = divmod(left_s, 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{told}, {seen * MS // took_ms:,}/s, {hours}:{minutes:02}:{seconds:02} left"
 
 
 @dataclass(frozen=True, slots=True)

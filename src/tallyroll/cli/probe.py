@@ -74,7 +74,8 @@ def probe(
     with screen.progress("counting", cost.events) as bar:
 
         def told(counted: int) -> None:
-            bar(completed=counted, done=f"{counted:,} of {cost.events:,} events")
+            done = f"{counted:,} of {cost.events:,} events"
+            bar(completed=counted, done=done, counted=counted)
 
         outcome = made.probe(plan).run(timeout, told)
     if not outcome.taken:

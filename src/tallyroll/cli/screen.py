@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from math import inf
 from typing import Any, TextIO, TypeVar
 
@@ -20,6 +20,7 @@ from tallyroll.errors import UsageError
 
 PIPE_COLUMNS = 1_000  # into a file or pipe, nothing is folded
 EXCERPT_MAX = 2_000  # characters of a payload or body that are shown
+FIRST_LINE_S, NEXT_LINE_S = 2.0, 10.0  # of progress where there is no terminal
 _UNITS = ("B", "KB", "MB", "GB", "TB")
 RIGHT = ("events", "sum", "keys", "shards", "count")
 
@@ -98,9 +99,14 @@ class Screen:
 
     @contextmanager
     def progress(self, doing: str, total: int | None = None) -> Iterator[Callable[..., None]]:
-        """A progress bar on stderr, invisible where nobody watches. It is called with how much is
-        `completed`, with what was `done` in words, and with a new `total`.
+        """Progress on stderr: a bar at a terminal, else a line now and then once it takes long.
+
+        It is called with how much is `completed`, what was `done` in words, a new `total` if there
+        is one, and how many were `counted` if their rate is to be shown.
         """
+        began = time.monotonic()
+        next_line = began + FIRST_LINE_S
+
         with Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -110,7 +116,32 @@ class Screen:
             transient=True,
             disable=not self._err.is_terminal,
         ) as bar:
-            yield partial(bar.update, bar.add_task(doing, total=total, done=""))
+            task = bar.add_task(doing, total=total, done="")
+
+            def told(
+                completed: int, done: str, total: int | None = total, counted: int | None = None
+            ) -> None:
+                nonlocal next_line
+                now = time.monotonic()
+                text = done + pace(now - began, completed, total, counted)
+                bar.update(task, completed=completed, total=total, done=text)
+                if not self._err.is_terminal and now >= next_line:
+                    next_line = now + NEXT_LINE_S
+                    self.tell(f"{doing}: {text}")
+
+            yield told
+
+
+def pace(took_s: float, completed: int, total: int | None, counted: int | None) -> str:
+    """How many were counted a second, and how long the rest of the total will take."""
+    if took_s < 1 or not completed:
+        return ""
+    rate = f", {counted / took_s:,.0f}/s" if counted else ""
+    if not total:
+        return rate
+    minutes, seconds = divmod(int(max(0, total - completed) * took_s / completed), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{rate}, {hours}:{minutes:02}:{seconds:02} left"
 
 
 def printable(text: str, kept: str = "\n\t") -> str:
@@ -129,9 +160,9 @@ def excerpt(text: str) -> str:
     return text if more <= 0 else f"{text[:EXCERPT_MAX]}... ({more:,} more characters: --json)"
 
 
-def number_of(count: int, noun: str) -> str:
+def number_of(count: int, noun: str, plural: str = "") -> str:
     """So many of something, as `1 event` or `2,000 events`."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {plural or noun + 's'}"
 
 
 def some(names: Sequence[str]) -> str:
