@@ -161,6 +161,41 @@ def test_taking_down_by_way_of_archives(desk: Desk) -> None:
     assert desk.run("teardown", "--export", "--yes", "tallyroll").status == 0
 
 
+def test_windows_whose_tables_are_gone_are_told_at_once(desk: Desk) -> None:
+    desk.pipeline.store.drop_table(f"tallyroll-{hour(8)}")
+    says = f"{hour(8)} cannot be archived: its table tallyroll-{hour(8)} is gone\n"
+    dry = desk.run("teardown", "--export", "--dry-run")
+    assert dry.status == 0
+    assert says in dry.err
+    alive = [w for w, status in states(desk.pipeline).items() if status is not Status.DROPPED]
+    assert f"{len(alive) - 1} windows would be closed" in dry.err
+    before = desk.pipeline.effects.now()
+    answer = desk.run("teardown", "--export", "--yes", "tallyroll")
+    assert answer.status == 1
+    assert answer.err.startswith(f"tallyroll: {says}")
+    assert f"{hour(8)} is left, open: its table" in answer.err
+    assert "the other windows are finished" in answer.err
+    assert "run it again" not in answer.err
+    assert desk.pipeline.store.tables() == []
+    assert desk.pipeline.effects.now() - before < HOUR // 2
+    again = desk.run("teardown", "--export", "--json")
+    assert (again.status, again.json[-1]["problem"]) == (
+        1,
+        f"its table tallyroll-{hour(8)} is gone",
+    )
+
+
+def test_a_foreign_table_under_a_windows_name_is_left_alone(desk: Desk) -> None:
+    table = f"tallyroll-{hour(8)}"
+    desk.pipeline.store.table(table).foreign = "id S HASH"
+    desk.pipeline.store.table(table).tags.clear()
+    answer = desk.run("teardown", "--force", "--yes", "tallyroll")
+    assert answer.status == 0
+    assert f"{table} is not touched: another hand made it: its keys are id S HASH" in answer.err
+    assert table not in answer.out
+    assert desk.pipeline.store.tables() == [table]
+
+
 def test_a_queue_with_messages_keeps_all_as_it_is(desk: Desk) -> None:
     desk.pipeline.queue.send('{"key": "k"}')
     answer = desk.run("teardown", "--export", "--yes", "tallyroll")

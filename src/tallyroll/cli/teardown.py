@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Container
 from dataclasses import asdict, replace
 from typing import Annotated
 
@@ -14,7 +15,15 @@ from tallyroll.errors import UsageError
 from tallyroll.lifecycle.overdue import HOUR_MS
 from tallyroll.model.states import Status
 from tallyroll.operations.doctor.checkup import Checkup
-from tallyroll.operations.teardown import Deleted, Inventory, Progress, delete, inventory, waits
+from tallyroll.operations.teardown import (
+    Deleted,
+    Inventory,
+    Progress,
+    delete,
+    inventory,
+    waits,
+    without_table,
+)
 
 SHOWN = 5
 _DENIED = (
@@ -91,10 +100,14 @@ def _export(case: Checkup, run: Run, yes: str | None, timeout_ms: int, *, dry_ru
         lambda window: {"window": window.id, "table": window.table, "state": window.status},
         lambda window: {"events": window.events},
     )
+    lost = without_table(case, alive)
+    for window_id, why in lost.items():
+        screen.tell(f"{window_id} cannot be archived: {why}")
     if dry_run:
-        screen.tell(f"{len(alive)} windows would be closed, archived, proven and dropped")
+        number = len(alive) - len(lost)
+        screen.tell(f"{number} windows would be closed, archived, proven and dropped")
         return 0
-    if alive:
+    if len(alive) > len(lost):
         if case.queue and waits(case.queue, case.effects):  # else it went with the stack
             screen.tell(
                 "the event queue holds messages, which would never be counted: let the writers"
@@ -102,9 +115,10 @@ def _export(case: Checkup, run: Run, yes: str | None, timeout_ms: int, *, dry_ru
             )
             return 1
         _confirm(case, yes, "all windows are closed: they take no more events", screen)
-    last = _carry(case, timeout_ms, run)
-    for window in last.left:
-        problem = window.attempt.problem
+    last = _carry(case, timeout_ms, run, lost)
+    stay = [window for window in alive if window.id in lost]
+    for window in (*stay, *last.left):
+        problem = lost.get(window.id, window.attempt.problem)
         if screen.json:
             screen.emit({"window": window.id, "state": window.status, "problem": problem or None})
         else:
@@ -116,10 +130,13 @@ def _export(case: Checkup, run: Run, yes: str | None, timeout_ms: int, *, dry_ru
         names = some([loss.table for loss in strays.losses])
         screen.tell(f"tables that no living window names: {names}; --force deletes them")
     _tell_spared(strays, screen)
+    if lost and not (last.left or strays.losses):
+        screen.tell("the other windows are finished; tallyroll doctor says how to restore a table")
+        return 1
     return _ended(case, screen, left=bool(last.left or strays.losses))
 
 
-def _carry(case: Checkup, timeout_ms: int, run: Run) -> Progress:
+def _carry(case: Checkup, timeout_ms: int, run: Run, lost: Container[str]) -> Progress:
     undertaker, screen = run.pipeline(case.settings).undertaker(), run.screen
     told: set[str] = set()
     most = 0
@@ -137,7 +154,7 @@ def _carry(case: Checkup, timeout_ms: int, run: Run) -> Progress:
                     told.add(problem)
                     screen.tell(problem)
 
-        return undertaker.run(timeout_ms, on_progress)
+        return undertaker.run(timeout_ms, on_progress, lost)
 
 
 def _force(case: Checkup, screen: Screen, yes: str | None, *, dry_run: bool) -> int:

@@ -6,7 +6,7 @@ and repeated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tallyroll.errors import Missing, Refused, StateConflict, StoreError, Throttled, Unknown
@@ -18,7 +18,7 @@ from tallyroll.limits import TS_MS_MAX
 from tallyroll.model.states import Moment, Status, Window
 from tallyroll.model.windows import WindowId
 from tallyroll.operations.doctor.checkup import Checkup
-from tallyroll.operations.doctor.tables import DELETING, of_pattern
+from tallyroll.operations.doctor.tables import DELETING, foreign, of_pattern
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.paging import listed_tallies
@@ -71,15 +71,22 @@ class Undertaker:
         self._roller = roller
         self._cleanup = cleanup
 
-    def run(self, timeout_ms: int, told: Callable[[Progress], None]) -> Progress:
+    def run(
+        self,
+        timeout_ms: int,
+        told: Callable[[Progress], None],
+        without: Container[WindowId] = (),
+    ) -> Progress:
         """Work until no window is left, for at most `timeout_ms`, or until nothing has changed for
-        40 minutes. Calls `told` after each read. Raises StoreError if the windows cannot be read.
+        40 minutes. Windows in `without` are left as they are. Calls `told` after each read. Raises
+        StoreError if the windows cannot be read.
         """
         now = self._effects.now()
         deadline, changed, last = now + timeout_ms, now, ""
         problems: tuple[str, ...] = ()
         while True:
-            progress = Progress(self._left(), problems)
+            left = tuple(window for window in self._left() if window.id not in without)
+            progress = Progress(left, problems)
             told(progress)
             now = self._effects.now()
             versions = repr([(window.id, window.version) for window in progress.left])
@@ -138,6 +145,26 @@ class Undertaker:
             )
 
 
+def without_table(case: Checkup, windows: Sequence[Window]) -> Mapping[WindowId, str]:
+    """Which of these windows cannot be archived, and why: their tables are gone, or another hand
+    made them. Raises StoreError.
+    """
+
+    def look(window: Window) -> str:
+        if window.status in _ARCHIVED:
+            return ""
+        card = case.tables.card(window.table)
+        if card is None or card.status == DELETING:
+            made = window.status is not Status.CREATING  # else it is made, and dropped
+            return f"its table {window.table} is gone" if made else ""
+        declared = case.resources.window_table(window.id)
+        why = foreign(card, case.tables.tags(card), declared, window)
+        return why and f"another hand made its table {window.table}: {why}"
+
+    found = zip(windows, case.each(windows, look), strict=True)
+    return {window.id: why for window, why in found if why}
+
+
 @dataclass(frozen=True, slots=True)
 class Loss:
     """A table to delete, and what is lost with it: `events`, None if not known; nothing if
@@ -171,11 +198,16 @@ def inventory(case: Checkup) -> Inventory:
         if card is None or card.status == DELETING:
             continue
         window = case.windows.get(window_id)
-        tag = (case.tables.tags(card) or {}).get(TAG_PIPELINE)
+        tags = case.tables.tags(card)
+        tag = (tags or {}).get(TAG_PIPELINE)
+        declared = case.resources.window_table(window_id)
+        why = foreign(card, tags, declared, window or Window(window_id, table, 0, 0))
         if tag not in (None, case.settings.name):
             found.spared[table] = f"its tag {TAG_PIPELINE} is {tag!r}"
         elif tag is None and not (window and window.table == table):
             found.spared[table] = f"it has no tag {TAG_PIPELINE}, and the catalog does not name it"
+        elif why:
+            found.spared[table] = f"another hand made it: {why}"
         else:
             loss = Loss(
                 table,

@@ -52,9 +52,31 @@ def test_tags(pipeline: Pipeline) -> None:
     assert "untag-resource" in sign.remedy
 
 
-def test_another_schema(pipeline: Pipeline) -> None:
-    pipeline.store.table(TABLE).foreign = "id S HASH"
-    assert "its keys are id S HASH, not pk S HASH, sk S RANGE" in only(pipeline, "tables").text
+def test_a_foreign_table_has_one_remedy(pipeline: Pipeline) -> None:
+    """To tag it or to protect it would make it look like the pipeline's own."""
+    table = pipeline.store.table(TABLE)
+    table.foreign, table.protected, table.recoverable = "id S HASH", False, False
+    table.tags.clear()
+    sign = only(pipeline, "tables")
+    assert "it is open, and its table is gone; another hand made" in sign.text
+    assert "its keys are id S HASH, not pk S HASH, sk S RANGE" in sign.text
+    assert "Leave its tags and settings as they are" in sign.remedy
+    assert f"list-backups --table-name {TABLE}" in sign.remedy
+
+
+@pytest.mark.parametrize("tags", [{}, {TAG_PIPELINE: "another"}])
+def test_a_foreign_table_in_the_way_of_a_new_window(
+    pipeline: Pipeline, tags: dict[str, str]
+) -> None:
+    window = pipeline.state(hour(10))
+    pipeline.catalog.advance(replace(window, status=Status.CREATING, times={}))
+    held = pipeline.store.table(window.table)
+    held.tags.clear()
+    held.tags |= tags
+    (sign,) = examined(pipeline)["tables"].bad
+    assert "so the window does not open, and its events wait" in sign.text
+    assert "The roller then makes its own" in sign.remedy
+    assert "tag-resource" not in sign.remedy
 
 
 def test_recovery_that_is_off(pipeline: Pipeline) -> None:

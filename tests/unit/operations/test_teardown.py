@@ -15,6 +15,7 @@ from tallyroll.operations.teardown import (
     delete,
     inventory,
     waits,
+    without_table,
 )
 from tallyroll.ports.queue import Backlog
 from tallyroll.resources import TAG_PIPELINE
@@ -187,6 +188,51 @@ def test_only_tables_of_this_pipeline() -> None:
         "tallyroll-20200101T020000Z": "it has no tag tallyroll, and the catalog does not name it",
         f"tallyroll-{hour(7)}": "its tag tallyroll is 'another'",
     }
+
+
+def test_a_foreign_table_under_a_windows_name_is_spared() -> None:
+    pipeline = opened()
+    for number, foreign in ((8, "id S HASH"), (9, "")):
+        table = pipeline.store.table(f"tallyroll-{hour(number)}")
+        table.foreign = foreign
+        table.tags.clear()
+    pipeline.catalog.advance(replace(pipeline.state(hour(9)), status=Status.CREATING, times={}))
+    found = inventory(case_of(pipeline))
+    assert [loss.window for loss in found.losses] == [hour(6), hour(7), hour(10)]
+    assert found.spared == {
+        f"tallyroll-{hour(8)}": "another hand made it: its keys are id S HASH, not pk S HASH, sk S"
+        " RANGE",
+        f"tallyroll-{hour(9)}": "another hand made it: its tag tallyroll is missing,"
+        " not 'tallyroll'",
+    }
+
+
+def test_windows_whose_tables_are_gone_hold_up_no_other() -> None:
+    pipeline = grown()
+    by_state = {status: window for window, status in states(pipeline).items()}
+    gone = {by_state[status] for status in (Status.OPEN, Status.SEALED)} | {hour(6)}
+    alive = [w for w in pipeline.catalog.windows(0, NOW + DAY) if w.status is not Status.DROPPED]
+    for window in gone:
+        pipeline.store.drop_table(pipeline.state(window).table)
+    found = without_table(case_of(pipeline), alive)
+    assert found == {w: f"its table tallyroll-{w} is gone" for w in sorted(gone)}
+    before = pipeline.effects.now()
+    assert undertaker(pipeline).run(DAY, ignore, found).left == ()
+    assert pipeline.effects.now() - before < STUCK_MS
+    assert pipeline.store.tables() == []
+    assert {w for w, s in states(pipeline).items() if s is not Status.DROPPED} == gone
+
+
+def test_a_window_whose_table_is_still_to_be_made_is_no_loss() -> None:
+    pipeline = Pipeline(SMALL, StillEffects(NOW))
+    pipeline.roller().run(TIME_LEFT)
+    window = pipeline.state(hour(10))
+    pipeline.store.drop_table(window.table)
+    assert window.status is Status.CREATING
+    assert without_table(case_of(pipeline), [window]) == {}
+    pipeline.store.make_table(window.table, {TAG_PIPELINE: "another"})
+    window = replace(window, times={})
+    assert "another hand made" in without_table(case_of(pipeline), [window])[window.id]
 
 
 def test_deletion_waits_until_tables_are_gone_and_names_what_is_refused() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -15,6 +15,11 @@ from tallyroll.ports.tables import TableCard, window_of
 from tallyroll.resources import TAG_PIPELINE, TAG_PROVEN, TableDeclaration
 
 QUOTA_NEAR = 0.8
+_RESTORE = (
+    "With point-in-time recovery AWS keeps a backup for 35 days: `aws dynamodb list-backups"
+    " --table-name {table} --backup-type SYSTEM`, then `restore-table-from-backup` under the same"
+    " name."
+)
 DELETING = "DELETING"
 _MAY_BE_DROPPED = (Status.PROVEN, Status.DROPPING, Status.DROPPED)
 
@@ -41,6 +46,46 @@ def tables(case: Checkup) -> Iterator[Sign]:
     yield fine(f"{len(alive):,} tables of windows are as declared")
 
 
+def foreign(
+    card: TableCard, tags: Mapping[str, str] | None, declared: TableDeclaration, window: Window
+) -> str:
+    """Why another hand made the table that has a window's name; "" if this pipeline did. Its tags
+    are None if the engine has none.
+    """
+    if card.keys != _keys(declared):
+        return f"its keys are {', '.join(card.keys)}, not {', '.join(_keys(declared))}"
+    taken = window.status is not Status.CREATING or Moment.CHECKED in window.times
+    name = declared.tags[TAG_PIPELINE]
+    if taken or tags is None or tags.get(TAG_PIPELINE) == name:
+        return ""
+    found = f"is {tags[TAG_PIPELINE]!r}" if TAG_PIPELINE in tags else "is missing"
+    return f"its tag {TAG_PIPELINE} {found}, not {name!r}"
+
+
+def _keys(declared: TableDeclaration) -> tuple[str, str]:
+    return f"{declared.partition_key} S HASH", f"{declared.sort_key} S RANGE"
+
+
+def _foreign_sign(card: TableCard, why: str, window: Window) -> Sign:
+    delete = (
+        f"nobody needs it, delete it (`aws dynamodb delete-table --table-name {card.name}`); else"
+        " restore it from a backup under another name first."
+    )
+    if window.status is Status.CREATING:
+        return finding_of(
+            window.id,
+            f"its table {card.name} was made by another hand: {why}; so the window does not open,"
+            " and its events wait",
+            f"Leave its tags and settings as they are. If {delete} The roller then makes its own.",
+        )
+    return finding_of(
+        window.id,
+        f"it is {window.status}, and its table is gone; another hand made {card.name}: {why}",
+        f"Leave its tags and settings as they are. If {delete} Then restore the window's own:"
+        f" {_RESTORE.format(table=card.name)}",
+    )
+
+
 def _of_window(case: Checkup, window: Window) -> list[Sign]:
     declared = case.resources.window_table(window.id)
     if window.table != declared.name:
@@ -51,6 +96,8 @@ def _of_window(case: Checkup, window: Window) -> list[Sign]:
         if card and card.status == "CREATING":  # its tags and backups are not there yet
             return []
         if card and card.status != DELETING:
+            if why := foreign(card, case.tables.tags(card), declared, window):
+                return [_foreign_sign(card, why, window)]
             return list(_as_declared(case, card, declared, window))
     except Missing:
         pass  # deleted meanwhile
@@ -62,22 +109,20 @@ def _gone(window: Window) -> Sign:
     return finding_of(
         window.id,
         f"it is {window.status}, and its table {window.table} is gone, {lost}",
-        "Deleted by hand? With point-in-time recovery AWS keeps a backup for 35 days: `aws dynamodb"
-        f" list-backups --table-name {window.table} --backup-type SYSTEM`, then"
-        " `restore-table-from-backup` under the same name.",
+        f"Deleted by hand? {_RESTORE.format(table=window.table)}",
     )
 
 
 def _as_declared(
     case: Checkup, card: TableCard, declared: TableDeclaration, window: Window | None
 ) -> Iterator[Sign]:
-    name = card.name
-    wanted = (f"{declared.partition_key} S HASH", f"{declared.sort_key} S RANGE")
+    name, wanted = card.name, _keys(declared)
     if card.keys != wanted:
         yield finding(
             f"{name}: its keys are {', '.join(card.keys)}, not {', '.join(wanted)}",
-            "Another hand made it: move it away, so that the roller can make it.",
+            "Another hand made it: delete it, once nobody needs it, and deploy the pipeline again.",
         )
+        return
     if declared.deletion_protection and not card.protected:
         yield finding(
             f"{name}: it is not protected from deletion",
