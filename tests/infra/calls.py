@@ -207,10 +207,10 @@ class Program:
             decorated = any("property" in ast.unparse(one) for one in found[1].decorator_list)
             return self.named(known.module, found[1].returns) if decorated else ""
         for node in ast.walk(known.node):
-            if isinstance(node, ast.AnnAssign) and ast.unparse(node.target).removeprefix(
-                "self."
-            ) == (name):
-                return self.named(known.module, node.annotation)
+            if isinstance(node, ast.AnnAssign):
+                field = node in known.node.body and ast.unparse(node.target) == name
+                if field or ast.unparse(node.target) == f"self.{name}":
+                    return self.named(known.module, node.annotation)
         for body in known.methods.values():
             for node in ast.walk(body):
                 if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == f"self.{name}":
@@ -261,6 +261,16 @@ def _ports(use_case: Class) -> list[ast.arg | ast.AnnAssign]:
     return [field for field in fields if "init=False" not in ast.unparse(field)]
 
 
+def _assigned(node: ast.Assign) -> Iterator[tuple[str, ast.expr]]:
+    """The names that an assignment gives values, also several at once."""
+    target, value = node.targets[0], node.value
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        pairs = list(zip(target.elts, value.elts, strict=True))
+    else:
+        pairs = [(target, value)]
+    yield from ((name.id, given) for name, given in pairs if isinstance(name, ast.Name))
+
+
 class Locals:
     """The names in a function body whose class is known."""
 
@@ -275,10 +285,10 @@ class Locals:
             if isinstance(node, Body) and node is not body:
                 for one in node.args.args:
                     self._types.setdefault(one.arg, program.named(module, one.annotation))
-            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-                found = program.type_of(node.value, self)
-                if found:
-                    self._types[node.targets[0].id] = found
+            if isinstance(node, ast.Assign):
+                for name, value in _assigned(node):
+                    if found := program.type_of(value, self):
+                        self._types[name] = found
 
     def name(self, name: str) -> str:
         """The class of a name's value; "" if it is not known."""
