@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
+from tallyroll.model.events import Packet, decode
 from tests.docs.reference import PARTS, renewed
 
 ROOT = Path(__file__).parents[2]
@@ -96,4 +98,10 @@ def test_the_readmes_python_runs() -> None:
     for block in blocks:
         names: dict[str, object] = {}
         exec(block, names)
-        assert len(names["bodies"]) == 1  # type: ignore[arg-type]
+        bodies = names["bodies"]
+        assert isinstance(bodies, list)
+        assert len(bodies) == 1
+        packet = decode(bodies[0])
+        assert isinstance(packet, Packet)
+        age_ms = time.time() * 1000 - packet.t0
+        assert 0 <= age_ms < 60 * 60_000, "a pipeline would not count it today"

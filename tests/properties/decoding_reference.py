@@ -36,8 +36,10 @@ def parse_amount(value: object) -> int:
     Raises Rejected (bad-value) for anything else, for |value| of 10^18 or more, and for more than 6
     decimals.
     """
-    if isinstance(value, bool) or not isinstance(value, int | JsonFloat | Decimal):
-        raise Rejected(Reason.BAD_VALUE, f"value {shown(value)} is not a JSON number")
+    if isinstance(value, bool):
+        raise Rejected(Reason.BAD_VALUE, f"value {str(value).lower()} is a boolean, not a number")
+    if not isinstance(value, int | JsonFloat | Decimal):
+        raise Rejected(Reason.BAD_VALUE, f"value {shown(value)} is not a number")
     if isinstance(value, int):
         if abs(value) >= VALUE_BOUND:
             raise Rejected(Reason.BAD_VALUE, f"value {shown(value)}: must be below 10^18 in size")

@@ -295,11 +295,13 @@ def test_garbage_is_collected_again_after_each_body() -> None:
         gc.enable()
 
 
-def test_floats_of_no_text_are_no_amounts() -> None:
-    """A caller's own floats, which do not say how they were written."""
-    for fields in ({"value": 1.5}, {"id": "p", "t0": NOW, "events": [[0, 1.5]]}):
-        with pytest.raises(Rejected) as rejected:
-            events.parse({"key": "k", **fields})
-        assert rejected.value.reason is Reason.BAD_VALUE
+def test_floats_without_their_text_count_as_their_shortest_form() -> None:
+    single, packet = (
+        events.parse({"key": "k", **fields})
+        for fields in ({"value": 1.5}, {"id": "p", "t0": NOW, "events": [[0, 1.5]]})
+    )
+    assert isinstance(single, Event)
+    assert isinstance(packet, events.Packet)
+    assert single.amount == packet.entries[0][1] == 1_500_000
     with pytest.raises(Rejected, match=r"packed event 1\.5: must be"):
         events.parse({"key": "k", "id": "p", "t0": NOW, "events": [1.5]})

@@ -34,20 +34,26 @@ class JsonFloat(float):
 
 
 def parse_amount(value: object) -> int:
-    """The amount, in millionths, of a JSON number (int, JsonFloat or Decimal).
+    """The amount, in millionths, of a number: an int, a Decimal, or a float. A JsonFloat counts as
+    it was written, any other float as its shortest decimal form: 0.1 is one tenth.
 
     Raises Rejected (bad-value) for anything else, for |value| of 10^18 or more, and for more than 6
     decimals.
     """
-    if isinstance(value, bool) or not isinstance(value, int | JsonFloat | Decimal):
-        raise Rejected(Reason.BAD_VALUE, f"value {shown(value)} is not a JSON number")
+    if isinstance(value, bool):
+        raise Rejected(Reason.BAD_VALUE, f"value {str(value).lower()} is a boolean, not a number")
+    if not isinstance(value, int | float | Decimal):
+        raise Rejected(Reason.BAD_VALUE, f"value {shown(value)} is not a number")
     if isinstance(value, int):
         if abs(value) >= VALUE_BOUND:
             raise _too_large(shown(value))
         return value * MICROS
-    text = value.text if isinstance(value, JsonFloat) else str(value)
+    if isinstance(value, JsonFloat):
+        text = value.text
+    else:  # a subclass of float, such as NumPy's, may have a repr of its own
+        text = float.__repr__(value) if isinstance(value, float) else str(value)
     if not text[-1:].isdecimal() or (isinstance(value, Decimal) and not value.is_finite()):
-        raise Rejected(Reason.BAD_VALUE, f"value {_cut(text)} is not finite")
+        raise Rejected(Reason.BAD_VALUE, f"value {_cut(text)} is not a finite number")
     return parse_decimal(text)
 
 

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from decimal import Decimal
 from hashlib import blake2b
 from itertools import chain
 from typing import Any
@@ -49,6 +50,21 @@ class Event:
     ts: int | None
     amount: int
     payload: str | None
+
+    @classmethod
+    def of(
+        cls,
+        key: str,
+        *,
+        value: float | Decimal = 1,
+        id: str | None = None,  # noqa: A002  (the field's name)
+        ts: int | None = None,
+        payload: Any = None,
+    ) -> Event:
+        """The event of these fields, whose `value` may be an int, a float or a Decimal and whose
+        `payload` any JSON value. Raises Rejected for what can never count.
+        """
+        return _event({"key": key, "value": value, "id": id, "ts": ts, "payload": payload})
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +119,8 @@ def _floats_matter(fields: Any) -> bool:
 
 
 def parse(fields: Any) -> Envelope:
-    """The event or packet in a decoded JSON value whose floats are JsonFloat.
+    """The event or packet in a JSON object, as Python values. A value may be an int, a float or a
+    Decimal (`parse_amount`).
 
     Raises Rejected with the reason.
     """
@@ -125,12 +142,16 @@ def _parse(fields: Any, written: Any) -> Envelope:
         raise Rejected(
             Reason.UNKNOWN_VERSION, f"envelope version {shown(version)}: this writer knows 1"
         )
-    key = check_key(fields.get("key"))
     if "events" in fields:
+        key = check_key(fields.get("key"))
         return _packet(key, fields, written["events"] if written else None)
+    return _event(fields)
+
+
+def _event(fields: dict[str, Any]) -> Event:
     given = fields.get("value")
     return Event(
-        key=key,
+        key=check_key(fields.get("key")),
         id=_id(fields.get("id")),
         ts=_ts(fields.get("ts"), "ts"),
         amount=parse_amount(1 if given is None else given),
@@ -227,6 +248,8 @@ def _payload(payload: Any) -> str | None:
         raise Rejected(
             Reason.BAD_PAYLOAD, "payload holds a number too large for JSON's doubles"
         ) from None
+    except TypeError as error:
+        raise Rejected(Reason.BAD_PAYLOAD, f"payload is not JSON: {error}") from None
     except RecursionError:
         raise Rejected(Reason.BAD_PAYLOAD, "payload is nested too deeply") from None
     return text

@@ -66,14 +66,53 @@ def test_what_a_sum_could_not_hold_is_refused(text: str) -> None:
     assert len(refused.value.detail) < 200
 
 
-@pytest.mark.parametrize("value", [Decimal("NaN"), Decimal("Infinity"), None, 1.5])
-def test_only_finite_numbers_from_json_are_amounts(value: object) -> None:
-    with pytest.raises(Rejected):
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (Decimal("NaN"), "NaN is not a finite number"),
+        (Decimal("sNaN12"), "sNaN12 is not a finite number"),
+        (Decimal("-Infinity"), "-Infinity is not a finite number"),
+        (float("nan"), "nan is not a finite number"),
+        (float("-inf"), "-inf is not a finite number"),
+        (True, "true is a boolean, not a number"),
+        (None, "None is not a number"),
+        ("1", "'1' is not a number"),
+        (0.1 + 0.2, "0.30000000000000004 has more than 6 decimals"),
+        (Decimal("0.1000000000000000055"), "has more than 6 decimals"),
+        (1e18, "1e+18: must be below"),
+        (Decimal("1E+999999"), "must be below"),
+    ],
+)
+def test_what_is_no_amount_is_refused_in_words(value: object, said: str) -> None:
+    with pytest.raises(Rejected) as refused:
         parse_amount(value)
+    assert refused.value.reason is Reason.BAD_VALUE
+    assert said in refused.value.detail
 
 
-def test_decimals_are_amounts() -> None:
-    assert parse_amount(Decimal("0.1")) == 100_000
+class Peculiar(float):
+    """A float whose repr is not its number, as NumPy's have it."""
+
+    def __repr__(self) -> str:
+        return f"Peculiar({float(self)})"
+
+
+@pytest.mark.parametrize(
+    ("value", "amount"),
+    [
+        (1.5, 1_500_000),
+        (0.1, 100_000),
+        (-0.0, 0),
+        (1e-06, 1),
+        (1e17, 10**23),
+        (Peculiar(2.5), 2_500_000),
+        (Decimal("0.1"), 100_000),
+        (Decimal("1E+3"), 1_000_000_000),
+        (7, 7_000_000),
+    ],
+)
+def test_numbers_of_python_are_amounts(value: object, amount: int) -> None:
+    assert parse_amount(value) == amount
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from tallyroll.errors import Reason, Rejected
 from tallyroll.limits import NESTING_MAX, TS_MS_MAX, TS_MS_MIN
-from tallyroll.model.events import Event, Packet, decode, digest
+from tallyroll.model.events import Event, Packet, decode, digest, parse
 from tallyroll.model.json_texts import canonical, load_json
 from tests.harness.pipeline import NOW
 
@@ -201,6 +202,28 @@ def test_the_digest_never_changes() -> None:
 
 def test_the_canonical_text_sorts_names_and_escapes_little() -> None:
     assert canonical({"ü": [1.50, None], "a": "\n"}) == '{"a":"\\n","ü":[1.5,null]}'
+
+
+def test_events_are_made_of_pythons_numbers() -> None:
+    assert Event.of("k", value=1.5, id="e", ts=NOW, payload={"a": [1]}) == Event(
+        "k", "e", NOW, 1_500_000, '{"a":[1]}'
+    )
+    assert Event.of("k") == parse({"key": "k"})
+    packet = parse({"key": "k", "id": "p", "t0": NOW, "events": [[0, 1.5], [1, Decimal("0.1")]]})
+    assert isinstance(packet, Packet)
+    assert [amount for _, amount, _ in packet.entries] == [1_500_000, 100_000]
+
+
+@pytest.mark.parametrize("fields", [{"value": float("nan")}, {"value": True}, {"key": ""}])
+def test_what_is_no_event_is_refused_where_it_is_made(fields: dict[str, Any]) -> None:
+    with pytest.raises(Rejected):
+        Event.of(**{"key": "k"} | fields)
+
+
+def test_a_payload_that_json_does_not_have_is_refused() -> None:
+    with pytest.raises(Rejected, match=r"payload is not JSON: .*Decimal") as refused:
+        Event.of("k", payload={"price": Decimal(1)})
+    assert refused.value.reason is Reason.BAD_PAYLOAD
 
 
 def test_json_floats_remember_how_they_were_written() -> None:
