@@ -32,11 +32,12 @@ if TYPE_CHECKING:
     from tallyroll.adapters.dynamodb.listing import DynamoListing
     from tallyroll.adapters.dynamodb.restore import DynamoRestore
     from tallyroll.adapters.dynamodb.totals import DynamoTotals
-    from tallyroll.client.producer import Producer
+    from tallyroll.client.producer import Outgoing, Producer
     from tallyroll.ingest.writer import Writer
     from tallyroll.lifecycle.cleanup import Cleanup
     from tallyroll.lifecycle.roller import Roller
     from tallyroll.model.windows import WindowId
+    from tallyroll.operations.arrivals import Arrivals
     from tallyroll.operations.doctor.checkup import Checkup
     from tallyroll.operations.probe.plan import Plan
     from tallyroll.operations.probe.run import Probe
@@ -133,13 +134,39 @@ class Pipeline:
             plan, self.settings, self.store, self.catalog, self.totals, self.effects, self.sender
         )
 
-    def producer(self, tell: Tell, *, packed: bool, rate: float | None) -> Producer:
-        """Packs events and sends them; `tell` is called if the catalog cannot be read."""
+    def producer(
+        self,
+        tell: Tell,
+        *,
+        packed: bool = True,
+        rate: float | None = None,
+        name: str | None = None,
+        anyway: bool = False,
+        refused: Callable[[Outgoing], object] = lambda _: None,
+    ) -> Producer:
+        """Packs events and sends them; `tell` is called if the catalog cannot be read. See
+        `Producer` for the other arguments.
+        """
         from tallyroll.client.producer import Producer
         from tallyroll.client.spans import SendCalendar
 
         calendar = SendCalendar(self.catalog, self.settings, self.effects, tell)
-        return Producer(self.sender, self.effects, calendar, packed=packed, rate=rate)
+        return Producer(
+            self.sender,
+            self.effects,
+            calendar,
+            packed=packed,
+            rate=rate,
+            name=name,
+            anyway=anyway,
+            refused=refused,
+        )
+
+    def arrivals(self) -> Arrivals:
+        """Finds out what became of messages that are sent from now on."""
+        from tallyroll.operations.arrivals import Arrivals
+
+        return Arrivals(self.store, self.catalog, self.queue, self.dead_letters, self.effects)
 
     @cached_property
     def store(self) -> DynamoStore:

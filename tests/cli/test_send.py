@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from tallyroll.adapters.system import SystemEffects
-from tallyroll.errors import StoreError
 from tallyroll.model.ids import uuid7, uuid7_time
 from tallyroll.settings import Settings
 from tests.cli.desk import QUEUE_URL, Desk, lines
-from tests.harness.pipeline import HOUR, MINUTE, NOW, hour, opened
+from tests.harness.pipeline import HOUR, MINUTE, NOW, opened
 
 
 def test_events_with_ids_go_singly_and_the_others_packed(desk: Desk) -> None:
@@ -31,7 +30,7 @@ def test_events_with_ids_go_singly_and_the_others_packed(desk: Desk) -> None:
     assert (answer.status, answer.err) == (0, "")
     assert answer.row("lines", "15")
     assert answer.row("events", "sent", "15")
-    assert answer.row("messages", "15")  # 12 and a packet per key and minute
+    assert answer.row("messages", "14")  # 12 and a packet per key and window
     assert [json.loads(body).get("id") for body in desk.producer.bodies[:12]] == [
         event["id"] for event in own
     ]
@@ -50,6 +49,13 @@ def test_hundreds_of_events_make_one_message(desk: Desk) -> None:
             "messages": 1,
             "rejected": {},
             "unsent": {"events": 0, "messages": 0},
+            "refused": {"events": 0, "messages": 0},
+            "packed": {
+                "events": 700,
+                "messages": 1,
+                "units_each": pytest.approx(0.01, abs=0.01),
+                "units_each_alone": pytest.approx(2.04, abs=0.01),
+            },
         }
     ]
 
@@ -282,11 +288,12 @@ def test_a_rate_is_kept(desk: Desk) -> None:
     assert 4_000 <= desk.pipeline.effects.now() - NOW <= 5_000
 
 
-def test_packets_fit_windows_that_no_minute_fits(desk: Desk) -> None:
+def test_packets_of_a_file_fit_windows_that_no_minute_fits(desk: Desk, tmp_path: Path) -> None:
     desk.pipeline = opened(Settings(window_seconds=45))
     desk.producer.pipeline = desk.pipeline
-    events = [{"key": "k", "ts": NOW + at * 1_000} for at in range(60)]
-    assert desk.run("send", stdin=lines(*events)).status == 0
+    file = tmp_path / "events.jsonl"
+    file.write_bytes(lines(*[{"key": "k", "ts": NOW + at * 1_000} for at in range(60)]))
+    assert desk.run("send", str(file)).status == 0
     assert len(desk.producer.bodies) == 4  # of 15 s each
 
 
@@ -303,49 +310,6 @@ def test_a_producer_of_single_events_need_not_even_hear_of_it(desk: Desk) -> Non
     desk.cut_off()
     answer = desk.run("send", stdin=lines({"key": "k", "id": "e", "ts": NOW - 999 * HOUR}))
     assert (answer.status, answer.err) == (0, "")
-
-
-def test_events_before_the_first_window_are_counted(desk: Desk) -> None:
-    early = NOW - 3 * HOUR  # in the window of five o'clock; the pipeline began at six
-    events: list[dict[str, Any]] = [
-        {"key": "k", "id": "e", "ts": early},
-        {"key": "k", "ts": early},
-        {"key": "k", "ts": NOW - 2 * HOUR},
-        {"key": "k"},
-        {"v": 1, "id": "p", "key": "k", "t0": early - HOUR, "events": [[0], [5]]},
-    ]
-    answer = desk.run("send", stdin=lines(*events))
-    assert answer.status == 0
-    assert answer.err == (
-        "tallyroll: 4 events happened before the pipeline's first window,"
-        " 2026-11-20T06:00:00.000Z: they will be rejected as too-late, since the windows are not"
-        " open; `tallyroll windows open --since 20261120T040000Z --until 20261120T060000Z` opens"
-        " them, for what is sent after that\n"
-    )
-
-    since_until = ("--since", hour(5), "--until", hour(6))
-    desk.run("windows", "open", *since_until)
-    assert "3 events happened" not in desk.run("send", stdin=lines(*events)).err
-    desk.pipeline.roller().run(60_000)
-    desk.pipeline.roller().run(60_000)
-    assert "2 events happened" in desk.run("send", stdin=lines(*events)).err
-    assert desk.run("send", stdin=lines(events[0])).err == ""
-
-
-def test_where_windows_cannot_be_looked_up_it_says_unless(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*arguments: object) -> None:
-        raise StoreError("Query: AccessDeniedException", "AccessDeniedException")
-
-    monkeypatch.setattr(desk.pipeline.catalog, "windows", refuse)
-    answer = desk.run("send", "--key", "k", "--ts", hour(5))
-    assert answer.status == 0
-    assert "1 event happened before the pipeline's first window" in answer.err
-    assert (
-        "it will be rejected as too-late unless `tallyroll windows open --since 20261120T050000Z"
-        " --until 20261120T060000Z` opened the windows"
-    ) in answer.err
 
 
 def test_a_name_and_the_queue_of_another_are_wrong_use(desk: Desk) -> None:
@@ -374,7 +338,7 @@ def test_progress_is_shown_to_who_watches(
     file = tmp_path / "events.jsonl"
     file.write_bytes(lines({"key": "k"}, "nonsense"))
     answer = desk.run("send", "--json", str(file))
-    assert "1 events" in answer.err
+    assert "1 event" in answer.err
     assert "line 2: not-json" in answer.err
     assert answer.json[0]["events"] == 1
 

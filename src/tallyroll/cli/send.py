@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing, nullcontext
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from tallyroll.cli.arguments import HAPPENED, Run, read_by
-from tallyroll.cli.screen import Screen, known
+from tallyroll.cli.arguments import DURATION, HAPPENED, Run, read_by
+from tallyroll.cli.screen import Screen, known, number_of
+from tallyroll.cli.sent import LISTED_MAX, Report
 from tallyroll.client.jsonlines import Source, UnreadableInput, check_size, envelope_of
-from tallyroll.client.producer import Producer, Sent
+from tallyroll.client.producer import Producer
 from tallyroll.errors import Refused, Rejected, UsageError
 from tallyroll.model.amounts import shown
 from tallyroll.model.events import Event, parse
 from tallyroll.model.json_texts import load_json
+from tallyroll.operations.arrivals import PENDING_MAX, Arrivals
 
 CHUNK_LINES = 20_000
 CHUNK_BYTES = 16 * 1024 * 1024
+LARGE_BYTES = 256 * 1024 * 1024  # of a file whose digest takes a while
 CHUNK_SECONDS = 2  # a live pipe's events wait no longer, once another line comes
-LISTED_MAX = 20
 
 
 def _rate(text: str) -> float:
@@ -93,6 +95,9 @@ def send(
     pack: Annotated[bool, Parameter(negative="--no-pack")] = True,
     limit_rate: Annotated[float | None, Parameter(metavar="N", converter=read_by(_rate))] = None,
     unsent: Annotated[str | None, Parameter(metavar="OUT")] = None,
+    anyway: bool = False,
+    wait: bool = False,
+    timeout: Annotated[int, DURATION] = 15 * 60_000,
     run: Run,
 ) -> int:
     """Send events to the queue.
@@ -100,15 +105,19 @@ def send(
     They are JSON Lines from a file or stdin (gzip is recognized), or one event
     given by options. Each line is {"key": ..., "id": ..., "ts": ms, "value": ...,
     "payload": ...}; only `key` is required. Lines that could never count are
-    listed and left out.
+    listed and left out. So are events that no window takes: it says which windows
+    to open.
 
     An event with an id of its own goes singly, and counts once however often it is
-    sent. Events without ids are packed, hundreds to a message: cheaper by far, but
-    a second run counts them again. What the queue did not certainly take is kept
-    by --unsent, under the ids it was sent with.
+    sent. Events without ids are packed, up to 1,000 to a message, which is cheaper.
+    Those of a FILE are named after its content and their lines: the same bytes sent
+    again with the same options count once. A FILE that was appended to or edited is
+    another one: its events without ids count again. So do events without an id from
+    stdin, and those that have no time either. What the queue did not certainly take
+    is kept by --unsent, under the ids it was sent with.
 
     For example:
-      tallyroll send votes.jsonl.gz --unsent unsent.jsonl
+      tallyroll send votes.jsonl.gz --wait
       tallyroll send --key candidate-7 --id ballot-123 --ts 2026-11-20T08:15:00Z
 
     :param file: JSON Lines
@@ -116,55 +125,140 @@ def send(
     :param pack: pack events without ids (the default), or send them singly, under ids made here
     :param limit_rate: send at most N events a second on average
     :param unsent: write the messages that were not certainly taken to this file, to be sent again
+    :param anyway: send also what no window takes: it ends in the dead letters
+    :param wait: wait until all that was sent is counted or rejected
+    :param timeout: wait no longer than that after the last was sent (15m by default)
     """
     file = "-" if stdin else file
-    single = one.event(file)
-    with closing(Source(file)) if single is None else nullcontext(single) as given:
+    single, screen = one.event(file), run.screen
+    with ExitStack() as stack:
+        source = None if single else stack.enter_context(closing(Source(file)))
         _check_unsent(unsent, file)
-        screen = run.screen
-        producer = run.pipeline(run.with_queue()).producer(
-            screen.tell, packed=pack, rate=limit_rate
+        made = run.pipeline(run.with_queues() if wait else run.with_queue())
+        name = _digest(source, screen) if source else None
+        kept = stack.enter_context(Path(unsent).open("w", encoding="utf-8")) if unsent else None
+        producer = made.producer(
+            screen.tell,
+            packed=pack,
+            rate=limit_rate,
+            name=name,
+            anyway=anyway,
+            refused=lambda message: kept and kept.write(f"{message.body}\n"),
         )
-        try:
-            if isinstance(given, Source):
-                _send_lines(given, producer, screen)
-            else:
-                producer.sent.lines = 1
-                producer.add(given, "the event")
-                producer.flush()
-        except KeyboardInterrupt:
-            producer.interrupt()
+        sending = Sending(producer, screen, made.arrivals() if wait else None, timeout)
+        sending.send(source or single)
         sent = producer.sent
-        _report(sent, unsent, screen, producer.warning())
+        if kept:
+            kept.writelines(f"{message.body}\n" for message in sent.unsent)
+        Report(producer, sending.arrivals, source, unsent, screen).show()
     if sent.stopped and not sent.messages:
         raise Refused(f"nothing was sent: {sent.lost[0][1]}")
-    return sent.status
+    return sending.status
 
 
-def _send_lines(source: Source, producer: Producer, screen: Screen) -> None:
-    """Send lines in chunks, as long as the queue takes any."""
-    sent = producer.sent
-    lines, size, began = 0, 0, time.monotonic()
-    with screen.progress("sending", source.size) as bar:
+def _digest(source: Source, screen: Screen) -> str | None:
+    if (source.size or 0) < LARGE_BYTES:
+        return source.digest()
+    with screen.progress("reading", source.size) as bar:
+        return source.digest(lambda read: bar(completed=read))
 
-        def told() -> None:
-            bar(completed=source.position, done=f"{sent.events:,} events")
 
+@dataclass(slots=True)
+class Sending:
+    """One run: its producer and, if it waits, what is expected to arrive. `late`: what was sent was
+    not counted in time.
+    """
+
+    producer: Producer
+    screen: Screen
+    arrivals: Arrivals | None
+    timeout_ms: int
+    late: bool = False
+
+    def __post_init__(self) -> None:
+        if self.arrivals:
+            self.producer.sent.taken = []
+
+    @property
+    def status(self) -> int:
+        """The command's exit status."""
+        arrivals = self.arrivals
+        uncounted = arrivals and (arrivals.rejected or arrivals.messages)
+        return self.producer.sent.status or int(bool(uncounted))
+
+    def send(self, given: Source | Event | None) -> None:
+        """Send lines, or one event; then wait, if that was asked for. An interrupt ends it."""
         try:
-            for number, line in source.lines():
-                sent.lines, sent.read_to = sent.lines + 1, number
-                _take_in(number, line, producer, screen)
-                lines, size = lines + 1, size + len(line or b"")
-                old = time.monotonic() - began >= CHUNK_SECONDS
-                if old or lines >= CHUNK_LINES or size >= CHUNK_BYTES:
-                    producer.flush(told)
-                    if sent.stopped:
-                        return
-                    lines, size, began = 0, 0, time.monotonic()
-        except UnreadableInput as error:
-            sent.broken = True
-            screen.tell(f"the input is broken: {error}")
-        producer.flush(told)
+            self._send(given)
+        except KeyboardInterrupt:
+            self.producer.interrupt()
+        self._expect()
+
+    def _send(self, given: Source | Event | None) -> None:
+        producer = self.producer
+        if isinstance(given, Source):
+            self._send_lines(given)
+        elif given:
+            producer.sent.lines = 1
+            producer.add(given, "the event")
+            producer.flush()
+        self._expect()
+        if self.arrivals and self.arrivals.messages and not self.late:
+            self._wait(0)
+
+    def _send_lines(self, source: Source) -> None:
+        """Send lines in chunks, as long as the queue takes any."""
+        producer, sent = self.producer, self.producer.sent
+        lines, size, began = 0, 0, time.monotonic()
+        with self.screen.progress("sending", source.size) as bar:
+
+            def told() -> None:
+                bar(completed=source.position, done=number_of(sent.events, "event"))
+
+            try:
+                for number, line in source.lines():
+                    sent.lines, sent.read_to = sent.lines + 1, number
+                    _take_in(number, line, producer, self.screen)
+                    lines, size = lines + 1, size + len(line or b"")
+                    old = time.monotonic() - began >= CHUNK_SECONDS
+                    if old or lines >= CHUNK_LINES or size >= CHUNK_BYTES:
+                        producer.flush(told, end=False)
+                        if sent.stopped or not self._keep_up():
+                            return
+                        lines, size, began = 0, 0, time.monotonic()
+            except UnreadableInput as error:
+                sent.broken = True
+                self.screen.tell(f"the input is broken: {error}")
+            producer.flush(told)
+
+    def _expect(self) -> None:
+        taken = self.producer.sent.taken
+        if self.arrivals and taken:
+            self.arrivals.expect(taken)
+            taken.clear()
+
+    def _keep_up(self) -> bool:
+        """Wait while too many messages are expected; False if none is counted in time."""
+        self._expect()
+        if not self.arrivals or self.arrivals.messages <= PENDING_MAX:
+            return True
+        kept_up = self._wait(PENDING_MAX // 2)
+        if not kept_up:
+            self.screen.tell("nothing more is sent: what was sent is not counted in time")
+            self.producer.sent.stopped = self.late = True
+        return kept_up
+
+    def _wait(self, most: int) -> bool:
+        arrivals, sent = self.arrivals, self.producer.sent
+        assert arrivals
+        with self.screen.progress("waiting", sent.events) as bar:
+
+            def told() -> None:
+                settled = arrivals.counted + arrivals.rejected.total()
+                done = f"{arrivals.counted:,} of {number_of(sent.events, 'event')} counted"
+                bar(completed=settled, done=done)
+
+            return arrivals.wait(self.timeout_ms, told, most)
 
 
 def _take_in(number: int, line: bytes | None, producer: Producer, screen: Screen) -> None:
@@ -193,41 +287,3 @@ def _check_unsent(unsent: str | None, file: str | None) -> None:
             pass
     except OSError as error:
         raise UsageError(f"--unsent {unsent!r}: {error.strerror}") from None
-
-
-def _report(sent: Sent, unsent_file: str | None, screen: Screen, warning: str | None) -> None:
-    unsent = sent.unsent
-    if unsent_file:
-        with Path(unsent_file).open("w", encoding="utf-8") as file:
-            file.writelines(f"{message.body}\n" for message in unsent)
-    if (more := sent.rejected.total() - LISTED_MAX) > 0:
-        screen.tell(f"... and {more} more bad lines")
-    for message, why in sent.lost[:LISTED_MAX]:
-        screen.tell(f"not sent: {message.origin}: {why}")
-    if (more := len(sent.lost) - LISTED_MAX) > 0:
-        screen.tell(f"... and {more} more messages not sent")
-    if sent.interrupted:
-        screen.tell(f"interrupted: sent so far: {sent.events:,} events, {sent.messages:,} messages")
-    if (sent.interrupted or sent.stopped) and sent.read_to:
-        screen.tell(f"no line after {sent.read_to} was read")
-    if unsent and unsent_file:
-        screen.tell(f"`tallyroll send {unsent_file}` sends again what may not have been taken")
-    if warning:
-        screen.tell(warning)
-    lost_events = sum(message.events for message in unsent)
-    if screen.json:
-        screen.emit(
-            {
-                "lines": sent.lines,
-                "events": sent.events,
-                "messages": sent.messages,
-                "rejected": dict(sent.rejected),
-                "unsent": {"events": lost_events, "messages": len(unsent)},
-            }
-        )
-        return
-    rows = [("lines", sent.lines), ("events sent", sent.events), ("messages", sent.messages)]
-    rows += [(f"rejected: {reason}", count) for reason, count in sorted(sent.rejected.items())]
-    if unsent:
-        rows += [("events not sent", lost_events), ("messages not sent", len(unsent))]
-    screen.table(("", "count"), rows)

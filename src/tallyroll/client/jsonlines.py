@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import os
+import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterator
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -16,6 +19,7 @@ from tallyroll.model.gzip_members import unzipped
 
 LINE_BYTES_MAX = 4 * 1024 * 1024  # a 400 KB item takes less, however its JSON is escaped
 CHUNK_BYTES = 64 * 1024
+DIGEST_BYTES = 1024 * 1024
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -61,6 +65,42 @@ class Source:
         except OSError as error:
             raise UsageError(f"file {self.name!r}: {error.strerror}") from None
         self._below = cast("io.BufferedIOBase", below)
+        self._digested: tuple[int, int] | None = None
+
+    def digest(self, progressed: Callable[[int], object] = lambda _: None) -> str | None:
+        """The hex digest of a file's bytes, read for it from the beginning; None for a stream,
+        which can be read only once. `progressed` is called with the bytes read so far.
+
+        Raises UnreadableInput.
+        """
+        if self._file is None or not stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
+            return None
+        self._digested = self._state()
+        found, read = blake2b(digest_size=16), 0
+        try:
+            with Path(self.name).open("rb") as file:
+                while part := file.read(DIGEST_BYTES):
+                    found.update(part)
+                    read += len(part)
+                    progressed(read)
+        except OSError as error:
+            raise UnreadableInput(f"{self.name}: {error}") from error
+        return found.hexdigest()
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether its digest was made."""
+        return self._digested is not None
+
+    @property
+    def changed(self) -> bool:
+        """Whether the file was changed after its digest was made."""
+        return self._digested is not None and self._digested != self._state()
+
+    def _state(self) -> tuple[int, int]:
+        assert self._file
+        state = os.fstat(self._file.fileno())
+        return state.st_size, state.st_mtime_ns
 
     def close(self) -> None:
         """Close the file; stdin stays open."""

@@ -1,7 +1,7 @@
 """Packs events into packets, in the envelopes that the writer reads.
 
-Events with their own ids are deduplicated singly. Packed events have their packet's id, and cost a
-fiftieth to a hundredth once packets are full.
+Events with their own ids are deduplicated singly. Packed events have their packet's id. A packet is
+stored as one record, so the more events it has, the less each costs (`make costs`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,97 @@ from tallyroll.model.events import ENVELOPE_VERSION, Event, _joined, event_body
 from tallyroll.model.json_texts import canonical
 
 PACKET_EVENTS_MAX = 1_000
-_MINUTE_MS = 60_000
-_OPEN_PACKETS_MAX = 1_000
+MINUTE_MS = 60_000
+OPEN_BYTES_MAX = 32 * 1024 * 1024  # roughly, in memory, of all packets that are not full yet
+_ENTRY_BYTES = 60  # of an entry in memory, beside its text
+_OPEN_BYTES = 600  # of a packet, beside its key and entries
 # Of the entries: id, key, t0 and the JSON around them take less than 4 KB, with escapes.
 _ENTRIES_BYTES_MAX = PACKET_BYTES_MAX - 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """The body of one message: a packet of `events` events of `key`, the first of them at `ts`, or
+    a single event that is too large for a packet.
+    """
+
+    body: str
+    key: str
+    ts: int
+    events: int
+
+
+class Packer:
+    """Gathers events into packets of one key and one span of time.
+
+    `start_of` gives the start (ms) of the span in which a time lies. Which events a packet has
+    follows from the order of the events alone: a packet is complete at `events_max` events, at 256
+    KB, or, the oldest one first, when all open packets take too much memory.
+    """
+
+    def __init__(
+        self,
+        new_id: Callable[[], str],
+        start_of: Callable[[int], int],
+        events_max: int = PACKET_EVENTS_MAX,
+    ) -> None:
+        self._new_id = new_id
+        self._start_of = start_of
+        self._events_max = events_max
+        self._open: dict[tuple[str, int], _Open] = {}
+        self._held = 0
+
+    def add(self, event: Event, packet_id: str | None = None) -> list[Packed]:
+        """Add an event; return the packets that are complete by now.
+
+        `packet_id` is for the packet that begins with this event. An event too large for a packet
+        is returned alone, under such an id. Raises ValueError for an event without a time or with
+        an id of its own.
+        """
+        if event.ts is None or event.id is not None:
+            raise ValueError(
+                f"event of key {event.key!r}: only events with a time and without an id are packed"
+            )
+        t0 = self._start_of(event.ts)
+        entry = _entry_text(event.ts - t0, event)
+        size = len(entry.encode()) + 1
+        if size > _ENTRIES_BYTES_MAX:
+            single = replace(event, id=packet_id or self._new_id())
+            return [Packed(event_body(single), event.key, event.ts, 1)]
+        done: list[Packed] = []
+        place = event.key, t0
+        packet = self._open.get(place)
+        if packet and packet.size + size > _ENTRIES_BYTES_MAX:
+            done.append(self._close(place))
+            packet = None
+        if packet is None:
+            packet = self._open[place] = _Open(event.key, t0, event.ts, packet_id)
+            self._held += _OPEN_BYTES + len(event.key)
+        packet.entries.append(entry)
+        packet.size += size
+        self._held += _ENTRY_BYTES + size
+        if len(packet.entries) >= self._events_max:
+            done.append(self._close(place))
+        while self._held > OPEN_BYTES_MAX:
+            done.append(self._close(next(iter(self._open))))
+        return done
+
+    def rest(self) -> Iterator[Packed]:
+        """The packets that are not complete, in the order in which they were begun."""
+        while self._open:
+            yield self._close(next(iter(self._open)))
+
+    @property
+    def waiting(self) -> int:
+        """The number of events in packets that are not complete."""
+        return sum(len(packet.entries) for packet in self._open.values())
+
+    def _close(self, place: tuple[str, int]) -> Packed:
+        packet = self._open.pop(place)
+        held = _OPEN_BYTES + len(packet.key) + packet.size + _ENTRY_BYTES * len(packet.entries)
+        self._held -= held
+        body = packet.body(packet.id or self._new_id())
+        return Packed(body, packet.key, packet.ts, len(packet.entries))
 
 
 def pack(
@@ -26,7 +113,7 @@ def pack(
     new_id: Callable[[], str],
     *,
     events_max: int = PACKET_EVENTS_MAX,
-    span_ms: int = _MINUTE_MS,
+    span_ms: int = MINUTE_MS,
 ) -> Iterator[str]:
     """Bodies of packets of at most `events_max` events and 256 KB, each of one key and time span.
 
@@ -34,36 +121,20 @@ def pack(
     minutes). `new_id` makes the packets' ids. An event too large for a packet goes alone, with such
     an id. Raises ValueError for an event without a time or with an id of its own.
     """
-    open_packets: dict[tuple[str, int], _Open] = {}
+    packer = Packer(new_id, lambda ts: ts // span_ms * span_ms, events_max)
     for event in events:
-        if event.ts is None or event.id is not None:
-            raise ValueError(
-                f"event of key {event.key!r}: only events with a time and without an id are packed"
-            )
-        t0 = event.ts // span_ms * span_ms
-        entry = _entry_text(event.ts - t0, event)
-        size = len(entry.encode()) + 1
-        if size > _ENTRIES_BYTES_MAX:
-            yield event_body(replace(event, id=new_id()))
-            continue
-        packet = open_packets.get((event.key, t0))
-        if packet and packet.size + size > _ENTRIES_BYTES_MAX:
-            yield open_packets.pop((event.key, t0)).body(new_id())
-        packet = open_packets.setdefault((event.key, t0), _Open(event.key, t0))
-        packet.entries.append(entry)
-        packet.size += size
-        if len(packet.entries) >= events_max:
-            yield open_packets.pop((event.key, t0)).body(new_id())
-        elif len(open_packets) > _OPEN_PACKETS_MAX:
-            yield open_packets.pop(next(iter(open_packets))).body(new_id())
-    for packet in open_packets.values():
-        yield packet.body(new_id())
+        for packed in packer.add(event):
+            yield packed.body
+    for packed in packer.rest():
+        yield packed.body
 
 
 @dataclass(slots=True)
 class _Open:
     key: str
     t0: int
+    ts: int
+    id: str | None
     entries: list[str] = field(default_factory=list)
     size: int = 0
 

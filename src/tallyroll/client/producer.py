@@ -7,20 +7,21 @@ after the queue may have taken it, counts nothing twice.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
+from hashlib import blake2b
 from itertools import chain
 from threading import Lock
-from typing import Any
 
-from tallyroll.client.packing import pack
+from tallyroll.client.packing import PACKET_EVENTS_MAX, Packed, Packer
+from tallyroll.client.savings import Savings
 from tallyroll.client.spans import SendCalendar
 from tallyroll.errors import Reason
 from tallyroll.limits import QUEUE_BATCH_MAX
-from tallyroll.model.events import Event, Packet, event_body
+from tallyroll.model.events import Envelope, Event, Packet, event_body
 from tallyroll.model.ids import uuid7, uuid7_time
-from tallyroll.model.json_texts import load_json
+from tallyroll.model.records import event_time
 from tallyroll.ports.effects import Effects, attempts
 from tallyroll.ports.queue import Sender
 
@@ -45,7 +46,10 @@ class Outgoing:
 class Sent:
     """The result of a run so far.
 
-    `waiting` messages are neither taken nor given up; `read_to` is the last line read.
+    `waiting` messages are neither taken nor given up; `read_to` is the last line read. `refused`
+    events, in so many `refused_messages`, were not sent because no window takes them. `undated`
+    events had neither an id nor a time. `savings` are those of packing. `taken` has the messages
+    that the queue took, with the time (ms) after it did, if they are to be kept.
     """
 
     lines: int = 0
@@ -53,17 +57,24 @@ class Sent:
     events: int = 0
     messages: int = 0
     rejected: Counter[Reason] = field(default_factory=Counter)
+    refused: int = 0
+    refused_messages: int = 0
+    undated: int = 0
+    savings: Savings = field(default_factory=Savings)
+    taken: list[tuple[Outgoing, int]] | None = None
     waiting: dict[Outgoing, None] = field(default_factory=dict)
     lost: list[tuple[Outgoing, str]] = field(default_factory=list)
     broken: bool = False
     stopped: bool = False
     interrupted: bool = False
 
-    def take(self, message: Outgoing) -> None:
-        """Record that the queue took a message."""
+    def take(self, message: Outgoing, now: int) -> None:
+        """Record that the queue took a message, before `now` (ms)."""
         del self.waiting[message]
         self.messages += 1
         self.events += message.events
+        if self.taken is not None:
+            self.taken.append((message, now))
 
     def give_up(self, message: Outgoing, why: str) -> None:
         """Record that the queue may not have taken a message."""
@@ -80,7 +91,7 @@ class Sent:
         """The command's exit status."""
         if self.interrupted:
             return 130
-        return int(bool(self.rejected or self.unsent or self.broken))
+        return int(bool(self.rejected or self.refused or self.unsent or self.broken))
 
 
 class Producer:
@@ -89,6 +100,13 @@ class Producer:
     An event with an id of its own is sent alone and deduplicated on it. With `packed`, the others
     are packed by key and time. At most `rate` events are sent per second, ten messages per request,
     eight requests at once. `sent` is the result.
+
+    With a `name`, such as the digest of a file, sending can be repeated: the same events, added
+    under the same origins, make the same messages, whenever and in whatever portions they are
+    added. So a second run counts nothing twice. This holds for events with an id or a time.
+
+    An event that no window takes is not sent, unless `anyway`; `refused` is called with its
+    message.
     """
 
     def __init__(
@@ -99,45 +117,101 @@ class Producer:
         *,
         packed: bool = True,
         rate: float | None = None,
+        name: str | None = None,
+        anyway: bool = False,
+        refused: Callable[[Outgoing], object] = lambda _: None,
     ) -> None:
         self.sent = Sent()
+        self.named = False  # whether an id was made from `name`
         self._sender = sender
         self._effects = effects
         self._calendar = calendar
         self._packed = packed
         self._rate = rate
+        self._name = name
+        self._anyway = anyway
+        self._refused = refused
         self._began = effects.now()
         self._turn = Lock()
-        self._singles: list[Outgoing] = []
-        self._loose: list[Event] = []
+        self._ready: list[Outgoing] = []
+        self._loose = Packer(self._new_id, calendar.start_of)
+        self._named = Packer(self._new_id, self._named_start)  # always by the same span
+
+    @cached_property
+    def _prefix(self) -> str:
+        """The beginning of the ids made from `name`: another one for each way to cut packets."""
+        way = f"{self._calendar.span_ms} {PACKET_EVENTS_MAX}" if self._packed else "single"
+        return blake2b(f"{self._name} {way}".encode(), digest_size=10).hexdigest()
+
+    def _named_start(self, ts: int) -> int:
+        return ts // self._calendar.span_ms * self._calendar.span_ms
 
     def add(self, event: Event, origin: str) -> None:
         """Add an event for the next `flush`; one without id and time happened now. `origin` names
-        it in messages to people.
+        it in messages to people and, with a `name`, in ids.
         """
-        self._calendar.note(event)
-        if event.id is None and event.ts is None:
-            event = replace(event, ts=self._effects.now())
-        if event.id is None and self._packed:
-            self._loose.append(event)
+        if event.id is not None:
+            self._add_single(event, origin)
             return
-        if event.id is None:
-            event = replace(event, id=self._new_id())
+        record_id = None
+        if event.ts is None:
+            event = replace(event, ts=self._effects.now())
+            self.sent.undated += 1
+        elif self._name is not None:
+            self.named = True
+            record_id = f"{self._prefix}-{origin.replace(' ', '-')}"
+        if self._packed:
+            packer = self._named if record_id else self._loose
+            self._add_packed(packer.add(event, record_id))
+            window = self._calendar.window_start(event.ts or 0)
+            self.sent.savings.alone.add(window, event.key, len(event.payload or ""))
+        else:
+            self._add_single(replace(event, id=record_id or self._new_id()), origin)
+
+    def _add_single(self, event: Event, origin: str) -> None:
         # An event without a time belongs to the window in which it is sent. Sent again later, it
         # might be counted in another window.
         dated = event.ts is not None or uuid7_time(event.id or "") is not None
-        self._singles.append(Outgoing(queueable(event_body(event)), 1, origin, repeatable=dated))
+        message = Outgoing(queueable(event_body(event)), 1, origin, repeatable=dated)
+        self._offer(message, self._time_of(event) if dated else None)
 
     def add_packet(self, body: str, packet: Packet, origin: str) -> None:
         """Add a packet that was made elsewhere, for the next `flush`."""
-        self._calendar.note(packet)
-        self._singles.append(Outgoing(queueable(body), len(packet.entries), origin))
+        message = Outgoing(queueable(body), len(packet.entries), origin)
+        self._offer(message, self._time_of(packet))
 
-    def flush(self, progressed: Callable[[], None] = lambda: None) -> None:
+    def _add_packed(self, packets: Iterable[Packed]) -> None:
+        for packet in packets:
+            origin = f"{packet.events} packed events of key {packet.key!r}"
+            message = Outgoing(queueable(packet.body), packet.events, origin)
+            if self._offer(message, packet.ts):
+                window = self._calendar.window_start(packet.ts)
+                self.sent.savings.add_packet(window, packet.key, packet.body, packet.events)
+
+    def _time_of(self, envelope: Envelope) -> int:
+        return event_time(envelope, self._began)
+
+    def _offer(self, message: Outgoing, happened: int | None) -> bool:
+        """Have a message sent, unless no window takes what `happened` then (ms)."""
+        taken = happened is None or self._calendar.check(happened, message.events)
+        if taken or self._anyway:
+            self._ready.append(message)
+            return True
+        self.sent.refused += message.events
+        self.sent.refused_messages += 1
+        self._refused(message)
+        return False
+
+    def flush(self, progressed: Callable[[], None] = lambda: None, *, end: bool = True) -> None:
         """Send everything added; stop after a round of requests of which the queue took nothing.
         Calls `progressed` after each round.
+
+        Unless this is the `end`, packets with names wait until they are complete.
         """
-        messages = self._messages()
+        self._add_packed(self._loose.rest())
+        if end:
+            self._add_packed(self._named.rest())
+        messages, self._ready = self._ready, []
         self.sent.waiting.update(dict.fromkeys(messages))
         for round_ in self._rounds(messages):
             if self._rate:
@@ -151,22 +225,17 @@ class Producer:
                 return
 
     def interrupt(self) -> None:
-        """Count everything added and not sent as unsent."""
+        """Count everything added and not sent as unsent, but for packets with names that are not
+        complete: when all is added again, they must be made again, with all their events.
+        """
         self.sent.interrupted = True
-        self.sent.waiting.update(dict.fromkeys(self._messages()))
+        self._add_packed(self._loose.rest())
+        self.sent.waiting.update(dict.fromkeys(self._ready))
+        self._ready = []
 
-    def warning(self) -> str | None:
-        """A warning about events before the pipeline's first window, once some were sent."""
-        return self._calendar.warning() if self.sent.messages else None
-
-    def _messages(self) -> list[Outgoing]:
-        """The messages of everything added since the last call."""
-        singles, loose = self._singles, self._loose
-        self._singles, self._loose = [], []
-        if loose:
-            span_ms = self._calendar.span_ms
-            singles += map(_packet, pack(loose, self._new_id, span_ms=span_ms))
-        return singles
+    def warnings(self) -> list[str]:
+        """What to tell of events that no window takes."""
+        return self._calendar.warnings(sent=self._anyway)
 
     def _new_id(self) -> str:
         return uuid7(self._effects.now(), self._effects.chance)
@@ -206,10 +275,11 @@ class Producer:
         """Send up to ten messages; count those taken at once, so that an interrupt loses none."""
         failures = self._sender.send([message.body for message in batch])
         details = {failure.index: failure.detail for failure in failures}
+        now = self._effects.now()
         with self._turn:
             for index, message in enumerate(batch):
                 if index not in details:
-                    self.sent.take(message)
+                    self.sent.take(message, now)
         return [(batch[index], detail) for index, detail in details.items()]
 
 
@@ -219,9 +289,3 @@ def queueable(body: str) -> str:
     Source: Amazon SQS API Reference, SendMessage.
     """
     return body.replace("\ufffe", "\\ufffe").replace("\uffff", "\\uffff")
-
-
-def _packet(body: str) -> Outgoing:
-    fields: dict[str, Any] = load_json(body)
-    count = len(fields.get("events", "1"))
-    return Outgoing(queueable(body), count, f"{count} packed events of key {fields['key']!r}")

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
+from typing import Protocol
 
 from tallyroll.errors import Missing, StoreError
-from tallyroll.model.events import digest
+from tallyroll.model.ids import Identity
 from tallyroll.model.records import Record, RecordName
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status, Window, takes
-from tallyroll.model.windows import WindowId
-from tallyroll.operations.letter_events import LetterEvent
+from tallyroll.model.windows import Span, WindowId
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.store import Store
@@ -33,6 +33,30 @@ class EventStatus(StrEnum):
     COUNTED = "counted"
     CONFLICT = "conflict"  # a record with its id has another content
     DISPLACED = "displaced"  # never will be: an event of another window has its id
+
+
+class Sought(Protocol):
+    """An event that is looked for."""
+
+    @property
+    def window(self) -> WindowId:
+        """The window that is read."""
+        ...
+
+    @property
+    def home(self) -> Span:
+        """The window of its time."""
+        ...
+
+    @property
+    def identity(self) -> Identity:
+        """Its original identity."""
+        ...
+
+    @property
+    def digest(self) -> bytes:
+        """The digest of its content."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +82,7 @@ class Whereabouts:
         self._effects = effects
         self._specs: dict[WindowId, Spec] = {}
 
-    def places(self, events: Sequence[LetterEvent]) -> list[EventStatus | StoreError]:
+    def places(self, events: Sequence[Sought]) -> list[EventStatus | StoreError]:
         """The status of each event in its `window`, or the error that prevented reading it.
 
         A window's state is read before the records: only if the window was sealed then, a missing
@@ -89,7 +113,7 @@ class Whereabouts:
         except StoreError as error:
             return error
 
-    def judge(self, event: LetterEvent, sight: Sight | StoreError) -> EventStatus | StoreError:
+    def judge(self, event: Sought, sight: Sight | StoreError) -> EventStatus | StoreError:
         """The status of an event, by what was read of its window."""
         if isinstance(sight, StoreError):
             return sight
@@ -99,7 +123,7 @@ class Whereabouts:
         if before.status is Status.CREATING:
             return EventStatus.CREATING
         if stored := sight.found.get(event.identity[1:]):
-            if stored.digest == digest(event.envelope):
+            if stored.digest == event.digest:
                 return EventStatus.COUNTED
             displaced = before.status.sealed and stored.ts not in event.home
             return EventStatus.DISPLACED if displaced else EventStatus.CONFLICT

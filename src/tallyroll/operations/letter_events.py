@@ -13,7 +13,7 @@ from functools import partial
 from tallyroll.errors import Reason, Rejected, StoreError
 from tallyroll.model.acceptance import identity_of, span_of
 from tallyroll.model.dead_letters import ReceivedLetter
-from tallyroll.model.events import Envelope, decode
+from tallyroll.model.events import Envelope, decode, digest
 from tallyroll.model.ids import Identity
 from tallyroll.model.messages import Message, Redrive
 from tallyroll.model.records import event_time
@@ -50,6 +50,11 @@ class LetterEvent:
     def window(self) -> WindowId:
         """The window that it is claimed for, or else its own."""
         return self.claim.target if self.claim else self.home.id
+
+    @property
+    def digest(self) -> bytes:
+        """The digest of its content."""
+        return digest(self.envelope)
 
     def message(self, target: WindowId, now: int) -> Message:
         """The message that a redrive to a window would deliver."""

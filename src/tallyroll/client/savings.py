@@ -1,0 +1,68 @@
+"""What packing saves: an estimate of DynamoDB's write units, from what is sent.
+
+It takes full batches of the writer and no conflicts, as `make costs` does. Sources of the rule:
+`tallyroll.limits`.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, field
+
+from tallyroll.limits import TRANSACTION_ACTIONS_MAX, UNIT_BYTES
+
+ACTION_UNITS = 2  # of a transaction, for each KB that an action writes
+BATCH_RECORDS = 980
+ITEM_BYTES = 150  # of a record's item, beside its key and its data
+
+
+@dataclass(slots=True)
+class Writes:
+    """Records that are written in the order in which they are added: their number of events and
+    their write units.
+    """
+
+    events: int = 0
+    _units: int = 0
+    _records: int = 0
+    _tallies: set[tuple[int, str]] = field(default_factory=set)
+
+    def add(self, window: int, key: str, size: int, events: int = 1) -> None:
+        """Add a record of a key in the window that starts then (ms), with so many bytes of data."""
+        self.events += events
+        self._units += ACTION_UNITS * -(-(ITEM_BYTES + len(key) + size) // UNIT_BYTES)
+        self._records += 1
+        self._tallies.add((window, key))
+        if self._records == BATCH_RECORDS:
+            self._units += self._shared
+            self._records = 0
+            self._tallies.clear()
+
+    @property
+    def _shared(self) -> int:
+        """The units of the tallies and gates of the batch."""
+        elements = self._records + len(self._tallies)
+        transactions = max(
+            -(-elements // (TRANSACTION_ACTIONS_MAX - 1)),
+            len({window for window, _ in self._tallies}),
+        )
+        return ACTION_UNITS * (max(len(self._tallies), transactions) + transactions)
+
+    @property
+    def each(self) -> float:
+        """Write units an event."""
+        return (self._units + self._shared) / self.events if self.events else 0.0
+
+
+@dataclass(slots=True)
+class Savings:
+    """What the packets that were sent take, and what events take of which each is sent alone."""
+
+    packets: int = 0
+    packed: Writes = field(default_factory=Writes)
+    alone: Writes = field(default_factory=Writes)
+
+    def add_packet(self, window: int, key: str, body: str, events: int) -> None:
+        """Add a packet. Records hold packets compressed."""
+        self.packets += 1
+        self.packed.add(window, key, len(zlib.compress(body.encode())), events)

@@ -1,0 +1,259 @@
+"""Finds out what became of sent messages: counted, rejected, or still on their way.
+
+A message is counted exactly when its record is in its window's table, because one transaction
+writes the record and the tally. So each message is looked up by its window, key and id, strongly
+consistently, until its record is there with its content. Redeliveries and SQS's approximate counts
+cannot mislead this. A count that begins after all messages were found includes all of them.
+
+A rejected message never gets a record. Once lookups find nothing new for some seconds, the dead
+letters are searched for its body. A letter may also come from an earlier run with the same body:
+one that was first sent before this run began is believed only if the event queue is empty by its
+counts. The record is looked up once more after the letter was seen.
+
+What is not promised: an event with an id but no time counts in the window of the time at which SQS
+took it. It is looked for in the windows of ten seconds before and after the reply, by this
+machine's clock. A record of an earlier event with the same id and content there is taken for it.
+
+Each message costs one consistent read, 100 a request, and each poll without a result up to 800
+more. At most `PENDING_MAX` messages are held, some 600 bytes each: beyond that, the sender waits.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
+from typing import NamedTuple
+
+from tallyroll.client.producer import Outgoing
+from tallyroll.errors import Missing, Reason, StoreError, Throttled, Unknown
+from tallyroll.limits import BATCH_GET_KEYS_MAX
+from tallyroll.model.acceptance import is_undated
+from tallyroll.model.dead_letters import ReceivedLetter
+from tallyroll.model.events import decode, digest
+from tallyroll.model.ids import Identity
+from tallyroll.model.records import event_time
+from tallyroll.model.states import Calendar
+from tallyroll.model.windows import Span, WindowId
+from tallyroll.operations.event_status import EventStatus, Whereabouts
+from tallyroll.operations.looks import JOBS, Look
+from tallyroll.ports.catalog import Catalog
+from tallyroll.ports.dead_letters import DeadLetters
+from tallyroll.ports.effects import Effects
+from tallyroll.ports.queue import Queue
+from tallyroll.ports.store import Store
+
+PENDING_MAX = 50_000
+LOOKUPS_AT_ONCE = 8
+POLL_MS, POLL_MS_MAX = 250, 2_000
+QUIET_MS = 3_000  # without a newly counted message, before the dead letters are searched
+LOOK_MS_MAX = 60_000
+CLOCK_MS = 1_000  # by which SQS's clock may be behind this machine's
+SENT_WITHIN_MS = 10_000
+
+Told = Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """A message that was sent. `times` (ms) are those of the windows in which it may count."""
+
+    key: str
+    id: str
+    digest: bytes
+    times: tuple[int, ...]
+    events: int
+
+
+class _Record(NamedTuple):
+    """A record that is looked for in one window."""
+
+    home: Span
+    identity: Identity
+    digest: bytes
+
+    @property
+    def window(self) -> WindowId:
+        """The window's id."""
+        return self.home.id
+
+
+class Arrivals:
+    """The messages of one run that are expected, and the result so far.
+
+    `counted` is a number of events; `rejected` has the numbers by reason, and `details` a detail of
+    each reason.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        catalog: Catalog,
+        queue: Queue,
+        letters: DeadLetters,
+        effects: Effects,
+    ) -> None:
+        self._catalog = catalog
+        self._queue = queue
+        self._letters = letters
+        self._effects = effects
+        self._whereabouts = Whereabouts(store, catalog, effects)
+        self._began = effects.now() - CLOCK_MS
+        self._pending: dict[bytes, Expected] = {}
+        self.counted = 0
+        self.rejected: Counter[str] = Counter()
+        self.details: dict[str, str] = {}
+
+    def expect(self, taken: Iterable[tuple[Outgoing, int]]) -> None:
+        """Expect messages that the queue took, with the times (ms) at which it had taken them.
+
+        Messages with equal bodies are one: they count once.
+        """
+        for message, at in taken:
+            envelope = decode(message.body)
+            times = {event_time(envelope, at)}
+            if is_undated(envelope):
+                times = {at - SENT_WITHIN_MS, at + SENT_WITHIN_MS}
+            assert envelope.id
+            self._pending[_mark(message.body)] = Expected(
+                envelope.key, envelope.id, digest(envelope), tuple(sorted(times)), message.events
+            )
+
+    @property
+    def messages(self) -> int:
+        """The number of messages that are neither counted nor rejected."""
+        return len(self._pending)
+
+    @property
+    def events(self) -> int:
+        """The number of events in them."""
+        return sum(expected.events for expected in self._pending.values())
+
+    def queued(self) -> int | None:
+        """About how many messages are in the event queue, from all producers; None if unknown."""
+        try:
+            return self._queue.counts().total
+        except StoreError:
+            return None
+
+    def wait(self, timeout_ms: int, told: Told, most: int = 0) -> bool:
+        """Wait until no more than `most` messages are pending, or for `timeout_ms`; return whether
+        that is so. Calls `told` after each poll. Raises Refused if nothing can be looked up.
+        """
+        deadline = quiet_since = self._effects.now()
+        deadline += timeout_ms
+        pause, look_after = POLL_MS, QUIET_MS
+        while len(self._pending) > most:
+            settled = self.sweep()
+            now = self._effects.now()
+            if settled:
+                quiet_since, pause, look_after = now, POLL_MS, QUIET_MS
+            elif now - quiet_since >= look_after or now >= deadline:
+                self.look()
+                look_after *= 2
+            told()
+            if len(self._pending) <= most or now >= deadline:
+                break
+            self._effects.sleep(min(pause, deadline - now))
+            pause = min(2 * pause, POLL_MS_MAX)
+        return len(self._pending) <= most
+
+    def sweep(self) -> int:
+        """Look up pending messages, those first that were not looked up for longest, as long as one
+        in ten is settled; return how many were. Raises Refused.
+        """
+        calendar = self._calendar()
+        if calendar is None:
+            return 0
+        marks, settled = [*self._pending], 0
+        size = LOOKUPS_AT_ONCE * BATCH_GET_KEYS_MAX
+        for first in range(0, len(marks), size):
+            group = marks[first : first + size]
+            found = self._settle(group, calendar)
+            settled += found
+            for mark in group:
+                if expected := self._pending.pop(mark, None):
+                    self._pending[mark] = expected
+            if found * 10 < len(group):
+                break
+        return settled
+
+    def _calendar(self) -> Calendar | None:
+        try:
+            return self._catalog.calendar()
+        except (Throttled, Unknown):
+            return None
+
+    def _settle(self, marks: Iterable[bytes], calendar: Calendar) -> int:
+        """Settle those of these messages whose records are there; return how many."""
+        before = len(self._pending)
+        seeks = [
+            (mark, _Record(home, (home.id, expected.key, expected.id), expected.digest))
+            for mark in marks
+            if (expected := self._pending.get(mark))
+            for home in {calendar.grid.at(time) for time in expected.times}
+        ]
+        seeks.sort(key=lambda seek: seek[1].home)
+        pages = [
+            seeks[first : first + BATCH_GET_KEYS_MAX]
+            for first in range(0, len(seeks), BATCH_GET_KEYS_MAX)
+        ]
+        jobs = [partial(self._whereabouts.places, [seek for _, seek in page]) for page in pages]
+        for page, places in zip(pages, self._effects.together(jobs, LOOKUPS_AT_ONCE), strict=True):
+            for (mark, _), place in zip(page, places, strict=True):
+                self._judge(mark, place)
+        return before - len(self._pending)
+
+    def _judge(self, mark: bytes, place: EventStatus | StoreError) -> None:
+        expected = self._pending.get(mark)
+        if expected is None:
+            return
+        if isinstance(place, StoreError):
+            if not isinstance(place, Throttled | Unknown | Missing):
+                raise place
+        elif place is EventStatus.COUNTED:
+            del self._pending[mark]
+            self.counted += expected.events
+        elif place in (EventStatus.CONFLICT, EventStatus.DISPLACED) and len(expected.times) == 1:
+            self._reject(mark, Reason.ID_CONFLICT, f"another event has the id {expected.id!r}")
+
+    def _reject(self, mark: bytes, reason: str, detail: str) -> None:
+        self.rejected[reason] += self._pending.pop(mark).events
+        self.details.setdefault(reason, detail)
+
+    def look(self) -> None:
+        """Search the dead letters for pending messages, for a minute at most. Letters that cannot
+        be received are not found.
+        """
+        found: dict[bytes, ReceivedLetter] = {}
+        until = self._effects.now() + LOOK_MS_MAX
+        try:
+            if self._letters.count().empty:
+                return
+            emptied = self.queued() == 0
+            with closing(Look(self._letters, self._effects)) as look:
+
+                def match(letters: Sequence[ReceivedLetter]) -> None:
+                    for letter in letters:
+                        mark = _mark(letter.body)
+                        if mark in self._pending and (emptied or letter.first_sent >= self._began):
+                            found[mark] = letter
+                    if len(found) == len(self._pending) or self._effects.now() >= until:
+                        look.stop()
+
+                look.each(match, JOBS)
+        except StoreError:
+            pass
+        calendar = self._calendar()
+        if calendar and found:
+            self._settle(found, calendar)
+            for mark, letter in found.items():
+                if mark in self._pending:
+                    self._reject(mark, letter.why, letter.detail)
+
+
+def _mark(body: str) -> bytes:
+    return blake2b(body.encode("utf-8", "surrogatepass"), digest_size=16).digest()
