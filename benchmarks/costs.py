@@ -7,19 +7,20 @@ computed, the last table says so: put your own in.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import count
+from random import Random
 
 from rich.console import Console
 from rich.table import Table
 
 from tallyroll.adapters.dynamodb.throughput import METERING
-from tallyroll.client.packing import pack
+from tallyroll.client.packing import MINUTE_MS, PACKET_EVENTS_MAX, pack
 from tallyroll.ingest.cost import Cost, commit_cost
 from tallyroll.ingest.transactions import plan
 from tallyroll.lifecycle.state_machine import freeze
-from tallyroll.model.events import Event, decode
+from tallyroll.model.events import Event, decode, event_body
 from tallyroll.model.messages import Message
 from tallyroll.model.records import Record, record_of
 from tallyroll.model.specs import Spec
@@ -45,6 +46,7 @@ FUNCTION_MS_IDLE = 300
 METRICS_WATCHED = 31  # by alarms, which are charged by metric; a test counts them
 METRICS_IDLE = 21  # of roller and cleanup; a test counts them
 START_MS = 1_795_161_600_000
+HOUR_MS = 3_600_000
 WIDTH = 100
 Rows = list[tuple[str, ...]]
 """A table, its headings first."""
@@ -64,14 +66,39 @@ class Load:
 
 
 def loads() -> Iterator[Load]:
-    """The three examples."""
+    """Events alone and in packets: of one key, and of many keys over an hour."""
     hot = [f'{{"id": "vote-{n:08d}", "key": "Ada", "ts": {START_MS + n}}}' for n in range(EVENTS)]
     yield Load("one hot key, own ids", hot)
     cold = [f'{{"id": "o-{n:08d}", "key": "k-{n}", "ts": {START_MS + n}}}' for n in range(EVENTS)]
     yield Load("every event its own key", cold)
-    ids = (f"packet-{n}" for n in count())
-    events = [Event("Ada", None, START_MS + n, MILLION, None) for n in range(EVENTS)]
-    yield Load("one hot key, packed", list(pack(events, new_id=lambda: next(ids))))
+    chance = Random(1)
+    hot_events = scattered("Ada", EVENTS, START_MS, MINUTE_MS)
+    yield Load("one hot key, packets of 10", packets(hot_events, events_max=10))
+    yield Load("one hot key, packets of 1,000", packets(hot_events))
+    paid = [replace(event, payload=f'{{"user":"{chance.random():.16f}"}}') for event in hot_events]
+    yield Load("packets of 1,000 with payloads", packets(paid))
+    hour = scattered("", EVENTS, START_MS, HOUR_MS)
+    spread = [replace(event, key=f"k-{chance.random() * 1_000:.0f}") for event in hour]
+    alone = [event_body(replace(event, id=f"s-{n:08d}")) for n, event in enumerate(spread)]
+    yield Load("1,000 keys over an hour, own ids", alone)
+    yield Load("the same, packed by minute (a file)", packets(spread))
+    yield Load("the same, packed by window (stdin)", packets(spread, span_ms=HOUR_MS))
+
+
+def scattered(key: str, events: int, since: int, span_ms: int) -> list[Event]:
+    """Events without ids at random times in a span, ascending."""
+    chance = Random(2)
+    times = sorted(since + int(chance.random() * span_ms) for _ in range(events))
+    return [Event(key, None, ts, MILLION, None) for ts in times]
+
+
+def packets(
+    events: Iterable[Event], events_max: int = PACKET_EVENTS_MAX, span_ms: int = MINUTE_MS
+) -> list[str]:
+    """The bodies of their packets."""
+    ids = count()
+    new_id = lambda: f"00000000-0000-7000-8000-{next(ids):012d}"  # noqa: E731
+    return list(pack(events, new_id, events_max=events_max, span_ms=span_ms))
 
 
 def store_cost(spec: Spec, bodies: Sequence[str]) -> Cost:

@@ -16,10 +16,11 @@ from itertools import count
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.costs import packets, scattered
 from local.aws.embedded import Embedded
 from tallyroll import pipeline
 from tallyroll.adapters.aws.client import make_client
-from tallyroll.client.packing import pack
+from tallyroll.client.packing import MINUTE_MS
 from tallyroll.ingest.writer import Report, Writer
 from tallyroll.model.events import Event, event_body
 from tallyroll.model.messages import Message
@@ -88,14 +89,12 @@ def measure_all(made: Pipeline, settings: Settings) -> list[Measured]:
     """All three ways, on an opened window."""
     writer, now = pipeline.Pipeline(settings).writer, made.effects.now()
     singles = [event_body(Event(KEY, f"id-{n}", now, MICROS, None)) for n in range(SINGLES)]
-    ids = count()
-    events = (Event(KEY, None, now, MICROS, None) for _ in range(PACKED))
-    packets = list(pack(events, lambda: f"packet-{next(ids)}"))
+    packed = packets(scattered(KEY, PACKED, now // MINUTE_MS * MINUTE_MS, MINUTE_MS))
     table = f"{settings.name}-catalog"
     return [
         measure("UpdateItem ADD per event", ADDS, lambda: add_one_by_one(table)),
         measure("events with own ids", SINGLES, lambda: write(writer, singles, now)),
-        measure("packets of 1,000", PACKED, lambda: write(writer, packets, now)),
+        measure("packets of 1,000", PACKED, lambda: write(writer, packed, now)),
     ]
 
 

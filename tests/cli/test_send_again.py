@@ -140,8 +140,10 @@ def test_events_of_stdin_are_packed_by_window_if_it_is_made(desk: Desk) -> None:
 
 
 def test_what_packing_saved_is_shown(desk: Desk, file: Path) -> None:
+    assert "packed" not in desk.run("send", str(file)).out  # of each key one event a minute
+    file.write_bytes(lines(*[{"key": "k", "ts": NOW - n * 1_000} for n in range(60)]))
     answer = desk.run("send", str(file))
     assert answer.row("events", "packed", "60")
-    assert answer.row("in", "packets", str(len(desk.producer.bodies)))
-    assert "write units each, about" in answer.out
-    assert "if sent singly, about" in answer.out
+    assert answer.row("in", "packets", "2")
+    assert answer.row("write", "units", "each,", "about", "0.133")
+    assert answer.row("if", "sent", "singly,", "about", "2.067")

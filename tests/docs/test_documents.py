@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.costs import of_events
 from tallyroll.model.events import Packet, decode
+from tallyroll.settings import Settings
 from tests.docs.reference import PARTS, renewed
 
 ROOT = Path(__file__).parents[2]
@@ -90,6 +92,21 @@ def _code(path: Path) -> str:
     fenced = re.findall(r"```.*?```", text, re.DOTALL)
     indented = re.findall(r"^ {4}.*\n", text, re.MULTILINE)
     return "\n".join([*fenced, *indented, *re.findall(r"`[^`\n]+`", text)])
+
+
+def test_what_the_readme_says_of_packets_is_what_costs_prints() -> None:
+    units = {row[0]: row[1] for row in of_events(Settings())}
+    alone, plain, paid = (
+        units[load]
+        for load in (
+            "one hot key, own ids",
+            "one hot key, packets of 1,000",
+            "packets of 1,000 with payloads",
+        )
+    )
+    text = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    assert f"it takes {plain} to {paid} write units instead of {alone} (`make costs`)" in text
+    assert round(float(alone) / float(units["one hot key, packets of 10"])) == 10
 
 
 def test_the_readmes_python_runs() -> None:

@@ -82,9 +82,9 @@ class Report:
         )
 
     def _savings(self) -> dict[str, Any]:
-        """What packing saved; nothing if nothing was packed."""
+        """What packing saved; nothing if no packet has several events."""
         savings = self.producer.sent.savings
-        if not savings.packets:
+        if savings.packed.events == savings.packets:
             return {}
         return {
             "events": savings.packed.events,

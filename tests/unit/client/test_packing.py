@@ -5,7 +5,7 @@ from itertools import count
 
 import pytest
 
-from tallyroll.client.packing import PACKET_EVENTS_MAX, pack
+from tallyroll.client.packing import PACKET_EVENTS_MAX, Packer, pack
 from tallyroll.limits import PACKET_BYTES_MAX
 from tallyroll.model.events import Event, Packet, decode, event_body
 from tests.harness.pipeline import MINUTE, NOW, SECOND
@@ -81,11 +81,12 @@ def test_an_event_too_large_to_be_packed_goes_alone_under_an_id_of_its_own() -> 
     assert isinstance(packet, Packet)
 
 
-def test_so_many_packets_stay_open_and_no_more() -> None:
+def test_so_much_memory_is_held_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tallyroll.client.packing.OPEN_BYTES_MAX", 1_001 * 668)
     numbered = ids()
-    found = pack((event(key=f"k{n}") for n in range(1_002)), lambda: next(numbered))
-    assert _packet(decode(next(found))).key == "k0"
-    assert [_packet(decode(body)).key for body in found] == [f"k{n}" for n in range(1, 1_002)]
+    found = pack((event(key=f"k{n:03}") for n in range(1_002)), lambda: next(numbered))
+    assert _packet(decode(next(found))).key == "k000"
+    assert [_packet(decode(body)).key for body in found] == [f"k{n:03}" for n in range(1, 1_002)]
 
 
 @pytest.mark.parametrize(
@@ -112,3 +113,18 @@ def test_an_events_body(event: Event) -> None:
 def _packet(envelope: Event | Packet) -> Packet:
     assert isinstance(envelope, Packet)
     return envelope
+
+
+def test_the_cut_follows_from_the_order_of_the_events_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tallyroll.client.packing.OPEN_BYTES_MAX", 20_000)
+    events = [event(NOW + n % 50, key=f"k{n * 7 % 31}") for n in range(500)]
+    whole = packed(*events)
+    numbered = ids()
+    packer = Packer(lambda: next(numbered), lambda ts: ts // MINUTE * MINUTE)
+    found = [done.body for each in events for done in packer.add(each)]
+    assert packer.waiting == 500 - sum(len(_packet(decode(body)).entries) for body in found)
+    found += [done.body for done in packer.rest()]
+    assert [decode(body) for body in found] == whole
+    assert len(whole) > 31
