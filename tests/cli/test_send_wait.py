@@ -228,3 +228,16 @@ def test_a_window_that_was_sealed_meanwhile(desk: Desk, monkeypatch: pytest.Monk
     answer = desk.run("--json", "send", "--wait", stdin=lines(*DATED))
     assert answer.status == 1
     assert answer.json[0]["rejected_later"] == {"window-sealed": 5}
+
+
+def test_an_event_that_is_sent_twice_is_awaited_as_both(working: Desk) -> None:
+    answer = working.run("--json", "send", "--wait", stdin=lines(DATED[0], DATED[0], DATED[1]))
+    assert answer.json[0]["events"] == answer.json[0]["counted"] == 3
+    assert working.run("--json", "count", "k").json[0]["events"] == 2
+
+
+def test_a_time_after_the_last_window_is_rejected_and_found(working: Desk) -> None:
+    far = "ffffffff-ffff-7000-8000-000000000000"  # a UUIDv7 of the year 10889
+    answer = working.run("--json", "send", "--key", "k", "--id", far, "--wait", "--anyway")
+    assert answer.json[0]["rejected_later"] == {"too-far-ahead": 1}
+    assert "it will be rejected as too-far-ahead; correct the times" in answer.err

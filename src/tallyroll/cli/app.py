@@ -22,9 +22,10 @@ AWS_ENDPOINT_URL_DYNAMODB.
 
 Exit status:
   0    done
-  1    done in part: bad or unsent lines, an incomplete count, windows that
-       did not open, dead letters that were left or not seen, differences in
-       an archive, a broken promise
+  1    done in part: bad or unsent lines, events that no window takes or that
+       were not counted, an incomplete count, windows that did not open, dead
+       letters that were left or not seen, differences in an archive, a
+       broken promise
   2    wrong use
   3    AWS or the local engine not reached, or something is not there
   130  interrupted

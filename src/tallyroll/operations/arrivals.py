@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 from tallyroll.client.producer import Outgoing
 from tallyroll.errors import Missing, Reason, StoreError, Throttled, Unknown
-from tallyroll.limits import BATCH_GET_KEYS_MAX
+from tallyroll.limits import BATCH_GET_KEYS_MAX, TS_MS_MAX
 from tallyroll.model.acceptance import is_undated
 from tallyroll.model.dead_letters import ReceivedLetter
 from tallyroll.model.events import decode, digest
@@ -110,7 +110,7 @@ class Arrivals:
     def expect(self, taken: Iterable[tuple[Outgoing, int]]) -> None:
         """Expect messages that the queue took, with the times (ms) at which it had taken them.
 
-        Messages with equal bodies are one: they count once.
+        Of messages with equal bodies one is looked for, which stands for all.
         """
         for message, at in taken:
             envelope = decode(message.body)
@@ -118,8 +118,14 @@ class Arrivals:
             if is_undated(envelope):
                 times = {at - SENT_WITHIN_MS, at + SENT_WITHIN_MS}
             assert envelope.id
-            self._pending[_mark(message.body)] = Expected(
-                envelope.key, envelope.id, digest(envelope), tuple(sorted(times)), message.events
+            mark = _mark(message.body)
+            same = self._pending.get(mark)
+            self._pending[mark] = Expected(
+                envelope.key,
+                envelope.id,
+                digest(envelope),
+                tuple(sorted(times)),
+                message.events + (same.events if same else 0),
             )
 
     @property
@@ -194,7 +200,7 @@ class Arrivals:
             (mark, _Record(home, (home.id, expected.key, expected.id), expected.digest))
             for mark in marks
             if (expected := self._pending.get(mark))
-            for home in {calendar.grid.at(time) for time in expected.times}
+            for home in {calendar.grid.at(time) for time in expected.times if time <= TS_MS_MAX}
         ]
         seeks.sort(key=lambda seek: seek[1].home)
         pages = [
