@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
-from tallyroll.model.states import Calendar, Moment, Status, Window
+from tallyroll.model.states import Calendar, Moment, Status, Window, takes
 from tallyroll.model.windows import Span, iso
 from tallyroll.settings import Settings
 
@@ -111,6 +111,17 @@ def late(window: Window, now: int, settings: Settings) -> str | None:
     if by is None or now <= by:
         return None
     return f"{_LATE[window.status]}; due by {iso(by)}"
+
+
+def why_not_taking(window: Window, now: int) -> str:
+    """Why the current window takes no events at `now` (ms), for people; "" if it takes them."""
+    if takes(window, now):
+        return ""
+    if window.status is Status.CREATING:
+        return "its events wait until it is open"
+    if window.status is Status.OPEN:
+        return f"it took events until {iso(window.accepts_until)}"
+    return "its events are rejected"
 
 
 def next_missing(

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tallyroll.errors import StoreError
-from tallyroll.lifecycle.overdue import HOUR_MS, MINUTE_MS
+from tallyroll.lifecycle.overdue import HOUR_MS, MINUTE_MS, why_not_taking
 from tallyroll.limits import RECEPTIONS_READ_MAX
 from tallyroll.model.states import Status, Window, takes
-from tallyroll.model.windows import Span, iso
+from tallyroll.model.windows import Span
 from tallyroll.operations.doctor.checkup import Checkup
 from tallyroll.operations.doctor.queues import AGES_BACK_MS
 from tallyroll.ports.queue import Backlog, Backlogged
@@ -49,18 +49,13 @@ class PipelineStatus:
     @property
     def why_not(self) -> str:
         """Why the current window takes no events, for people; "" if it does."""
-        window = self.window
         if self.span is None:
             return "there is no calendar: the roller has never run"
-        if window is None:
+        if self.window is None:
             return "it is not made, its events wait: does the roller run?"
-        if self.takes_events:
-            return ""
-        if window.status is Status.CREATING:
-            return "its events wait until it is open: does the roller run?"
-        if window.status is Status.OPEN:
-            return f"it took events until {iso(window.accepts_until)}"
-        return "its events are rejected"
+        why = why_not_taking(self.window, self.as_of)
+        creating = self.window.status is Status.CREATING
+        return f"{why}: does the roller run?" if creating else why
 
 
 def status_of(case: Checkup) -> PipelineStatus:

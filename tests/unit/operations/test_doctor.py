@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -12,8 +13,9 @@ from tallyroll.model.windows import iso, window_id, window_start
 from tallyroll.operations.backfill import open_past
 from tallyroll.operations.doctor.checkup import Level
 from tallyroll.operations.doctor.examine import EXAMINATIONS
+from tallyroll.operations.doctor.windows import roller
 from tallyroll.ports.queue import Backlog
-from tests.harness.doctoring import bad, examined, first, grown, only, states
+from tests.harness.doctoring import bad, case_of, examined, first, grown, only, states
 from tests.harness.pipeline import HOUR, MINUTE, NOW, TIME_LEFT, Pipeline, hour
 
 DAY = 24 * HOUR
@@ -57,7 +59,8 @@ def test_without_a_calendar() -> None:
 def test_a_roller_that_has_stopped(pipeline: Pipeline) -> None:
     pipeline.effects.pass_by(HOUR)
     signs = bad(pipeline)
-    assert signs.pop("roller") == [f"{hour(11)}: not made yet"]
+    closed = f"{hour(9)}: the current window is creating: its events wait until it is open"
+    assert signs.pop("roller") == [f"{hour(11)}: not made yet", closed]
     assert signs.pop("stuck") == [f"{hour(9)}: not open yet; due by 2026-11-20T08:55:00.000Z"]
     assert signs == {}
     pipeline.effects.pass_by(3 * HOUR)
@@ -77,15 +80,37 @@ def test_a_gap_before_a_window(pipeline: Pipeline) -> None:
     assert f"tallyroll-{hour(7)}: no window names it" in bad(pipeline)["stray-tables"][0]
 
 
-def test_a_current_window_that_was_closed(pipeline: Pipeline) -> None:
+@pytest.mark.parametrize("status", [Status.CLOSING, Status.SEALED])
+def test_a_current_window_that_was_closed(pipeline: Pipeline, status: Status) -> None:
     state = pipeline.state(hour(8))
-    times = {**state.times, Status.SEALED: NOW}
-    pipeline.catalog.advance(
-        replace(state, status=Status.SEALED, times=times, keys=0, events=0, amount=0)
-    )
+    times = {**state.times, status: NOW}
+    pipeline.catalog.advance(replace(state, status=status, times=times, keys=0, events=0, amount=0))
     sign = only(pipeline, "roller")
     assert sign.window == hour(8)
-    assert "its events are rejected" in sign.text
+    assert sign.text == f"{hour(8)}: the current window is {status}: its events are rejected"
+
+
+def test_the_first_window_that_is_not_open_yet() -> None:
+    pipeline = Pipeline()
+    with patch.object(pipeline.store, "describe_table", return_value=None):
+        pipeline.roller().run(60_000)
+    sign = only(pipeline, "roller", Level.WARNING)
+    assert (
+        sign.text == f"{hour(8)}: the current window is creating: its events wait until it is open"
+    )
+    pipeline.effects.pass_by(10 * MINUTE)
+    assert examined(pipeline)["roller"].level is Level.FINDING
+    pipeline.roller().run(60_000)
+    pipeline.roller().run(60_000)
+    assert "roller" not in bad(pipeline)
+
+
+def test_a_current_window_that_opened_while_the_doctor_looked() -> None:
+    pipeline = grown(3)
+    state = pipeline.state(hour(8))
+    case = case_of(pipeline)
+    vars(case)["windows"] = {**case.windows, hour(8): replace(state, status=Status.CREATING)}
+    assert not [sign for sign in roller(case) if sign.level is not Level.OK]
 
 
 LATE = {

@@ -107,6 +107,28 @@ def test_an_archive_that_is_gone(pipeline: Pipeline, dropped: str) -> None:
     assert "changed since they were proven" in only(pipeline, "archives").text
 
 
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (None, "manifest missing"),
+        (b"", "0 items in the files, the summary says"),
+        (b'{"itemCount": 1', "manifest malformed"),
+    ],
+)
+def test_a_destroyed_manifest(
+    pipeline: Pipeline, dropped: str, body: bytes | None, text: str
+) -> None:
+    """Without it nobody can read the archive, however whole its data files are."""
+    prefix = pipeline.state(dropped).attempt.archive
+    (key,) = (key for key in pipeline.bucket.list(prefix) if key.endswith("manifest-files.json"))
+    if body is None:
+        del pipeline.bucket._objects[key]
+    else:
+        pipeline.bucket.put(key, body)
+    assert text in only(pipeline, "archives").text
+    assert any(text in each for each in bad(pipeline, deep=True)["archives"])
+
+
 def test_a_damaged_archive_is_read_if_deep(pipeline: Pipeline, dropped: str) -> None:
     key = next(iter(pipeline.bucket.list(data_dir(pipeline.state(dropped).attempt.archive))))
     body = pipeline.bucket.get(key)

@@ -13,9 +13,10 @@ from tallyroll.model.sharding import calculated
 from tallyroll.model.states import Status
 from tallyroll.model.totals import Listed
 from tallyroll.operations.doctor import derived
+from tallyroll.operations.doctor.checkup import Level
 from tallyroll.operations.doctor.derived import rollups
 from tests.harness.doctoring import CLEAN, bad, case_of, examined, first, grown, only
-from tests.harness.pipeline import HOUR, NOW, Pipeline, StillEffects
+from tests.harness.pipeline import HOUR, MINUTE, NOW, TIME_LEFT, Pipeline, StillEffects
 from tests.unit.lifecycle.test_rollups import FIRST, Days
 
 DAY = day_of(NOW - 24 * HOUR)
@@ -148,3 +149,22 @@ def test_a_key_of_a_month(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(days.totals._rolled, ("b", name), replace(total, n=total.n - 1))
     [sign, _] = rollups(case)
     assert sign.text.startswith("2026-11: key 'b': (events, amount) (59, 60000000), by its windows")
+
+
+@pytest.mark.parametrize("apart_ms", [0, HOUR])
+def test_keys_that_differ_only_by_normalization(apart_ms: int) -> None:
+    """In one window or in two."""
+    pipeline = grown(3)
+    roller = pipeline.roller()
+    keys = ("caf\u00e9", "cafe", "cafe\u0301")
+    for number in range(24):
+        at = pipeline.effects.now() - NOW
+        pipeline.write(*({"key": key} for key in keys[:2] if at == 0))
+        pipeline.write(*({"key": key} for key in keys[2:] if at == apart_ms))
+        pipeline.effects.pass_by(10 * MINUTE)
+        roller.run(TIME_LEFT)
+        assert number or "listing" not in bad(pipeline), "the window is not sealed yet"
+    (sign,) = examined(pipeline)["listing"].bad
+    assert sign.level is Level.WARNING
+    assert sign.text == r"2 keys differ only by Unicode normalization: 'cafe\u0301', 'caf\xe9'"
+    assert "NFC" in sign.remedy

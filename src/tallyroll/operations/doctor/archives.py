@@ -8,6 +8,7 @@ from functools import partial
 from tallyroll.archive.inventory import Archive, detailed
 from tallyroll.archive.layout import find_summary, parse_prefix
 from tallyroll.archive.proof import check_place, check_proof
+from tallyroll.archive.recount import Reading
 from tallyroll.archive.verification import ArchiveReading
 from tallyroll.errors import ProofMismatch
 from tallyroll.model.states import Status, Window
@@ -23,8 +24,9 @@ _RESTORE = (
 
 
 def archives(case: Checkup) -> Iterator[Sign]:
-    """Archives and proofs of proven and dropped windows are unchanged. If `deep`, every archive is
-    read to its end and verified.
+    """Archives and proofs of proven and dropped windows are unchanged, and manifests agree.
+
+    If `deep`, every archive is read to its end and verified.
     """
     proven = [window for window in case.windows.values() if window.status in _PROVEN]
     bucket = case.bucket
@@ -50,7 +52,11 @@ def _unchanged(case: Checkup, bucket: ArchiveBucket, window: Window) -> list[Sig
         if window.status is Status.DROPPED and text.startswith("not proven"):
             text = f"DROPPED WITHOUT A PROOF: {text}"
         return [finding_of(window.id, text, _RESTORE)]
-    return []
+    if case.deep:  # then `_verified` reads the manifests, too
+        return []
+    reading = Reading(bucket, window.attempt.archive, case.store.codec)
+    reading.files()
+    return [finding_of(window.id, text, _RESTORE) for text in reading.findings.first]
 
 
 def _verified(case: Checkup, bucket: ArchiveBucket, window: Window) -> Iterator[Sign]:

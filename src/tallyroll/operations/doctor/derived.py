@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
+from unicodedata import normalize
 
 from tallyroll.limits import LISTING_BUCKETS, TS_MS_MAX
 from tallyroll.model.periods import (
@@ -18,7 +19,7 @@ from tallyroll.model.periods import (
 from tallyroll.model.states import Window
 from tallyroll.model.totals import Listed, Total
 from tallyroll.model.windows import WindowId, window_id
-from tallyroll.operations.doctor.checkup import Checkup, Sign, finding, finding_of, fine
+from tallyroll.operations.doctor.checkup import Checkup, Sign, finding, finding_of, fine, warning
 from tallyroll.operations.doctor.totals import KEYS_PER_READ, unlike_totals
 
 LISTED_WINDOWS = 5
@@ -30,6 +31,10 @@ _RELIST = (
     "Counts read totals by key, which are checked under `totals`; roll-ups and `top` read the"
     " listing. Find out who else wrote to the totals, and restore the items `~w.{name}.*` from a"
     " point in time before (`aws dynamodb restore-table-to-point-in-time`)."
+)
+_NORMALIZE = (
+    "Each spelling is a key of its own. Have producers send keys in one form, such as NFC; what is"
+    " counted stays apart, and is to be added up."
 )
 _UNROLL = (
     "Set TALLYROLL_ROLLUPS=false on the aggregator: counts then read the windows' own totals. Find"
@@ -45,21 +50,44 @@ def listing(case: Checkup) -> Iterator[Sign]:
     """
     sealed = [window for window in case.windows.values() if window.listed]
     chosen = sealed if case.deep else sealed[-LISTED_WINDOWS:]
-    left, looked = LISTED_ROWS, 0
+    left, looked, spellings = LISTED_ROWS, 0, _Spellings()
     for window in reversed(chosen):
         if not case.deep and (window.keys or 0) > left:
             continue
         left, looked = left - (window.keys or 0), looked + 1
-        yield from _of_window(case, window)
+        yield from _of_window(case, window, spellings)
+    for alike in spellings.alike.values():
+        shown = ", ".join(map(ascii, sorted(alike)))
+        text = f"{len(alike)} keys differ only by Unicode normalization: {shown}"
+        yield warning(text, _NORMALIZE)
     rest = f"; {len(sealed) - looked:,} were not looked at (--deep)" if len(sealed) > looked else ""
     yield fine(f"{looked:,} listings of sealed windows are whole{rest}")
 
 
-def _of_window(case: Checkup, window: Window) -> Iterator[Sign]:
+class _Spellings:
+    """The keys that are the same text once normalized, among the first `LISTED_ROWS` texts."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, str] = {}
+        self.alike: dict[str, set[str]] = {}
+
+    def add(self, key: str) -> None:
+        """Compare a key with those before."""
+        text = normalize("NFC", key)
+        first = self._first.get(text)
+        if first is None and len(self._first) < LISTED_ROWS:
+            self._first[text] = key
+        elif first not in (None, key):
+            self.alike.setdefault(text, {first}).add(key)
+
+
+def _of_window(case: Checkup, window: Window, spellings: _Spellings) -> Iterator[Sign]:
     keys = events = amount = 0
     remedy = _RELIST.format(name=window.id)
     sampled = int(case.effects.chance.random() * LISTING_BUCKETS) + 1
     for bucket, page in _pages(case, window.id):
+        for row in page:
+            spellings.add(row.key)
         n, total = _sum(page)
         keys, events, amount = keys + len(page), events + n, amount + total
         rows = page if case.deep else page[: KEYS_PER_READ if bucket == sampled else 0]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tallyroll.lifecycle.overdue import late, next_missing
-from tallyroll.model.states import Status
+from tallyroll.lifecycle.overdue import late, next_missing, why_not_taking
+from tallyroll.model.states import Status, Window
 from tallyroll.model.windows import iso, window_id
 from tallyroll.operations.doctor.checkup import Checkup, Sign, finding, finding_of, fine, warning
 
@@ -25,6 +25,10 @@ _LATE = {
         " attribute-based access control for DynamoDB (docs/operations.md, steps-failing)."
     ),
 }
+_NEVER_AGAIN = (
+    "Was the pipeline being taken down? A window is never opened again: its events are dead"
+    " letters, to be redriven into the next one."
+)
 _RESTORE = (
     "Items of the catalog were changed or deleted: restore the table to a point in time before"
     " (`aws dynamodb restore-table-to-point-in-time`), and compare."
@@ -83,17 +87,26 @@ def roller(case: Checkup) -> Iterator[Sign]:
             text = "not made yet" if now < span.start else "it is missing: its events wait"
             yield finding_of(span.id, text, _ROLLER)
     current = case.windows.get(grid.at(now).id)
-    if current and current.status.sealed:
-        yield finding_of(
-            current.id,
-            f"the current window is {current.status}: its events are rejected",
-            "Was the pipeline being taken down? A window is never opened again: its events are"
-            " dead letters, to be redriven into the next one.",
-        )
+    if current:
+        yield from _current(case, current, now)
     times = [at for window in case.windows.values() for at in window.times.values()]
     ahead = [window for window in case.windows.values() if window.start > now]
     since = f", the last change of a state at {iso(max(times))}" if times else ""
     yield fine(f"{len(ahead)} windows ahead{since}")
+
+
+def _current(case: Checkup, window: Window, now: int) -> Iterator[Sign]:
+    """The current window takes events."""
+    why = why_not_taking(window, now)
+    if not why or not case.unchanged(window):
+        return
+    text = f"the current window is {window.status}: {why}"
+    if window.status is not Status.CREATING:
+        yield finding_of(window.id, text, _NEVER_AGAIN)
+    elif late(window, now, case.settings):
+        yield finding_of(window.id, text, _ROLLER)
+    else:
+        yield warning(f"{window.id}: {text}", "Look again in a minute or two.", window.id)
 
 
 def stuck(case: Checkup) -> Iterator[Sign]:
