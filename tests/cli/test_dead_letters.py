@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from unittest.mock import Mock, patch
 
 import pytest
 from moto import mock_aws
@@ -12,7 +14,7 @@ from moto import mock_aws
 from tallyroll.adapters.aws import client
 from tallyroll.adapters.aws.create_requests import queue_attributes, table_request
 from tallyroll.adapters.aws.dead_letters import SqsDeadLetters
-from tallyroll.cli import looks, main
+from tallyroll.cli import dlq, looks, main
 from tallyroll.errors import Missing, Reason
 from tallyroll.operations.looks import HIDDEN_SECONDS
 from tallyroll.operations.redrive import Redriver
@@ -30,14 +32,29 @@ def test_letters_are_counted_by_reason_and_window(mixed: Desk) -> None:
     assert answer.status == 0
     assert answer.err == ""
     at, expires = "2026-11-20T08:30:00.000Z", "2026-12-04T08:30:00.000Z"
-    assert answer.row("too-late", hour(6), "2", at, expires)
-    assert answer.row("not-json", "1", at, expires)
-    assert answer.row("undelivered", "1", at, expires)
+    short = ("11-20", "08:30", "12-04", "08:30")
+    assert answer.row("too-late", hour(6), "2", *short)
+    assert answer.row("not-json", "1", *short)
+    assert answer.row("undelivered", "1", *short)
     assert mixed.run("dlq", "list", "--json").json == [
         {"reason": "not-json", "window": None, "count": 1, "oldest": at, "expires": expires},
         {"reason": "too-late", "window": hour(6), "count": 2, "oldest": at, "expires": expires},
         {"reason": "undelivered", "window": None, "count": 1, "oldest": at, "expires": expires},
     ]
+
+
+def test_a_list_of_letters_fits_into_80_columns(mixed: Desk) -> None:
+    (letter,) = mixed.dead_letters.peek(1, 0)
+    wide = replace(letter, window=hour(6), reason=max(Reason, key=len))
+
+    def look_through(_: object, count: Callable[..., None], *__: object) -> Mock:
+        count(Mock(), [wide] * 23_456)
+        return Mock(missed=0)
+
+    with patch.object(dlq, "look_through", look_through):
+        lines = mixed.run("dlq", "list").out.splitlines()
+    assert "23,456" in lines[2].split()
+    assert max(map(len, lines)) <= 80
 
 
 def test_no_letters(desk: Desk) -> None:

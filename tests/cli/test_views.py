@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from unittest.mock import patch
+
 from tallyroll.cli.windows import length
-from tallyroll.errors import Throttled
+from tallyroll.errors import Refused, Throttled
 from tallyroll.model.states import Attempt, Status
+from tallyroll.resources import TAG_PIPELINE
 from tests.cli.desk import Desk
 from tests.harness.pipeline import HOUR, MINUTE, NOW, hour
 
@@ -52,9 +56,12 @@ def test_windows_that_are_not_dropped(desk: Desk) -> None:
     answer = desk.run("windows", "list")
     assert answer.status == 0
     lines = answer.out.splitlines()
-    assert lines[0].split() == ["window", "length", "state", "since", "shards", "made", "opened"]
+    assert lines[0].split() == ["window", "state", "since"]
     assert [line.split()[0] for line in lines[2:]] == [hour(7), hour(8), hour(9), hour(10)]
-    assert lines[3].split()[1:7] == ["1", "h", "open", "11-20", "08:30:00", "4"]
+    assert lines[3].split()[1:] == ["open", "11-20", "08:30:00"]
+    head, _, _, row, *_ = desk.run("windows", "list", "--wide").out.splitlines()
+    assert head.split() == ["window", "length", "state", "since", "shards", "made", "opened"]
+    assert row.split()[1:7] == ["1", "h", "open", "11-20", "08:30:00", "4"]
 
 
 def test_every_window(desk: Desk) -> None:
@@ -67,8 +74,50 @@ def test_every_window(desk: Desk) -> None:
     assert (first["state"], first["events"], first["sum"]) == ("dropped", 1200, "3.5")
     assert first["times"]["sealed"] == "2026-11-20T08:30:00.000Z"
     assert "keys" not in listed[1]
-    table = desk.run("windows", "list", "--all", "--until", hour(7)).out
+    table = desk.run("windows", "list", "--all", "--until", hour(7), "--wide").out
     assert all(text in table for text in ("1,200", "3.5", "exports/6/1/", "no manifest"))
+
+
+def test_a_list_of_windows_fits_into_80_columns(desk: Desk) -> None:
+    for at in (6, 7):
+        desk.pipeline.move(Status.SEALED, hour(at), keys=98_765_432, events=9_876_543_210, amount=0)
+    desk.pipeline.effects.pass_by(24 * HOUR)
+    lines = desk.run("windows", "list").out.splitlines()
+    assert {"late", "9,876,543,210"} <= set(lines[2].split()) | set(lines[0].split())
+    assert max(map(len, lines)) <= 80
+
+
+def test_why_a_window_is_not_open(desk: Desk) -> None:
+    """Only of those that should be open by now."""
+    store, window, table = desk.pipeline.store, hour(5), f"tallyroll-{hour(5)}"
+
+    def told() -> str:
+        return desk.run("windows", "list", "--state", "creating").err
+
+    assert told() == ""
+    desk.run("windows", "open", "--since", window, "--until", hour(6))
+    assert told() == (
+        f"tallyroll: creating: {window}: there is no table {table} yet: does the roller run? Its"
+        " log says what stops it\n"
+    )
+    store.make_table(table, {TAG_PIPELINE: "tallyroll"})
+    for status, why in (
+        ("CREATING", "DynamoDB is still making its table"),
+        ("DELETING", "is being deleted"),
+        ("ACTIVE", "is there: the roller's next run opens it"),
+    ):
+        card = desk.tables.card(table)
+        assert card
+        with patch.object(desk.tables, "card", return_value=replace(card, status=status)):
+            assert why in told()
+    store.table(table).tags.clear()
+    assert f"another hand made its table {table}: its tag {TAG_PIPELINE} is missing" in told()
+    denied = Refused("DescribeTable: AccessDeniedException", "AccessDeniedException")
+    with patch.object(desk.tables, "card", side_effect=denied):
+        assert "is not known: DescribeTable: AccessDenied" in told()
+    desk.run("windows", "open", "--since", hour(0), "--until", hour(6))
+    assert told().count("creating: ") == 5
+    assert "... and 1 more should be open" in told()
 
 
 def test_no_windows(desk: Desk) -> None:

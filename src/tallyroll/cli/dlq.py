@@ -14,7 +14,7 @@ from cyclopts import App, Parameter, Token
 
 from tallyroll.cli.arguments import NUMBER, Run, exclusive, up_to
 from tallyroll.cli.looks import LOOKED_AT, Choice, Redrive, look_through, tell_missed, tell_unfound
-from tallyroll.cli.screen import Screen, excerpt, number_of, printable
+from tallyroll.cli.screen import Screen, excerpt, number_of, printable, short_time
 from tallyroll.errors import Missing, Reason, UsageError
 from tallyroll.model.dead_letters import UNDELIVERED, ReceivedLetter
 from tallyroll.model.windows import WindowId, iso, window_id
@@ -70,7 +70,9 @@ _WAY = exclusive()
 def list_letters(*, limit: _Limit = None, run: Run) -> int:
     """Count dead letters by reason and window.
 
-    `undelivered` are those that the queue's own fuse moved after 1,000 receives.
+    Of each group: when its oldest message was sent, and when the first letter
+    expires (UTC). `undelivered` are those that the queue's own fuse moved after
+    1,000 receives.
 
     For example:
       tallyroll dlq list --json
@@ -97,10 +99,13 @@ def list_letters(*, limit: _Limit = None, run: Run) -> int:
         for (reason, window), (number, oldest, arrived) in sorted(groups.items())
     ]
     screen.show(
-        ("reason", "window", "count", "oldest sent", "first expires"),
+        ("reason", "window", "count", "oldest sent", "expires"),
         found,
         dict,
-        lambda group: {"oldest sent": group["oldest"], "first expires": group["expires"]},
+        lambda group: {
+            "oldest sent": short_time(group["oldest"])[:-3],  # without seconds
+            "expires": short_time(group["expires"])[:-3],
+        },
     )
     if not groups:
         screen.tell("no dead letters")

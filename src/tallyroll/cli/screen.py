@@ -180,6 +180,11 @@ def size_text(size: int, whole_from: float = inf) -> str:
     return f"{number:.{digits}f} {_UNITS[unit]}"
 
 
+def short_time(text: str) -> str:
+    """An ISO 8601 instant as a table has it: `11-20 08:00:00`, UTC."""
+    return text[5:19].replace("T", " ")
+
+
 def known(**fields: Any) -> dict[str, Any]:
     """The fields that have a value: JSON leaves out the others."""
     return {name: value for name, value in fields.items() if value is not None}

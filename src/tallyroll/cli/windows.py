@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 from tallyroll.cli.arguments import DURATION, SINCE, UNTIL, Run
-from tallyroll.cli.screen import Cell, Screen, known, size_text, some
-from tallyroll.errors import Missing
+from tallyroll.cli.screen import Cell, Screen, known, short_time, size_text, some
+from tallyroll.errors import Missing, StoreError
 from tallyroll.lifecycle.overdue import late, next_missing
 from tallyroll.limits import TS_MS_MAX
 from tallyroll.model.amounts import format_amount
@@ -21,14 +21,18 @@ from tallyroll.model.states import Status, Window, takes_events
 from tallyroll.model.windows import iso
 from tallyroll.operations.backfill import open_past, wait_open
 from tallyroll.operations.deployed import deployed
+from tallyroll.operations.doctor.tables import why_creating
 from tallyroll.ports.live_windows import list_live
 from tallyroll.ports.tables import TableCard
+from tallyroll.resources import declare
+from tallyroll.settings import Settings
 
 if TYPE_CHECKING:
     from tallyroll.pipeline import Pipeline
 
 READS_AT_ONCE = 16
 HOT_SHOWN = 3
+WHY_SHOWN = 5
 STAGES = {
     "made": Status.CREATING,
     "opened": Status.OPEN,
@@ -36,14 +40,12 @@ STAGES = {
     "proven": Status.PROVEN,
     "dropped": Status.DROPPED,
 }
-_LISTED = (
+_LISTED = ("window", "state", "since", "hot", "keys", "events", "table", "late")
+_WIDE = (
     *("window", "length", "state", "since", "shards", "hot", "keys", "events", "sum", "table"),
     *(*STAGES, "late", "archived", "archive", "problem"),
 )
-_OPENED = (
-    *("window", "length", "state", "shards", "keys", "events", "sum"),
-    *(*STAGES, "accepts until", "archive", "problem"),
-)
+_OPENED = ("window", "length", "state", "keys", "events", "accepts until")
 _LENGTHS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 
 app = App(
@@ -76,12 +78,13 @@ def list_windows(
     every: Annotated[bool, Parameter("--all")] = False,
     hot: bool = False,
     size: bool = False,
+    wide: bool = False,
     run: Run,
 ) -> int:
     """List windows: those that are not dropped, or all of them.
 
-    Of each: state and since when, what it holds, its archive, when each state
-    began (UTC), and whether it is late in its step.
+    Of each: state and since when (UTC), what it holds, and whether it is late in
+    its step. Messages say why windows that should be open are not.
 
     For example:
       tallyroll windows list --all --since 2026-11-01 --hot
@@ -91,6 +94,7 @@ def list_windows(
     :param every: also those that are dropped
     :param hot: list the keys that have shards of their own, too
     :param size: ask for the tables' size, which is some hours old
+    :param wide: all columns: also length, shards, sum, when each state began, the archive
     """
     every = every or Status.DROPPED in (states or ())
     wanted = set(states or Status) - (set() if every else {Status.DROPPED})
@@ -110,10 +114,11 @@ def list_windows(
         WindowRow(one, late(one, now, settings), specs.get(one.id), tables.get(one.table))
         for one in shown
     ]
-    screen.show(_LISTED, listed, _listed_json, _in_words)
+    screen.show(_WIDE if wide else _LISTED, listed, _listed_json, _in_words)
     if not shown:
         screen.tell("no windows" if every else "no windows that are not dropped")
     _tell_late(listed, screen)
+    _tell_creating(made, shown, now, settings, screen)
     calendar = catalog.calendar()
     if calendar and not states and until is None:
         missing = next_missing(calendar, {window.id: window for window in found}, now, settings)
@@ -228,14 +233,14 @@ def _in_words(row: WindowRow) -> dict[str, Cell]:
     size = f"{card.items:,} items, {size_text(card.size, whole_from=100)}" if card else ""
     return {
         "length": length(window.end - window.start),
-        "since": _short(window.times.get(window.status)),
+        "since": _moment(window.times.get(window.status)),
         "shards": str(window.shards or ""),
         "hot": _hot(row.spec),
         "table": size,
         "late": row.late and "late",
-        "accepts until": _short(window.accept_until),
+        "accepts until": _moment(window.accept_until),
         "archived": window.attempt.items or None,
-        **{stage: _short(window.times.get(status)) for stage, status in STAGES.items()},
+        **{stage: _moment(window.times.get(status)) for stage, status in STAGES.items()},
     }
 
 
@@ -258,6 +263,31 @@ def _tell_late(listed: Sequence[WindowRow], screen: Screen) -> None:
             screen.tell(f"late: {row.window.id}: {row.late}{others}")
 
 
+def _tell_creating(
+    made: Pipeline, windows: Sequence[Window], now: int, settings: Settings, screen: Screen
+) -> None:
+    """Tell why windows that should be open are not, as their tables show it."""
+    wait = [
+        window
+        for window in windows
+        if window.status is Status.CREATING and now >= window.start - settings.freeze_lead_ms
+    ]
+    declared = declare(settings)
+    looks = [
+        partial(why_creating, window, made.tables, declared.window_table(window.id))
+        for window in wait[:WHY_SHOWN]
+    ]
+    try:
+        reasons = made.effects.together(looks, READS_AT_ONCE)
+    except StoreError as error:
+        screen.tell(f"why windows are not open yet is not known: {error}")
+        return
+    for window, why in zip(wait, reasons, strict=False):
+        screen.tell(f"creating: {window.id}: {why}")
+    if more := len(wait) - len(looks):
+        screen.tell(f"... and {more:,} more should be open")
+
+
 def length(ms: int) -> str:
     """A window's length as people say it: `1 h`, `90 min`, `5 s`."""
     for unit, name in _LENGTHS:
@@ -266,6 +296,5 @@ def length(ms: int) -> str:
     return f"{ms} ms"
 
 
-def _short(ms: int | None) -> str:
-    """A time in a table: `11-20 08:00:00`, UTC; nothing for none."""
-    return "" if ms is None else iso(ms)[5:19].replace("T", " ")
+def _moment(ms: int | None) -> str:
+    return "" if ms is None else short_time(iso(ms))

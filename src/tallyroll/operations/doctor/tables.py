@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -11,7 +12,7 @@ from tallyroll.lifecycle.overdue import roller_grace_ms
 from tallyroll.model.states import Moment, Status, Window
 from tallyroll.model.windows import WindowId
 from tallyroll.operations.doctor.checkup import Checkup, Sign, finding, finding_of, fine, warning
-from tallyroll.ports.tables import TableCard, window_of
+from tallyroll.ports.tables import TableCard, TableListing, window_of
 from tallyroll.resources import TAG_PIPELINE, TAG_PROVEN, TableDeclaration
 
 QUOTA_NEAR = 0.8
@@ -60,6 +61,21 @@ def foreign(
         return ""
     found = f"is {tags[TAG_PIPELINE]!r}" if TAG_PIPELINE in tags else "is missing"
     return f"its tag {TAG_PIPELINE} {found}, not {name!r}"
+
+
+def why_creating(window: Window, tables: TableListing, declared: TableDeclaration) -> str:
+    """Why a window is not open yet although it is time, by its table, for people."""
+    name = window.table
+    with suppress(Missing):  # deleted meanwhile
+        if card := tables.card(name):
+            if card.status == "CREATING":  # its tags are not there yet
+                return f"DynamoDB is still making its table {name}"
+            if card.status == DELETING:
+                return f"its table {name} is being deleted"
+            if why := foreign(card, tables.tags(card), declared, window):
+                return f"another hand made its table {name}: {why} (tallyroll doctor)"
+            return f"its table {name} is there: the roller's next run opens it"
+    return f"there is no table {name} yet: does the roller run? Its log says what stops it"
 
 
 def _keys(declared: TableDeclaration) -> tuple[str, str]:
