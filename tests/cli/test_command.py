@@ -24,7 +24,7 @@ def test_help(command: str) -> None:
     text = help_text(command)
     assert text.startswith(f"Usage: {'tallyroll ' + command}".strip())
     assert "example" in text
-    assert max(map(len, text.splitlines())) <= 100
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_the_reference_shows_the_help_of_every_command() -> None:

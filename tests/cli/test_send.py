@@ -185,7 +185,7 @@ def test_one_event_by_options(desk: Desk) -> None:
         (("--key", "k", "--value", "1e40"), "--value: value 1e40"),
         (("--key", "k", "--payload", "{bad"), "--payload '{bad': not JSON"),
         (("--key", "k", "--id", ""), "--id"),
-        (("--key", "k", "--ts", "yesterday"), "--ts: time 'yesterday'"),
+        (("--key", "k", "--ts", "tomorrow"), "--ts: time 'tomorrow'"),
         (("--value", "2"), "--key"),
         (("--key", "k", "events.jsonl"), "leave out the file"),
         (("no/such/file",), "No such file"),

@@ -14,6 +14,7 @@ from tallyroll import __version__
 from tallyroll.cli.arguments import Run
 from tallyroll.errors import UsageError
 
+HELP_COLUMNS = 80
 _HELP = """Send events to a Tallyroll pipeline, read its counts, see and open its windows.
 
 Where the pipeline is follows from AWS's usual environment: AWS_PROFILE,
@@ -65,10 +66,16 @@ def tree(argv: Sequence[str] = ()) -> App:
     """The commands. Those named in `argv` are described by their docstrings, the others by their
     summaries, which need no import.
     """
+    console = None
+    if {"--help", "-h"} & set(argv):
+        from rich.console import Console  # only help needs it
+
+        console = Console(width=min(HELP_COLUMNS, Console().width))
     top = App(
         name="tallyroll",
         help=_HELP,
         help_format="plaintext",
+        console=console,
         version=_versions_text,
         default_parameter=Parameter(negative=(), show_default=False, allow_repeating=True),
         result_action="return_value",
@@ -117,8 +124,8 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
     """Print what makes a shell complete commands and options.
 
     For example:
-      eval "$(tallyroll completion bash)"                  in ~/.bashrc
-      tallyroll completion zsh > ~/.zfunc/_tallyroll       with ~/.zfunc in zsh's fpath
+      eval "$(tallyroll completion bash)"               in ~/.bashrc
+      tallyroll completion zsh > ~/.zfunc/_tallyroll    ~/.zfunc is in fpath
       tallyroll completion fish > ~/.config/fish/completions/tallyroll.fish
     """
     print(tree().generate_completion(shell=shell))

@@ -39,8 +39,9 @@ app = App(
     name="archive",
     help="""List, verify, read, restore archives.
 
-All of it from the bucket alone: the tables may be long gone. An archive is named by its window's
-id, or by its prefix in the bucket.
+All of it from the bucket alone: the tables may be long gone. An archive is
+named by its window's id, or by its prefix in the bucket. Only `current` and
+`previous` are looked up in the catalog.
 
 For example:
   tallyroll archive list""",
@@ -64,7 +65,7 @@ def list_archives(
 
     For example:
       tallyroll archive list --since 2026-11-01 --until 2026-12-01
-      tallyroll archive list --athena votes    SQL that adds the proven ones to an Athena table
+      tallyroll archive list --athena votes    SQL that adds them to a table
 
     :param every: every attempt, also given-up ones
     :param athena: print the SQL that adds the proven ones to this table as partitions

@@ -20,7 +20,7 @@ from tallyroll.ports.bucket import ListedBucket
 
 DIFFERENCES_TOLD = 5
 TOLD_EVERY = 1_000
-WHICH = "a window id, or an archive's prefix in the bucket"
+WHICH = "a window id, current, previous, or an archive's prefix in the bucket"
 _SOURCE = exclusive()
 
 
@@ -44,6 +44,7 @@ class Desk:
     """What all commands of one run share: where archives are, and what is reached for them."""
 
     def __init__(self, run: Run, source: Source) -> None:
+        self.run = run
         self.screen = run.screen
         self.directory = source.directory
         self.settings = run.settings
@@ -74,7 +75,9 @@ class Desk:
         return find(self.bucket, self.made.effects, prefix, since, until)
 
     def named(self, name: str) -> Archive:
-        """The archive of a window id or prefix."""
+        """The archive of a window (its id, current or previous) or under a prefix."""
+        if "/" not in name:
+            name = self.run.window(self.made, name)
         return named(self.bucket, self.made.effects, self.settings.name, name)
 
     def reading(self, archive: Archive, *, against_totals: bool) -> ArchiveReading:

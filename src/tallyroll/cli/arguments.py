@@ -4,25 +4,38 @@ from __future__ import annotations
 
 import os
 import re
+import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from cyclopts import Group, Parameter, Token
 from cyclopts.validators import mutually_exclusive
 
-from tallyroll.errors import TallyrollError, UsageError
-from tallyroll.model.windows import parse_instant
+from tallyroll.errors import Missing, TallyrollError, UsageError
+from tallyroll.model.windows import WindowId, is_window_id, iso, parse_instant, window_start
 from tallyroll.settings import PREFIX, Settings
 
 if TYPE_CHECKING:
     from tallyroll.cli.screen import Screen
+    from tallyroll.model.states import Calendar
     from tallyroll.operations.doctor.checkup import Checkup
     from tallyroll.pipeline import Pipeline
 
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_TIMES = "2026-11-20T08:00Z, a window id or ms"
+_DAY_MS = _UNITS_MS["d"]
+_TIMES = "2026-11-20T08:00Z (UTC if it has no zone), -1h, today, yesterday, a window id or ms"
+_SNAPPED = "; -1h: the bound before that"
+CURRENT, PREVIOUS = "current", "previous"
+
+
+class Around(int):
+    """A time in ms that was given relative to now. It seldom is a bound of a window: where one is
+    needed, `Run.bounds` takes the bound before it.
+    """
 
 
 @Parameter(parse=False)
@@ -68,6 +81,43 @@ class Run:
 
         return pipeline.with_queues(self.settings, self.screen.tell, named=self.named)
 
+    def bounds(self, made: Pipeline, *times: int | None) -> list[int | None]:
+        """The times, those relative to now as the bounds of windows before them."""
+        relative = any(isinstance(at, Around) for at in times)
+        calendar = made.catalog.calendar() if relative else None
+        if calendar is None:
+            return list(times)
+        bounds: list[int | None] = []
+        for at in times:
+            bound = calendar.grid.at(at).start if isinstance(at, Around) else at
+            if at is not None and bound is not None and at != bound:
+                taken = f"its start {iso(bound)} is taken"
+                self.screen.tell(f"{iso(at)} is inside a window: {taken}")
+            bounds.append(bound)
+        return bounds
+
+    def window(self, made: Pipeline, name: str) -> WindowId:
+        """The window of an id, or the current or the previous one. Raises UsageError; Missing if
+        there is no calendar.
+        """
+        if name not in (CURRENT, PREVIOUS):
+            try:
+                window_start(name)
+            except UsageError as error:
+                raise UsageError(f"{error}; or give {CURRENT} or {PREVIOUS}") from None
+            return name
+        grid = self.calendar(made).grid
+        span = grid.at(made.effects.now())
+        return span.id if name == CURRENT else grid.at(span.start - 1).id
+
+    def calendar(self, made: Pipeline) -> Calendar:
+        """The pipeline's calendar. Raises Missing if there is none."""
+        calendar = made.catalog.calendar()
+        if calendar is None:
+            name = self.settings.name
+            raise Missing(f"the pipeline {name!r} has no calendar: its roller has not run yet")
+        return calendar
+
     def waiting(self) -> int:
         """How many messages wait in the event queue; 0 also if that cannot be seen."""
         from tallyroll import pipeline
@@ -111,6 +161,29 @@ def _duration(text: str) -> int:
     return int(match[1]) * _UNITS_MS[match[2]]
 
 
+def now_ms() -> int:
+    """This machine's clock."""
+    return time.time_ns() // 1_000_000
+
+
+def _time(text: str) -> int:
+    """A time by this machine's clock (-1h, today, yesterday; days are UTC's), or as `parse_instant`
+    takes it. One without a zone is named on stderr as what it was read as.
+    """
+    now = now_ms()
+    if text in ("today", "yesterday"):
+        return Around((now // _DAY_MS - (text == "yesterday")) * _DAY_MS)
+    if text.startswith("-"):
+        return Around(max(0, now - _duration(text[1:])))
+    try:
+        at = parse_instant(text)
+    except UsageError as error:
+        raise UsageError(f"{error}, or -1h, today, yesterday") from None
+    if not text.isdigit() and not is_window_id(text) and not datetime.fromisoformat(text).tzinfo:
+        sys.stderr.write(f"tallyroll: {text} has no zone: read as {iso(at)} (UTC)\n")
+    return at
+
+
 def up_to(most: int) -> Parameter:
     """A whole number from 1 to `most`."""
 
@@ -123,16 +196,19 @@ def up_to(most: int) -> Parameter:
 
 
 def _instant(text: str) -> Parameter:
-    return Parameter(metavar="T", converter=read_by(parse_instant), help=text)
+    return Parameter(metavar="T", converter=read_by(_time), help=text, allow_leading_hyphen=True)
 
 
 NUMBER = up_to(999_999_999)
 DURATION = Parameter(metavar="TIME", converter=read_by(_duration))
 HAPPENED = _instant(f"when it happened: {_TIMES}")
-SINCE = _instant(f"from this bound of a window on: {_TIMES}")
+SINCE = _instant(f"from this bound of a window on: {_TIMES}{_SNAPPED}")
 UNTIL = _instant("up to this bound of a window")
 STARTS_SINCE = _instant(f"windows that start from then on: {_TIMES}")
 STARTS_UNTIL = _instant("windows that start before then")
+WINDOW = Parameter(
+    metavar="W", help="the window's id (tallyroll windows list), current or previous"
+)
 BUCKET = Parameter(
     metavar="BUCKET", help="the archive bucket; the deployment's or TALLYROLL_BUCKET if left out"
 )

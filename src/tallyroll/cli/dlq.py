@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 from cyclopts import App, Parameter, Token
 
-from tallyroll.cli.arguments import NUMBER, Run, exclusive, up_to
+from tallyroll.cli.arguments import CURRENT, NUMBER, Run, exclusive, up_to
 from tallyroll.cli.looks import LOOKED_AT, Choice, Redrive, look_through, tell_missed, tell_unfound
 from tallyroll.cli.screen import Screen, excerpt, number_of, printable, short_time
 from tallyroll.errors import Missing, Reason, UsageError
@@ -25,19 +25,19 @@ from tallyroll.ports.dead_letters import DeadLetters
 if TYPE_CHECKING:
     from tallyroll.pipeline import Pipeline
 
-CURRENT = "current"
 JOBS_MAX = 10  # each puts 25 claims at once, and the client has 256 connections
 
 app = App(
     name="dlq",
     help="""See dead letters, redrive, save or delete them.
 
-A dead letter is a message that was rejected with a reason, or that nobody could deliver. Those
-that may still count can be redriven.
+A dead letter is a message that was rejected with a reason, or that nobody
+could deliver. Those that may still count can be redriven.
 
-SQS keeps no list of its messages: a look receives all of them, and gives them back at the end. If
-it is killed meanwhile, they reappear after five minutes; nothing is lost. What another look holds
-at the moment is missing here, and told.
+SQS keeps no list of its messages: a look receives all of them, and gives them
+back at the end. If it is killed meanwhile, they reappear after five minutes;
+nothing is lost. What another look holds at the moment is missing here, and
+told.
 
 For example:
   tallyroll dlq list""",
@@ -163,7 +163,7 @@ def redrive(
         Parameter(
             metavar="WINDOW",
             help="where events go that can no longer count in their own window: an open one's id,"
-            " or current (the default)",
+            " previous, or current (the default)",
         ),
     ] = CURRENT,
     dry_run: Annotated[bool, Parameter(group=_WAY)] = False,
@@ -203,7 +203,8 @@ def redrive(
     :param unverified: also what a dropped window may have counted: only its archive can tell
     """
     made = run.pipeline(run.with_queues())
-    redriver = made.redriver(None if to == CURRENT else to, unverified=unverified)
+    target = None if to == CURRENT else run.window(made, to)
+    redriver = made.redriver(target, unverified=unverified)
     redriver.check_target()
     asked = Redrive(made, redriver, Choice(reasons, messages), run.screen, limit, jobs)
     return asked.run(dry_run=dry_run, yes=yes)

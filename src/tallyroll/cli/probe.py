@@ -42,7 +42,8 @@ def probe(
       0  every rule holds, and every event was counted
       1  a rule is broken
       2  wrong use, or not agreed to
-      3  not all was sent, or counted in time; AWS was not reached, or something is not there
+      3  not all was sent, or counted in time; AWS was not reached, or something
+         is not there
 
     For example:
       tallyroll --name votes probe

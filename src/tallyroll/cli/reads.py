@@ -8,19 +8,16 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from tallyroll.cli.arguments import HAPPENED, NUMBER, SINCE, UNTIL, Run, exclusive
+from tallyroll.cli.arguments import HAPPENED, NUMBER, SINCE, UNTIL, WINDOW, Run, exclusive
 from tallyroll.cli.screen import Screen, excerpt, number_of
 from tallyroll.model.amounts import format_amount
 from tallyroll.model.stored import StoredEvent, StoredPacket, event_line
 from tallyroll.model.windows import iso
-from tallyroll.reads.http import required_id, required_key, required_window
+from tallyroll.reads.http import required_id, required_key
 from tallyroll.reads.jsonable import counter_json, found_json, top_json
 from tallyroll.reads.merge import EVENTS_MAX
 
 TIME_LEFT_MS = 60_000
-WINDOW = Parameter(
-    metavar="W", help="the window's id, such as 20261120T080000Z (tallyroll windows list)"
-)
 _WHERE = exclusive()
 
 
@@ -37,13 +34,15 @@ def count(
 
     For example:
       tallyroll count candidate-7 candidate-8 --since 20261120T080000Z --windows
+      tallyroll count candidate-7 --since -24h
 
     :param keys: a key
     :param windows: list each window's share, too
     """
     for key in keys:
         required_key(key)
-    reader, screen = run.pipeline().reader, run.screen
+    made, screen = run.pipeline(), run.screen
+    reader, (since, until) = made.reader, run.bounds(made, since, until)
     counts, waiting = [], run.waiting()  # asked before: what does not wait then is counted
     for key in dict.fromkeys(keys):
         counted = reader.count(key, since, until, TIME_LEFT_MS, by_window=windows)
@@ -91,14 +90,15 @@ def event(
 
     For example:
       tallyroll event candidate-7 ballot-123 --ts 2026-11-20T08:15:00Z
-      tallyroll event video-42 0193a1c0-7b1e-4c39-9d4f-6e1f0a2b3c4d:17 --window 20261120T080000Z
+      tallyroll event video-42 0193a1c0-7b1e-4c39-9d4f-6e1f0a2b3c4d:17 --ts -1h
 
     :param key: its key
     :param event_id: its id
     """
-    where = None if window is None else required_window(window)
-    found = run.pipeline().reader.event(required_key(key), required_id(event_id), where, ts)
-    screen = run.screen
+    key, event_id = required_key(key), required_id(event_id)
+    made, screen = run.pipeline(), run.screen
+    where = None if window is None else run.window(made, window)
+    found = made.reader.event(key, event_id, where, ts)
     if screen.json:
         screen.emit(found_json(found))
         return 0
@@ -129,8 +129,8 @@ def events(
     :param limit: at most so many (100 by default)
     :param cursor: go on after an earlier answer
     """
-    key, window = required_key(key), required_window(window)
-    reader, screen = run.pipeline().reader, run.screen
+    key, made, screen = required_key(key), run.pipeline(), run.screen
+    reader, window = made.reader, run.window(made, window)
     left, whole = limit, True
     listed: list[StoredEvent] = []
     while left and whole:
@@ -167,14 +167,14 @@ def top(
     one from its totals, also when its table is gone.
 
     For example:
-      tallyroll top --window 20261120T080000Z -n 3
+      tallyroll top --window current -n 3
 
     :param n: how many keys (10 by default)
     :param by: by events (the default) or sum
     """
-    window = required_window(window)
-    screen = run.screen
-    found = run.pipeline().reader.top(window, n, TIME_LEFT_MS, by_amount=by == "sum")
+    made, screen = run.pipeline(), run.screen
+    window = run.window(made, window)
+    found = made.reader.top(window, n, TIME_LEFT_MS, by_amount=by == "sum")
     if screen.json:
         screen.emit(top_json(found))
     else:

@@ -12,7 +12,7 @@ from cyclopts import App, Parameter
 
 from tallyroll.cli.arguments import DURATION, SINCE, UNTIL, Run
 from tallyroll.cli.screen import Cell, Screen, known, short_time, size_text, some
-from tallyroll.errors import Missing, StoreError
+from tallyroll.errors import StoreError
 from tallyroll.lifecycle.overdue import late, next_missing
 from tallyroll.limits import TS_MS_MAX
 from tallyroll.model.amounts import format_amount
@@ -100,6 +100,7 @@ def list_windows(
     wanted = set(states or Status) - (set() if every else {Status.DROPPED})
     made, screen = run.pipeline(), run.screen
     catalog = made.catalog
+    since, until = run.bounds(made, since, until)
     end = TS_MS_MAX + 1 if until is None else until
     if since is None and not every:
         found = list_live(catalog, catalog.live(), 0, end)
@@ -145,18 +146,16 @@ def open_windows(
     what is sent before is rejected. A window that exists stays as it is.
 
     For example:
-      tallyroll windows open --since 2026-10-01 --until 2026-10-02 --accept-for 12h --wait
+      tallyroll windows open --since yesterday --until today --wait
 
     :param accept_for: how long from now they take events: 90s, 30m, 24h (the default), 7d
     :param wait: wait until they are open
     :param timeout: wait no longer than that (15m by default)
     """
     made, screen, name = run.pipeline(), run.screen, run.settings.name
-    calendar = made.catalog.calendar()
-    if calendar is None:
-        raise Missing(f"the pipeline {name!r} has no calendar: its roller has not run yet")
-    now = made.effects.now()
-    past = open_past(made.catalog, calendar, name, since, until, now, accept_for)
+    calendar, now = run.calendar(made), made.effects.now()
+    first, last = (bound or 0 for bound in run.bounds(made, since, until))
+    past = open_past(made.catalog, calendar, name, first, last, now, accept_for)
     windows = past.windows
     screen.tell(f"{len(past.created)} created, {len(past.existed)} were there already")
     if wait:
