@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import importlib.util
+import io
 import json
 import os
 import subprocess
@@ -196,3 +197,19 @@ def test_a_failure_that_has_nothing_to_do_with_the_name_gets_no_such_hint(
     answer = desk.run("windows", "open", "--since", WINDOW, "--until", WINDOW)
     assert answer.status == 3
     assert answer.err == "tallyroll: GetItem: ValidationException: no\n"
+
+
+def test_a_person_at_a_terminal_is_told_what_is_read(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Terminal(io.TextIOWrapper):
+        def isatty(self) -> bool:
+            return True
+
+    for argv, told in ((["send"], True), (["send", "-"], True), (["send", "--key", "k"], False)):
+        monkeypatch.setattr(sys, "stdin", Terminal(io.BytesIO(b'{"key": "k"}\n')))
+        assert main(argv) == 0
+        line = "tallyroll: reading events as JSON Lines from this terminal: Ctrl-D ends them\n"
+        assert (line in capsys.readouterr().err) is told
+    assert len(desk.producer.bodies) == 3
+    assert "terminal" not in desk.run("send", stdin=b'{"key": "k"}\n').err

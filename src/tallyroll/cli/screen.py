@@ -56,6 +56,11 @@ class Screen:
         sys.stderr.flush()
         return sys.stdin.readline().strip()
 
+    def await_stdin(self, what: str) -> None:
+        """Say what is waited for if a person is to type it."""
+        if sys.stdin.isatty():
+            self.tell(f"reading {what} from this terminal: Ctrl-D ends them")
+
     def emit(self, value: Mapping[str, Any]) -> None:
         """One line of JSON on stdout."""
         sys.stdout.write(json.dumps(value) + "\n")

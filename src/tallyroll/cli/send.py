@@ -135,6 +135,8 @@ def send(
         source = None if single else stack.enter_context(closing(Source(file)))
         _check_unsent(unsent, file)
         made = run.pipeline(run.with_queues() if wait else run.with_queue())
+        if source and file in (None, "-"):
+            screen.await_stdin("events as JSON Lines")
         name = _digest(source, screen) if source else None
         kept = stack.enter_context(Path(unsent).open("w", encoding="utf-8")) if unsent else None
         producer = made.producer(
