@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tallyroll.pipeline import Pipeline
 
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_SPAN = re.compile(r"(\d{1,9})(ms|s|m|h|d)")
 _DAY_MS = _UNITS_MS["d"]
 _TIMES = "2026-11-20T08:00Z (UTC if it has no zone), -1h, today, yesterday, a window id or ms"
 _SNAPPED = "; -1h: the bound before that"
@@ -155,7 +156,7 @@ def read_by(parse: Callable[[str], object]) -> Callable[[Any, Sequence[Token]], 
 
 def _duration(text: str) -> int:
     """The ms of a time span such as 90s, 30m, 24h or 7d."""
-    match = re.fullmatch(r"(\d{1,9})(ms|s|m|h|d)", text)
+    match = _SPAN.fullmatch(text)
     if not match:
         raise UsageError(f"{text!r}: give a time span such as 90s, 30m, 24h or 7d")
     return int(match[1]) * _UNITS_MS[match[2]]
@@ -173,7 +174,7 @@ def _time(text: str) -> int:
     now = now_ms()
     if text in ("today", "yesterday"):
         return Around((now // _DAY_MS - (text == "yesterday")) * _DAY_MS)
-    if text.startswith("-"):
+    if _SPAN.fullmatch(text[1:]) and text[0] == "-":
         return Around(max(0, now - _duration(text[1:])))
     try:
         at = parse_instant(text)
