@@ -44,7 +44,7 @@ bench: $(VENV)/local.stamp engine ## Measure: ids, decoding, writing, archiving,
 	@$(PY) -m benchmarks.sealing $(KEYS)
 	@$(PY) -m benchmarks.redriving
 
-costs: $(VENV)/dev.stamp ## Reckon what a million events cost on AWS, and an idle month
+costs: $(VENV)/dev.stamp ## Compute what a million events cost on AWS, and an idle month
 	@$(PY) -m benchmarks.costs
 
 limits: $(VENV)/dev.stamp ## Model conflicts by concurrency, and events a second of a key and a table

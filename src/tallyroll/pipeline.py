@@ -163,7 +163,7 @@ class Pipeline:
         )
 
     def arrivals(self) -> Arrivals:
-        """Finds out what became of messages that are sent from now on."""
+        """Finds out whether messages that are sent from now on are counted."""
         from tallyroll.operations.arrivals import Arrivals
 
         return Arrivals(self.store, self.catalog, self.queue, self.dead_letters, self.effects)

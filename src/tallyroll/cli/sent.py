@@ -1,4 +1,4 @@
-"""What `tallyroll send` says at its end: what was sent, what was not, and what became of it."""
+"""What `tallyroll send` says at its end: what was sent, counted and rejected, and what was not."""
 
 from __future__ import annotations
 

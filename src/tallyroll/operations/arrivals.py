@@ -1,4 +1,4 @@
-"""Finds out what became of sent messages: counted, rejected, or still on their way.
+"""Finds out of sent messages whether each is counted, rejected, or still on its way.
 
 A message is counted exactly when its record is in its window's table, because one transaction
 writes the record and the tally. So each message is looked up by its window, key and id, strongly
