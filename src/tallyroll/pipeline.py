@@ -28,6 +28,7 @@ from tallyroll.settings import Settings
 if TYPE_CHECKING:
     from tallyroll.adapters.aws.dead_letters import SqsDeadLetters
     from tallyroll.adapters.aws.deployment import LambdaDeployment
+    from tallyroll.adapters.directory import DirectoryBucket
     from tallyroll.adapters.dynamodb.exports import DynamoExports
     from tallyroll.adapters.dynamodb.listing import DynamoListing
     from tallyroll.adapters.dynamodb.restore import DynamoRestore
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from tallyroll.operations.probe.run import Probe
     from tallyroll.operations.redrive import Redriver
     from tallyroll.operations.teardown import Undertaker
-    from tallyroll.ports.bucket import ListedBucket
     from tallyroll.ports.store import ItemCodec
     from tallyroll.reads.reader import Reader
 
@@ -356,7 +356,7 @@ def _with_found_queues(
     return settings, False, False
 
 
-def bucket_copy(directory: Path) -> ListedBucket:
+def bucket_copy(directory: Path) -> DirectoryBucket:
     """A bucket's copy in a directory, under the same keys."""
     from tallyroll.adapters.directory import DirectoryBucket
 

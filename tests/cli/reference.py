@@ -36,6 +36,7 @@ COMMANDS = (
     "archive",
     "archive list",
     "archive verify",
+    "archive copy",
     "archive read",
     "archive restore",
     "archive explain",

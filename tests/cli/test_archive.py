@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -309,3 +310,53 @@ def test_sizes_for_people() -> None:
     assert [size_text(size) for size in sizes] == [
         *("0 B", "999 B", "1.0 KB", "1.5 MB", "1.0 TB", "10000.0 TB"),
     ]
+
+
+# --- copy
+
+
+def test_a_copy_is_read_as_the_bucket_is(desk: Desk, whole: Archived, tmp_path: Path) -> None:
+    there = tmp_path / "copied"
+    answer = desk.run("archive", "copy", str(there), *HERE, "--json")
+    keys = {path.relative_to(there).as_posix() for path in there.rglob("*") if path.is_file()}
+    wanted = {key for key in whole.bucket.list("archive/") if "/progress/" not in key}
+    assert (answer.status, keys) == (0, wanted)
+    assert answer.json == [
+        {
+            "archives": 1,
+            "files": len(keys),
+            "bytes": sum(len(whole.bucket.get(key)) for key in keys),
+        }
+    ]
+    [listed] = desk.run("archive", "list", "--json", "--dir", str(there)).json
+    assert (listed["window"], listed["state"], listed["events"]) == (WINDOW, "proven", 9)
+    verified = desk.run("archive", "verify", "--dir", str(there))
+    assert verified.status == 0
+
+
+def test_a_copy_goes_on_where_it_was_interrupted(
+    desk: Desk, whole: Archived, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    streamed, stream = list[str](), whole.bucket.stream
+
+    def breaking(key: str) -> Iterator[bytes]:
+        streamed.append(key)
+        body = b"".join(stream(key))
+        yield body[:1]
+        if len(streamed) == 2:
+            raise KeyboardInterrupt
+        yield body[1:]
+
+    monkeypatch.setattr(whole.bucket, "stream", breaking)
+    assert desk.run("archive", "copy", str(tmp_path), *HERE).status == 130
+    assert desk.run("archive", "copy", str(tmp_path), *HERE).status == 0
+    assert streamed.count(streamed[0]) == 1
+    assert streamed.count(streamed[1]) == 2
+    assert desk.run("archive", "verify", "--dir", str(tmp_path)).status == 0
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def test_nothing_to_copy_is_told(desk: Desk, tmp_path: Path) -> None:
+    answer = desk.run("archive", "copy", str(tmp_path), "--since", "2030-01-01T00:00Z", *HERE)
+    assert (answer.status, answer.out) == (0, "")
+    assert answer.err == "tallyroll: no archives of 'tallyroll' in 'memory'\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from tallyroll.errors import Missing, Refused
@@ -18,10 +18,17 @@ class DirectoryBucket:
         self.name = str(root)
 
     def put(self, key: str, body: bytes) -> None:
+        self.fill(key, [body])
+
+    def fill(self, key: str, chunks: Iterable[bytes]) -> None:
+        """Write a file of these chunks. It is there once it is complete."""
         try:
             path = self._path(key)
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(body)
+            part = path.with_name(f"{path.name}.part")
+            with part.open("wb") as file:
+                file.writelines(chunks)
+            part.replace(path)
         except OSError as error:
             raise Refused(f"file {key!r} of {self.name!r}: {error.strerror}") from error
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
@@ -125,6 +126,50 @@ def verify(
     elif not screen.json:
         screen.show(_VERIFIED, done, _verification_json, _verification_words)
     return int(any(verification.findings.count for verification in done))
+
+
+@app.command
+def copy(
+    directory: str,
+    /,
+    *,
+    since: Annotated[int | None, STARTS_SINCE] = None,
+    until: Annotated[int | None, STARTS_UNTIL] = None,
+    source: Source = OWN_BUCKET,
+    run: Run,
+) -> int:
+    """Copy archives to a directory.
+
+    Of each window the one that counts, under the bucket's keys: the other commands
+    read it by --dir. Files that are there are left, so an interrupted copy goes on.
+
+    For example:
+      tallyroll archive copy votes-2026-11 --since 2026-11-01 --until 2026-12-01
+
+    :param directory: where to; made if it is not there
+    """
+    from tallyroll.pipeline import bucket_copy
+
+    desk, target = Desk(run, source), bucket_copy(Path(directory))
+    chosen = best(desk.found(since, until))
+    if not chosen:
+        desk.tell_none()
+    files = [file for archive in chosen for file in desk.files_of(archive)]
+    there = dict(target.sizes(""))
+    copied, total = 0, sum(size for _, size in files)
+    with run.screen.progress("copying", total) as bar:
+        for key, size in files:
+            if there.get(key) != size:
+                target.fill(key, desk.bucket.stream(key))
+            copied += size
+            bar(completed=copied, done=f"{size_text(copied)} of {size_text(total)}")
+    told = {"archives": len(chosen), "files": len(files), "bytes": total}
+    if run.screen.json:
+        run.screen.emit(told)
+    elif chosen:
+        run.screen.table(tuple(told), [told.values()])
+        run.screen.tell(f"verify the copy: tallyroll archive verify --dir {directory}")
+    return 0
 
 
 @app.command

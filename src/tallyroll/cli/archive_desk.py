@@ -10,7 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from tallyroll.archive.inventory import Archive, find, named, pipeline_prefix
-from tallyroll.archive.layout import ArchivedItem
+from tallyroll.archive.layout import ArchivedItem, progress_dir
 from tallyroll.archive.verification import ArchiveReading
 from tallyroll.cli.arguments import Run, exclusive
 from tallyroll.cli.screen import number_of
@@ -79,6 +79,12 @@ class Desk:
         if "/" not in name:
             name = self.run.window(self.made, name)
         return named(self.bucket, self.made.effects, self.settings.name, name)
+
+    def files_of(self, archive: Archive) -> Iterator[tuple[str, int]]:
+        """The files of an archive that are its content or its proof, with their sizes."""
+        for key, size in self.bucket.sizes(f"{archive.prefix}/"):
+            if not key.startswith(progress_dir(archive.prefix)):
+                yield key, size
 
     def reading(self, archive: Archive, *, against_totals: bool) -> ArchiveReading:
         """A pass over an archive."""
