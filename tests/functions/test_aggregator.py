@@ -62,7 +62,7 @@ def test_a_key_is_decoded(functions: Invocations) -> None:
 @pytest.mark.parametrize(
     ("name", "named"),
     [
-        ("aggregator-missing-key.json", "key None"),
+        ("aggregator-missing-key.json", "key is missing"),
         ("aggregator-bad-key.json", "key '~t.1'"),
         ("aggregator-bad-range.json", "the nearest bound is 2026-11-20T08:00:00.000Z"),
         ("aggregator-backward-range.json", "is not before until"),

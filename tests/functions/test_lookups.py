@@ -137,7 +137,7 @@ def test_what_is_in_the_archive_is_gone_and_not_unknown(counted: Invocations) ->
 @pytest.mark.parametrize(
     ("path", "query", "named"),
     [
-        ("/v1/event", "", "key None"),
+        ("/v1/event", "", "key is missing"),
         ("/v1/event", "key=k", "id is missing"),
         ("/v1/event", f"key=k&id={'x' * 1001}&ts={NOW}", "1001 bytes, over 1000"),
         ("/v1/event", f"key=k&id=x&ts={NOW}&window={WINDOW}", "give one of them"),
@@ -145,7 +145,7 @@ def test_what_is_in_the_archive_is_gone_and_not_unknown(counted: Invocations) ->
         ("/v1/event", "key=k&id=x&window=now", "window 'now'"),
         ("/v1/event", "key=k&id=x", "give the event's ts or window"),
         ("/v1/event", "key=k&name=x", "known are key, id, window, ts"),
-        ("/v1/events", f"window={WINDOW}", "key None"),
+        ("/v1/events", f"window={WINDOW}", "key is missing"),
         ("/v1/events", "key=k", "window is missing"),
         ("/v1/events", "key=k&window=2026-11-20T08:00Z", "an id looks like"),
         ("/v1/events", f"key=k&window={WINDOW}&limit=0", "limit 0: must be from 1 to 1000"),

@@ -60,6 +60,18 @@ def parse_amount(value: object) -> int:
         raise Rejected(Reason.BAD_VALUE, f"value {shown(value)} has more than 6 decimals") from None
 
 
+def in_words(value: object) -> str:
+    """The repr of a value, with null, true and false for Python's words."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if type(value) is list:
+        return f"[{', '.join(map(in_words, value))}]"
+    if type(value) is dict:
+        pairs = (f"{in_words(name)}: {in_words(held)}" for name, held in value.items())
+        return "{" + ", ".join(pairs) + "}"
+    return repr(value)
+
+
 def shown(value: object, most: int = 60) -> str:
     """`value` as it may stand in a message: its repr (a float as it was written), cut to `most`
     characters.
@@ -67,7 +79,7 @@ def shown(value: object, most: int = 60) -> str:
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10**most:
         return f"an integer of about {value.bit_length() * 3 // 10} digits"
     try:
-        text = value.text if isinstance(value, JsonFloat) else repr(value)
+        text = value.text if isinstance(value, JsonFloat) else in_words(value)
     except RecursionError:
         text = f"a {type(value).__name__} nested too deeply to show"
     return text if len(text) <= most else text[: most - 3] + "..."
@@ -145,6 +157,8 @@ def canonical(value: Any) -> str:
 def check_key(key: Any) -> str:
     """`key` if it may be an event's key. Raises Rejected (bad-key)."""
     if not isinstance(key, str) or not key:
+        if key is None:
+            raise Rejected(Reason.BAD_KEY, "key is missing: give a text of 1 to 512 bytes")
         raise Rejected(Reason.BAD_KEY, f"key {shown(key)}: must be a text of 1 to 512 bytes")
     problem = _unfit(key, limits.KEY_BYTES_MAX)
     if key.startswith(limits.KEY_RESERVED_PREFIX):

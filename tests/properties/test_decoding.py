@@ -139,7 +139,7 @@ def test_every_number_is_the_amount_that_it_was_at_first(text: str) -> None:
 @example("'" + "a" * 100 + '"', 10)
 @example(["a" * 100 + "'"] * 3, 60)
 def test_what_is_shown_is_the_beginning_of_the_whole(value: object, most: int) -> None:
-    whole = repr(value)
+    whole = reference.in_words(value)
     wanted = whole if len(whole) <= most else whole[: most - 3] + "..."
     assert shown(value, most) == wanted
 

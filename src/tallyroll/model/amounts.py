@@ -181,8 +181,10 @@ def _cut(text: str, most: int = SHOWN_MAX) -> str:
 
 
 def _repr(value: object, most: int) -> str:
-    """The repr of `value`, or at least the first `most` characters of it."""
+    """The repr of `value`, in JSON's words, or at least the first `most` characters of it."""
     kind = type(value)
+    if value is None or kind is bool:
+        return {None: "null", True: "true", False: "false"}[value]  # type: ignore[index]
     if isinstance(value, int) and kind is not bool and abs(value) >= 10**SHOWN_MAX:
         return f"an integer of about {value.bit_length() * 3 // 10} digits"
     if isinstance(value, str) and len(value) > most:

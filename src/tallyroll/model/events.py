@@ -182,6 +182,8 @@ def digest(envelope: Envelope) -> bytes:
 
 def check_key(key: Any) -> str:
     """`key`, if it is a legal key of an event. Raises Rejected (bad-key)."""
+    if key is None:
+        raise Rejected(Reason.BAD_KEY, "key is missing: give a text of 1 to 512 bytes")
     if not isinstance(key, str) or not key:
         raise Rejected(Reason.BAD_KEY, f"key {shown(key)}: must be a text of 1 to 512 bytes")
     problem = _unfit(key, limits.KEY_BYTES_MAX)

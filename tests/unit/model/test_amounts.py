@@ -75,7 +75,7 @@ def test_what_a_sum_could_not_hold_is_refused(text: str) -> None:
         (float("nan"), "nan is not a finite number"),
         (float("-inf"), "-inf is not a finite number"),
         (True, "true is a boolean, not a number"),
-        (None, "None is not a number"),
+        (None, "null is not a number"),
         ("1", "'1' is not a number"),
         (0.1 + 0.2, "0.30000000000000004 has more than 6 decimals"),
         (Decimal("0.1000000000000000055"), "has more than 6 decimals"),
@@ -140,7 +140,8 @@ def test_the_largest_sum_of_a_store_is_read_exactly() -> None:
         ("a" * 100, "'" + "a" * 56 + "..."),
         (JsonFloat("1.10"), "1.10"),
         pytest.param(10**4_999, "an integer of about 4982 digits", id="huge"),
-        (True, "True"),
+        (True, "true"),
+        ([None, {"a": False}], "[null, {'a': false}]"),
     ],
 )
 def test_values_in_messages_are_short(value: object, text: str) -> None:

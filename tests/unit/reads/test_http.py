@@ -44,7 +44,7 @@ def test_parameters(
 @pytest.mark.parametrize(
     ("parameters", "named"),
     [
-        ({}, "key None"),
+        ({}, "key is missing"),
         ({"key": ""}, "key ''"),
         ({"key": "~t.1"}, "reserved"),
         ({"key": "k" * 513}, "513 bytes"),

@@ -142,7 +142,7 @@ class Caller:
         started = self._effects.now()
         code: str | None = None
         try:
-            with translated(operation):
+            with translated(operation, params.get("TableName", "")):
                 reply: dict[str, Any] = getattr(self._client, xform_name(operation))(**params)
                 return reply
         except StoreError as error:
@@ -181,12 +181,14 @@ def retried(
 
 
 @contextmanager
-def translated(operation: str) -> Iterator[None]:
-    """Raise botocore's errors as the core's; wraps calls and the reading of bodies."""
+def translated(operation: str, table: str = "") -> Iterator[None]:
+    """Raise botocore's errors as the core's; wraps calls and the reading of bodies. What is missing
+    is named with its table.
+    """
     try:
         yield
     except (BotoCoreError, ClientError, ResponseParserError) as error:
-        raise _translate(operation, error) from error
+        raise _translate(operation, table, error) from error
 
 
 def response_of(error: StoreError) -> Mapping[str, Any]:
@@ -195,7 +197,7 @@ def response_of(error: StoreError) -> Mapping[str, Any]:
     return cause.response if isinstance(cause, ClientError) else {}
 
 
-def _translate(operation: str, error: Exception) -> StoreError:
+def _translate(operation: str, table: str, error: Exception) -> StoreError:
     if not isinstance(error, ClientError):
         code = type(error).__name__
         kind = Unknown if isinstance(error, _LOST) else Refused
@@ -207,10 +209,12 @@ def _translate(operation: str, error: Exception) -> StoreError:
     # The spelling depends on the exception.
     throttling = response.get("ThrottlingReasons") or response.get("throttlingReasons") or ()
     reasons = [reason.get("reason", "") for reason in throttling]
-    message = f"{operation}: {code}: {details.get('Message', '')}"
+    error_of = _kind(code, status)
+    of = f" of table {table}" if table and error_of is Missing else ""
+    message = f"{operation}{of}: {code}: {details.get('Message', '')}"
     if reasons:
         message += f" ({', '.join(reasons)})"
-    return _kind(code, status)(message, code)
+    return error_of(message, code)
 
 
 def _kind(code: str, status: int) -> type[StoreError]:

@@ -135,7 +135,8 @@ class DynamoItemCodec:
             item = json.loads(line)["Item"]
             return StoredItem(item["pk"]["S"], item["sk"]["S"], item)
         except (KeyError, TypeError, ValueError, RecursionError) as error:
-            raise ValueError(f"unreadable: {error!r}") from None
+            why = str(error) if isinstance(error, ValueError) else f"no item ({error!r})"
+            raise ValueError(f"unreadable: {why}") from None
 
     def parse(self, item: StoredItem) -> Content:
         return parse_item(item.attributes)
