@@ -200,7 +200,9 @@ class Arrivals:
             (mark, _Record(home, (home.id, expected.key, expected.id), expected.digest))
             for mark in marks
             if (expected := self._pending.get(mark))
-            for home in {calendar.grid.at(time) for time in expected.times if time <= TS_MS_MAX}
+            for home in dict.fromkeys(
+                calendar.grid.at(time) for time in expected.times if time <= TS_MS_MAX
+            )
         ]
         seeks.sort(key=lambda seek: seek[1].home)
         pages = [
