@@ -34,7 +34,9 @@ ROOT = Path(__file__).parents[2]
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 COMMANDS = ("sh", "python", "")  # what people run; others are outputs and formats
 PORT = "8700"  # that of the documents; the walk takes a free one
-TAKES_S = 300
+TAKES_S = 1_200
+# Where a machine finds packages, and what it trusts: an installation needs them.
+INDEXES = ("pip_", "npm_", "node_extra_ca_certs", "ssl_cert", "requests_ca", "http_", "https_")
 _MARK = re.compile(
     r"<!-- (?:walk: (?P<how>\w+)(?P<places>(?:; \w+=[^;]+)*)(?:; prints: (?P<prints>.+))?"
     r"|not walked: (?P<why_not>.+)|before: (?P<before>.+)) -->"
@@ -105,6 +107,7 @@ class Reader:
                 )
             ),
             "LANG": "C.UTF-8",
+            **{name: text for name, text in os.environ.items() if name.lower().startswith(INDEXES)},
         }
         self._running: list[subprocess.Popen[str]] = []
 
