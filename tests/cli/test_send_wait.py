@@ -241,3 +241,21 @@ def test_a_time_after_the_last_window_is_rejected_and_found(working: Desk) -> No
     answer = working.run("--json", "send", "--key", "k", "--id", far, "--wait", "--anyway")
     assert answer.json[0]["rejected_later"] == {"too-far-ahead": 1}
     assert "it will be rejected as too-far-ahead; correct the times" in answer.err
+
+
+def test_what_was_not_taken_is_kept_when_the_wait_fails(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise Refused("GetItem: AccessDenied: no", "AccessDeniedException")
+
+    desk.producer.refuses = lambda body: "no" if "e3" in body else None
+    calendar, calls = desk.pipeline.catalog.calendar, iter(range(9))
+    monkeypatch.setattr(
+        desk.pipeline.catalog, "calendar", lambda: calendar() if next(calls) < 1 else refuse()
+    )
+    unsent = tmp_path / "unsent.jsonl"
+    answer = desk.run("send", "--wait", "--unsent", str(unsent), stdin=lines(*DATED))
+    assert answer.status == 3
+    [kept] = unsent.read_text().splitlines()
+    assert '"e3"' in kept

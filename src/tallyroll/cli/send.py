@@ -148,10 +148,12 @@ def send(
             refused=lambda message: kept and kept.write(f"{message.body}\n"),
         )
         sending = Sending(producer, screen, made.arrivals() if wait else None, timeout)
-        sending.send(source or single)
         sent = producer.sent
-        if kept:
-            kept.writelines(f"{message.body}\n" for message in sent.unsent)
+        try:
+            sending.send(source or single)
+        finally:
+            if kept:
+                kept.writelines(f"{message.body}\n" for message in sent.unsent)
         Report(producer, sending.arrivals, source, unsent, screen).show()
     if sent.stopped and not sent.messages:
         raise Refused(f"nothing was sent: {sent.lost[0][1]}")
