@@ -64,9 +64,7 @@ class SendCalendar:
 
     @cached_property
     def span_ms(self) -> int:
-        """The longest span of a packet (ms), at most a minute, that lies within one window
-        wherever it is.
-        """
+        """The span of packets (ms): the longest, at most a minute, that divides every window."""
         if isinstance(self._read, Calendar):
             return gcd(MINUTE_MS, *(length for _, length in self._read.grid.lengths))
         span_ms = gcd(MINUTE_MS, self.settings.window_seconds * 1000)
