@@ -17,6 +17,8 @@ from local.aws import dynamodb_local
 from local.aws.embedded import ENGINES, Embedded, scaled_settings
 from local.pipeline import LocalPipeline, worth_reading
 from local.runtime.http_api import HttpApi
+from tallyroll.cli.arguments import duration
+from tallyroll.errors import UsageError
 from tallyroll.reads.http import ROUTES
 
 PORTS = 3  # the HTTP API, AWS and DynamoDB take so many from --port on
@@ -28,7 +30,6 @@ _GO_ON = """\
 #   .venv/bin/tallyroll count a
 #   curl "${api}/v1/counters?key=a"
 # Ctrl-C ends it"""
-_UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 def main() -> int:
@@ -90,10 +91,13 @@ def _options() -> argparse.Namespace:
 
 def _span(text: str) -> int:
     """The seconds of a time span."""
-    match = re.fullmatch(r"(\d{1,9})([smhd])", text)
-    if not match or not int(match[1]):
-        raise argparse.ArgumentTypeError(f"{text!r}: give a time span such as 60s, 5m or 1h")
-    return int(match[1]) * _UNITS_S[match[2]]
+    try:
+        seconds = duration(text) // 1000
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if not seconds:
+        raise argparse.ArgumentTypeError(f"{text!r}: give a second at least")
+    return seconds
 
 
 def _ports(first: int | None, env_file: Path | None) -> tuple[int, int, int]:

@@ -104,7 +104,7 @@ def test_a_taken_port_is_named() -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--window", "0s"), "'0s': give a time span such as 60s, 5m or 1h"),
+        (("--window", "0s"), "'0s': give a second at least"),
         (("--retention", "an hour"), "'an hour': give a time span"),
         (("--port", "65535"), "--port 65535: give one from 1 to 65533"),
     ],

@@ -154,7 +154,7 @@ def read_by(parse: Callable[[str], object]) -> Callable[[Any, Sequence[Token]], 
     return convert
 
 
-def _duration(text: str) -> int:
+def duration(text: str) -> int:
     """The ms of a time span such as 90s, 30m, 24h or 7d."""
     match = _SPAN.fullmatch(text)
     if not match:
@@ -175,7 +175,7 @@ def _time(text: str) -> int:
     if text in ("today", "yesterday"):
         return Around((now // _DAY_MS - (text == "yesterday")) * _DAY_MS)
     if _SPAN.fullmatch(text[1:]) and text[0] == "-":
-        return Around(max(0, now - _duration(text[1:])))
+        return Around(max(0, now - duration(text[1:])))
     try:
         at = parse_instant(text)
     except UsageError as error:
@@ -201,7 +201,7 @@ def _instant(text: str) -> Parameter:
 
 
 NUMBER = up_to(999_999_999)
-DURATION = Parameter(metavar="TIME", converter=read_by(_duration))
+DURATION = Parameter(metavar="TIME", converter=read_by(duration))
 HAPPENED = _instant(f"when it happened: {_TIMES}")
 SINCE = _instant(f"from this bound of a window on: {_TIMES}{_SNAPPED}")
 UNTIL = _instant("up to this bound of a window")

@@ -149,11 +149,9 @@ def send(
         )
         sending = Sending(producer, screen, made.arrivals() if wait else None, timeout)
         sent = producer.sent
-        try:
-            sending.send(source or single)
-        finally:
-            if kept:
-                kept.writelines(f"{message.body}\n" for message in sent.unsent)
+        if kept:  # also when the wait fails
+            stack.callback(lambda: kept.writelines(f"{each.body}\n" for each in sent.unsent))
+        sending.send(source or single)
         Report(producer, sending.arrivals, source, unsent, screen).show()
     if sent.stopped and not sent.messages:
         raise Refused(f"nothing was sent: {sent.lost[0][1]}")

@@ -9,9 +9,8 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass, field
 
-from tallyroll.limits import TRANSACTION_ACTIONS_MAX, UNIT_BYTES
+from tallyroll.limits import ACTION_UNITS, TRANSACTION_ACTIONS_MAX, UNIT_BYTES
 
-ACTION_UNITS = 2  # of a transaction, for each KB that an action writes
 BATCH_RECORDS = 980
 ITEM_BYTES = 150  # of a record's item, beside its key and its data
 

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from tallyroll.limits import (
+    ACTION_UNITS,
     PARTITION_WRITE_UNITS,
     TRANSACTION_ACTIONS_MAX,
     TRANSACTION_BYTES_PLANNED,
@@ -25,7 +26,6 @@ from tallyroll.model.records import Record
 from tallyroll.ports.store import Metering
 from tallyroll.settings import Settings
 
-ACTION_UNITS = 2  # for each KB that an action of a transaction writes; a tally stays under 1 KB
 HEADROOM = 1.5  # of warm throughput over the peak of the last windows
 
 
