@@ -18,9 +18,7 @@ WARM_WRITE_UNITS_MIN, WARM_READ_UNITS_MIN = 4_000, 12_000  # of a new on-demand 
 WARM_UNITS_MAX = 10_000_000
 PARTITION_WRITE_UNITS = 1_000  # a second, of one partition [ddb]
 UNIT_BYTES = 1024  # one write unit writes up to 1 KB [ddb]
-ACTION_UNITS = (
-    2  # for each KB that an action of a transaction writes; a tally stays under 1 KB [ddb]
-)
+ACTION_UNITS = 2  # for each KB that an action of a transaction writes [ddb]
 
 # Events
 KEY_BYTES_MAX = 512
