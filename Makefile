@@ -13,7 +13,7 @@ LOCK := $(PY) -m uv --quiet pip compile --universal --python-version 3.11 --gene
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo local test bench costs limits coldstart firstday simulate mutate check docs audit synth package deploy lock clean engine
+.PHONY: help demo local test bench costs limits coldstart firstday oncall simulate mutate check docs audit synth package deploy lock clean engine
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ coldstart: $(VENV)/dev.stamp ## Measure the functions' cold starts, part by part
 
 firstday: $(VENV)/dev.stamp ## Time a newcomer's first steps, from a fresh clone
 	@$(PY) -m benchmarks.first_day
+
+oncall: $(VENV)/dev.stamp engine ## Plant twelve faults, one after another; time how `doctor` names each cause
+	@$(PY) -m benchmarks.on_call
 
 simulate: $(VENV)/dev.stamp ## Simulate faults (SEEDS=10000 FROM=0; SEED=7 replays; BUGS=all plants bugs; RESUME=file)
 	@$(PY) -m tests.simulation.run --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) \

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tallyroll.cli.arguments import Run
-from tallyroll.cli.screen import known
+from tallyroll.cli.screen import known, number_of
 from tallyroll.model.windows import iso
 from tallyroll.operations.doctor.queues import span_text
 from tallyroll.operations.status import PipelineStatus, status_of
@@ -39,7 +39,7 @@ def _told(found: PipelineStatus) -> dict[str, str]:
     waiting, oldest = "there is no such queue", ""
     if queue:
         delayed = f", {queue.delayed:,} delayed" if queue.delayed else ""
-        waiting = f"{queue.visible:,} messages, {queue.in_flight:,} in flight{delayed}"
+        waiting = f"{number_of(queue.visible, 'message')}, {queue.in_flight:,} in flight{delayed}"
         if not queue.empty:
             oldest = "not known yet: CloudWatch has no age of it"
     if found.oldest is not None:

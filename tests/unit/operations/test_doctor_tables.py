@@ -181,4 +181,4 @@ def test_the_quota(pipeline: Pipeline) -> None:
     )
     near = only(pipeline, "quota", Level.WARNING, settings=with_quota(round(count / 0.85)))
     assert near.text.startswith(f"{count} tables of a quota")
-    assert examined(pipeline)["quota"].text.endswith("2,500 allowed")
+    assert examined(pipeline)["quota"].text.endswith("allowed 2,500")

@@ -39,8 +39,8 @@ def archives(case: Checkup) -> Iterator[Sign]:
             yield from signs
         for window in proven if case.deep else ():
             yield from _verified(case, bucket, window)
-    what = "are complete by checksums and recount" if case.deep else "and proofs are unchanged"
-    yield fine(f"{len(proven):,} archives {what}")
+    what = "complete by checksums and recount" if case.deep else "unchanged since their proof"
+    yield fine(f"archives {what}: {len(proven):,}")
 
 
 def _unchanged(case: Checkup, bucket: ArchiveBucket, window: Window) -> list[Sign]:

@@ -61,7 +61,7 @@ def listing(case: Checkup) -> Iterator[Sign]:
         text = f"{len(alike)} keys differ only by Unicode normalization: {shown}"
         yield warning(text, _NORMALIZE)
     rest = f"; {len(sealed) - looked:,} were not looked at (--deep)" if len(sealed) > looked else ""
-    yield fine(f"{looked:,} listings of sealed windows are whole{rest}")
+    yield fine(f"listings of sealed windows that are whole: {looked:,}{rest}")
 
 
 class _Spellings:
@@ -120,7 +120,7 @@ def rollups(case: Checkup) -> Iterator[Sign]:
                 name = shown_name(state.name)
                 yield from (finding(f"{name}: {each}", _UNROLL) for each in texts)
     which = "all" if case.deep else "the last"
-    yield fine(f"{looked:,} days and months ({which}) are the sums of their windows")
+    yield fine(f"days and months ({which}) that are the sums of their windows: {looked:,}")
 
 
 def _of_period(case: Checkup, state: PeriodState) -> Iterator[str]:

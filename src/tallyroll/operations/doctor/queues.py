@@ -32,7 +32,7 @@ def queue(case: Checkup) -> Iterator[Sign]:
         return
     backlog = case.queue.backlog(case.effects.now() - AGES_BACK_MS)
     age = _age(backlog)
-    text = _said(backlog, "messages", age)
+    text = _said(backlog, "message", age)
     if (age or 0) >= case.settings.queue_retention_ms // 2:
         yield finding(f"{text}: it will expire uncounted", _BEHIND)
     elif (age or 0) >= BEHIND_MS:
@@ -75,7 +75,7 @@ def dead_letters(case: Checkup) -> Iterator[Sign]:
         yield fine("none")
         return
     age = _age(backlog)
-    text = _said(backlog, "dead letters", age)
+    text = _said(backlog, "dead letter", age)
     if (age or 0) >= DEAD_LETTERS_RETENTION_SECONDS * 1000 // 2:
         yield finding(f"{text}: it will expire", _LETTERS)
     else:
@@ -89,7 +89,8 @@ def _age(backlog: Backlog) -> int | None:
 
 def _said(backlog: Backlog, what: str, age: int | None) -> str:
     delayed = f", {backlog.delayed:,} delayed" if backlog.delayed else ""
-    counts = f"{backlog.visible:,} {what}, {backlog.in_flight:,} in flight{delayed}"
+    plural = "s" if backlog.visible != 1 else ""
+    counts = f"{backlog.visible:,} {what}{plural}, {backlog.in_flight:,} in flight{delayed}"
     return counts if age is None else f"{counts}; the oldest waits for {span_text(age)}"
 
 

@@ -44,7 +44,7 @@ def tables(case: Checkup) -> Iterator[Sign]:
     for window, signs in zip(alive, case.each(alive, partial(_of_window, case)), strict=True):
         if signs and case.unchanged(window):
             yield from (replace(sign, window=window.id) for sign in signs)
-    yield fine(f"{len(alive):,} tables of windows are as declared")
+    yield fine(f"tables of windows as declared: {len(alive):,}")
 
 
 def foreign(
@@ -202,7 +202,7 @@ def stray_tables(case: Checkup) -> Iterator[Sign]:
         card = case.tables.card(table)
         if card and card.status != DELETING:
             yield replace(_stray(case, card, window), window=window.id if window else None)
-    yield fine(f"{len(ours):,} tables of windows, each of one that is not dropped")
+    yield fine(f"tables of windows that are not dropped: {len(ours):,}")
 
 
 def of_pattern(case: Checkup) -> dict[WindowId, str]:
@@ -248,4 +248,4 @@ def quota(case: Checkup) -> Iterator[Sign]:
         yield finding(needed, remedy)
     elif total >= QUOTA_NEAR * quota:
         yield warning(text, remedy)
-    yield fine(f"{total:,} tables, {ours:,} of windows; {kept:,} are to be kept, {quota:,} allowed")
+    yield fine(f"tables: {total:,}, of windows {ours:,}; to be kept {kept:,}, allowed {quota:,}")

@@ -47,7 +47,7 @@ def totals(case: Checkup) -> Iterator[Sign]:
         if texts and _lives_on(case, window):
             yield from (finding_of(window.id, text, _KEEP) for text in texts)
     what = "all" if case.deep else "a sample"
-    yield fine(f"{keys:,} keys of {len(chosen):,} sealed windows ({what}) as by their tallies")
+    yield fine(f"keys of sealed windows ({what}) with the totals of their tallies: {keys:,}")
 
 
 def _some_keys(case: Checkup, window: Window, spec: Spec) -> tuple[int, list[str]]:

@@ -92,7 +92,7 @@ def roller(case: Checkup) -> Iterator[Sign]:
     times = [at for window in case.windows.values() for at in window.times.values()]
     ahead = [window for window in case.windows.values() if window.start > now]
     since = f", the last change of a state at {iso(max(times))}" if times else ""
-    yield fine(f"{len(ahead)} windows ahead{since}")
+    yield fine(f"windows ahead: {len(ahead)}{since}")
 
 
 def _current(case: Checkup, window: Window, now: int) -> Iterator[Sign]:
@@ -117,7 +117,7 @@ def stuck(case: Checkup) -> Iterator[Sign]:
         if text and case.unchanged(window):
             yield finding_of(window.id, text, _LATE.get(window.status, ""))
     live = sum(window.status is not Status.DROPPED for window in case.windows.values())
-    yield fine(f"{live:,} windows are not dropped, none is late")
+    yield fine(f"windows that are not dropped: {live:,}, none is late")
 
 
 def gaps(case: Checkup) -> Iterator[Sign]:
@@ -136,7 +136,7 @@ def gaps(case: Checkup) -> Iterator[Sign]:
         span = grid.at(window.start)
         if (span.start, span.end, span.id) != (window.start, window.end, window.id):
             yield finding_of(window.id, "it does not lie on the calendar's grid", _RESTORE)
-    yield fine(f"{len(case.windows):,} windows since {iso(genesis)}, no gap")
+    yield fine(f"windows since {iso(genesis)}: {len(case.windows):,}, no gap")
 
 
 def live_pointer(case: Checkup) -> Iterator[Sign]:
@@ -157,4 +157,4 @@ def live_pointer(case: Checkup) -> Iterator[Sign]:
                 f" --since {window.id} --until {window_id(window.end)}`.",
             )
     text = f"no regular window that lives starts before {iso(pointer.since)}"
-    yield fine(f"{text}; windows of the past live in {len(pointer.opened):,} spans")
+    yield fine(f"{text}; spans of the past with live windows: {len(pointer.opened):,}")
