@@ -199,13 +199,14 @@ def test_a_failure_that_has_nothing_to_do_with_the_name_gets_no_such_hint(
     assert answer.err == "tallyroll: GetItem: ValidationException: no\n"
 
 
+class Terminal(io.TextIOWrapper):
+    def isatty(self) -> bool:
+        return True
+
+
 def test_a_person_at_a_terminal_is_told_what_is_read(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    class Terminal(io.TextIOWrapper):
-        def isatty(self) -> bool:
-            return True
-
     for argv, told in ((["send"], True), (["send", "-"], True), (["send", "--key", "k"], False)):
         monkeypatch.setattr(sys, "stdin", Terminal(io.BytesIO(b'{"key": "k"}\n')))
         assert main(argv) == 0
@@ -213,3 +214,13 @@ def test_a_person_at_a_terminal_is_told_what_is_read(
         assert (line in capsys.readouterr().err) is told
     assert len(desk.producer.bodies) == 3
     assert "terminal" not in desk.run("send", stdin=b'{"key": "k"}\n').err
+
+
+def test_no_bar_covers_what_a_person_types(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes stderr for a terminal
+    for stdin, drawn in ((io.TextIOWrapper, True), (Terminal, False)):
+        monkeypatch.setattr(sys, "stdin", stdin(io.BytesIO(b'{"key": "k"}\n')))
+        assert main(["send"]) == 0
+        assert ("sending" in capsys.readouterr().err) is drawn

@@ -103,8 +103,11 @@ class Screen:
         self._out.print(table)
 
     @contextmanager
-    def progress(self, doing: str, total: int | None = None) -> Iterator[Callable[..., None]]:
+    def progress(
+        self, doing: str, total: int | None = None, *, typed: bool = False
+    ) -> Iterator[Callable[..., None]]:
         """Progress on stderr: a bar at a terminal, else a line now and then once it takes long.
+        Nothing is shown while a person types the input (`typed`).
 
         It is called with how much is `completed`, what was `done` in words, a new `total` if there
         is one, and how many were `counted` if their rate is to be shown.
@@ -119,7 +122,7 @@ class Screen:
             TimeElapsedColumn(),
             console=self._err,
             transient=True,
-            disable=not self._err.is_terminal,
+            disable=typed or not self._err.is_terminal,
         ) as bar:
             task = bar.add_task(doing, total=total, done="")
 

@@ -212,7 +212,7 @@ class Sending:
         """Send lines in chunks, as long as the queue takes any."""
         producer, sent = self.producer, self.producer.sent
         lines, size, began = 0, 0, time.monotonic()
-        with self.screen.progress("sending", source.size) as bar:
+        with self.screen.progress("sending", source.size, typed=source.typed) as bar:
 
             def told() -> None:
                 bar(completed=source.position, done=number_of(sent.events, "event"))

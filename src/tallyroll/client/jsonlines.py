@@ -67,6 +67,11 @@ class Source:
         self._below = cast("io.BufferedIOBase", below)
         self._digested: tuple[int, int] | None = None
 
+    @property
+    def typed(self) -> bool:
+        """Whether a person types the lines."""
+        return self._file is None and sys.stdin.isatty()
+
     def digest(self, progressed: Callable[[int], object] = lambda _: None) -> str | None:
         """The hex digest of a file's bytes, read for it from the beginning; None for a stream,
         which can be read only once. `progressed` is called with the bytes read so far.
