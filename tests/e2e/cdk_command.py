@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from infra.build.cdk_command import CommandError, script
+from infra.build.cdk_command import CommandError, provide_python, script
 from infra.build.node import provide_node
 from local.aws.guard import spawn_guarded
 
@@ -33,11 +33,33 @@ def run(
     variables = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     variables |= {"CI": "true", "CDK_DISABLE_CLI_TELEMETRY": "true", "CDK_HOME": str(home)}
     variables |= environment
+    provide_python(variables)
     provide_node(variables)
     command = [variables["JSII_NODE"], str(script()), *arguments]
+    return finish(
+        command,
+        " ".join(("cdk", *arguments)),
+        folder=folder,
+        environment=variables,
+        timeout_s=timeout_s,
+    )
+
+
+def finish(
+    command: Sequence[str],
+    called: str,
+    *,
+    folder: Path,
+    environment: Mapping[str, str],
+    timeout_s: float,
+) -> str:
+    """Run a command in a folder, with this environment; return its output.
+
+    It ends with this process at the latest. Raises CommandError, which says what was `called`.
+    """
     with tempfile.TemporaryFile() as output:
         process = spawn_guarded(
-            command, cwd=folder, env=variables, stdout=output, stderr=subprocess.STDOUT
+            command, cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT
         )
         try:
             status = process.wait(timeout_s)
@@ -48,7 +70,7 @@ def run(
         said = written_to(output)
     if status != 0:
         ended = f"did not end within {timeout_s:.0f} s" if status is None else f"status {status}"
-        raise CommandError(f"cdk {' '.join(arguments)}: {ended}\n{said}")
+        raise CommandError(f"{called}: {ended}\n{said}")
     return said
 
 

@@ -2,55 +2,48 @@
 
 from __future__ import annotations
 
-import io
 import logging
 import os
 import time
-import zipfile
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import closing
 from importlib.util import find_spec
 
 import pytest
 
 from infra.build.cdk_command import CommandError, CommandMissingError, script
-from local.runtime.packages import lay_out_runtime
 from tests.e2e.deployment import Deployment, MotoServer
-from tests.e2e.pipeline import DeployedPipeline
+from tests.e2e.pipeline import DeployedPipeline, started
 
 NAME = "deployed"  # DynamoDB Local is shared with other tests, which use other names
 log = logging.getLogger(__name__)
 
 
 @pytest.fixture(scope="session")
-def pipeline(
-    dynamodb_endpoint: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[DeployedPipeline]:
-    """A pipeline of the default options, deployed to moto by the CDK's own command."""
-    _check_tools()
-    folder = tmp_path_factory.mktemp("deployed")
-    with ExitStack() as stack:
-        began = time.monotonic()
-        moto = stack.enter_context(MotoServer())
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    """A stack of the default options, deployed to moto by the CDK's own command."""
+    check_tools()
+    began = time.monotonic()
+    with MotoServer() as moto:
         log.info("moto server: %.1f s", time.monotonic() - began)
         try:
-            deployment = Deployment(NAME, moto.endpoint, folder)
+            made = Deployment(NAME, moto.endpoint, tmp_path_factory.mktemp("deployed"))
         except CommandError as failed:
             failed.add_note(moto.complaints())
             raise
-        for verb, seconds in deployment.seconds.items():
+        for verb, seconds in made.seconds.items():
             log.info("cdk %s: %.1f s", verb, seconds)
-        code = deployment.zip_of(deployment.function_arn("writer"))
-        log.info("zip: %d bytes", len(code))
-        zipfile.ZipFile(io.BytesIO(code)).extractall(folder / "task")
-        lay_out_runtime(folder / "runtime")
-        addresses = {
-            "AWS_ENDPOINT_URL": moto.endpoint,
-            "AWS_ENDPOINT_URL_DYNAMODB": dynamodb_endpoint,
-        }
-        made = DeployedPipeline(deployment, folder, addresses)
-        stack.callback(made.close)
-        made.make_tables()
+        log.info("zip: %d bytes", len(made.zip_of(made.function_arn("writer"))))
+        yield made
+
+
+@pytest.fixture(scope="session")
+def pipeline(
+    deployment: Deployment, dynamodb_endpoint: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[DeployedPipeline]:
+    """The deployed pipeline, running."""
+    folder = tmp_path_factory.mktemp("running")
+    with closing(started(deployment, folder, dynamodb_endpoint)) as made:
         yield made
         for function in made.functions.values():
             log.info(
@@ -61,7 +54,8 @@ def pipeline(
             )
 
 
-def _check_tools() -> None:
+def check_tools() -> None:
+    """Skip the test where the tools are missing that it runs; in CI they must be there."""
     try:
         script()
         if find_spec("awslambdaric") is None:

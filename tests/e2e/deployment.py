@@ -65,44 +65,37 @@ class MotoServer:
         return written_to(self._errors)
 
 
-class Deployment:
-    """The stack of a name, deployed by `cdk bootstrap` and `cdk deploy` as anyone would.
+def addresses_of(endpoint: str) -> dict[str, str]:
+    """The variables that lead the CDK's command to a moto server."""
+    return {
+        "AWS_ENDPOINT_URL": endpoint,
+        # Templates' addresses name the bucket in the host, which an IP address cannot.
+        "AWS_ENDPOINT_URL_S3_FOR_CLOUDFORMATION": f"http://localhost:{urlsplit(endpoint).port}",
+    }
 
-    Attributes:
-        seconds: What the parts took, s.
-        outputs: The stack's, by name.
-        template: What was synthesized, and `made` the ids of its resources that moto has made.
-    """
 
-    def __init__(self, name: str, endpoint: str, folder: Path) -> None:
+class Deployed:
+    """What a moto server has of the stack of a name."""
+
+    def __init__(self, name: str, endpoint: str) -> None:
         self.name = name
-        self.seconds: dict[str, float] = {}
-        self._endpoint = endpoint
-        self._folder = folder
-        self._bootstrap()
-        self.outputs = self._deploy()
-        template = folder / "cdk.out" / f"{name}.template.json"
-        self.template: Json = json.loads(template.read_text())
+        self.endpoint = endpoint
+
+    @cached_property
+    def outputs(self) -> Mapping[str, str]:
+        """The stack's outputs, by name."""
+        [stack] = self.client("cloudformation").describe_stacks(StackName=self.name)["Stacks"]
+        return {found["OutputKey"]: found["OutputValue"] for found in stack["Outputs"]}
 
     def client(self, service: str) -> Any:
         """A boto3 client of a service that it is deployed to."""
         made: Any = boto3.client(
             service,  # type: ignore[call-overload]
-            endpoint_url=self._endpoint,
+            endpoint_url=self.endpoint,
             region_name=REGION,
             config=Config(retries={"total_max_attempts": 1, "mode": "standard"}),
         )
         return made
-
-    @cached_property
-    def made(self) -> set[str]:
-        """The logical ids of the template's resources that moto has."""
-        asked = self.client("cloudformation").get_paginator("list_stack_resources")
-        pages = asked.paginate(StackName=self.name)
-        found = {
-            entry["LogicalResourceId"] for page in pages for entry in page["StackResourceSummaries"]
-        }
-        return found & set(self.template["Resources"])
 
     @cached_property
     def functions(self) -> dict[str, Json]:
@@ -136,47 +129,64 @@ class Deployment:
             for table in described
         ]
 
+    def _table_names(self) -> list[str]:
+        names: list[str] = self.client("dynamodb").list_tables()["TableNames"]
+        return names
+
+
+class Deployment(Deployed):
+    """The stack of a name, deployed by `cdk bootstrap` and `cdk deploy`.
+
+    Attributes:
+        seconds: What the parts took, s.
+        template: What was synthesized, and `made` the ids of its resources that moto has made.
+    """
+
+    def __init__(self, name: str, endpoint: str, folder: Path) -> None:
+        super().__init__(name, endpoint)
+        self.seconds: dict[str, float] = {}
+        self._folder = folder
+        self._bootstrap()
+        self._deploy()
+        template = folder / "cdk.out" / f"{name}.template.json"
+        self.template: Json = json.loads(template.read_text())
+
+    @cached_property
+    def made(self) -> set[str]:
+        """The logical ids of the template's resources that moto has."""
+        asked = self.client("cloudformation").get_paginator("list_stack_resources")
+        pages = asked.paginate(StackName=self.name)
+        found = {
+            entry["LogicalResourceId"] for page in pages for entry in page["StackResourceSummaries"]
+        }
+        return found & set(self.template["Resources"])
+
     def destroy(self) -> None:
         """Delete the stack by `cdk destroy`, from the assembly that was deployed."""
         assembly = str(self._folder / "cdk.out")
         self._cdk("destroy", [self.name, "--app", assembly, "--force"], ROOT)
-
-    def _table_names(self) -> list[str]:
-        names: list[str] = self.client("dynamodb").list_tables()["TableNames"]
-        return names
 
     def _bootstrap(self) -> None:
         # Outside the project's directory, or the command would synthesize the app first.
         quiet = ("--no-notices", "--no-version-reporting")
         self._cdk("bootstrap", [f"aws://{ACCOUNT}/{REGION}", *quiet], self._folder)
 
-    def _deploy(self) -> Mapping[str, str]:
-        outputs = self._folder / "outputs.json"
+    def _deploy(self) -> None:
         arguments = ["--method=direct", "--no-previous-parameters", "--require-approval=never"]
         arguments += ["--context", f"tallyroll:name={self.name}"]
-        arguments += ["--output", str(self._folder / "cdk.out"), "--outputs-file", str(outputs)]
-        if Path(sys.prefix) != ROOT / ".venv":  # the one that cdk.json names
-            arguments += ["--app", f"{sys.executable} app.py"]
+        arguments += ["--output", str(self._folder / "cdk.out")]
         said = self._cdk("deploy", arguments, ROOT)
         if took := re.search(r"Synthesis time: ([\d.]+)s", said):
             self.seconds["deploy: synthesis"] = float(took[1])
-        found: dict[str, dict[str, str]] = json.loads(outputs.read_text())
-        return found[self.name]
 
     def _cdk(self, verb: str, arguments: list[str], folder: Path) -> str:
-        port = urlsplit(self._endpoint).port
         credentials = {name: text for name, text in os.environ.items() if name.startswith("AWS_")}
         began = time.monotonic()
         said = cdk_command.run(
             [verb, *arguments],
             folder=folder,
             home=self._folder / "cdk-home",
-            environment={
-                **credentials,
-                "AWS_ENDPOINT_URL": self._endpoint,
-                # Templates' addresses name the bucket in the host, which an IP address cannot.
-                "AWS_ENDPOINT_URL_S3_FOR_CLOUDFORMATION": f"http://localhost:{port}",
-            },
+            environment={**credentials, **addresses_of(self.endpoint)},
             timeout_s=TIMEOUTS_S[verb],
         )
         self.seconds[verb] = time.monotonic() - began

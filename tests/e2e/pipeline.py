@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -9,11 +11,26 @@ from typing import Any
 
 import boto3
 
-from tests.e2e.deployment import REGION, Deployment, Json
+from local.runtime.packages import lay_out_runtime
+from tests.e2e.deployment import REGION, Deployed, Json
 from tests.e2e.lambda_runtime import DeployedFunction
 from tests.e2e.triggers import EventSource, HttpApi, Schedules
 
 PACKAGES = ("writer", "aggregator", "roller", "cleanup")
+
+
+def started(deployment: Deployed, folder: Path, dynamodb_endpoint: str) -> DeployedPipeline:
+    """The pipeline of a deployment, on DynamoDB Local, whose tables are made; to be closed."""
+    code = deployment.zip_of(deployment.function_arn("writer"))
+    zipfile.ZipFile(io.BytesIO(code)).extractall(folder / "task")
+    lay_out_runtime(folder / "runtime")
+    addresses = {
+        "AWS_ENDPOINT_URL": deployment.endpoint,
+        "AWS_ENDPOINT_URL_DYNAMODB": dynamodb_endpoint,
+    }
+    made = DeployedPipeline(deployment, folder, addresses)
+    made.make_tables()
+    return made
 
 
 class DeployedPipeline:
@@ -28,7 +45,7 @@ class DeployedPipeline:
 
     def __init__(
         self,
-        deployment: Deployment,
+        deployment: Deployed,
         folder: Path,
         addresses: dict[str, str],
         changed: Mapping[str, str] = MappingProxyType({}),

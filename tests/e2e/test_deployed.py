@@ -30,6 +30,7 @@ import pytest
 from local.runtime.api import FunctionFailed
 from tallyroll.errors import Reason
 from tests.e2e.conftest import NAME
+from tests.e2e.deployment import Deployment
 from tests.e2e.lambda_runtime import DeployedFunction
 from tests.e2e.pipeline import DeployedPipeline
 from tests.e2e.triggers import Batch
@@ -149,14 +150,12 @@ def count(pipeline: DeployedPipeline, key: str) -> dict[str, Any]:
     return {name: answer[name] for name in ("events", "sum")}
 
 
-def test_everything_in_the_template_is_made(pipeline: DeployedPipeline) -> None:
-    resources = pipeline.deployment.template["Resources"]
-    missing = {
-        found["Type"] for id_, found in resources.items() if id_ not in pipeline.deployment.made
-    }
+def test_everything_in_the_template_is_made(deployment: Deployment) -> None:
+    resources = deployment.template["Resources"]
+    missing = {found["Type"] for id_, found in resources.items() if id_ not in deployment.made}
 
     assert missing == NOT_MADE
-    assert len(pipeline.deployment.made) > 50
+    assert len(deployment.made) > 50
 
 
 def test_all_functions_run_one_zip_that_anyone_may_read(pipeline: DeployedPipeline) -> None:
@@ -348,9 +347,10 @@ def test_every_metric_that_an_alarm_watches_is_published(
     assert watched <= published
 
 
-def test_what_was_counted_outlives_the_stack(pipeline: DeployedPipeline) -> None:
+def test_what_was_counted_outlives_the_stack(
+    deployment: Deployment, pipeline: DeployedPipeline
+) -> None:
     """The last test: nothing runs after it."""
-    deployment = pipeline.deployment
     pipeline.send(body("ada", now_ms()))
 
     deployment.destroy()

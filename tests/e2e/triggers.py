@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from local.runtime.poller import RECEIVE_MAX, failed_ids, record
 from local.runtime.schedule import scheduled_event
-from tests.e2e.deployment import REGION, Deployment, Json
+from tests.e2e.deployment import REGION, Deployed, Json
 
 Invoke = Callable[[str, Any], Any]
 """Invokes the function of an ARN with an event."""
@@ -30,7 +30,7 @@ class Batch:
 class EventSource:
     """The deployed event source mapping of a queue."""
 
-    def __init__(self, deployment: Deployment, invoke: Invoke) -> None:
+    def __init__(self, deployment: Deployed, invoke: Invoke) -> None:
         self._sqs = deployment.client("sqs")
         [self.mapping] = deployment.client("lambda").list_event_source_mappings()[
             "EventSourceMappings"
@@ -86,7 +86,7 @@ class EventSource:
 class HttpApi:
     """The deployed HTTP API: its routes, and the functions behind them."""
 
-    def __init__(self, deployment: Deployment, invoke: Invoke) -> None:
+    def __init__(self, deployment: Deployed, invoke: Invoke) -> None:
         client = deployment.client("apigatewayv2")
         [api] = client.get_apis()["Items"]
         integrations = client.get_integrations(ApiId=api["ApiId"])["Items"]
@@ -142,7 +142,7 @@ class HttpApi:
 class Schedules:
     """The deployed schedules, by the ARN of what they invoke."""
 
-    def __init__(self, deployment: Deployment, invoke: Invoke) -> None:
+    def __init__(self, deployment: Deployed, invoke: Invoke) -> None:
         client = deployment.client("scheduler")
         names = [entry["Name"] for entry in client.list_schedules()["Schedules"]]
         found = [client.get_schedule(Name=name) for name in names]
