@@ -5,6 +5,7 @@ A comment above a block says how it is run:
     <!-- walk: start -->             in the background, until it says that Ctrl-C ends it
     <!-- walk: shell -->             by bash
     <!-- walk: python -->            by the clone's Python
+    <!-- walk: aws -->               by bash, before there is a clone, by tests/e2e against moto
     <!-- not walked: why -->
 
 `<!-- walk: shell; NAME=votes; prints: X -->` puts `votes` in the place of NAME, and wants X in what
@@ -107,7 +108,7 @@ class Reader:
                 )
             ),
             "LANG": "C.UTF-8",
-            **{name: text for name, text in os.environ.items() if name.lower().startswith(INDEXES)},
+            **of_indexes(),
         }
         self._running: list[subprocess.Popen[str]] = []
 
@@ -185,6 +186,11 @@ def _check_installed() -> None:
     """Else a walk would have make install into an environment that is linked, not its own."""
     fresh = subprocess.run(["make", "--question", ".venv/local.stamp"], cwd=ROOT, check=False)
     assert fresh.returncode == 0, "the environment is older than what it is made of: run make test"
+
+
+def of_indexes() -> dict[str, str]:
+    """The variables of this environment by which pip and npm reach their indexes."""
+    return {name: text for name, text in os.environ.items() if name.lower().startswith(INDEXES)}
 
 
 def tracked() -> list[str]:

@@ -159,10 +159,14 @@ def test_a_command_that_is_too_old_is_told_which_version_is_needed(tmp_path: Pat
     old = {"CDK_CLI_ASM_VERSION": "48.0.0", "CDK_CLI_VERSION": "2.1033.0"}
     done = run_app(sys.executable, tmp_path, **old)
 
+    documented = re.search(
+        r"if it is ([\d.]+) or newer", (ROOT / "docs" / "deploy.md").read_text("utf-8")
+    )
+    assert documented
     assert done.returncode == 1
     first, remedy = done.stderr.splitlines()
     assert first.startswith("The CDK command that runs, 2.1033.0, is too old for")
-    assert re.search(r": 2\.\d+\.\d+ or newer is needed\.", first)
+    assert f": {documented[1]} or newer is needed." in first
     assert remedy.strip() == "npm ci && npx cdk ..."
     assert not (tmp_path / "cdk.out").exists()
 
