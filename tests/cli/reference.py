@@ -43,6 +43,8 @@ COMMANDS = (
     "doctor",
     "probe",
     "teardown",
+    "validate",
+    "schema",
     "completion",
     "version",
 )

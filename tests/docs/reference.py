@@ -19,6 +19,8 @@ from benchmarks.suffixes import rows
 from tallyroll.cdk.options import Options
 from tallyroll.settings import PREFIX, Settings
 from tests.faults.answers import faults_table, kinds_table
+from tests.messages import compatibility
+from tests.messages.differences import differences_table
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -65,6 +67,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "options": ("deploy.md", options_table),
     "faults": ("faults.md", faults_table),
     "fault-kinds": ("faults.md", kinds_table),
+    "schema-differences": ("messages.md", differences_table),
     "settings": ("settings.md", settings_table),
     "suffixes": ("sharding.md", lambda: "\n".join(rows())),
 }
@@ -83,7 +86,8 @@ def renewed(name: str) -> tuple[Path, str, str]:
 
 
 def main() -> None:
-    """Write every part anew."""
+    """Write every part anew, and the schemas of messages."""
+    compatibility.write()
     for name in PARTS:
         path, _, should = renewed(name)
         path.write_text(should, encoding="utf-8")

@@ -48,6 +48,8 @@ _COMMANDS = {
     "doctor": ("doctor:doctor", "check a pipeline"),
     "probe": ("probe:probe", "probe whether counts are exact"),
     "teardown": ("teardown:teardown", "take window tables down"),
+    "validate": ("contract:validate", "check messages before they are sent"),
+    "schema": ("contract:schema", "print the JSON Schema of a message"),
     "completion": ("app:completion", "complete commands and options in a shell"),
     "version": ("app:version", "the versions of Tallyroll, Python and boto3"),
 }

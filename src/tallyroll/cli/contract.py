@@ -1,0 +1,124 @@
+"""`tallyroll validate` and `tallyroll schema`: the message contract, without AWS."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from tallyroll.cli.screen import Cell, Screen, number_of
+from tallyroll.client.jsonlines import Source, UnreadableInput
+from tallyroll.client.validation import BadLine, Validation
+from tallyroll.errors import Reason
+from tallyroll.operations.schemas import schema_text
+
+TOLD_EVERY = 1_000
+
+
+def validate(
+    file: str | None = None,
+    /,
+    *,
+    stdin: Annotated[bool, Parameter("-")] = False,
+    as_json: Annotated[bool, Parameter(parse=False)],
+) -> int:
+    """Check messages before they are sent.
+
+    They are JSON Lines from a file or stdin (gzip is recognized), a message a
+    line: an event or a packet. Each bad line is named with the path of what is
+    wrong and the reason, which is that of the writer: it has the same parser.
+    Neither AWS nor a pipeline is asked. So it is not told what depends on them:
+    whether a window takes the event, and whether its id was used before.
+
+    With --json, each bad line is an object with `line`, `path`, `reason` and
+    `detail`, and the last line is the summary.
+
+    Exit status:
+      0  all lines are messages
+      1  there are bad lines, or the input cannot be read to its end
+      2  wrong use
+
+    For example:
+      tallyroll validate events.jsonl.gz
+      head -1000 events.jsonl | tallyroll validate -
+
+    :param file: JSON Lines
+    :param stdin: stdin, as without FILE
+    """
+    screen = Screen(json=as_json)
+    with closing(Source("-" if stdin else file)) as source:
+        if stdin or file in (None, "-"):
+            screen.await_stdin("messages as JSON Lines")
+        validation = Validation(source)
+        is_read = _show_bad_lines(validation, screen)
+    _show_summary(validation, screen)
+    return int(bool(validation.bad) or not is_read)
+
+
+def _show_bad_lines(validation: Validation, screen: Screen) -> bool:
+    """Show each bad line; False if the input cannot be read to its end."""
+    source = validation.source
+    with screen.progress("validating", source.size) as bar:
+        try:
+            for bad in validation.bad_lines():
+                if bad:
+                    screen.line(_json(bad), _text(bad))
+                if validation.lines % TOLD_EVERY == 0:
+                    done = number_of(validation.lines, "line")
+                    bar(completed=source.position, done=done)
+        except UnreadableInput as error:
+            screen.tell(f"the input is broken: {error}")
+            return False
+    sys.stdout.flush()
+    return True
+
+
+def _json(bad: BadLine) -> dict[str, Any]:
+    return {"line": bad.number, "path": bad.path, "reason": bad.reason, "detail": bad.detail}
+
+
+def _text(bad: BadLine) -> str:
+    return f"line {bad.number}: {bad.path}: {bad.reason}: {bad.detail}"
+
+
+def _show_summary(validation: Validation, screen: Screen) -> None:
+    bad = validation.bad.total()
+    if screen.json:
+        screen.emit(
+            {
+                "lines": validation.lines,
+                "events": validation.events,
+                "packets": validation.packets,
+                "packed_events": validation.packed_events,
+                "bad": bad,
+                "reasons": dict(validation.bad),
+            }
+        )
+        return
+    if validation.lines and bad == validation.lines == validation.bad[Reason.NOT_JSON]:
+        screen.tell("no line is JSON: a message takes one line, as `jq -c .` writes it")
+    rows: list[tuple[str, Cell]] = [
+        ("lines", validation.lines),
+        ("events", validation.events),
+        ("packets", validation.packets),
+        ("events in packets", validation.packed_events),
+        ("bad lines", bad),
+    ]
+    rows += [(f"bad: {reason}", count) for reason, count in sorted(validation.bad.items())]
+    screen.table(("", "count"), rows)
+
+
+def schema(name: Literal["event", "packet", "message", "rejection", "problem"], /) -> None:
+    """Print a JSON Schema (draft 2020-12) of the message contract.
+
+    `message` is what a producer sends: an event or a packet. `rejection` is a dead
+    letter, `problem` an error of the HTTP API.
+
+    For example:
+      tallyroll schema message > message.v1.json
+
+    :param name: which
+    """
+    sys.stdout.write(schema_text(name))

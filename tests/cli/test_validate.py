@@ -1,0 +1,167 @@
+"""`tallyroll validate` and `tallyroll schema`: no pipeline is needed."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+from tallyroll.cli import contract, screen
+from tallyroll.operations.schemas import SCHEMAS, schema_text
+from tests.cli.desk import Desk, lines, run
+from tests.harness.pipeline import NOW
+
+GOOD = {"key": "k", "id": "e1", "ts": NOW, "value": 2.5, "payload": {"a": 1}}
+PACKET = {"key": "k", "id": "p1", "t0": NOW, "events": [[0], [1, 2.5, "x"]]}
+BAD = {"key": "k", "ts": 1795161600}
+BAD_PACKET = {**PACKET, "events": [[0], [1, "2.5"]]}
+
+Patch = pytest.MonkeyPatch
+Streams = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch: Patch) -> None:
+    """A wrong setting is no matter: no pipeline is asked."""
+    monkeypatch.setenv("TALLYROLL_WINDOW_SECONDS", "never")
+    monkeypatch.delenv("AWS_REGION", raising=False)
+
+
+def test_messages_that_are_all_good(monkeypatch: Patch, capsys: Streams, tmp_path: Path) -> None:
+    file = tmp_path / "good.jsonl"
+    file.write_bytes(lines(GOOD, PACKET) + b"\n" + lines({"key": "l"}))
+    answer = run(monkeypatch, capsys, "validate", str(file))
+    assert (answer.status, answer.err) == (0, "")
+    for row in (("lines", "3"), ("events", "2"), ("packets", "1"), ("bad", "lines", "0")):
+        assert answer.row(*row)
+    assert answer.row("events", "in", "packets", "2")
+
+
+def test_each_bad_line_is_named_with_its_path_and_reason(
+    monkeypatch: Patch, capsys: Streams
+) -> None:
+    stdin = lines(GOOD, BAD) + b"\n" + lines(BAD_PACKET) + b"no JSON\n" + b'{"key": "\xff"}\n'
+    answer = run(monkeypatch, capsys, "validate", "-", stdin=stdin)
+    assert answer.status == 1
+    assert answer.err == ""
+    listed = [line for line in answer.out.splitlines() if line.startswith("line ")]
+    begins = (
+        "line 2: $.ts: ts-in-seconds: ts 1795161600 looks like seconds",
+        "line 4: $.events[1][1]: bad-value: value '2.5' is not a number",
+        "line 5: $: not-json: ",
+        "line 6: $: not-json: not UTF-8 at byte 9",
+    )
+    assert len(listed) == len(begins)
+    assert all(line.startswith(begin) for line, begin in zip(listed, begins, strict=True))
+    assert answer.row("bad", "lines", "4")
+    assert answer.row("bad:", "not-json", "2")
+
+
+def test_as_json(monkeypatch: Patch, capsys: Streams) -> None:
+    answer = run(monkeypatch, capsys, "--json", "validate", stdin=lines(PACKET, BAD, GOOD))
+    assert answer.status == 1
+    bad, summary = answer.json
+    assert bad == {
+        "line": 2,
+        "path": "$.ts",
+        "reason": "ts-in-seconds",
+        "detail": "ts 1795161600 looks like seconds: give ms since the epoch",
+    }
+    assert summary == {
+        "lines": 3,
+        "events": 1,
+        "packets": 1,
+        "packed_events": 2,
+        "bad": 1,
+        "reasons": {"ts-in-seconds": 1},
+    }
+
+
+def test_the_verdict_is_that_of_send_and_of_the_writer(desk: Desk, monkeypatch: Patch) -> None:
+    monkeypatch.delenv("TALLYROLL_WINDOW_SECONDS")
+    bodies: list[dict[str, Any]] = [
+        GOOD,
+        BAD,
+        PACKET,
+        {"key": ""},
+        {"id": "e"},
+        {**GOOD, "id": 7},
+        BAD_PACKET,
+    ]
+    *bad, summary = desk.run("--json", "validate", stdin=lines(*bodies)).json
+    (sent,) = desk.run("--json", "send", stdin=lines(*bodies)).json
+    assert sent["rejected"] == summary["reasons"]
+    for body in bodies:
+        desk.pipeline.queue.send(json.dumps(body))
+    desk.drain()
+    assert sorted(map(str, desk.pipeline.reasons())) == sorted(line["reason"] for line in bad)
+
+
+def test_gzip_and_a_broken_end(monkeypatch: Patch, capsys: Streams, tmp_path: Path) -> None:
+    packed = gzip.compress(lines(*[GOOD] * 1_000, BAD))
+    file = tmp_path / "lines.gz"
+    file.write_bytes(packed)
+    answer = run(monkeypatch, capsys, "--json", "validate", str(file))
+    assert answer.status == 1
+    assert [line.get("line") for line in answer.json] == [1_001, None]
+    file.write_bytes(packed[:-9])
+    answer = run(monkeypatch, capsys, "--json", "validate", str(file))
+    assert answer.status == 1
+    assert answer.err.startswith("tallyroll: the input is broken: ")
+    assert answer.json[-1]["lines"] >= 1_000
+
+
+def test_a_file_that_is_not_there(monkeypatch: Patch, capsys: Streams) -> None:
+    answer = run(monkeypatch, capsys, "validate", "nowhere.jsonl")
+    assert (answer.status, answer.out) == (2, "")
+    assert "nowhere.jsonl" in answer.err
+
+
+def test_one_message_over_several_lines_gets_a_hint(monkeypatch: Patch, capsys: Streams) -> None:
+    answer = run(monkeypatch, capsys, "validate", stdin=json.dumps(GOOD, indent=1).encode())
+    assert answer.status == 1
+    assert "a message takes one line, as `jq -c .` writes it" in answer.err
+    assert "jq" not in run(monkeypatch, capsys, "validate", stdin=lines(GOOD, BAD)).err
+    assert run(monkeypatch, capsys, "validate", stdin=b"").status == 0
+
+
+def test_progress_is_told_once_it_takes_long(monkeypatch: Patch, capsys: Streams) -> None:
+    monkeypatch.setattr(screen, "FIRST_LINE_S", 0)
+    answer = run(monkeypatch, capsys, "validate", stdin=lines(*[GOOD] * 2_500))
+    assert answer.err.startswith("tallyroll: validating: 1,000 lines")
+    monkeypatch.setattr(screen, "FIRST_LINE_S", 3600)
+    assert run(monkeypatch, capsys, "validate", stdin=lines(*[GOOD] * 2_500)).err == ""
+
+
+def test_what_moves_a_terminal_is_shown_as_an_escape(monkeypatch: Patch, capsys: Streams) -> None:
+    answer = run(monkeypatch, capsys, "validate", stdin=lines({"key": "\x1b[31m"}))
+    assert "\x1b" not in answer.out
+    assert "bad-key" in answer.out
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_a_schema_is_printed(name: str, monkeypatch: Patch, capsys: Streams) -> None:
+    answer = run(monkeypatch, capsys, "schema", name)
+    assert (answer.status, answer.out) == (0, schema_text(name))
+
+
+def test_an_unknown_schema(monkeypatch: Patch, capsys: Streams) -> None:
+    answer = run(monkeypatch, capsys, "schema", "events")
+    assert (answer.status, answer.out) == (2, "")
+    assert '"message", "rejection", "problem"' in answer.err
+    assert get_args(get_type_hints(contract.schema)["name"]) == tuple(SCHEMAS)
+
+
+def test_neither_loads_the_sdk() -> None:
+    code = (
+        "import sys; from tallyroll.cli.main import main;"
+        "status = main(['validate', '/dev/null']) or main(['schema', 'event']);"
+        "sys.exit(status or 'boto3' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False, stdout=subprocess.DEVNULL)
+    assert done.returncode == 0
