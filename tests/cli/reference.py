@@ -41,6 +41,7 @@ COMMANDS = (
     "archive restore",
     "archive explain",
     "doctor",
+    "conform",
     "probe",
     "teardown",
     "validate",

@@ -46,6 +46,7 @@ _COMMANDS = {
     "dlq": ("dlq:app", "see dead letters; redrive, save, delete them"),
     "archive": ("archive:app", "list, verify, read, restore archives"),
     "doctor": ("doctor:doctor", "check a pipeline"),
+    "conform": ("doctor:conform", "check whether counts are exact on an endpoint"),
     "probe": ("probe:probe", "probe whether counts are exact"),
     "teardown": ("teardown:teardown", "take window tables down"),
     "validate": ("contract:validate", "check messages before they are sent"),

@@ -1,13 +1,23 @@
-"""`tallyroll doctor`: a pipeline's invariants, checked one by one."""
+"""`tallyroll doctor` checks a pipeline's invariants, `tallyroll conform` the rules that a DynamoDB
+endpoint must keep.
+"""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
+from cyclopts import Parameter
+
 from tallyroll.cli.arguments import BUCKET, Run
-from tallyroll.cli.screen import known, number_of
+from tallyroll.cli.screen import Screen, known, number_of
+from tallyroll.errors import StoreError
+from tallyroll.operations.conform.checks import CHECKS, Checked, Result, conform_to
+from tallyroll.operations.conform.stage import Stage
 from tallyroll.operations.doctor.checkup import Check, Level
 from tallyroll.operations.doctor.examine import examine
 
@@ -90,3 +100,101 @@ def _summary(checks: list[Check]) -> str:
     text = ", ".join(number_of(count, noun) for count, noun in told)
     open_ = counts[Level.UNCHECKED]
     return f"{text}, {open_} could not be checked" if open_ else text
+
+
+def conform(
+    *,
+    endpoint: Annotated[str, Parameter(metavar="URL")],
+    region: Annotated[str | None, Parameter(metavar="REGION")] = None,
+    run: Run,
+) -> int:
+    """Check whether counts are exact on a DynamoDB endpoint.
+
+    That is an emulator, a proxy, a compatible database, or AWS itself. A table of
+    its own is made, written to as writers do, from many threads at once, and
+    dropped at the end, also after Ctrl-C. No pipeline and no other table is
+    touched. It takes up to a minute.
+
+    Region and credentials come from AWS's usual environment. Where it has none,
+    and the endpoint is not AWS's, made-up ones are taken.
+
+    A check fails if counts would not be exact there. One that `differs` looks at
+    what exactness does not need. A race may need several runs until it shows: a
+    pass says that it did not show in this one.
+
+    Exit status:
+      0  every check that exactness needs is passed
+      1  one of them has failed
+      2  wrong use
+      3  the endpoint was not reached, or a check could not be carried out
+
+    For example:
+      tallyroll conform --endpoint http://localhost:8000
+
+    :param endpoint: the endpoint's address
+    :param region: the region; that of the AWS environment if left out
+    """
+    screen = run.screen
+    requests = Counter[str]()
+
+    def observe(operation: str, _ms: float, _code: str | None) -> None:
+        requests[operation] += 1
+
+    began = time.monotonic()
+    from tallyroll import pipeline
+
+    stage = pipeline.stage(endpoint, region, screen.tell, observe)
+    with _made(stage, screen), screen.progress("checking", len(CHECKS)) as bar:
+        found = list(conform_to(stage, lambda number, name: bar(completed=number, done=name)))
+    _show_checked(found, screen)
+    failed = sum(checked.result is Result.FAILED for checked in found)
+    undecided = sum(checked.result is Result.UNDECIDED for checked in found)
+    result = "fails" if failed else "undecided" if undecided else "exact"
+    took_s = round(time.monotonic() - began, 1)
+    if screen.json:
+        screen.emit({"result": result, "requests": requests.total(), "seconds": took_s})
+    screen.tell(
+        f"{number_of(len(found), 'check')}, {failed} failed, {undecided} undecided;"
+        f" {requests.total():,} requests in {took_s:g} s"
+    )
+    return FINDINGS if failed else NOT_CHECKED if undecided else ALL_WELL
+
+
+@contextmanager
+def _made(stage: Stage, screen: Screen) -> Iterator[None]:
+    """A table for the block, dropped however it ends."""
+    table = stage.spec.table
+    try:
+        stage.make()
+        yield
+    finally:
+        try:
+            _drop(stage)
+        except StoreError as error:
+            screen.tell(f"table {table} may still exist: delete it ({error})")
+
+
+def _drop(stage: Stage) -> None:
+    """Drop the table, also if a second Ctrl-C comes meanwhile."""
+    try:
+        stage.drop()
+    except KeyboardInterrupt:
+        stage.drop()
+        raise
+
+
+def _show_checked(found: list[Checked], screen: Screen) -> None:
+    def as_json(checked: Checked) -> dict[str, Any]:
+        return {
+            "check": checked.check.name,
+            "result": checked.result,
+            "needed": checked.check.needed,
+            "means": checked.means,
+            "seen": checked.seen,
+        }
+
+    screen.show(("check", "result", "means"), found, as_json, lambda _: {})
+    if not screen.json:
+        for checked in found:
+            if checked.result is not Result.PASSED:
+                screen.tell(f"{checked.check.name}: {checked.seen}")

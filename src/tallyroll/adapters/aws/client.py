@@ -87,11 +87,11 @@ _MISSING = frozenset(
 _making = Lock()
 
 
-def make_client(service: str) -> Any:
+def make_client(service: str, **where: str) -> Any:
     """A boto3 client of `service`, from the process's one session.
 
     Region, endpoint and credentials come from the usual AWS environment (AWS_ENDPOINT_URL,
-    AWS_ENDPOINT_URL_DYNAMODB ...).
+    AWS_ENDPOINT_URL_DYNAMODB ...), unless `where` has them (`endpoint_url`, `region_name` ...).
     """
     config = Config(
         # Exactly one attempt, whatever AWS_MAX_ATTEMPTS says (`max_attempts` would count retries).
@@ -103,7 +103,17 @@ def make_client(service: str) -> Any:
         tcp_keepalive=True,
     )
     with _making:  # sessions are not thread-safe, clients are
-        return _session().client(service, config=config)
+        return _session().client(service, config=config, **where)
+
+
+def identity_found() -> bool:
+    """Whether the AWS environment has credentials."""
+    return _session().get_credentials() is not None
+
+
+def region_found() -> bool:
+    """Whether the AWS environment has a region."""
+    return bool(_session().region_name)
 
 
 @cache

@@ -1,0 +1,1 @@
+"""Whether a DynamoDB endpoint keeps what exactness needs."""
