@@ -13,7 +13,7 @@ LOCK := $(PY) -m uv --quiet pip compile --universal --python-version 3.11 --gene
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo local test bench costs limits coldstart firstday oncall simulate mutate check docs audit synth package deploy lock clean engine
+.PHONY: help demo local invoke test bench costs limits coldstart firstday oncall simulate mutate check docs audit synth package deploy lock clean engine
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,6 +23,9 @@ demo: $(VENV)/local.stamp engine ## Count on this machine, on an embedded AWS (I
 
 local: $(VENV)/local.stamp engine ## Run a pipeline on this machine for your own producers and tests
 	@$(PY) -m local $(ARGS)
+
+invoke: $(VENV)/local.stamp ## Run a function on the running local engine (FUNCTION=writer EVENT=events/X.json)
+	@$(PY) -m local.invoke --function "$(FUNCTION)" --event "$(EVENT)" $(ARGS)
 
 # A part of the tests (ARGS) cannot reach the coverage that all of them must.
 test: $(VENV)/dev.stamp engine ## Run the tests; print the core's coverage (ARGS="tests/unit -k name")
