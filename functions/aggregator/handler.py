@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 
-from functions.telemetry import add_answer, add_gathering, add_read, metrics_of
 from tallyroll import pipeline
 from tallyroll.reads.http import (
     HttpAnswer,
@@ -31,6 +30,7 @@ from tallyroll.reads.http import (
 )
 from tallyroll.reads.reader import Reader
 from tallyroll.settings import Settings
+from tallyroll.telemetry import add_answer, add_gathering, add_read, metrics_of
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext

@@ -8,11 +8,11 @@ from typing import Any
 
 from aws_lambda_powertools import Logger
 
-from functions.telemetry import add_rolled, add_windows, metrics_of
 from tallyroll import pipeline
 from tallyroll.adapters.aws.lambda_events import LambdaContext
 from tallyroll.lifecycle.roller import Roller
 from tallyroll.settings import Settings
+from tallyroll.telemetry import add_rolled, add_windows, metrics_of
 
 logger = Logger(service="roller")
 metrics = metrics_of("roller")

@@ -13,11 +13,11 @@ from typing import Any
 
 from aws_lambda_powertools import Logger
 
-from functions.telemetry import add_report, metrics_of
 from tallyroll import pipeline
 from tallyroll.adapters.aws.lambda_events import LambdaContext, batch_failures, sqs_messages
 from tallyroll.ingest.writer import Writer
 from tallyroll.settings import Settings
+from tallyroll.telemetry import add_report, metrics_of
 
 logger = Logger(service="writer")
 metrics = metrics_of("writer")

@@ -83,7 +83,6 @@ class Program:
             paths |= {name: known[name] for name in REDRIVING}
         else:
             paths[self.handler] = ROOT / "functions" / function / "handler.py"
-        paths["functions.telemetry"] = ROOT / "functions" / "telemetry.py"
         self.modules = frozenset(paths)
         self.classes: dict[str, Class] = {}
         self.functions: dict[tuple[str, str], Body] = {}

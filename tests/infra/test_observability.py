@@ -10,16 +10,6 @@ import pytest
 from aws_lambda_powertools import Metrics
 
 from benchmarks.costs import METRICS_IDLE, METRICS_WATCHED
-from functions.telemetry import (
-    NAMESPACE,
-    add_answer,
-    add_gathering,
-    add_read,
-    add_report,
-    add_rolled,
-    add_windows,
-    metrics_of,
-)
 from infra.build.bundle import ROOT
 from tallyroll.adapters.dynamodb.throughput import Limit
 from tallyroll.cdk.alarms import ALARMS
@@ -29,6 +19,16 @@ from tallyroll.ingest.writer import Report
 from tallyroll.lifecycle.runner import Rolled
 from tallyroll.model.states import Status
 from tallyroll.reads.reader import Gathering
+from tallyroll.telemetry import (
+    NAMESPACE,
+    add_answer,
+    add_gathering,
+    add_read,
+    add_report,
+    add_rolled,
+    add_windows,
+    metrics_of,
+)
 from tests.infra.conftest import Synthesize
 from tests.infra.templates import FUNCTIONS, Template, of_type, only, text
 

@@ -1,5 +1,5 @@
 """The metrics of a simulated pipeline: those that the functions publish through
-`functions/telemetry.py`, and what SQS and Lambda would publish, by the minute of virtual time.
+`src/tallyroll/telemetry.py`, and what SQS and Lambda would publish, by the minute of virtual time.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Gauges:
 
 
 class Publisher:
-    """A function's metrics as `functions/telemetry.py` adds them.
+    """A function's metrics as `src/tallyroll/telemetry.py` adds them.
 
     Powertools' own would mix those of invocations that run at once. An invocation that raises or
     is killed has added nothing: handlers add their metrics last.

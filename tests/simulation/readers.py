@@ -5,9 +5,9 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, cast
 
-from functions.telemetry import add_answer, add_read
 from tallyroll.errors import Absent, Archived, StoreError
 from tallyroll.reads.http import HttpAnswer, answer_counter, answer_error
+from tallyroll.telemetry import add_answer, add_read
 from tests.simulation.gauges import Publisher
 from tests.simulation.holdings import Identity
 from tests.simulation.plans import PAST_WINDOWS, WINDOW_MS

@@ -1,4 +1,4 @@
-"""The metrics that the functions publish, by their names in `functions/telemetry.py`."""
+"""The metrics that the functions publish, by their names in `src/tallyroll/telemetry.py`."""
 
 from __future__ import annotations
 
