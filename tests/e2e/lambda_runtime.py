@@ -9,7 +9,6 @@ import contextlib
 import json
 import queue
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ from typing import Any
 from local.aws.guard import GuardedProcess, spawn_guarded
 from local.runtime.api import RuntimeApi
 from local.runtime.packages import reserved, start_command
+from tallyroll.cdk.options import RUNTIMES
 from tests.e2e.cdk_command import written_to
 
 _INIT_TIMEOUT_S = 60.0  # on a busy machine; Lambda gives 10 s
@@ -67,7 +67,7 @@ class DeployedFunction:
     def reserved(self) -> dict[str, str]:
         """What Lambda sets, and no deployment may."""
         configuration = self._configuration
-        assert configuration["Runtime"] == f"python3.{sys.version_info.minor}"
+        assert configuration["Runtime"] in RUNTIMES  # which this interpreter stands in for
         return {
             **reserved(
                 self.name,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import sys
 
 import pytest
 
-from tallyroll.cdk.options import Options, OptionsError
+from tallyroll.cdk.options import RUNTIMES, Options, OptionsError
 from tallyroll.settings import Settings
+from tests.infra.conftest import Synthesize
 from tests.infra.templates import FUNCTIONS, Template, function, of_type, only
 
 
@@ -21,7 +21,7 @@ def test_functions_share_their_defaults_and_their_handlers_exist(
     module, _, attribute = found["Handler"].rpartition(".")
     assert callable(getattr(importlib.import_module(module), attribute))
     assert found["Architectures"] == ["arm64"]
-    assert found["Runtime"] == f"python3.{sys.version_info.minor}"
+    assert found["Runtime"] == Options().runtime
     assert "TracingConfig" not in found
     log = template["Resources"][found["LoggingConfig"]["LogGroup"]["Ref"]]["Properties"]
     assert log["LogGroupName"] == f"/aws/lambda/tallyroll-{name}"
@@ -66,19 +66,25 @@ def test_environment_reads_back_as_the_settings(template: Template, name: str) -
     )
 
 
-def test_the_runtime_is_the_interpreters_where_lambda_has_it(node: None) -> None:
-    from tallyroll.cdk.functions import runtime
+def test_the_runtime_is_an_option_and_not_the_interpreters(
+    synthesize: Synthesize, template: Template
+) -> None:
+    assert Options().runtime == RUNTIMES[0] == "python3.11"
+    for runtime in RUNTIMES[1:]:
+        made = synthesize(runtime=runtime)
+        for name in FUNCTIONS:
+            assert function(made, name)["Runtime"] == runtime
+            assert function(template, name)["Runtime"] == RUNTIMES[0]
+    said = r"^tallyroll:runtime 'python3.10': give one of python3.11, python3.12, "
+    with pytest.raises(OptionsError, match=said):
+        Options(runtime="python3.10")
 
-    assert [runtime(minor).name for minor in range(11, 15)] == [
-        "python3.11",
-        "python3.12",
-        "python3.13",
-        "python3.14",
-    ]
-    for minor in (10, 99):
-        said = rf"^Python 3\.{minor}: .* with one of 3\.11, 3\.12, 3\.13, 3\.14"
-        with pytest.raises(OptionsError, match=said):
-            runtime(minor)
+
+def test_the_newest_cdk_knows_the_runtimes(node: None) -> None:
+    from aws_cdk import aws_lambda as lambda_
+
+    known = {runtime.name for runtime in lambda_.Runtime.ALL}
+    assert known >= set(RUNTIMES)
 
 
 def test_schedules(template: Template) -> None:

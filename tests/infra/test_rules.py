@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,6 @@ from tallyroll.cdk.options import Options
 from tests.infra.conftest import SKIP_BUNDLING
 from tests.infra.templates import Template
 
-# Found only where this interpreter is not the newest that Lambda has.
-ABOUT_THE_RUNTIME = {"AwsSolutions::AwsSolutions-L1", "Serverless::Serverless-LambdaLatestVersion"}
 # The CDK says of every function that it depends on its role, which CloudFormation knows already.
 SAID_TWICE = "W3005"
 
@@ -86,8 +83,7 @@ def test_rule_packs_find_what_is_acknowledged_and_nothing_else(
     assert found.open == []
     for id_, reasons in found.acknowledged.items():
         assert min(map(len, reasons)) > 40, id_
-    unused = found.given - found.acknowledged.keys()
-    assert unused <= (ABOUT_THE_RUNTIME if sys.version_info >= (3, 14) else set())
+    assert found.given - found.acknowledged.keys() == set()
     assert len(found.acknowledged) >= 8
 
 

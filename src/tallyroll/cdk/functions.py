@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,18 +12,16 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from tallyroll.cdk.annotations import acknowledge
-from tallyroll.cdk.options import Options, OptionsError
+from tallyroll.cdk.options import Options
 from tallyroll.resources import function_name
 
 # With this memory a function has one whole virtual CPU. Source: AWS Lambda Developer Guide,
 # "Configure Lambda function memory".
 FULL_CPU_MB = 1_769
-MINOR_MIN = 11  # the core needs Python 3.11
 _NOT_LATEST = (
-    "the runtime is that of the interpreter which built the asset: what is deployed is what the"
-    " tests ran on, and its byte-code is of use"
+    "the runtime is an option (tallyroll:runtime), by default the one that the tests ran on, and"
+    " for which the asset holds byte-code"
 )
-_KNOWN = re.compile(r"PYTHON_3_(\d+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +67,8 @@ class PipelineFunction(Construct):
             function_name=name,
             handler=f"functions.{package}.handler.handler",
             code=defaults.code,
-            runtime=runtime(),
+            # By its name: an older aws-cdk-lib has no constant for a newer runtime.
+            runtime=lambda_.Runtime(options.runtime, lambda_.RuntimeFamily.PYTHON),
             architecture=(
                 lambda_.Architecture.ARM_64
                 if options.architecture == "arm64"
@@ -106,22 +103,6 @@ def log_group(scope: Construct, id_: str, name: str, options: Options) -> logs.L
     assert isinstance(resource, logs.CfnLogGroup)
     resource.retention_in_days = options.log_days
     return group
-
-
-def runtime(minor: int = sys.version_info.minor) -> lambda_.Runtime:
-    """Lambda's runtime with this interpreter's version, on which the tests ran, and for which the
-    bundle's byte-code is compiled. Raises OptionsError if aws-cdk-lib knows no such runtime.
-    """
-    names = filter(None, map(_KNOWN.fullmatch, dir(lambda_.Runtime)))
-    known = sorted(int(name[1]) for name in names if int(name[1]) >= MINOR_MIN)
-    if minor not in known:
-        listed = ", ".join(f"3.{one}" for one in known)
-        raise OptionsError(
-            f"Python 3.{minor}: this aws-cdk-lib knows no Lambda runtime of it; run the app with"
-            f" one of {listed}"
-        )
-    found: lambda_.Runtime = getattr(lambda_.Runtime, f"PYTHON_3_{minor}")
-    return found
 
 
 def _may_trace(options: Options) -> list[iam.PolicyStatement]:

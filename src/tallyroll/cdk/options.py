@@ -29,6 +29,9 @@ VISIBILITY_BATCHES = 6
 # benchmarks/conflicts.py. Every count of a key reads all its stripes; gates cost less.
 STRIPES_PER_COMMIT = 4
 GATES_PER_COMMIT = 8
+# Lambda's runtimes that the core can run on. The first is the default: the tests of every change
+# run on that Python, and the byte-code in the package's asset is that Python's.
+RUNTIMES = ("python3.11", "python3.12", "python3.13", "python3.14")
 # Source: CloudWatch Logs API Reference, PutRetentionPolicy; all values up to ten years.
 LOG_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1827, 3653)
 
@@ -153,6 +156,12 @@ class Options:
     )
     architecture: str = _option(
         "arm64", OneOf(("arm64", "x86_64")), "the functions' processor architecture"
+    )
+    runtime: str = _option(
+        RUNTIMES[0],
+        OneOf(RUNTIMES),
+        "the functions' Lambda runtime; with another one than the asset was built for, functions"
+        " start more slowly",
     )
     boto3: str = _option(
         "runtime",
