@@ -13,7 +13,7 @@ FUNCTIONS = ("writer", "aggregator", "roller", "cleanup")
 def of_type(template: Template, kind: str) -> dict[str, dict[str, Any]]:
     """The properties of the resources of one type, by logical id."""
     return {
-        id_: resource["Properties"]
+        id_: resource.get("Properties", {})
         for id_, resource in template["Resources"].items()
         if resource["Type"] == kind
     }
@@ -41,7 +41,7 @@ def statements(template: Template, name: str, effect: str = "Allow") -> list[dic
     documents += [
         policy["PolicyDocument"]
         for policy in of_type(template, "AWS::IAM::Policy").values()
-        if {"Ref": role_id} in policy["Roles"]
+        if {"Ref": role_id} in policy.get("Roles", ())
     ]
     found = [one for document in documents for one in document["Statement"]]
     return [one for one in found if one["Effect"] == effect]

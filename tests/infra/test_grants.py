@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 
 from infra.build.asset import function_code
+from infra.build.bundle import ROOT
 from tallyroll.cdk.options import Options
 from tests.infra.calls import REDRIVE, Call, Trace
 from tests.infra.conftest import Built
@@ -18,6 +20,12 @@ from tests.infra.templates import actions, of_type, resource
 if TYPE_CHECKING:
     import aws_cdk as cdk
 
+ASKED = ("GetQueueUrl", "GetQueueAttributes")
+LOOKS = (
+    *("DescribeTable", "ListTagsOfResource", "DescribeContinuousBackups"),
+    *("GetItem", "BatchGetItem", "Query"),
+)
+
 
 @pytest.fixture(scope="module")
 def traced() -> Trace:
@@ -25,16 +33,15 @@ def traced() -> Trace:
     return Trace(REDRIVE)
 
 
-def granted(built: Built) -> Grants:
-    """What `grant_redrive` allows a user."""
+def granted(built: Built, grant: str = "grant_redrive") -> Grants:
+    """What a grant allows a user."""
     from aws_cdk import aws_iam as iam
 
     from tallyroll.cdk.pipeline import Tallyroll
 
     def build(stack: cdk.Stack) -> None:
-        Tallyroll(stack, "Counter", options=Options(), code=function_code()).grant_redrive(
-            iam.User(stack, "Operator")
-        )
+        pipeline = Tallyroll(stack, "Counter", options=Options(), code=function_code())
+        getattr(pipeline, grant)(iam.User(stack, "Operator"))
 
     template = built(build)
     [policy] = of_type(template, "AWS::IAM::Policy").values()
@@ -66,3 +73,34 @@ def test_the_trace_sees_all_of_a_redrive(traced: Trace) -> None:
         Call("PutItem", "adapters.dynamodb.ledger", "adapters.dynamodb.catalog.DynamoCatalog"),
     ):
         assert call in traced.calls
+
+
+def test_an_operator_of_the_whole_command_is_granted_what_the_documents_name(built: Built) -> None:
+    """Of the doctor by its resource, of the other commands by their actions."""
+    found = granted(built, "grant_operate")
+
+    assert found > granted(built)
+    tables = ("windows", "catalog", "totals")
+    doctors = {
+        ("*", "dynamodb:ListTables"),
+        ("*", "cloudwatch:GetMetricStatistics"),
+        ("roller", "lambda:GetFunctionConfiguration"),
+        ("bucket", "s3:ListBucket"),
+        ("objects", "s3:GetObject"),
+        *((queue, f"sqs:{one}") for queue in ("queue", "dead letters") for one in ASKED),
+        *((table, f"dynamodb:{one}") for table in tables for one in LOOKS),
+    }
+    assert sorted(doctors - found) == []
+    document = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    allowed = {action for _, action in found}
+    for paragraph in re.findall(r"Needed permissions.*?(?=\n\n|\n#)", document, re.DOTALL):
+        if "dynamodb:CreateTable" not in paragraph:  # no operator makes tables
+            named = re.findall(r"`((?:dynamodb|sqs|s3|cloudwatch|lambda):\w+)`", paragraph)
+            assert {*named} <= allowed
+
+
+def test_no_grant_makes_or_deletes_a_table(built: Built) -> None:
+    for grant in ("grant_send", "grant_redrive", "grant_operate"):
+        allowed = {action for _, action in granted(built, grant)}
+        assert not allowed & {"dynamodb:CreateTable", "dynamodb:DeleteTable", "dynamodb:*"}
+        assert not [one for one in allowed if one.endswith("*")]

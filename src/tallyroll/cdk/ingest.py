@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import aws_cdk as cdk
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
@@ -22,8 +23,9 @@ SQS_RETENTION_SECONDS = 4 * 86_400
 class Queues(Construct):
     """The event queue and its dead-letter queue, as declared; both require TLS.
 
-    A `given` queue replaces the event queue and keeps its own dead-letter rule. Raises OptionsError
-    for a FIFO queue, and for a queue of this app whose visibility timeout is too short.
+    A `given` queue replaces the event queue, and keeps its own dead-letter rule and encryption.
+    With a `key`, what is made here is encrypted with it. Raises OptionsError for a FIFO queue, and
+    for a queue of this app whose visibility timeout is too short.
     """
 
     def __init__(
@@ -34,17 +36,18 @@ class Queues(Construct):
         options: Options,
         resources: Resources,
         given: sqs.IQueue | None = None,
+        key: kms.IKey | None = None,
     ) -> None:
         super().__init__(scope, id_)
         assert resources.queue.dead_letters == resources.dead_letters.name
-        self.dead_letters = _queue(self, "DeadLetters", resources.dead_letters)
+        self.dead_letters = _queue(self, "DeadLetters", resources.dead_letters, key)
         acknowledge(
             self.dead_letters,
             {"Serverless-SQSRedrivePolicy": "this is the dead-letter queue: nothing follows it"},
         )
         self.events: sqs.IQueue
         if given is None:
-            self.events = _queue(self, "Events", resources.queue, self.dead_letters)
+            self.events = _queue(self, "Events", resources.queue, key, self.dead_letters)
             self.retention_seconds = resources.queue.retention_seconds
             self.visibility_seconds = resources.queue.visibility_seconds
         else:
@@ -82,8 +85,6 @@ class Ingest(Construct):
             statements=permissions.of_writer(storage, queues.events, queues.dead_letters),
             reserved_concurrency=options.reserved_concurrency,
         )
-        if queues.events.encryption_master_key:
-            queues.events.encryption_master_key.grant_decrypt(self.writer.role)
         acknowledge(
             self.writer.role,
             {
@@ -114,7 +115,11 @@ class Ingest(Construct):
 
 
 def _queue(
-    scope: Construct, id_: str, declared: QueueDeclaration, dead_letters: sqs.Queue | None = None
+    scope: Construct,
+    id_: str,
+    declared: QueueDeclaration,
+    key: kms.IKey | None,
+    dead_letters: sqs.Queue | None = None,
 ) -> sqs.Queue:
     fuse = None
     if dead_letters and declared.max_receives:
@@ -129,17 +134,22 @@ def _queue(
         retention_period=cdk.Duration.seconds(declared.retention_seconds),
         max_message_size_bytes=declared.message_bytes_max,
         dead_letter_queue=fuse,
-        encryption=(
-            sqs.QueueEncryption.SQS_MANAGED
-            if declared.encrypted
-            else sqs.QueueEncryption.UNENCRYPTED
-        ),
+        encryption=_encryption(declared, key),
+        encryption_master_key=key,
         enforce_ssl=True,
         # Events in the queue must survive the deletion of a stack by mistake.
         removal_policy=cdk.RemovalPolicy.RETAIN,
     )
     tag(queue, declared.tags)
     return queue
+
+
+def _encryption(declared: QueueDeclaration, key: kms.IKey | None) -> sqs.QueueEncryption:
+    if key:
+        return sqs.QueueEncryption.KMS
+    if declared.encrypted:
+        return sqs.QueueEncryption.SQS_MANAGED
+    return sqs.QueueEncryption.UNENCRYPTED
 
 
 def _check_standard(queue: sqs.IQueue) -> None:

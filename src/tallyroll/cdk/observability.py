@@ -22,7 +22,10 @@ from tallyroll.cdk.options import Options
 
 
 class Observability(Construct):
-    """One alarm for each of `ALARMS`, one topic that they notify, one dashboard."""
+    """One alarm for each of `ALARMS`, one topic that they notify, one dashboard.
+
+    A `given` topic replaces the topic.
+    """
 
     def __init__(
         self,
@@ -32,11 +35,12 @@ class Observability(Construct):
         options: Options,
         queues: Queues,
         functions: Sequence[PipelineFunction],
+        given: sns.ITopic | None = None,
     ) -> None:
         super().__init__(scope, id_)
         metrics = PipelineMetrics(options.name)
         self._published = _Published(metrics, queues, functions)
-        self.topic = _topic(self, options)
+        self.topic = _topic(self, options, given)
         rules = rules_for(options.settings(), queues.retention_seconds)
         assert rules.keys() == ALARMS.keys()
         self.alarms = {id_: self._alarm(options.name, id_, rule) for id_, rule in rules.items()}
@@ -63,9 +67,14 @@ class Observability(Construct):
         return alarm
 
 
-def _topic(scope: Construct, options: Options) -> sns.Topic:
-    topic = sns.Topic(scope, "Alarms", display_name=f"{options.name} alarms", enforce_ssl=True)
-    # The topic's own policy replaces the default one, which lets the account's alarms publish.
+def _topic(scope: Construct, options: Options, given: sns.ITopic | None) -> sns.ITopic:
+    topic: sns.ITopic
+    if given is None:
+        topic = sns.Topic(scope, "Alarms", display_name=f"{options.name} alarms", enforce_ssl=True)
+    else:
+        topic = given
+    # A policy of a topic's own replaces the default one, which lets the account's alarms publish.
+    # To a topic of another app nothing is added.
     topic.add_to_resource_policy(
         iam.PolicyStatement(
             actions=["sns:Publish"],

@@ -11,12 +11,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sqs as sqs
 
 from tallyroll.cdk.storage import Storage
 from tallyroll.model.dead_letters import REJECTED_PREFIX
 from tallyroll.ports.writer_notes import WRITERS_PK
 from tallyroll.resources import TAG_PIPELINE, TAG_PROVEN
+
+# What a caller of SQS, S3 or DynamoDB needs of a key that encrypts their data. Sources: the
+# services' developer guides, on encryption at rest with a customer managed key.
+_READS = ("kms:Decrypt", "kms:DescribeKey")
+_WRITES = (*_READS, "kms:Encrypt", "kms:GenerateDataKey", "kms:ReEncryptFrom", "kms:ReEncryptTo")
 
 
 def of_writer(
@@ -41,6 +47,10 @@ def of_writer(
         ),
         _allow(dead_letters.queue_arn, "sqs:SendMessage"),
         _allow(rejected(storage), "s3:PutObject"),
+        *_keys(
+            [storage.key, storage.bucket.encryption_key, dead_letters.encryption_master_key],
+            [queue.encryption_master_key],
+        ),
     ]
 
 
@@ -50,6 +60,7 @@ def of_aggregator(storage: Storage) -> Sequence[iam.PolicyStatement]:
         _tables(storage.window_tables_arn, "BatchGetItem", "GetItem", "Query"),
         _tables(storage.catalog.table_arn, "BatchGetItem", "GetItem", "Query"),
         _tables(storage.totals.table_arn, "BatchGetItem", "Query"),
+        *_keys([], [storage.key]),
     ]
 
 
@@ -84,6 +95,7 @@ def of_roller(storage: Storage, queue: sqs.IQueue) -> Sequence[iam.PolicyStateme
         _tables(storage.totals.table_arn, "PutItem", "Query"),  # queries listings, for roll-ups
         _allow(queue.queue_arn, "sqs:GetQueueAttributes"),
         _allow("*", "cloudwatch:GetMetricStatistics"),  # metrics have no ARN
+        *_keys([storage.key], []),
     ]
 
 
@@ -129,6 +141,7 @@ def of_cleanup(storage: Storage, pipeline: str) -> Sequence[iam.PolicyStatement]
         # No condition on the prefix: S3 reports a missing object as such only to a caller that may
         # list, and the proof must tell it from an object that it may not read.
         _allow(storage.bucket.bucket_arn, "s3:ListBucket"),
+        *_keys([storage.key, storage.bucket.encryption_key], []),
     ]
 
 
@@ -151,6 +164,32 @@ def of_redriver(
         ),
         _allow(queue.queue_arn, "sqs:GetQueueUrl", "sqs:SendMessage"),
         _allow(rejected(storage), "s3:GetObject"),
+        *_keys(
+            [storage.key, queue.encryption_master_key, dead_letters.encryption_master_key],
+            [storage.bucket.encryption_key],
+        ),
+    ]
+
+
+def of_operator(
+    storage: Storage, queue: sqs.IQueue, dead_letters: sqs.IQueue, *, pipeline: str, roller: str
+) -> Sequence[iam.PolicyStatement]:
+    """What the `tallyroll` command needs, except for `teardown`, `archive restore` and `conform`,
+    which make and delete tables: besides a redrive's, reads of tables, archives, queues and
+    metrics, and what opens a window. `roller` is the ARN of the roller's function.
+    """
+    looked_at = ("DescribeContinuousBackups", "DescribeTable", "ListTagsOfResource")
+    return [
+        *of_redriver(storage, queue, dead_letters),
+        _tables(storage.window_tables_arn, "GetItem", "Query", "Scan", *looked_at),
+        _tables(storage.catalog.table_arn, "UpdateItem", *looked_at),
+        _tables(storage.totals.table_arn, "BatchGetItem", "GetItem", "Query", *looked_at),
+        _tables("*", "ListTables"),  # which has no resource
+        _allow(queue.queue_arn, "sqs:GetQueueAttributes"),
+        _allow(archives(storage, pipeline), "s3:GetObject"),
+        _allow(storage.bucket.bucket_arn, "s3:ListBucket"),
+        _allow("*", "cloudwatch:GetMetricStatistics"),
+        _allow(roller, "lambda:GetFunctionConfiguration"),
     ]
 
 
@@ -173,6 +212,18 @@ def _tables(
     arn: str, *operations: str, conditions: dict[str, Any] | None = None
 ) -> iam.PolicyStatement:
     return _allow(arn, *(f"dynamodb:{name}" for name in operations), conditions=conditions)
+
+
+def _keys(
+    written: Sequence[kms.IKey | None], read: Sequence[kms.IKey | None]
+) -> list[iam.PolicyStatement]:
+    """Allow what writing under these keys needs, and reading under those; None is no key."""
+    write = {key.key_arn for key in written if key}
+    only_read = {key.key_arn for key in read if key} - write
+    return [
+        *(_allow(arn, *_WRITES) for arn in sorted(write)),
+        *(_allow(arn, *_READS) for arn in sorted(only_read)),
+    ]
 
 
 def _notes(storage: Storage, *operations: str) -> iam.PolicyStatement:

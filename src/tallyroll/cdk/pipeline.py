@@ -1,8 +1,7 @@
 """A pipeline as a construct, for any stack.
 
 from infra.build.asset import function_code
-from tallyroll.cdk.options import Options
-from tallyroll.cdk.pipeline import Tallyroll
+from tallyroll.cdk import Options, Tallyroll
 
 counter = Tallyroll(self, "Counter", options=Options(name="votes"), code=function_code())
 counter.grant_send(producer)
@@ -10,6 +9,7 @@ counter.grant_send(producer)
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from constructs import Construct
@@ -23,26 +23,41 @@ from tallyroll.cdk.options import Options, OptionsError
 from tallyroll.cdk.reads import Reads
 from tallyroll.cdk.schedules import Schedules
 from tallyroll.cdk.storage import Storage
-from tallyroll.resources import TAG_PIPELINE, declare
+from tallyroll.resources import TAG_PIPELINE, TAG_PROVEN, declare
 
 if TYPE_CHECKING:
     from aws_cdk import aws_dynamodb as dynamodb
     from aws_cdk import aws_iam as iam
+    from aws_cdk import aws_kms as kms
     from aws_cdk import aws_lambda as lambda_
     from aws_cdk import aws_s3 as s3
+    from aws_cdk import aws_sns as sns
     from aws_cdk import aws_sqs as sqs
+
+_RESERVED_TAGS = (TAG_PIPELINE, TAG_PROVEN)
 
 
 class Tallyroll(Construct):
     """A pipeline with the options' name; an app may have several, with different names.
 
+    What a team has already can be handed in:
+
+    queue           An event queue. Its visibility timeout must be at least
+                    `options.visibility_seconds_of` its retention. Its dead-letter rule, if it has
+                    one, should allow 1,000 receives, since messages of a healthy backlog are
+                    received many times.
+    bucket          A bucket for archives and rejected bodies. It should be versioned, and no rule
+                    of its lifecycle may delete what lies under `archive/`.
+    alarm_topic     A standard topic for alarms. If it is encrypted with a key, the key's policy
+                    must let cloudwatch.amazonaws.com use it.
+    encryption_key  A key for the queues, the catalog, the totals and the bucket, as far as these
+                    are made here. The window tables, which the roller makes, are encrypted with
+                    DynamoDB's own key.
+    tags            Tags of everything that is made here. The window tables do not get them.
+
     `code` is the asset of the functions, `infra.build.asset.function_code`.
 
-    An existing `queue` replaces the event queue. Its visibility timeout must be at least
-    `options.visibility_seconds_of` its retention. Its dead-letter rule, if it has one, should allow
-    1,000 receives, since messages of a healthy backlog are received many times.
-
-    Raises OptionsError for options or a queue that cannot work.
+    Raises OptionsError for options, tags or a queue that cannot work.
     """
 
     def __init__(
@@ -53,12 +68,21 @@ class Tallyroll(Construct):
         options: Options,
         code: lambda_.Code,
         queue: sqs.IQueue | None = None,
+        bucket: s3.IBucket | None = None,
+        alarm_topic: sns.ITopic | None = None,
+        encryption_key: kms.IKey | None = None,
+        tags: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(scope, id_)
         self.options = options
+        _check_tags(tags or {})
         resources = declare(options.settings())
-        self.storage = Storage(self, "Storage", resources=resources)
-        self.queues = Queues(self, "Queues", options=options, resources=resources, given=queue)
+        self.storage = Storage(
+            self, "Storage", resources=resources, given=bucket, key=encryption_key
+        )
+        self.queues = Queues(
+            self, "Queues", options=options, resources=resources, given=queue, key=encryption_key
+        )
         settings = options.settings(
             queue_url=self.queues.events.queue_url,
             dead_letters_url=self.queues.dead_letters.queue_url,
@@ -99,8 +123,9 @@ class Tallyroll(Construct):
                 self.schedules.roller,
                 self.schedules.cleanup,
             ],
+            given=alarm_topic,
         )
-        tag(self, {TAG_PIPELINE: options.name})
+        tag(self, {**(tags or {}), TAG_PIPELINE: options.name})
 
     @property
     def queue(self) -> sqs.IQueue:
@@ -143,11 +168,22 @@ class Tallyroll(Construct):
 
     def grant_redrive(self, grantee: iam.IGrantable) -> None:
         """Allow `grantee`, an operator, to use `tallyroll dlq`."""
-        queue = self.queue
-        for statement in permissions.of_redriver(self.storage, queue, self.dead_letter_queue):
-            grantee.grant_principal.add_to_principal_policy(statement)
-        if queue.encryption_master_key:
-            queue.encryption_master_key.grant_encrypt_decrypt(grantee)
+        _allow(grantee, permissions.of_redriver(self.storage, self.queue, self.dead_letter_queue))
+
+    def grant_operate(self, grantee: iam.IGrantable) -> None:
+        """Allow `grantee`, an operator, to use the whole `tallyroll` command, except what makes
+        and deletes tables: `teardown`, `archive restore` and `conform`.
+        """
+        _allow(
+            grantee,
+            permissions.of_operator(
+                self.storage,
+                self.queue,
+                self.dead_letter_queue,
+                pipeline=self.options.name,
+                roller=self.schedules.roller.function.function_arn,
+            ),
+        )
 
     def grant_read(self, grantee: iam.IGrantable) -> None:
         """Allow `grantee` to call the HTTP API. Raises OptionsError if it requires tokens."""
@@ -157,3 +193,17 @@ class Tallyroll(Construct):
                 " decided by who is given a token"
             )
         self.reads.grant(grantee)
+
+
+def _allow(grantee: iam.IGrantable, statements: Sequence[iam.PolicyStatement]) -> None:
+    for statement in statements:
+        grantee.grant_principal.add_to_principal_policy(statement)
+
+
+def _check_tags(tags: Mapping[str, str]) -> None:
+    for key in tags:
+        if key in _RESERVED_TAGS or key.lower().startswith("aws:"):
+            raise OptionsError(
+                f"tags {key!r}: {', '.join(_RESERVED_TAGS)} and aws:... are reserved; give another"
+                " key"
+            )

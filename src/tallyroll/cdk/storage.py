@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import aws_cdk as cdk
 from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
@@ -17,20 +18,40 @@ _MULTIPART_DAYS = 7
 
 
 class Storage(Construct):
-    """The permanent tables and the bucket, as declared; the roller makes the window tables."""
+    """The permanent tables and the bucket, as declared; the roller makes the window tables.
 
-    def __init__(self, scope: Construct, id_: str, *, resources: Resources) -> None:
+    A `given` bucket replaces the bucket, and keeps its own encryption and lifecycle. With a `key`,
+    what is made here is encrypted with it.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        resources: Resources,
+        given: s3.IBucket | None = None,
+        key: kms.IKey | None = None,
+    ) -> None:
         super().__init__(scope, id_)
-        self.catalog = _table(self, "Catalog", resources.catalog)
-        self.totals = _table(self, "Totals", resources.totals)
-        self.bucket = _bucket(self, "Archive", resources.bucket)
+        self.catalog = _table(self, "Catalog", resources.catalog, key)
+        self.totals = _table(self, "Totals", resources.totals, key)
+        self.bucket: s3.IBucket
+        if given is None:
+            self.bucket = _bucket(self, "Archive", resources.bucket, key)
+        else:
+            self.bucket = given
+        self.key = key
+        """The key of the tables, if a team handed one in."""
         self.window_tables_arn = cdk.Stack.of(self).format_arn(
             service="dynamodb", resource="table", resource_name=resources.windows.name + _WINDOW_ID
         )
         """The ARN pattern of this pipeline's window tables, and of no other tables."""
 
 
-def _table(scope: Construct, id_: str, declared: TableDeclaration) -> dynamodb.Table:
+def _table(
+    scope: Construct, id_: str, declared: TableDeclaration, key: kms.IKey | None
+) -> dynamodb.Table:
     table = dynamodb.Table(
         scope,
         id_,
@@ -38,6 +59,8 @@ def _table(scope: Construct, id_: str, declared: TableDeclaration) -> dynamodb.T
         partition_key=_key(declared.partition_key),
         sort_key=_key(declared.sort_key),
         billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
+        encryption=dynamodb.TableEncryption.CUSTOMER_MANAGED if key else None,
+        encryption_key=key,
         point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
             point_in_time_recovery_enabled=declared.point_in_time_recovery
         ),
@@ -52,7 +75,9 @@ def _key(name: str) -> dynamodb.Attribute:
     return dynamodb.Attribute(name=name, type=dynamodb.AttributeType.STRING)
 
 
-def _bucket(scope: Construct, id_: str, declared: BucketDeclaration) -> s3.Bucket:
+def _bucket(
+    scope: Construct, id_: str, declared: BucketDeclaration, key: kms.IKey | None
+) -> s3.Bucket:
     bucket = s3.Bucket(
         scope,
         id_,
@@ -61,7 +86,9 @@ def _bucket(scope: Construct, id_: str, declared: BucketDeclaration) -> s3.Bucke
         block_public_access=(
             s3.BlockPublicAccess.BLOCK_ALL if declared.block_public_access else None
         ),
-        encryption=s3.BucketEncryption.S3_MANAGED,
+        encryption=s3.BucketEncryption.KMS if key else s3.BucketEncryption.S3_MANAGED,
+        encryption_key=key,
+        bucket_key_enabled=True if key else None,  # one call of the key for many objects
         enforce_ssl=True,
         lifecycle_rules=[
             s3.LifecycleRule(
