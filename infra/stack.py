@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import aws_cdk as cdk
 
 from infra.build.asset import function_code
+from infra.build.bundle import RUNTIME
+from tallyroll.cdk.code import tell_colder_starts
 from tallyroll.cdk.options import Options
 from tallyroll.cdk.pipeline import Tallyroll
 
@@ -20,6 +22,7 @@ class TallyrollStack(cdk.Stack):
     def __init__(self, scope: Construct, id_: str, *, options: Options) -> None:
         super().__init__(scope, id_, description=f"Tallyroll pipeline {options.name}")
         code = function_code(with_boto3=options.boto3 == "pinned")
+        tell_colder_starts(self, options, RUNTIME)
         self.pipeline = Tallyroll(self, "Pipeline", options=options, code=code)
         for output, value in {
             "QueueUrl": self.pipeline.queue.queue_url,

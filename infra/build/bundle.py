@@ -18,6 +18,7 @@ from pathlib import Path, PurePath
 
 ROOT = Path(__file__).resolve().parents[2]
 BROUGHT_BY_LAMBDA = frozenset({"boto3", "botocore", "s3transfer"})
+RUNTIME = f"python3.{sys.version_info.minor}"  # Lambda's name of what the byte-code is for
 UNPACKED_AT = "/var/task"  # where Lambda unpacks a function's code
 
 _SOURCES = (ROOT / "src" / "tallyroll", ROOT / "functions")

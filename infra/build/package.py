@@ -31,7 +31,7 @@ def package(assembly: Path, target: Path) -> tuple[Path, Path]:
     name = source.name.removesuffix(".template.json")
     target.mkdir(parents=True, exist_ok=True)
     code = target / f"{name}-{asset[:_HASH_CHARACTERS]}.zip"
-    _zip(assembly / f"asset.{asset}", code)
+    zip_folder(assembly / f"asset.{asset}", code)
     plain = target / source.name
     plain.write_text(json.dumps(plain_template(template, code.name), indent=1) + "\n")
     return code, plain
@@ -65,7 +65,8 @@ def _asset(template: Json) -> str:
     return str(key).removesuffix(".zip")
 
 
-def _zip(folder: Path, to: Path) -> None:
+def zip_folder(folder: Path, to: Path) -> None:
+    """Put all files below a folder into a zip: the same files give the same bytes."""
     with zipfile.ZipFile(to, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(path for path in folder.rglob("*") if path.is_file()):
             entry = zipfile.ZipInfo(path.relative_to(folder).as_posix(), _EPOCH)

@@ -1,9 +1,8 @@
 """A pipeline as a construct, for any stack.
 
-from infra.build.asset import function_code
 from tallyroll.cdk import Options, Tallyroll
 
-counter = Tallyroll(self, "Counter", options=Options(name="votes"), code=function_code())
+counter = Tallyroll(self, "Counter", options=Options(name="votes"))
 counter.grant_send(producer)
 """
 
@@ -16,6 +15,7 @@ from constructs import Construct
 
 from tallyroll.cdk import permissions
 from tallyroll.cdk.annotations import tag
+from tallyroll.cdk.code import functions_code
 from tallyroll.cdk.functions import FunctionDefaults
 from tallyroll.cdk.ingest import Ingest, Queues
 from tallyroll.cdk.observability import Observability
@@ -54,10 +54,10 @@ class Tallyroll(Construct):
                     are made here. The window tables, which the roller makes, are encrypted with
                     DynamoDB's own key.
     tags            Tags of everything that is made here. The window tables do not get them.
+    code            The asset of the functions; by default the package's own.
 
-    `code` is the asset of the functions, `infra.build.asset.function_code`.
-
-    Raises OptionsError for options, tags or a queue that cannot work.
+    Raises OptionsError for options, tags or a queue that cannot work, and
+    `tallyroll.cdk.code.CodeMissingError` if the package has no code of its own.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Tallyroll(Construct):
         id_: str,
         *,
         options: Options,
-        code: lambda_.Code,
+        code: lambda_.Code | None = None,
         queue: sqs.IQueue | None = None,
         bucket: s3.IBucket | None = None,
         alarm_topic: sns.ITopic | None = None,
@@ -92,7 +92,7 @@ class Tallyroll(Construct):
         )
         defaults = FunctionDefaults(
             options=options,
-            code=code,
+            code=functions_code(self, options) if code is None else code,
             environment=settings.to_env(),
         )
         self.ingest = Ingest(

@@ -83,7 +83,7 @@ class Reads(Construct):
         resource = self.stage.node.default_child
         assert isinstance(resource, http.CfnStage)
         resource.access_log_settings = http.CfnStage.AccessLogSettingsProperty(
-            destination_arn=self.log.log_group_ref.log_group_arn, format=json.dumps(_LOGGED)
+            destination_arn=self.log.log_group_arn, format=json.dumps(_LOGGED)
         )
 
     def grant(self, grantee: iam.IGrantable) -> None:

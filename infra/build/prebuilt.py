@@ -1,0 +1,91 @@
+"""The functions' asset as the package carries it: its zip, what is in it, and the licences.
+
+    python -m infra.build.prebuilt [FOLDER] [--boto3]
+
+writes them into the folder, by default the one in `src/tallyroll/cdk` that `make dist` packs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import tempfile
+from importlib.metadata import Distribution
+from pathlib import Path
+
+from infra.build.bundle import ROOT, RUNTIME, BundleError, assemble, packages
+from infra.build.package import zip_folder
+
+# The names by which `tallyroll.cdk.code` finds them.
+FOLDER = ROOT / "src" / "tallyroll" / "cdk" / "asset"
+CODE, ABOUT, LICENCES = "functions.zip", "asset.json", "LICENSES.txt"
+_LICENCE = re.compile(r"(LICEN[CS]E|NOTICE|COPYING|COPYRIGHT|AUTHORS)\b.*", re.IGNORECASE)
+_PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE)
+
+
+def build(folder: Path, *, with_boto3: bool = False) -> None:
+    """Write the asset into a folder, which is made if need be.
+
+    Raises BundleError for a package that is not installed, that another version is locked of, or
+    that has no text of its licence.
+    """
+    found = packages(with_boto3=with_boto3)
+    _check_locked(found)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / LICENCES).write_text(licences(found), encoding="utf-8")
+    about = {"runtime": RUNTIME, "packages": {each.name: each.version for each in found}}
+    (folder / ABOUT).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    with tempfile.TemporaryDirectory() as made:
+        assemble(Path(made), with_boto3=with_boto3)
+        zip_folder(Path(made), folder / CODE)
+
+
+def licences(found: list[Distribution]) -> str:
+    """The licences of packages, one after another. Raises BundleError for one without."""
+    return "\n".join(map(_licence, found))
+
+
+def _licence(package: Distribution) -> str:
+    about = package.metadata.json
+    told = about.get("license_expression") or about.get("license") or "see below"
+    paths = [
+        Path(str(package.locate_file(file)))
+        for file in sorted(package.files or ())
+        if file.parts[0].endswith(".dist-info") and _LICENCE.fullmatch(file.name)
+    ]
+    if not paths:
+        raise BundleError(f"{package.name} {package.version} comes without its licence's text")
+    texts = "\n".join(path.read_text(encoding="utf-8").rstrip() + "\n" for path in paths)
+    heading = f"{package.name} {package.version} ({told})"
+    return f"{heading}\n{'=' * len(heading)}\n\n{texts}"
+
+
+def _check_locked(found: list[Distribution]) -> None:
+    """Check that what is installed is what the lock file says."""
+    lock = ROOT / "requirements" / "runtime.txt"
+    locked = dict(_PINNED.findall(lock.read_text(encoding="utf-8")))
+    for package in found:
+        name = re.sub(r"[-_.]+", "-", package.name).lower()
+        if locked.get(name) != package.version:
+            raise BundleError(
+                f"{name} {package.version} is installed in {sys.prefix}, and {lock.name} locks"
+                f" {locked.get(name, 'none')}: install requirements/{lock.name}"
+            )
+
+
+def main() -> None:
+    """Write it."""
+    parser = argparse.ArgumentParser(prog="python -m infra.build.prebuilt", description=__doc__)
+    parser.add_argument("folder", type=Path, nargs="?", default=FOLDER)
+    parser.add_argument("--boto3", action="store_true", help="with a boto3 of its own")
+    options = parser.parse_args()
+    try:
+        build(options.folder, with_boto3=options.boto3)
+    except BundleError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""Whose code the functions run, where no asset is handed in."""
+
+# ruff: noqa: PLC0415  (importing the CDK starts Node.js, which has to be found first)
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from infra.build import prebuilt
+from infra.build.bundle import RUNTIME, BundleError, packages
+from tallyroll.cdk.options import RUNTIMES, Options
+from tests.infra.templates import FUNCTIONS, of_type
+
+if TYPE_CHECKING:
+    import aws_cdk as cdk
+
+[OTHER, *_] = [runtime for runtime in RUNTIMES if runtime != RUNTIME]
+
+
+@pytest.fixture(scope="module")
+def app(node: None, tmp_path_factory: pytest.TempPathFactory) -> cdk.App:
+    """A user's app in the clone, with a pipeline for each of three sets of options."""
+    import aws_cdk as cdk
+
+    from tallyroll.cdk import Tallyroll
+
+    outdir = tmp_path_factory.mktemp("cdk.out")
+    app = cdk.App(outdir=str(outdir), analytics_reporting=False)
+    chosen: dict[str, dict[str, Any]] = {
+        "usual": {"runtime": RUNTIME},
+        "colder": {"runtime": OTHER},
+        "pinned": {"runtime": RUNTIME, "boto3": "pinned"},
+    }
+    for name, options in chosen.items():
+        Tallyroll(cdk.Stack(app, name), "Counter", options=Options(name=name, **options))
+    app.synth()
+    return app
+
+
+def code_of(app: cdk.App, stack: str) -> Path:
+    """The zip of a stack's functions."""
+    template = json.loads((Path(app.outdir) / f"{stack}.template.json").read_text())
+    functions = of_type(template, "AWS::Lambda::Function").values()
+    assert len(functions) == len(FUNCTIONS)
+    [key] = {one["Code"]["S3Key"] for one in functions}
+    return Path(app.outdir) / f"asset.{key}"
+
+
+@pytest.mark.slow
+def test_in_a_clone_the_code_is_that_of_its_own_sources(app: cdk.App, bundle: Path) -> None:
+    with zipfile.ZipFile(code_of(app, "usual")) as code:
+        names = code.namelist()
+        for name in ("functions/writer/handler.py", "tallyroll/ingest/writer.py"):
+            assert code.read(name) == (bundle / name).read_bytes()
+
+    files = (path for path in bundle.rglob("*") if path.is_file())
+    assert sorted(names) == sorted(path.relative_to(bundle).as_posix() for path in files)
+    assert code_of(app, "colder").name == code_of(app, "usual").name
+
+
+@pytest.mark.slow
+def test_a_pinned_boto3_is_in_the_code(app: cdk.App) -> None:
+    with zipfile.ZipFile(code_of(app, "pinned")) as code:
+        assert "boto3/__init__.py" in code.namelist()
+
+
+@pytest.mark.slow
+def test_a_runtime_that_the_asset_was_not_built_for_is_told(app: cdk.App) -> None:
+    [stack] = [one for one in app.node.children if one.node.id == "colder"]
+    told = {
+        entry.data
+        for one in app.node.find_all()
+        for entry in one.node.metadata
+        if entry.type == "aws:cdk:info"
+    }
+
+    said = (
+        f"The functions' byte-code is for {RUNTIME}: with tallyroll:runtime {OTHER} they run as"
+        " well, but each cold start compiles them anew."
+    )
+    assert told == {said}
+    assert [entry.type for entry in stack.node.children[0].node.metadata] == ["aws:cdk:info"]
+
+
+def test_a_failed_build_says_why(node: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tallyroll.cdk import code
+
+    monkeypatch.setattr(code, "_BUILD", "infra.build.nothing")
+    code._built.cache_clear()
+    with pytest.raises(code.CodeMissingError, match=r"could not be built: .*No module named"):
+        code._built(with_boto3=False)
+
+
+def test_the_names_of_the_assets_files_agree(node: None) -> None:
+    from tallyroll.cdk import code
+
+    assert (prebuilt.FOLDER, prebuilt.CODE, prebuilt.ABOUT) == (code.ASSET, code.CODE, code.ABOUT)
+
+
+def test_only_locked_packages_are_prebuilt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "requirements").mkdir()
+    (tmp_path / "requirements" / "runtime.txt").write_text("jmespath==1.1.0 \\\n")
+    monkeypatch.setattr(prebuilt, "ROOT", tmp_path)
+
+    said = r"^aws-lambda-powertools \S+ is installed in .+ locks none: install requirements/runtime"
+    with pytest.raises(BundleError, match=said):
+        prebuilt.build(tmp_path / "asset")
+
+    assert not (tmp_path / "asset").exists()
+
+
+def test_a_package_without_its_licence_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    [package] = [one for one in packages() if one.name == "jmespath"]
+    assert "Permission is hereby granted" in prebuilt.licences([package])
+
+    monkeypatch.setattr(type(package), "files", property(lambda _: []))
+    with pytest.raises(BundleError, match=r"^jmespath \S+ comes without its licence's text$"):
+        prebuilt.licences([package])
