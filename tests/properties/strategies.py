@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tallyroll.limits import VALUE_BOUND, WINDOW_SECONDS_MAX
 from tallyroll.model.amounts import MICROS
 from tallyroll.model.events import Event
-from tallyroll.model.json_texts import canonical
+from tallyroll.model.formats.json_texts import canonical
 from tallyroll.model.records import Record
 from tallyroll.model.windows import Grid
 from tests.harness.pipeline import HOUR, NOW, START

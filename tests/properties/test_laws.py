@@ -21,8 +21,8 @@ from tallyroll.limits import (
 )
 from tallyroll.model.amounts import JsonFloat, format_amount, parse_amount, read_amount
 from tallyroll.model.events import Event, Packet, decode, digest, event_body
+from tallyroll.model.formats.json_texts import canonical
 from tallyroll.model.items import weighed
-from tallyroll.model.json_texts import canonical
 from tallyroll.model.messages import Message
 from tallyroll.model.records import Record, increments_of, record_of
 from tallyroll.model.sharding import STRATEGIES, strategy

@@ -17,7 +17,7 @@ from tallyroll.client.validation import BadLine, Validation
 from tallyroll.errors import Reason, Rejected
 from tallyroll.limits import NESTING_MAX
 from tallyroll.model.events import decode
-from tallyroll.model.json_texts import load_json, nesting
+from tallyroll.model.formats.json_texts import load_json, nesting
 from tallyroll.operations.schemas import FORMS, schema_of
 from tests.harness.pipeline import NOW
 from tests.messages.differences import DIFFERENCES, Difference

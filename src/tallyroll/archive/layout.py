@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tallyroll.errors import Missing, ProofMismatch
-from tallyroll.model.gzip_members import unzipped
+from tallyroll.model.formats.gzip_members import unzipped
 from tallyroll.model.items import Content, StoredItem
 from tallyroll.model.windows import WindowId, iso, window_start
 from tallyroll.ports.bucket import Bucket

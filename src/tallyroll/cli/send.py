@@ -18,7 +18,7 @@ from tallyroll.client.producer import Producer
 from tallyroll.errors import Refused, Rejected, UsageError
 from tallyroll.model.amounts import shown
 from tallyroll.model.events import Event, parse
-from tallyroll.model.json_texts import load_json
+from tallyroll.model.formats.json_texts import load_json
 from tallyroll.operations.arrivals import PENDING_MAX, Arrivals
 
 CHUNK_LINES = 20_000

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, cast
 from tallyroll.errors import Reason, Rejected, TallyrollError, UsageError
 from tallyroll.limits import ITEM_BYTES_MAX, PACKET_BYTES_MAX
 from tallyroll.model.events import Envelope, Event, decode
-from tallyroll.model.gzip_members import unzipped
+from tallyroll.model.formats.gzip_members import unzipped
 
 LINE_BYTES_MAX = 4 * 1024 * 1024  # a 400 KB item takes less, however its JSON is escaped
 CHUNK_BYTES = 64 * 1024

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from tallyroll.limits import PACKET_BYTES_MAX
 from tallyroll.model.amounts import MICROS, format_amount
 from tallyroll.model.events import ENVELOPE_VERSION, Event, _joined, event_body
-from tallyroll.model.json_texts import canonical
+from tallyroll.model.formats.json_texts import canonical
 
 PACKET_EVENTS_MAX = 1_000
 MINUTE_MS = 60_000

@@ -15,7 +15,7 @@ from typing import Any
 from tallyroll.client.jsonlines import Source, envelope_of
 from tallyroll.errors import Reason, Rejected
 from tallyroll.model.events import ENTRY_FIELDS_MAX, Event, parse
-from tallyroll.model.json_texts import load_json
+from tallyroll.model.formats.json_texts import load_json
 
 ROOT = "$"
 _FIELDS = {

@@ -29,7 +29,7 @@ from tallyroll.model.amounts import (
     parse_decimal,
     shown,
 )
-from tallyroll.model.json_texts import canonical, load_json
+from tallyroll.model.formats.json_texts import canonical, load_json
 
 DIGEST_VERSION = b"\x01"
 ENVELOPE_VERSION = 1

@@ -11,8 +11,8 @@ from tallyroll.errors import Reason, Rejected
 from tallyroll.limits import PACKET_BYTES_MAX
 from tallyroll.model.amounts import format_amount
 from tallyroll.model.events import Event, Packet, digest
+from tallyroll.model.formats.json_texts import canonical
 from tallyroll.model.ids import uuid7_time
-from tallyroll.model.json_texts import canonical
 from tallyroll.model.messages import Message
 from tallyroll.model.specs import Spec
 from tallyroll.model.tallies import Series, added

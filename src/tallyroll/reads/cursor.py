@@ -10,7 +10,7 @@ from typing import Any
 
 from tallyroll.errors import UsageError
 from tallyroll.model.amounts import shown
-from tallyroll.model.json_texts import canonical
+from tallyroll.model.formats.json_texts import canonical
 from tallyroll.model.windows import WindowId
 
 CURSOR_VERSION = 1

@@ -16,7 +16,7 @@ from tests.unit.archive.test_recount import archived, exported, proven, rewrite
 
 def test_memory_does_not_grow_with_the_number_of_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     """The peak of a proof of ten times as many keys, all of them spilled and merged."""
-    monkeypatch.setattr("tallyroll.model.gzip_members.PART_BYTES_MAX", 16_384)
+    monkeypatch.setattr("tallyroll.model.formats.gzip_members.PART_BYTES_MAX", 16_384)
     monkeypatch.setattr(proof, "SUMS_HELD", 1_000)
     monkeypatch.setattr(proof, "DIGESTS_HELD", 1_000)
     monkeypatch.setattr(proof, "PARTITION_ITEMS", 4_000)

@@ -9,7 +9,7 @@ import pytest
 from tallyroll.errors import Reason, Rejected
 from tallyroll.limits import NESTING_MAX, TS_MS_MAX, TS_MS_MIN
 from tallyroll.model.events import Event, Packet, decode, digest, parse
-from tallyroll.model.json_texts import canonical, load_json
+from tallyroll.model.formats.json_texts import canonical, load_json
 from tests.harness.pipeline import NOW
 
 DEEP = 100_000

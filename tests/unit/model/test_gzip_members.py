@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallyroll.model import gzip_members
-from tallyroll.model.gzip_members import PART_BYTES_MAX, unzipped
+from tallyroll.model.formats import gzip_members
+from tallyroll.model.formats.gzip_members import PART_BYTES_MAX, unzipped
 
 MIB = 1024 * 1024
 contents = st.lists(st.binary(max_size=40), min_size=1, max_size=5)

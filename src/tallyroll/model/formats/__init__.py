@@ -1,0 +1,1 @@
+"""Formats that values are written in: JSON texts and gzip members; no I/O."""
