@@ -29,6 +29,7 @@ class Reason(StrEnum):
     NOT_JSON = "not-json"
     NOT_AN_OBJECT = "not-an-object"
     UNKNOWN_VERSION = "unknown-version"
+    BAD_ENVELOPE = "bad-envelope"
     BAD_KEY = "bad-key"
     BAD_ID = "bad-id"
     BAD_TS = "bad-ts"

@@ -30,6 +30,7 @@ VALUE_DIGITS_MAX = 18
 VALUE_BOUND: int = 10**VALUE_DIGITS_MAX
 PACKET_BYTES_MAX = 256 * 1024
 NESTING_MAX = 100  # the depth that Python's parser can read differs between versions
+ENVELOPES_MAX = 2  # SNS notifications within each other, of which one message may consist
 INTEGER_DIGITS_MAX = 4_300  # Python's own default limit, since int() takes quadratic time
 TS_MS_MIN = 10**11  # 1973 in ms; a smaller number is probably in seconds
 TS_MS_MAX = 253_402_300_799_999  # the end of 9999, the last year that a window id can name

@@ -25,7 +25,8 @@ from tallyroll.model.acceptance import (
     is_undated,
     span_of,
 )
-from tallyroll.model.events import Envelope, decode
+from tallyroll.model.events import Envelope
+from tallyroll.model.foreign.reading import read
 from tallyroll.model.ids import Identity
 from tallyroll.model.messages import Message, Rejection
 from tallyroll.model.records import Record, event_time
@@ -150,7 +151,7 @@ class Placer:
                 case.hand_back(f"window {case.window} is not made yet", waits=True)
 
     def _read(self, case: Delivery, calendar: Calendar | None, timed: list[_Timed]) -> None:
-        envelope = decode(case.message.body)
+        envelope = read(case.message.body)
         first_sent = case.message.first_sent
         ts = event_time(envelope, first_sent)
         case.undated = is_undated(envelope)

@@ -82,15 +82,24 @@ Envelope = Event | Packet
 
 def decode(body: str) -> Envelope:
     """The event or packet in a message's body. Raises Rejected with the reason."""
+    with no_collections():
+        return parse_body(body, load_body(body))
+
+
+def load_body(body: str) -> Any:
+    """The JSON value in a message's body, with plain floats. Raises Rejected."""
     if not body.strip():
         raise Rejected(Reason.EMPTY_BODY, "the message has no body")
-    with _no_collections():
-        fields = load_json(body, float)
-        return _parse(fields, load_json(body, str) if _floats_matter(fields) else None)
+    return load_json(body, float)
+
+
+def parse_body(body: str, fields: Any) -> Envelope:
+    """The event or packet in a body, whose JSON value is `fields`. Raises Rejected."""
+    return _parse(fields, load_json(body, str) if _floats_matter(fields) else None)
 
 
 @contextmanager
-def _no_collections() -> Iterator[None]:
+def no_collections() -> Iterator[None]:
     """Pause garbage collection: JSON values hold no cycles, and the search for cycles in 100,000
     new lists takes as long as their creation.
     """
@@ -152,7 +161,7 @@ def _event(fields: dict[str, Any]) -> Event:
     given = fields.get("value")
     return Event(
         key=check_key(fields.get("key")),
-        id=_id(fields.get("id")),
+        id=check_id(fields.get("id")),
         ts=_ts(fields.get("ts"), "ts"),
         amount=parse_amount(1 if given is None else given),
         payload=_payload(fields.get("payload")),
@@ -194,7 +203,8 @@ def check_key(key: Any) -> str:
     return key
 
 
-def _id(record_id: Any) -> str | None:
+def check_id(record_id: Any) -> str | None:
+    """`record_id`, if it is a legal id of an event, or None. Raises Rejected (bad-id)."""
     if record_id is None:
         return None
     if not isinstance(record_id, str) or not record_id:
@@ -263,7 +273,11 @@ def _as_written(value: Any, text: Any) -> Any:
 
 
 def _packet(key: str, fields: dict[str, Any], written: Any) -> Packet:
-    packet_id, t0, events = _id(fields.get("id")), _ts(fields.get("t0"), "t0"), fields["events"]
+    packet_id, t0, events = (
+        check_id(fields.get("id")),
+        _ts(fields.get("t0"), "t0"),
+        fields["events"],
+    )
     if packet_id is None:
         raise Rejected(
             Reason.BAD_PACKET, "a packet needs an id: a resend could not be told from a new one"

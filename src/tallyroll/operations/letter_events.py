@@ -13,7 +13,8 @@ from functools import partial
 from tallyroll.errors import Reason, Rejected, StoreError
 from tallyroll.model.acceptance import identity_of, span_of
 from tallyroll.model.dead_letters import ReceivedLetter
-from tallyroll.model.events import Envelope, decode, digest
+from tallyroll.model.events import Envelope, digest
+from tallyroll.model.foreign.reading import read
 from tallyroll.model.ids import Identity
 from tallyroll.model.messages import Message, Redrive
 from tallyroll.model.records import event_time
@@ -121,7 +122,7 @@ class LetterReader:
 
     def _read(self, letter: ReceivedLetter, calendar: Calendar) -> LetterEvent:
         body = self._letters.body(letter)
-        return self._identified(letter, body, decode(body), calendar)
+        return self._identified(letter, body, read(body), calendar)
 
     def _with_claims(
         self, events: Sequence[LetterEvent | Decision]

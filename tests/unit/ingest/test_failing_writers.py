@@ -227,7 +227,7 @@ def test_a_message_that_the_writer_fails_on_holds_its_window(
     broken = night()
     broken.hours(1, every=10)
     with monkeypatch.context() as patched:
-        patched.setattr(placement, "decode", failing)
+        patched.setattr(placement, "read", failing)
         body = {"id": "odd", "key": "odd", "ts": broken.pipeline.effects.now()}
         broken.pipeline.queue.send(json.dumps(body))
         broken.hours(6, every=10)

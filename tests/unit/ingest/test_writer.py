@@ -175,7 +175,7 @@ def test_a_message_received_950_times_is_rejected_unread(monkeypatch: pytest.Mon
         read.append(body)
         return decode(body)
 
-    monkeypatch.setattr(placement, "decode", reading)
+    monkeypatch.setattr(placement, "read", reading)
     pipeline = opened()
     messages = [
         pipeline.message("\\" * 999, receives=951),
@@ -360,7 +360,7 @@ def test_a_message_that_breaks_the_writer_breaks_nothing_else(
             raise RuntimeError("unforeseen")
         return decode(body)
 
-    monkeypatch.setattr(placement, "decode", broken)
+    monkeypatch.setattr(placement, "read", broken)
     pipeline = opened()
     poison, good = pipeline.message(event("poison")), pipeline.message(event("good"))
     report = pipeline.writer().write([poison, good], TIME_LEFT)

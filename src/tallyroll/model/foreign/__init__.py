@@ -1,0 +1,1 @@
+"""Messages in other forms than Tallyroll's own: their envelopes, and the mapping of fields."""
