@@ -1,12 +1,14 @@
 """What it takes to count on a hot key, on DynamoDB Local, in one run: `make bench`.
 
-Three ways to count events of one key, one writer each: an UpdateItem that adds 1 per event (which
-counts redeliveries twice), this project's writer on events with ids of their own, and on packets.
+Four ways to count events of one key, one writer each: an UpdateItem that adds 1 per event (which
+counts redeliveries twice), this project's writer on events with ids of their own, on the same
+events from EventBridge by a mapping, and on packets.
 Machines are noisy, and an emulator is no partition: look at the ratios.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -22,7 +24,7 @@ from tallyroll import pipeline
 from tallyroll.adapters.aws.client import make_client
 from tallyroll.client.packing import MINUTE_MS
 from tallyroll.ingest.writer import Report, Writer
-from tallyroll.model.events import Event, event_body
+from tallyroll.model.events import Event, message_body
 from tallyroll.model.messages import Message
 from tallyroll.pipeline import Pipeline
 from tallyroll.settings import Settings
@@ -35,6 +37,7 @@ PASSES = 10
 BATCH = 980
 MICROS = 1_000_000
 TIME_LEFT_MS = 60_000
+MAPPING = {"key": "detail.videoId", "id": "detail.viewId", "ts": "detail.at"}
 WIDTH = 100
 
 
@@ -86,23 +89,42 @@ def write(writer: Writer, bodies: Sequence[str], sent: int) -> float:
     return units
 
 
+def from_event_bridge(view: str, at: int) -> str:
+    """The body of an event as EventBridge delivers it, for `MAPPING`."""
+    return json.dumps(
+        {
+            "version": "0",
+            "id": f"17793124-05d4-b198-2fde-{view}",
+            "detail-type": "view",
+            "source": "site.player",
+            "account": "123456789012",
+            "time": "2026-11-20T08:30:00Z",
+            "region": "eu-central-1",
+            "resources": [],
+            "detail": {"videoId": KEY, "viewId": view, "at": at},
+        }
+    )
+
+
 def measure_all(made: Pipeline, settings: Settings) -> list[Measured]:
-    """All three ways, on an opened window."""
+    """All ways, on an opened window."""
     writer, now = pipeline.Pipeline(settings).writer, made.effects.now()
-    singles = [event_body(Event(KEY, f"id-{n}", now, MICROS, None)) for n in range(SINGLES)]
+    singles = [message_body(Event(KEY, f"id-{n}", now, MICROS, None)) for n in range(SINGLES)]
+    mapped = [from_event_bridge(f"mapped-{n}", now) for n in range(SINGLES)]
     minute = scattered(KEY, PACKED // PASSES, now // MINUTE_MS * MINUTE_MS, MINUTE_MS)
     packed = packets(minute * PASSES)  # each packet as dense as in `make costs`
     table = f"{settings.name}-catalog"
     return [
         measure("UpdateItem ADD per event", ADDS, lambda: add_one_by_one(table)),
         measure("events with own ids", SINGLES, lambda: write(writer, singles, now)),
+        measure("the same, by a mapping", SINGLES, lambda: write(writer, mapped, now)),
         measure("packets of 1,000", PACKED, lambda: write(writer, packed, now)),
     ]
 
 
 def main() -> None:
     """Measure, and print the table."""
-    with Embedded(Settings(name="benchmark", shards=64)) as aws:
+    with Embedded(Settings(name="benchmark", shards=64, mapping=MAPPING)) as aws:
         os.environ.update(aws.environment)
         made = pipeline.Pipeline(aws.settings)
         pipeline.Pipeline(aws.settings).roller.run(TIME_LEFT_MS)

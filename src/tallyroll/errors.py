@@ -30,6 +30,7 @@ class Reason(StrEnum):
     NOT_AN_OBJECT = "not-an-object"
     UNKNOWN_VERSION = "unknown-version"
     BAD_ENVELOPE = "bad-envelope"
+    MAPPING_FAILED = "mapping-failed"
     BAD_KEY = "bad-key"
     BAD_ID = "bad-id"
     BAD_TS = "bad-ts"

@@ -35,6 +35,11 @@ INTEGER_DIGITS_MAX = 4_300  # Python's own default limit, since int() takes quad
 TS_MS_MIN = 10**11  # 1973 in ms; a smaller number is probably in seconds
 TS_MS_MAX = 253_402_300_799_999  # the end of 9999, the last year that a window id can name
 
+# Mappings
+MAPPING_BYTES_MAX = 2_048  # so that the list of them fits into the calendar's item
+MAPPINGS_MAX = 100  # of a pipeline, in all its time
+MAPPED_AHEAD_MS = 60_000  # writers settle that far ahead, so a new mapping holds that much later
+
 # Windows
 WINDOW_SECONDS_MIN = 1
 WINDOW_SECONDS_MAX = 366 * 86_400

@@ -22,6 +22,8 @@ from tallyroll.limits import (
     VISIBILITY_MS,
     WARM_UNITS_MAX,
 )
+from tallyroll.model.foreign.mappings import UNMAPPED
+from tallyroll.model.formats.json_texts import canonical
 from tallyroll.model.sharding import strategy
 from tallyroll.model.windows import check_length
 
@@ -68,6 +70,11 @@ class Settings:
     skew_ms: int = _described(300_000, "how far an event's time may lie after its sending, ms")
     require_ts: bool = _described(
         default=False, doc="reject events that have an id of their own but no time"
+    )
+    mapping: Mapping[str, str] = _described(
+        {},
+        "where the fields of an event are in messages of other systems, in JMESPath, as JSON:"
+        ' `{"key": "detail.videoId"}`',
     )
     ahead_windows: int = _described(2, "how many windows ahead tables are created")
     warm_units: int = _described(
@@ -134,6 +141,10 @@ class Settings:
                 check()
             except UsageError as error:
                 raise SettingsError(f"{PREFIX}{variable}: {error}") from None
+        try:
+            _check_mapping(self.mapping)
+        except UsageError as error:
+            raise SettingsError(f"{PREFIX}MAPPING {_text(self.mapping)}: {error}") from None
         if self.exporter not in EXPORTERS:
             raise SettingsError(f"{PREFIX}EXPORTER {self.exporter!r}: must be scan or native")
         for name, least, most in _RANGES:
@@ -189,6 +200,11 @@ class Settings:
         Source: AWS Lambda Developer Guide, "Using Lambda with Amazon SQS".
         """
         return self.visibility_ms // 6
+
+    @property
+    def mapping_text(self) -> str:
+        """The mapping's canonical text; empty for none."""
+        return canonical(dict(self.mapping)) if self.mapping else UNMAPPED
 
     @property
     def adapts(self) -> bool:
@@ -248,6 +264,13 @@ _RANGES = (
 )
 
 
+def _check_mapping(mapping: Mapping[str, str]) -> None:
+    if mapping:
+        from tallyroll.model.foreign.mapping import check_mapping  # imports JMESPath
+
+        check_mapping(mapping)
+
+
 def _parse(name: str, text: str, default: Any) -> Any:
     """The value that `text` says, of the type of the setting's default."""
     wanted = 'JSON, {"name": number}'
@@ -261,17 +284,21 @@ def _parse(name: str, text: str, default: Any) -> Any:
             case int():
                 wanted = "a whole number"
                 return int(text)
+            case _ if name == "mapping":
+                wanted = 'JSON, {"key": "expression"}'
+                return _by_name(text, str)
             case _:
-                return _numbers(text)
+                return _by_name(text, int)
     except (KeyError, ValueError):
         raise SettingsError(f"{PREFIX}{name.upper()} {text!r}: must be {wanted}") from None
 
 
-def _numbers(text: str) -> dict[str, int]:
-    numbers = json.loads(text)
-    if not isinstance(numbers, dict) or not all(type(n) is int for n in numbers.values()):
+def _by_name(text: str, kind: type) -> dict[str, Any]:
+    """A JSON object whose values are of this kind."""
+    values = json.loads(text)
+    if not isinstance(values, dict) or not all(type(value) is kind for value in values.values()):
         raise ValueError(text)
-    return numbers
+    return values
 
 
 def _text(value: object) -> str:

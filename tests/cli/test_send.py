@@ -173,7 +173,7 @@ def test_one_event_by_options(desk: Desk) -> None:
     answer = desk.run("send", "--key", "k", *options)
     assert answer.status == 0
     assert [json.loads(body) for body in desk.producer.bodies] == [
-        {"id": "e", "key": "k", "ts": NOW - 15 * MINUTE, "value": 1.5, "payload": {"a": 1}}
+        {"v": 1, "id": "e", "key": "k", "ts": NOW - 15 * MINUTE, "value": 1.5, "payload": {"a": 1}}
     ]
 
 

@@ -11,6 +11,7 @@ from tallyroll.adapters.aws.create_requests import table_request
 from tallyroll.adapters.dynamodb.catalog import DynamoCatalog
 from tallyroll.errors import StateConflict
 from tallyroll.limits import HOT_NOTES_MAX, TS_MS_MAX
+from tallyroll.model.foreign.mappings import NO_MAPPINGS, Mappings, founded_with
 from tallyroll.model.states import Attempt, Calendar, LivePointer, Status, Window
 from tallyroll.model.windows import Grid, Span, window_id
 from tallyroll.ports.live_windows import cover, list_live
@@ -82,6 +83,66 @@ def test_an_extension_whose_reply_is_lost_stands() -> None:
         second = replace(first, grid=first.grid.with_length(60, START))
         assert catalog.extend(first, second, LivePointer(START, 1))
         assert catalog.calendar() == second
+
+
+A, B, C = '{"key":"a"}', '{"key":"b"}', '{"key":"c"}'
+
+
+def _mappings(engine: Engine) -> Mappings:
+    calendar = engine.catalog.calendar()
+    assert calendar
+    return calendar.mappings
+
+
+def test_a_calendar_is_founded_with_its_mapping(engine: Engine) -> None:
+    founded = Calendar(Grid.of(3600), START, founded_with(A))
+    assert engine.catalog.found(founded).mappings == Mappings(((0, A),), 0, marked=True)
+    other = Calendar(Grid.of(3600), START, founded_with(B))
+    assert engine.catalog.found(other).mappings.latest == A
+
+
+def test_mappings_are_appended_only_as_they_were_read(engine: Engine) -> None:
+    engine.catalog.found(Calendar(Grid.of(3600), START))
+    none = _mappings(engine)
+    assert none == NO_MAPPINGS
+    engine.catalog.append_mapping(none, A)
+    engine.catalog.append_mapping(none, B)
+    first = _mappings(engine)
+    assert first == Mappings(((0, A),), 0, marked=False)
+
+    settled = engine.catalog.settle_mappings(500)
+    assert settled
+    assert settled.mappings == Mappings(((0, A),), 500)
+    engine.catalog.append_mapping(first, B)
+    assert _mappings(engine) == settled.mappings, "a writer settled further since it was read"
+    engine.catalog.append_mapping(settled.mappings, B)
+    engine.catalog.append_mapping(settled.mappings, C)
+    assert _mappings(engine) == Mappings(((0, A), (500, B)), 500)
+    engine.catalog.append_mapping(_mappings(engine), A)
+    assert _mappings(engine).entries == ((0, A), (500, B), (500, A))
+
+
+def test_what_is_settled_stays_settled(engine: Engine) -> None:
+    assert engine.catalog.settle_mappings(500) is None
+    engine.catalog.found(Calendar(Grid.of(3600), START, founded_with(A)))
+    for until, expected in ((500, 500), (400, 500), (501, 501)):
+        calendar = engine.catalog.settle_mappings(until)
+        assert calendar
+        assert calendar.mappings.until == expected
+        assert _mappings(engine).until == expected
+
+
+def test_mappings_and_the_grid_change_without_each_other(engine: Engine) -> None:
+    first = engine.catalog.found(Calendar(Grid.of(3600), START, founded_with(A)))
+    assert engine.catalog.create(_window(engine), first)
+    live = engine.catalog.live()
+    assert live
+    settled = engine.catalog.settle_mappings(500)
+    assert settled == first
+    second = replace(first, grid=first.grid.with_length(900, START + 5 * HOUR // 2))
+    assert engine.catalog.extend(first, second, live)
+    assert _mappings(engine).until == 500
+    assert engine.catalog.create(_window(engine, START + HOUR), second)
 
 
 def test_a_spec_is_put_once(engine: Engine) -> None:

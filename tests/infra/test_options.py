@@ -78,6 +78,7 @@ def test_context_gives_values_as_text_too() -> None:
         "tallyroll:retention_seconds": "86400",
         "tallyroll:accept_for_seconds": 0,
         "tallyroll:require_ts": "true",
+        "tallyroll:mapping": '{"key": "detail.videoId"}',
         "tallyroll:batch_size": "10000",
         "tallyroll:batch_window_seconds": 5.0,
         "tallyroll:log_days": "7",
@@ -96,6 +97,7 @@ def test_context_gives_values_as_text_too() -> None:
         retention_seconds=86_400,
         accept_for_seconds=0,
         require_ts=True,
+        mapping={"key": "detail.videoId"},
         batch_size=10_000,
         batch_window_seconds=5,
         log_days=7,
@@ -109,6 +111,7 @@ def test_context_gives_values_as_text_too() -> None:
     assert (settings.window_seconds, settings.shards, settings.stripes_min) == (60, 200, 9)
     assert settings.hot_shards == {"Ada": 500}
     assert settings.require_ts is True
+    assert settings.mapping == {"key": "detail.videoId"}
     assert (settings.retention_ms, settings.accept_for_ms) == (86_400_000, 0)
 
 
@@ -171,6 +174,10 @@ def test_unknown_key_is_refused_with_the_nearest(key: str, said: str) -> None:
         ("max_concurrency", 1, "max_concurrency 1: give a whole number from 2 to 1000"),
         ("max_concurrency", "many", "max_concurrency 'many': give"),
         ("reserved_concurrency", 3, r"reserved_concurrency 3: give at least tallyroll:max_"),
+        ("mapping", "detail.videoId", r"mapping 'detail\.videoId': give an object"),
+        ("mapping", ["key"], r"mapping \['key'\]: give an object"),
+        ("mapping", {"key": 7}, r"mapping \{'key': 7\}: give an object"),
+        ("mapping", {"key": "a."}, r"mapping \{'key': 'a\.'\}: give an object"),
         ("shards", True, "shards True: give a whole number"),
         ("shards", 1.5, r"shards 1\.5: give"),
         ("shards", None, "shards None: give"),

@@ -163,6 +163,28 @@ class Units:
         return numbers
 
 
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """A mapping of fields, as an object or its JSON; empty means none."""
+
+    remedy: str = (
+        'give an object {"key": "detail.videoId"} of JMESPath expressions, with the fields key, id,'
+        " ts, value, payload, and ts_unit ms or s"
+    )
+
+    def read(self, value: object) -> Mapping[str, str]:
+        """Expressions by field."""
+        mapping = json.loads(value) if isinstance(value, str) else value
+        if not isinstance(mapping, Mapping):
+            raise TypeError(value)
+        if not all(isinstance(expression, str) for expression in mapping.values()):
+            raise TypeError(value)
+        try:
+            return Settings(mapping=dict(mapping)).mapping
+        except SettingsError as error:
+            raise ValueError(value) from error
+
+
 def _whole(value: object) -> int:
     if isinstance(value, float) and value.is_integer():
         return int(value)  # the CDK's numbers are JavaScript's

@@ -7,7 +7,18 @@ from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any
 
-from tallyroll.cdk.kinds import Flag, HotShards, Kind, Length, Name, OneOf, Text, Units, Whole
+from tallyroll.cdk.kinds import (
+    Flag,
+    HotShards,
+    Kind,
+    Length,
+    Mapped,
+    Name,
+    OneOf,
+    Text,
+    Units,
+    Whole,
+)
 from tallyroll.errors import UsageError
 from tallyroll.limits import (
     GATES_MAX,
@@ -102,6 +113,12 @@ class Options:
     )
     require_ts: bool = _option(
         _DEFAULTS.require_ts, Flag(), "refuse events that have an id of their own but no time"
+    )
+    mapping: Mapping[str, str] = _option(
+        {},
+        Mapped(),
+        "where the fields of an event are in messages of other systems, in JMESPath:"
+        ' `{"key": "detail.videoId"}`',
     )
     warm_units: int = _option(
         _DEFAULTS.warm_units,
@@ -292,6 +309,7 @@ class Options:
             accept_for_ms=self.accept_for_seconds * 1000,
             skew_ms=self.skew_seconds * 1000,
             require_ts=self.require_ts,
+            mapping=self.mapping,
             retention_ms=self.retention_seconds * 1000,
             exporter=self.exporter,
             warm_units=self.warm_units,

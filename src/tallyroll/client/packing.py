@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from tallyroll.limits import PACKET_BYTES_MAX
 from tallyroll.model.amounts import MICROS, format_amount
-from tallyroll.model.events import ENVELOPE_VERSION, Event, _joined, event_body
+from tallyroll.model.events import ENVELOPE_VERSION, Event, _joined, message_body
 from tallyroll.model.formats.json_texts import canonical
 
 PACKET_EVENTS_MAX = 1_000
@@ -71,7 +71,7 @@ class Packer:
         size = len(entry.encode()) + 1
         if size > _ENTRIES_BYTES_MAX:
             single = replace(event, id=packet_id or self._new_id())
-            return [Packed(event_body(single), event.key, event.ts, 1)]
+            return [Packed(message_body(single), event.key, event.ts, 1)]
         done: list[Packed] = []
         place = event.key, t0
         packet = self._open.get(place)

@@ -19,7 +19,7 @@ from tallyroll.client.savings import Savings
 from tallyroll.client.spans import SendCalendar
 from tallyroll.errors import Reason
 from tallyroll.limits import QUEUE_BATCH_MAX
-from tallyroll.model.events import Envelope, Event, Packet, event_body
+from tallyroll.model.events import Envelope, Event, Packet, message_body
 from tallyroll.model.ids import uuid7, uuid7_time
 from tallyroll.model.records import event_time
 from tallyroll.ports.effects import Effects, attempts
@@ -172,7 +172,7 @@ class Producer:
         # An event without a time belongs to the window in which it is sent. Sent again later, it
         # might be counted in another window.
         dated = event.ts is not None or uuid7_time(event.id or "") is not None
-        message = Outgoing(queueable(event_body(event)), 1, origin, repeatable=dated)
+        message = Outgoing(queueable(message_body(event)), 1, origin, repeatable=dated)
         self._offer(message, self._time_of(event) if dated else None)
 
     def add_packet(self, body: str, packet: Packet, origin: str) -> None:

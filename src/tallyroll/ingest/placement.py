@@ -26,6 +26,7 @@ from tallyroll.model.acceptance import (
     span_of,
 )
 from tallyroll.model.events import Envelope
+from tallyroll.model.foreign.mappings import NO_MAPPINGS
 from tallyroll.model.foreign.reading import read
 from tallyroll.model.ids import Identity
 from tallyroll.model.messages import Message, Rejection
@@ -37,6 +38,7 @@ from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.catalog_cache import CachedCatalog
 from tallyroll.settings import Settings
 
+_NO_CALENDAR = "the pipeline has no calendar yet: has the roller run?"
 _log = logging.getLogger(__name__)
 
 
@@ -129,7 +131,7 @@ class Placer:
         cases = [case for case in cases if not case.fate]
         if any(case.message.redrive for case in cases):
             self.cached.forget_calendar()  # identities in claims have windows of the latest grid
-        calendar = self.cached.calendar()
+        calendar = self._calendar_for(cases)
         timed: list[_Timed] = []
         for case in cases:
             with _guarded(case):
@@ -150,13 +152,26 @@ class Placer:
                     check_comes(span, ts, sent, calendar, skew_ms, announced=known)
                 case.hand_back(f"window {case.window} is not made yet", waits=True)
 
+    def _calendar_for(self, cases: Sequence[Delivery]) -> Calendar | None:
+        """The calendar, with mappings that are settled for these messages."""
+        calendar = self.cached.calendar()
+        if calendar and calendar.mappings.entries:
+            newest = max((case.message.mapped_at for case in cases), default=0)
+            if not calendar.mappings.settles(newest):
+                return self.cached.settle_mappings(newest + limits.MAPPED_AHEAD_MS)
+        return calendar
+
     def _read(self, case: Delivery, calendar: Calendar | None, timed: list[_Timed]) -> None:
-        envelope = read(case.message.body)
+        if calendar is None and self.settings.mapping:
+            case.hand_back(_NO_CALENDAR, waits=True)
+            return
+        mappings = calendar.mappings if calendar else NO_MAPPINGS
+        envelope = read(case.message.body, mappings, case.message.mapped_at)
         first_sent = case.message.first_sent
         ts = event_time(envelope, first_sent)
         case.undated = is_undated(envelope)
         if calendar is None:
-            case.hand_back("the pipeline has no calendar yet: has the roller run?", waits=True)
+            case.hand_back(_NO_CALENDAR, waits=True)
             return
         case.span = span_of(ts, first_sent, calendar, self.settings.skew_ms)
         timed.append(_Timed(case, envelope, ts, case.span))

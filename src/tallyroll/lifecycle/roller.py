@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from tallyroll.errors import StateConflict, StoreError
+from tallyroll.errors import StateConflict, StoreError, UsageError
 from tallyroll.lifecycle.draining import (
     Evidence,
     ages_kept_ms,
@@ -24,6 +24,7 @@ from tallyroll.lifecycle.runner import DEADLINE_RESERVE_MS, Rolled, carry_out
 from tallyroll.lifecycle.sealing import Sealing, seal
 from tallyroll.lifecycle.state_machine import ROLLER_STEPS, Facts, Step, freeze, to_make
 from tallyroll.limits import LISTING_BUCKETS, PATIENT_VISIBILITY_SECONDS_MAX, RECEPTIONS_READ_MAX
+from tallyroll.model.foreign.mappings import founded_with
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar, LivePointer, Moment, Status, Window
 from tallyroll.model.windows import Grid, Span, WindowId, iso, table_name
@@ -74,6 +75,8 @@ class Roller:
         calendar = self._founded(now)
         pointer = self.catalog.live()
         windows = list_live(self.catalog, pointer, 0, now + AHEAD_LISTED_MS)
+        if make:
+            self._keep_mapping(calendar, rolled)
         if pointer and make:
             calendar = self._extended(calendar, pointer, windows)
         if make:
@@ -125,8 +128,23 @@ class Roller:
         calendar = self.catalog.calendar()
         if calendar is None:
             grid = Grid.of(self.settings.window_seconds)
-            calendar = self.catalog.found(Calendar(grid, grid.at(now).start))
+            mappings = founded_with(self.settings.mapping_text)
+            calendar = self.catalog.found(Calendar(grid, grid.at(now).start, mappings))
         return calendar
+
+    def _keep_mapping(self, calendar: Calendar, rolled: Rolled) -> None:
+        """Append the mapping in the settings to the calendar's, if it is another than the last.
+
+        If another run has changed them, or a writer has settled further, since they were read,
+        nothing is appended, and the next run does it.
+        """
+        text = self.settings.mapping_text
+        if text == calendar.mappings.latest:
+            return
+        try:
+            self.catalog.append_mapping(calendar.mappings, text)
+        except (StoreError, UsageError) as error:
+            rolled.problems.append(f"the mapping is not changed: {error}")
 
     def _extended(
         self, calendar: Calendar, pointer: LivePointer, windows: Sequence[Window]

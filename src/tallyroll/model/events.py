@@ -350,7 +350,7 @@ def _check_dt(t0: int, dt: Any) -> None:
 
 
 def event_body(event: Event) -> str:
-    """The message body of one event."""
+    """The JSON text of one event."""
     return _joined(
         id=event.id and canonical(event.id),
         key=canonical(event.key),
@@ -358,6 +358,13 @@ def event_body(event: Event) -> str:
         value=format_amount(event.amount),
         payload=event.payload,
     )
+
+
+def message_body(event: Event) -> str:
+    """The message body of one event, marked by its version as Tallyroll's own, so that no mapping
+    applies to it.
+    """
+    return f'{{"v":{ENVELOPE_VERSION},{event_body(event)[1:]}'
 
 
 def _joined(**fields: str | None) -> str:

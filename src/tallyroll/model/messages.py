@@ -44,6 +44,13 @@ class Message:
         """When the original message was sent, ms."""
         return self.redrive.sent if self.redrive else self.sent
 
+    @property
+    def mapped_at(self) -> int:
+        """The time (ms) that chooses its mapping: when the original message was sent. A redrive's
+        attributes, which anybody can set, cannot name a later time than that of their message.
+        """
+        return min(self.first_sent, self.sent)
+
 
 @dataclass(frozen=True, slots=True)
 class Rejection:

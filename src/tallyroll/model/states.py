@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
 
+from tallyroll.model.foreign.mappings import NO_MAPPINGS, Mappings
 from tallyroll.model.windows import Grid, Span, WindowId, window_start
 
 SPANS_MAX = 16  # spans of windows opened in the past; a listing takes one query for each
@@ -17,10 +18,14 @@ SPANS_MAX = 16  # spans of windows opened in the past; a listing takes one query
 
 @dataclass(frozen=True, slots=True)
 class Calendar:
-    """The grid of window lengths, and the start of the pipeline's first window."""
+    """The grid of window lengths, the start of the pipeline's first window, and its mappings.
+
+    Two calendars are equal if they have the same windows, whatever their mappings are.
+    """
 
     grid: Grid
     genesis: int
+    mappings: Mappings = field(default=NO_MAPPINGS, compare=False)
 
 
 class Status(StrEnum):

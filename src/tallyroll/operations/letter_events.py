@@ -122,7 +122,8 @@ class LetterReader:
 
     def _read(self, letter: ReceivedLetter, calendar: Calendar) -> LetterEvent:
         body = self._letters.body(letter)
-        return self._identified(letter, body, read(body), calendar)
+        envelope = read(body, calendar.mappings, letter.first_sent)
+        return self._identified(letter, body, envelope, calendar)
 
     def _with_claims(
         self, events: Sequence[LetterEvent | Decision]

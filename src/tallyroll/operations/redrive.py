@@ -97,7 +97,7 @@ class Redriver:
         Reads the calendar anew each time, then all claims, then all windows.
         """
         try:
-            calendar = self._catalog.calendar()
+            calendar = self._calendar(letters)
         except StoreError as error:
             return [not_looked_up(letter, error) for letter in letters]
         if calendar is None:
@@ -113,6 +113,15 @@ class Redriver:
             else decided(each.letter, partial(self._plan, each, next(places), page))
             for each in read
         ]
+
+    def _calendar(self, letters: Sequence[ReceivedLetter]) -> Calendar | None:
+        """The calendar, with mappings that are settled for these letters."""
+        calendar = self._catalog.calendar()
+        newest = max((letter.first_sent for letter in letters), default=0)
+        if calendar and not calendar.mappings.settles(newest):
+            # Attributes, which anybody can set, may name any time.
+            return self._catalog.settle_mappings(min(newest, self._effects.now()) + 1)
+        return calendar
 
     def redrive(self, letters: Sequence[ReceivedLetter]) -> list[Decision]:
         """Redrive at most 100 letters, as far as possible; one decision per letter, in order.

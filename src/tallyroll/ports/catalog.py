@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from tallyroll.model.foreign.mappings import Mappings
 from tallyroll.model.ids import Identity
 from tallyroll.model.periods import PeriodName, PeriodState
 from tallyroll.model.specs import Spec
@@ -75,6 +76,16 @@ class Catalog(Ledger, Periods, WriterNotes, Protocol):
     def extend(self, read: Calendar, extended: Calendar, live: LivePointer) -> bool:
         """Replace the calendar `read` by `extended`; False, without a change, if another calendar
         is stored or a window was created since `live` was read.
+        """
+
+    def append_mapping(self, read: Mappings, text: str) -> None:
+        """Append a mapping to the calendar's, which holds from their `until` on. Does nothing if
+        other mappings than `read` are stored, or another `until`. Raises UsageError.
+        """
+
+    def settle_mappings(self, until: int) -> Calendar | None:
+        """Raise the `until` of the calendar's mappings, if it is lower; return the calendar as it
+        is then.
         """
 
     def specs(self, windows: Sequence[WindowId]) -> dict[WindowId, Spec]:

@@ -37,6 +37,12 @@ class CachedCatalog:
         """Read the calendar again at the next call."""
         self._calendar = None
 
+    def settle_mappings(self, until: int) -> Calendar | None:
+        """The calendar, after its mappings were settled until then."""
+        now = self._effects.now()
+        self._calendar, self._calendar_at = self._catalog.settle_mappings(until), now
+        return self._calendar
+
     def specs(self, windows: Sequence[WindowId]) -> dict[WindowId, Spec]:
         """The specs that exist of these windows. Absence may be 5 s old."""
         now = self._effects.now()

@@ -219,7 +219,7 @@ def test_a_message_that_the_writer_fails_on_holds_its_window(
     """
     decode = events.decode
 
-    def failing(body: str) -> Any:
+    def failing(body: str, *_: object) -> Any:
         if "odd" in body:
             raise TypeError("a defect")
         return decode(body)

@@ -171,7 +171,7 @@ def test_a_message_received_950_times_is_rejected_unread(monkeypatch: pytest.Mon
     """Reading it may be what kills the writer."""
     read: list[str] = []
 
-    def reading(body: str) -> object:
+    def reading(body: str, *_: object) -> object:
         read.append(body)
         return decode(body)
 
@@ -355,7 +355,7 @@ def test_a_message_that_breaks_the_writer_breaks_nothing_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
 
-    def broken(body: str) -> object:
+    def broken(body: str, *_: object) -> object:
         if "poison" in body:
             raise RuntimeError("unforeseen")
         return decode(body)

@@ -12,13 +12,16 @@ from tallyroll.adapters.dynamodb.catalog_items import (
     LIVE,
     MONTHS,
     VERSION_UNCHANGED,
+    calendar_facts,
     key_of,
+    mapping_change,
     month_key,
     parse_calendar,
     parse_pointer,
     parse_spec,
     parse_window,
     pointer_change,
+    settling_change,
     window_item,
 )
 from tallyroll.adapters.dynamodb.items import Item, Key
@@ -41,6 +44,7 @@ from tallyroll.adapters.dynamodb.requests import (
 from tallyroll.adapters.dynamodb.writer_notes import DynamoWriterNotes
 from tallyroll.errors import Refused, StateConflict, Unknown
 from tallyroll.limits import HOT_NOTES_MAX, TS_MS_MAX
+from tallyroll.model.foreign.mappings import Mappings
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar, LivePointer, Status, Window
 from tallyroll.model.windows import WindowId, window_id
@@ -60,8 +64,14 @@ class DynamoCatalog(DynamoLedger, DynamoPeriods, DynamoWriterNotes):
         return None if item is None else parse_calendar(item)
 
     def found(self, calendar: Calendar) -> Calendar:
-        facts = {"lengths": calendar.grid.lengths, "genesis": calendar.genesis}
-        return parse_calendar(self._put_once(CALENDAR, facts))
+        return parse_calendar(self._put_once(CALENDAR, calendar_facts(calendar)))
+
+    def append_mapping(self, read: Mappings, text: str) -> None:
+        self._table.update_if(mapping_change(read, read.with_latest(text)))
+
+    def settle_mappings(self, until: int) -> Calendar | None:
+        self._table.update_if(settling_change(until))
+        return self.calendar()
 
     def extend(self, read: Calendar, extended: Calendar, live: LivePointer) -> bool:
         values = {"lengths": read.grid.lengths, "extended": extended.grid.lengths}

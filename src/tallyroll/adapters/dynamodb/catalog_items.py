@@ -4,7 +4,8 @@ spec       pk 2026-11   sk {window}#spec        written once
 state      pk 2026-11   sk {window}#state       replaced whole if `version` is unchanged
 hot        pk 2026-11   sk {window}#hot         `keys` that may need more shards
 straggler  pk 2026-11   sk {window}#straggler   `at`, the latest recorded time in ms
-calendar   pk ~catalog  sk calendar             lengths, which only grow; genesis
+calendar   pk ~catalog  sk calendar             lengths, which only grow; genesis;
+                                                mappings, mapped_until, marked
 live       pk ~catalog  sk live                 since, opened, created, version
 months     pk ~catalog  sk months               the set of all months that have windows
 
@@ -25,6 +26,7 @@ from tallyroll.adapters.dynamodb.attributes import (
     known_fields,
 )
 from tallyroll.adapters.dynamodb.items import Item, Key
+from tallyroll.model.foreign.mappings import Mappings
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Attempt, Calendar, LivePointer, Status, Window
 from tallyroll.model.windows import Grid, Span, WindowId
@@ -50,7 +52,45 @@ def key_of(window: WindowId, kind: str) -> Key:
 def parse_calendar(item: Item) -> Calendar:
     """The calendar in its item."""
     facts = facts_of(item)
-    return Calendar(Grid(tuple((since, ms) for since, ms in facts["lengths"])), facts["genesis"])
+    mappings = Mappings(
+        tuple((since, text) for since, text in facts.get("mappings", ())),
+        facts.get("mapped_until", 0),
+        facts.get("marked", False),
+    )
+    grid = Grid(tuple((since, ms) for since, ms in facts["lengths"]))
+    return Calendar(grid, facts["genesis"], mappings)
+
+
+def calendar_facts(calendar: Calendar) -> Facts:
+    """What a new calendar's item holds; without mappings nothing of these."""
+    facts: Facts = {"lengths": calendar.grid.lengths, "genesis": calendar.genesis}
+    mappings = calendar.mappings
+    if mappings.entries:
+        facts["mappings"], facts["marked"] = mappings.entries, mappings.marked
+        facts["mapped_until"] = mappings.until
+    return facts
+
+
+def mapping_change(read: Mappings, appended: Mappings) -> dict[str, Any]:
+    """The update that replaces the mappings `read`, if they are unchanged."""
+    values: Facts = {"appended": appended.entries}
+    update = "SET #mappings = :appended"
+    if read.entries:
+        unchanged = "#mapped_until = :until AND size(#mappings) = :count"
+        values |= {"until": read.until, "count": len(read.entries)}
+    else:
+        unchanged = "attribute_exists(pk) AND attribute_not_exists(#mappings)"
+        update += ", #mapped_until = :until"
+        values |= {"until": read.until}
+    return {"Key": CALENDAR, **expressed(update, unchanged, **values)}
+
+
+def settling_change(until: int) -> dict[str, Any]:
+    """The update that raises the `until` of mappings, if there are any and it is lower."""
+    return {
+        "Key": CALENDAR,
+        **expressed("SET #mapped_until = :until", "#mapped_until < :until", until=until),
+    }
 
 
 def pointer_change(read: LivePointer | None, wanted: LivePointer) -> dict[str, Any]:

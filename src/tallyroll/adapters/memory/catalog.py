@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tallyroll.errors import StateConflict
 from tallyroll.limits import HOT_NOTES_MAX
+from tallyroll.model.foreign.mappings import Mappings
 from tallyroll.model.ids import Identity
 from tallyroll.model.periods import PeriodName, PeriodState, periods_at
 from tallyroll.model.specs import Spec
@@ -40,10 +41,21 @@ class MemoryCatalog:
             self._calendar = calendar
         return self._calendar
 
+    def append_mapping(self, read: Mappings, text: str) -> None:
+        appended = read.with_latest(text)
+        if self._calendar and self._calendar.mappings == read:
+            self._calendar = replace(self._calendar, mappings=appended)
+
+    def settle_mappings(self, until: int) -> Calendar | None:
+        if self._calendar and self._calendar.mappings.until < until:
+            settled = replace(self._calendar.mappings, until=until)
+            self._calendar = replace(self._calendar, mappings=settled)
+        return self._calendar
+
     def extend(self, read: Calendar, extended: Calendar, live: LivePointer) -> bool:
         if self._calendar != read or self._live != live:
             return False
-        self._calendar = extended
+        self._calendar = replace(extended, mappings=self._calendar.mappings)
         self._live = replace(live, version=live.version + 1)
         return True
 

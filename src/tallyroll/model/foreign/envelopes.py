@@ -25,7 +25,7 @@ from typing import Any
 
 from tallyroll.errors import Reason, Rejected
 from tallyroll.limits import ENVELOPES_MAX
-from tallyroll.model.amounts import shown
+from tallyroll.model.amounts import JsonFloat, shown
 from tallyroll.model.events import Envelope, Event, check_id, parse
 from tallyroll.model.foreign.times import read_time
 from tallyroll.model.formats.json_texts import canonical, load_json
@@ -40,15 +40,24 @@ class Unwrapped:
 
     `document` is what a mapping reads: the EventBridge event, the record of the S3 notification,
     the CloudEvent, or the JSON object in the SNS notification. `own` is the value at the place of
-    an event of Tallyroll's own form. `id` and `ts` (ms) are the envelope's, for an event that has
-    none itself.
+    an event of Tallyroll's own form. `id` and `time` (RFC 3339) are the envelope's, for an event
+    that has none itself; `timed` is what the time is called.
     """
 
     document: dict[str, Any]
     own: Any
     kind: str = "a message"
     id: str | None = None
-    ts: int | None = None
+    time: Any = None
+    timed: str = ""
+
+    @property
+    def ts(self) -> int | None:
+        """The envelope's time, ms. Raises Rejected if it is none."""
+        if self.time is None:
+            return None
+        name = f"{self.timed} of {self.kind}"
+        return read_time(_text(self.time, name), name)
 
     @property
     def holds_own(self) -> bool:
@@ -84,8 +93,14 @@ def unwrap(fields: dict[str, Any], read_float: ReadFloat) -> Unwrapped:
         fields,
         "an SNS notification",
         id=_text(message_id, "MessageId of the SNS notification"),
-        ts=_time(sent, "Timestamp of the SNS notification"),
+        time=sent,
+        timed="Timestamp",
     )
+
+
+def unwrapped_exactly(body: str) -> Unwrapped:
+    """What a body holds, a JSON object, with its floats as they were written. Raises Rejected."""
+    return unwrap(load_json(body), JsonFloat)
 
 
 def own_event(unwrapped: Unwrapped) -> Envelope:
@@ -105,10 +120,11 @@ def completed(envelope: Envelope, unwrapped: Unwrapped) -> Envelope:
     """
     if not isinstance(envelope, Event):
         return envelope
-    ts = envelope.ts
-    if ts is None and (envelope.id is None or uuid7_time(envelope.id) is None):
-        ts = unwrapped.ts
-    return replace(envelope, id=check_id(envelope.id or unwrapped.id), ts=ts)
+    if envelope.ts is None and (envelope.id is None or uuid7_time(envelope.id) is None):
+        envelope = replace(envelope, ts=unwrapped.ts)
+    if envelope.id is None:
+        envelope = replace(envelope, id=check_id(unwrapped.id))
+    return envelope
 
 
 def _is_sns(fields: dict[str, Any]) -> bool:
@@ -142,7 +158,8 @@ def _event_bridge(fields: dict[str, Any], _read_float: ReadFloat) -> Unwrapped:
         fields["detail"],
         "an EventBridge event",
         id=_text(fields.get("id"), "id of the EventBridge event"),
-        ts=_time(fields.get("time"), "time of the EventBridge event"),
+        time=fields.get("time"),
+        timed="time",
     )
 
 
@@ -161,7 +178,8 @@ def _cloud_event(fields: dict[str, Any], read_float: ReadFloat) -> Unwrapped:
         fields.get("data"),
         "a CloudEvent",
         id=f"{source}/{given}",
-        ts=_time(fields.get("time"), "time of the CloudEvent"),
+        time=fields.get("time"),
+        timed="time",
     )
 
 
@@ -175,7 +193,8 @@ def _s3(fields: dict[str, Any], _read_float: ReadFloat) -> Unwrapped:
         None,
         "an S3 notification",
         id=_s3_id(record),
-        ts=_time(record.get("eventTime"), "eventTime of the S3 notification"),
+        time=record.get("eventTime"),
+        timed="eventTime",
     )
 
 
@@ -225,10 +244,6 @@ def _text(value: Any, name: str) -> str:
     if not isinstance(value, str) or not value:
         raise _bad(f"{name} is {shown(value)}: must be a text")
     return value
-
-
-def _time(value: Any, name: str) -> int | None:
-    return None if value is None else read_time(_text(value, name), name)
 
 
 def _bad(detail: str) -> Rejected:

@@ -1,17 +1,44 @@
-"""Reads a message's body: an event of Tallyroll's own form, by itself or in an envelope."""
+"""Reads a message's body: an event of Tallyroll's own form, by itself or in an envelope, or another
+message by the pipeline's mapping.
+
+What only envelopes and mappings need is imported when the first of them comes.
+"""
 
 from __future__ import annotations
 
-from tallyroll.model.amounts import JsonFloat
+from typing import Any
+
 from tallyroll.model.events import Envelope, load_body, no_collections, parse_body
-from tallyroll.model.foreign.envelopes import is_enveloped, own_event, unwrap
-from tallyroll.model.formats.json_texts import load_json
+from tallyroll.model.foreign.mappings import NO_MAPPINGS, Mappings
 
 
-def read(body: str) -> Envelope:
-    """The event or packet in a message's body. Raises Rejected with the reason."""
+def read(body: str, mappings: Mappings = NO_MAPPINGS, sent: int = 0) -> Envelope:
+    """The event or packet in the body of a message that was sent at `sent` (ms).
+
+    Nothing else decides it, as long as the mappings settle `sent`: once it is an event, no later
+    mapping changes it. Raises Rejected with the reason.
+    """
     with no_collections():
         fields = load_body(body)
-        if isinstance(fields, dict) and "key" not in fields and is_enveloped(fields):
-            return own_event(unwrap(load_json(body), JsonFloat))
+        if not isinstance(fields, dict):
+            return parse_body(body, fields)
+        if mappings.entries:
+            return _mapped(body, fields, mappings, sent)
+        return parse_body(body, fields) if "key" in fields else _keyless(body, fields)
+
+
+def _keyless(body: str, fields: dict[str, Any]) -> Envelope:
+    from tallyroll.model.foreign.envelopes import is_enveloped, own_event, unwrapped_exactly
+
+    return own_event(unwrapped_exactly(body)) if is_enveloped(fields) else parse_body(body, fields)
+
+
+def _mapped(body: str, fields: dict[str, Any], mappings: Mappings, sent: int) -> Envelope:
+    if "key" in fields and mappings.keep(fields):
         return parse_body(body, fields)
+    from tallyroll.model.foreign.mapping import read_mapped
+
+    def unmapped() -> Envelope:
+        return parse_body(body, fields) if "key" in fields else _keyless(body, fields)
+
+    return read_mapped(body, fields, mappings, sent, unmapped)

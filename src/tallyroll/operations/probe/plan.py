@@ -15,7 +15,7 @@ from tallyroll.client.packing import pack
 from tallyroll.errors import Missing
 from tallyroll.limits import QUEUE_BATCH_MAX, SKEW_MS_MAX
 from tallyroll.model.amounts import MICROS
-from tallyroll.model.events import Event, check_key, event_body
+from tallyroll.model.events import Event, check_key, message_body
 from tallyroll.model.sharding import Chance
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status
@@ -149,7 +149,7 @@ def _parcels(
         record_id = f"{run}-{sender + 1}-{number + 1}"
         event = Event(key, record_id, ts, amount, None)
         n = 1
-        body = event_body(event)
+        body = message_body(event)
         if number >= singles:
             n = PACKED_EVENTS
             [body] = pack([replace(event, id=None)] * n, partial(str, record_id), span_ms=1)
