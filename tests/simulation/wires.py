@@ -36,6 +36,7 @@ WRITES = frozenset(
     {
         *("open_gate", "shut_gate", "make_table", "tag_table", "drop_table"),
         *("recover_table", "cool_table", "put", "roll"),
+        *("append_mapping", "settle_mappings"),
         *("found", "extend", "put_spec", "create", "advance", "advance_period", "move_live"),
         *("note_straggler", "note_hot", "note_received", "clear_received", "beat"),
         *("claim", "move", "reject", "delay", "acknowledge", "resend"),
