@@ -1,7 +1,8 @@
 """All limits, each with its unit in its name, its reason and its source.
 
 Sources: [ddb] Amazon DynamoDB Developer Guide, "Quotas"; [txn] the same, "Amazon DynamoDB
-Transactions: How it works"; [sqs] Amazon SQS Developer Guide, "Message quotas"; [lambda] AWS Lambda
+Transactions: How it works"; [part] the same, "Best practices for designing and using partition keys
+effectively"; [sqs] Amazon SQS Developer Guide, "Message quotas"; [lambda] AWS Lambda
 Developer Guide, "Using Lambda with Amazon SQS".
 """
 
@@ -17,6 +18,10 @@ TABLE_QUOTA = 2_500  # tables of an account in one region [ddb], adjustable
 WARM_WRITE_UNITS_MIN, WARM_READ_UNITS_MIN = 4_000, 12_000  # of a new on-demand table [ddb]
 WARM_UNITS_MAX = 10_000_000
 PARTITION_WRITE_UNITS = 1_000  # a second, of one partition [ddb]
+PARTITION_READ_UNITS = 3_000  # the same
+PARTITION_BYTES = 10 * 10**9  # a fuller partition is split [part]
+BURST_SECONDS = 300  # of unused capacity are kept for bursts [part]
+TABLE_UNITS_QUOTA = 40_000  # write or read units a second of one table [ddb], adjustable
 UNIT_BYTES = 1024  # one write unit writes up to 1 KB [ddb]
 ACTION_UNITS = 2  # for each KB that an action of a transaction writes [ddb]
 

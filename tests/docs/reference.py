@@ -17,6 +17,7 @@ from benchmarks.costs import assumed, of_a_month, of_events
 from benchmarks.limits import TABLE_UNITS, of_keys
 from benchmarks.suffixes import rows
 from tallyroll.cdk.options import Options
+from tallyroll.planning.on_demand import disagreements
 from tallyroll.settings import PREFIX, Settings
 from tests.faults.answers import faults_table, kinds_table
 from tests.messages import compatibility
@@ -68,6 +69,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "faults": ("faults.md", faults_table),
     "fault-kinds": ("faults.md", kinds_table),
     "schema-differences": ("messages.md", differences_table),
+    "partitions": ("planning.md", lambda: table_of(disagreements())),
     "settings": ("settings.md", settings_table),
     "suffixes": ("sharding.md", lambda: "\n".join(rows())),
 }
