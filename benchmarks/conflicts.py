@@ -37,7 +37,7 @@ from functools import cache
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.costs import EVENTS, HOURS_A_MONTH, START_MS, WRITE_UNIT, loads, store_cost
+from benchmarks.costs import EVENTS, START_MS, loads, store_cost
 from tallyroll.adapters.dynamodb.store import GATES_AT_ONCE, GATES_PER_TRANSACTION
 from tallyroll.cdk.options import Options
 from tallyroll.ingest.transactions import BACKOFF_MS_MAX, CONFLICT_BACKOFF_MS, Commit, after
@@ -47,14 +47,15 @@ from tallyroll.model.records import Record
 from tallyroll.model.sharding import random_suffix
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Window
+from tallyroll.planning.costs import HOURS_A_MONTH
+from tallyroll.planning.prices import WRITE_UNIT
+from tallyroll.planning.writes import gate_units
 from tallyroll.ports.store import Answer, Element, Outcome, Verdict
 from tallyroll.settings import Settings
 
 RECORDS_EACH = TRANSACTION_ACTIONS_MAX - 2  # beside a gate and a tally
 TRANSACTION_MS = 20  # assumed: of a full transaction, from prepare to commit
 SHUT_MS = 20  # assumed: of an update of one gate, the client's own time included
-GATE_UNITS_A_WINDOW = 3  # put in a transaction at two units, shut at one
-CHECK_UNITS = 2  # of the window's state, once a transaction that puts gates
 WARM_UP_MS = 12_000  # simulated, until the places are spread over all lengths of back-off
 COUNTED_MS = 8_000  # simulated after that
 SIMULATED_MAX = 800  # places that are simulated for the command's table; more take minutes
@@ -252,7 +253,7 @@ def of_gates(gates: Sequence[int] = (256, 1_024, 2_048, 4_096)) -> Rows:
     ]
     for count in gates:
         puts = -(-count // GATES_PER_TRANSACTION)
-        units = GATE_UNITS_A_WINDOW * count + CHECK_UNITS * puts
+        units = gate_units(gates=count)
         month = units * WRITE_UNIT * HOURS_A_MONTH
         shut = -(-count // GATES_AT_ONCE) * SHUT_MS / 1_000
         rows.append((f"{count:,}", f"{units:,}", f"{month:.2f}", str(puts), f"{shut:.1f}"))

@@ -1,7 +1,7 @@
 """What a million events cost on AWS, and a month in which nothing happens: `make costs`.
 
 Write units come from the requests that the writer would send, by AWS's rule; prices are those of
-us-east-1 (AWS's price pages, November 2026, without free tiers). Where a figure is assumed, and not
+`tallyroll.planning.prices`. Where a figure is assumed, and not
 computed, the last table says so: put your own in.
 """
 
@@ -25,26 +25,20 @@ from tallyroll.model.messages import Message
 from tallyroll.model.records import Record, record_of
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Window
+from tallyroll.planning.costs import (
+    FUNCTION_GB,
+    FUNCTION_MS_IDLE,
+    SQS_BATCH,
+    SQS_CHUNK_BYTES,
+    function_dollars,
+    idle_month,
+)
+from tallyroll.planning.plan import WRITER_MS_PER_MESSAGE
+from tallyroll.planning.prices import LAMBDA_REQUEST, MILLION, SQS_REQUEST, WRITE_UNIT
 from tallyroll.settings import Settings
-
-MILLION = 1_000_000
-WRITE_UNIT = 0.625 / MILLION
-READ_UNIT = 0.125 / MILLION
-SQS_REQUEST = 0.40 / MILLION  # each 64 KB of a request is one
-LAMBDA_REQUEST = 0.20 / MILLION
-LAMBDA_GB_SECOND = 0.0000133334  # arm64
-ALARM_MONTH, METRIC_MONTH, DASHBOARD_MONTH = 0.10, 0.30, 3.00
-SQS_CHUNK_BYTES = 64 * 1024
-SQS_BATCH = 10
-HOURS_A_MONTH = 730
 
 BATCH = 980  # messages that a writer is handed at once
 EVENTS = 9_800
-FUNCTION_GB = 1_769 / 1024  # what infra gives them: one whole processor
-WRITER_MS_PER_MESSAGE = 0.2
-FUNCTION_MS_IDLE = 300
-METRICS_WATCHED = 31  # by alarms, which are charged by metric; a test counts them
-METRICS_IDLE = 21  # of roller and cleanup; a test counts them
 START_MS = 1_795_161_600_000
 HOUR_MS = 3_600_000
 WIDTH = 100
@@ -134,7 +128,7 @@ def of_events(settings: Settings) -> Rows:
         dynamodb = units * MILLION * WRITE_UNIT
         sqs = queue_requests(load.bodies) / EVENTS * MILLION * SQS_REQUEST
         messages = load.messages_each * MILLION
-        compute = messages * WRITER_MS_PER_MESSAGE / 1_000 * FUNCTION_GB * LAMBDA_GB_SECOND
+        compute = function_dollars(messages * WRITER_MS_PER_MESSAGE)
         compute += messages / BATCH * LAMBDA_REQUEST
         costs = (dynamodb, sqs, compute, dynamodb + sqs + compute)
         rows.append((load.name, f"{units:.3f}", *(f"{cost:.3f}" for cost in costs)))
@@ -143,19 +137,7 @@ def of_events(settings: Settings) -> Rows:
 
 def of_a_month(settings: Settings) -> Rows:
     """What stands there costs in a month, whether anything is counted or not."""
-    tables = HOURS_A_MONTH * 3600 / settings.window_seconds
-    gates = tables * settings.gates * 3  # put in a transaction at two units, shut at one
-    runs = HOURS_A_MONTH * 60 + HOURS_A_MONTH * 12
-    listed = tables * settings.buckets + runs * 20
-    each_run = LAMBDA_REQUEST + FUNCTION_MS_IDLE / 1_000 * FUNCTION_GB * LAMBDA_GB_SECOND
-    costs = {
-        "gates of new tables": gates * WRITE_UNIT,
-        "reads of roller and cleanup": listed * READ_UNIT,
-        "roller and cleanup": runs * each_run,
-        "alarms": METRICS_WATCHED * ALARM_MONTH,
-        "metrics": METRICS_IDLE * METRIC_MONTH,
-        "dashboard": DASHBOARD_MONTH,
-    }
+    costs = idle_month(settings)
     costs["in all"] = sum(costs.values())
     return [("for", "cost"), *((name, f"{cost:.2f}") for name, cost in costs.items())]
 

@@ -52,6 +52,10 @@ SKEW_MS_MAX = 86_400_000  # upper bound of the setting `skew_ms`
 SERIES_SLOTS = 60  # a tally counts events per sixtieth of its window
 LISTING_BUCKETS = 16  # partition keys of a sealed window's listing: 8,000 keys a second [ddb]
 SHARDS_MAX = 10_000
+# With fewer, concurrent commits conflict on a stripe or gate too often: see the model in
+# benchmarks/conflicts.py. Every count of a key reads all its stripes; gates cost less.
+STRIPES_PER_COMMIT = 4
+GATES_PER_COMMIT = 8
 GATES_MAX = 4_096  # per window; each is put and shut once; benchmarks/conflicts.py has the model
 HOT_KEYS_MAX = 200  # keys with their own N in a window's spec, which readers and writers cache
 HOT_LIST_BYTES_MAX = 100 * 1024  # total bytes of these keys: the spec is one item

@@ -8,7 +8,22 @@ from itertools import product
 
 import pytest
 
-from benchmarks.limits import fullest, key_rate, key_rates, of_keys, table_rate
+from benchmarks import limits
+from benchmarks.limits import of_keys
+from tallyroll.planning import shards as model
+from tallyroll.planning.shards import Rates, fullest
+
+
+def key_rate(shards: int, partitions: int, most: int) -> float:
+    return model.key_rate(limits.writes(), shards=shards, partitions=partitions, most=most)
+
+
+def key_rates(shards: int, partitions: int) -> Rates:
+    return model.key_rates(limits.writes(), shards=shards, partitions=partitions)
+
+
+def table_rate(partitions: int) -> float:
+    return model.table_rate(limits.writes(), partitions=partitions)
 
 
 @pytest.mark.parametrize(("shards", "partitions"), [(1, 4), (4, 4), (6, 4), (5, 3), (9, 2)])

@@ -46,6 +46,7 @@ COMMANDS = (
     "teardown",
     "validate",
     "schema",
+    "plan",
     "completion",
     "version",
 )

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from aws_lambda_powertools import Metrics
 
-from benchmarks.costs import METRICS_IDLE, METRICS_WATCHED
 from infra.build.bundle import ROOT
 from tallyroll.adapters.dynamodb.throughput import Limit
 from tallyroll.cdk.alarms import ALARMS
@@ -18,6 +17,7 @@ from tallyroll.errors import Reason
 from tallyroll.ingest.writer import Report
 from tallyroll.lifecycle.runner import Rolled
 from tallyroll.model.states import Status
+from tallyroll.planning.costs import METRICS_IDLE, METRICS_WATCHED
 from tallyroll.reads.reader import Gathering
 from tallyroll.telemetry import (
     NAMESPACE,

@@ -22,9 +22,11 @@ from tallyroll.cdk.kinds import (
 from tallyroll.errors import UsageError
 from tallyroll.limits import (
     GATES_MAX,
+    GATES_PER_COMMIT,
     RECEIVES_FUSE,
     SHARDS_MAX,
     SKEW_MS_MAX,
+    STRIPES_PER_COMMIT,
     VISIBILITY_MS,
     WARM_UNITS_MAX,
 )
@@ -36,10 +38,6 @@ BATCH_SIZE_UNBUFFERED = 10  # a larger batch needs a window of at least 1 s
 # The queue must hide messages for this many times the longest batch, so that Lambda can retry while
 # it is throttled. Source: AWS Lambda Developer Guide, "Using Lambda with Amazon SQS".
 VISIBILITY_BATCHES = 6
-# With fewer, concurrent commits conflict on a stripe or gate too often: see the model in
-# benchmarks/conflicts.py. Every count of a key reads all its stripes; gates cost less.
-STRIPES_PER_COMMIT = 4
-GATES_PER_COMMIT = 8
 # Lambda's runtimes that the core can run on. The first is the default: the tests of every change
 # run on that Python, and the byte-code in the package's asset is that Python's.
 RUNTIMES = ("python3.11", "python3.12", "python3.13", "python3.14")

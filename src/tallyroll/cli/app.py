@@ -51,6 +51,7 @@ _COMMANDS = {
     "teardown": ("teardown:teardown", "take window tables down"),
     "validate": ("contract:validate", "check messages before they are sent"),
     "schema": ("contract:schema", "print the JSON Schema of a message"),
+    "plan": ("planning:plan", "plan shards, throughput and costs"),
     "completion": ("app:completion", "complete commands and options in a shell"),
     "version": ("app:version", "the versions of Tallyroll, Python and boto3"),
 }

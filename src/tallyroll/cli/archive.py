@@ -14,9 +14,15 @@ from cyclopts import App, Parameter
 from tallyroll.archive.inventory import Archive, best
 from tallyroll.archive.layout import ArchivedItem
 from tallyroll.archive.verification import ArchiveReading
-from tallyroll.cli.archive_desk import DIFFERENCES_TOLD, OWN_BUCKET, WHICH, Desk, Source
+from tallyroll.cli.archive_desk import (
+    DIFFERENCES_TOLD,
+    OWN_BUCKET,
+    WHICH,
+    Desk,
+    Source,
+    explain,
+)
 from tallyroll.cli.arguments import STARTS_SINCE, STARTS_UNTIL, Run, exclusive
-from tallyroll.cli.explain import explain
 from tallyroll.cli.screen import Cell, Screen, known, size_text
 from tallyroll.errors import UsageError
 from tallyroll.model.amounts import format_amount

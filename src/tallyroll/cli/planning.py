@@ -1,0 +1,220 @@
+"""`tallyroll plan`: what a load needs and costs, before it is deployed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from tallyroll.cli.arguments import DURATION, Run, read_by
+from tallyroll.cli.screen import Screen
+from tallyroll.client.jsonlines import Source, envelope_of
+from tallyroll.errors import Rejected, UsageError
+from tallyroll.model.events import Event
+from tallyroll.planning import prices
+from tallyroll.planning.costs import deleting_month, dollars_of, month_of
+from tallyroll.planning.keys import KeyScore, scored_key
+from tallyroll.planning.load import Load, sampled
+from tallyroll.planning.plan import Plan, as_json, lines_of, planned
+from tallyroll.settings import Settings
+
+DONE, DONE_IN_PART = 0, 1
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text.replace("_", ""))
+    except ValueError:
+        raise UsageError(f"{text!r}: give a number") from None
+
+
+RATE = Parameter(metavar="X", converter=read_by(_number))
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class LoadOptions:
+    """The options that say what load is planned for.
+
+    :param rate: events a second at the peak, of all keys
+    :param hottest: events a second at the peak, of the hottest key (--rate by default)
+    :param mean: events a second on average over a month (--rate by default)
+    :param event_bytes: bytes of an event as it is sent (128 by default)
+    :param distinct: how many keys a window has (1000 by default; 1 with --hottest as --rate)
+    :param packed: events in a packet, up to 1000 (1 by default: ids of their own)
+    :param reads: counts a second that are asked for (0 by default)
+    :param staleness: how old a count may be, 1s by default; 0s: counts are not cached
+    """
+
+    rate: Annotated[float | None, RATE] = None
+    hottest: Annotated[float | None, RATE] = None
+    mean: Annotated[float | None, RATE] = None
+    event_bytes: Annotated[int, Parameter(metavar="N")] = 128
+    distinct: Annotated[int, Parameter(metavar="N")] = 1_000
+    packed: Annotated[int, Parameter(metavar="N")] = 1
+    reads: Annotated[float, RATE] = 0.0
+    staleness: Annotated[int, DURATION] = 1_000
+
+    def load(self) -> Load:
+        """The load that they say. Raises UsageError."""
+        if self.rate is None:
+            raise UsageError("give --rate, events a second at the peak, or a FILE of events")
+        hottest = self.rate if self.hottest is None else self.hottest
+        return Load(
+            events_per_second=self.rate,
+            hottest_per_second=hottest,
+            mean_per_second=self.mean,
+            event_bytes=self.event_bytes,
+            keys=1 if hottest == self.rate else self.distinct,
+            packed=self.packed,
+            reads_per_second=self.reads,
+            staleness_seconds=self.staleness / 1_000,
+        )
+
+
+NO_LOAD = LoadOptions()
+
+
+def plan(
+    file: Annotated[str | None, Parameter(metavar="FILE")] = None,
+    /,
+    *,
+    of: LoadOptions = NO_LOAD,
+    window: Annotated[int, DURATION] = 3_600_000,
+    retention: Annotated[int, DURATION] = 259_200_000,
+    keys: Annotated[str | None, Parameter(metavar="FILE")] = None,
+    by: Annotated[str | None, Parameter(metavar="FIELD")] = None,
+    sort: Annotated[str | None, Parameter(metavar="FIELD")] = None,
+    context: bool = False,
+    run: Run,
+) -> int:
+    """Plan a deployment.
+
+    How many shards, partitions and writers a load needs, whether its tables need
+    warm throughput, and what a month costs, line by line. Each number has its
+    formula and its source. It needs no AWS account and calls nothing.
+
+    The load is that of a FILE of events (JSON Lines, as `tallyroll send` takes it)
+    at its busiest second, or that of --rate and --hottest. With --keys it scores
+    a field of items as partition key instead.
+
+    For example:
+      tallyroll plan --rate 5000 --hottest 2000 --mean 300
+      tallyroll plan events.jsonl --packed 1000 --context
+      tallyroll plan --keys orders.jsonl --by customer --sort placed_at
+
+    :param window: length of the windows (1h by default)
+    :param retention: how long a sealed window's table is kept (3d by default)
+    :param keys: score a partition key of the items in this FILE of JSON Lines
+    :param by: the field that is to be the partition key, with --keys
+    :param sort: the field that is to be the sort key, with --keys
+    :param context: print the CDK context that deploys the plan, as JSON
+    """
+    if keys is not None or by is not None:
+        return _score(keys, by, sort, run.screen)
+    if sort is not None:
+        raise UsageError("--sort: give --keys FILE and --by FIELD with it")
+    if window % 1000:
+        raise UsageError(f"--window {window}ms: windows have whole seconds")
+    settings = replace(Settings(), window_seconds=window // 1000, retention_ms=retention)
+    if file is None:
+        load, bad = of.load(), 0
+    elif (of.rate, of.hottest, of.mean) != (None, None, None):
+        raise UsageError("give FILE, or --rate, --hottest and --mean, not both")
+    else:
+        load, bad = _load_of(file, of, run.screen)
+    _show(planned(load, settings), run.screen, context=context)
+    return DONE_IN_PART if bad else DONE
+
+
+def _load_of(file: str, of: LoadOptions, screen: Screen) -> tuple[Load, int]:
+    """The load of a file, and how many of its lines are no events."""
+    bad: list[int] = []
+    with closing(Source(file)) as source:
+        sample = sampled(_events(source, bad, screen))
+    if of.packed > 1 and sample.with_ids:
+        screen.tell(
+            f"{sample.with_ids:,} of {sample.events:,} events have ids of their own: these are"
+            " deduplicated singly and not packed; the plan takes them as packed all the same"
+        )
+    load = sample.load(
+        packed=of.packed,
+        reads_per_second=of.reads,
+        staleness_seconds=of.staleness / 1_000,
+    )
+    return load, len(bad)
+
+
+def _events(source: Source, bad: list[int], screen: Screen) -> Iterator[tuple[Event, int]]:
+    """The events of a file, each with its bytes; the numbers of other lines go to `bad`."""
+    for number, line in source.lines():
+        try:
+            envelope, text = envelope_of(line)
+        except Rejected as rejected:
+            bad.append(number)
+            screen.tell(f"line {number}: {rejected}")
+            continue
+        if not isinstance(envelope, Event):
+            raise UsageError(f"line {number} is a packet: give the events that are in it")
+        yield envelope, len(text.encode())
+
+
+def _show(made: Plan, screen: Screen, *, context: bool) -> None:
+    """Show a plan: its context alone, or JSON, or its tables."""
+    if context:
+        screen.line(made.context(), json.dumps(made.context(), indent=2))
+        return
+    dollars, instead = dollars_of(made), deleting_month(made)
+    if screen.json:
+        screen.emit(as_json(made, dollars) | {"deleting_instead": round(instead.dollars, 2)})
+        return
+    lines = lines_of(made)
+    screen.table(
+        ("what", "count", "how it is computed", "source"),
+        [(line.name, f"{line.value:,}", line.formula, line.source) for line in lines],
+    )
+    costs = [(cost.name, f"{cost.dollars:,.2f}", cost.formula) for cost in month_of(made)]
+    screen.table(
+        ("a month, in US dollars", "count", "how it is computed"),
+        [
+            *costs,
+            ("in all", f"{dollars['in all']:,.2f}", f"{prices.REGION}, prices of {prices.AS_OF}"),
+            (instead.name, f"{instead.dollars:,.2f}", instead.formula),
+        ],
+    )
+    for line in lines:
+        if line.warning:
+            screen.tell(f"{line.name}: {line.warning}")
+    if made.load.mean_per_second is None:
+        screen.tell("the month is at the peak all the time: give --mean for another rate")
+
+
+def _score(keys: str | None, by: str | None, sort: str | None, screen: Screen) -> int:
+    if keys is None or by is None:
+        raise UsageError("give --keys FILE and --by FIELD together")
+    with closing(Source(keys)) as source:
+        score = scored_key(_items(source), by=by, sort=sort)
+    screen.line({"by": by, **asdict(score)}, "\n".join(_told(by, score)))
+    return DONE
+
+
+def _told(by: str, score: KeyScore) -> Iterator[str]:
+    yield f"{by} as partition key: {score.verdict}, {score.score} of 100"
+    yield f"  {score.values:,} values in {score.items:,} items, as if {score.effective_values:,.1f}"
+    yield f"  the hottest value, {score.hottest!r}, has {score.hottest_share:.1%}"
+    yield from (f"  {reason}" for reason in score.reasons)
+
+
+def _items(source: Source) -> Iterator[Mapping[str, Any]]:
+    for number, line in source.lines():
+        try:
+            item = json.loads(line or b"")
+        except ValueError as error:
+            raise UsageError(f"{source.name}, line {number}: {error}") from None
+        if not isinstance(item, dict):
+            raise UsageError(f"{source.name}, line {number}: not a JSON object")
+        yield item

@@ -1,0 +1,90 @@
+"""What the writer's transactions take, by formulas instead of requests.
+
+The writer sorts a batch's records by key, and fills one transaction after the other: a record, and
+for each new key an addition to its tally, beside the check of a gate. Each takes two write units
+per KB (DynamoDB Developer Guide, "Amazon DynamoDB Transactions: How it works"). A test compares the
+formulas with the writer's own requests.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+from tallyroll.limits import (
+    ACTION_UNITS,
+    TRANSACTION_ACTIONS_MAX,
+    TRANSACTION_BYTES_PLANNED,
+    UNIT_BYTES,
+)
+from tallyroll.planning.load import Load
+from tallyroll.planning.shards import KeyWrites
+
+ELEMENTS_MAX = TRANSACTION_ACTIONS_MAX - 1  # records and tallies, beside the check of a gate
+ELEMENT_BYTES = 1_024  # of an update or of a put's keys, at the most, as the writer plans it
+GATE_UNITS_A_WINDOW = 3  # put in a transaction at two units, shut at one
+CHECK_UNITS = 2  # of the window's state, once a transaction that puts gates
+TOTAL_UNITS = 4  # to seal a key: its total, and its entry in the window's listing
+DAY_UNITS, MONTH_UNITS = 4, 2  # to roll a key up
+
+
+@dataclass(frozen=True, slots=True)
+class BatchWrites:
+    """One batch of a writer: its records, their transactions, and the additions to tallies.
+
+    `record_units` are the write units of one record.
+    """
+
+    records: int
+    transactions: int
+    tallies: float
+    record_units: int
+    events_each: float
+
+    @property
+    def units(self) -> float:
+        """All write units of the batch, without conflicts."""
+        shared = ACTION_UNITS * (self.tallies + self.transactions)
+        return self.records * self.record_units + shared
+
+    @property
+    def per_event(self) -> KeyWrites:
+        """The write units of one event."""
+        events = self.records * self.events_each
+        shared = ACTION_UNITS * (self.tallies + self.transactions)
+        return KeyWrites(self.record_units / self.events_each, shared / events)
+
+
+def record_units(item_bytes: float) -> int:
+    """The write units of one record in a transaction."""
+    return ACTION_UNITS * max(1, ceil(item_bytes / UNIT_BYTES))
+
+
+def batch_writes(load: Load, *, messages: int) -> BatchWrites:
+    """The writes for so many messages of a load in one batch."""
+    distinct = distinct_keys(load, messages)
+    fits = int(TRANSACTION_BYTES_PLANNED // (load.item_bytes + ELEMENT_BYTES))
+    elements = max(2, min(ELEMENTS_MAX, fits))
+    # Where a transaction ends, its last key goes on in the next with this chance, and so has one
+    # more tally.
+    goes_on = 1 - distinct / messages
+    transactions = max(1, ceil((messages + distinct - goes_on) / (elements - goes_on)))
+    tallies = distinct + (transactions - 1) * goes_on
+    units = record_units(load.item_bytes)
+    return BatchWrites(messages, transactions, tallies, units, load.events_each)
+
+
+def distinct_keys(load: Load, messages: int) -> float:
+    """How many keys a batch of so many messages has, on average: the hottest has its share of the
+    messages, the others have the rest in equal parts.
+    """
+    found = 1 - (1 - load.hottest_share) ** messages
+    if (others := load.keys - 1) > 0 and load.hottest_share < 1:
+        each = (1 - load.hottest_share) / others
+        found += others * (1 - (1 - each) ** messages)
+    return min(messages, max(1.0, found))
+
+
+def gate_units(*, gates: int) -> int:
+    """The write units of a window's gates, from opening to closing."""
+    return GATE_UNITS_A_WINDOW * gates + CHECK_UNITS * ceil(gates / ELEMENTS_MAX)

@@ -1,0 +1,105 @@
+"""`tallyroll plan`: from options, from a file, as JSON and as a context; partition keys."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tallyroll.cdk.options import Options
+from tests.cli.desk import Desk
+from tests.harness.pipeline import NOW
+
+
+def events_file(path: Path, lines: int = 300) -> Path:
+    rows = [
+        {"id": f"e{n}", "key": "hot" if n % 3 else f"k{n}", "ts": NOW + n * 5} for n in range(lines)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_a_plan_from_options(desk: Desk) -> None:
+    answer = desk.run("plan", "--rate", "5000", "--hottest", "2000", "--mean", "300")
+    assert answer.status == 0
+    for text in ("shards, at least", "warm throughput", "in all", "deleting item by item instead"):
+        assert text in answer.out
+    assert "warm throughput: charged for each table" in answer.err
+
+
+def test_a_plan_as_json_and_its_context(desk: Desk) -> None:
+    (told,) = desk.run("plan", "--rate", "5_000", "--hottest", "2000", "--json").json
+    assert told["load"]["keys"] == 1_000
+    assert told["shards"] == 5
+    assert told["dollars_a_month"]["in all"] > told["dollars_a_month"]["SQS"] > 0
+    assert {"name", "value", "formula", "source", "warning"} == set(told["lines"][0])
+    answer = desk.run("plan", "--rate", "5000", "--hottest", "2000", "--context")
+    context = json.loads(answer.out)
+    assert context == told["context"]
+    assert Options.from_context(context).warm_units == told["warm_units"]
+
+
+def test_a_plan_from_a_file_of_events(desk: Desk, tmp_path: Path) -> None:
+    path = events_file(tmp_path / "events.jsonl")
+    (told,) = desk.run("plan", str(path), "--json").json
+    assert told["load"]["events_per_second"] == 200
+    assert told["load"]["hottest_per_second"] == 133
+    with path.open("a") as file:
+        file.write("no JSON\n")
+    answer = desk.run("plan", str(path), "--packed", "10")
+    assert answer.status == 1
+    assert "line 301: not-json" in answer.err
+    assert "300 of 300 events have ids of their own" in answer.err
+
+
+def test_windows_and_retention_are_planned(desk: Desk) -> None:
+    asked = ("plan", "--rate", "10", "--window", "1d", "--retention", "7d", "--json")
+    (told,) = desk.run(*asked).json
+    assert told["context"]["tallyroll:window_seconds"] == 86_400
+    assert told["context"]["tallyroll:retention_seconds"] == 604_800
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ((), "give --rate"),
+        (("--rate", "x"), "give a number"),
+        (("--rate", "-5"), "must be more than 0"),
+        (("--rate", "5", "--hottest", "6"), "one key cannot have more than all"),
+        (("--rate", "5", "--window", "1500ms"), "windows have whole seconds"),
+        (("--rate", "5", "--retention", "365d"), "over the quota of 2,500"),
+        (("--rate", "5", "--sort", "x"), "--sort: give --keys FILE"),
+        (("--keys", "x"), "give --keys FILE and --by FIELD together"),
+        (("--by", "x"), "give --keys FILE and --by FIELD together"),
+        (("absent.jsonl",), "absent.jsonl"),
+        (("absent.jsonl", "--rate", "5"), "not both"),
+    ],
+)
+def test_nonsense_is_refused(desk: Desk, asked: tuple[str, ...], why: str) -> None:
+    answer = desk.run("plan", *asked)
+    assert (answer.status, answer.out) == (2, "")
+    assert why in answer.err
+
+
+def test_a_packet_in_the_file_is_refused(desk: Desk, tmp_path: Path) -> None:
+    path = tmp_path / "packets.jsonl"
+    packet = {"v": 2, "id": "p", "key": "k", "t0": NOW, "events": [[0], [1]]}
+    path.write_text(json.dumps(packet) + "\n")
+    answer = desk.run("plan", str(path))
+    assert answer.status in (1, 2)
+    assert "line 1" in answer.err
+
+
+def test_a_partition_key_is_scored(desk: Desk, tmp_path: Path) -> None:
+    path = tmp_path / "items.jsonl"
+    rows = [{"status": "ab"[n % 2], "user": f"u{n % 700}", "at": n} for n in range(2_000)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    answer = desk.run("plan", "--keys", str(path), "--by", "status", "--sort", "at")
+    assert answer.status == 0
+    assert answer.out.startswith("status as partition key: bad")
+    assert "sort keys ascend" in answer.out
+    (told,) = desk.run("plan", "--keys", str(path), "--by", "user", "--json").json
+    assert (told["by"], told["verdict"], told["values"]) == ("user", "good", 700)
+    path.write_text("[1]\n")
+    assert "line 1: not a JSON object" in desk.run("plan", "--keys", str(path), "--by", "a").err
