@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from tallyroll.operations.probe.run import Probe
     from tallyroll.operations.redrive import Redriver
     from tallyroll.operations.teardown import Undertaker
-    from tallyroll.ports.store import ItemCodec
+    from tallyroll.ports.store import ItemCodec, Metering
     from tallyroll.reads.reader import Reader
 
 Tell = Callable[[str], None]
@@ -384,6 +384,13 @@ def bucket_copy(directory: Path) -> DirectoryBucket:
     from tallyroll.adapters.directory import DirectoryBucket
 
     return DirectoryBucket(directory)
+
+
+def metering() -> Metering:
+    """What writes cost in the store of pipelines."""
+    from tallyroll.adapters.dynamodb.throughput import METERING
+
+    return METERING
 
 
 def connecting() -> AbstractContextManager[None]:

@@ -47,6 +47,7 @@ COMMANDS = (
     "validate",
     "schema",
     "plan",
+    "simulate",
     "completion",
     "version",
 )

@@ -1,0 +1,86 @@
+"""`tallyroll simulate`: a model of partitions, from options or a file."""
+
+from __future__ import annotations
+
+import json
+from importlib import util
+from pathlib import Path
+
+import pytest
+
+from tests.cli.desk import Desk
+from tests.harness.pipeline import NOW
+
+
+def test_a_simulation_from_options(desk: Desk, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    asked = ("simulate", "--rate", "2500", "--lasts", "200s", "--report", str(page))
+    answer = desk.run(*asked)
+    assert answer.status == 0
+    assert "partitions, at first" in answer.out
+    assert f"wrote {page}" in answer.err
+    assert "<svg" in page.read_text()
+
+
+def test_the_delay_strategies_and_json(desk: Desk) -> None:
+    asked = ("simulate", "--rate", "1500", "--lasts", "3m", "--delay", "30s", "--compare")
+    answer = desk.run(*asked)
+    assert "a delay of 30 s is kept by" in answer.out
+    assert "counts twice" in answer.out
+    (told,) = desk.run(*asked, "--json").json
+    assert told["fewest_shards"] > 2
+    assert told["sent"] >= told["counted"] > 0
+    assert len(told["strategies"]) == 6
+    assert told["seconds"] == 180
+
+
+def test_the_writers_own_transactions(desk: Desk) -> None:
+    asked = ("simulate", "--rate", "300", "--lasts", "20s", "--json")
+    (told,) = desk.run(*asked, "--transactions").json
+    (flow,) = desk.run(*asked).json
+    assert told["counted"] == pytest.approx(flow["counted"], rel=0.1)
+
+
+def test_a_file_of_events(desk: Desk, tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    rows = [{"id": f"e{n}", "key": f"k{n % 3}", "ts": NOW + 100 * n} for n in range(600)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows) + "no JSON\n")
+    answer = desk.run("simulate", str(path), "--json")
+    assert answer.status == 1
+    (told,) = answer.json
+    assert (told["seconds"], told["load"]) == (60, "recorded")
+    assert told["sent"] == pytest.approx(600, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ((), "give --rate"),
+        (("--rate", "0"), "--rate 0: must be more than 0"),
+        (("--rate", "10", "--peak", "20"), "--peak belongs to --shape"),
+        (("--rate", "10", "--shape", "step"), "--peak belongs to --shape"),
+        (("--rate", "10", "--shape", "spike", "--peak", "-1"), "--peak -1"),
+        (("--rate", "10", "--lasts", "100ms"), "--lasts 0.1s"),
+        (("--rate", "10", "--mix", "hotspot", "--hotspot", "x"), "--hotspot 'x'"),
+        (("--rate", "10", "--mix", "zipf", "--distinct", "0"), "--distinct 0"),
+        (("--rate", "20000", "--lasts", "2s", "--transactions"), "up to 10,000"),
+        (("--rate", "20", "--lasts", "2h", "--transactions"), "within one window"),
+        (("absent.jsonl",), "absent.jsonl"),
+        (("absent.jsonl", "--rate", "1"), "absent.jsonl"),
+        (("--rate", "10", "--lasts", "2s", "--report", "/absent/x.html"), "--report"),
+    ],
+)
+def test_nonsense_is_refused(desk: Desk, asked: tuple[str, ...], why: str) -> None:
+    answer = desk.run("simulate", *asked)
+    assert (answer.status, answer.out) == (2, "")
+    assert why in answer.err
+
+
+def test_a_missing_numpy_is_named_with_its_remedy(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = util.find_spec
+    monkeypatch.setattr(util, "find_spec", lambda name: None if name == "numpy" else found(name))
+    answer = desk.run("simulate", "--rate", "10")
+    assert answer.status == 3
+    assert "needs numpy: pip install '.[planning]'" in answer.err
