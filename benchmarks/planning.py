@@ -1,22 +1,46 @@
-"""The tables of docs/planning.md: `python -m benchmarks.planning`."""
+"""The tables of docs/planning.md: `python -m benchmarks.planning`.
+
+Two of them are simulated: whether planned numbers of shards keep what they promise, over a grid of
+loads and seeds; and the largest loads of one key, over the start of a new hour.
+"""
 
 from __future__ import annotations
+
+import resource
+import time
+from dataclasses import replace
 
 from rich.console import Console
 from rich.table import Table
 
+from tallyroll.errors import UsageError
 from tallyroll.planning.costs import FUNCTION_GB, FUNCTION_MS_IDLE, READ_MS
-from tallyroll.planning.load import COMPRESSED_SHARE
+from tallyroll.planning.load import COMPRESSED_SHARE, Load
 from tallyroll.planning.on_demand import disagreements
 from tallyroll.planning.plan import (
     ARCHIVED_SHARE,
     BATCH_WINDOW_SECONDS,
     TRANSACTION_MS,
     WRITER_MS_PER_MESSAGE,
+    Plan,
+    planned,
 )
 from tallyroll.planning.shards import SHARD_SHARE_MAX
+from tallyroll.planning.simulation.flow import flowed
+from tallyroll.planning.simulation.loads import fixed, flat, one_key
+from tallyroll.planning.simulation.result import Course
+from tallyroll.planning.simulation.study import world_of
+from tallyroll.planning.simulation.table import Rules
+from tallyroll.planning.simulation.world import World
 
 WIDTH = 120
+SEEDS = 20
+LOADS = (3_000, 10_000, 40_000)  # events a second of one key, with ids of their own
+FEWER = 0.8  # of the planned shards
+SPLIT_SECONDS, PAUSE_SECONDS, JUDGED_SECONDS = 900, 600, 120
+PAUSE_BURST_SECONDS = 5.0  # so that a pause saves little for what comes after it
+SCALES = ((10_000, 1), (100_000, 1), (1_000_000, 1), (1_000_000, 1_000))  # events/s, in a packet
+SCALE_SECONDS = 5_400  # an hour, and half of the next
 Rows = list[tuple[str, ...]]
 """A table, its headings first."""
 
@@ -37,12 +61,137 @@ def assumed() -> Rows:
     ]
 
 
+def world(plan: Plan, *, shards: int, warm_units: int) -> World:
+    """A pipeline of a plan, with other shards or warm throughput."""
+    bare = World(
+        shards=shards,
+        writes=plan.batch.per_event,
+        rules=Rules(warm_units=warm_units),
+        writers=plan.writers.needed,
+        gates=plan.gates,
+    )
+    return world_of(plan.load, bare)
+
+
+def course(plan: Plan, *, shards: int, warm_units: int, seconds: float, seed: int = 1) -> Course:
+    """The course of a plan's load on one key."""
+    shape = fixed("flat", flat(plan.load.events_per_second), one_key())
+    made = world(plan, shards=shards, warm_units=warm_units)
+    return flowed(shape, made, seconds=seconds, seed=seed)
+
+
+def plan_of(events_per_second: float, packed: int = 1) -> Plan:
+    """The plan of one hot key."""
+    return planned(
+        Load(
+            events_per_second=events_per_second,
+            hottest_per_second=events_per_second,
+            keys=1,
+            packed=packed,
+        )
+    )
+
+
+def throttled(plan: Plan, shards: int, *, from_start: bool) -> int:
+    """With how many of the seeds anything is throttled: from the first second on; or once hot
+    partitions were split, and a pause let the queue become empty.
+    """
+    begins = 0 if from_start else SPLIT_SECONDS + PAUSE_SECONDS
+    load = plan.load.events_per_second
+
+    def rate(second: float) -> float:
+        return 0.0 if SPLIT_SECONDS <= second < begins else load
+
+    shape = fixed("with a pause", rate, one_key())
+    made = world(plan, shards=shards, warm_units=plan.warm_units)
+    made = replace(made, rules=replace(made.rules, burst_seconds=PAUSE_BURST_SECONDS))
+    found = 0
+    for seed in range(1, SEEDS + 1):
+        run = flowed(shape, made, seconds=begins + JUDGED_SECONDS, seed=seed)
+        found += any(refused > 0 for refused in run.refused[begins:])
+    return found
+
+
+def validated(loads: tuple[int, ...] = LOADS) -> Rows:
+    """Whether planned shards keep what they promise."""
+    rows: Rows = [
+        (
+            "events/s of one key",
+            "shards, at least",
+            "throttled after splits",
+            f"the same with {FEWER:g} N",
+            "shards, from the first second",
+            "throttled from the start",
+        )
+    ]
+    for load in loads:
+        plan = plan_of(load)
+        if plan.start_shards is None:
+            raise UsageError(f"{load}: no number of shards takes it at once")
+        fewer = int(plan.shards * FEWER)
+        counts = (
+            throttled(plan, plan.shards, from_start=False),
+            throttled(plan, fewer, from_start=False),
+            throttled(plan, plan.start_shards, from_start=True),
+        )
+        after, less, start = (f"{count} of {SEEDS}" for count in counts)
+        rows.append((f"{load:,}", f"{plan.shards:,}", after, less, f"{plan.start_shards:,}", start))
+    return rows
+
+
+def at_scale() -> Rows:
+    """The largest loads of one key, over the start of a new hour."""
+    rows: Rows = [
+        (
+            "events/s of one key",
+            "in a packet",
+            "shards",
+            "warm throughput",
+            "longest delay, s",
+            "throttled",
+            "counted in time",
+        )
+    ]
+    for rate, packed in SCALES:
+        plan = plan_of(rate, packed)
+        for warm in (plan.warm_units, 0) if plan.warm_units else (0,):
+            shards = plan.chosen_shards
+            run = course(plan, shards=shards, warm_units=warm, seconds=SCALE_SECONDS)
+            rows.append(
+                (
+                    f"{rate:,}",
+                    f"{packed:,}",
+                    f"{shards:,}",
+                    f"{warm:,}" if warm else "none",
+                    f"{run.delay_max:,.0f}",
+                    f"{run.refused_share:.1%}",
+                    f"{sum(run.counted) / sum(run.came):.1%}",
+                )
+            )
+    return rows
+
+
+def measured() -> str:
+    """What an hour of a million events a second on one key takes this machine."""
+    began = time.process_time()
+    plan = plan_of(1_000_000)
+    course(plan, shards=plan.chosen_shards, warm_units=plan.warm_units, seconds=3_600)
+    took = time.process_time() - began
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1_024
+    return (
+        f"an hour of 1,000,000 events/s on one key: {took:.1f} s of the processor; at most"
+        f" {memory:,.0f} MiB in all"
+    )
+
+
 def main() -> None:
     """Print the tables."""
     console = Console(width=WIDTH)
     for title, rows in (
         ("The classic arithmetic of partitions, and today's", disagreements()),
         ("Assumed by a plan, not computed", assumed()),
+        (f"Throttled with so many of {SEEDS} seeds", validated()),
+        ("One key at scale, over an hour and a half", at_scale()),
     ):
         table = Table(title=title)
         for heading in rows[0]:
@@ -50,6 +199,7 @@ def main() -> None:
         for row in rows[1:]:
             table.add_row(*row)
         console.print(table)
+    console.print(measured())
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from benchmarks.conflicts import of_deployments, of_gates, of_tables
 from benchmarks.costs import assumed, of_a_month, of_events
 from benchmarks.limits import TABLE_UNITS, of_keys
 from benchmarks.planning import assumed as plan_assumed
+from benchmarks.planning import at_scale, validated
 from benchmarks.suffixes import rows
 from tallyroll.cdk.options import Options
 from tallyroll.planning.on_demand import disagreements
@@ -70,6 +71,8 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "faults": ("faults.md", faults_table),
     "fault-kinds": ("faults.md", kinds_table),
     "schema-differences": ("messages.md", differences_table),
+    "plan-scale": ("planning.md", lambda: table_of(at_scale())),
+    "plan-validated": ("planning.md", lambda: table_of(validated())),
     "plan-assumed": ("planning.md", lambda: table_of(plan_assumed())),
     "partitions": ("planning.md", lambda: table_of(disagreements())),
     "settings": ("settings.md", settings_table),
