@@ -29,7 +29,7 @@ from tallyroll.model.foreign.times import read_time
 from tallyroll.model.formats.json_texts import canonical
 
 FIELDS = ("key", "id", "ts", "value", "payload")
-UNIT, UNITS = "ts_unit", ("ms", "s")
+TIME_SCALE, TIME_SCALES = "ts_unit", ("ms", "s")
 
 Find = Callable[[Any], Any]
 
@@ -38,8 +38,8 @@ def check_mapping(mapping: Mapping[str, str]) -> None:
     """Raise UsageError, which names the field, unless this is a mapping."""
     if not mapping.get("key"):
         raise UsageError("key: give the expression that finds the key")
-    if mapping.get(UNIT, "ms") not in UNITS:
-        raise UsageError(f"{UNIT} {mapping[UNIT]!r}: must be ms or s")
+    if mapping.get(TIME_SCALE, "ms") not in TIME_SCALES:
+        raise UsageError(f"{TIME_SCALE} {mapping[TIME_SCALE]!r}: must be ms or s")
     text = canonical(dict(mapping))
     if (size := len(text.encode())) > limits.MAPPING_BYTES_MAX:
         raise UsageError(f"the mapping has {size} bytes, over {limits.MAPPING_BYTES_MAX}")
@@ -51,7 +51,7 @@ class Mapper:
     """A compiled mapping: `finds` are the fields' expressions and what they find."""
 
     finds: Mapping[str, tuple[str, Find]]
-    unit: str
+    time_scale: str
 
     def event(self, unwrapped: Unwrapped, body: str) -> Envelope:
         """The event in an unwrapped message, which is that in `body`.
@@ -92,7 +92,7 @@ class Mapper:
     def _time(self, found: Any) -> Any:
         if isinstance(found, str):
             return read_time(found, "ts")
-        if self.unit == "s" and type(found) in (int, float) and abs(found) < limits.TS_MS_MAX:
+        if self.time_scale == "s" and type(found) in (int, float) and abs(found) < limits.TS_MS_MAX:
             return round(found * 1000)
         return found
 
@@ -130,10 +130,12 @@ def mapper_of(text: str) -> Mapper:
     and for an expression that is not JMESPath.
     """
     mapping: dict[str, str] = json.loads(text)
-    if unknown := sorted(mapping.keys() - {*FIELDS, UNIT}):
-        raise UsageError(f"{unknown[0]}: the fields are {', '.join(FIELDS)} and {UNIT}")
-    unit = mapping.pop(UNIT, "ms")
-    return Mapper({name: (text, _compiled(name, text)) for name, text in mapping.items()}, unit)
+    if unknown := sorted(mapping.keys() - {*FIELDS, TIME_SCALE}):
+        raise UsageError(f"{unknown[0]}: the fields are {', '.join(FIELDS)} and {TIME_SCALE}")
+    time_scale = mapping.pop(TIME_SCALE, "ms")
+    return Mapper(
+        {name: (text, _compiled(name, text)) for name, text in mapping.items()}, time_scale
+    )
 
 
 def _compiled(name: str, expression: str) -> Find:
