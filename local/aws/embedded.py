@@ -10,7 +10,7 @@ import select
 import subprocess
 import sys
 import tempfile
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, Self
@@ -20,9 +20,8 @@ from botocore.config import Config
 
 from local.aws import dynamodb_local
 from local.aws.guard import spawn_guarded
-from tallyroll.adapters.aws.create_requests import queue_attributes, table_request
-from tallyroll.resources import Resources, declare
 from tallyroll.settings import Settings
+from tallyroll.testing.emulated import create_bucket, create_queues, create_tables
 
 ENGINES = ("dynamodb-local", "moto")
 START_TIMEOUT_S = 30.0
@@ -93,7 +92,9 @@ class Embedded:
                 "AWS_ENDPOINT_URL": endpoint,
                 "AWS_ENDPOINT_URL_DYNAMODB": dynamodb or endpoint,
             }
-            self.settings = self._create(declare(_with_bucket(self.settings)))
+            settings = create_queues(self.settings, self.client("sqs"))
+            self.settings = create_bucket(settings, self.client("s3"))
+            create_tables(self.settings, self.client("dynamodb"))
             self.environment |= self.settings.to_env()
             self._stack = stack.pop_all()
         return self
@@ -127,37 +128,6 @@ class Embedded:
     def complaints(self) -> str:
         """What moto wrote to stderr so far: the tracebacks of requests that it could not answer."""
         return self._moto.complaints() if self._moto else ""
-
-    def _create(self, resources: Resources) -> Settings:
-        """Create what the pipeline keeps; the settings that name it."""
-        sqs, s3, dynamodb = (self.client(service) for service in ("sqs", "s3", "dynamodb"))
-        dead = sqs.create_queue(
-            QueueName=resources.dead_letters.name,
-            Attributes=queue_attributes(resources.dead_letters),
-            tags=dict(resources.dead_letters.tags),
-        )["QueueUrl"]
-        asked = sqs.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])
-        events = sqs.create_queue(
-            QueueName=resources.queue.name,
-            Attributes=queue_attributes(resources.queue, asked["Attributes"]["QueueArn"]),
-            tags=dict(resources.queue.tags),
-        )["QueueUrl"]
-        bucket = resources.bucket.name
-        s3.create_bucket(Bucket=bucket)
-        if resources.bucket.versioned:
-            s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
-        for table in (resources.catalog, resources.totals):
-            # A DynamoDB that runs already may hold the tables of an earlier run.
-            with suppress(dynamodb.exceptions.ResourceInUseException):
-                dynamodb.create_table(**table_request(table))
-            dynamodb.get_waiter("table_exists").wait(
-                TableName=table.name, WaiterConfig={"Delay": 1}
-            )
-        return replace(self.settings, queue_url=events, dead_letters_url=dead, bucket=bucket)
-
-
-def _with_bucket(settings: Settings) -> Settings:
-    return settings if settings.bucket else replace(settings, bucket=f"{settings.name}-archive")
 
 
 class _Moto:

@@ -6,7 +6,7 @@ prints its port as one line and serves until it is killed. It differs from `moto
 ways:
 
 - it is fast enough to be loaded: a server that keeps connections open, lean queues
-  (`local.aws.moto_sqs`), no search for the backend in every request;
+  (`tallyroll.testing.lean_sqs`), no search for the backend in every request;
 - one request at a time, because moto is not safe under threads (a delete may lose a message that is
   being sent);
 - once a second it plays AWS's metric service, which publishes the age of each queue's oldest
@@ -141,7 +141,7 @@ def _tick(turn: threading.Condition) -> None:
 def serve(port: int, announce: Callable[[int], None]) -> None:
     """Serve on 127.0.0.1 (port 0: a free one) until killed; `announce` is told the port."""
     os.environ.setdefault("MOTO_DISABLE_GLOBAL_CORS", "true")
-    from local.aws.moto_sqs import install  # noqa: PLC0415
+    from tallyroll.testing.lean_sqs import install  # noqa: PLC0415
 
     turn = threading.Condition(threading.RLock())
     install(turn)

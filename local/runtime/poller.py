@@ -6,7 +6,6 @@ window, the event's shape, `ReportBatchItemFailures`.
 
 from __future__ import annotations
 
-import base64
 import json
 import random
 import threading
@@ -19,6 +18,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from local.runtime.pool import KILLED, FunctionError, Invokes
 from local.runtime.schedule import ended
+from tallyroll.testing.sqs_records import record
 
 RECEIVE_MAX = 10  # messages of one receive or delete call
 PAYLOAD_BYTES_MAX = 6 * 1024 * 1024  # of an invocation, its envelope included
@@ -252,37 +252,6 @@ class Poller:
             self._polled = replace(
                 now, **{name: getattr(now, name) + n for name, n in numbers.items()}
             )
-
-
-def record(message: Message, queue_arn: str, region: str) -> dict[str, Any]:
-    """A received message as a record of Lambda's SQS event."""
-    attributes = {
-        name: {
-            "dataType": value["DataType"],
-            "stringListValues": [],
-            "binaryListValues": [],
-            **({"stringValue": value["StringValue"]} if "StringValue" in value else {}),
-            **(
-                {"binaryValue": base64.b64encode(value["BinaryValue"]).decode()}
-                if "BinaryValue" in value
-                else {}
-            ),
-        }
-        for name, value in message.get("MessageAttributes", {}).items()
-    }
-    md5 = message.get("MD5OfMessageAttributes")
-    return {
-        "messageId": message["MessageId"],
-        "receiptHandle": message["ReceiptHandle"],
-        "body": message["Body"],
-        "attributes": dict(message["Attributes"]),
-        "messageAttributes": attributes,
-        **({"md5OfMessageAttributes": md5} if md5 else {}),
-        "md5OfBody": message["MD5OfBody"],
-        "eventSource": "aws:sqs",
-        "eventSourceARN": queue_arn,
-        "awsRegion": region,
-    }
 
 
 def failed_ids(response: Any, ids: set[str]) -> set[str]:

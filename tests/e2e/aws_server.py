@@ -25,7 +25,7 @@ from moto import mock_aws
 from moto.core.common_models import CloudFormationModel
 
 from local.aws.moto_server import serve
-from local.aws.moto_sqs import LeanQueue
+from tallyroll.testing.lean_sqs import LeanQueue
 
 Properties = dict[str, Any]
 Call = tuple[str, Properties]

@@ -11,8 +11,9 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from local.runtime.poller import RECEIVE_MAX, failed_ids, record
+from local.runtime.poller import RECEIVE_MAX, failed_ids
 from local.runtime.schedule import scheduled_event
+from tallyroll.testing.sqs_records import record
 from tests.e2e.deployment import REGION, Deployed, Json
 
 Invoke = Callable[[str, Any], Any]

@@ -17,11 +17,11 @@ from moto.cloudwatch.models import cloudwatch_backends
 from moto.core.utils import utcnow
 from moto.sqs import models
 
-from local.aws import moto_sqs
 from local.aws.embedded import Embedded
 from local.aws.moto_server import DATAPOINTS_KEPT, forget
-from local.aws.moto_sqs import HANDLES_MAX, LeanQueue, RecentHandles
 from local.demo.backpressure import queue_depth
+from tallyroll.testing import lean_sqs
+from tallyroll.testing.lean_sqs import HANDLES_MAX, LeanQueue, RecentHandles
 
 MakeQueue = Callable[..., str]
 Send = Callable[[str, list[str]], list[str]]
@@ -129,8 +129,8 @@ def test_a_call_costs_the_same_with_a_thousand_times_the_messages(
             backend.send_message("q", "body")
         looks = 0
         backend.send_message("q", "one more")
-        first, second = moto_sqs.receive_message(backend, "q", 2, 0, 30)
-        moto_sqs.change_visibility_of(backend, "q", str(first.receipt_handle), 60)
+        first, second = lean_sqs.receive_message(backend, "q", 2, 0, 30)
+        lean_sqs.change_visibility_of(backend, "q", str(first.receipt_handle), 60)
         queue.delete_message(str(second.receipt_handle))
         assert queue.attributes["ApproximateNumberOfMessages"] == queued - 1
         assert queue.attributes["ApproximateNumberOfMessagesNotVisible"] == 1

@@ -18,12 +18,14 @@ import json
 import secrets
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from copy import copy
 from functools import cache
 from heapq import heappop, heappush
 from itertools import count
-from threading import Condition
+from threading import Condition, RLock
 from typing import Any
+from unittest.mock import patch
 
 from moto.core.utils import camelcase_to_underscores, unix_time, unix_time_millis
 from moto.sqs import models
@@ -46,8 +48,41 @@ def install(turn: Condition) -> None:
             super().__init__(*args, **kwargs)
             self._messages_lock = turn
 
-    # moto looks up the two names in this module, and the two methods, whenever it needs them.
     models.Queue = SharedTurnQueue  # type: ignore[misc]
+    _use_index()
+
+
+@contextmanager
+def lean_queues(prefix: str) -> Iterator[None]:
+    """Let moto create queues of the names that begin with `prefix` as `RememberingQueue`; other
+    queues keep moto's ways.
+    """
+    motos: Any = models.Queue
+    remembering: Any = RememberingQueue
+    backend = models.SQSBackend
+    changed = ("receive_message", "change_message_visibility")
+    before = {name: getattr(backend, name) for name in changed}
+    handle = vars(models)["generate_receipt_handle"]
+
+    class QueueByName(motos):  # type: ignore[misc]
+        """Moto makes queues by this name, and calls its static methods."""
+
+        def __new__(cls, name: str, *args: Any, **kwargs: Any) -> Any:
+            kind = remembering if name.startswith(prefix) else motos
+            return kind(name, *args, **kwargs)
+
+    with patch.object(models, "Queue", QueueByName):
+        _use_index()
+        try:
+            yield
+        finally:
+            for name, method in before.items():
+                setattr(backend, name, method)
+            vars(models)["generate_receipt_handle"] = handle
+
+
+def _use_index() -> None:
+    # moto looks up the name in this module, and the two methods, whenever it needs them.
     vars(models)["generate_receipt_handle"] = _receipt_handle
     backend: Any = models.SQSBackend
     backend.receive_message = receive_message
@@ -124,6 +159,17 @@ class Messages:
             if message in self._ready:
                 self._ready.remove(message)
                 return message
+        return None
+
+    def next_ready_at(self) -> float | None:
+        """When (ms) the next message can be received: 0 if one can be now; None if none is left."""
+        if self.has_ready():
+            return 0.0
+        while self._waiting_heap:
+            due, _, message = self._waiting_heap[0]
+            if self._due.get(message) == due:
+                return due
+            heappop(self._waiting_heap)
         return None
 
     def counts(self) -> tuple[int, int, int]:
@@ -209,6 +255,10 @@ class LeanQueue(models.Queue):
         Messages that were received too often go to the dead-letter queue, and messages older than
         the retention are dropped.
         """
+        with self._messages_lock:
+            return self._take(most, visibility_s)
+
+    def _take(self, most: int, visibility_s: int) -> list[models.Message]:
         policy = self.dead_letter_queue and self.redrive_policy
         retained = unix_time_millis() - 1000 * int(vars(self)["message_retention_period"])
         taken: list[models.Message] = []
@@ -265,6 +315,49 @@ class LeanQueue(models.Queue):
         return int(unix_time_millis()) if sent is None else sent
 
 
+class RememberingQueue(LeanQueue):
+    """A lean queue that knows all messages that were ever sent to it.
+
+    Its lock is re-entrant, so that a message can move to another queue of this kind.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._messages_lock = Condition(RLock())
+        self.sent: list[models.Message] = []
+
+    def add_message(self, message: models.Message) -> None:
+        """Add a message that was sent, here or to the queue whose dead letter it is."""
+        super().add_message(message)
+        self.sent.append(message)
+
+    def held(self) -> list[models.Message]:
+        """The messages in the queue, in the order of their sending."""
+        with self._messages_lock:
+            return list(self._indexed)
+
+    def is_empty(self) -> bool:
+        """Whether the queue holds no message, visible or not."""
+        return not self._indexed
+
+    def next_ready_at(self) -> float | None:
+        """When (ms) the next message can be received: 0 if one can be now; None if none is left."""
+        with self._messages_lock:
+            return self._indexed.next_ready_at()
+
+    def deliver_again(self) -> None:
+        """Put a copy of every message into the queue that was ever sent to it, as SQS may do: with
+        the same id, the same time of sending, and its receives so far.
+        """
+        with self._messages_lock:
+            for message in self.sent:
+                again = copy(message)
+                again.visible_at = again.delayed_until = 0.0
+                again.receipt_handle = None
+                vars(again)["_old_receipt_handles"] = []
+                self._indexed.append(again)
+
+
 def receive_message(
     backend: models.SQSBackend,
     queue_name: str,
@@ -276,11 +369,13 @@ def receive_message(
     """`SQSBackend.receive_message` of moto, by the index."""
     queue: Any = backend.get_queue(queue_name)
     wanted = (count, wait_seconds_timeout, visibility_timeout, message_attribute_names)
-    if queue.fifo_queue:
+    if queue.fifo_queue or not isinstance(queue, LeanQueue):
         return _MOTOS_RECEIVE(backend, queue_name, *wanted)
-    end = unix_time() + wait_seconds_timeout
-    while not (taken := queue.take(count, visibility_timeout)) and (left := end - unix_time()) > 0:
+    end, left = unix_time() + wait_seconds_timeout, float(wait_seconds_timeout)
+    while not (taken := queue.take(count, visibility_timeout)) and left > 0:
         queue.wait_for_messages(min(left, POLL_S))
+        # A test may have frozen the clock.
+        left = min(left - POLL_S, end - unix_time())
     received = [copy(message) for message in taken]
     for message in received:
         models._filter_message_attributes(message, message_attribute_names or [])  # noqa: SLF001
@@ -292,7 +387,7 @@ def change_visibility_of(
 ) -> None:
     """`SQSBackend.change_message_visibility` of moto, by the index."""
     queue: Any = backend.get_queue(queue_name)
-    if queue.fifo_queue:
+    if queue.fifo_queue or not isinstance(queue, LeanQueue):
         _MOTOS_CHANGE(backend, queue_name, receipt_handle, visibility_timeout)
     else:
         queue.change_visibility(receipt_handle, int(visibility_timeout))

@@ -1,0 +1,140 @@
+"""The ports of a test's pipeline, on the engine that keeps its tables."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from moto.core.models import DEFAULT_ACCOUNT_ID
+from moto.s3.models import s3_backends
+
+from tallyroll.adapters.aws.client import Caller
+from tallyroll.adapters.dynamodb.catalog import DynamoCatalog
+from tallyroll.adapters.dynamodb.store import DynamoStore
+from tallyroll.adapters.dynamodb.totals import DynamoTotals
+from tallyroll.adapters.memory import MemoryBucket, MemoryCatalog, MemoryStore, MemoryTotals
+from tallyroll.ingest.writer import Writer
+from tallyroll.lifecycle.cleanup import Cleanup
+from tallyroll.lifecycle.roller import Roller
+from tallyroll.ports.bucket import ArchiveBucket
+from tallyroll.ports.catalog import Catalog
+from tallyroll.ports.effects import Effects
+from tallyroll.ports.store import Store
+from tallyroll.ports.totals import Totals
+from tallyroll.reads.reader import Reader
+from tallyroll.resources import declare
+from tallyroll.settings import Settings
+from tallyroll.testing.aws import client
+from tallyroll.testing.direct_dynamodb import DirectDynamoDB
+from tallyroll.testing.emulated import create_bucket, create_queues, create_tables
+from tallyroll.testing.options import DYNAMODB_LOCAL, MEMORY, MOTO, Options
+from tallyroll.testing.queues import CountedQueue, NoMetrics
+
+
+@dataclass
+class Ports:
+    """A pipeline's settings with its queues' addresses, its ports, and the use cases on them."""
+
+    settings: Settings
+    effects: Effects
+    store: Store
+    catalog: Catalog
+    totals: Totals
+    bucket: ArchiveBucket
+    queue: CountedQueue
+
+    def writer(self) -> Writer:
+        """What a writer's sandbox holds."""
+        return Writer(self.settings, self.store, self.catalog, self.queue, self.effects)
+
+    def roller(self) -> Roller:
+        """What the roller's sandbox holds."""
+        return Roller(
+            self.settings, self.store, self.catalog, self.totals, self.queue, self.effects
+        )
+
+    def cleanup(self) -> Cleanup:
+        """What cleanup's sandbox holds."""
+        return Cleanup(
+            self.settings, self.store, self.catalog, self.totals, self.bucket, self.effects
+        )
+
+    def reader(self) -> Reader:
+        """A reader without a cache."""
+        return Reader(self.settings, self.store, self.catalog, self.totals, self.effects)
+
+
+class SharedBucket(MemoryBucket):
+    """A bucket in memory whose objects are also in moto's S3, for the test to read."""
+
+    def put(self, key: str, body: bytes) -> None:
+        """Write an object."""
+        super().put(key, body)
+        s3_backends[DEFAULT_ACCOUNT_ID]["aws"].put_object(self.name, key, body)
+
+
+@contextmanager
+def ports_of(options: Options, region: str, effects: Effects) -> Iterator[Ports]:
+    """The ports of a pipeline with nothing in it, inside `emulated_aws`."""
+    sqs = client("sqs", region)
+    if options.engine == MEMORY:
+        settings = create_queues(options.settings, sqs)
+        catalog, bucket = MemoryCatalog(), MemoryBucket()
+        store, totals = MemoryStore(effects, catalog), MemoryTotals()
+        queue = _queue(settings, sqs, bucket, effects)
+        yield Ports(settings, effects, store, catalog, totals, bucket, queue)
+        return
+    settings = options.settings
+    if options.engine == DYNAMODB_LOCAL:  # others may use it at the same time
+        settings = replace(settings, name=f"{settings.name[:39]}-{uuid.uuid4().hex[:8]}")
+    dynamodb = client("dynamodb", region, options.endpoint)
+    settings = create_bucket(create_queues(settings, sqs), client("s3", region))
+    try:
+        create_tables(settings, dynamodb)
+        if options.engine == MOTO:
+            dynamodb = DirectDynamoDB(dynamodb)
+        yield _on_dynamodb(settings, dynamodb, SharedBucket(settings.bucket), sqs, effects)
+    finally:
+        if options.engine == DYNAMODB_LOCAL:
+            _delete_tables(settings, dynamodb)
+
+
+def _on_dynamodb(
+    settings: Settings, dynamodb: Any, bucket: ArchiveBucket, sqs: Any, effects: Effects
+) -> Ports:
+    caller, names = Caller(dynamodb, effects), declare(settings)
+    return Ports(
+        settings,
+        effects,
+        DynamoStore(caller, effects, settings),
+        DynamoCatalog(caller, effects, names.catalog.name),
+        DynamoTotals(caller, effects, names.totals.name),
+        bucket,
+        _queue(settings, sqs, bucket, effects),
+    )
+
+
+def _queue(settings: Settings, sqs: Any, bucket: ArchiveBucket, effects: Effects) -> CountedQueue:
+    caller = Caller(sqs, effects)
+    return CountedQueue(
+        caller,
+        effects,
+        queue_url=settings.queue_url,
+        dead_letters_url=settings.dead_letters_url,
+        bucket=bucket,
+        metrics=NoMetrics(caller, effects, queue="", period_ms=settings.drain_period_ms),
+    )
+
+
+def _delete_tables(settings: Settings, dynamodb: Any) -> None:
+    """Delete a pipeline's tables, which nothing else does in a DynamoDB that runs on."""
+    pages = dynamodb.get_paginator("list_tables").paginate()
+    names = [name for page in pages for name in page["TableNames"]]
+    for name in names:
+        if name.startswith(f"{settings.name}-"):
+            with suppress(dynamodb.exceptions.ResourceNotFoundException):
+                dynamodb.update_table(TableName=name, DeletionProtectionEnabled=False)
+                dynamodb.delete_table(TableName=name)

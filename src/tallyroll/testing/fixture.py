@@ -1,0 +1,213 @@
+"""What the fixture `tallyroll` gives: a pipeline that a test posts to, drains and counts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+from unittest.mock import patch
+
+from tallyroll.errors import UsageError
+from tallyroll.model.amounts import format_amount
+from tallyroll.reads.reader import Count
+from tallyroll.settings import Settings
+from tallyroll.testing.aws import emulated_aws
+from tallyroll.testing.clock import Clock, OneThread
+from tallyroll.testing.course import Course
+from tallyroll.testing.engines import Ports, ports_of
+from tallyroll.testing.errors import TestingError
+from tallyroll.testing.handlers import invoke
+from tallyroll.testing.options import DEFAULTS, Options
+from tallyroll.testing.queues import event_of, letters, next_batch, queue_at
+
+_READ_MS = 60_000
+_INVOCATIONS_MAX = 100_000
+
+
+class _WriterDied(BaseException):
+    """The sandbox of a writer ended in the middle of its work; nothing in it can catch that."""
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedMessage:
+    """A message in the dead-letter queue, with the id and body that the producer gave it.
+
+    `reason` is one of `tallyroll.errors.Reason`, such as `too-late`, and `detail` says it for
+    people; `undelivered` if SQS moved the message because it was received too often. `window` is
+    the window of its time, if that is known.
+    """
+
+    id: str
+    body: str
+    reason: str
+    detail: str
+    window: str | None
+
+
+class Tallyroll:
+    """A pipeline in this process. `queue_url` is where events are posted; `settings` has the names
+    of everything else.
+    """
+
+    __test__ = False
+
+    def __init__(self, ports: Ports, clock: Clock) -> None:
+        self.settings: Settings = ports.settings
+        self.queue_url: str = ports.settings.queue_url
+        self._ports = ports
+        self._clock = clock
+        self._course = Course(ports, clock)
+        self._writer = ports.writer()
+        self._deaths = 0
+
+    def drain(self) -> None:
+        """Let the writer work until the event queue is empty.
+
+        Messages that the writer hands back, or that a crash left behind, become visible again after
+        a time: the clock moves on until then.
+        """
+        queue = queue_at(self.queue_url)
+        for _ in range(_INVOCATIONS_MAX):
+            self._course.catch_up()
+            if self._work():
+                continue
+            ready_at = queue.next_ready_at()
+            if ready_at is None:
+                return
+            # Visible is what is visible before this moment.
+            self._clock.move_to(min(int(ready_at) + 1, self._course.due))
+        raise TestingError(
+            f"the event queue is not empty after {_INVOCATIONS_MAX:,} invocations of the writer"
+        )
+
+    def count(self, key: str) -> int:
+        """How many events of a key are counted, over all time."""
+        return self._counted(key).events
+
+    def sum(self, key: str) -> Decimal:
+        """The sum of the values of a key's events, over all time."""
+        return Decimal(format_amount(self._counted(key).amount))
+
+    def rejected(self) -> list[RejectedMessage]:
+        """The messages that were rejected so far, each once, in the order of their rejection."""
+        found: dict[str, RejectedMessage] = {}
+        for letter in letters(queue_at(self.settings.dead_letters_url)):
+            body = letter.body
+            if letter.pointer:
+                stored = self._ports.bucket.get(letter.pointer.key)
+                body = stored.decode("utf-8", "surrogatepass")
+            message = RejectedMessage(
+                letter.first_id, body, letter.why, letter.detail, letter.window
+            )
+            found.setdefault(message.id, message)
+        return list(found.values())
+
+    def advance(
+        self,
+        delta: timedelta | None = None,
+        *,
+        weeks: float = 0,
+        days: float = 0,
+        hours: float = 0,
+        minutes: float = 0,
+        seconds: float = 0,
+    ) -> None:
+        """Let time pass, for the whole process: the clock moves on, and the pipeline works as it
+        does when it is deployed. Queued events are counted, windows open, close, are sealed,
+        archived and dropped when that is due.
+
+        Raises UsageError unless the time is positive.
+        """
+        passed = timedelta(weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds)
+        passed += delta or timedelta()
+        if passed <= timedelta():
+            raise UsageError(f"advance by {passed}: give a time over 0, such as hours=2")
+        queue = queue_at(self.queue_url)
+        self._course.catch_up()
+        until = self._clock.now() + round(passed / timedelta(milliseconds=1))
+        while True:
+            while self._work():
+                pass
+            if self._clock.now() >= until:
+                return
+            ready_at = queue.next_ready_at()
+            ready_at = until if ready_at is None else int(ready_at) + 1
+            self._clock.move_to(min(ready_at, self._course.due, until))
+            self._course.catch_up()
+
+    def redeliver(self) -> None:
+        """Put every message into the queue once more that was sent so far, as SQS may do; `drain`
+        then delivers them. They keep their ids and their times of sending.
+        """
+        queue_at(self.queue_url).deliver_again()
+
+    def crash_next_writer(self) -> None:
+        """Let the next invocation of the writer die after its first transaction is committed, so
+        that it acknowledges nothing. Called twice, the next two die.
+        """
+        self._deaths += 1
+
+    def windows(self) -> dict[str, str]:
+        """The state of each window by its id, ascending, such as `{"20261120T080000Z": "open"}`;
+        empty before the pipeline was first used.
+        """
+        return {window.id: window.status.value for window in self._course.windows()}
+
+    def _counted(self, key: str) -> Count:
+        count = self._ports.reader().count(key, None, None, _READ_MS, consistent=True)
+        if not count.complete:
+            raise TestingError(f"{key!r} cannot be counted: windows {count.missing} are not read")
+        return count
+
+    def _work(self) -> bool:
+        """Invoke the writer with what can be received now; return whether there was anything."""
+        queue = queue_at(self.queue_url)
+        batch = next_batch(queue)
+        if not batch:
+            return False
+        event = event_of(batch, queue)
+        if self._deaths:
+            self._deaths -= 1
+            self._die(event)
+            return True
+        answer = invoke("writer", self._writer, event)
+        failed = {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
+        for message in batch:
+            if message.id not in failed and message.receipt_handle:
+                queue.delete_message(message.receipt_handle)
+        return True
+
+    def _die(self, event: dict[str, Any]) -> None:
+        """Invoke a writer whose sandbox dies; the next one is new."""
+        store = self._writer.store
+        commit = store.commit
+
+        def last_commit(*args: Any) -> Any:
+            commit(*args)
+            raise _WriterDied
+
+        with patch.object(store, "commit", last_commit), suppress(_WriterDied):
+            invoke("writer", self._writer, event)
+        self._writer = self._ports.writer()
+
+
+@contextmanager
+def running(settings: Settings = DEFAULTS, **changes: Any) -> Iterator[Tallyroll]:
+    """A pipeline in this process, inside moto's `mock_aws`, as the fixture gives it.
+
+    `changes` are `engine` (`moto`, `memory` or `dynamodb-local`), `endpoint`, and settings by name.
+    Raises UsageError and SettingsError.
+    """
+    options = Options(settings=settings).changed(changes)
+    clock = Clock()
+    try:
+        with emulated_aws(f"{options.settings.name}-"):
+            region = os.environ["AWS_DEFAULT_REGION"]
+            with ports_of(options, region, OneThread(clock)) as ports:
+                yield Tallyroll(ports, clock)
+    finally:
+        clock.close()

@@ -1,0 +1,97 @@
+"""The real handlers, loaded and invoked apart from everything of the same name in the test's
+process.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from unittest.mock import patch
+
+import aws_lambda_powertools
+
+from tallyroll.testing.errors import TestingError
+
+_TIME_LEFT_MS = {"writer": 60_000, "roller": 60_000, "cleanup": 900_000}
+
+
+@dataclass(frozen=True)
+class Context:
+    """The Lambda context of an invocation that has all its time, since virtual time stands still
+    while a handler works.
+    """
+
+    function_name: str
+    memory_limit_in_mb: int = 512
+    invoked_function_arn: str = "arn:aws:lambda:us-east-1:123456789012:function:tallyroll-test"
+    aws_request_id: str = "00000000-0000-4000-8000-000000000000"
+
+    def get_remaining_time_in_millis(self) -> int:
+        """The time left for the invocation, ms."""
+        return _TIME_LEFT_MS[self.function_name]
+
+
+def invoke(function: str, use_case: object, event: dict[str, Any]) -> Any:
+    """The answer of the function `writer`, `roller` or `cleanup` that works with `use_case`.
+
+    The metrics that it prints are left out.
+    """
+    module: Any = _loaded(function)
+    with patch.object(module, "use_case", lambda: use_case), redirect_stdout(io.StringIO()):
+        return module.handler(event, Context(function))
+
+
+@cache
+def _loaded(function: str) -> ModuleType:
+    """A function's handler, as a module that nothing else in this process knows."""
+    path = _folder() / function / "handler.py"
+    spec = spec_from_file_location(f"_tallyroll_testing_{function}", path)
+    assert spec
+    assert spec.loader
+    module = module_from_spec(spec)
+    with _plain_logging():
+        spec.loader.exec_module(module)
+    # Powertools keeps the metrics of all objects in one place per process: the test's own would be
+    # printed and cleared with these.
+    provider = module.metrics.provider
+    provider.metric_set, provider.dimension_set = {}, {}
+    provider.metadata_set, provider.default_dimensions = {}, {}
+    return module
+
+
+@contextmanager
+def _plain_logging() -> Iterator[None]:
+    """Let handlers log as modules do, below `tallyroll`: pytest then shows it with a failed test.
+
+    A Logger of Powertools would share its name with one of the test's own, and keep the stdout of
+    the test in which it was made.
+    """
+
+    def logger(service: str) -> logging.Logger:
+        return logging.getLogger(f"tallyroll.{service}")
+
+    with patch.object(aws_lambda_powertools, "Logger", logger):
+        yield
+
+
+def _folder() -> Path:
+    """The folder of the handlers: in a clone its own, in an installed package that of the prebuilt
+    asset. Raises TestingError if neither is there.
+    """
+    package = Path(__file__).parents[1]
+    for folder in (package.parents[1] / "functions", package / "cdk" / "asset" / "functions"):
+        if (folder / "writer" / "handler.py").is_file():
+            return folder
+    raise TestingError(
+        f"the handlers are not there: {package} is neither in a clone of the repository nor"
+        " installed from a wheel that holds the prebuilt asset. Install a wheel of `make dist`, or"
+        " a clone (`pip install -e .`)"
+    )
