@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from moto.core.models import DEFAULT_ACCOUNT_ID
+from moto.dynamodb.models import dynamodb_backends
 from moto.s3.models import s3_backends
+from moto.sqs.models import sqs_backends
 
 from tallyroll.adapters.aws.client import Caller
 from tallyroll.adapters.dynamodb.catalog import DynamoCatalog
@@ -78,34 +80,35 @@ class SharedBucket(MemoryBucket):
 
 @contextmanager
 def ports_of(options: Options, region: str, effects: Effects) -> Iterator[Ports]:
-    """The ports of a pipeline with nothing in it, inside `emulated_aws`."""
-    sqs = client("sqs", region)
-    if options.engine == MEMORY:
-        settings = create_queues(options.settings, sqs)
-        catalog, bucket = MemoryCatalog(), MemoryBucket()
-        store, totals = MemoryStore(effects, catalog), MemoryTotals()
-        queue = _queue(settings, sqs, bucket, effects)
-        yield Ports(settings, effects, store, catalog, totals, bucket, queue)
-        return
+    """The ports of a pipeline with nothing in it, inside `emulated_aws`; nothing of it is left
+    afterwards, also in a `mock_aws` of the test that goes on.
+    """
     settings = options.settings
     if options.engine == DYNAMODB_LOCAL:  # others may use it at the same time
         settings = replace(settings, name=f"{settings.name[:39]}-{uuid.uuid4().hex[:8]}")
+    settings = create_queues(settings, client("sqs", region))
     dynamodb = client("dynamodb", region, options.endpoint)
-    settings = create_bucket(create_queues(settings, sqs), client("s3", region))
     try:
-        create_tables(settings, dynamodb)
-        if options.engine == MOTO:
-            dynamodb = DirectDynamoDB(dynamodb)
-        yield _on_dynamodb(settings, dynamodb, SharedBucket(settings.bucket), sqs, effects)
+        if options.engine == MEMORY:
+            catalog, bucket = MemoryCatalog(), MemoryBucket()
+            store, totals = MemoryStore(effects, catalog), MemoryTotals()
+            queue = _queue(settings, bucket, region, effects)
+            yield Ports(settings, effects, store, catalog, totals, bucket, queue)
+        else:
+            settings = create_bucket(settings, client("s3", region))
+            create_tables(settings, dynamodb)
+            yield _on_dynamodb(settings, options, region, effects)
     finally:
+        _clear(settings, region)
         if options.engine == DYNAMODB_LOCAL:
             _delete_tables(settings, dynamodb)
 
 
-def _on_dynamodb(
-    settings: Settings, dynamodb: Any, bucket: ArchiveBucket, sqs: Any, effects: Effects
-) -> Ports:
-    caller, names = Caller(dynamodb, effects), declare(settings)
+def _on_dynamodb(settings: Settings, options: Options, region: str, effects: Effects) -> Ports:
+    dynamodb = client("dynamodb", region, options.endpoint)
+    direct = DirectDynamoDB(dynamodb) if options.engine == MOTO else dynamodb
+    caller, names = Caller(direct, effects), declare(settings)
+    bucket = SharedBucket(settings.bucket)
     return Ports(
         settings,
         effects,
@@ -113,12 +116,14 @@ def _on_dynamodb(
         DynamoCatalog(caller, effects, names.catalog.name),
         DynamoTotals(caller, effects, names.totals.name),
         bucket,
-        _queue(settings, sqs, bucket, effects),
+        _queue(settings, bucket, region, effects),
     )
 
 
-def _queue(settings: Settings, sqs: Any, bucket: ArchiveBucket, effects: Effects) -> CountedQueue:
-    caller = Caller(sqs, effects)
+def _queue(
+    settings: Settings, bucket: ArchiveBucket, region: str, effects: Effects
+) -> CountedQueue:
+    caller = Caller(client("sqs", region), effects)
     return CountedQueue(
         caller,
         effects,
@@ -127,6 +132,21 @@ def _queue(settings: Settings, sqs: Any, bucket: ArchiveBucket, effects: Effects
         bucket=bucket,
         metrics=NoMetrics(caller, effects, queue="", period_ms=settings.drain_period_ms),
     )
+
+
+def _clear(settings: Settings, region: str) -> None:
+    """Take what a pipeline had out of moto."""
+    queues: dict[str, Any] = sqs_backends[DEFAULT_ACCOUNT_ID][region].queues
+    tables: dict[str, Any] = dynamodb_backends[DEFAULT_ACCOUNT_ID][region].tables
+    for held in (queues, tables):
+        for name in [name for name in held if name.startswith(f"{settings.name}-")]:
+            del held[name]
+    s3 = s3_backends[DEFAULT_ACCOUNT_ID]["aws"]
+    if settings.bucket in s3.buckets:
+        bucket = s3.buckets.pop(settings.bucket)
+        s3_backends.bucket_accounts.pop(settings.bucket, None)
+        for key in [key for name in bucket.keys for key in bucket.keys.getlist(name)]:
+            key.dispose()
 
 
 def _delete_tables(settings: Settings, dynamodb: Any) -> None:

@@ -1,0 +1,230 @@
+"""The pytest plugin as a user's project has it: other processes, no configuration."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PLUGIN = "tallyroll.testing.plugin"
+SERVICE = """
+import json
+import boto3
+
+sqs = boto3.client("sqs", region_name="us-east-1")  # before moto is imported, without credentials
+
+def vote(url, name):
+    sqs.send_message(QueueUrl=url, MessageBody=json.dumps({"key": name}))
+"""
+VOTES = """
+import my_service
+
+def test_votes_are_counted(tallyroll):
+    my_service.vote(tallyroll.queue_url, "alice")
+    tallyroll.drain()
+    assert tallyroll.count("alice") == 1
+"""
+
+RunTests = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def run_tests(tmp_path: Path) -> RunTests:
+    """Runs pytest on a project of these files, with these options."""
+
+    def run(*options: str, **files: str) -> subprocess.CompletedProcess[str]:
+        for name, text in files.items():
+            path = tmp_path / name.replace("_ini", ".ini")
+            path = path if path.suffix else path.with_suffix(".py")
+            path.write_text(text)
+        installed = any(point.value == PLUGIN for point in entry_points(group="pytest11"))
+        asked = [] if installed else ["-p", PLUGIN]
+        hidden = ("AWS_", "PYTEST", "COV_", "TALLYROLL")
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(hidden)}
+        path_entries = [str(tmp_path), *(entry for entry in sys.path if entry)]
+        return subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *asked, *options],
+            cwd=tmp_path,
+            env=environment
+            | {
+                "PYTHONPATH": os.pathsep.join(path_entries),
+                "AWS_CONFIG_FILE": os.devnull,
+                "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+                "AWS_EC2_METADATA_DISABLED": "true",
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+
+    return run
+
+
+def passes(done: subprocess.CompletedProcess[str], number: int) -> None:
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{number} passed" in done.stdout
+
+
+def test_the_package_declares_the_plugin() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["entry-points"]["pytest11"] == {"tallyroll": PLUGIN}
+    wanted = project["optional-dependencies"]["testing"]
+    assert [need.partition(">=")[0] for need in wanted] == [
+        "moto[s3,sqs]",
+        "pytest",
+        "time-machine",
+    ]
+
+
+def test_a_service_with_a_client_of_its_own_needs_nothing_else(run_tests: RunTests) -> None:
+    passes(run_tests(my_service=SERVICE, test_votes=VOTES), 1)
+
+
+def test_nothing_is_imported_until_the_fixture_is_used(run_tests: RunTests) -> None:
+    checked = """
+import sys
+
+def test_nothing_is_imported():
+    loaded = {name.partition(".")[0] for name in sys.modules}
+    # time-machine has a plugin of its own, which imports it.
+    assert not loaded & {"boto3", "botocore", "moto", "aws_lambda_powertools"}
+    ours = {name for name in sys.modules if name.startswith("tallyroll")}
+    assert ours == {"tallyroll", "tallyroll.testing", "tallyroll.testing.plugin"}
+"""
+    passes(run_tests(test_imports=checked), 1)
+
+
+def test_the_help_names_the_options(run_tests: RunTests) -> None:
+    said = run_tests("--help").stdout
+    assert "--tallyroll-engine" in said
+    assert "tallyroll_dynamodb_endpoint" in said
+    assert "@pytest.mark.tallyroll(engine=..., **settings)" in run_tests("--markers").stdout
+
+
+ENGINES = """
+import pytest
+from tallyroll.adapters.memory import MemoryStore
+
+def is_memory(tallyroll):
+    return isinstance(tallyroll._ports.store, MemoryStore)
+
+def test_chosen(tallyroll):
+    assert is_memory(tallyroll)
+
+@pytest.mark.tallyroll(engine="moto", window_seconds=60)
+class TestMarked:
+    def test_marked(self, tallyroll):
+        assert not is_memory(tallyroll)
+        assert tallyroll.settings.window_seconds == 60
+
+    @pytest.mark.tallyroll(window_seconds=120)
+    def test_the_closest_counts(self, tallyroll):
+        assert not is_memory(tallyroll)
+        assert tallyroll.settings.window_seconds == 120
+"""
+
+
+def test_the_engine_comes_from_option_ini_and_marker(run_tests: RunTests) -> None:
+    passes(run_tests("--tallyroll-engine=memory", "--strict-markers", test_engines=ENGINES), 3)
+    ini = "[pytest]\ntallyroll_engine = memory\n"
+    passes(run_tests("--strict-config", test_engines=ENGINES, pytest_ini=ini), 3)
+
+
+def test_a_wrong_engine_is_named(run_tests: RunTests) -> None:
+    done = run_tests("--tallyroll-engine=postgres", my_service=SERVICE, test_votes=VOTES)
+    assert done.returncode == 1
+    assert "engine 'postgres': must be one of memory, moto, dynamodb-local" in done.stdout
+
+
+def test_settings_can_be_overridden_for_a_folder(run_tests: RunTests) -> None:
+    conftest = """
+import pytest
+from tallyroll import Settings
+
+@pytest.fixture
+def tallyroll_settings():
+    return Settings(name="votes", window_seconds=60)
+"""
+    test = "def test_it(tallyroll):\n    assert 'votes-events' in tallyroll.queue_url\n"
+    passes(run_tests(conftest=conftest, test_it=test), 1)
+
+
+def test_it_works_under_xdist(run_tests: RunTests) -> None:
+    parts = {
+        f"test_votes_{number}": VOTES.replace("are_counted", f"are_counted_{number}")
+        for number in range(4)
+    }
+    passes(run_tests("-n", "2", my_service=SERVICE, **parts), 4)
+
+
+POWERTOOLS = """
+import json
+import pytest
+from aws_lambda_powertools import Logger, Metrics
+import my_service
+
+def test_metrics_and_logs_of_the_test_are_its_own(tallyroll, capsys):
+    metrics = Metrics(namespace="Votes", service="votes")
+    logger = Logger(service="writer")
+    metrics.add_metric(name="Votes", unit="Count", value=1)
+    my_service.vote(tallyroll.queue_url, "alice")
+    tallyroll.drain()
+    logger.info("mine")
+    (line,) = capsys.readouterr().out.splitlines()
+    assert json.loads(line)["message"] == "mine"
+    (told,) = metrics.serialize_metric_set()["_aws"]["CloudWatchMetrics"]
+    assert [each["Name"] for each in told["Metrics"]] == ["Votes"]
+    metrics.clear_metrics()
+
+def test_what_is_rejected_is_logged(tallyroll, caplog):
+    my_service.sqs.send_message(QueueUrl=tallyroll.queue_url, MessageBody="no JSON")
+    tallyroll.drain()
+    assert "messages rejected" in caplog.text
+"""
+
+
+def test_powertools_of_the_test_stays_apart(run_tests: RunTests) -> None:
+    passes(run_tests(my_service=SERVICE, test_powertools=POWERTOOLS), 2)
+
+
+FROZEN = """
+import datetime
+import my_service
+from freezegun import freeze_time
+from moto import mock_aws
+
+@freeze_time("2024-02-29T12:59:59Z")
+def test_frozen(tallyroll):
+    my_service.vote(tallyroll.queue_url, "alice")
+    tallyroll.drain()
+    assert tallyroll.count("alice") == 1
+    tallyroll.advance(hours=2)
+    assert datetime.datetime.now() == datetime.datetime(2024, 2, 29, 14, 59, 59)
+
+def test_travelling(time_machine, tallyroll):
+    time_machine.move_to("2024-02-29T12:59:59Z", tick=False)
+    my_service.vote(tallyroll.queue_url, "alice")
+    tallyroll.advance(hours=2)
+    assert tallyroll.count("alice") == 1
+
+@mock_aws
+def test_mocked(tallyroll):
+    my_service.vote(tallyroll.queue_url, "alice")
+    tallyroll.drain()
+    assert tallyroll.count("alice") == 1
+
+def test_the_clock_runs_again():
+    assert datetime.datetime.now().year > 2024
+"""
+
+
+def test_clocks_and_mocks_of_the_test_are_followed(run_tests: RunTests) -> None:
+    passes(run_tests(my_service=SERVICE, test_frozen=FROZEN), 4)
