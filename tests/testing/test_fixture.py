@@ -233,7 +233,7 @@ def test_the_clock_is_given_back() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{}, {"hours": 0}, {"hours": -1}])
-def test_time_goes_forward_only(memory: Tallyroll, wrong: dict[str, float]) -> None:
+def test_time_goes_forward_only(memory: Tallyroll, wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="give a time over 0"):
         memory.advance(**wrong)
 

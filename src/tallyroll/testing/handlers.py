@@ -10,16 +10,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.abc import InspectLoader
+from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 from unittest.mock import patch
+from zipfile import BadZipFile, ZipFile
 
 import aws_lambda_powertools
 
 from tallyroll.testing.errors import TestingError
 
+_PACKAGE = Path(__file__).parents[1]
+_CLONE = _PACKAGE.parents[1]
+_ASSET = _PACKAGE / "cdk" / "asset" / "functions.zip"
 _TIME_LEFT_MS = {"writer": 60_000, "roller": 60_000, "cleanup": 900_000}
 
 
@@ -52,13 +57,12 @@ def invoke(function: str, use_case: object, event: dict[str, Any]) -> Any:
 @cache
 def _loaded(function: str) -> ModuleType:
     """A function's handler, as a module that nothing else in this process knows."""
-    path = _folder() / function / "handler.py"
-    spec = spec_from_file_location(f"_tallyroll_testing_{function}", path)
+    loader = _Text(*_source(function))
+    spec = spec_from_loader(f"_tallyroll_testing_{function}", loader)
     assert spec
-    assert spec.loader
     module = module_from_spec(spec)
     with _plain_logging():
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     # Powertools keeps the metrics of all objects in one place per process: the test's own would be
     # printed and cleared with these.
     provider = module.metrics.provider
@@ -82,16 +86,35 @@ def _plain_logging() -> Iterator[None]:
         yield
 
 
-def _folder() -> Path:
-    """The folder of the handlers: in a clone its own, in an installed package that of the prebuilt
-    asset. Raises TestingError if neither is there.
+class _Text(InspectLoader):
+    """Loads a module from its text."""
+
+    def __init__(self, text: str, path: str) -> None:
+        self._text = text
+        self._path = path
+
+    def get_source(self, fullname: str) -> str:  # noqa: ARG002  (importlib's)
+        """The text."""
+        return self._text
+
+    def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002  (importlib's)
+        """The code, which tracebacks show with its file."""
+        return self.source_to_code(self._text, self._path)
+
+
+def _source(function: str) -> tuple[str, str]:
+    """The text of a function's handler, and where it is: in a clone in its folder, in an installed
+    package in the prebuilt asset. Raises TestingError if neither is there.
     """
-    package = Path(__file__).parents[1]
-    for folder in (package.parents[1] / "functions", package / "cdk" / "asset" / "functions"):
-        if (folder / "writer" / "handler.py").is_file():
-            return folder
-    raise TestingError(
-        f"the handlers are not there: {package} is neither in a clone of the repository nor"
-        " installed from a wheel that holds the prebuilt asset. Install a wheel of `make dist`, or"
-        " a clone (`pip install -e .`)"
-    )
+    name = f"functions/{function}/handler.py"
+    if (file := _CLONE / name).is_file():
+        return file.read_text(encoding="utf-8"), str(file)
+    try:
+        with ZipFile(_ASSET) as asset:
+            return asset.read(name).decode(), f"{_ASSET}/{name}"
+    except (OSError, KeyError, BadZipFile):
+        raise TestingError(
+            f"the handlers are not there: neither {_CLONE} is a clone of the repository, nor was"
+            f" this package installed with the functions' asset ({_ASSET}). Install a wheel that"
+            " `make dist` built, or a clone (`pip install -e .`)"
+        ) from None
