@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 import tomllib
 from collections.abc import Callable
-from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 
+from tests.testing.projects import PLUGIN, passes, run_project
+
 ROOT = Path(__file__).parents[2]
-PLUGIN = "tallyroll.testing.plugin"
 SERVICE = """
 import json
 import boto3
@@ -40,37 +38,13 @@ def run_tests(tmp_path: Path) -> RunTests:
     """Runs pytest on a project of these files, with these options."""
 
     def run(*options: str, **files: str) -> subprocess.CompletedProcess[str]:
-        for name, text in files.items():
-            path = tmp_path / name.replace("_ini", ".ini")
-            path = path if path.suffix else path.with_suffix(".py")
-            path.write_text(text)
-        installed = any(point.value == PLUGIN for point in entry_points(group="pytest11"))
-        asked = [] if installed else ["-p", PLUGIN]
-        hidden = ("AWS_", "PYTEST", "COV_", "TALLYROLL")
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(hidden)}
-        path_entries = [str(tmp_path), *(entry for entry in sys.path if entry)]
-        return subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *asked, *options],
-            cwd=tmp_path,
-            env=environment
-            | {
-                "PYTHONPATH": os.pathsep.join(path_entries),
-                "AWS_CONFIG_FILE": os.devnull,
-                "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
-                "AWS_EC2_METADATA_DISABLED": "true",
-            },
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=300,
-        )
+        named = {
+            name.replace("_ini", ".ini") if name.endswith("_ini") else f"{name}.py": text
+            for name, text in files.items()
+        }
+        return run_project(tmp_path, named, *options)
 
     return run
-
-
-def passes(done: subprocess.CompletedProcess[str], number: int) -> None:
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert f"{number} passed" in done.stdout
 
 
 def test_the_package_declares_the_plugin() -> None:

@@ -18,7 +18,7 @@ from tallyroll.testing.clock import Clock
 from tallyroll.testing.engines import Ports
 from tallyroll.testing.errors import TestingError
 from tallyroll.testing.handlers import invoke
-from tallyroll.testing.lean_sqs import sent_at
+from tallyroll.testing.queue_index import sent_at
 from tallyroll.testing.queues import queue_at
 
 _AHEAD_MS = 2 * 366 * 86_400_000  # further ahead than any window is made

@@ -13,7 +13,8 @@ from tallyroll.adapters.aws.sqs import SqsQueue
 from tallyroll.model.dead_letters import ReceivedLetter, letter_of
 from tallyroll.ports.queue import Backlog, Invocations
 from tallyroll.testing.errors import TestingError
-from tallyroll.testing.lean_sqs import RememberingQueue, sent_at
+from tallyroll.testing.lean_sqs import RememberingQueue
+from tallyroll.testing.queue_index import sent_at
 from tallyroll.testing.sqs_records import record
 
 BATCH_MESSAGES = 1_000
