@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tallyroll.adapters.dynamodb.listing import DynamoListing
     from tallyroll.adapters.dynamodb.restore import DynamoRestore
     from tallyroll.adapters.dynamodb.totals import DynamoTotals
-    from tallyroll.client.producer import Outgoing, Producer
+    from tallyroll.client.bulk import BulkSender, Outgoing
     from tallyroll.ingest.writer import Writer
     from tallyroll.lifecycle.cleanup import Cleanup
     from tallyroll.lifecycle.roller import Roller
@@ -135,7 +135,7 @@ class Pipeline:
             plan, self.settings, self.store, self.catalog, self.totals, self.effects, self.sender
         )
 
-    def producer(
+    def bulk_sender(
         self,
         tell: Tell,
         *,
@@ -144,15 +144,15 @@ class Pipeline:
         name: str | None = None,
         anyway: bool = False,
         refused: Callable[[Outgoing], object] = lambda _: None,
-    ) -> Producer:
+    ) -> BulkSender:
         """Packs events and sends them; `tell` is called if the catalog cannot be read. See
-        `Producer` for the other arguments.
+        `BulkSender` for the other arguments.
         """
-        from tallyroll.client.producer import Producer
+        from tallyroll.client.bulk import BulkSender
         from tallyroll.client.spans import SendCalendar
 
         calendar = SendCalendar(self.catalog, self.settings, self.effects, tell)
-        return Producer(
+        return BulkSender(
             self.sender,
             self.effects,
             calendar,

@@ -13,8 +13,8 @@ from cyclopts import Parameter
 from tallyroll.cli.arguments import DURATION, HAPPENED, Run, read_by
 from tallyroll.cli.screen import Screen, known, number_of
 from tallyroll.cli.sent import LISTED_MAX, Report
+from tallyroll.client.bulk import BulkSender
 from tallyroll.client.jsonlines import Source, UnreadableInput, check_size, envelope_of
-from tallyroll.client.producer import Producer
 from tallyroll.errors import Refused, Rejected, UsageError
 from tallyroll.model.amounts import shown
 from tallyroll.model.events import Event, parse
@@ -139,7 +139,7 @@ def send(
             screen.await_stdin("events as JSON Lines")
         name = _digest(source, screen) if source else None
         kept = stack.enter_context(Path(unsent).open("w", encoding="utf-8")) if unsent else None
-        producer = made.producer(
+        producer = made.bulk_sender(
             screen.tell,
             packed=pack,
             rate=limit_rate,
@@ -171,7 +171,7 @@ class Sending:
     not counted in time.
     """
 
-    producer: Producer
+    producer: BulkSender
     screen: Screen
     arrivals: Arrivals | None
     timeout_ms: int
@@ -263,7 +263,7 @@ class Sending:
             return arrivals.wait(self.timeout_ms, told, most)
 
 
-def _take_in(number: int, line: bytes | None, producer: Producer, screen: Screen) -> None:
+def _take_in(number: int, line: bytes | None, producer: BulkSender, screen: Screen) -> None:
     sent = producer.sent
     try:
         envelope, text = envelope_of(line)

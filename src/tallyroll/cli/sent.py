@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tallyroll.cli.screen import Cell, Screen, known, number_of
+from tallyroll.client.bulk import BulkSender
 from tallyroll.client.jsonlines import Source
-from tallyroll.client.producer import Producer
 from tallyroll.errors import Reason
 from tallyroll.model.dead_letters import UNDELIVERED
 from tallyroll.operations.arrivals import Arrivals
@@ -24,7 +24,7 @@ REDRIVEN = {
 class Report:
     """The report of a run that sent `source`, or one event."""
 
-    producer: Producer
+    producer: BulkSender
     arrivals: Arrivals | None
     source: Source | None
     unsent_file: str | None

@@ -28,7 +28,7 @@ from functools import partial
 from hashlib import blake2b
 from typing import NamedTuple
 
-from tallyroll.client.producer import Outgoing
+from tallyroll.client.bulk import Outgoing
 from tallyroll.errors import Missing, Reason, StoreError, Throttled, Unknown
 from tallyroll.limits import BATCH_GET_KEYS_MAX, TS_MS_MAX
 from tallyroll.model.acceptance import is_undated

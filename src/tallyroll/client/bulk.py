@@ -94,7 +94,7 @@ class Sent:
         return int(bool(self.rejected or self.refused or self.unsent or self.broken))
 
 
-class Producer:
+class BulkSender:
     """Packs events and sends them to the event queue.
 
     An event with an id of its own is sent alone and deduplicated on it. With `packed`, the others
