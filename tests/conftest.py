@@ -31,7 +31,17 @@ MADE_UP_AWS = {
 
 
 # They run the whole, which the other tests cover part by part; traced they take twice as long.
-NOT_TRACED = {"concurrency", "demo", "e2e", "faults", "infra", "local", "properties", "simulation"}
+NOT_TRACED = {
+    "concurrency",
+    "demo",
+    "e2e",
+    "faults",
+    "infra",
+    "local",
+    "producing",
+    "properties",
+    "simulation",
+}
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -5,7 +5,7 @@ into rolling window tables; a reader gathers the tallies into one exact number; 
 exported, proven complete and dropped.
 
     Pipeline  one pipeline's use cases, built from its settings
-    Producer  packs events and sends them to the event queue
+    Producer  packs a service's events and sends them to the event queue
     Reader    reads counts, events and the largest keys
     Settings  every setting of a pipeline
     Event     one event; its amount is in millionths
@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tallyroll import errors
-    from tallyroll.client.producer import Producer
     from tallyroll.model.events import Event
     from tallyroll.pipeline import Pipeline
+    from tallyroll.producer import Producer
     from tallyroll.reads.reader import Reader
     from tallyroll.settings import Settings
 
@@ -33,7 +33,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Event": "model.events",
     "Pipeline": "pipeline",
-    "Producer": "client.producer",
+    "Producer": "producer",
     "Reader": "reads.reader",
     "Settings": "settings",
 }

@@ -4,6 +4,8 @@ TallyrollError
 ├── Rejected        the message can never count: it goes to the dead-letter queue with its reason
 ├── UsageError      a caller's argument is wrong: named with the bad value and the remedy
 │   └── SettingsError   so is a setting
+├── NotSent         a producer's events that are not certainly in the queue, and why
+├── BufferFull      a producer holds as many events as it may: send later
 ├── StoreError      a call to a store, queue, catalog or bucket did not do its work
 │   ├── Throttled   refused for load: nothing was written, try again later
 │   ├── Unknown     no answer came: it may or may not have been done
@@ -75,6 +77,26 @@ class UsageError(TallyrollError):
 
 class SettingsError(UsageError):
     """A wrong or missing setting; the message names the environment variable."""
+
+
+class NotSent(TallyrollError):
+    """So many `events` of a producer are not certainly in the queue.
+
+    `unknown`: they may be in it, so they may count twice if they are sent again without ids of
+    their own. `kept`: they are in the spool file, and the next start sends them.
+    """
+
+    def __init__(
+        self, message: str, *, events: int = 1, unknown: bool = False, kept: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.events = events
+        self.unknown = unknown
+        self.kept = kept
+
+
+class BufferFull(TallyrollError):
+    """A producer holds as many events as it may, and did not take this one."""
 
 
 class StoreError(TallyrollError):

@@ -9,13 +9,14 @@ import pytest
 from tallyroll.adapters.aws.client import Caller
 from tallyroll.adapters.aws.cloudwatch import QueueMetrics
 from tallyroll.adapters.aws.dead_letters import SqsDeadLetters
+from tallyroll.adapters.aws.sqs import EntryError, SqsPoster, SqsQueue, SqsSender, send_batch
 from tallyroll.adapters.aws.sqs import Letter as Sent
-from tallyroll.adapters.aws.sqs import SqsQueue, SqsSender, send_batch
 from tallyroll.adapters.memory import MemoryBucket
 from tallyroll.errors import Reason
 from tallyroll.model.dead_letters import ReceivedLetter
 from tallyroll.model.messages import Message, Redrive, Rejection
 from tallyroll.ports.dead_letters import Resend
+from tallyroll.ports.queue import Post
 from tests.contract.engines import SteadyEffects
 
 SENT = 1_700_000_000_000
@@ -61,7 +62,16 @@ def _dead_letters(named: tuple[str, ...]) -> SqsDeadLetters:
 @NAMED
 def test_it_was_not_sent_and_not_for_its_content(named: tuple[str, ...]) -> None:
     failed = send_batch(_caller(named), "events", [Sent("body", {})] * 3)
-    assert failed == {place: False for place in range(3) if str(place) not in named}
+    unnamed = [place for place in range(3) if str(place) not in named]
+    assert failed == dict.fromkeys(unnamed, EntryError())
+    assert not any(error.sender_fault for error in failed.values())
+
+
+@NAMED
+def test_it_may_have_been_taken(named: tuple[str, ...]) -> None:
+    answers = SqsPoster(_caller(named), "events").post([Post("body")] * 3)
+    assert [answer is None for answer in answers] == [str(place) in named for place in range(3)]
+    assert all(answer.unknown and not answer.final for answer in answers if answer)
 
 
 @NAMED

@@ -14,7 +14,8 @@ from hashlib import blake2b
 from itertools import chain
 from threading import Lock
 
-from tallyroll.client.packing import PACKET_EVENTS_MAX, Packed, Packer
+from tallyroll.client.interleaving import interleaved
+from tallyroll.client.packing import PACKET_EVENTS_MAX, Packed, Packer, queueable
 from tallyroll.client.savings import Savings
 from tallyroll.client.spans import SendCalendar
 from tallyroll.errors import Reason
@@ -32,14 +33,15 @@ BACKOFF_MS = 400
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outgoing:
-    """One message: its body, its number of events, their origin (for messages to people), and
-    whether it may be sent again if no reply came.
+    """One message: its body, its number of events, their origin (for messages to people), whether
+    it may be sent again if no reply came, and the events' key.
     """
 
     body: str
     events: int
     origin: str
     repeatable: bool = True
+    key: str = ""
 
 
 @dataclass(slots=True)
@@ -172,18 +174,18 @@ class BulkSender:
         # An event without a time belongs to the window in which it is sent. Sent again later, it
         # might be counted in another window.
         dated = event.ts is not None or uuid7_time(event.id or "") is not None
-        message = Outgoing(queueable(message_body(event)), 1, origin, repeatable=dated)
+        message = Outgoing(queueable(message_body(event)), 1, origin, dated, event.key)
         self._offer(message, self._time_of(event) if dated else None)
 
     def add_packet(self, body: str, packet: Packet, origin: str) -> None:
         """Add a packet that was made elsewhere, for the next `flush`."""
-        message = Outgoing(queueable(body), len(packet.entries), origin)
+        message = Outgoing(queueable(body), len(packet.entries), origin, key=packet.key)
         self._offer(message, self._time_of(packet))
 
     def _add_packed(self, packets: Iterable[Packed]) -> None:
         for packet in packets:
             origin = f"{packet.events} packed events of key {packet.key!r}"
-            message = Outgoing(queueable(packet.body), packet.events, origin)
+            message = Outgoing(queueable(packet.body), packet.events, origin, key=packet.key)
             if self._offer(message, packet.ts):
                 window = self._calendar.window_start(packet.ts)
                 self.sent.savings.add_packet(window, packet.key, packet.body, packet.events)
@@ -203,15 +205,16 @@ class BulkSender:
         return False
 
     def flush(self, progressed: Callable[[], None] = lambda: None, *, end: bool = True) -> None:
-        """Send everything added; stop after a round of requests of which the queue took nothing.
-        Calls `progressed` after each round.
+        """Send everything added, its keys in turn; stop after a round of requests of which the
+        queue took nothing. Calls `progressed` after each round.
 
         Unless this is the `end`, packets with names wait until they are complete.
         """
         self._add_packed(self._loose.rest())
         if end:
             self._add_packed(self._named.rest())
-        messages, self._ready = self._ready, []
+        ready, self._ready = self._ready, []
+        messages = list(interleaved(ready, lambda message: message.key, len(ready) or 1))
         self.sent.waiting.update(dict.fromkeys(messages))
         for round_ in self._rounds(messages):
             if self._rate:
@@ -281,11 +284,3 @@ class BulkSender:
                 if index not in details:
                     self.sent.take(message, now)
         return [(batch[index], detail) for index, detail in details.items()]
-
-
-def queueable(body: str) -> str:
-    """The same JSON, with the two characters escaped that JSON allows and SQS does not.
-
-    Source: Amazon SQS API Reference, SendMessage.
-    """
-    return body.replace("\ufffe", "\\ufffe").replace("\uffff", "\\uffff")

@@ -20,7 +20,7 @@ OPEN_BYTES_MAX = 32 * 1024 * 1024  # roughly, in memory, of all packets that are
 _ENTRY_BYTES = 60  # of an entry in memory, beside its text
 _OPEN_BYTES = 600  # of a packet, beside its key and entries
 # Of the entries: id, key, t0 and the JSON around them take less than 4 KB, with escapes.
-_ENTRIES_BYTES_MAX = PACKET_BYTES_MAX - 4_096
+ENTRIES_BYTES_MAX = PACKET_BYTES_MAX - 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +67,15 @@ class Packer:
                 f"event of key {event.key!r}: only events with a time and without an id are packed"
             )
         t0 = self._start_of(event.ts)
-        entry = _entry_text(event.ts - t0, event)
+        entry = entry_text(event.ts - t0, event)
         size = len(entry.encode()) + 1
-        if size > _ENTRIES_BYTES_MAX:
+        if size > ENTRIES_BYTES_MAX:
             single = replace(event, id=packet_id or self._new_id())
             return [Packed(message_body(single), event.key, event.ts, 1)]
         done: list[Packed] = []
         place = event.key, t0
         packet = self._open.get(place)
-        if packet and packet.size + size > _ENTRIES_BYTES_MAX:
+        if packet and packet.size + size > ENTRIES_BYTES_MAX:
             done.append(self._close(place))
             packet = None
         if packet is None:
@@ -139,16 +139,30 @@ class _Open:
     size: int = 0
 
     def body(self, packet_id: str) -> str:
-        return _joined(
-            v=str(ENVELOPE_VERSION),
-            id=canonical(packet_id),
-            key=canonical(self.key),
-            t0=str(self.t0),
-            events="[" + ",".join(self.entries) + "]",
-        )
+        return packet_body(packet_id, self.key, self.t0, self.entries)
 
 
-def _entry_text(dt: int, event: Event) -> str:
+def packet_body(packet_id: str, key: str, t0: int, entries: Iterable[str]) -> str:
+    """The message body of a packet of these entries, texts that `entry_text` made."""
+    return _joined(
+        v=str(ENVELOPE_VERSION),
+        id=canonical(packet_id),
+        key=canonical(key),
+        t0=str(t0),
+        events="[" + ",".join(entries) + "]",
+    )
+
+
+def entry_text(dt: int, event: Event) -> str:
+    """The text of an event in a packet, `dt` ms after the packet's t0."""
     if event.payload is not None:
         return f"[{dt},{format_amount(event.amount)},{event.payload}]"
     return f"[{dt}]" if event.amount == MICROS else f"[{dt},{format_amount(event.amount)}]"
+
+
+def queueable(body: str) -> str:
+    """The same JSON, with the two characters escaped that JSON allows and SQS does not.
+
+    Source: Amazon SQS API Reference, SendMessage.
+    """
+    return body.replace("\ufffe", "\\ufffe").replace("\uffff", "\\uffff")

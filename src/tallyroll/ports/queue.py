@@ -94,3 +94,33 @@ class Sender(Protocol):
         """Send the bodies in order; return those that may not be in the queue. A request without an
         answer is not repeated, since a resend is safe only for events with ids of their own.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """A message to send: its body, and its message group if it has one."""
+
+    body: str
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PostError:
+    """Why the queue did not surely take a message of a request that it answered.
+
+    `final`: it will never take this message. `unknown`: it may have taken it.
+    """
+
+    detail: str
+    final: bool = False
+    unknown: bool = False
+
+
+class Poster(Protocol):
+    """One request to the event queue, for producers that repeat messages under the same ids."""
+
+    def post(self, posts: Sequence[Post]) -> list[PostError | None]:
+        """Send at most ten messages and 1 MiB; return for each why it may not be in the queue.
+
+        Raises StoreError if the whole request failed: after Unknown, any of them may be there.
+        """

@@ -125,12 +125,14 @@ def _session() -> Any:
 class LateClient:
     """A client made at its first call, so that unused services cost no start time."""
 
-    def __init__(self, service: str) -> None:
+    def __init__(self, service: str, region: str | None = None) -> None:
         self._service = service
+        self._region = region
 
     @cached_property
     def _client(self) -> Any:
-        return make_client(self._service)
+        where = {"region_name": self._region} if self._region else {}
+        return make_client(self._service, **where)
 
     def __getattr__(self, method: str) -> Any:
         return getattr(self._client, method)
@@ -227,8 +229,15 @@ def _translate(operation: str, table: str, error: Exception) -> StoreError:
     return error_of(message, code)
 
 
+def is_throttle(code: str) -> bool:
+    """Whether an error's code says that the service refused for load."""
+    # KMS names its codes "KMS.ThrottlingException" in the replies of SQS.
+    name = code.rpartition(".")[2]
+    return name in _THROTTLED or name.startswith("Throttl")
+
+
 def _kind(code: str, status: int) -> type[StoreError]:
-    if code in _THROTTLED or code.startswith("Throttl") or status == HTTP_TOO_MANY_REQUESTS:
+    if is_throttle(code) or status == HTTP_TOO_MANY_REQUESTS:
         return Throttled
     if code in _UNKNOWN or status >= HTTP_SERVER_ERROR:
         return Unknown

@@ -10,7 +10,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from tallyroll.adapters.aws.client import Caller
+from tallyroll.adapters.aws.client import Caller, is_throttle
 from tallyroll.adapters.aws.cloudwatch import QueueMetrics
 from tallyroll.errors import Refused, StoreError, Throttled
 from tallyroll.limits import QUEUE_BATCH_MAX, QUEUE_MESSAGE_BYTES_MAX
@@ -29,7 +29,7 @@ from tallyroll.model.messages import Rejection
 from tallyroll.model.windows import iso
 from tallyroll.ports.bucket import Bucket
 from tallyroll.ports.effects import Effects, attempts
-from tallyroll.ports.queue import Backlog, SendFailure
+from tallyroll.ports.queue import Backlog, Post, PostError, SendFailure
 
 T = TypeVar("T")
 
@@ -49,10 +49,11 @@ _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A message to send: its body and its attributes, all strings."""
+    """A message to send: its body, its attributes, all strings, and its message group if any."""
 
     body: str
     attributes: Mapping[str, str]
+    group: str = ""
 
     @property
     def size(self) -> int:
@@ -70,6 +71,19 @@ class Letter:
             and not _ILLEGAL.search(self.body)
             and self.size <= QUEUE_MESSAGE_BYTES_MAX
         )
+
+
+@dataclass(frozen=True, slots=True)
+class EntryError:
+    """What SQS says of an entry that it did not take; empty if it says nothing."""
+
+    code: str = ""
+    message: str = ""
+    sender_fault: bool = False
+
+
+_UNNAMED = EntryError()
+_REFUSED = EntryError(sender_fault=True)
 
 
 @dataclass(frozen=True)
@@ -140,13 +154,13 @@ class SqsQueue:
         try:
             failed = send_batch(self.caller, self.dead_letters_url, letters)
         except Refused:
-            failed = dict.fromkeys(range(len(batch)), True)
+            failed = dict.fromkeys(range(len(batch)), _REFUSED)
         except StoreError:
             return []
         taken = [index for place, (index, _) in enumerate(batch) if place not in failed]
-        for place, sender_fault in failed.items():
+        for place, error in failed.items():
             index, letter = batch[place]
-            if not sender_fault:
+            if not error.sender_fault:
                 continue
             if len(batch) > 1:
                 taken += self._take(rejections, [(index, letter)])
@@ -217,6 +231,31 @@ class SqsSender:
         return failures + [SendFailure(index, letter.body, detail) for index, letter in lost]
 
 
+@dataclass(frozen=True)
+class SqsPoster:
+    """Sends one request of a producer to a queue."""
+
+    caller: Caller
+    queue_url: str
+
+    def post(self, posts: Sequence[Post]) -> list[PostError | None]:
+        """An entry that the reply does not name may have been taken."""
+        failed = send_batch(
+            self.caller, self.queue_url, [Letter(post.body, {}, post.group) for post in posts]
+        )
+        return [
+            _post_error(failed[place]) if place in failed else None for place in range(len(posts))
+        ]
+
+
+def _post_error(error: EntryError) -> PostError:
+    if error == _UNNAMED:
+        return PostError("the queue's reply did not name the message", unknown=True)
+    detail = f"{error.code}: {error.message}" if error.message else error.code
+    # SQS blames the sender for throttles of its key, too.
+    return PostError(detail, final=error.sender_fault and not is_throttle(error.code))
+
+
 def counts_of(caller: Caller, queue_url: str) -> Backlog:
     """A queue's approximate counts, by GetQueueAttributes."""
     reply = caller.read("GetQueueAttributes", QueueUrl=queue_url, AttributeNames=list(_COUNTS))
@@ -229,12 +268,13 @@ def in_tens(entries: Sequence[T]) -> list[Sequence[T]]:
     return [entries[at : at + QUEUE_BATCH_MAX] for at in range(0, len(entries), QUEUE_BATCH_MAX)]
 
 
-def send_batch(caller: Caller, queue_url: str, letters: Sequence[Letter]) -> dict[int, bool]:
-    """One SendMessageBatch. Returns the places that failed, and whether for their content."""
+def send_batch(caller: Caller, queue_url: str, letters: Sequence[Letter]) -> dict[int, EntryError]:
+    """One SendMessageBatch. Returns the places that failed, and why."""
     entries = [
         {
             "Id": str(place),
             "MessageBody": letter.body,
+            **({"MessageGroupId": letter.group} if letter.group else {}),
             "MessageAttributes": {
                 name: {"DataType": "String", "StringValue": value}
                 for name, value in letter.attributes.items()
@@ -244,8 +284,15 @@ def send_batch(caller: Caller, queue_url: str, letters: Sequence[Letter]) -> dic
     ]
     reply = caller.call("SendMessageBatch", QueueUrl=queue_url, Entries=entries)
     taken = {int(entry["Id"]) for entry in reply.get("Successful", ())}
-    faults = {int(entry["Id"]): bool(entry["SenderFault"]) for entry in reply.get("Failed", ())}
-    return {place: faults.get(place, False) for place in range(len(letters)) if place not in taken}
+    faults = {
+        int(entry["Id"]): EntryError(
+            entry.get("Code", ""), entry.get("Message", ""), bool(entry.get("SenderFault"))
+        )
+        for entry in reply.get("Failed", ())
+    }
+    return {
+        place: faults.get(place, _UNNAMED) for place in range(len(letters)) if place not in taken
+    }
 
 
 def in_batches(letters: Iterable[tuple[int, Letter]]) -> Iterator[list[tuple[int, Letter]]]:

@@ -1,0 +1,121 @@
+"""`tallyroll.Producer` in processes that fork, end and are killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tallyroll import Producer
+
+URL = "https://sqs.eu-west-1.amazonaws.com/123456789012/votes"
+
+
+class Taking:
+    """A client that takes everything."""
+
+    def __init__(self) -> None:
+        self.bodies: list[str] = []
+
+    def send_message_batch(self, **request: Any) -> dict[str, Any]:
+        self.bodies += [entry["MessageBody"] for entry in request["Entries"]]
+        return {"Successful": [{"Id": entry["Id"]} for entry in request["Entries"]]}
+
+
+def events_in(bodies: Sequence[str]) -> int:
+    return sum(len(json.loads(body).get("events", [None])) for body in bodies)
+
+
+def test_a_child_process_begins_anew() -> None:
+    done = _python(FORKS)
+    assert done.stdout.split() == ["child", "1", "parent", "1"], done.stderr
+
+
+def test_what_is_left_is_sent_when_the_interpreter_ends() -> None:
+    assert _python(LEAVES).stdout == "sent 1\n"
+
+
+@pytest.mark.parametrize("kill_at", [1, 40, 333])
+def test_after_a_kill_the_next_start_sends_the_rest_under_the_same_ids(
+    tmp_path: Path, kill_at: int
+) -> None:
+    sent, spool = tmp_path / "sent", tmp_path / "spool"
+    killed = _python(DIES, str(spool), str(sent), str(kill_at))
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    accepted = int(killed.stdout.split()[-1])
+    before = sent.read_text().splitlines() if sent.exists() else []
+
+    client = Taking()
+    with Producer(URL, client=client, spool=spool) as producer:
+        assert producer.stats.recovered <= accepted
+    bodies = {*before, *client.bodies}
+    ids = [json.loads(body)["id"] for body in bodies]
+    assert len(ids) == len(set(ids)), "one id has two contents"
+    assert events_in(list(bodies)) == accepted
+    assert spool.read_bytes() == b""
+
+
+def _python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", STAND_IN + code, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+
+
+STAND_IN = f"""
+import os, signal, sys
+from tallyroll import Producer
+URL = {URL!r}
+class Client:
+    taken = 0
+    def send_message_batch(self, QueueUrl, Entries):
+        self.take([entry["MessageBody"] for entry in Entries])
+        return {{"Successful": [{{"Id": entry["Id"]}} for entry in Entries]}}
+    def take(self, bodies):
+        self.taken += len(bodies)
+"""
+FORKS = """
+client = Client()
+producer = Producer(URL, client=client, linger_ms=3_600_000)
+producer.send("held by the parent")
+child = os.fork()
+if child == 0:
+    producer.send("of the child")
+    producer.flush()
+    print("child", client.taken, flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+producer.close()
+print("parent", client.taken)
+"""
+LEAVES = """
+class Told(Client):
+    def take(self, bodies):
+        print("sent", len(bodies))
+producer = Producer(URL, client=Told(), linger_ms=3_600_000)
+producer.send("k")
+"""
+DIES = """
+spool, sent, kill_at = sys.argv[1], sys.argv[2], int(sys.argv[3])
+class Noting(Client):
+    def take(self, bodies):
+        with open(sent, "a") as file:
+            file.writelines(body + chr(10) for body in bodies)
+producer = Producer(URL, client=Noting(), spool=spool, linger_ms=1, packet_events=20)
+for number in range(1, 1000):
+    producer.send("key-%d" % (number % 3), payload={"n": number})
+    os.write(1, b"%d\\n" % number)
+    if number == kill_at:
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
