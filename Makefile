@@ -40,13 +40,14 @@ test: $(VENV)/dev.stamp engine ## Run the tests; print the core's coverage (ARGS
 		"{percent_branches_covered_display} % of branches".format_map(t))'; \
 	exit $$status
 
-bench: $(VENV)/local.stamp engine ## Measure: ids, decoding, writing, archiving, sealing, redriving (RECORDS=n KEYS=n)
+bench: $(VENV)/local.stamp engine ## Measure: ids, decoding, writing, archiving, sealing, redriving, producing (RECORDS=n KEYS=n)
 	@$(PY) -m benchmarks.suffixes
 	@$(PY) -m benchmarks.decoding
 	@$(PY) -m benchmarks.writing
 	@$(PY) -m benchmarks.archiving $(RECORDS)
 	@$(PY) -m benchmarks.sealing $(KEYS)
 	@$(PY) -m benchmarks.redriving
+	@$(PY) -m benchmarks.producing
 
 costs: $(VENV)/dev.stamp ## Compute what a million events cost on AWS, and an idle month
 	@$(PY) -m benchmarks.costs
