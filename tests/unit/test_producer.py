@@ -219,7 +219,7 @@ def test_a_flush_that_ends_early_says_so_and_the_rest_is_sent() -> None:
 
     with Producer(URL, client=StandIn(slowly)) as producer:
         receipt = producer.send("k")
-        with pytest.raises(TimeoutError, match="1 events are not confirmed"):
+        with pytest.raises(TimeoutError, match="not confirmed yet, and still being sent: events 1"):
             producer.flush(0.01)
         with pytest.raises(TimeoutError):
             receipt.result(0.01)

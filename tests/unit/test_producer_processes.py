@@ -9,11 +9,15 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from threading import Event as Signal
 from typing import Any
 
 import pytest
 
 from tallyroll import Producer
+from tallyroll.adapters.journal import FileJournal
+from tallyroll.client.receipts import Message
+from tallyroll.client.spool import Spool
 
 URL = "https://sqs.eu-west-1.amazonaws.com/123456789012/votes"
 
@@ -60,6 +64,18 @@ def test_after_a_kill_the_next_start_sends_the_rest_under_the_same_ids(
     assert len(ids) == len(set(ids)), "one id has two contents"
     assert events_in(list(bodies)) == accepted
     assert spool.read_bytes() == b""
+
+
+def test_what_a_spool_holds_is_sent_without_being_asked_for(tmp_path: Path) -> None:
+    journal = FileJournal(tmp_path / "spool")
+    Spool(journal).open(Message(0, "packet-1", "k", 0.0, 1_795_163_400_000), "[1]")
+    journal.close()
+    client, delivered = Taking(), Signal()
+    path = tmp_path / "spool"
+    with Producer(URL, client=client, spool=path, on_delivery=lambda _: delivered.set()):
+        assert delivered.wait(60)
+    (body,) = client.bodies
+    assert json.loads(body)["id"] == "packet-1"
 
 
 def _python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -82,6 +82,8 @@ class PortProducer:
         self._note_lost(self._outbox.given_up)
         self._call_back(self._outbox.given_up)
         self._outbox.reported(self._outbox.given_up)
+        if self._outbox.pending:  # from the spool
+            self._start()
 
     def after_fork(self) -> None:
         """In a child, begin anew: what is held is the parent's, and so are its threads and file."""
@@ -260,7 +262,7 @@ class PortProducer:
             )
             self._raise_lost(waiting)
         if waiting:
-            raise TimeoutError(f"{waiting} events are not confirmed yet; they are still being sent")
+            raise TimeoutError(f"not confirmed yet, and still being sent: events {waiting}")
 
     def _raise_lost(self, waiting: int = 0) -> None:
         """Raise NotSent for what was lost since the last time."""
