@@ -42,6 +42,44 @@ def test_messages_that_are_all_good(monkeypatch: Patch, capsys: Streams, tmp_pat
     assert answer.row("events", "in", "packets", "2")
 
 
+BRIDGED = {"detail-type": "Viewed", "source": "video", "id": "b1", "time": "2026-11-20T08:30:00Z"}
+CLOUDY = {"specversion": "1.0", "type": "viewed", "source": "video", "id": "c1"}
+NOTIFIED = {"Type": "Notification", "TopicArn": "arn:aws:sns:::t", "MessageId": "n1"}
+
+
+def test_an_event_in_an_envelope_is_read_as_the_writer_reads_it(
+    monkeypatch: Patch, capsys: Streams
+) -> None:
+    stdin = lines(
+        {**BRIDGED, "detail": GOOD},
+        {**CLOUDY, "data": PACKET},
+        {**NOTIFIED, "Message": json.dumps(GOOD)},
+    )
+    answer = run(monkeypatch, capsys, "validate", "-", stdin=stdin)
+    assert (answer.status, answer.err) == (0, "")
+    assert answer.row("events", "2")
+    assert answer.row("packets", "1")
+
+
+@pytest.mark.parametrize(
+    ("message", "begin"),
+    [
+        ({**BRIDGED, "detail": BAD}, "$.detail.ts: ts-in-seconds: "),
+        ({**CLOUDY, "data": BAD_PACKET}, "$.data.events[1][1]: bad-value: "),
+        ({**NOTIFIED, "Message": json.dumps(BAD)}, "$: ts-in-seconds: "),
+        ({**BRIDGED, "detail": {"videoId": 1}}, "$.detail.key: bad-key: an EventBridge event "),
+        ({**BRIDGED, "detail": {"key": "k"}, "time": "noon"}, "$: bad-"),
+        ({**CLOUDY, "specversion": "0.3", "data": GOOD}, "$: bad-envelope: specversion "),
+    ],
+)
+def test_what_is_wrong_within_an_envelope_is_named_by_its_path(
+    monkeypatch: Patch, capsys: Streams, message: dict[str, Any], begin: str
+) -> None:
+    answer = run(monkeypatch, capsys, "validate", "-", stdin=lines(message))
+    assert answer.status == 1
+    assert answer.out.startswith(f"line 1: {begin}")
+
+
 def test_each_bad_line_is_named_with_its_path_and_reason(
     monkeypatch: Patch, capsys: Streams
 ) -> None:

@@ -27,10 +27,12 @@ def validate(
     """Check messages before they are sent.
 
     They are JSON Lines from a file or stdin (gzip is recognized), a message a
-    line: an event or a packet. Each bad line is named with the path of what is
+    line: an event or a packet, by itself or in an envelope of SNS, EventBridge or
+    CloudEvents. Each bad line is named with the path of what is
     wrong and the reason, which is that of the writer: it has the same parser.
     Neither AWS nor a pipeline is asked. So it is not told what depends on them:
-    whether a window takes the event, and whether its id was used before.
+    whether a window takes the event, whether its id was used before, and what a
+    mapping makes of messages of another form.
 
     With --json, each bad line is an object with `line`, `path`, `reason` and
     `detail`, and the last line is the summary.

@@ -157,7 +157,9 @@ def _unzipping(below: io.BufferedReader[Any]) -> io.BufferedReader[Any]:
     return io.BufferedReader(_Stream(take), CHUNK_BYTES)
 
 
-def envelope_of(line: bytes | None) -> tuple[Envelope, str]:
+def envelope_of(
+    line: bytes | None, decoded: Callable[[str], Envelope] = decode
+) -> tuple[Envelope, str]:
     """A line's envelope and its text. Raises Rejected if no writer would ever count it."""
     if line is None:
         raise Rejected(Reason.ITEM_TOO_LARGE, f"over {LINE_BYTES_MAX} bytes")
@@ -165,7 +167,7 @@ def envelope_of(line: bytes | None) -> tuple[Envelope, str]:
         text = line.decode("utf-8-sig").strip()
     except UnicodeDecodeError as error:
         raise Rejected(Reason.NOT_JSON, f"not UTF-8 at byte {error.start}") from None
-    envelope = decode(text)
+    envelope = decoded(text)
     size = len(text.encode())
     if isinstance(envelope, Event):
         check_size(envelope)

@@ -1,6 +1,7 @@
 """Finds messages that no writer would count: the line, the path of the wrong field, the reason.
 
-The verdict is that of the writer's own parser. What depends on the time, on the settings or on
+The verdict is that of the writer's own parser for a pipeline without a mapping, so an event may be
+in an envelope of SNS, EventBridge or CloudEvents. What depends on the time, on the settings or on
 other messages is left to the writer: whether a window takes the event, whether a packet lies in one
 window, whether `ts` is required, and whether another event has the id.
 """
@@ -15,9 +16,12 @@ from typing import Any
 from tallyroll.client.jsonlines import Source, envelope_of
 from tallyroll.errors import Reason, Rejected
 from tallyroll.model.events import ENTRY_FIELDS_MAX, Event, parse
+from tallyroll.model.foreign.envelopes import is_enveloped
+from tallyroll.model.foreign.reading import read
 from tallyroll.model.formats.json_texts import load_json
 
 ROOT = "$"
+_OWN_FIELDS = ("detail", "data")  # of EventBridge and CloudEvents: where an event lies as JSON
 _FIELDS = {
     Reason.UNKNOWN_VERSION: ".v",
     Reason.BAD_KEY: ".key",
@@ -64,7 +68,7 @@ class Validation:
         for number, line in self.source.lines():
             self.lines += 1
             try:
-                envelope, _ = envelope_of(line)
+                envelope, _ = envelope_of(line, read)
             except Rejected as rejected:
                 self.bad[rejected.reason] += 1
                 path = path_of(line, rejected)
@@ -86,9 +90,23 @@ def path_of(line: bytes | None, rejected: Rejected) -> str:
         return ROOT
     if not isinstance(fields, dict):
         return ROOT
+    if "key" not in fields and is_enveloped(fields):
+        return ROOT + _path_in_envelope(fields, rejected.reason)
+    return ROOT + _path_in_message(fields, rejected.reason)
+
+
+def _path_in_envelope(fields: dict[str, Any], reason: Reason) -> str:
+    for name in _OWN_FIELDS:
+        own = fields.get(name)
+        if isinstance(own, dict) and _reason_of(own) is reason:
+            return f".{name}{_path_in_message(own, reason)}"
+    return ""  # in the envelope itself, or in a text
+
+
+def _path_in_message(fields: dict[str, Any], reason: Reason) -> str:
     if "events" in fields:
-        return ROOT + _path_in_packet(fields, rejected.reason)
-    return ROOT + _FIELDS.get(rejected.reason, "")
+        return _path_in_packet(fields, reason)
+    return _FIELDS.get(reason, "")
 
 
 def _path_in_packet(fields: dict[str, Any], reason: Reason) -> str:
