@@ -63,7 +63,8 @@ def test_without_its_extra_it_says_how_to_get_it(
     )
     answer = desk.run("count", "k")
     assert answer.status == 3
-    assert "pip install '.[cli]'" in answer.err
+    assert "pip install 'tallyroll[cli]'" in answer.err
+    assert "--name" not in answer.err  # no pipeline was asked
 
 
 @pytest.mark.parametrize("argv", [("version",), ("windows", "list"), ("--json", "count", "k")])

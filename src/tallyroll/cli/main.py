@@ -33,9 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command with these arguments (sys.argv's by default); give its exit status."""
     try:
         if util.find_spec("cyclopts") is None:
-            raise Missing(
-                "the command needs cyclopts: pip install '.[cli]' in the clone", "cyclopts"
-            )
+            _say("the command needs cyclopts: pip install 'tallyroll[cli]', in a clone '.[cli]'")
+            return NOT_REACHED
         from tallyroll.cli import app  # the extra may be missing
 
         with _terminable():
