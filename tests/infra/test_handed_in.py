@@ -117,6 +117,23 @@ def test_a_topic_that_is_there_already_is_notified(built: Built, *, enforce_ssl:
     assert only(template, "AWS::SNS::Subscription")["TopicArn"] == {"Ref": pager}
 
 
+@pytest.mark.parametrize("imported", [False, True])
+def test_a_fifo_topic_is_refused(built: Built, *, imported: bool) -> None:
+    from aws_cdk import aws_sns as sns
+
+    from tallyroll.cdk import Tallyroll
+
+    def build(stack: cdk.Stack) -> None:
+        topic: sns.ITopic = sns.Topic(stack, "Pager", fifo=True)
+        if imported:
+            arn = "arn:aws:sns:eu-west-1:123456789012:pager.fifo"
+            topic = sns.Topic.from_topic_arn(stack, "Far", arn)
+        Tallyroll(stack, "Counter", options=Options(), code=function_code(), alarm_topic=topic)
+
+    with pytest.raises(OptionsError, match=r"alarm_topic \S+: a FIFO topic; give a standard one"):
+        built(build)
+
+
 def test_a_topic_of_another_app_is_notified(built: Built) -> None:
     from aws_cdk import aws_sns as sns
 

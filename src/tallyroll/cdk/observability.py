@@ -18,7 +18,7 @@ from tallyroll.cdk.dashboard import make_dashboard
 from tallyroll.cdk.functions import PipelineFunction
 from tallyroll.cdk.ingest import Queues
 from tallyroll.cdk.metrics import PipelineMetrics, computed
-from tallyroll.cdk.options import Options
+from tallyroll.cdk.options import Options, OptionsError
 
 
 class Observability(Construct):
@@ -71,6 +71,9 @@ def _topic(scope: Construct, options: Options, given: sns.ITopic | None) -> sns.
     topic: sns.ITopic
     if given is None:
         topic = sns.Topic(scope, "Alarms", display_name=f"{options.name} alarms", enforce_ssl=True)
+    elif given.fifo:
+        # An alarm notifies standard topics only; nothing would tell of a FIFO one at deployment.
+        raise OptionsError(f"alarm_topic {given.node.path}: a FIFO topic; give a standard one")
     else:
         topic = given
     # A policy of a topic's own replaces the default one, which lets the account's alarms publish.

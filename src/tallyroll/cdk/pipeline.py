@@ -56,7 +56,7 @@ class Tallyroll(Construct):
     tags            Tags of everything that is made here. The window tables do not get them.
     code            The asset of the functions; by default the package's own.
 
-    Raises OptionsError for options, tags or a queue that cannot work, and
+    Raises OptionsError for options, tags, a queue or a topic that cannot work, and
     `tallyroll.cdk.code.CodeMissingError` if the package has no code of its own.
     """
 
