@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 
 import pytest
 
@@ -158,7 +160,23 @@ def test_nobody_answers(
     answer = run(monkeypatch, capsys, "conform", "--endpoint", endpoint)
     assert (answer.status, answer.out) == (3, "")
     assert f'Could not connect to the endpoint URL: "{endpoint}/"' in answer.err
+    assert f"Does a DynamoDB endpoint listen at {endpoint}?" in answer.err
     assert "may still exist" not in answer.err
+
+
+def test_who_answers_is_no_dynamodb(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        endpoint = f"http://127.0.0.1:{server.server_port}"
+        answer = run(monkeypatch, capsys, "conform", "--endpoint", endpoint)
+        server.shutdown()
+    assert (answer.status, answer.out) == (3, "")
+    assert f"Does a DynamoDB endpoint listen at {endpoint}?" in answer.err
+    told = [line for line in answer.err.splitlines() if line.startswith("tallyroll: ")]
+    assert "CreateTable: 501: " in told[-2]
+    assert "local engine" not in answer.err
 
 
 @pytest.mark.parametrize("url", ["localhost:8000", "ftp://localhost", "http://", "http://a:b"])

@@ -15,8 +15,8 @@ from cyclopts import Parameter
 
 from tallyroll.cli.arguments import BUCKET, Run
 from tallyroll.cli.screen import Screen, known, number_of
-from tallyroll.errors import StoreError
-from tallyroll.operations.conform.checks import CHECKS, Checked, Result, conform_to
+from tallyroll.errors import StoreError, Unknown
+from tallyroll.operations.conform.checks import CHECKS, Checked, Result, conform_to, one_line
 from tallyroll.operations.conform.stage import Stage
 from tallyroll.operations.doctor.checkup import Check, Level
 from tallyroll.operations.doctor.examine import examine
@@ -144,8 +144,13 @@ def conform(
     from tallyroll import pipeline
 
     stage = pipeline.stage(endpoint, region, screen.tell, observe)
-    with _made(stage, screen), screen.progress("checking", len(CHECKS)) as bar:
-        found = list(conform_to(stage, lambda number, name: bar(completed=number, done=name)))
+    try:
+        with _made(stage, screen), screen.progress("checking", len(CHECKS)) as bar:
+            found = list(conform_to(stage, lambda number, name: bar(completed=number, done=name)))
+    except Unknown as error:
+        screen.tell(one_line(error))
+        screen.tell(f"Does a DynamoDB endpoint listen at {endpoint}?")
+        return NOT_CHECKED
     _show_checked(found, screen)
     failed = sum(checked.result is Result.FAILED for checked in found)
     undecided = sum(checked.result is Result.UNDECIDED for checked in found)
@@ -171,7 +176,7 @@ def _made(stage: Stage, screen: Screen) -> Iterator[None]:
         try:
             _drop(stage)
         except StoreError as error:
-            screen.tell(f"table {table} may still exist: delete it ({error})")
+            screen.tell(f"table {table} may still exist: delete it ({one_line(error)})")
 
 
 def _drop(stage: Stage) -> None:

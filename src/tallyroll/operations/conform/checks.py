@@ -152,19 +152,19 @@ def checked(check: Check, stage: Stage) -> Checked:
     try:
         return Checked(check, Result.PASSED, check.run(stage))
     except Broken as broken:
-        return Checked(check, otherwise, _line(broken))
+        return Checked(check, otherwise, one_line(broken))
     except Undecided as undecided:
-        return Checked(check, Result.UNDECIDED, _line(undecided))
+        return Checked(check, Result.UNDECIDED, one_line(undecided))
     except (Refused, Missing) as error:
         allowed = not any(word in error.code for word in _NOT_ALLOWED)
-        return Checked(check, otherwise if allowed else Result.UNDECIDED, _line(error))
+        return Checked(check, otherwise if allowed else Result.UNDECIDED, one_line(error))
     except StoreError as error:
-        return Checked(check, Result.UNDECIDED, _line(error))
+        return Checked(check, Result.UNDECIDED, one_line(error))
     except ValueError as error:  # an item that comes back in another form
-        return Checked(check, otherwise, _line(error))
+        return Checked(check, otherwise, one_line(error))
 
 
-def _line(error: Exception) -> str:
+def one_line(error: Exception) -> str:
     """An error as one line: endpoints answer with whole pages, too."""
     text = " ".join(str(error).split())
     return text if len(text) <= LINE_MAX else f"{text[:LINE_MAX]}..."
