@@ -25,7 +25,7 @@ from tallyroll import Producer
 from tallyroll.client.interleaving import interleaved
 from tallyroll.limits import PARTITION_WRITE_UNITS
 from tallyroll.model.sharding import STRATEGIES
-from tallyroll.producer import SPREAD_EVENTS
+from tallyroll.pipeline.producer import SPREAD_EVENTS
 from tallyroll.settings import Settings
 
 SENDS = 300_000

@@ -91,7 +91,7 @@ def test_imports_keep_their_contracts() -> None:
         ("operations/redrive.py", "import tallyroll.adapters.aws.sqs", "Adapters are made"),
         ("ingest/writer.py", "import boto3", "Only adapters import the SDK"),
         ("resources.py", "import aws_cdk", "Only constructs import the CDK"),
-        ("pipeline.py", "import aws_lambda_powertools", "telemetry imports Powertools"),
+        ("pipeline/__init__.py", "import aws_lambda_powertools", "telemetry imports Powertools"),
         ("planning/partitions.py", "import tallyroll.ingest.cost", "Planning is arithmetic"),
         ("reads/reader.py", "import local.aws.embedded", "The package stands alone"),
         ("reads/reader.py", "from tallyroll import __version__", "from the package's root"),

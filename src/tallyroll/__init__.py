@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tallyroll import errors
     from tallyroll.model.events import Event
     from tallyroll.pipeline import Pipeline
-    from tallyroll.producer import Producer
+    from tallyroll.pipeline.producer import Producer
     from tallyroll.reads.reader import Reader
     from tallyroll.settings import Settings
 
@@ -33,7 +33,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Event": "model.events",
     "Pipeline": "pipeline",
-    "Producer": "producer",
+    "Producer": "pipeline.producer",
     "Reader": "reads.reader",
     "Settings": "settings",
 }
