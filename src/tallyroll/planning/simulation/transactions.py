@@ -242,7 +242,7 @@ def _written(
     shared = [play.shared_partition(gates, world.gates)]
     shared += [
         play.shared_partition(gates + world.gates, world.buckets)
-        for _ in {key for key, _, _ in records}
+        for _ in dict.fromkeys(key for key, _, _ in records)
     ]
     for at in shared:
         wanted[at] = wanted.get(at, 0.0) + ACTION_UNITS
