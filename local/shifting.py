@@ -11,6 +11,7 @@ from typing import Any
 NEAR_MS = 400 * 86_400_000  # other numbers of 13 digits are no times of a sample
 SAMPLES_NOW = 1_795_163_400_000  # 2026-11-20T08:30:00Z, the time of all samples
 _MS = re.compile(r"(?<![\w.])\d{13}(?![\w.])")
+_TS = re.compile(r'"t(?:s|0)"\s*:\s*(\d{13})(?!\d)')
 _ISO = re.compile(r"(\d{4}-\d\d-\d\dT\d\d)(:|%3A)(\d\d)\2(\d\d)(\.\d{3})?Z")
 _WINDOW = re.compile(r"(?<!\w)\d{8}T\d{6}Z(?!\w)")
 _CLF = re.compile(r"\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d \+0000")  # API Gateway's own form
@@ -36,13 +37,16 @@ def shifted(value: Any, ms: int) -> Any:
 
 
 def wrapped(text: str) -> dict[str, Any]:
-    """The lines of a text as messages of one batch, sent at the time of all samples."""
+    """The lines of a text as messages of one batch, sent when the newest event in them happened,
+    or at the time of all samples if no line has a time.
+    """
     lines = [line for line in text.splitlines() if line.strip()]
-    return {"Records": [_message(number, line) for number, line in enumerate(lines, 1)]}
+    happened = [int(found) for line in lines for found in _TS.findall(line)]
+    sent = str(max(filter(_near, happened), default=SAMPLES_NOW - 1))
+    return {"Records": [_message(number, line, sent) for number, line in enumerate(lines, 1)]}
 
 
-def _message(number: int, body: str) -> dict[str, Any]:
-    sent = str(SAMPLES_NOW - 1)
+def _message(number: int, body: str, sent: str) -> dict[str, Any]:
     return {
         "messageId": f"{number:08x}-0000-4000-8000-000000000000",
         "receiptHandle": f"line-{number}",
