@@ -37,8 +37,9 @@ Body = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def dotted(path: Path) -> str:
-    """A module of the core by its path in the package, `model.windows`."""
-    return ".".join(path.relative_to(CORE).with_suffix("").parts)
+    """A module of the core by its path in the package: `model.windows`, and a room by its name."""
+    parts = path.relative_to(CORE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 @dataclass(frozen=True)
