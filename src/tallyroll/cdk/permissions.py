@@ -149,11 +149,13 @@ def of_redriver(
     storage: Storage, queue: sqs.IQueue, dead_letters: sqs.IQueue
 ) -> Sequence[iam.PolicyStatement]:
     """What `tallyroll dlq` needs: read dead letters and their bodies, windows, records and claims,
-    put claims, send letters again, and delete them.
+    put claims, settle mappings, send letters again, and delete them.
     """
     return [
         _tables(storage.window_tables_arn, "BatchGetItem"),
-        _tables(storage.catalog.table_arn, "BatchGetItem", "GetItem", "PutItem", "Query"),
+        _tables(
+            storage.catalog.table_arn, "BatchGetItem", "GetItem", "PutItem", "Query", "UpdateItem"
+        ),
         _allow(
             dead_letters.queue_arn,
             "sqs:ChangeMessageVisibility",
@@ -182,7 +184,7 @@ def of_operator(
     return [
         *of_redriver(storage, queue, dead_letters),
         _tables(storage.window_tables_arn, "GetItem", "Query", "Scan", *looked_at),
-        _tables(storage.catalog.table_arn, "UpdateItem", *looked_at),
+        _tables(storage.catalog.table_arn, *looked_at),
         _tables(storage.totals.table_arn, "BatchGetItem", "GetItem", "Query", *looked_at),
         _tables("*", "ListTables"),  # which has no resource
         _allow(queue.queue_arn, "sqs:GetQueueAttributes"),
