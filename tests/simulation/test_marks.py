@@ -20,7 +20,8 @@ from tests.simulation.resuming import revision
 SEEN_IN = "\n".join(Path(str(module.__file__)).read_text() for module in (marking, marking_windows))
 MET_SOON = 45  # of them, by the seeds of the test below
 # Names that are put together where they are seen.
-NO_FUNCTIONS = ("tallyroll.cli", "tallyroll.cdk", "tallyroll.operations")  # do not run in one
+# These do not run in a function.
+NO_FUNCTIONS = ("tallyroll.cli", "tallyroll.cdk", "tallyroll.operations", "tallyroll.planning")
 PUT_TOGETHER = ("rejected-", "looked-up-a", "ill-")
 
 
