@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -29,6 +30,9 @@ MADE_UP_AWS = {
     "AWS_EC2_METADATA_DISABLED": "true",
 }
 
+# A shell's background ignores Ctrl-C, and so would all that tests start and stop by it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # They run the whole, which the other tests cover part by part; traced they take twice as long.
 NOT_TRACED = {

@@ -261,9 +261,7 @@ def test_a_queue_that_takes_nothing_ends_the_run(desk: Desk) -> None:
 def test_an_interrupt_says_what_was_sent(
     desk: Desk, tmp_path: Path, stop: signal.Signals, ignored: bool
 ) -> None:
-    unsent = tmp_path / "unsent.jsonl"
-    # It is ignored where the tests run in a shell's background.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    unsent, before = tmp_path / "unsent.jsonl", signal.getsignal(signal.SIGINT)
 
     def refuses(body: str) -> None:
         if "e85" in body:
