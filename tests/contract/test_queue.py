@@ -321,8 +321,8 @@ def test_invocations_of_ten_days_are_told_in_longer_periods(place: Place) -> Non
     _put("AWS/Lambda", "Errors", now - 5 * 86_400_000, 3, FunctionName="tallyroll-writer")
     [only] = place.made.queue.backlog(now, since).invocations
     assert only.failed == 3
-    period = {params["Period"] for params in asked}
-    assert period == {660}, "a multiple of the metric's period"
+    period = {params["Period"] for params in asked if params["Namespace"] != "AWS/SQS"}
+    assert period == {660}, "a multiple of the metric's period"  # ages have one of their own
     assert (now - since) / 1000 / 660 <= 1_440
 
 
