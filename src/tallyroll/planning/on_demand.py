@@ -79,8 +79,9 @@ def split_for_heat(
     order of their hashes: so many of them go to the first half. None: a split does not help.
 
     DynamoDB chooses the point that divides the load best [burst]. A single collection is divided by
-    its sort keys (0 is given), but not if it has local indexes, and in vain if its sort keys ascend
-    with time: then all writes go to the second half [hot]. A single item is never divided.
+    its sort keys (0 is given), but not if it has local indexes. If its sort keys ascend with time,
+    a split does not help, since all writes go to the second half [hot]. A single item is never
+    divided.
     """
     if not write_units:
         return None

@@ -1,4 +1,4 @@
-"""The mappings of a pipeline, over time: which mapping reads a message, whoever reads it and when.
+"""The mappings of a pipeline, over time. Every reader uses the same mapping for a message.
 
 The list only grows, and is stored with the calendar. An entry holds for messages that were sent
 from its `since` on, until the next entry's. `until` is the bound of what is settled: a later entry
