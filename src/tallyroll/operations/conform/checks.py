@@ -56,7 +56,7 @@ CHECKS = (
     Check(
         "conditions",
         writes.conditions,
-        "of two writers that change a window's state, one succeeds",
+        "of two writers of a window's state, one succeeds",
         "a stale roller could reopen or drop a window",
     ),
     Check(
