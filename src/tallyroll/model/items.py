@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
@@ -13,7 +13,7 @@ from tallyroll.model.records import Record
 from tallyroll.model.tallies import Tally
 
 NUMBER_BYTES_MAX = 21
-NUMBERS_KEPT = 4_096  # a record's size is computed when it is placed, planned and committed
+NUMBERS_KEPT = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,23 +44,37 @@ class StoredItem:
 
 
 def weighed(record: Record) -> Record:
-    """The record with the size of its item in bytes, names of attributes included."""
-    if record.size:
-        return record
-    size = len("pk.ske#tsnvh")
-    size += sum(map(text_bytes, (record.key, str(record.shard), record.id)))
-    size += sum(map(number_bytes, (str(record.ts), str(record.n), format_amount(record.amount))))
-    size += len(record.digest)
+    """The record, once its size is computed from its other fields."""
+    if not record.size:
+        object.__setattr__(record, "size", _record_bytes(record))
+    return record
+
+
+def _record_bytes(record: Record) -> int:
+    """The bytes of a record's item, names of attributes included."""
+    size = len("pk.ske#tsnvh") + len(record.digest)
+    size += text_bytes(record.key) + len(str(record.shard)) + text_bytes(record.id)
+    size += _count_bytes(record.ts) + _count_bytes(record.n)
+    size += number_bytes(format_amount(record.amount))
     if record.data is not None:
         size += len("data") + len(record.data)
     if record.format is not None:
         size += len("fmt") + text_bytes(record.format)
-    return replace(record, size=size)
+    return size
 
 
 def text_bytes(text: str) -> int:
     """The bytes of a text in UTF-8."""
     return len(text) if text.isascii() else len(text.encode())
+
+
+def _count_bytes(number: int) -> int:
+    """`number_bytes` of a whole number of 1 or more with at most 38 digits; times are all
+    different, so that a cache would not help.
+    """
+    digits = str(number)
+    zeros = len(digits) - len(digits.rstrip("0"))
+    return 1 + (len(digits) + 1) // 2 - zeros // 2
 
 
 @lru_cache(NUMBERS_KEPT)

@@ -28,6 +28,7 @@ from botocore.exceptions import (
 )
 from botocore.parsers import ResponseParserError
 
+from tallyroll.adapters.aws import lean_model
 from tallyroll.errors import Missing, Refused, StoreError, Throttled, Unknown
 from tallyroll.ports.effects import Effects, attempts
 
@@ -103,7 +104,10 @@ def make_client(service: str, **where: str) -> Any:
         tcp_keepalive=True,
     )
     with _making:  # sessions are not thread-safe, clients are
-        return _session().client(service, config=config, **where)
+        client = _session().client(service, config=config, **where)
+    if service == "dynamodb":
+        lean_model.prepare(client)
+    return client
 
 
 def identity_found() -> bool:
@@ -119,7 +123,10 @@ def region_found() -> bool:
 @cache
 def _session() -> Any:
     # The AWS CLI prefers AWS_REGION; boto3 reads only AWS_DEFAULT_REGION.
-    return boto3.session.Session(region_name=os.environ.get("AWS_REGION") or None)
+    return boto3.session.Session(
+        botocore_session=lean_model.lean_session(),
+        region_name=os.environ.get("AWS_REGION") or None,
+    )
 
 
 class LateClient:

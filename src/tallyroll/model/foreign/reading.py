@@ -11,6 +11,8 @@ from typing import Any
 from tallyroll.model.events import Envelope, load_body, no_collections, parse_body
 from tallyroll.model.foreign.mappings import NO_MAPPINGS, Mappings
 
+LARGE = 10_000  # characters: a smaller body has too few values to start a garbage collection
+
 
 def read(body: str, mappings: Mappings = NO_MAPPINGS, sent: int = 0) -> Envelope:
     """The event or packet in the body of a message that was sent at `sent` (ms).
@@ -18,13 +20,19 @@ def read(body: str, mappings: Mappings = NO_MAPPINGS, sent: int = 0) -> Envelope
     Nothing else decides it, as long as the mappings settle `sent`: once it is an event, no later
     mapping changes it. Raises Rejected with the reason.
     """
+    if len(body) < LARGE:
+        return _read(body, mappings, sent)
     with no_collections():
-        fields = load_body(body)
-        if not isinstance(fields, dict):
-            return parse_body(body, fields)
-        if mappings.entries:
-            return _mapped(body, fields, mappings, sent)
-        return parse_body(body, fields) if "key" in fields else _keyless(body, fields)
+        return _read(body, mappings, sent)
+
+
+def _read(body: str, mappings: Mappings, sent: int) -> Envelope:
+    fields = load_body(body)
+    if not isinstance(fields, dict):
+        return parse_body(body, fields)
+    if mappings.entries:
+        return _mapped(body, fields, mappings, sent)
+    return parse_body(body, fields) if "key" in fields else _keyless(body, fields)
 
 
 def _keyless(body: str, fields: dict[str, Any]) -> Envelope:

@@ -11,6 +11,7 @@ import json
 import sys
 from array import array
 from collections.abc import Callable
+from functools import cache
 from itertools import accumulate
 from typing import Any
 
@@ -37,9 +38,7 @@ def load_json(text: str, read_float: Callable[[str], Any] = JsonFloat) -> Any:
     if nesting(text) > NESTING_MAX:
         raise Rejected(Reason.NOT_JSON, f"nested more than {NESTING_MAX} deep")
     try:
-        return json.loads(
-            text, parse_float=read_float, parse_int=_read_integer(), parse_constant=_no_constant
-        )
+        return _decoder(read_float, _read_integer()).decode(text)
     except RecursionError:
         raise Rejected(Reason.NOT_JSON, "nested too deeply") from None
     except (json.JSONDecodeError, _NotJson) as error:
@@ -65,6 +64,16 @@ def nesting(text: str) -> int:
         marks = marks.replace(b"\\\\", b"").replace(b'\\"', b"")
     outside = b"".join(marks.split(b'"')[::2])
     return max(accumulate(array("b", outside.translate(_STEPS, _NO_BRACKETS)), initial=0))
+
+
+@cache
+def _decoder(
+    read_float: Callable[[str], Any], read_integer: Callable[[str], int] | None
+) -> json.JSONDecoder:
+    """A decoder, kept because making one takes as long as reading a small event."""
+    return json.JSONDecoder(
+        parse_float=read_float, parse_int=read_integer, parse_constant=_no_constant
+    )
 
 
 def _no_constant(name: str) -> None:
