@@ -61,15 +61,23 @@ def parse_amount(value: object) -> int:
 
 
 def in_words(value: object) -> str:
-    """The repr of a value, with null, true and false for Python's words."""
+    """A text in single quotes, anything else as JSON."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if type(value) is list:
-        return f"[{', '.join(map(in_words, value))}]"
+        return f"[{', '.join(map(_part, value))}]"
     if type(value) is dict:
-        pairs = (f"{in_words(name)}: {in_words(held)}" for name, held in value.items())
+        pairs = (f"{_part(name)}: {_part(held)}" for name, held in value.items())
         return "{" + ", ".join(pairs) + "}"
     return repr(value)
+
+
+def _part(value: object) -> str:
+    """What an array or an object holds: JSON, with an escape for each unprintable character."""
+    if not isinstance(value, str):
+        return in_words(value)
+    parts = (json.dumps(char, ensure_ascii=not char.isprintable())[1:-1] for char in value)
+    return f'"{"".join(parts)}"'
 
 
 def shown(value: object, most: int = 60) -> str:

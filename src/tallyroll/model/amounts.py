@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from decimal import Context, Decimal, Inexact, InvalidOperation
+from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Any, Self
 
 from tallyroll.errors import Reason, Rejected
@@ -169,7 +170,8 @@ def read_amount(text: str) -> int:
 
 
 def shown(value: object, most: int = SHOWN_MAX) -> str:
-    """`value` for an error message: its repr (a float as it was written), cut to `most` characters.
+    """`value` for an error message, cut to `most` characters: a text in single quotes, or JSON (a
+    float as it was written).
 
     The part that is cut off is not converted.
     """
@@ -181,7 +183,7 @@ def _cut(text: str, most: int = SHOWN_MAX) -> str:
 
 
 def _repr(value: object, most: int) -> str:
-    """The repr of `value`, in JSON's words, or at least the first `most` characters of it."""
+    """The text of `shown`, or at least its first `most` characters."""
     kind = type(value)
     if value is None or kind is bool:
         return {None: "null", True: "true", False: "false"}[value]  # type: ignore[index]
@@ -191,15 +193,25 @@ def _repr(value: object, most: int) -> str:
         # The appended quotes make repr choose and escape quotes as it would for the complete text.
         return repr(value[:most] + "'" * ("'" in value) + '"' * ('"' in value))
     if kind is list and isinstance(value, list):
-        return _joined("[", value, _repr, "]", most)
+        return _joined("[", value, _part, "]", most)
     if kind is dict and isinstance(value, dict):
         return _joined("{", value.items(), _pair, "}", most)
     return repr(value)
 
 
 def _pair(item: tuple[object, object], most: int) -> str:
-    name = _repr(item[0], most) + ": "
-    return name + _repr(item[1], most - len(name)) if len(name) < most else name
+    name = _part(item[0], most) + ": "
+    return name + _part(item[1], most - len(name)) if len(name) < most else name
+
+
+def _part(value: object, most: int) -> str:
+    """What an array or an object holds: a text in JSON's quotes, anything else as `_repr` does."""
+    if not isinstance(value, str):
+        return _repr(value, most)
+    text = encode_basestring(value[:most])
+    return "".join(
+        char if char.isprintable() else encode_basestring_ascii(char)[1:-1] for char in text
+    )
 
 
 def _joined(

@@ -141,7 +141,8 @@ def test_the_largest_sum_of_a_store_is_read_exactly() -> None:
         (JsonFloat("1.10"), "1.10"),
         pytest.param(10**4_999, "an integer of about 4982 digits", id="huge"),
         (True, "true"),
-        ([None, {"a": False}], "[null, {'a': false}]"),
+        ([None, {"a": False}], '[null, {"a": false}]'),
+        (["it's", 'a "b"', "\n\x85\ud800é"], r"""["it's", "a \"b\"", "\n\u0085\ud800é"]"""),
     ],
 )
 def test_values_in_messages_are_short(value: object, text: str) -> None:

@@ -65,14 +65,14 @@ def test_a_file_that_ends_within_a_member_is_truncated(
     whole, last = zipped(contents), zipped(contents[-1:])
     kept = data.draw(st.integers(1, len(last) - 1))
     found, error = read_until_error([whole[: len(whole) - len(last) + kept]])
-    assert error == f"the file is truncated in member {len(contents)}"
+    assert error == f"part {len(contents)} of the gzip data is truncated"
     assert found.startswith(b"".join(contents[:-1]))
     assert b"".join(contents).startswith(found)
 
 
 @pytest.mark.parametrize("chunks", [[], [b""], [b"", b""]])
 def test_a_file_without_a_member_is_truncated(chunks: list[bytes]) -> None:
-    assert read_until_error(chunks) == (b"", "the file is truncated in member 1")
+    assert read_until_error(chunks) == (b"", "part 1 of the gzip data is truncated")
 
 
 @pytest.mark.parametrize("members", [1, 3])
@@ -83,13 +83,15 @@ def test_garbage_after_the_last_member_is_named(members: int, garbage: bytes) ->
     for chunks in ([data], [data[:-1], data[-1:]]):
         found, error = read_until_error(chunks)
         assert found == b"abc" * members
-        assert error.startswith(f"garbage after member {members}: {shown[:1]!r}"[:-1])
+        assert error.startswith(
+            f"after part {members} of the gzip data comes other data: {shown[:1]!r}"[:-1]
+        )
 
 
 def test_a_member_after_padding_is_garbage_as_gzip_has_it() -> None:
     found, error = read_until_error([zipped([b"a"]), bytes(10), zipped([b"b"])])
     assert found == b"a"
-    assert error.startswith("garbage after member 1: b'\\x1f\\x8b")
+    assert error.startswith("after part 1 of the gzip data comes other data: b'\\x1f\\x8b")
 
 
 @pytest.mark.parametrize("at", [1, 2, -8, -1])
@@ -97,7 +99,7 @@ def test_a_damaged_member_is_named(at: int) -> None:
     second = bytearray(zipped([b"second"]))
     second[at] ^= 0xFF
     _, error = read_until_error([zipped([b"first"]), bytes(second)])
-    assert error.startswith("in member 2: ")
+    assert error.startswith("part 2 of the gzip data is damaged: ")
 
 
 def test_a_member_that_unpacks_a_thousandfold_is_held_in_parts() -> None:

@@ -115,7 +115,7 @@ NOT_MAPPED: dict[str, tuple[object, dict[str, str], Reason, str]] = {
         event_bridge({"videoId": ["v1"]}),
         KEY,
         Reason.MAPPING_FAILED,
-        "finds ['v1'], which is no text",
+        'finds ["v1"], which is no text',
     ),
     "a number": (
         event_bridge({"videoId": 7}),

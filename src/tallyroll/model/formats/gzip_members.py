@@ -40,12 +40,14 @@ def unzipped(chunks: Iterable[bytes]) -> Iterator[bytes]:
                     if not data:
                         break
                     if padded or data[:1] != _FIRST_BYTE:
-                        raise zlib.error(f"garbage after member {members}: {data[:8]!r}")
+                        told = f"after part {members} of the gzip data comes other data"
+                        raise zlib.error(f"{told}: {data[:8]!r}")
                 member = decompressobj(_WITH_HEADER)
             try:
                 part = member.decompress(rest, PART_BYTES_MAX)
             except zlib.error as error:
-                raise zlib.error(f"in member {members + 1}: {error}") from None
+                told = f"part {members + 1} of the gzip data is damaged"
+                raise zlib.error(f"{told}: {error}") from None
             if part:
                 yield part
             rest = member.unconsumed_tail
@@ -55,7 +57,7 @@ def unzipped(chunks: Iterable[bytes]) -> Iterator[bytes]:
     if member and (part := member.flush()):
         yield part
     if member or not members:
-        raise EOFError(f"the file is truncated in member {members + 1}")
+        raise EOFError(f"part {members + 1} of the gzip data is truncated")
 
 
 def _pieces(chunks: Iterable[bytes]) -> Iterator[bytes]:
