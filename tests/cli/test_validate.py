@@ -12,6 +12,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 from tallyroll.cli import contract, screen
+from tallyroll.client.notes import NOTES_MAX
 from tallyroll.operations.schemas import SCHEMAS, schema_text
 from tests.cli.desk import Desk, lines, run
 from tests.harness.pipeline import NOW
@@ -117,6 +118,7 @@ def test_as_json(monkeypatch: Patch, capsys: Streams) -> None:
         "packed_events": 2,
         "bad": 1,
         "reasons": {"ts-in-seconds": 1},
+        "notes": [],
     }
 
 
@@ -158,6 +160,75 @@ def test_a_file_that_is_not_there(monkeypatch: Patch, capsys: Streams) -> None:
     answer = run(monkeypatch, capsys, "validate", "nowhere.jsonl")
     assert (answer.status, answer.out) == (2, "")
     assert "nowhere.jsonl" in answer.err
+
+
+@pytest.mark.parametrize(("name", "told"), [("", "has no name"), (".", "is a directory")])
+def test_what_is_no_file(monkeypatch: Patch, capsys: Streams, name: str, told: str) -> None:
+    answer = run(monkeypatch, capsys, "validate", name)
+    assert answer.status == 2
+    assert answer.err == f"tallyroll: file '{name}': {told}: name a file, or - for stdin\n"
+
+
+@pytest.mark.parametrize(
+    ("messages", "note"),
+    [
+        (
+            [GOOD, {"key": "k", "valeu": 2}, GOOD, {"key": "k", "valeu": 2}],
+            'note: 2 lines have a member that Tallyroll does not read: "valeu" (first in line 2;',
+        ),
+        ([{**GOOD, "country": "NO"}], '"country" (line 1; what is yours belongs into "payload")'),
+        ([{"key": "k", "Timestamp": NOW}], '"Timestamp" (line 1; did you mean "ts"?)'),
+        (
+            [{**PACKET, "payload": 1}],
+            '"payload" (line 1; what is yours belongs into an entry of "events")',
+        ),
+        ([{**BRIDGED, "detail": {"key": "k", "Id": "e"}}], '"Id" (line 1; did you mean "id"?)'),
+        ([{**NOTIFIED, "Message": '{"key": "k", "vlaue": 2}'}], 'did you mean "value"?)'),
+    ],
+)
+def test_a_member_that_no_writer_reads_is_noted(
+    monkeypatch: Patch, capsys: Streams, messages: list[dict[str, Any]], note: str
+) -> None:
+    answer = run(monkeypatch, capsys, "validate", stdin=lines(*messages))
+    assert (answer.status, answer.err) == (0, "")
+    last = answer.out.splitlines()[-1]
+    assert last.startswith("note: ")
+    assert note in last
+
+
+def test_the_key_that_is_missing_may_be_misspelt(monkeypatch: Patch, capsys: Streams) -> None:
+    answer = run(monkeypatch, capsys, "validate", stdin=lines({"kye": "k"}, {"videoId": "v"}))
+    assert answer.status == 1
+    notes = [line for line in answer.out.splitlines() if line.startswith("note: ")]
+    assert [note.partition(": ")[2] for note in notes] == [
+        '1 line has a member that Tallyroll does not read: "kye" (line 1; did you mean "key"?)'
+    ]
+
+
+def test_a_member_that_an_object_has_twice_is_noted(monkeypatch: Patch, capsys: Streams) -> None:
+    stdin = b'{"key": "a"}\n{"key": "a", "payload": {"x": 1, "x": 2}, "key": "b"}\n'
+    answer = run(monkeypatch, capsys, "validate", stdin=stdin)
+    assert answer.status == 0
+    assert answer.out.splitlines()[-2:] == [
+        "note: 1 line has a member twice or more in one object, of which only the last is read:"
+        f' "{name}" (line 2)'
+        for name in ("key", "x")
+    ]
+    [summary] = run(monkeypatch, capsys, "--json", "validate", stdin=stdin).json
+    assert summary["notes"] == [
+        {"note": "repeated", "member": name, "lines": 1, "first_line": 2, "meant": None}
+        for name in ("key", "x")
+    ]
+
+
+def test_notes_are_few(monkeypatch: Patch, capsys: Streams) -> None:
+    stdin = lines(*({"key": "k", f"field-{number}": 1} for number in range(1_000)))
+    answer = run(monkeypatch, capsys, "validate", stdin=stdin)
+    notes = [line for line in answer.out.splitlines() if line.startswith("note: ")]
+    assert len(notes) == contract.NOTES_SHOWN
+    assert answer.out.endswith(f"and {NOTES_MAX - contract.NOTES_SHOWN} more: --json lists them\n")
+    [summary] = run(monkeypatch, capsys, "--json", "validate", stdin=stdin).json
+    assert len(summary["notes"]) == NOTES_MAX
 
 
 def test_one_message_over_several_lines_gets_a_hint(monkeypatch: Patch, capsys: Streams) -> None:

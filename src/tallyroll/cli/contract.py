@@ -15,6 +15,7 @@ from tallyroll.errors import Reason
 from tallyroll.operations.schemas import schema_text
 
 TOLD_EVERY = 1_000
+NOTES_SHOWN = 10
 
 
 def validate(
@@ -34,8 +35,12 @@ def validate(
     whether a window takes the event, whether its id was used before, and what a
     mapping makes of messages of another form.
 
+    Notes at the end are about lines that count, but perhaps not as they were
+    meant: they have a member that no writer reads, or one member twice. Notes do
+    not change the exit status.
+
     With --json, each bad line is an object with `line`, `path`, `reason` and
-    `detail`, and the last line is the summary.
+    `detail`, and the last line is the summary, with the notes in `notes`.
 
     Exit status:
       0  all lines are messages
@@ -96,6 +101,7 @@ def _show_summary(validation: Validation, screen: Screen) -> None:
                 "packed_events": validation.packed_events,
                 "bad": bad,
                 "reasons": dict(validation.bad),
+                "notes": validation.notes.as_json(),
             }
         )
         return
@@ -110,6 +116,11 @@ def _show_summary(validation: Validation, screen: Screen) -> None:
     ]
     rows += [(f"bad: {reason}", count) for reason, count in sorted(validation.bad.items())]
     screen.table(("", "count"), rows)
+    notes = validation.notes.texts()
+    for note in notes[:NOTES_SHOWN]:
+        screen.line({}, f"note: {note}")
+    if len(notes) > NOTES_SHOWN:
+        screen.line({}, f"and {len(notes) - NOTES_SHOWN:,} more: --json lists them")
 
 
 def schema(name: Literal["event", "packet", "message", "rejection", "problem"], /) -> None:

@@ -55,6 +55,9 @@ class Source:
         self.size: int | None = None
         self.position = 0
         self._file: BinaryIO | None = None
+        if file is not None and (not file or Path(file).is_dir()):
+            is_what = "is a directory" if file else "has no name"
+            raise UsageError(f"file {file!r}: {is_what}: name a file, or - for stdin")
         try:
             if file in (None, "-"):
                 below = sys.stdin.buffer

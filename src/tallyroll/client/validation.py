@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tallyroll.client.jsonlines import Source, envelope_of
+from tallyroll.client.notes import Notes
 from tallyroll.errors import Reason, Rejected
 from tallyroll.model.events import ENTRY_FIELDS_MAX, Event, parse
 from tallyroll.model.foreign.envelopes import is_enveloped
@@ -54,7 +55,7 @@ class BadLine:
 
 @dataclass(slots=True)
 class Validation:
-    """The messages of a source. `lines` to `bad` count what has been read so far."""
+    """The messages of a source. `lines` to `notes` are about what has been read so far."""
 
     source: Source
     lines: int = 0
@@ -62,11 +63,13 @@ class Validation:
     packets: int = 0
     packed_events: int = 0
     bad: Counter[Reason] = field(default_factory=Counter)
+    notes: Notes = field(default_factory=Notes)
 
     def bad_lines(self) -> Iterator[BadLine | None]:
         """What each line is: the bad line, or None for a message. Raises UnreadableInput."""
         for number, line in self.source.lines():
             self.lines += 1
+            self.notes.look_at(number, line)
             try:
                 envelope, _ = envelope_of(line, read)
             except Rejected as rejected:
