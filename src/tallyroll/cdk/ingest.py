@@ -11,6 +11,7 @@ from constructs import Construct
 from tallyroll.cdk import permissions
 from tallyroll.cdk.annotations import acknowledge, tag, wildcard
 from tallyroll.cdk.functions import FULL_CPU_MB, FunctionDefaults, PipelineFunction
+from tallyroll.cdk.handed_in import check_queue
 from tallyroll.cdk.options import WRITER_TIMEOUT_SECONDS, Options, OptionsError
 from tallyroll.cdk.storage import Storage
 from tallyroll.resources import QueueDeclaration, Resources
@@ -24,8 +25,9 @@ class Queues(Construct):
     """The event queue and its dead-letter queue, as declared; both require TLS.
 
     A `given` queue replaces the event queue, and keeps its own dead-letter rule and encryption.
-    With a `key`, what is made here is encrypted with it. Raises OptionsError for a FIFO queue, and
-    for a queue of this app whose visibility timeout is too short.
+    With a `key`, what is made here is encrypted with it. Raises OptionsError for a queue that
+    cannot work, as `check_queue` does, and for a queue of this app whose visibility timeout is too
+    short.
     """
 
     def __init__(
@@ -52,7 +54,7 @@ class Queues(Construct):
             self.visibility_seconds = resources.queue.visibility_seconds
         else:
             self.events = given
-            _check_standard(given)
+            check_queue(self, given)
             kept = _known(given, "message_retention_period", SQS_RETENTION_SECONDS)
             self.retention_seconds = SQS_RETENTION_SECONDS if kept is None else kept
             least = options.visibility_seconds_of(self.retention_seconds)
@@ -150,12 +152,6 @@ def _encryption(declared: QueueDeclaration, key: kms.IKey | None) -> sqs.QueueEn
     if declared.encrypted:
         return sqs.QueueEncryption.SQS_MANAGED
     return sqs.QueueEncryption.UNENCRYPTED
-
-
-def _check_standard(queue: sqs.IQueue) -> None:
-    if queue.fifo:
-        # Lambda has no batch window for them, and takes at most 10 messages.
-        raise OptionsError(f"queue {queue.node.path}: a FIFO queue; give a standard one")
 
 
 def _check_visibility(queue: sqs.IQueue, least: int) -> None:

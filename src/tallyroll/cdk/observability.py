@@ -16,9 +16,10 @@ from tallyroll.cdk.alarm_rules import EVENTS, Rule, Source, Watched, rules_for
 from tallyroll.cdk.alarms import ALARMS, described
 from tallyroll.cdk.dashboard import make_dashboard
 from tallyroll.cdk.functions import PipelineFunction
+from tallyroll.cdk.handed_in import check_topic
 from tallyroll.cdk.ingest import Queues
 from tallyroll.cdk.metrics import PipelineMetrics, computed
-from tallyroll.cdk.options import Options, OptionsError
+from tallyroll.cdk.options import Options
 
 
 class Observability(Construct):
@@ -71,10 +72,8 @@ def _topic(scope: Construct, options: Options, given: sns.ITopic | None) -> sns.
     topic: sns.ITopic
     if given is None:
         topic = sns.Topic(scope, "Alarms", display_name=f"{options.name} alarms", enforce_ssl=True)
-    elif given.fifo:
-        # An alarm notifies standard topics only; nothing would tell of a FIFO one at deployment.
-        raise OptionsError(f"alarm_topic {given.node.path}: a FIFO topic; give a standard one")
     else:
+        check_topic(scope, given)
         topic = given
     # A policy of a topic's own replaces the default one, which lets the account's alarms publish.
     # To a topic of another app nothing is added.

@@ -61,7 +61,8 @@ def _option(default: Any, kind: Kind, doc: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """A deployment's options; each is given by the context key `tallyroll:{name}`.
+    """A deployment's options; each is given by the context key `tallyroll:{name}`. Values may be
+    text, as `cdk -c` gives them.
 
     Raises OptionsError for a value out of its range, and for values that contradict each other.
     """
@@ -213,7 +214,8 @@ class Options:
 
     def __post_init__(self) -> None:
         for option in fields(self):
-            _read(option.name, option.metadata["kind"], getattr(self, option.name))
+            value = _read(option.name, option.metadata["kind"], getattr(self, option.name))
+            object.__setattr__(self, option.name, value)  # a number may have been given as text
         if self.batch_size > BATCH_SIZE_UNBUFFERED and not self.batch_window_seconds:
             raise OptionsError(
                 f"{PREFIX}batch_window_seconds 0: give at least 1 for a batch of more than"

@@ -17,13 +17,14 @@ from tallyroll.cdk import permissions
 from tallyroll.cdk.annotations import tag
 from tallyroll.cdk.code import functions_code
 from tallyroll.cdk.functions import FunctionDefaults
+from tallyroll.cdk.handed_in import check_types
 from tallyroll.cdk.ingest import Ingest, Queues
 from tallyroll.cdk.observability import Observability
 from tallyroll.cdk.options import Options, OptionsError
 from tallyroll.cdk.reads import Reads
 from tallyroll.cdk.schedules import Schedules
 from tallyroll.cdk.storage import Storage
-from tallyroll.resources import TAG_PIPELINE, TAG_PROVEN, declare
+from tallyroll.resources import TAG_PIPELINE, declare
 
 if TYPE_CHECKING:
     from aws_cdk import aws_dynamodb as dynamodb
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from aws_cdk import aws_s3 as s3
     from aws_cdk import aws_sns as sns
     from aws_cdk import aws_sqs as sqs
-
-_RESERVED_TAGS = (TAG_PIPELINE, TAG_PROVEN)
 
 
 class Tallyroll(Construct):
@@ -56,8 +55,10 @@ class Tallyroll(Construct):
     tags            Tags of everything that is made here. The window tables do not get them.
     code            The asset of the functions; by default the package's own.
 
-    Raises OptionsError for options, tags, a queue or a topic that cannot work, and
-    `tallyroll.cdk.code.CodeMissingError` if the package has no code of its own.
+    What of it works against this advice, as far as it is known at synthesis, is a warning of the
+    CDK. Raises OptionsError for arguments of a wrong type, for options, tags, a queue or a topic
+    that cannot work, and `tallyroll.cdk.code.CodeMissingError` if the package has no code of its
+    own.
     """
 
     def __init__(
@@ -74,8 +75,8 @@ class Tallyroll(Construct):
         tags: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(scope, id_)
+        check_types(options, code, tags, (queue, bucket, alarm_topic, encryption_key))
         self.options = options
-        _check_tags(tags or {})
         resources = declare(options.settings())
         self.storage = Storage(
             self, "Storage", resources=resources, given=bucket, key=encryption_key
@@ -198,12 +199,3 @@ class Tallyroll(Construct):
 def _allow(grantee: iam.IGrantable, statements: Sequence[iam.PolicyStatement]) -> None:
     for statement in statements:
         grantee.grant_principal.add_to_principal_policy(statement)
-
-
-def _check_tags(tags: Mapping[str, str]) -> None:
-    for key in tags:
-        if key in _RESERVED_TAGS or key.lower().startswith("aws:"):
-            raise OptionsError(
-                f"tags {key!r}: {', '.join(_RESERVED_TAGS)} and aws:... are reserved; give another"
-                " key"
-            )

@@ -9,6 +9,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from tallyroll.cdk.annotations import acknowledge, tag
+from tallyroll.cdk.handed_in import check_bucket
 from tallyroll.resources import BucketDeclaration, Resources, TableDeclaration
 
 # A pattern of window ids. Their capital letters occur in no pipeline's name, so it does not match
@@ -40,6 +41,7 @@ class Storage(Construct):
         if given is None:
             self.bucket = _bucket(self, "Archive", resources.bucket, key)
         else:
+            check_bucket(self, given)
             self.bucket = given
         self.key = key
         """The key of the tables, if a team handed one in."""

@@ -1,0 +1,205 @@
+"""Checks of what a team hands in: its types, and what is known of it at synthesis.
+
+What cannot work raises OptionsError. What works against the advice of the documents is a warning of
+the CDK, which `cdk synth` and `cdk deploy` print. Nothing is known of a queue or a bucket of
+another app but where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import aws_cdk as cdk
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_sqs as sqs
+
+from tallyroll.cdk.options import Options, OptionsError
+from tallyroll.limits import RECEIVES_FUSE
+from tallyroll.model.amounts import shown
+from tallyroll.resources import TAG_PIPELINE, TAG_PROVEN
+
+if TYPE_CHECKING:
+    from aws_cdk import aws_sns as sns
+    from constructs import IConstruct
+
+# By argument: an attribute of every such construct; how to make one, and how to get an older one.
+_CONSTRUCTS = {
+    "queue": ("queue_arn", "sqs.Queue", 'from_queue_arn(stack, "Events", arn)'),
+    "bucket": ("bucket_arn", "s3.Bucket", 'from_bucket_name(stack, "Lake", name)'),
+    "alarm_topic": ("topic_arn", "sns.Topic", 'from_topic_arn(stack, "Pager", arn)'),
+    "encryption_key": ("key_arn", "kms.Key", 'from_key_arn(stack, "Key", arn)'),
+}
+_RESERVED_TAGS = (TAG_PIPELINE, TAG_PROVEN)
+_WARNING = "tallyroll:"
+
+
+def check_types(
+    options: object, code: object, tags: object, constructs: tuple[object, object, object, object]
+) -> None:
+    """Raise OptionsError for an argument of a wrong type; it says what was given, what is wanted,
+    and how to get it. `constructs` are a queue, a bucket, a topic and a key, each of them or None.
+    """
+    if not isinstance(options, Options):
+        raise _wrong(
+            "options",
+            options,
+            'Options(name="votes"), or Options.from_context(app.node.get_all_context())',
+        )
+    if code is not None and not isinstance(code, lambda_.Code):
+        raise _wrong("code", code, "lambda_.Code.from_asset(path)")
+    for (name, (attribute, kind, get)), given in zip(_CONSTRUCTS.items(), constructs, strict=True):
+        if given is not None and (isinstance(given, type) or not hasattr(given, attribute)):
+            raise _wrong(name, given, f"{kind}(...), or {kind}.{get} for one of another app")
+    _check_tags({} if tags is None else tags)
+
+
+def check_queue(scope: IConstruct, queue: sqs.IQueue) -> None:
+    """Raise OptionsError for a FIFO queue and for one of another Region. Warn of a queue of another
+    account, of one without a dead-letter rule, and of a rule that is too strict.
+    """
+    path, here, there = queue.node.path, cdk.Stack.of(scope), queue.env
+    if queue.fifo:
+        # Lambda has no batch window for them, and takes at most 10 messages.
+        raise OptionsError(f"queue {path}: a FIFO queue; give a standard one")
+    if _differ(here.region, there.region):
+        raise OptionsError(
+            f"queue {path}: it is in {there.region}, the pipeline in {here.region}, and Lambda"
+            " reads only queues of its own Region; give one of that Region"
+        )
+    if _differ(here.account, there.account):
+        _warn(
+            scope,
+            "queueOfAnotherAccount",
+            f"queue {path} is in the account {there.account}: its own policy must let the roles of"
+            " the writer and the roller use it",
+        )
+    _warn_of_redrive(scope, queue)
+
+
+def check_topic(scope: IConstruct, topic: sns.ITopic) -> None:
+    """Raise OptionsError for a FIFO topic and for one of another Region."""
+    if topic.fifo:
+        # An alarm notifies standard topics only; nothing would tell of a FIFO one at deployment.
+        raise OptionsError(f"alarm_topic {topic.node.path}: a FIFO topic; give a standard one")
+    here, there = cdk.Stack.of(scope).region, topic.env.region
+    if _differ(here, there):
+        raise OptionsError(
+            f"alarm_topic {topic.node.path}: it is in {there}, the pipeline in {here}, and alarms"
+            " notify only topics of their own Region; give one of that Region"
+        )
+
+
+def check_bucket(scope: IConstruct, bucket: s3.IBucket) -> None:
+    """Warn of a bucket of another place, without versions, or whose rules delete archives."""
+    here, there, path = cdk.Stack.of(scope), bucket.env, bucket.node.path
+    if _differ(here.region, there.region):
+        _warn(
+            scope,
+            "bucketOfAnotherRegion",
+            f"bucket {path} is in {there.region}, the pipeline in {here.region}: archives are sent"
+            " there and read again to be proven, and each byte is charged",
+        )
+    if _differ(here.account, there.account):
+        _warn(
+            scope,
+            "bucketOfAnotherAccount",
+            f"bucket {path} is in the account {there.account}: its own policy must let the roles"
+            " of the writer and of cleanup use it",
+        )
+    resource = bucket.node.default_child
+    if not isinstance(resource, s3.CfnBucket):
+        return
+    # The one way to see rules that the CDK gathers until synthesis.
+    properties = cdk.Stack.of(bucket).resolve(resource._cfn_properties)  # noqa: SLF001
+    if (properties.get("versioningConfiguration") or {}).get("status") != "Enabled":
+        _warn(
+            scope,
+            "bucketWithoutVersions",
+            f"bucket {path} keeps no versions: what is overwritten or deleted in it by mistake is"
+            " lost, and an archive is all that is left of a dropped table. Give it versioned=True",
+        )
+    for days in _expiries(properties):
+        _warn(
+            scope,
+            "bucketDeletesArchives",
+            f"bucket {path} deletes objects below archive/ {days}: an archive is all that is left"
+            " of a dropped table. Give the rule another prefix",
+        )
+
+
+def _warn_of_redrive(scope: IConstruct, queue: sqs.IQueue) -> None:
+    resource = queue.node.default_child
+    if not isinstance(resource, sqs.CfnQueue):
+        return
+    rule = cdk.Stack.of(queue).resolve(resource.redrive_policy)
+    if rule is None:
+        _warn(
+            scope,
+            "queueWithoutDeadLetterRule",
+            f"queue {queue.node.path} has no dead-letter rule: a message whose writers always die"
+            " is tried until it expires, and is lost then. Give it one with"
+            f" max_receive_count={RECEIVES_FUSE}",
+        )
+    elif isinstance(most := rule.get("maxReceiveCount"), int | float) and most < RECEIVES_FUSE:
+        _warn(
+            scope,
+            "queueMovesMessagesEarly",
+            f"queue {queue.node.path} moves messages to its dead-letter queue after {most:g}"
+            " receives: messages of a healthy backlog are received many times, and are then not"
+            f" counted. Allow {RECEIVES_FUSE:,}",
+        )
+
+
+def _expiries(properties: Mapping[str, Any]) -> Iterator[str]:
+    """When active lifecycle rules delete archives. No archive has a tag."""
+    rules = (properties.get("lifecycleConfiguration") or {}).get("rules") or ()
+    for rule in rules:
+        prefix = rule.get("prefix") or ""
+        at_archives = prefix.startswith("archive/") or "archive/".startswith(prefix)
+        if rule.get("status") != "Enabled" or rule.get("tagFilters") or not at_archives:
+            continue
+        if "expirationInDays" in rule:
+            yield f"after {rule['expirationInDays']:g} days"
+        elif "expirationDate" in rule:
+            yield f"on {str(rule['expirationDate'])[:10]}"
+
+
+def _check_tags(tags: object) -> None:
+    if not isinstance(tags, Mapping):
+        raise _wrong("tags", tags, 'a dict of texts: {"team": "elections"}')
+    for key, value in tags.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise OptionsError(
+                f"tags {{{key!r}: {value!r}}}: keys and values of tags are texts; give"
+                f" {{{str(key)!r}: {str(value)!r}}}"
+            )
+        if key in _RESERVED_TAGS or key.lower().startswith("aws:"):
+            raise OptionsError(
+                f"tags {key!r}: {', '.join(_RESERVED_TAGS)} and aws:... are reserved; give another"
+                " key"
+            )
+
+
+def _wrong(name: str, given: object, wanted: str) -> OptionsError:
+    kind = type(given).__name__
+    if given is None:
+        kind = "nothing"
+    elif isinstance(given, type):
+        kind = f"the class {given.__name__}"
+    else:
+        kind = f"{'an' if kind[0] in 'aeio' else 'a'} {kind}"
+    said = f" {shown(given)}" if isinstance(given, str | int | float | list | dict) else ""
+    return OptionsError(f"{name}{said}: {kind} was given; give {wanted}")
+
+
+def _differ(here: str, there: str) -> bool:
+    """Whether two accounts or Regions are known, and different."""
+    return (
+        here != there and not cdk.Token.is_unresolved(here) and not cdk.Token.is_unresolved(there)
+    )
+
+
+def _warn(scope: IConstruct, id_: str, message: str) -> None:
+    cdk.Annotations.of(scope).add_warning_v2(_WARNING + id_, message)
