@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,6 +13,7 @@ import pytest
 from tallyroll import pipeline
 from tallyroll.adapters.aws import client
 from tallyroll.adapters.dynamodb import trial
+from tallyroll.cli import screen
 from tallyroll.errors import Missing, Refused, StoreError, Throttled, Unknown, UsageError
 from tallyroll.operations.conform import checks
 from tallyroll.operations.conform.checks import Check
@@ -162,6 +164,36 @@ def test_nobody_answers(
     assert f'Could not connect to the endpoint URL: "{endpoint}/"' in answer.err
     assert f"Does a DynamoDB endpoint listen at {endpoint}?" in answer.err
     assert "may still exist" not in answer.err
+
+
+def test_who_never_answers_is_told_after_one_request(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(client, "READ_TIMEOUT_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as mute:  # its backlog takes connections
+        endpoint = f"http://127.0.0.1:{mute.getsockname()[1]}"
+        answer = run(monkeypatch, capsys, "conform", "--endpoint", endpoint)
+        mute.setblocking(False)
+        mute.accept()[0].close()
+        with pytest.raises(BlockingIOError):
+            mute.accept()  # a second request would need a connection of its own
+    assert (answer.status, answer.out) == (3, "")
+    assert f'Read timeout on endpoint URL: "{endpoint}/"' in answer.err
+    assert f"Does a DynamoDB endpoint listen at {endpoint}?" in answer.err
+    assert "may still exist" not in answer.err
+
+
+def test_what_is_done_is_told_from_the_first_request_on(
+    trial_run: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(screen, "FIRST_LINE_S", 0)
+    monkeypatch.setattr(screen, "NEXT_LINE_S", 0)
+    told = trial_run.run(one=passing, two=passing).err.splitlines()
+    assert told[:3] == [
+        "tallyroll: checking: making a table",
+        "tallyroll: checking: one",
+        "tallyroll: checking: two",
+    ]
 
 
 def test_who_answers_is_no_dynamodb(

@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -145,7 +145,7 @@ def conform(
 
     stage = pipeline.stage(endpoint, region, screen.tell, observe)
     try:
-        with _made(stage, screen), screen.progress("checking", len(CHECKS)) as bar:
+        with screen.progress("checking", len(CHECKS)) as bar, _made(stage, screen, bar):
             found = list(conform_to(stage, lambda number, name: bar(completed=number, done=name)))
     except Unknown as error:
         screen.tell(one_line(error))
@@ -166,10 +166,11 @@ def conform(
 
 
 @contextmanager
-def _made(stage: Stage, screen: Screen) -> Iterator[None]:
+def _made(stage: Stage, screen: Screen, bar: Callable[..., None]) -> Iterator[None]:
     """A table for the block, dropped however it ends."""
     table = stage.spec.table
     try:
+        bar(completed=0, done="making a table")
         stage.make()
         yield
     finally:

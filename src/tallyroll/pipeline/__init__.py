@@ -376,6 +376,7 @@ def stage(endpoint: str, region: str | None, tell: Tell, observe: Observe) -> St
         effects=effects,
         spec=spec_on(table, settings, effects.now()),
         added_twice=lambda: trial.added_twice(caller, effects, table),
+        reach=lambda: trial.reach(caller, table),
     )
 
 

@@ -16,12 +16,13 @@ from tallyroll.adapters.aws.client import (
 from tallyroll.adapters.dynamodb.attributes import expressed
 from tallyroll.adapters.dynamodb.items import Key
 from tallyroll.adapters.dynamodb.requests import Table, passing
-from tallyroll.errors import UsageError
+from tallyroll.errors import StoreError, Unknown, UsageError
 from tallyroll.ports.effects import Effects
 
 _AWS = (".amazonaws.com", ".amazonaws.com.cn", ".api.aws")
 _MADE_UP = "local"  # DynamoDB Local takes letters and digits only
 _MADE_UP_REGION = "us-east-1"
+_SILENCE = ("ConnectTimeoutError", "EndpointConnectionError", "ReadTimeoutError")
 _COUNTED: Key = {"pk": {"S": "~trial"}, "sk": {"S": "token"}}
 
 
@@ -61,6 +62,19 @@ def _checked(endpoint: str) -> str:
 def caller_at(where: dict[str, str], effects: Effects, observe: Callable[..., None]) -> Caller:
     """A way to the endpoint, with connections of its own."""
     return Caller(make_client("dynamodb", **where), effects, observe)
+
+
+def reach(caller: Caller, table: str) -> None:
+    """Raise Unknown if nobody answers one request within the client's time, some 5 s. What the
+    answer is, is of no interest: the table does not exist yet.
+    """
+    try:
+        caller.call("DescribeTable", TableName=table)
+    except Unknown as error:
+        if error.code in _SILENCE:
+            raise
+    except StoreError:
+        return
 
 
 def added_twice(caller: Caller, effects: Effects, table: str) -> int:

@@ -54,7 +54,8 @@ class Stage:
     """A table of its own at the endpoint, which is the window table and the catalog in one.
 
     `other` is the same store through another client, with connections of its own. `added_twice`
-    sends one transaction that adds 1 twice, under one request token, and returns the sum.
+    sends one transaction that adds 1 twice, under one request token, and returns the sum. `reach`
+    raises Unknown if nobody answers there.
     """
 
     store: Store
@@ -63,6 +64,7 @@ class Stage:
     effects: Effects
     spec: Spec
     added_twice: Callable[[], int]
+    reach: Callable[[], None] = lambda: None
     scale: Scale = field(default_factory=Scale)
     stopping: Event = field(default_factory=Event)
     begun: bool = False  # whether the table may exist
@@ -70,6 +72,7 @@ class Stage:
     def make(self) -> None:
         """Make the table, and open its gates. Raises StoreError."""
         spec = self.spec
+        self.reach()  # first: a request that is not answered may have made a table
         try:
             self.begun = True
             self.store.make_table(spec.table, {})
