@@ -70,6 +70,56 @@ def test_what_cannot_be_mapped_goes_to_the_dead_letters(pipeline: Pipeline) -> N
     assert "there is no 'video'" in letter.detail
 
 
+def test_an_s3_notification_of_several_records_is_not_counted_in_part() -> None:
+    def notification(*names: str) -> dict[str, Any]:
+        bucket = {"name": "videos"}
+        return {
+            "Records": [
+                {
+                    "eventSource": "aws:s3",
+                    "eventTime": "2026-11-20T08:30:00.250Z",
+                    "eventName": "ObjectCreated:Put",
+                    "s3": {"bucket": bucket, "object": {"key": name, "sequencer": name}},
+                }
+                for name in names
+            ]
+        }
+
+    pipeline = opened(replace(SMALL, mapping={"key": "s3.object.key"}))
+    report = pipeline.write(notification("a"), notification("a", "b"), notification("a", "a"))
+    assert report.rejected == {Reason.BAD_ENVELOPE: 2}
+    assert [pipeline.tally(key)[0] for key in ("a", "b")] == [1, 0]
+    [told] = {letter.detail for letter in pipeline.queue.dead_letters}
+    assert told == (
+        "the S3 notification has 2 records, and a message is one event: send each record in a"
+        " notification of its own"
+    )
+    bodies = [json.loads(letter.message.body) for letter in pipeline.queue.dead_letters]
+    assert bodies == [notification("a", "b"), notification("a", "a")]
+
+
+@pytest.mark.parametrize("wraps", range(4))
+def test_one_mapping_reads_sns_with_raw_delivery_without_it_and_around_itself(
+    pipeline: Pipeline, wraps: int
+) -> None:
+    body: dict[str, Any] = view()
+    for number in range(wraps):
+        body = {
+            "Type": "Notification",
+            "MessageId": f"n{number}",
+            "TopicArn": "arn:aws:sns:eu-west-1:123456789012:views",
+            "Message": json.dumps(body),
+            "Timestamp": "2026-11-20T08:30:00.250Z",
+        }
+    report = pipeline.write(body)
+    if wraps <= 2:
+        assert (report.events, pipeline.tally("v1")[0]) == (1, 1)
+    else:
+        assert report.rejected == {Reason.BAD_ENVELOPE: 1}
+        [letter] = pipeline.queue.dead_letters
+        assert letter.detail == "SNS notifications are nested more than 2 deep"
+
+
 def test_packets_and_marked_events_are_counted_as_ever(pipeline: Pipeline) -> None:
     packet = {"v": 1, "id": "p", "key": "k", "t0": NOW, "events": [[0], [1]]}
     assert pipeline.write(packet, {"v": 1, "key": "k"}, view()).events == 4

@@ -186,7 +186,10 @@ def _cloud_event(fields: dict[str, Any], read_float: ReadFloat) -> Unwrapped:
 def _s3(fields: dict[str, Any], _read_float: ReadFloat) -> Unwrapped:
     records = fields["Records"]
     if len(records) > 1:
-        raise _bad(f"the S3 notification has {len(records)} records: a message may have one")
+        raise _bad(
+            f"the S3 notification has {len(records)} records, and a message is one event: send each"
+            " record in a notification of its own"
+        )
     record: dict[str, Any] = records[0]
     return Unwrapped(
         record,
