@@ -43,6 +43,11 @@ TIMEOUT_S = 900.0
 BEFORE_MS = 2_000  # samples are sent, and asked for, within these ms after their events happened
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _START = 'start one in another shell: make local ARGS="--env-file local.env"'
+_LINES = "; its first line is JSON: give JSON Lines in a file whose name ends with .jsonl"
+_ONE_LINE = (
+    "; give messages as JSON Lines, each on a line of its own, in a file whose name ends with"
+    " .jsonl: jq -c . FILE > FILE.jsonl"
+)
 
 
 class WrongUse(Exception):
@@ -99,16 +104,30 @@ def read(function: str, name: str) -> dict[str, Any]:
     path = Path(name)
     if not name or not path.is_file():
         raise WrongUse(f"EVENT={name}: there is no such file; give one such as events/*.json")
+    text = ""
     try:
         text = path.read_text(encoding="utf-8")
         event = wrapped(text) if path.suffix == ".jsonl" else json.loads(text)
     except ValueError as error:
-        raise WrongUse(f"EVENT={name}: it is no JSON: {error}") from None
+        hint = _LINES if _is_json(text.partition("\n")[0]) else ""
+        raise WrongUse(f"EVENT={name}: it is no JSON: {error}{hint}") from None
+    if path.suffix == ".jsonl" and "\n" in text.strip() and _is_json(text):
+        raise WrongUse(f"EVENT={name}: it is one JSON value over several lines{_ONE_LINE}")
+    if isinstance(event, dict) and "key" in event:
+        raise WrongUse(f"EVENT={name}: it is a message of a producer{_ONE_LINE}")
     known = _functions_of(event)
     if function not in known:
         fits = f"an event of {' or '.join(known)}" if known else "no event of any function"
         raise WrongUse(f"EVENT={name}: it is {fits}, not of {function}")
     return dict(event)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _functions_of(event: Any) -> tuple[str, ...]:

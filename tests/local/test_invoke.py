@@ -124,6 +124,44 @@ def test_wrong_names(
     assert told in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        (
+            "lines.json",
+            '{"key": "a"}\n{"key": "b"}\n',
+            "its first line is JSON: give JSON Lines in a file whose name ends with .jsonl",
+        ),
+        (
+            "one.json",
+            '{\n  "key": "a"\n}\n',
+            "it is a message of a producer; give messages as JSON",
+        ),
+        (
+            "one.jsonl",
+            '{\n  "key": "a"\n}\n',
+            "it is one JSON value over several lines; give messa",
+        ),
+        ("broken.json", '{\n  "key": \n}\n', "line 3 column 1 (char 12)\n"),
+    ],
+)
+def test_the_form_of_a_file_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str, told: str
+) -> None:
+    file = tmp_path / name
+    file.write_text(text)
+    assert invoke.main(["--function", "writer", "--event", str(file)]) == 2
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ['{"key": "a"}', '{"key": "a"}\n', '{"key": "a"}\nno JSON\n'])
+def test_lines_are_messages_of_any_kind(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "some.jsonl"
+    file.write_text(text)
+    bodies = [record["body"] for record in read("writer", str(file))["Records"]]
+    assert bodies == text.splitlines()
+
+
 def test_no_engine_runs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
