@@ -9,9 +9,15 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import zipfile
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from email import message_from_bytes
+from importlib.metadata import distribution
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
+
+from packaging.requirements import Requirement
 
 from infra.build.bundle import ROOT
 from infra.build.node import provide_node
@@ -44,6 +50,39 @@ def oldest_packages(cache: Path = ROOT / ".engine") -> Path:
             with contextlib.suppress(OSError):
                 fetched.rename(home)
     return home
+
+
+def declared_packages(wheel: Path, extra: str, folder: Path) -> Path:
+    """Links in a folder to the packages that a wheel declares for an extra, and to what these
+    declare, of those that the tests run on. Nothing else can be imported from there.
+    """
+    folder.mkdir()
+    with zipfile.ZipFile(wheel) as archive:
+        [name] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        about = message_from_bytes(archive.read(name))
+    wanted = _needed(about.get_all("Requires-Dist") or [], {extra})
+    seen = set()
+    while wanted:
+        need = wanted.pop()
+        if (need.name, *sorted(need.extras)) in seen:
+            continue
+        seen.add((need.name, *sorted(need.extras)))
+        found = distribution(need.name)
+        wanted += _needed(found.requires or [], need.extras)
+        for top in {file.parts[0] for file in found.files or ()} - {"..", "__pycache__"}:
+            if not (folder / top).exists():
+                (folder / top).symlink_to(Path(str(found.locate_file(top))).resolve())
+    return folder
+
+
+def _needed(declared: Iterable[str], extras: Collection[str]) -> list[Requirement]:
+    """The requirements of a package with these extras on this machine."""
+    found = map(Requirement, declared)
+    return [
+        need
+        for need in found
+        if not need.marker or any(need.marker.evaluate({"extra": one}) for one in (*extras, ""))
+    ]
 
 
 @dataclass(frozen=True)

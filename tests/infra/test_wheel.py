@@ -21,7 +21,13 @@ import pytest
 from infra.build import prebuilt
 from infra.build.bundle import ROOT, RUNTIME, packages
 from tallyroll.cdk.options import Options
-from tests.infra.installed import OLDEST, Installed, newest_packages, oldest_packages
+from tests.infra.installed import (
+    OLDEST,
+    Installed,
+    declared_packages,
+    newest_packages,
+    oldest_packages,
+)
 from tests.infra.templates import Template, of_type
 from tests.infra.test_snapshot import TYPES
 
@@ -188,6 +194,42 @@ def test_without_the_cdk_the_remedy_is_named(alone: Installed, tmp_path: Path) -
     assert said.endswith("is not installed: pip install 'tallyroll[cdk]'")
     ran = alone.run("-c", "from tallyroll.cdk import Options; print(Options())", folder=tmp_path)
     assert ran.out.startswith("Options(name='tallyroll', "), ran.err
+
+
+VOTES = """
+import json
+import boto3
+
+def vote(url, ballot):
+    body = json.dumps({"key": "alice", "id": ballot})
+    boto3.client("sqs").send_message(QueueUrl=url, MessageBody=body)
+
+def test_votes_count_once(tallyroll):
+    vote(tallyroll.queue_url, "ballot-1")
+    vote(tallyroll.queue_url, "ballot-1")
+    tallyroll.crash_next_writer()
+    tallyroll.advance(hours=5)
+    assert tallyroll.count("alice") == 1
+    assert "dropped" in tallyroll.windows().values()
+"""
+
+
+def test_a_project_with_what_the_extra_declares_has_the_fixture(
+    dist: tuple[Path, Path], tmp_path: Path
+) -> None:
+    declared = declared_packages(dist[1], "testing", tmp_path / "packages")
+    installed = Installed.of(dist[1], tmp_path / "venv", declared)
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "test_votes.py").write_text(VOTES)
+
+    ran = installed.run("-m", "pytest", "-q", folder=project)
+
+    assert ran.status == 0, ran.out + ran.err
+    assert re.search(r"^1 passed in ", ran.out, re.MULTILINE)
+    assert not (declared / "aws_cdk").exists()
+    where = installed.run("-c", "import tallyroll.testing; print(tallyroll)", folder=project)
+    assert f"'{installed.site}/tallyroll/__init__.py'" in where.out
 
 
 MISUSES: dict[str, dict[str, Any]] = {
