@@ -2,66 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Callable, Sequence
 from threading import Event as Signal
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError, ReadTimeoutError
 
 from tallyroll import Producer
 from tallyroll.client.receipts import Delivery
 from tallyroll.client.rules import group_of
 from tallyroll.errors import BufferFull, NotSent, Reason, Rejected, UsageError
 from tallyroll.limits import QUEUE_MESSAGE_BYTES_MAX
-from tallyroll.model.events import Packet, decode
-
-URL = "https://sqs.eu-west-1.amazonaws.com/123456789012/votes"
-Answer = Callable[[list[dict[str, Any]]], dict[str, Any]]
-
-
-class StandIn:
-    """A client that answers its first requests as told, and takes all others."""
-
-    def __init__(self, *answers: Answer | Exception) -> None:
-        self.answers = list(answers)
-        self.requests: list[list[dict[str, Any]]] = []
-
-    def send_message_batch(self, **request: Any) -> dict[str, Any]:
-        assert request["QueueUrl"] == URL
-        entries = request["Entries"]
-        self.requests.append(entries)
-        answer = self.answers.pop(0) if self.answers else taken
-        if isinstance(answer, Exception):
-            raise answer
-        return answer(entries)
-
-    @property
-    def bodies(self) -> list[str]:
-        return [entry["MessageBody"] for request in self.requests for entry in request]
-
-
-def taken(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    return {"Successful": [{"Id": entry["Id"]} for entry in entries]}
-
-
-def failing(code: str, *, by_sender: bool) -> Answer:
-    def answer(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        first, *others = entries
-        failed = {"Id": first["Id"], "Code": code, "Message": "why", "SenderFault": by_sender}
-        return {**taken(others), "Failed": [failed]}
-
-    return answer
-
-
-def client_error(code: str) -> ClientError:
-    return ClientError({"Error": {"Code": code, "Message": "why"}}, "SendMessageBatch")
-
-
-def lost_reply() -> ReadTimeoutError:
-    return ReadTimeoutError(endpoint_url=URL)
+from tallyroll.model.events import Event, Packet, decode
+from tests.unit.standing_in import URL, Answer, StandIn, client_error, failing, lost_reply, taken
 
 
 def test_events_without_ids_are_packed_by_key_and_own_ids_travel_alone() -> None:
@@ -229,51 +182,6 @@ def test_a_flush_that_ends_early_says_so_and_the_rest_is_sent() -> None:
         producer.send("k")
 
 
-def test_asyncio() -> None:
-    async def main() -> Delivery:
-        async with Producer(URL, client=StandIn()) as producer:
-            receipt = await producer.asend("k")
-            await producer.aflush()
-            return await receipt
-
-    assert asyncio.run(main()).key == "k"
-
-
-def test_callbacks_are_called_once_also_when_they_come_late() -> None:
-    heard: list[str] = []
-    with Producer(URL, client=StandIn()) as producer:
-        receipt = producer.send("k")
-        receipt.add_done_callback(lambda done: heard.append(done.id))
-        receipt.add_done_callback(lambda _: 1 / 0)  # is logged
-        producer.flush()
-        assert heard == [receipt.id]
-        receipt.add_done_callback(lambda done: heard.append(done.key))
-    assert heard == [receipt.id, "k"]
-
-
-def test_a_lambda_handler_returns_after_its_events_are_sent() -> None:
-    class Context:
-        def get_remaining_time_in_millis(self) -> int:
-            return 60_000
-
-    client = StandIn()
-    producer = Producer(URL, client=client, linger_ms=3_600_000)
-
-    @producer.flush_after
-    def handler(event: dict[str, Any], context: Context) -> int:
-        producer.send(event["key"])
-        if event["key"] == "bad":
-            raise ValueError("no")
-        return len(client.bodies)
-
-    assert handler({"key": "k"}, Context()) == 0
-    assert len(client.bodies) == 1
-    with pytest.raises(ValueError, match="no"):
-        handler({"key": "bad"}, Context())
-    assert len(client.bodies) == 2
-    producer.close()
-
-
 def test_bulk_sends_take_keys_in_turn() -> None:
     client = StandIn()
     with Producer(URL, client=client, connections=1) as producer:
@@ -282,6 +190,16 @@ def test_bulk_sends_take_keys_in_turn() -> None:
     keys = [json.loads(body)["key"] for body in client.bodies]
     assert max(keys[:30].count(key) for key in "abc") <= 11
     assert sorted(keys) == sorted("abc" * 20)
+
+
+def test_a_bulk_of_events_and_of_their_fields() -> None:
+    client = StandIn()
+    packet = {"key": "k", "id": "p1", "t0": 1_795_163_400_000, "events": [[0]]}
+    with Producer(URL, client=client) as producer:
+        assert producer.send_all([Event.of("k", id="1"), {"key": "k", "id": "2"}]) == 2
+        with pytest.raises(UsageError, match="'p1' is a packet: send its events"):
+            producer.send_all([packet])
+    assert sorted(json.loads(body)["id"] for body in client.bodies) == ["1", "2"]
 
 
 def test_each_message_has_its_keys_group_if_asked_for() -> None:

@@ -38,6 +38,7 @@ from tallyroll.ports.queue import Poster, PostError
 _log = logging.getLogger(__name__)
 
 JOIN_S = 1.0  # for a thread whose request has ended
+_OTHERS = " (and others)"
 
 
 class PortProducer:
@@ -73,8 +74,7 @@ class PortProducer:
         self._stopping = False
         self._blocked = 0
         self._calling = 0
-        self._lost: list[NotSent] = []
-        self._lost_events = 0
+        self._lost: NotSent | None = None  # since the last flush
         self._outbox = Outbox(self._rules, self._new_id, self._effects.chance, spool, self._tick())
         self._intake = Intake(self._outbox, self._rules, self._new_id)
         if self._outbox.counts.damaged:
@@ -221,9 +221,7 @@ class PortProducer:
         for message in settled:
             error = message.delivery.error if message.delivery else None
             if error:
-                self._lost_events += error.events
-                if len(self._lost) < 100:
-                    self._lost.append(error)
+                self._lost = _and_others(self._lost, error) if self._lost else error
 
     def _call_back(self, settled: Sequence[Message]) -> None:
         for message in settled:
@@ -247,8 +245,6 @@ class PortProducer:
             outbox.close_packets()
             outbox.rush += 1
             newest = outbox.newest
-            if outbox.pending and not self._threads:
-                self._start()
             self._wake.notify_all()
             try:
                 self._wait_for(
@@ -266,21 +262,13 @@ class PortProducer:
 
     def _raise_lost(self, waiting: int = 0) -> None:
         """Raise NotSent for what was lost since the last time."""
-        lost, events = self._lost, self._lost_events
-        self._lost, self._lost_events = [], 0
+        lost, self._lost = self._lost, None
         if not lost:
             return
-        told = f"{events} event{'s' * (events > 1)} not sent: {lost[0]}"
-        if len(lost) > 1:
-            told += " (and others)"
+        told = f"{lost.events} event{'s' * (lost.events > 1)} not sent: {lost}"
         if waiting:
             told += f"; {waiting} events are still being sent"
-        raise NotSent(
-            told,
-            events=events,
-            unknown=any(error.unknown for error in lost),
-            kept=all(error.kept for error in lost),
-        )
+        raise NotSent(told, events=lost.events, unknown=lost.unknown, kept=lost.kept)
 
     def _wait_for(self, met: Callable[[], bool], most_ms: float | None) -> bool:
         """Wait under the lock, at most `most_ms`, and return whether the condition is met."""
@@ -292,7 +280,7 @@ class PortProducer:
             if self._limits.workers:
                 self._settled.wait(None if left is None else left / 1000)
             elif not self._drive(left):
-                return met()
+                return False
         return True
 
     def _drive(self, left: float | None) -> bool:
@@ -306,9 +294,9 @@ class PortProducer:
             return False
         self._lock.release()
         try:
-            if batch:
+            if due is None:
                 self._deliver(batch)
-            elif due is not None:
+            else:
                 pause = max(due - tick, 1)
                 self._effects.sleep(pause if left is None else min(pause, left))
         finally:
@@ -366,6 +354,16 @@ class PortProducer:
         with self._lock:
             counts = self._outbox.counts
             return Stats(**asdict(counts), waiting=counts.waiting, held_bytes=self._outbox.held)
+
+
+def _and_others(lost: NotSent, other: NotSent) -> NotSent:
+    """Both as one error, with the first one's text."""
+    return NotSent(
+        f"{str(lost).removesuffix(_OTHERS)}{_OTHERS}",
+        events=lost.events + other.events,
+        unknown=lost.unknown or other.unknown,
+        kept=lost.kept and other.kept,
+    )
 
 
 _alive: WeakSet[PortProducer] = WeakSet()

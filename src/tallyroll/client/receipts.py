@@ -144,13 +144,11 @@ class Receipt:
 
     def _wait(self, timeout: float | None) -> Delivery:
         message = self._message
-        if not self.done():
-            with _turn:
-                signal = message.signal = message.signal or Signal()
-                if self.done():
-                    signal.set()
-            if not signal.wait(timeout):
-                raise TimeoutError(f"event {self.id!r} has no outcome yet")
+        with _turn:
+            if not self.done():
+                message.signal = message.signal or Signal()
+        if message.signal and not message.signal.wait(timeout):
+            raise TimeoutError(f"event {self.id!r} has no outcome yet")
         assert message.delivery
         return message.delivery
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -10,25 +12,7 @@ from tallyroll.adapters.journal import FileJournal
 from tallyroll.client.receipts import Message
 from tallyroll.client.spool import Recovered, Spool
 from tallyroll.errors import UsageError
-
-
-class Bytes:
-    """A journal in memory."""
-
-    def __init__(self, data: bytes = b"") -> None:
-        self.data = data
-
-    def read(self) -> bytes:
-        return self.data
-
-    def append(self, data: bytes) -> None:
-        self.data += data
-
-    def replace(self, data: bytes) -> None:
-        self.data = data
-
-    def close(self) -> None:
-        pass
+from tests.unit.client.stepped import Bytes
 
 
 def filled() -> tuple[Bytes, list[tuple[int, int]]]:
@@ -126,3 +110,51 @@ def test_a_file_has_one_producer_at_a_time(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o077 == 0
     with pytest.raises(UsageError, match="No such file"):
         FileJournal(tmp_path / "absent" / "spool")
+
+
+def test_a_message_whose_packet_is_closed_is_written_anew_with_its_body() -> None:
+    journal = Bytes()
+    closed = Message(7, "p7", "k", 0.0, 60_000, body='{"id":"p7"}', events=3)
+    Spool(journal).rewrite([closed])
+    (found,) = recovered(journal.data).messages
+    assert (found.id, found.t0, found.body, found.events) == ("p7", 60_000, '{"id":"p7"}', 3)
+    assert recovered(journal.data).next_number == 8
+
+
+def test_a_record_of_another_kind_is_damage() -> None:
+    record = b"x 0 of a later version"
+    data = b"%08x %b\n" % (crc32(record), record)
+    assert recovered(data).damaged == [data[:-1]]
+
+
+def test_an_append_that_fails_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = FileJournal(tmp_path / "spool")
+    file.append(b"one\n")
+    written = os.write
+
+    def full(to: int, data: memoryview) -> int:
+        if len(data) > 2:
+            return written(to, data[:2])
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(OSError, match="No space left"):
+            file.append(b"two\n")
+    assert file.read() == b"one\n"
+
+    def cannot(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        patch.setattr(os, "ftruncate", cannot)
+        with pytest.raises(OSError, match="No space left"):
+            file.append(b"three\n")
+    assert file.read() == b"one\nthre"
+    file.append(b"four\n")  # on a line of its own
+    file.append(b"five\n")
+    assert file.read() == b"one\nthre\nfour\nfive\n"
+    file.close()

@@ -1,0 +1,166 @@
+"""A producer with a spool: what it keeps, what the next one sends, and what it tells."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from tallyroll.client.receipts import Message
+from tallyroll.client.spool import Spool
+from tallyroll.errors import NotSent, Refused
+from tests.harness.pipeline import NOW
+from tests.unit.client.stepped import Bytes, Stepped, busy, refused
+
+
+@pytest.fixture
+def world() -> Stepped:
+    return Stepped()
+
+
+@pytest.fixture
+def journal() -> Bytes:
+    return Bytes()
+
+
+def test_what_is_confirmed_is_not_kept(world: Stepped, journal: Bytes) -> None:
+    producer = world.producer(journal=journal)
+    producer.send("k")
+    producer.send("k")
+    producer.send("k", id="own")
+    assert journal.data.count(b"\n") == 4
+    producer.close()
+    assert journal.data == b""
+
+
+def test_what_is_left_at_the_close_is_sent_by_the_next_start(
+    world: Stepped, journal: Bytes
+) -> None:
+    producer = world.producer(journal=journal)
+    world.poster.answers = [busy] * 100
+    receipts = [producer.send("k"), producer.send("k"), producer.send("k", id="own")]
+    with pytest.raises(NotSent, match="; the spool keeps it, and the next start sends it") as lost:
+        producer.close(1)
+    assert (lost.value.events, lost.value.kept) == (3, True)
+    assert (producer.stats.kept, producer.stats.failed) == (3, 0)
+    before = {*world.poster.bodies}
+
+    world.poster.answers = []
+    again = world.producer(journal=journal)
+    assert again.stats.recovered == 3
+    again.close()
+    assert {*world.poster.bodies} == before
+    assert {message["id"] for message in world.poster.messages} == {
+        receipts[0].id.partition(":")[0],
+        "own",
+    }
+    assert journal.data == b""
+
+
+def test_a_queue_that_refuses_everything_leaves_it_in_the_spool(
+    world: Stepped, journal: Bytes
+) -> None:
+    """What is wrong is the queue's address or a permission, not the messages."""
+    world.poster.answers = [Refused("SendMessageBatch: AccessDenied: no", "AccessDenied")]
+    producer = world.producer(journal=journal)
+    receipt = producer.send("k")
+    with pytest.raises(NotSent, match="AccessDenied: no; the spool keeps it"):
+        producer.flush()
+    error = receipt.exception(0)
+    assert error
+    assert error.kept
+    producer.close()
+    assert world.producer(journal=journal).stats.recovered == 1
+
+
+def test_what_the_queue_refuses_is_told_and_not_sent_later(world: Stepped, journal: Bytes) -> None:
+    world.poster.answers = [refused("InvalidMessageContents: no")]
+    producer = world.producer(journal=journal)
+    producer.send("k")
+    with pytest.raises(NotSent, match=r"InvalidMessageContents: no$"):
+        producer.close()
+    assert journal.data == b""
+
+
+def test_a_loss_that_was_not_told_is_told_by_the_next_start(world: Stepped, journal: Bytes) -> None:
+    """The process was killed between its note of the loss and the callback."""
+    before = Spool(journal)
+    lost = Message(0, "p0", "k", 0.0, NOW)
+    before.open(lost, "[0]")
+    before.add(lost, "[1]")
+    before.single(Message(1, "own", "k", 0.0, body='{"id":"own"}'))
+    before.settle([], [(lost, "given up after 3 tries: no reply")])
+
+    producer = world.producer(journal=journal)
+    (told,) = world.told
+    assert (told.id, told.events) == ("p0", 2)
+    assert told.error
+    assert (str(told.error), told.error.unknown) == ("given up after 3 tries: no reply", True)
+    with pytest.raises(NotSent, match=r"^2 events not sent: given up after 3 tries") as caught:
+        producer.flush()
+    assert caught.value.unknown
+    stats = producer.stats
+    assert (stats.recovered, stats.failed, stats.confirmed) == (3, 2, 1)
+    producer.close()
+    assert world.producer(journal=journal).stats.recovered == 0
+    assert len(world.told) == 2
+
+
+def test_a_loss_that_the_full_disk_cannot_note_is_kept(world: Stepped, journal: Bytes) -> None:
+    """It is not told as lost, since the next start sends it again."""
+    world.poster.answers = [refused("no")]
+    producer = world.producer(journal=journal)
+    receipt = producer.send("k")
+    journal.room = 0
+    with pytest.raises(NotSent, match="No space left on device; the spool keeps it"):
+        producer.flush()
+    error = receipt.exception(0)
+    assert error
+    assert error.kept
+    journal.room = 10_000
+    assert world.producer(journal=journal).stats.recovered == 1
+
+
+def test_a_confirmation_that_the_full_disk_cannot_note_is_told_nevertheless(
+    world: Stepped, journal: Bytes
+) -> None:
+    producer = world.producer(journal=journal)
+    receipt = producer.send("k")
+    journal.room = 0
+    producer.flush()
+    assert receipt.result(0).error is None
+    assert producer.stats.confirmed == 1
+
+
+def test_an_event_that_the_full_disk_does_not_take_is_not_accepted(
+    world: Stepped, journal: Bytes
+) -> None:
+    producer = world.producer(journal=journal)
+    producer.send("k")
+    journal.room = len(journal.data)
+    for key, record_id in (("k", None), ("k", "own"), ("other", None)):
+        with pytest.raises(OSError, match="No space left"):
+            producer.send(key, id=record_id)
+    producer.flush()
+    assert (producer.stats.accepted, len(world.poster.bodies)) == (1, 1)
+
+
+def test_damaged_lines_are_counted_and_logged(
+    world: Stepped, journal: Bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.producer(journal=journal).send("k")
+    journal.data = b"not of a spool\n" + journal.data
+    with caplog.at_level(logging.ERROR):
+        producer = world.producer(journal=journal)
+    assert caplog.messages == ["1 lines of the spool are damaged"]
+    assert (producer.stats.damaged, producer.stats.recovered) == (1, 1)
+
+
+def test_a_packet_that_is_full_begins_another_in_the_spool(world: Stepped, journal: Bytes) -> None:
+    producer = world.producer(journal=journal, packet_bytes=300)
+    for _ in range(2):
+        producer.send("k", payload="x" * 200)
+    del producer  # killed
+    again = world.producer(journal=journal)
+    again.flush()
+    assert [len(message["events"]) for message in world.poster.messages] == [1, 1]

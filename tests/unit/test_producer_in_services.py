@@ -1,0 +1,191 @@
+"""`tallyroll.Producer` among callbacks, in asyncio, in Lambda handlers, and when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from threading import Event as Signal
+from typing import Any
+from weakref import WeakMethod
+
+import pytest
+
+from tallyroll import Producer
+from tallyroll.client.receipts import Delivery
+from tallyroll.errors import BufferFull, NotSent, UsageError
+from tallyroll.pipeline.producer import _close_at_exit
+from tests.unit.standing_in import URL, StandIn, client_error, taken
+
+
+def test_asyncio() -> None:
+    async def main() -> Delivery:
+        async with Producer(URL, client=StandIn()) as producer:
+            receipt = await producer.asend("k")
+            await producer.aflush()
+            return await receipt
+
+    assert asyncio.run(main()).key == "k"
+
+
+def test_callbacks_are_called_once_also_when_they_come_late() -> None:
+    heard: list[str] = []
+    with Producer(URL, client=StandIn()) as producer:
+        receipt = producer.send("k")
+        receipt.add_done_callback(lambda done: heard.append(done.id))
+        receipt.add_done_callback(lambda _: 1 / 0)  # is logged
+        producer.flush()
+        assert heard == [receipt.id]
+        receipt.add_done_callback(lambda done: heard.append(done.key))
+    assert heard == [receipt.id, "k"]
+
+
+def test_a_lambda_handler_returns_after_its_events_are_sent() -> None:
+    class Context:
+        def get_remaining_time_in_millis(self) -> int:
+            return 60_000
+
+    client = StandIn()
+    producer = Producer(URL, client=client, linger_ms=3_600_000)
+
+    @producer.flush_after
+    def handler(event: dict[str, Any], context: Context) -> int:
+        producer.send(event["key"])
+        if event["key"] == "bad":
+            raise ValueError("no")
+        return len(client.bodies)
+
+    assert handler({"key": "k"}, Context()) == 0
+    assert len(client.bodies) == 1
+    with pytest.raises(ValueError, match="no"):
+        handler({"key": "bad"}, Context())
+    assert len(client.bodies) == 2
+
+    @producer.flush_after(reserve=59.99)
+    def late(event: dict[str, Any], context: Context) -> None:
+        producer.send(event["key"])
+        raise ValueError("no")
+
+    go_on = Signal()
+    client.answers = [lambda entries: taken(entries) if go_on.wait(60) else {}]
+    with pytest.raises(ValueError, match="no") as caught:
+        late({"key": "k"}, Context())
+    (note,) = caught.value.__notes__
+    assert note == "and of its events: not confirmed yet, and still being sent: events 1"
+    go_on.set()
+
+    @producer.flush_after
+    def without_context() -> None:
+        producer.send("k")
+
+    without_context()
+    assert len(client.bodies) == 4
+    producer.close()
+
+
+def test_a_callback_neither_flushes_nor_waits_for_room() -> None:
+    """It runs on the thread that would have to make room."""
+    heard: list[str] = []
+
+    def on_delivery(delivery: Delivery) -> None:
+        if delivery.id == "1":
+            with pytest.raises(UsageError, match="flush waits for callbacks: do not call it in"):
+                producer.flush()
+            producer.send("k", id="2")
+            with pytest.raises(BufferFull, match=r"bytes are held, of 1$"):
+                producer.send("k", id="3")
+        heard.append(delivery.id)
+
+    client = StandIn()
+    producer = Producer(
+        URL, client=client, connections=1, buffer_bytes=1, linger_ms=0, on_delivery=on_delivery
+    )
+    producer.send("k", id="1")
+    producer.flush()
+    producer.close()
+    assert heard == ["1", "2"]
+
+
+def test_a_forked_producer_makes_a_client_of_its_own() -> None:
+    """Connections are not to be shared with the parent."""
+    client = StandIn()
+    producer = Producer(URL, client=client)
+    poster = producer._poster
+    producer.after_fork()
+    assert producer._poster is not poster
+    producer.send("k")
+    producer.close()
+    assert len(client.bodies) == 1
+
+
+def test_what_is_lost_at_exit_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    producer = Producer(URL, client=StandIn(client_error("QueueDoesNotExist")))
+    producer.send("k")
+    _close_at_exit(WeakMethod(producer.close))
+    (told,) = caplog.messages
+    assert told.startswith("at exit, 1 event not sent: ")
+    assert "QueueDoesNotExist" in told
+    with pytest.raises(UsageError, match="is closed"):
+        producer.send("k")
+
+
+def test_a_producer_that_is_gone_is_not_closed_at_exit() -> None:
+    class Owner:
+        def close(self, timeout: float) -> None:
+            raise AssertionError
+
+    owner = Owner()
+    gone: WeakMethod[Callable[[float], None]] = WeakMethod(owner.close)
+    del owner
+    assert gone() is None
+    _close_at_exit(gone)
+
+
+def test_a_loss_is_added_to_the_error_that_ends_the_block() -> None:
+    def send_in_a_block(error: Exception | None) -> None:
+        with Producer(URL, client=StandIn(client_error("QueueDoesNotExist"))) as producer:
+            producer.send("k")
+            if error:
+                raise error
+
+    with pytest.raises(NotSent, match="QueueDoesNotExist"):
+        send_in_a_block(None)
+    with pytest.raises(ValueError, match="mine") as caught:
+        send_in_a_block(ValueError("mine"))
+    (note,) = caught.value.__notes__
+    assert note.startswith("and of the producer's events: 1 event not sent: ")
+
+
+def test_asyncio_waits_for_room_beside_the_loop() -> None:
+    entered, go_on = Signal(), Signal()
+
+    def slowly(entries: list[dict[str, Any]]) -> dict[str, Any]:
+        entered.set()
+        assert go_on.wait(60)
+        return taken(entries)
+
+    async def main() -> int:
+        client = StandIn(slowly)
+        producer = Producer(URL, client=client, buffer_bytes=1, linger_ms=0, connections=1)
+        await producer.asend("a")
+        assert await asyncio.to_thread(entered.wait, 60)
+        second = asyncio.ensure_future(producer.asend("b"))
+        while not producer.stats.blocked:
+            await asyncio.sleep(0.001)
+        assert not second.done()
+        go_on.set()
+        await (await second)
+        await producer.aclose()
+        return len(client.bodies)
+
+    assert asyncio.run(main()) == 2
+
+    async def full() -> None:
+        go_on.clear()
+        client = StandIn(slowly)
+        async with Producer(URL, client=client, buffer_bytes=1, when_full="raise") as producer:
+            await producer.asend("a")
+            with pytest.raises(BufferFull):
+                await producer.asend("b")
+            go_on.set()
+
+    asyncio.run(full())
