@@ -343,6 +343,26 @@ def test_progress_is_shown_to_who_watches(
     assert answer.json[0]["events"] == 1
 
 
+def test_the_digest_of_a_large_file_is_shown_as_it_goes_on(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tallyroll.cli.send.LARGE_BYTES", 1)
+    monkeypatch.setattr("tallyroll.cli.screen.FIRST_LINE_S", 0)
+    file = tmp_path / "events.jsonl"
+    file.write_bytes(lines({"key": "k"}))
+    answer = desk.run("send", str(file))
+    assert answer.status == 0
+    assert "tallyroll: reading: 13 B of 13 B\n" in answer.err
+
+
+@pytest.mark.parametrize("rate", ["0", "-5", "fast"])
+def test_a_rate_that_is_none(desk: Desk, rate: str) -> None:
+    answer = desk.run("send", "--key", "k", "--limit-rate", rate)
+    assert (answer.status, answer.out) == (2, "")
+    assert f"'{rate}': give a number of events a second, over 0" in answer.err
+    assert desk.producer.tried == []
+
+
 def test_a_live_pipe_is_not_waited_for(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tallyroll.cli.send.CHUNK_SECONDS", 0)
     assert desk.run("send", stdin=lines(*[{"key": "k"}] * 3)).status == 0

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import inf
-from typing import Any, TextIO, TypeVar
+from typing import Any, Protocol, TextIO, TypeVar
 
 from rich import box
 from rich.console import Console
@@ -26,6 +26,17 @@ RIGHT = ("events", "sum", "keys", "shards", "count")
 
 Cell = str | int | None
 T = TypeVar("T")
+
+
+class Progressed(Protocol):
+    """Shows how much is `completed`, what was `done` in words, a new `total` if there is one, and
+    the rate of what was `counted`, if that is given.
+    """
+
+    def __call__(
+        self, completed: int, done: str, total: int | None = ..., counted: int | None = ...
+    ) -> None:
+        """Show it."""
 
 
 class _Console(Console):
@@ -105,12 +116,10 @@ class Screen:
     @contextmanager
     def progress(
         self, doing: str, total: int | None = None, *, typed: bool = False
-    ) -> Iterator[Callable[..., None]]:
+    ) -> Iterator[Progressed]:
         """Progress on stderr: a bar at a terminal, else a line now and then once it takes long.
         Nothing is shown while a person types the input (`typed`).
 
-        It is called with how much is `completed`, what was `done` in words, a new `total` if there
-        is one, and how many were `counted` if their rate is to be shown.
         """
         began = time.monotonic()
         next_line = began + FIRST_LINE_S

@@ -11,7 +11,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from tallyroll.cli.arguments import DURATION, HAPPENED, Run, read_by
-from tallyroll.cli.screen import Screen, known, number_of
+from tallyroll.cli.screen import Screen, known, number_of, size_text
 from tallyroll.cli.sent import LISTED_MAX, Report
 from tallyroll.client.bulk import BulkSender
 from tallyroll.client.jsonlines import Source, UnreadableInput, check_size, envelope_of
@@ -132,7 +132,8 @@ def send(
     file = "-" if stdin else file
     single, screen = one.event(file), run.screen
     with ExitStack() as stack:
-        source = None if single else stack.enter_context(closing(Source(file)))
+        given = single or stack.enter_context(closing(Source(file)))
+        source = given if isinstance(given, Source) else None
         _check_unsent(unsent, file)
         made = run.pipeline(run.with_queues() if wait else run.with_queue())
         if source and file in (None, "-"):
@@ -151,7 +152,7 @@ def send(
         sent = producer.sent
         if kept:  # also when the wait fails
             stack.callback(lambda: kept.writelines(f"{each.body}\n" for each in sent.unsent))
-        sending.send(source or single)
+        sending.send(given)
         Report(producer, sending.arrivals, source, unsent, screen).show()
     if sent.stopped and not sent.messages:
         raise Refused(f"nothing was sent: {sent.lost[0][1]}")
@@ -159,10 +160,11 @@ def send(
 
 
 def _digest(source: Source, screen: Screen) -> str | None:
-    if (source.size or 0) < LARGE_BYTES:
+    size = source.size or 0
+    if size < LARGE_BYTES:
         return source.digest()
-    with screen.progress("reading", source.size) as bar:
-        return source.digest(lambda read: bar(completed=read))
+    with screen.progress("reading", size) as bar:
+        return source.digest(lambda read: bar(read, f"{size_text(read)} of {size_text(size)}"))
 
 
 @dataclass(slots=True)
@@ -188,7 +190,7 @@ class Sending:
         uncounted = arrivals and (arrivals.rejected or arrivals.messages)
         return self.producer.sent.status or int(bool(uncounted))
 
-    def send(self, given: Source | Event | None) -> None:
+    def send(self, given: Source | Event) -> None:
         """Send lines, or one event; then wait, if that was asked for. An interrupt ends it."""
         try:
             self._send(given)
@@ -196,11 +198,11 @@ class Sending:
             self.producer.interrupt()
         self._expect()
 
-    def _send(self, given: Source | Event | None) -> None:
+    def _send(self, given: Source | Event) -> None:
         producer = self.producer
         if isinstance(given, Source):
             self._send_lines(given)
-        elif given:
+        else:
             producer.sent.lines = 1
             producer.add(given, "the event")
             producer.flush()
