@@ -39,6 +39,22 @@ def test_an_archive_that_agrees(desk: Desk) -> None:
     assert "0 items differ (0 shown), 0 keys, 0 other differences" in answer.err
 
 
+def test_an_archive_of_a_window_that_the_catalog_does_not_have(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(desk.pipeline.catalog, "window", lambda window: None)
+    answer = explain(desk)
+    assert answer.status == 0
+    assert answer.err.startswith("tallyroll: comparing archive/")
+    assert "0 items differ" in answer.err
+
+
+def test_progress_is_told_by_items(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tallyroll.cli.archive_desk.TOLD_EVERY", 2)
+    monkeypatch.setattr("tallyroll.cli.screen.FIRST_LINE_S", 0)
+    assert f"tallyroll: reading {WINDOW}: 2 items" in explain(desk).err
+
+
 def test_each_kind_of_difference(desk: Desk, whole: Archived) -> None:
     items = whole.items()
     first, stranger = single(items), jsonable(record_item(record_with("late", "k9")))

@@ -200,6 +200,16 @@ def test_a_failure_that_has_nothing_to_do_with_the_name_gets_no_such_hint(
     assert answer.err == "tallyroll: GetItem: ValidationException: no\n"
 
 
+def test_a_help_whose_reader_is_gone_ends_like_every_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as stream, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", stream)
+        assert main(["--help"]) == 141
+
+
 class Terminal(io.TextIOWrapper):
     def isatty(self) -> bool:
         return True

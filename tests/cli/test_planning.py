@@ -84,11 +84,17 @@ def test_nonsense_is_refused(desk: Desk, asked: tuple[str, ...], why: str) -> No
 
 def test_a_packet_in_the_file_is_refused(desk: Desk, tmp_path: Path) -> None:
     path = tmp_path / "packets.jsonl"
-    packet = {"v": 2, "id": "p", "key": "k", "t0": NOW, "events": [[0], [1]]}
+    packet = {"id": "p", "key": "k", "t0": NOW, "events": [[0], [1]]}
     path.write_text(json.dumps(packet) + "\n")
     answer = desk.run("plan", str(path))
-    assert answer.status in (1, 2)
-    assert "line 1" in answer.err
+    assert (answer.status, answer.out) == (2, "")
+    assert "line 1 is a packet: give the events that are in it" in answer.err
+
+
+def test_without_a_mean_the_month_is_at_the_peak(desk: Desk) -> None:
+    remark = "the month is at the peak all the time: give --mean for another rate"
+    assert remark in desk.run("plan", "--rate", "50").err
+    assert remark not in desk.run("plan", "--rate", "50", "--mean", "5").err
 
 
 def test_a_partition_key_is_scored(desk: Desk, tmp_path: Path) -> None:
@@ -101,5 +107,9 @@ def test_a_partition_key_is_scored(desk: Desk, tmp_path: Path) -> None:
     assert "sort keys ascend" in answer.out
     (told,) = desk.run("plan", "--keys", str(path), "--by", "user", "--json").json
     assert (told["by"], told["verdict"], told["values"]) == ("user", "good", 700)
+    path.write_text('{"a": 1}\n{"a": \n')
+    broken = desk.run("plan", "--keys", str(path), "--by", "a")
+    assert (broken.status, broken.out) == (2, "")
+    assert f"{path}, line 2: Expecting value" in broken.err
     path.write_text("[1]\n")
     assert "line 1: not a JSON object" in desk.run("plan", "--keys", str(path), "--by", "a").err

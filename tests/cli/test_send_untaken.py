@@ -88,6 +88,30 @@ def test_what_lies_too_far_ahead_is_refused(desk: Desk) -> None:
     assert len(desk.producer.bodies) == 1
 
 
+def test_without_access_to_specs_the_settings_say_how_far_ahead_an_event_may_lie(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: object) -> None:
+        raise StoreError("BatchGetItem: AccessDeniedException", "AccessDeniedException")
+
+    near, far = NOW + 6 * MINUTE, NOW + 11 * MINUTE
+    stdin = lines({"key": "k", "ts": near}, {"key": "k", "ts": far})
+    monkeypatch.setattr(desk.pipeline.catalog, "specs", refuse)
+    monkeypatch.setenv("TALLYROLL_SKEW_MS", str(10 * MINUTE))
+    answer = desk.run("send", stdin=stdin)
+    assert answer.status == 1
+    assert "1 event lies more than 600 s ahead of this machine's clock" in answer.err
+    assert len(desk.producer.bodies) == 1
+
+
+def test_a_window_that_the_roller_has_yet_to_make_takes_events(desk: Desk) -> None:
+    """The roller rests since half past eight; it made windows until eleven."""
+    desk.pipeline.effects.pass_by(4 * HOUR)
+    answer = desk.run("send", "--key", "k", "--ts", hour(12))
+    assert (answer.status, answer.err) == (0, "")
+    assert len(desk.producer.bodies) == 1
+
+
 def test_states_are_read_for_many_windows_at_once_and_again_after_a_while(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

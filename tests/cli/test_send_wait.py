@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from tallyroll.errors import Refused, StoreError, Unknown
+from tallyroll.errors import Reason, Refused, StoreError, Unknown
 from tallyroll.model.ids import uuid7
+from tallyroll.model.messages import Rejection
 from tests.cli.desk import Desk, lines
 from tests.harness.pipeline import HOUR, MINUTE, NOW, TIME_LEFT, hour
 from tests.harness.redriving import drain, seal
@@ -173,6 +174,82 @@ def test_it_waits_through_trouble_and_ends_at_a_refusal(
     answer = working.run("send", "--wait", stdin=lines(*DATED))
     assert answer.status == 3
     assert "AccessDenied" in answer.err
+
+
+def test_it_waits_through_trouble_with_everything_that_it_reads(
+    working: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The catalog after the first look at it, and the dead letters all the time."""
+    calendar, calls = working.pipeline.catalog.calendar, iter(range(99))
+
+    def troubled() -> Any:
+        if 0 < next(calls) < 9:
+            raise Unknown("GetItem: no reply")
+        return calendar()
+
+    def refuse(*_: object) -> None:
+        raise Refused("GetQueueAttributes: AccessDenied: no", "AccessDenied")
+
+    monkeypatch.setattr(working.pipeline.catalog, "calendar", troubled)
+    monkeypatch.setattr(working.dead_letters, "count", refuse)
+    answer = working.run("--json", "send", "--wait", stdin=lines(*DATED))
+    assert (answer.status, answer.json[0]["counted"]) == (0, 5)
+
+
+def test_without_access_to_the_queue_its_messages_are_not_told(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise Refused("GetQueueAttributes: AccessDenied: no", "AccessDenied")
+
+    monkeypatch.setattr(desk.pipeline.queue, "counts", refuse)
+    answer = desk.run("send", "--wait", "--timeout", "5s", stdin=lines(*DATED))
+    assert answer.status == 1
+    assert (
+        "5 events are not counted yet, nor found among the dead letters; `tallyroll doctor` looks"
+    ) in answer.err
+
+
+def test_what_is_counted_though_a_copy_is_among_the_dead_letters(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copy was received too often; the writer counts the other one just before the search."""
+    (event,) = DATED[:1]
+
+    def work() -> None:
+        if desk.pipeline.queue.dead_letters or not (held := desk.pipeline.queue.held()):
+            return
+        held[0].receives = 1_000
+        assert desk.pipeline.queue.deliver(held[0]) is None
+        look = desk.dead_letters.count
+
+        def count() -> Any:
+            desk.pipeline.write(event)
+            return look()
+
+        monkeypatch.setattr(desk.dead_letters, "count", count)
+
+    work_while_asleep(desk, monkeypatch, work)
+    answer = desk.run("--json", "send", "--wait", stdin=lines(event))
+    assert (answer.status, answer.json[0]["counted"]) == (0, 1)
+    assert answer.json[0]["rejected_later"] == {}
+
+
+def test_a_rejection_that_a_redrive_does_not_mend_is_to_be_corrected(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work() -> None:
+        for message in desk.pipeline.queue.receive():
+            desk.pipeline.queue.reject([Rejection(message, Reason.BAD_VALUE, "a mapping's")])
+            desk.pipeline.queue.delete(message.receipt)
+
+    work_while_asleep(desk, monkeypatch, work)
+    answer = desk.run("send", "--wait", stdin=lines(*DATED[:1]))
+    assert answer.status == 1
+    assert (
+        "1 event was rejected after sending, bad-value: a mapping's; correct them and send them"
+        " anew: `tallyroll dlq show --reason bad-value`"
+    ) in answer.err
 
 
 def test_an_interrupt_while_it_waits(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,6 +52,17 @@ def test_a_file_of_events(desk: Desk, tmp_path: Path) -> None:
     assert told["sent"] == pytest.approx(600, rel=0.2)
 
 
+def test_a_file_is_the_load_and_its_events_need_times(desk: Desk, tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_text('{"key": "k"}\n')
+    both = desk.run("simulate", str(path), "--rate", "1")
+    assert (both.status, both.out) == (2, "")
+    assert "give FILE or --rate, not both" in both.err
+    undated = desk.run("simulate", str(path))
+    assert (undated.status, undated.out) == (2, "")
+    assert f"{path}: an event of 'k' has no ts" in undated.err
+
+
 @pytest.mark.parametrize(
     ("asked", "why"),
     [

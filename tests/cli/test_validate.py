@@ -81,6 +81,42 @@ def test_what_is_wrong_within_an_envelope_is_named_by_its_path(
     assert answer.out.startswith(f"line 1: {begin}")
 
 
+@pytest.mark.parametrize(
+    ("changes", "place", "reason"),
+    [
+        ({"key": 5}, ".key", "bad-key"),
+        ({"id": 5}, ".id", "bad-id"),
+        ({"id": None}, ".id", "bad-packet"),
+        ({"t0": "noon"}, ".t0", "bad-ts"),
+        ({"t0": None}, ".t0", "bad-packet"),
+        ({"t0": NOW // 1000}, ".t0", "ts-in-seconds"),
+        ({"v": 2}, ".v", "unknown-version"),
+        ({"events": {}}, ".events", "bad-packet"),
+        ({"events": []}, ".events", "packet-empty"),
+        ({"events": [[0], 7]}, ".events[1]", "bad-packet"),
+        ({"events": [[]]}, ".events[0]", "bad-packet"),
+        ({"events": [[0, 1, "x", 4]]}, ".events[0]", "bad-packet"),
+        ({"events": [["x"]]}, ".events[0][0]", "bad-packet"),
+        ({"events": [[0, 1, "x" * 300_000]]}, "", "packet-too-large"),
+    ],
+)
+def test_what_is_wrong_in_a_packet_is_named_by_its_path(
+    monkeypatch: Patch, capsys: Streams, changes: dict[str, Any], place: str, reason: str
+) -> None:
+    bad = {name: value for name, value in {**PACKET, **changes}.items() if value is not None}
+    answer = run(monkeypatch, capsys, "--json", "validate", stdin=lines(bad))
+    assert answer.status == 1
+    found, _ = answer.json
+    assert (found["path"], found["reason"]) == (f"${place}", reason)
+
+
+def test_what_is_no_object_has_the_path_of_the_whole(monkeypatch: Patch, capsys: Streams) -> None:
+    answer = run(monkeypatch, capsys, "--json", "validate", stdin=b'[1]\n"x"\n')
+    assert answer.status == 1
+    *bad, _ = answer.json
+    assert [(each["path"], each["reason"]) for each in bad] == [("$", "not-an-object")] * 2
+
+
 def test_each_bad_line_is_named_with_its_path_and_reason(
     monkeypatch: Patch, capsys: Streams
 ) -> None:

@@ -288,11 +288,8 @@ def _tell_creating(
 
 
 def length(ms: int) -> str:
-    """A window's length as people say it: `1 h`, `90 min`, `5 s`."""
-    for unit, name in _LENGTHS:
-        if ms % unit == 0:
-            return f"{ms // unit} {name}"
-    return f"{ms} ms"
+    """A window's length, which is whole seconds, as people say it: `1 h`, `90 min`, `5 s`."""
+    return next(f"{ms // unit} {name}" for unit, name in _LENGTHS if ms % unit == 0)
 
 
 def _moment(ms: int | None) -> str:

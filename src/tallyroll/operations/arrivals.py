@@ -152,7 +152,7 @@ class Arrivals:
         deadline = quiet_since = self._effects.now()
         deadline += timeout_ms
         pause, look_after = POLL_MS, QUIET_MS
-        while len(self._pending) > most:
+        while True:
             settled = self.sweep()
             now = self._effects.now()
             if settled:
@@ -162,10 +162,9 @@ class Arrivals:
                 look_after *= 2
             told()
             if len(self._pending) <= most or now >= deadline:
-                break
+                return len(self._pending) <= most
             self._effects.sleep(min(pause, deadline - now))
             pause = min(2 * pause, POLL_MS_MAX)
-        return len(self._pending) <= most
 
     def sweep(self) -> int:
         """Look up pending messages, those first that were not looked up for longest, as long as one
