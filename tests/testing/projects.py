@@ -1,4 +1,6 @@
-"""Projects of users: files in a folder of their own, on which pytest runs in a bare environment."""
+"""Projects of users: files in a folder of their own, on which pytest runs in a bare environment, or
+in this process, which costs less.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,8 @@ import sys
 from collections.abc import Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
+
+import pytest
 
 PLUGIN = "tallyroll.testing.plugin"
 _HIDDEN = ("AWS_", "PYTEST", "COV_", "TALLYROLL")
@@ -37,6 +41,45 @@ def run_project(
         check=False,
         timeout=600,
     )
+
+
+class Outcomes:
+    """How the tests of a run in this process ended: `passed` by name, `failed` with what was said.
+
+    It is a plugin of that run.
+    """
+
+    def __init__(self) -> None:
+        self.passed: list[str] = []
+        self.failed: dict[str, str] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.failed[report.nodeid] = report.longreprtext
+        elif report.when == "call":
+            self.passed.append(report.nodeid.rpartition("::")[2])
+
+
+def run_here(
+    folder: Path, files: Mapping[str, str], patch: pytest.MonkeyPatch, *options: str
+) -> Outcomes:
+    """Write the files by their names, and run pytest on them in this process, with no plugins but
+    pytest's own and the package's.
+    """
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    outcomes, before = Outcomes(), {*sys.modules}
+    left_out = [f"-pno:{name}" for name in ("cacheprovider", "faulthandler", "terminal")]
+    with patch.context() as run:
+        run.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+        run.delenv("PYTEST_ADDOPTS", raising=False)
+        pytest.main(
+            [str(folder), f"-p{PLUGIN}", *left_out, "-s", "--import-mode=importlib", *options],
+            plugins=[outcomes],
+        )
+    for name in {Path(name).stem for name in files} & (sys.modules.keys() - before):
+        del sys.modules[name]
+    return outcomes
 
 
 def passes(done: subprocess.CompletedProcess[str], number: int) -> None:

@@ -306,7 +306,7 @@ def test_the_region_and_settings_are_those_of_the_test(monkeypatch: pytest.Monke
     monkeypatch.setenv("AWS_REGION", "eu-central-1")
     monkeypatch.setenv("AWS_PROFILE", "nowhere")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    settings = Settings(name="votes", window_seconds=60, retention_ms=0)
+    settings = Settings(name="votes", window_seconds=1_200, retention_ms=0)
     with running(settings) as tallyroll:
         assert "eu-central-1" in tallyroll.queue_url
         assert tallyroll.settings.name == "votes"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.testing.projects import PLUGIN, passes, run_project
+from tests.testing.projects import PLUGIN, Outcomes, passes, run_here, run_project
 
 ROOT = Path(__file__).parents[2]
 SERVICE = """
@@ -31,6 +31,7 @@ def test_votes_are_counted(tallyroll):
 """
 
 RunTests = Callable[..., "subprocess.CompletedProcess[str]"]
+RunHere = Callable[..., Outcomes]
 
 
 @pytest.fixture
@@ -38,13 +39,26 @@ def run_tests(tmp_path: Path) -> RunTests:
     """Runs pytest on a project of these files, with these options."""
 
     def run(*options: str, **files: str) -> subprocess.CompletedProcess[str]:
-        named = {
-            name.replace("_ini", ".ini") if name.endswith("_ini") else f"{name}.py": text
-            for name, text in files.items()
-        }
-        return run_project(tmp_path, named, *options)
+        return run_project(tmp_path, _named(files), *options)
 
     return run
+
+
+@pytest.fixture
+def run_tests_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunHere:
+    """Runs pytest in this process on a project of these files, with these options."""
+
+    def run(*options: str, **files: str) -> Outcomes:
+        return run_here(tmp_path, _named(files), monkeypatch, *options)
+
+    return run
+
+
+def _named(files: dict[str, str]) -> dict[str, str]:
+    return {
+        name.replace("_ini", ".ini") if name.endswith("_ini") else f"{name}.py": text
+        for name, text in files.items()
+    }
 
 
 def test_the_package_declares_the_plugin() -> None:
@@ -106,19 +120,29 @@ class TestMarked:
 """
 
 
-def test_the_engine_comes_from_option_ini_and_marker(run_tests: RunTests) -> None:
-    passes(run_tests("--tallyroll-engine=memory", "--strict-markers", test_engines=ENGINES), 3)
+def test_the_engine_comes_from_option_ini_and_marker(run_tests_here: RunHere) -> None:
+    asked = ("--tallyroll-engine=memory", "--strict-markers")
+    done = run_tests_here(*asked, test_engines=ENGINES)
+    assert (len(done.passed), done.failed) == (3, {})
     ini = "[pytest]\ntallyroll_engine = memory\n"
-    passes(run_tests("--strict-config", test_engines=ENGINES, pytest_ini=ini), 3)
+    done = run_tests_here("--strict-config", test_engines=ENGINES, pytest_ini=ini)
+    assert (len(done.passed), done.failed) == (3, {})
 
 
-def test_a_wrong_engine_is_named(run_tests: RunTests) -> None:
-    done = run_tests("--tallyroll-engine=postgres", my_service=SERVICE, test_votes=VOTES)
-    assert done.returncode == 1
-    assert "engine 'postgres': must be one of memory, moto, dynamodb-local" in done.stdout
+def test_moto_is_the_engine_unless_another_is_asked_for(run_tests_here: RunHere) -> None:
+    done = run_tests_here("-k", "chosen", test_engines=ENGINES)
+    (failed,) = done.failed.values()
+    assert "assert is_memory(tallyroll)" in failed
 
 
-def test_settings_can_be_overridden_for_a_folder(run_tests: RunTests) -> None:
+def test_a_wrong_engine_is_named(run_tests_here: RunHere) -> None:
+    done = run_tests_here("--tallyroll-engine=postgres", test_engines=ENGINES)
+    assert [name.rpartition("::")[2] for name in done.failed] == ["test_chosen"]
+    (failed,) = done.failed.values()
+    assert "engine 'postgres': must be one of memory, moto, dynamodb-local" in failed
+
+
+def test_settings_can_be_overridden_for_a_folder(run_tests_here: RunHere) -> None:
     conftest = """
 import pytest
 from tallyroll import Settings
@@ -128,15 +152,16 @@ def tallyroll_settings():
     return Settings(name="votes", window_seconds=60)
 """
     test = "def test_it(tallyroll):\n    assert 'votes-events' in tallyroll.queue_url\n"
-    passes(run_tests(conftest=conftest, test_it=test), 1)
+    done = run_tests_here(conftest=conftest, test_it=test)
+    assert (done.passed, done.failed) == (["test_it"], {})
 
 
 def test_it_works_under_xdist(run_tests: RunTests) -> None:
     parts = {
         f"test_votes_{number}": VOTES.replace("are_counted", f"are_counted_{number}")
-        for number in range(4)
+        for number in range(2)
     }
-    passes(run_tests("-n", "2", my_service=SERVICE, **parts), 4)
+    passes(run_tests("-n", "2", my_service=SERVICE, **parts), 2)
 
 
 POWERTOOLS = """
