@@ -9,19 +9,14 @@ import urllib.request
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
-from uuid import uuid4
+from typing import Any
 
-import pytest
 from moto.cloudwatch.models import cloudwatch_backends
 from moto.core.utils import utcnow
-from moto.sqs import models
 
 from local.aws.embedded import Embedded
 from local.aws.moto_server import DATAPOINTS_KEPT, forget
 from local.demo.backpressure import queue_depth
-from tallyroll.testing import lean_sqs
-from tallyroll.testing.lean_sqs import HANDLES_MAX, LeanQueue, RecentHandles
 
 MakeQueue = Callable[..., str]
 Send = Callable[[str, list[str]], list[str]]
@@ -71,30 +66,6 @@ def delete(sqs: Any, url: str, messages: list[dict[str, Any]]) -> list[str]:
     return failed
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"VisibilityTimeout": "7", "KmsMasterKeyId": "alias/mine"},
-        {"FifoQueue": "true", "ContentBasedDeduplication": "true"},
-    ],
-)
-def test_a_lean_queue_has_the_attributes_of_motos(options: dict[str, str]) -> None:
-    name = "q.fifo" if "FifoQueue" in options else "q"
-    kinds: list[Any] = [models.Queue, LeanQueue]
-    queues = [kind(name, "us-east-1", "123456789012", **options) for kind in kinds]
-    for queue in queues:
-        queue.created_timestamp = queue.last_modified_timestamp = 0
-        for body in "abc":
-            message = models.Message(str(uuid4()), body)
-            message.mark_sent()
-            queue._messages.append(message)
-    plain, lean = (queue.attributes for queue in queues)
-    assert {name: lean[name] for name in lean} == plain
-    assert [name for name in (*plain, "Nonsense") if name in lean] == list(plain)
-    assert lean.get("Nonsense") is None
-
-
 def test_the_redrive_policy_moves_messages(
     aws: Embedded, make_queue: MakeQueue, send: Send
 ) -> None:
@@ -108,38 +79,6 @@ def test_the_redrive_policy_moves_messages(
     assert "Messages" not in sqs.receive_message(QueueUrl=url)
     [message] = receive_all(sqs, dead)
     assert (message["MessageId"], message["Body"]) == (sent, "poison")
-
-
-def test_a_call_costs_the_same_with_a_thousand_times_the_messages(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Counted in looks at messages, which moto takes hundreds of thousands of for each call."""
-    looks = 0
-
-    def look(message: Any, name: str) -> Any:
-        nonlocal looks
-        looks += 1
-        return object.__getattribute__(message, name)
-
-    def looks_of_calls(queued: int) -> int:
-        nonlocal looks
-        backend, kind = models.SQSBackend("us-east-1", "123456789012"), cast("Any", LeanQueue)
-        queue = backend.queues["q"] = kind("q", "us-east-1", "123456789012")
-        for _ in range(queued):
-            backend.send_message("q", "body")
-        looks = 0
-        backend.send_message("q", "one more")
-        first, second = lean_sqs.receive_message(backend, "q", 2, 0, 30)
-        lean_sqs.change_visibility_of(backend, "q", str(first.receipt_handle), 60)
-        queue.delete_message(str(second.receipt_handle))
-        assert queue.attributes["ApproximateNumberOfMessages"] == queued - 1
-        assert queue.attributes["ApproximateNumberOfMessagesNotVisible"] == 1
-        assert queue.oldest_sent()
-        return looks
-
-    monkeypatch.setattr(models.Message, "__getattribute__", look, raising=False)
-    few, many = looks_of_calls(20), looks_of_calls(20_000)
-    assert 0 < many <= few
 
 
 def test_ages_are_published_for_queues_that_hold_messages(
@@ -234,14 +173,6 @@ def test_deleted_messages_are_forgotten(aws: Embedded, make_queue: MakeQueue, se
         with urllib.request.urlopen(dashboard) as told:
             kept = len(json.load(told)["sqs"]["Message"])
     assert kept == 0
-
-
-def test_receipt_handles_are_bounded() -> None:
-    handles = RecentHandles()
-    handles.update(str(number) for number in range(HANDLES_MAX + 5))
-    assert len(handles) == HANDLES_MAX
-    assert "4" not in handles
-    assert "5" in handles
 
 
 def test_datapoints_are_bounded() -> None:
