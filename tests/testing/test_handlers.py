@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
+from traceback import format_exception
+from typing import Any
 from zipfile import ZipFile
 
 import pytest
@@ -33,6 +36,21 @@ def test_an_installed_package_uses_those_of_its_asset(installed: Path) -> None:
     text, path = handlers._source("roller")
     assert text == "def handler(): ..."
     assert path == f"{installed}/functions/roller/handler.py"
+
+
+def test_a_traceback_shows_the_lines_of_an_installed_handler(installed: Path) -> None:
+    with ZipFile(installed, "w") as asset:
+        asset.writestr("functions/roller/handler.py", "def handler():\n    raise KeyError('k')")
+    text, path = handlers._source("roller")
+    spec = spec_from_loader("a_roller", handlers._Text(text, path))
+    assert spec
+    assert spec.loader
+    module: Any = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    with pytest.raises(KeyError) as caught:
+        module.handler()
+    shown = "".join(format_exception(caught.value))
+    assert f"File \"{path}\", line 2, in handler\n    raise KeyError('k')\n" in shown
 
 
 def test_a_package_without_handlers_says_what_to_do(installed: Path) -> None:

@@ -39,8 +39,8 @@ def create_bucket(settings: Settings, s3: Any) -> Settings:
     place = {} if region == "us-east-1" else {"LocationConstraint": region}
     asked = {"CreateBucketConfiguration": place} if place else {}
     s3.create_bucket(Bucket=bucket.name, **asked)
-    if bucket.versioned:
-        s3.put_bucket_versioning(Bucket=bucket.name, VersioningConfiguration={"Status": "Enabled"})
+    status = "Enabled" if bucket.versioned else "Suspended"
+    s3.put_bucket_versioning(Bucket=bucket.name, VersioningConfiguration={"Status": status})
     return settings
 
 
