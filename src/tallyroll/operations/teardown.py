@@ -92,7 +92,7 @@ class Undertaker:
             versions = repr([(window.id, window.version) for window in progress.left])
             if versions != last:
                 changed = now
-            elif progress.left:
+            else:
                 self._effects.sleep(min(POLL_MS, max(1, deadline - now)))
             if not progress.left or now >= min(deadline, changed + STUCK_MS):
                 return progress

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 
+from tallyroll.errors import Missing
 from tallyroll.model.states import Moment, Status
 from tallyroll.operations.doctor.checkup import Level
-from tallyroll.ports.tables import window_of
+from tallyroll.ports.tables import TableCard, window_of
 from tallyroll.resources import TAG_PIPELINE, TAG_PROVEN
 from tallyroll.settings import Settings
 from tests.harness.doctoring import bad, examined, first, grown, listing_of, only
@@ -62,6 +64,60 @@ def test_a_foreign_table_has_one_remedy(pipeline: Pipeline) -> None:
     assert "its keys are id S HASH, not pk S HASH, sk S RANGE" in sign.text
     assert "Leave its tags and settings as they are" in sign.remedy
     assert f"list-backups --table-name {TABLE}" in sign.remedy
+
+
+def test_a_permanent_table_of_another_hand_has_one_remedy(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listing = listing_of(pipeline)
+    card = listing.card
+
+    def foreign(table: str) -> TableCard | None:
+        found = card(table)
+        if found and table == "tallyroll-catalog":
+            return replace(found, keys=("id S HASH",), protected=False)
+        return found
+
+    monkeypatch.setattr(listing, "card", foreign)
+    sign = only(pipeline, "permanent", tables=listing)
+    assert sign.text == "tallyroll-catalog: its keys are id S HASH, not pk S HASH, sk S RANGE"
+    assert "delete it, once nobody needs it, and deploy the pipeline again" in sign.remedy
+
+
+def test_tables_that_are_made_or_go_during_the_look(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is being made has no tags yet; of one that goes, a window that needs it is told."""
+    listing = listing_of(pipeline)
+    card, tags = listing.card, listing.tags
+    making, going = (f"tallyroll-{hour(number)}" for number in (10, 8))
+
+    def card_of(table: str) -> TableCard | None:
+        found = card(table)
+        return replace(found, status="CREATING") if found and table == making else found
+
+    def tags_of(of: TableCard) -> Mapping[str, str] | None:
+        assert of.name != making
+        if of.name == going:
+            raise Missing(f"there is no table {going}", "ResourceNotFoundException")
+        return tags(of)
+
+    monkeypatch.setattr(listing, "card", card_of)
+    monkeypatch.setattr(listing, "tags", tags_of)
+    sign = only(pipeline, "tables", tables=listing)
+    assert sign.text.startswith(f"{hour(8)}: it is open, and its table {going} is gone")
+
+
+def test_a_stray_table_that_goes_during_the_look_is_no_finding(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stray = "tallyroll-20200101T000000Z"
+    pipeline.store.make_table(stray, {TAG_PIPELINE: "tallyroll"})
+    assert stray in only(pipeline, "stray-tables").text
+    listing = listing_of(pipeline)
+    card = listing.card
+    monkeypatch.setattr(listing, "card", lambda name: None if name == stray else card(name))
+    assert bad(pipeline, tables=listing) == {}
 
 
 @pytest.mark.parametrize("tags", [{}, {TAG_PIPELINE: "another"}])

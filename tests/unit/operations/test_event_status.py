@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from tallyroll.errors import Missing
 from tallyroll.model.dead_letters import letter_of
 from tallyroll.model.events import Event
 from tallyroll.model.records import Record, RecordName
@@ -23,12 +24,14 @@ LETTER = letter_of(id_="m", receipt="r", receives=1, arrived=NOW, body="", attri
 
 def place_of(pipeline: Pipeline, record_id: str = "e1") -> EventStatus:
     where = Whereabouts(pipeline.store, pipeline.catalog, pipeline.effects)
-    event = LetterEvent(
-        LETTER, "", Event("k", record_id, NOW, 0, None), HOME, (WINDOW, "k", record_id)
-    )
-    (place,) = where.places([event])
+    (place,) = where.places([sought(record_id)])
     assert isinstance(place, EventStatus)
     return place
+
+
+def sought(record_id: str = "e1") -> LetterEvent:
+    event = Event("k", record_id, NOW, 0, None)
+    return LetterEvent(LETTER, "", event, HOME, (WINDOW, "k", record_id))
 
 
 def test_a_table_that_is_dropped_during_the_look_is_not_believed(
@@ -46,6 +49,22 @@ def test_a_table_that_is_dropped_during_the_look_is_not_believed(
 
     monkeypatch.setattr(pipeline.store, "lookup", overtaken)
     assert place_of(pipeline) is EventStatus.UNVERIFIED
+
+
+def test_a_table_that_is_missing_while_its_window_is_open_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pipeline = opened()
+    pipeline.store.drop_table(pipeline.spec().table)
+    where = Whereabouts(pipeline.store, pipeline.catalog, pipeline.effects)
+    (missing,) = where.places([sought()])
+    assert isinstance(missing, Missing)
+    assert "there is no table tallyroll-20261120T080000Z" in str(missing)
+    monkeypatch.setattr(pipeline.catalog, "specs", lambda windows: {})
+    where = Whereabouts(pipeline.store, pipeline.catalog, pipeline.effects)
+    (missing,) = where.places([sought()])
+    assert isinstance(missing, Missing)
+    assert (str(missing), missing.code) == (f"window {WINDOW} has no spec", "NoSpec")
 
 
 def test_a_copy_that_counts_just_after_the_look_before_the_window_is_sealed(

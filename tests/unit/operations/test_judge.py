@@ -246,6 +246,7 @@ def test_records_that_make_a_sum() -> None:
     assert make(kinds, 20, 0) is False
     assert make(kinds, 1, 1) is False
     assert make({(1, 0): 10**6}, 10**5, 0)
+    assert make({(1, 0): 3}, 2, 5) is False
 
 
 def test_a_search_that_takes_too_long_is_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
