@@ -53,7 +53,7 @@ def _as_it_is(operation: str) -> Callable[[str, Properties], list[Call]]:
 
 
 def _schedule(name: str, properties: Properties) -> list[Call]:
-    return [("CreateSchedule", {"Name": name, **properties})]
+    return [("CreateSchedule", {**properties, "Name": name})]
 
 
 def _alarm(name: str, properties: Properties) -> list[Call]:
@@ -85,7 +85,7 @@ KINDS = (
         named_by="AlarmName",
         attributes={"Arn": lambda reply: reply["MetricAlarms"][0]["AlarmArn"]},
     ),
-    Kind("AWS::Scheduler::Schedule", "scheduler", _schedule),
+    Kind("AWS::Scheduler::Schedule", "scheduler", _schedule, named_by="Name"),
     Kind(
         "AWS::ApiGatewayV2::Api",
         "apigatewayv2",

@@ -95,6 +95,7 @@ def test_schedules(template: Template) -> None:
         rates[handler.split(".")[1]] = schedule["ScheduleExpression"]
         assert schedule["Target"]["RetryPolicy"]["MaximumRetryAttempts"] == 0
         assert schedule["FlexibleTimeWindow"] == {"Mode": "OFF"}
+        assert schedule["Name"] == f"tallyroll-{handler.split('.')[1]}"  # runbooks name it
 
     assert rates == {"roller": "rate(1 minute)", "cleanup": "rate(5 minutes)"}
     lease_ms = Options().settings().export_lease_ms

@@ -12,6 +12,7 @@ from tallyroll.cdk.annotations import acknowledge, wildcard
 from tallyroll.cdk.functions import FULL_CPU_MB, FunctionDefaults, PipelineFunction
 from tallyroll.cdk.ingest import Queues
 from tallyroll.cdk.storage import Storage
+from tallyroll.resources import function_name
 from tallyroll.settings import Settings
 
 # Long enough to seal a window with many keys. Short enough that at most five rollers run at once,
@@ -96,14 +97,15 @@ class Schedules(Construct):
                 )
             },
         )
-        self._every(settings.roller_period_ms // 60_000, self.roller)
-        self._every(CLEANUP_EVERY_MINUTES, self.cleanup)
+        self._every(settings.name, settings.roller_period_ms // 60_000, self.roller)
+        self._every(settings.name, CLEANUP_EVERY_MINUTES, self.cleanup)
 
-    def _every(self, minutes: int, target: PipelineFunction) -> None:
+    def _every(self, pipeline: str, minutes: int, target: PipelineFunction) -> None:
         # Not `LambdaInvoke`, which makes a role per target and allows all versions.
         scheduler.CfnSchedule(
             self,
             f"{target.node.id}Schedule",
+            name=function_name(pipeline, target.package),  # runbooks name it
             schedule_expression=f"rate({minutes} minute{'s' if minutes > 1 else ''})",
             flexible_time_window=scheduler.CfnSchedule.FlexibleTimeWindowProperty(mode="OFF"),
             target=scheduler.CfnSchedule.TargetProperty(
