@@ -111,7 +111,8 @@ def _export(case: Checkup, run: Run, yes: str | None, timeout_ms: int, *, dry_ru
         if case.queue and waits(case.queue, case.effects):  # else it went with the stack
             screen.tell(
                 "the event queue holds messages, which would never be counted: let the writers"
-                " count them first, or purge the queue (`aws sqs purge-queue`)"
+                " count them first, or purge the queue"
+                f" (`aws sqs purge-queue --queue-url {case.settings.queue_url or 'QUEUE_URL'}`)"
             )
             return 1
         _confirm(case, yes, "all windows are closed: they take no more events", screen)

@@ -19,8 +19,13 @@ SIGNS_PER_WINDOW = 10
 _PROVEN = (Status.PROVEN, Status.DROPPING, Status.DROPPED)
 _RESTORE = (
     "The bucket keeps what was overwritten or deleted for 90 days: restore the version that was"
-    " proven (`aws s3api list-object-versions`)."
+    " proven (`aws s3api list-object-versions --bucket {bucket} --prefix {prefix}`)."
 )
+
+
+def _restore(case: Checkup, window: Window) -> str:
+    prefix = window.attempt.archive or f"archive/{case.settings.name}/"
+    return _RESTORE.format(bucket=case.settings.bucket or "BUCKET", prefix=prefix)
 
 
 def archives(case: Checkup) -> Iterator[Sign]:
@@ -51,12 +56,12 @@ def _unchanged(case: Checkup, bucket: ArchiveBucket, window: Window) -> list[Sig
         text = "; ".join(mismatch.findings)
         if window.status is Status.DROPPED and text.startswith("not proven"):
             text = f"DROPPED WITHOUT A PROOF: {text}"
-        return [finding_of(window.id, text, _RESTORE)]
+        return [finding_of(window.id, text, _restore(case, window))]
     if case.deep:  # then `_verified` reads the manifests, too
         return []
     reading = Reading(bucket, window.attempt.archive, case.store.codec)
     reading.files()
-    return [finding_of(window.id, text, _RESTORE) for text in reading.findings.first]
+    return [finding_of(window.id, text, _restore(case, window)) for text in reading.findings.first]
 
 
 def _verified(case: Checkup, bucket: ArchiveBucket, window: Window) -> Iterator[Sign]:
@@ -68,4 +73,4 @@ def _verified(case: Checkup, bucket: ArchiveBucket, window: Window) -> Iterator[
     archive = detailed(bucket, Archive(prefix, place, 0, summary))
     findings = ArchiveReading(bucket, archive, case.store.codec, case.totals).verified().findings
     for text in findings.first[:SIGNS_PER_WINDOW]:
-        yield finding_of(window.id, text, _RESTORE)
+        yield finding_of(window.id, text, _restore(case, window))

@@ -47,6 +47,15 @@ class Sign:
     window: WindowId | None = None
 
 
+def restoring(table: str) -> str:
+    """How to read a permanent table as it was before: a command, and where to read on."""
+    return (
+        f"`aws dynamodb restore-table-to-point-in-time --source-table-name {table}"
+        f" --target-table-name {table}-restored --restore-date-time TIME`"
+        " (docs/operations.md, Restoring the catalog or the totals)"
+    )
+
+
 fine = partial(Sign, Level.OK)
 warning = partial(Sign, Level.WARNING)
 finding = partial(Sign, Level.FINDING)

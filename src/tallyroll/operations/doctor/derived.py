@@ -19,7 +19,15 @@ from tallyroll.model.periods import (
 from tallyroll.model.states import Window
 from tallyroll.model.totals import Listed, Total
 from tallyroll.model.windows import WindowId, window_id
-from tallyroll.operations.doctor.checkup import Checkup, Sign, finding, finding_of, fine, warning
+from tallyroll.operations.doctor.checkup import (
+    Checkup,
+    Sign,
+    finding,
+    finding_of,
+    fine,
+    restoring,
+    warning,
+)
 from tallyroll.operations.doctor.totals import KEYS_PER_READ, unlike_totals
 
 LISTED_WINDOWS = 5
@@ -29,8 +37,8 @@ SAMPLED_KEYS = 20  # per period, two queries each
 ROWS_PER_PAGE = 1_000
 _RELIST = (
     "Counts read totals by key, which are checked under `totals`; roll-ups and `top` read the"
-    " listing. Find out who else wrote to the totals, and restore the items `~w.{name}.*` from a"
-    " point in time before (`aws dynamodb restore-table-to-point-in-time`)."
+    " listing. Find out who else wrote to the totals, and put the items `~w.{name}.*` back"
+    " as they were: {restoring}."
 )
 _NORMALIZE = (
     "Each spelling is a key of its own. Have producers send keys in one form, such as NFC; what is"
@@ -38,8 +46,7 @@ _NORMALIZE = (
 )
 _UNROLL = (
     "Set TALLYROLL_ROLLUPS=false on the aggregator: counts then read the windows' own totals. Find"
-    " out who else wrote to the totals, and restore them from a point in time before"
-    " (`aws dynamodb restore-table-to-point-in-time`)."
+    " out who else wrote to the totals, and put them back as they were: {restoring}."
 )
 
 
@@ -83,7 +90,7 @@ class _Spellings:
 
 def _of_window(case: Checkup, window: Window, spellings: _Spellings) -> Iterator[Sign]:
     keys = events = amount = 0
-    remedy = _RELIST.format(name=window.id)
+    remedy = _RELIST.format(name=window.id, restoring=restoring(case.resources.totals.name))
     sampled = int(case.effects.chance.random() * LISTING_BUCKETS) + 1
     for bucket, page in _pages(case, window.id):
         for row in page:
@@ -118,7 +125,8 @@ def rollups(case: Checkup) -> Iterator[Sign]:
             # The roller may have rolled it up again since, after a window was created in it.
             if texts and case.catalog.periods(state.name, state.name) == [state]:
                 name = shown_name(state.name)
-                yield from (finding(f"{name}: {each}", _UNROLL) for each in texts)
+                remedy = _UNROLL.format(restoring=restoring(case.resources.totals.name))
+                yield from (finding(f"{name}: {each}", remedy) for each in texts)
     which = "all" if case.deep else "the last"
     yield fine(f"days and months ({which}) that are the sums of their windows: {looked:,}")
 

@@ -18,8 +18,8 @@ from tallyroll.resources import TAG_PIPELINE, TAG_PROVEN, TableDeclaration
 QUOTA_NEAR = 0.8
 _RESTORE = (
     "With point-in-time recovery AWS keeps a backup for 35 days: `aws dynamodb list-backups"
-    " --table-name {table} --backup-type SYSTEM`, then `restore-table-from-backup` under the same"
-    " name."
+    " --table-name {table} --backup-type SYSTEM`, then `aws dynamodb"
+    " restore-table-from-backup --target-table-name {table} --backup-arn ARN`."
 )
 DELETING = "DELETING"
 _MAY_BE_DROPPED = (Status.PROVEN, Status.DROPPING, Status.DROPPED)
@@ -30,7 +30,7 @@ def permanent(case: Checkup) -> Iterator[Sign]:
     for declared in (case.resources.catalog, case.resources.totals):
         card = case.tables.card(declared.name)
         if card is None:
-            remedy = "Restore it from its last backup (`aws dynamodb list-backups`)."
+            remedy = f"Deleted by hand? {_RESTORE.format(table=declared.name)}"
             yield finding(f"there is no table {declared.name}", remedy)
         else:
             yield from _as_declared(case, card, declared, None)

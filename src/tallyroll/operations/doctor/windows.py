@@ -7,7 +7,15 @@ from collections.abc import Iterator
 from tallyroll.lifecycle.overdue import late, next_missing, why_not_taking
 from tallyroll.model.states import Status, Window
 from tallyroll.model.windows import iso, window_id
-from tallyroll.operations.doctor.checkup import Checkup, Sign, finding, finding_of, fine, warning
+from tallyroll.operations.doctor.checkup import (
+    Checkup,
+    Sign,
+    finding,
+    finding_of,
+    fine,
+    restoring,
+    warning,
+)
 
 _ROLLER = (
     "Let the roller run: its schedule (`aws scheduler list-schedules`), its log, its permissions"
@@ -29,10 +37,11 @@ _NEVER_AGAIN = (
     "Was the pipeline being taken down? A window is never opened again: its events are dead"
     " letters, to be redriven into the next one."
 )
-_RESTORE = (
-    "Items of the catalog were changed or deleted: restore the table to a point in time before"
-    " (`aws dynamodb restore-table-to-point-in-time`), and compare."
-)
+_RESTORE = "Items of the catalog were changed or deleted. Put them back as they were: {restoring}."
+
+
+def _restore(case: Checkup) -> str:
+    return _RESTORE.format(restoring=restoring(case.resources.catalog.name))
 
 
 def calendar(case: Checkup) -> Iterator[Sign]:
@@ -130,12 +139,12 @@ def gaps(case: Checkup) -> Iterator[Sign]:
     for span in grid.over(genesis, last):
         if span.id not in case.windows and case.catalog.window(span.id) is None:
             passed = case.pointer and case.pointer.since > span.start
-            remedy = _RESTORE if passed else _ROLLER
+            remedy = _restore(case) if passed else _ROLLER
             yield finding_of(span.id, "there is no such window", remedy)
     for window in case.windows.values():
         span = grid.at(window.start)
         if (span.start, span.end, span.id) != (window.start, window.end, window.id):
-            yield finding_of(window.id, "it does not lie on the calendar's grid", _RESTORE)
+            yield finding_of(window.id, "it does not lie on the calendar's grid", _restore(case))
     yield fine(f"windows since {iso(genesis)}: {len(case.windows):,}, no gap")
 
 
@@ -144,7 +153,7 @@ def live_pointer(case: Checkup) -> Iterator[Sign]:
     pointer = case.pointer
     if pointer is None:
         if case.windows:
-            yield finding("there is no live pointer, and there are windows", _RESTORE)
+            yield finding("there is no live pointer, and there are windows", _restore(case))
         yield fine("no windows yet")
         return
     for window in case.windows.values():
