@@ -20,7 +20,7 @@ def made(creating_ms: int = 0) -> Stage:
     store = MemoryStore(effects, catalog, creating_ms=creating_ms)
     small = Scale(events=48, at_once=2, rounds=3, within_ms=600_000)
     spec = spec_on("conform", SETTINGS, effects.now())
-    return Stage(store, store, catalog, effects, spec, lambda: 1, small)
+    return Stage(store, store, catalog, effects, spec, lambda: 1, scale=small)
 
 
 def always(answer: object) -> Callable[..., Any]:

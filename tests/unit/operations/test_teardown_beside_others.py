@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tallyroll.errors import Missing, Refused, StateConflict, StoreError, Throttled
+from tallyroll.errors import Missing, Refused, StateConflict, Throttled
 from tallyroll.model.states import Status, Window
 from tallyroll.operations.teardown import Progress, delete, inventory, without_table
 from tallyroll.resources import TAG_PIPELINE
@@ -19,7 +19,7 @@ from tests.unit.operations.test_teardown import DAY, ignore, undertaker
 Patch = pytest.MonkeyPatch
 
 
-def troubled(method: Any, window: str, *errors: StoreError) -> Any:
+def troubled(method: Any, window: str, *errors: Exception) -> Any:
     """The method, which raises these errors first when it is called for a window."""
     left = [*errors]
 
