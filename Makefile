@@ -40,7 +40,8 @@ test: $(VENV)/dev.stamp engine ## Run the tests; print the core's coverage (ARGS
 		"{percent_branches_covered_display} % of branches".format_map(t))'; \
 	exit $$status
 
-bench: $(VENV)/local.stamp engine ## Measure: ids, decoding, writing, archiving, sealing, redriving, producing (RECORDS=n KEYS=n)
+bench: $(VENV)/dev.stamp engine ## Compare with other ways to count, and measure each part (EVENTS=n RECORDS=n KEYS=n)
+	@$(PY) -m benchmarks.peers $(EVENTS) $(ARGS)
 	@$(PY) -m benchmarks.suffixes
 	@$(PY) -m benchmarks.decoding
 	@$(PY) -m benchmarks.writing

@@ -1,0 +1,130 @@
+"""Counting hot keys: this project beside what is widely used, in one run on DynamoDB Local.
+
+`python -m benchmarks.peers [EVENTS] [--write]`, a part of `make bench`. `--write` puts tables and
+charts into the README.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from benchmarks.peers import load as loads
+from benchmarks.peers.load import Load
+from benchmarks.peers.measure import Measured, measured
+from benchmarks.peers.prebuilt import replayed
+from benchmarks.peers.reads import measured_reads
+from benchmarks.peers.report import read_table, write_readme, write_table
+from benchmarks.peers.ways import Adding, Powertools, PynamoDB, RandomShards, Tallyroll, Way
+from benchmarks.peers.wire import Kept, Wire
+from local.aws.embedded import Embedded
+from tallyroll.pipeline import Pipeline
+from tallyroll.settings import Settings
+from tallyroll.testing.emulated import create_tables
+
+EVENTS = 20_000
+WIDTH = 120
+PACKED = {"none": "", "text": ", payloads", "random": ", random payloads"}
+COLUMNS = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+TIME_LEFT_MS = 60_000
+
+
+def peers(load: str) -> Iterator[Way]:
+    """The ways that are widely used, each with tables of its own."""
+    yield Adding("(a) UpdateItem ADD", f"{load}-add")
+    yield Powertools("(b) Powertools idempotency", f"{load}-powertools")
+    yield PynamoDB("(c) PynamoDB update", f"{load}-pynamodb")
+    yield RandomShards("(d) random suffixes, ADD", f"{load}-random")
+
+
+def ours(aws: Embedded, name: str, dies_after: int, load: Load) -> Tallyroll:
+    """This project's way, on a pipeline of its own."""
+    settings = pipeline_of(aws, name)
+    return Tallyroll(load.name, settings, dies_after, load.truth.keys())
+
+
+def pipeline_of(aws: Embedded, name: str, **changes: Any) -> Settings:
+    """A new pipeline on the same engine, whose first windows are open."""
+    settings = replace(aws.settings, name=name, **changes)
+    create_tables(settings, aws.client("dynamodb"))
+    Pipeline(settings).roller.run(TIME_LEFT_MS)
+    return settings
+
+
+@dataclass(frozen=True)
+class Bench:
+    """One run of the comparison."""
+
+    aws: Embedded
+    wire: Wire
+    bar: Progress
+
+    def run(self, way: Way, load: Load, *, sealed: bool = False) -> Measured:
+        """One way on one load."""
+        task = self.bar.add_task(way.name, total=sum(map(len, load.batches)))
+        advance = partial(self.bar.advance, task)
+        return measured(way, load, self.wire, advance, sealed=sealed)
+
+    def all_of(self, name: str, keys: Sequence[str]) -> Iterator[Measured]:
+        """All ways on events of these keys."""
+        now = _now()
+        single = loads.own_ids("(e) Tallyroll, own ids", keys, now)
+        for way in peers(name):
+            yield self.run(way, single)
+        yield self.run(ours(self.aws, f"{name}-ids", 5, single), single, sealed=True)
+        for kind, told in PACKED.items():
+            load = loads.packed(f"(f) Tallyroll, packed{told}", keys, now, kind)
+            yield self.run(ours(self.aws, f"{name}-{kind}", 1, load), load, sealed=True)
+
+    def prebuilt(self, events: int) -> float:
+        """Events a second of (e)'s requests, sent again."""
+        load = loads.own_ids("(e)'s requests", loads.keys_of("hot", events), _now())
+        way = ours(self.aws, "kept-ids", 5, load)
+        kept: Kept = []
+        self.wire.kept = kept
+        self.run(way, load)
+        self.wire.kept = None
+        return replayed(kept, "kept-ids", pipeline_of(self.aws, "sent-ids").name, events)
+
+
+def _now() -> int:
+    return int(time.time() * 1_000)
+
+
+def main() -> int:
+    """Measure, and print the tables; the status is 1 if this project was not exact."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("events", nargs="?", type=int, default=EVENTS)
+    parser.add_argument("--write", action="store_true", help="write README and charts")
+    asked = parser.parse_args()
+    console, wire = Console(width=WIDTH), Wire()
+    with Embedded(Settings(name="peers", shards=64)) as aws, wire.tapped():
+        os.environ.update(aws.environment)
+        with Progress(*COLUMNS, console=console, transient=True) as bar:
+            bench = Bench(aws, wire, bar)
+            found = {
+                title: list(bench.all_of(name, loads.keys_of(name, asked.events)))
+                for name, title in loads.LOADS.items()
+            }
+            prebuilt = bench.prebuilt(asked.events)
+        reads = measured_reads(aws, pipeline_of)
+    for title, rows in found.items():
+        console.print(write_table(f"{asked.events:,} events of {title}", rows))
+    console.print(f"(e)'s requests of one hot key, prebuilt: {prebuilt:,.0f} events/s")
+    console.print(read_table(reads))
+    if asked.write:
+        write_readme(found, reads, asked.events, prebuilt)
+    exact = all(row.exact for rows in found.values() for row in rows if "Tallyroll" in row.way)
+    return 0 if exact else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,69 @@
+"""Counts the requests that botocore sends, keeps them if asked, and can let the process "die" after
+one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from botocore.httpsession import URLLib3Session
+
+OK = 200
+Kept = list[tuple[dict[str, str], bytes]]
+"""Headers and bodies of requests that succeeded."""
+
+
+class Died(BaseException):
+    """The process ends here: no handler of exceptions may catch it."""
+
+
+class Wire:
+    """All requests of this process, inside the `with` block of `tapped`."""
+
+    def __init__(self) -> None:
+        self.requests: Counter[str] = Counter()
+        self.bytes = 0
+        self.kept: Kept | None = None
+        self._fatal = ""
+        self._left = 0
+
+    @contextmanager
+    def dying(self, operation: str, after: int) -> Iterator[None]:
+        """Die after so many replies to an operation; go on as a new process after the block."""
+        self._fatal, self._left = operation, after
+        try:
+            yield
+        except Died:
+            self._fatal = ""
+            return
+        raise RuntimeError(f"the process sent fewer than {after} {operation} and did not die")
+
+    @contextmanager
+    def tapped(self) -> Iterator[None]:
+        """Let every botocore client of the process pass through here."""
+        original = URLLib3Session.send
+
+        def send(session: URLLib3Session, request: Any) -> Any:
+            reply = original(session, request)
+            self._note(request, reply.status_code)
+            return reply
+
+        with patch.object(URLLib3Session, "send", send):
+            yield
+
+    def _note(self, request: Any, status: int) -> None:
+        target = request.headers.get("X-Amz-Target", b"")
+        text = target.decode() if isinstance(target, bytes) else target
+        operation = text.rpartition(".")[2]
+        self.requests[operation] += 1
+        self.bytes += len(request.body or b"")
+        if self.kept is not None and operation == "TransactWriteItems" and status == OK:
+            self.kept.append((dict(request.headers.items()), request.body))
+        if operation == self._fatal:
+            self._left -= 1
+            if self._left <= 0:
+                raise Died
