@@ -52,6 +52,17 @@ def test_a_file_of_events(desk: Desk, tmp_path: Path) -> None:
     assert told["sent"] == pytest.approx(600, rel=0.2)
 
 
+@pytest.mark.parametrize(("shape", "events"), [("step", 55_200), ("spike", 65_847)])
+def test_a_load_that_changes(desk: Desk, shape: str, events: int) -> None:
+    asked = ("--shape", shape, "--peak", "900", "--at", "1m", "--mix", "zipf", "--distinct", "9")
+    (told,) = desk.run("simulate", "--rate", "20", "--lasts", "2m", *asked, "--json").json
+    assert told["load"] == f"{shape} 20 events/s, zipf, then 900"
+    assert told["sent"] == pytest.approx(events, rel=0.02)
+    mix = ("--mix", "hotspot", "--hotspot", "0.2/0.8", "--distinct", "10")
+    (told,) = desk.run("simulate", "--rate", "20", "--lasts", "10s", *mix, "--json").json
+    assert told["load"] == "flat 20 events/s, hotspot"
+
+
 def test_a_file_is_the_load_and_its_events_need_times(desk: Desk, tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     path.write_text('{"key": "k"}\n')

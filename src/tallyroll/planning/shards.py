@@ -15,9 +15,11 @@ out of unused capacity, and the split of partitions that stay hot.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from math import ceil, exp, lgamma, log
+from typing import TypeVar
 
 from tallyroll.limits import PARTITION_WRITE_UNITS, SHARDS_MAX
 
@@ -25,6 +27,8 @@ TAIL = 1e-9  # chances below are left out
 UNLUCKY = 0.05  # the share of placements that a plan leaves to the queue
 SHARD_SHARE_MAX = 0.9  # of a partition's write units that one shard takes in a plan
 EXACT_STEPS_MAX, PLAN_STEPS_MAX = 60_000, 5_000
+
+V = TypeVar("V", int, float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +115,7 @@ def shards_at_start(
 
 def unlucky_most(shards: int, partitions: int) -> int:
     """The most shards on one partition that 95 % of the placements do not exceed."""
-    passed = 0.0
-    for most, chance in fullest(shards, partitions, PLAN_STEPS_MAX):
-        passed += chance
-        if passed >= 1 - UNLUCKY:
-            return most
-    return shards
+    return _quantile(fullest(shards, partitions, PLAN_STEPS_MAX), 1 - UNLUCKY)
 
 
 def fullest(
@@ -168,11 +167,9 @@ def _folded(left: Sequence[float], right: Sequence[float], most: int) -> list[fl
     return found
 
 
-def _quantile(chances: Sequence[tuple[float, float]], share: float) -> float:
-    """The value that this share of the chances does not exceed; `chances` ascend by value."""
-    passed = 0.0
-    for value, chance in chances:
-        passed += chance
-        if passed >= share:
-            return value
-    return chances[-1][0]
+def _quantile(chances: Iterable[tuple[V, float]], share: float) -> V:
+    """The value that this share of the chances does not exceed; `chances` ascend by value, and add
+    up to nearly 1.
+    """
+    added = accumulate(chances, lambda sum_, one: (one[0], sum_[1] + one[1]))
+    return next(value for value, passed in added if passed >= share)

@@ -42,12 +42,6 @@ class BatchWrites:
     events_each: float
 
     @property
-    def units(self) -> float:
-        """All write units of the batch, without conflicts."""
-        shared = ACTION_UNITS * (self.tallies + self.transactions)
-        return self.records * self.record_units + shared
-
-    @property
     def per_event(self) -> KeyWrites:
         """The write units of one event."""
         events = self.records * self.events_each

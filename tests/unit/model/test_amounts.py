@@ -26,13 +26,19 @@ def from_json(text: str) -> object:
         ("2.5E-6", None),
         ("1.50000000000", 1_500_000),
         ("0e-400", 0),
+        ("2500000e-7", 250_000),
+        ("-2500000E-13", None),
+        ("0e1000000000000000000", None),
+        pytest.param("-1." + "0" * 500 + "e3", -1_000_000_000, id="500-zeros"),
+        pytest.param("12" + "0" * 500 + "e-500", 12_000_000, id="502-digits"),
+        pytest.param("0." + "0" * 500 + "e5", 0, id="501-zeros"),
         ("999999999999999999", 999_999_999_999_999_999_000_000),
         ("-999999999999999999.999999", -999_999_999_999_999_999_999_999),
     ],
 )
 def test_a_json_number_is_taken_exactly_or_not_at_all(text: str, amount: int | None) -> None:
     if amount is None:
-        with pytest.raises(Rejected, match="more than 6 decimals"):
+        with pytest.raises(Rejected, match=r"more than 6 decimals|has too large an exponent"):
             parse_amount(from_json(text))
     else:
         assert parse_amount(from_json(text)) == amount
@@ -50,6 +56,11 @@ def test_a_json_number_is_taken_exactly_or_not_at_all(text: str, amount: int | N
         pytest.param("1" + "0" * 4_000, id="4001-digits"),
         "0.0000001",
         "1e-400",
+        "1e999999999999999999",
+        "1e1000000000000000000",
+        "1e-1999999999999999997",
+        "1e-1999999999999999998",
+        "0e-1999999999999999998",
         "1e-99999999999999999999",
         pytest.param("1." + "1" * 5_000, id="5000-decimals"),
         "true",
@@ -147,3 +158,9 @@ def test_the_largest_sum_of_a_store_is_read_exactly() -> None:
 )
 def test_values_in_messages_are_short(value: object, text: str) -> None:
     assert shown(value) == text
+
+
+@pytest.mark.parametrize("zero", ["0e999999999999999999", "-0.0E-1999999999999999996"])
+def test_a_zero_may_have_any_exponent_that_a_decimal_has(zero: str) -> None:
+    assert Decimal(zero) == 0
+    assert parse_amount(from_json(zero)) == 0

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+import gc
 import json
+import sys
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from tallyroll.errors import Reason, Rejected
-from tallyroll.limits import NESTING_MAX, TS_MS_MAX, TS_MS_MIN
+from tallyroll.limits import INTEGER_DIGITS_MAX, NESTING_MAX, TS_MS_MAX, TS_MS_MIN
 from tallyroll.model.events import Event, Packet, decode, digest, parse
+from tallyroll.model.foreign.reading import read
+from tallyroll.model.formats import json_texts
 from tallyroll.model.formats.json_texts import canonical, load_json
 from tests.harness.pipeline import NOW
 
@@ -228,3 +232,70 @@ def test_a_payload_that_json_does_not_have_is_refused() -> None:
 
 def test_json_floats_remember_how_they_were_written() -> None:
     assert load_json("[1.10]")[0].text == "1.10"
+
+
+def test_a_payload_of_python_that_is_nested_too_deeply_is_refused() -> None:
+    deep: list[Any] = []
+    for _ in range(DEEP):
+        deep = [deep]
+    with pytest.raises(Rejected, match="payload is nested too deeply") as refused:
+        Event.of("k", payload=deep)
+    assert refused.value.reason is Reason.BAD_PAYLOAD
+    while deep:  # else its end, level by level, would be too deep for Python
+        deep = deep[0]
+
+
+def test_reading_leaves_the_garbage_collector_as_it_was() -> None:
+    body = event(payload="x" * 20_000)
+    for enabled in (True, False):
+        if not enabled:
+            gc.disable()
+        try:
+            assert isinstance(read(body), Event)
+            assert gc.isenabled() is enabled
+        finally:
+            gc.enable()
+
+
+def test_digits_are_bounded_also_where_python_does_not_bound_them() -> None:
+    digits = "1" * INTEGER_DIGITS_MAX
+    limit = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(0)
+    try:
+        assert load_json(f"[-{digits}]")[0] < 0
+        with pytest.raises(Rejected, match="a whole number has more than 4300 digits") as refused:
+            load_json(f"[{digits}1]")
+    finally:
+        sys.set_int_max_str_digits(limit)
+    assert refused.value.reason is Reason.NOT_JSON
+
+
+def test_the_canonical_form_is_the_same_without_jsons_c_code(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(json.encoder, "c_make_encoder", None)
+    plain = json_texts._writer()
+    for value in ({"b": [1, 2.5, None, True], "a": {"\u00fc\n": "\u2028"}}, "x", 0, []):
+        assert plain(value) == canonical(value)
+    with pytest.raises(ValueError, match="Out of range float"):
+        plain(float("inf"))
+
+
+def test_a_text_that_is_read_near_the_end_of_the_stack_is_refused() -> None:
+    """The reader's own depth is bounded, and the caller's is not."""
+
+    def read_after(frames: int) -> Any:
+        return read_after(frames - 1) if frames else load_json("[" * 90 + "]" * 90)
+
+    refused: list[Rejected] = []
+    limit = sys.getrecursionlimit()
+    for frames in range(limit // 2, limit):
+        try:
+            read_after(frames)
+        except Rejected as rejected:
+            refused.append(rejected)
+        except RecursionError:
+            break
+    assert {(each.reason, each.detail) for each in refused} == {
+        (Reason.NOT_JSON, "nested too deeply")
+    }

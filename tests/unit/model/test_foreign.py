@@ -185,6 +185,11 @@ NOT_COUNTED: dict[str, tuple[object, Reason, str]] = {
     ),
     "two records of S3": ({"Records": [s3_record()] * 2}, Reason.BAD_ENVELOPE, "has 2 records"),
     "S3's test event": ({"Service": "Amazon S3", "Event": "s3:TestEvent"}, Reason.BAD_KEY, "key"),
+    "a number of S3 that no double holds": (
+        {"Records": [s3_record(versionId=float("inf"))]},
+        Reason.BAD_ENVELOPE,
+        "the S3 notification holds a number too large for JSON's doubles",
+    ),
     "no records": ({"Records": []}, Reason.BAD_KEY, "key is missing"),
     "another service's records": ({"Records": [{}]}, Reason.BAD_KEY, "key is missing"),
     "a base64 body": (None, Reason.NOT_JSON, "Expecting value"),
@@ -196,6 +201,7 @@ NOT_COUNTED: dict[str, tuple[object, Reason, str]] = {
 )
 def test_what_is_rejected(fields: object, reason: Reason, detail: str) -> None:
     body = in_base64(json.dumps(OWN)) if fields is None else json.dumps(fields)
+    body = body.replace("Infinity", "1e400")
     with pytest.raises(Rejected) as rejected:
         read(body)
     assert rejected.value.reason is reason

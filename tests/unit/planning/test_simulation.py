@@ -7,6 +7,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ from tallyroll.planning.simulation.loads import (
     step,
     zipf,
 )
-from tallyroll.planning.simulation.report import line_chart, page
+from tallyroll.planning.simulation.report import POINTS_MAX, line_chart, page
 from tallyroll.planning.simulation.study import fewest_shards, strategies, world_of
 from tallyroll.planning.simulation.table import Rules, Table
 from tallyroll.planning.simulation.transactions import played
@@ -300,3 +301,64 @@ def test_a_line_chart_ends_at_its_maximum() -> None:
     assert min(heights) == heights[1]
     assert [text.text for text in chart.iter("text")][:5] == ["0", "1", "2", "3", "4"]
     assert ET.fromstring(line_chart(np.array([0.0]), 1, "s")).tag == "svg"
+
+
+# --- what a world, a load and a chart may be
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"suffix": "odd"}, "suffix 'odd': one of "),
+        ({"shards": 0}, "shards 0: at least 1"),
+    ],
+)
+def test_a_world_that_cannot_be_is_refused(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        World(**{"shards": 4, "writes": WRITES, **wrong})
+
+
+def test_shares_are_given_in_the_order_of_the_places() -> None:
+    made = table(Rules(), [0.9, 0.1], [0.8, 0.2])
+    assert made.shares.tolist() == pytest.approx([0.2, 0, 0, 0.8])
+    made.weigh(np.array([0.3, 0.7]))
+    assert made.shares.tolist() == pytest.approx([0.7, 0, 0, 0.3])
+
+
+def test_a_split_collection_keeps_its_share_when_the_shares_change() -> None:
+    made = heated(Rules(ascending_sort_keys=False), [0.01, 0.9], [1.0, 0.0], 400)
+    assert made.splits >= 2
+    made.weigh(np.array([0.5, 0.5]))
+    assert made.shares.sum() == pytest.approx(1)
+    assert made.shares[-1] == pytest.approx(0.5)
+
+
+def test_a_recorded_load_moves_from_key_to_key() -> None:
+    """A minute of one key, and a minute of a hundred: only the first one is too much."""
+    second = range(60)
+    events = [("hot", 1_000 * at) for at in second for _ in range(1_500)]
+    events += [(f"key-{n % 100}", 1_000 * (60 + at)) for at in second for n in range(1_500)]
+    shape, seconds = recorded(events)
+    course = flowed(shape, World(shards=1, writes=WRITES), seconds=seconds)
+    assert sum(course.refused[30:60]) > 0
+    assert sum(course.counted[60:]) > sum(course.came[60:]) + 1_000
+    assert course.queued[-1] + course.refused[-1] < course.queued[59] + course.refused[59]
+
+
+def test_what_waits_for_old_windows_is_counted_in_later_ones() -> None:
+    """Writers that take nothing let windows pass; then no event is forgotten."""
+    world = World(shards=1, writes=WRITES, window_seconds=10, writers=1, message_ms=100_000)
+    shape = fixed("flat", flat(50), ONE)
+    course = flowed(shape, world, seconds=60)
+    left = course.queued[-1] + course.refused[-1]
+    assert sum(course.counted) + left == pytest.approx(sum(course.came))
+
+
+def test_a_long_course_is_drawn_by_its_peaks() -> None:
+    values = np.zeros(10 * POINTS_MAX)
+    values[1_234] = 7
+    drawn = line_chart(values, 100, "events")
+    assert "at most 7.0" in drawn
+    points = drawn.partition('class="course" points="')[2].partition('"')[0].split()
+    assert len(points) == POINTS_MAX
+    assert len({point.partition(",")[2] for point in points}) == 2
