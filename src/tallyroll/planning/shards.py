@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from math import ceil, exp, lgamma, log
 from typing import TypeVar
 
@@ -171,5 +170,9 @@ def _quantile(chances: Iterable[tuple[V, float]], share: float) -> V:
     """The value that this share of the chances does not exceed; `chances` ascend by value, and add
     up to nearly 1.
     """
-    added = accumulate(chances, lambda sum_, one: (one[0], sum_[1] + one[1]))
-    return next(value for value, passed in added if passed >= share)
+    passed = 0.0
+    for value, chance in chances:
+        passed += chance
+        if passed >= share:
+            return value
+    raise AssertionError(f"chances that add up to {passed}")

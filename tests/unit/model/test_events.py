@@ -275,7 +275,8 @@ def test_the_canonical_form_is_the_same_without_jsons_c_code(
 ) -> None:
     monkeypatch.setattr(json.encoder, "c_make_encoder", None)
     plain = json_texts._writer()
-    for value in ({"b": [1, 2.5, None, True], "a": {"\u00fc\n": "\u2028"}}, "x", 0, []):
+    values: list[Any] = [{"b": [1, 2.5, None, True], "a": {"\u00fc\n": "\u2028"}}, "x", 0, []]
+    for value in values:
         assert plain(value) == canonical(value)
     with pytest.raises(ValueError, match="Out of range float"):
         plain(float("inf"))
