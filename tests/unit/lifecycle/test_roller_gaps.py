@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tallyroll.errors import Unknown
@@ -74,3 +76,21 @@ def test_the_live_pointer_stays_before_a_window_that_no_listing_shows_yet() -> N
     pointer = pipeline.catalog.live()
     assert pointer
     assert pointer.covers(start)
+
+
+def test_a_calendar_that_another_run_changes_meanwhile_is_not_extended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The windows go on by the calendar that was read; the next run extends it."""
+    pipeline = opened()
+    pipeline.settings = replace(pipeline.settings, window_seconds=900)
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline.catalog, "extend", lambda *_: False)
+        assert pipeline.roller().run(TIME_LEFT).problems == []
+    calendar = pipeline.catalog.calendar()
+    assert calendar
+    assert [length for _, length in calendar.grid.lengths] == [HOUR]
+    pipeline.roller().run(TIME_LEFT)
+    calendar = pipeline.catalog.calendar()
+    assert calendar
+    assert [length for _, length in calendar.grid.lengths] == [HOUR, HOUR // 4]

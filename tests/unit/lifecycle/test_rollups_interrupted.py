@@ -9,7 +9,7 @@ import pytest
 from tallyroll.errors import Throttled
 from tallyroll.lifecycle import rollups
 from tallyroll.model.totals import PeriodTotal
-from tests.harness.pipeline import HOUR
+from tests.harness.pipeline import HOUR, TIME_LEFT, opened
 from tests.unit.lifecycle.test_rollups import FIRST, KEYS, MICROS, Days
 
 
@@ -58,3 +58,17 @@ def test_a_month_is_not_summed_from_a_day_that_was_undone_meanwhile() -> None:
     rolled = days.roll()
     assert (rolled.problems, rolled.mismatches) == ([], 0)
     assert days.sums("month#202611")["a"] == (8 + 5, (8 + 5) * MICROS)
+
+
+def test_what_is_due_and_cannot_be_read_is_a_problem_of_the_roller() -> None:
+    """It makes and closes windows nevertheless."""
+    pipeline = opened()
+
+    def refuse() -> list[str]:
+        raise Throttled("Query: too much")
+
+    pipeline.catalog.unrolled = refuse  # type: ignore[method-assign]
+    pipeline.effects.pass_by(HOUR)
+    rolled = pipeline.roller().run(TIME_LEFT)
+    assert rolled.problems == ["what is to be rolled up is not known: Query: too much"]
+    assert rolled.steps

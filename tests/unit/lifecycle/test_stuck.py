@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tallyroll.errors import Unknown
-from tallyroll.lifecycle.overdue import ARCHIVED, stuck_ms
+from tallyroll.lifecycle.overdue import ARCHIVED, stuck_ms, why_not_taking
 from tallyroll.model.states import Attempt, Moment, Status, Window
 from tests.harness.pipeline import HOUR, NOW, SMALL, TIME_LEFT, WINDOW, Pipeline, opened
 
@@ -106,3 +106,15 @@ def test_the_roller_tells_of_the_hot_keys_of_each_window() -> None:
     pipeline.effects.pass_by(HOUR)
     rolled = roller.run(TIME_LEFT)
     assert (rolled.hot_keys, rolled.shards) == (2, 64)
+
+
+def test_why_the_current_window_takes_no_events() -> None:
+    pipeline = opened()
+    current = pipeline.state()
+    assert why_not_taking(current, NOW) == ""
+    over = current.accepts_until + 1
+    assert why_not_taking(current, over) == "it took events until 2026-11-20T10:00:00.000Z"
+    creating = replace(current, status=Status.CREATING)
+    assert why_not_taking(creating, NOW) == "its events wait until it is open"
+    sealed = replace(current, status=Status.SEALED)
+    assert why_not_taking(sealed, NOW) == "its events are rejected"

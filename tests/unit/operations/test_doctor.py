@@ -8,8 +8,8 @@ import pytest
 
 from tallyroll.adapters.memory import MemoryCatalog
 from tallyroll.errors import Refused, StoreError
-from tallyroll.model.states import Attempt, LivePointer, Status, Window
-from tallyroll.model.windows import iso, window_id, window_start
+from tallyroll.model.states import Attempt, Calendar, LivePointer, Status, Window
+from tallyroll.model.windows import Grid, iso, window_id, window_start
 from tallyroll.operations.backfill import open_past
 from tallyroll.operations.doctor.checkup import Level
 from tallyroll.operations.doctor.examine import EXAMINATIONS
@@ -203,6 +203,23 @@ def test_a_live_pointer_that_has_passed_a_window(pipeline: Pipeline) -> None:
 def test_without_a_live_pointer(pipeline: Pipeline) -> None:
     pipeline.catalog._live = None
     assert only(pipeline, "live-pointer").text.startswith("there is no live pointer")
+
+
+def test_before_the_rollers_first_run_a_live_pointer_is_not_missed() -> None:
+    pipeline = Pipeline()
+    pipeline.catalog.found(Calendar(Grid.of(3600), NOW))
+    check = examined(pipeline)["live-pointer"]
+    assert (check.level, [sign.text for sign in check.signs]) == (Level.OK, ["no windows yet"])
+
+
+def test_a_window_that_the_roller_makes_during_the_look_is_not_missed(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    windows, last = pipeline.catalog.windows, max(states(pipeline))
+    monkeypatch.setattr(
+        pipeline.catalog, "windows", lambda *span: [w for w in windows(*span) if w.id != last]
+    )
+    assert bad(pipeline) == {}
 
 
 def test_settings_that_differ(pipeline: Pipeline) -> None:

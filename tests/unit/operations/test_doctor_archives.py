@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tallyroll.archive.layout import data_dir, proof_key
+from tallyroll.errors import Missing
 from tallyroll.model.states import Status
 from tallyroll.operations.doctor.archives import SIGNS_PER_WINDOW
 from tallyroll.operations.doctor.checkup import Level, Sign
@@ -98,6 +99,24 @@ def test_a_state_that_names_no_archive(pipeline: Pipeline, dropped: str) -> None
     state = pipeline.state(dropped)
     pipeline.catalog.advance(replace(state, attempt=replace(state.attempt, archive="")))
     assert "the state names the archive ''" in only(pipeline, "archives").text
+
+
+def test_a_deep_look_tells_once_that_no_archive_is_named(pipeline: Pipeline, dropped: str) -> None:
+    state = pipeline.state(dropped)
+    pipeline.catalog.advance(replace(state, attempt=replace(state.attempt, archive="elsewhere")))
+    (text,) = bad(pipeline, deep=True)["archives"]
+    assert "the state names the archive 'elsewhere'" in text
+
+
+def test_a_table_that_goes_during_the_comparison_of_totals_is_no_finding(
+    pipeline: Pipeline, sealed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: object) -> None:
+        raise Missing("there is no such table", "ResourceNotFoundException")
+
+    change_total(pipeline, "k1", sealed, 7)
+    monkeypatch.setattr(pipeline.store, "stripes", gone)
+    assert "totals" not in bad(pipeline, deep=True)
 
 
 def test_an_archive_that_is_gone(pipeline: Pipeline, dropped: str) -> None:
