@@ -11,6 +11,7 @@ import pytest
 from tallyroll import pipeline
 from tallyroll.adapters.aws.client import make_client
 from tallyroll.adapters.dynamodb import trial
+from tallyroll.operations.conform import stage as stage_module
 from tallyroll.operations.conform.checks import CHECKS, Checked, Result, conform_to
 from tallyroll.operations.conform.stage import Scale
 from tests.conform import doubles
@@ -19,6 +20,7 @@ from tests.conform.doubles import Double
 pytestmark = pytest.mark.engine
 # Small, and without a limit of time: what a double does does not depend on how fast the machine is.
 SMALL = Scale(events=48, at_once=6, rounds=3, within_ms=600_000)
+LOOKS = 3  # at what was written, and wrong in each: what a double hides, it hides from one look
 # Each double, and the checks that must find it. A rule is needed, or it is not.
 NEEDED: Mapping[type[Double], str] = {
     doubles.UnconditionalPuts: "conditions",
@@ -62,6 +64,7 @@ def results(
         return double(client, shared, lock) if double else client
 
     patch.setattr(trial, "make_client", made)
+    patch.setattr(stage_module, "READ_TRIES", LOOKS)
     stage = pipeline.stage(endpoint, None, lambda _: None, lambda *_: None)
     stage.scale = SMALL
     try:
