@@ -49,6 +49,15 @@ def test_an_archive_of_a_window_that_the_catalog_does_not_have(
     assert "0 items differ" in answer.err
 
 
+def test_an_item_of_another_hand_in_the_table_is_a_difference(desk: Desk, whole: Archived) -> None:
+    table = whole.pipeline.store.items(whole.pipeline.spec().table)
+    table["odd.1", "z#1"] = {"pk": {"S": "odd.1"}, "sk": {"S": "z#1"}}
+    told = explain(desk, "--json")
+    assert told.status == 1
+    found = [(line["difference"], line["sk"]) for line in told.json if "difference" in line]
+    assert found == [("missing", "z#1")]
+
+
 def test_progress_is_told_by_items(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tallyroll.cli.archive_desk.TOLD_EVERY", 2)
     monkeypatch.setattr("tallyroll.cli.screen.FIRST_LINE_S", 0)

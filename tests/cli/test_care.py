@@ -243,6 +243,13 @@ def test_the_name_is_typed(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     assert desk.pipeline.store.tables() == []
 
 
+def test_tables_that_do_not_go_in_time_are_named(desk: Desk) -> None:
+    desk.pipeline.store._deleting_ms = 24 * HOUR
+    answer = desk.run("teardown", "--force", "--yes", "tallyroll")
+    assert answer.status == 1
+    assert "tallyroll: 0 tables deleted\ntallyroll: not gone in time: tallyroll-" in answer.err
+
+
 def test_a_policy_that_denies_is_explained(desk: Desk) -> None:
     def deny(table: str) -> None:
         raise Refused("DeleteTable: AccessDeniedException: no", "AccessDeniedException")

@@ -19,8 +19,8 @@ from tallyroll.model.states import Status
 from tallyroll.model.tallies import Tally
 from tallyroll.operations.probe import plan as probes
 from tallyroll.operations.probe import run
-from tallyroll.operations.probe.history import Rule
-from tallyroll.reads.reader import Count, Reader
+from tallyroll.operations.probe.history import Rule, Share
+from tallyroll.reads.reader import Count, PeriodCount, Reader
 from tests.cli.desk import Answer, Desk
 from tests.harness.pipeline import NOW, START, WINDOW, StillEffects, hour
 
@@ -239,6 +239,31 @@ def test_reads_that_fail(counting: Desk, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "reads failed" in answer.err
     counting.cut_off()
     assert live(counting).status == 3
+
+
+def test_a_store_that_answers_no_reads_ends_the_probe(
+    counting: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[object] = []
+
+    def failing(self: Reader, *asked: Any, **named: Any) -> Count:
+        calls.append(asked)
+        raise Throttled("Query: too much")
+
+    monkeypatch.setattr(Reader, "count", failing)
+    monkeypatch.setattr(run, "UNANSWERED_MAX", 2)
+    answer = live(counting)
+    assert answer.status == 3
+    assert "Query: too much" in answer.err
+    assert len(calls) <= 3 * (probes.READERS + 1)
+
+
+def test_rolled_up_days_are_shares_of_a_read() -> None:
+    count = Count("k", 5, 7, (), NOW, periods=(PeriodCount("day#20261119", 24, 5, 7),))
+    read = run.read_of(count, "client", NOW, NOW + 1)
+    (share,) = read.shares
+    assert (share.n, share.amount) == (5, 7)
+    assert share == Share(START - 32 * 3_600_000, START - 8 * 3_600_000, 5, 7)
 
 
 @pytest.mark.parametrize(

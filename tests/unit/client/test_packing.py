@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import count
+from pathlib import Path
 
 import pytest
 
+from tallyroll.client.jsonlines import Source, UnreadableInput
 from tallyroll.client.packing import PACKET_EVENTS_MAX, Packer, pack
 from tallyroll.limits import PACKET_BYTES_MAX
 from tallyroll.model.events import Event, Packet, decode, event_body
@@ -128,3 +131,12 @@ def test_the_cut_follows_from_the_order_of_the_events_alone(
     found += [done.body for done in packer.rest()]
     assert [decode(body) for body in found] == whole
     assert len(whole) > 31
+
+
+def test_a_file_that_is_gone_when_its_digest_is_made_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(b"{}\n")
+    with closing(Source(str(path))) as source:
+        path.unlink()
+        with pytest.raises(UnreadableInput, match=r"events\.jsonl: .*No such file"):
+            source.digest()

@@ -266,3 +266,16 @@ def test_a_file_without_times_or_events_is_refused() -> None:
     undated = sampled([(Event("k", "1", None, 1, None), 50)])
     with pytest.raises(UsageError, match="1 of 1 events have no ts"):
         undated.load(packed=1, reads_per_second=0, staleness_seconds=1)
+
+
+def test_counts_that_must_be_fresh_are_read_for_each_request() -> None:
+    load = Load(events_per_second=50, hottest_per_second=5, keys=10, reads_per_second=100)
+    costs = [
+        {cost.name: cost.formula for cost in month_of(planned(asked, Settings()))}["counts read"]
+        for asked in (replace(load, staleness_seconds=0), load)
+    ]
+    month = 2_628_000
+    assert [formula.partition(" reads")[0] for formula in costs] == [
+        f"{100 * month:,}",
+        f"{10 * month:,}",
+    ]
