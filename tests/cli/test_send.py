@@ -148,7 +148,9 @@ def test_garbage_after_gzip_is_named(desk: Desk) -> None:
     data = gzip.compress(lines({"key": "k"})) + gzip.compress(lines({"key": "k"})) + b"junk"
     answer = desk.run("--json", "send", stdin=data)
     assert answer.status == 1
-    assert "stdin, after line 2: after part 2 of the gzip data comes other data: b'junk'" in answer.err
+    assert (
+        "stdin, after line 2: after part 2 of the gzip data comes other data: b'junk'" in answer.err
+    )
     assert answer.json[0]["lines"] == 2
 
 

@@ -138,16 +138,15 @@ def send(
         made = run.pipeline(run.with_queues() if wait else run.with_queue())
         if source and file in (None, "-"):
             screen.await_stdin("events as JSON Lines")
-        name = _digest(source, screen) if source else None
-        kept = stack.enter_context(Path(unsent).open("w", encoding="utf-8")) if unsent else None
         producer = made.bulk_sender(
             screen.tell,
             packed=pack,
             rate=limit_rate,
-            name=name,
+            name=_digest(source, screen) if source else None,
             anyway=anyway,
             refused=lambda message: kept and kept.write(f"{message.body}\n"),
         )
+        kept = stack.enter_context(Path(unsent).open("w", encoding="utf-8")) if unsent else None
         sending = Sending(producer, screen, made.arrivals() if wait else None, timeout)
         sent = producer.sent
         if kept:  # also when the wait fails

@@ -395,7 +395,5 @@ def metering() -> Metering:
 
 
 def connecting() -> AbstractContextManager[None]:
-    """Gives what boto3 raises before a first call, such as for a Region that is not set, as this
-    package's errors.
-    """
+    """Gives boto3's errors before a first call, such as for no Region, as this package's own."""
     return translated("connect")

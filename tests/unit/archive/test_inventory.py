@@ -198,7 +198,9 @@ def test_a_truncated_file_is_read_as_far_as_it_goes() -> None:
     [file] = whole.files()
     whole.change(file.key, lambda body: body[:-1])
     first, *others = whole.findings()
-    assert re.fullmatch(rf"{file.key} line {file.items + 1}: .*part 1 of the gzip data is truncated.*", first)
+    assert re.fullmatch(
+        rf"{file.key} line {file.items + 1}: .*part 1 of the gzip data is truncated.*", first
+    )
     assert others == []
 
 
