@@ -65,7 +65,7 @@ def test_windows_and_retention_are_planned(desk: Desk) -> None:
     [
         ((), "give --rate"),
         (("--rate", "x"), "give a number"),
-        (("--rate", "-5"), "must be more than 0"),
+        (("--rate", "-5"), "must be a number above 0"),
         (("--rate", "5", "--hottest", "6"), "one key cannot have more than all"),
         (("--rate", "5", "--window", "1500ms"), "windows have whole seconds"),
         (("--rate", "5", "--retention", "365d"), "over the quota of 2,500"),
@@ -74,6 +74,11 @@ def test_windows_and_retention_are_planned(desk: Desk) -> None:
         (("--by", "x"), "give --keys FILE and --by FIELD together"),
         (("absent.jsonl",), "absent.jsonl"),
         (("absent.jsonl", "--rate", "5"), "not both"),
+        (("absent.jsonl", "--event-bytes", "900"), "leave out --event-bytes"),
+        (("absent.jsonl", "--distinct", "5"), "leave out --event-bytes, --distinct"),
+        (("--keys", "x", "--by", "y", "--rate", "5"), "give only --by and --sort"),
+        (("--keys", "x", "--by", "y", "--context"), "give only --by and --sort"),
+        (("--rate", "inf"), "must be a number above 0"),
     ],
 )
 def test_nonsense_is_refused(desk: Desk, asked: tuple[str, ...], why: str) -> None:

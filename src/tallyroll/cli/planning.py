@@ -126,6 +126,8 @@ def plan(
     :param context: print the CDK context that deploys the plan, as JSON
     """
     if keys is not None or by is not None:
+        if context or file is not None or of != NO_LOAD:
+            raise UsageError("--keys scores a partition key: give only --by and --sort with it")
         return _score(keys, by, sort, run.screen)
     if sort is not None:
         raise UsageError("--sort: give --keys FILE and --by FIELD with it")
@@ -136,6 +138,8 @@ def plan(
         load, bad = of.load(), 0
     elif (of.rate, of.hottest, of.mean) != (None, None, None):
         raise UsageError("give FILE, or --rate, --hottest and --mean, not both")
+    elif (of.event_bytes, of.distinct) != (NO_LOAD.event_bytes, NO_LOAD.distinct):
+        raise UsageError("FILE says how large and how many: leave out --event-bytes, --distinct")
     else:
         load, bad = _load_of(file, of, run.screen)
     _show(planned(load, settings), run.screen, context=context)

@@ -47,7 +47,7 @@ class Load:
     def __post_init__(self) -> None:
         for name in ("events_per_second", "hottest_per_second"):
             if not (isfinite(rate := getattr(self, name)) and rate > 0):
-                raise UsageError(f"{name} {rate}: must be more than 0")
+                raise UsageError(f"{name} {rate}: must be a number above 0")
         if self.events_per_second > 1e9:
             raise UsageError(f"events_per_second {self.events_per_second:g}: at most 10^9")
         if self.hottest_per_second > self.events_per_second:

@@ -226,8 +226,8 @@ def test_a_file_gives_its_busiest_second_and_names_its_hot_keys() -> None:
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
-        ({"events_per_second": 0}, "must be more than 0"),
-        ({"events_per_second": float("nan")}, "must be more than 0"),
+        ({"events_per_second": 0}, "must be a number above 0"),
+        ({"events_per_second": float("nan")}, "must be a number above 0"),
         ({"events_per_second": 2e9}, "at most 10"),
         ({"hottest_per_second": 11}, "one key cannot have more than all"),
         ({"hottest_per_second": 5, "keys": 1}, "the only key has all events"),
