@@ -122,15 +122,21 @@ class Plan:
         context["tallyroll:shards_max"] = max(Settings().shards_max, self.chosen_shards)
         return context
 
-    def hot_shards(self) -> dict[str, int]:
-        """N of the keys that a file names, where it is more than the default."""
-        writes = self.batch.per_event
-        found = {
-            key: shards_at_start(writes, events_per_second=rate, partitions=self.partitions)
-            or SHARDS_MAX
-            for key, rate in self.load.hot.items()
-        }
-        return {key: shards for key, shards in found.items() if shards > Settings().shards}
+    def hot_shards(self, least: int = Settings().shards) -> dict[str, int]:
+        """N of the keys that the load names, where it is more than `least`, by default N of keys
+        that nobody names. None needs more than the hottest, besides which the others take their
+        units of the table.
+        """
+        writes, found = self.batch.per_event, {}
+        for key, rate in self.load.hot.items():
+            shards = shards_at_start(
+                writes,
+                events_per_second=rate,
+                partitions=self.partitions,
+                other_units=self.table_units - rate * writes.each,
+            )
+            found[key] = min(shards or SHARDS_MAX, self.chosen_shards)
+        return {key: shards for key, shards in found.items() if shards > least}
 
 
 def planned(load: Load, settings: Settings | None = None) -> Plan:
