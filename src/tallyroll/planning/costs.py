@@ -118,7 +118,7 @@ def _windows(plan: Plan) -> list[Cost]:
             "warm throughput",
             warm,
             f"{windows_a_month(settings):,.0f} tables x {extra:,} units above a new table's x"
-            f" ${prices.WARM_WRITE_UNIT:g}",
+            f" ${prices.WARM_WRITE_UNIT:g}, once each",
         ),
     ]
 

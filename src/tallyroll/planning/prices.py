@@ -17,9 +17,12 @@ WRITE_UNIT = 0.625 / MILLION
 READ_UNIT = 0.125 / MILLION
 TABLE_GB_MONTH = 0.25
 RECOVERY_GB_MONTH = 0.20  # point-in-time recovery
-# Warm throughput above a new table's own, once for each table: what provisioned capacity costs an
-# hour.
-WARM_WRITE_UNIT = 0.00065
+# Warm throughput, once for each table, for the units above what a new table has anyway, which is
+# free (DynamoDB Developer Guide, "Understanding DynamoDB warm throughput", as of AS_OF). A unit's
+# price is taken to be that of a provisioned write unit for an hour. The guide refers to the page
+# "Amazon DynamoDB pricing" for it, which was not read again: look there before you rely on it.
+PROVISIONED_WRITE_UNIT_HOUR = 0.00065
+WARM_WRITE_UNIT = PROVISIONED_WRITE_UNIT_HOUR
 
 # SQS, Lambda, S3, API Gateway's HTTP API
 SQS_REQUEST = 0.40 / MILLION  # each 64 KB of a request is one
