@@ -21,7 +21,14 @@ from tallyroll.adapters.aws.cloudwatch import (
     OWN_NAMESPACE,
 )
 
-OWN = (EVENTS_COUNTED, HANDED_BACK_AGE, NOTES_FAILED)
+OWN = (
+    EVENTS_COUNTED,
+    HANDED_BACK_AGE,
+    NOTES_FAILED,
+    "Messages",
+    "SingleEventsCounted",
+    "PackedEventsCounted",
+)
 
 
 class WriterMetrics:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tallyroll import pipeline as wiring
 from tallyroll.adapters.memory import MemoryDeadLetters
 from tallyroll.cli import main
-from tallyroll.errors import StoreError
+from tallyroll.errors import Missing, StoreError
+from tallyroll.ports.gauges import Gauge, Points, Quota, Trigger
 from tallyroll.ports.queue import SendFailure
 from tallyroll.settings import Settings
 from tests.harness.doctoring import LetterQueue, MemoryDeployment, listing_of
@@ -64,6 +65,36 @@ class FakeProducer:
         return failures
 
 
+@dataclass
+class FakeGauges:
+    """Gauges that show what a test has put there; the metrics by the minute. A reading that is an
+    error is raised.
+    """
+
+    values: dict[Gauge, Sequence[float] | StoreError] = field(default_factory=dict)
+    quotas: dict[Quota, float | StoreError] = field(default_factory=dict)
+    triggers: Trigger | StoreError | None = None
+    since: set[int] = field(default_factory=set)
+
+    def points(self, gauge: Gauge, since: int) -> Points:
+        self.since.add(since)
+        values = self.values.get(gauge, ())
+        if isinstance(values, StoreError):
+            raise values
+        return Points(60_000, tuple(enumerate(values)))
+
+    def quota(self, quota: Quota) -> float:
+        value = self.quotas.get(quota, Missing("GetServiceQuota: there is none", "None"))
+        if isinstance(value, StoreError):
+            raise value
+        return value
+
+    def trigger(self) -> Trigger | None:
+        if isinstance(self.triggers, StoreError):
+            raise self.triggers
+        return self.triggers
+
+
 _Pipeline = wiring.Pipeline
 
 
@@ -80,6 +111,7 @@ class Desk:
         self.tables = listing_of(pipeline)
         self.deployment = MemoryDeployment()
         self.dead_letters_queue = LetterQueue(pipeline.queue, pipeline.effects)
+        self.gauges = FakeGauges()
         self.settings: Settings | None = None
         self._patch = patch
         self._streams = streams
@@ -125,6 +157,7 @@ class Desk:
             deployment=self.deployment,
             dead_letters_queue=self.dead_letters_queue,
             queue_metrics=NoMetrics,
+            gauges=self.gauges,
         )
         return built
 

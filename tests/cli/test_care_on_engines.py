@@ -151,6 +151,24 @@ def test_a_teardown_that_is_interrupted_again_and_again(town: Town) -> None:
     assert {archive["differences"] for archive in archived} == {0}
 
 
+def test_a_plan_from_the_deployment(town: Town) -> None:
+    """Here are no such quotas, no metrics, and no functions: the tallies alone tell the load."""
+    (found,) = town.run("plan", "--from-deployment", "--json").json
+    measured = found["measured"]
+    assert (measured["events in them"], measured["keys of a window, at most"]) == (EVENTS, 3)
+    assert measured["peak events a second"] == EVENTS / 60
+    assert measured["its shards"] == 2
+    assert measured["bytes of a single event's item"] > 40
+    assert measured["tables of the account"] >= len(town.tables())
+    assert measured["quota of tables"] is None
+    assert [line.split(": ")[1] for line in found["not_known"]] == ["GetServiceQuota"] * 3
+    assert found["plan"]["load"]["hottest_per_second"] == 4 / 60
+    assert found["context"]["tallyroll:stripes"] == 128
+    answer = town.run("plan", "--from-deployment")
+    assert answer.status == 0
+    assert "not known here" in answer.out
+
+
 def test_a_teardown_by_force(town: Town) -> None:
     name = town.settings.name
     town.client.create_table(

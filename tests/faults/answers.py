@@ -124,10 +124,18 @@ ANSWERS: Mapping[str, Answers] = {
         _PATIENT,
     ),
     "GetQueueUrl": (_READ, _PATIENT),
+    "GetServiceQuota": (
+        (_AGAIN, "tried 4 times; then a measured plan says that the quota is not known"),
+        _PATIENT,
+    ),
     "ImportTable": (
         (_AGAIN, "tried 4 times under one token, so no import is begun twice"),
         _PATIENT,
         ((Kind.IN_USE,), "told: the table's name is taken"),
+    ),
+    "ListEventSourceMappings": (
+        (_AGAIN, "tried 4 times; then a measured plan says that the trigger is not known"),
+        _PATIENT,
     ),
     "ListObjectsV2": (
         _READ,

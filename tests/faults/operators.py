@@ -1,4 +1,4 @@
-"""What a person does with a pipeline under faults: asks the doctor, and takes the tables down."""
+"""What a person does with a pipeline under faults: asks the doctor, takes tables down, plans."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Patient(Protocol):
 
 def look_after(world: World, plan: Patient) -> None:
     """Have the doctor look several times, also at tables that were just made; then take all tables
-    down. Whatever it is told of is noted as the world's problem.
+    down, and ask what to change. Whatever it is told of is noted as the world's problem.
     """
     plan.may_crash = False
     world.time.pass_by(HOUR)
@@ -56,6 +56,8 @@ def look_after(world: World, plan: Patient) -> None:
         world.time.pass_by(SECOND)
     else:
         world.problems.append("the tables are never taken down")
+    for _ in range(EXAMINED):
+        world.command("plan", "--from-deployment", "--context")
     plan.may_crash = True
 
 

@@ -12,7 +12,7 @@ from tests.faults import wire
 from tests.faults.answers import ANSWERS
 from tests.faults.kinds import MEANING, RULES, WRITES, Kind
 
-SERVICES = ("dynamodb", "sqs", "s3", "cloudwatch", "lambda")
+SERVICES = ("dynamodb", "sqs", "s3", "cloudwatch", "lambda", "service-quotas")
 PARTS_UNDONE = {"UnprocessedKeys", "UnprocessedItems", "Failed"}
 MORE_TO_COME = {"LastEvaluatedKey", "LastEvaluatedTableName", "IsTruncated"}
 

@@ -23,6 +23,7 @@ SERVER_ERRORS: Mapping[str, Sequence[tuple[int, str]]] = {
     "s3": ((500, "InternalError"), (503, "ServiceUnavailable")),
     "cloudwatch": ((500, "InternalServiceError"), (503, "ServiceUnavailable")),
     "lambda": ((500, "ServiceException"), (503, "ServiceUnavailable")),
+    "service-quotas": ((500, "ServiceException"), (503, "ServiceUnavailable")),
 }
 THROTTLES: Mapping[str, Sequence[tuple[int, str, Params]]] = {
     "dynamodb": (
@@ -42,6 +43,7 @@ THROTTLES: Mapping[str, Sequence[tuple[int, str, Params]]] = {
     "s3": ((503, "SlowDown", {}),),
     "cloudwatch": ((400, "Throttling", {}), (400, "ThrottlingException", {})),
     "lambda": ((429, "TooManyRequestsException", {}),),
+    "service-quotas": ((400, "TooManyRequestsException", {}), (400, "ThrottlingException", {})),
 }
 CONTROL_PLANE = frozenset(
     {

@@ -12,6 +12,7 @@ import pytest
 from infra.build.asset import function_code
 from infra.build.bundle import ROOT
 from tallyroll.cdk.options import Options
+from tests.faults.sites import all_sites
 from tests.infra.calls import REDRIVE, Call, Trace
 from tests.infra.conftest import Built
 from tests.infra.grants import Grants, label, needed
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import aws_cdk as cdk
 
 ASKED = ("GetQueueUrl", "GetQueueAttributes")
+SERVICE_OF = {"GetServiceQuota": "servicequotas", "ListEventSourceMappings": "lambda"}
 LOOKS = (
     *("DescribeTable", "ListTagsOfResource", "DescribeContinuousBackups"),
     *("GetItem", "BatchGetItem", "Query"),
@@ -76,7 +78,7 @@ def test_the_trace_sees_all_of_a_redrive(traced: Trace) -> None:
 
 
 def test_an_operator_of_the_whole_command_is_granted_what_the_documents_name(built: Built) -> None:
-    """Of the doctor by its resource, of the other commands by their actions."""
+    """Of the doctor and of a measured plan by the resource, of the other commands by the action."""
     found = granted(built, "grant_operate")
 
     assert found > granted(built)
@@ -85,6 +87,8 @@ def test_an_operator_of_the_whole_command_is_granted_what_the_documents_name(bui
         ("*", "dynamodb:ListTables"),
         ("*", "cloudwatch:GetMetricStatistics"),
         ("roller", "lambda:GetFunctionConfiguration"),
+        ("*", "lambda:ListEventSourceMappings"),
+        ("*", "servicequotas:GetServiceQuota"),
         ("bucket", "s3:ListBucket"),
         ("objects", "s3:GetObject"),
         *((queue, f"sqs:{one}") for queue in ("queue", "dead letters") for one in ASKED),
@@ -95,8 +99,19 @@ def test_an_operator_of_the_whole_command_is_granted_what_the_documents_name(bui
     allowed = {action for _, action in found}
     for paragraph in re.findall(r"Needed permissions.*?(?=\n\n|\n#)", document, re.DOTALL):
         if "dynamodb:CreateTable" not in paragraph:  # no operator makes tables
-            named = re.findall(r"`((?:dynamodb|sqs|s3|cloudwatch|lambda):\w+)`", paragraph)
+            named = re.findall(
+                r"`((?:dynamodb|sqs|s3|cloudwatch|lambda|servicequotas):\w+)`", paragraph
+            )
             assert {*named} <= allowed
+
+
+def test_quotas_and_triggers_are_granted_to_whoever_plans_and_to_nobody_else(built: Built) -> None:
+    module = "adapters.aws.gauges"
+    sites = {site.operation for site in all_sites() if module in site.file.replace("/", ".")}
+    asked = {f"{SERVICE_OF[operation]}:{operation}" for operation in sites}
+    assert asked <= {action for _, action in granted(built, "grant_operate")}
+    for grant in ("grant_send", "grant_redrive"):
+        assert not asked & {action for _, action in granted(built, grant)}
 
 
 def test_no_grant_makes_or_deletes_a_table(built: Built) -> None:

@@ -87,3 +87,13 @@ def test_what_the_writer_prints_is_published() -> None:
     }
     counts = {"SampleCount": 2, "Sum": 10, "Minimum": 3, "Maximum": 7}
     assert one["StatisticValues"] == counts
+
+
+def test_what_a_measured_plan_reads_is_published_too() -> None:
+    client = CloudWatch()
+    metrics = WriterMetrics(client, "votes-writer", "votes", cast("Poller", Counter()))
+    counts = {"Messages": [4], "SingleEventsCounted": [3], "PackedEventsCounted": [200]}
+    metrics.log(json.dumps({"_aws": {}, **counts}))
+    metrics.invoke({})
+    sums = {each["MetricName"]: each["StatisticValues"]["Sum"] for each in client.printed}
+    assert sums == {name: value for name, (value,) in counts.items()}

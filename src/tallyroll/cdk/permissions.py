@@ -177,8 +177,8 @@ def of_operator(
     storage: Storage, queue: sqs.IQueue, dead_letters: sqs.IQueue, *, pipeline: str, roller: str
 ) -> Sequence[iam.PolicyStatement]:
     """What the `tallyroll` command needs, except for `teardown`, `archive restore` and `conform`,
-    which make and delete tables: besides a redrive's, reads of tables, archives, queues and
-    metrics, and what opens a window. `roller` is the ARN of the roller's function.
+    which make and delete tables: besides a redrive's, reads of tables, archives, queues,
+    metrics and quotas, and what opens a window. `roller` is the ARN of the roller's function.
     """
     looked_at = ("DescribeContinuousBackups", "DescribeTable", "ListTagsOfResource")
     return [
@@ -192,6 +192,8 @@ def of_operator(
         _allow(storage.bucket.bucket_arn, "s3:ListBucket"),
         _allow("*", "cloudwatch:GetMetricStatistics"),
         _allow(roller, "lambda:GetFunctionConfiguration"),
+        # Neither has a resource.
+        _allow("*", "lambda:ListEventSourceMappings", "servicequotas:GetServiceQuota"),
     ]
 
 

@@ -5,14 +5,14 @@ table's partitions under a load.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib import util
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -22,9 +22,10 @@ from tallyroll.client.jsonlines import Source, envelope_of
 from tallyroll.errors import Missing, Rejected, UsageError
 from tallyroll.limits import SHARDS_MAX
 from tallyroll.model.events import Event
+from tallyroll.model.windows import iso
 from tallyroll.planning import prices
-from tallyroll.planning.costs import deleting_month, dollars_of, month_of
-from tallyroll.planning.keys import KeyScore, scored_key
+from tallyroll.planning.costs import Cost, deleting_month, dollars_of, month_of
+from tallyroll.planning.keys import scored_key, told
 from tallyroll.planning.load import Load, sampled
 from tallyroll.planning.plan import Plan, as_json, lines_of, planned
 from tallyroll.settings import Settings
@@ -94,9 +95,10 @@ def plan(
     file: Annotated[str | None, Parameter(metavar="FILE")] = None,
     /,
     *,
+    from_deployment: bool = False,
     of: LoadOptions = NO_LOAD,
-    window: Annotated[int, DURATION] = 3_600_000,
-    retention: Annotated[int, DURATION] = 259_200_000,
+    window: Annotated[int | None, DURATION] = None,
+    retention: Annotated[int | None, DURATION] = None,
     keys: Annotated[str | None, Parameter(metavar="FILE")] = None,
     by: Annotated[str | None, Parameter(metavar="FIELD")] = None,
     sort: Annotated[str | None, Parameter(metavar="FIELD")] = None,
@@ -107,33 +109,44 @@ def plan(
 
     How many shards, partitions and writers a load needs, whether its tables need
     warm throughput, and what a month costs, line by line. Each number has its
-    formula and its source. It needs no AWS account and calls nothing.
+    formula and its source. No AWS account is needed and nothing is called, but
+    with --from-deployment.
 
     The load is that of a FILE of events (JSON Lines, as `tallyroll send` takes it)
     at its busiest second, or that of --rate and --hottest. With --keys it scores
     a field of items as partition key instead.
 
+    With --from-deployment the load is that of the running pipeline in its last
+    windows. It reads catalog, tallies, metrics and quotas, changes nothing, and
+    says beside each setting what it should be and why.
+
     For example:
       tallyroll plan --rate 5000 --hottest 2000 --mean 300
       tallyroll plan events.jsonl --packed 1000 --context
+      tallyroll --name votes plan --from-deployment
       tallyroll plan --keys orders.jsonl --by customer --sort placed_at
 
+    :param from_deployment: measure the running pipeline, and say what to change
     :param window: length of the windows (1h by default)
     :param retention: how long a sealed window's table is kept (3d by default)
     :param keys: score a partition key of the items in this FILE of JSON Lines
     :param by: the field that is to be the partition key, with --keys
     :param sort: the field that is to be the sort key, with --keys
-    :param context: print the CDK context that deploys the plan, as JSON
+    :param context: print the CDK context that deploys the plan, as JSON; with
+        --from-deployment, what to change in it
     """
+    if from_deployment:
+        given = {file, window, retention, keys, by, sort} != {None}
+        if given or replace(of, reads=0.0, staleness=1_000) != NO_LOAD:
+            raise UsageError("--from-deployment measures the load: give only --reads, --staleness")
+        return _from_deployment(of, run, context=context)
     if keys is not None or by is not None:
-        if context or file is not None or of != NO_LOAD:
+        if context or {file, window, retention} != {None} or of != NO_LOAD:
             raise UsageError("--keys scores a partition key: give only --by and --sort with it")
         return _score(keys, by, sort, run.screen)
     if sort is not None:
         raise UsageError("--sort: give --keys FILE and --by FIELD with it")
-    if window % 1000:
-        raise UsageError(f"--window {window}ms: windows have whole seconds")
-    settings = replace(Settings(), window_seconds=window // 1000, retention_ms=retention)
+    settings = _settings(window, retention)
     if file is None:
         load, bad = of.load(), 0
     elif (of.rate, of.hottest, of.mean) != (None, None, None):
@@ -144,6 +157,37 @@ def plan(
         load, bad = _load_of(file, of, run.screen)
     _show(planned(load, settings), run.screen, context=context)
     return DONE_IN_PART if bad else DONE
+
+
+def _settings(window: int | None, retention: int | None) -> Settings:
+    settings = Settings()
+    if window is not None and window % 1000:
+        raise UsageError(f"--window {window}ms: windows have whole seconds")
+    if window is not None:
+        settings = replace(settings, window_seconds=window // 1000)
+    return settings if retention is None else replace(settings, retention_ms=retention)
+
+
+def _from_deployment(of: LoadOptions, run: Run, *, context: bool) -> int:
+    """Measure the pipeline, and show what to change."""
+    from tallyroll.operations.survey import survey
+    from tallyroll.planning.feedback import feedback
+
+    case, screen = run.checkup(None), run.screen
+    made = run.pipeline(case.settings)
+    facts, not_known = survey(case, run.calendar(made), made.gauges)
+    found = feedback(facts, of.reads, of.staleness / 1_000)
+    if context:
+        screen.line(found.context, json.dumps(found.context, indent=2))
+    elif screen.json:
+        about = {"pipeline": case.settings.name, "as_of": iso(case.effects.now())}
+        screen.emit({**about, **found.as_json(), "not_known": not_known})
+    else:
+        screen.table(("measured", "count", "source"), found.measured)
+        screen.table(("setting", "now", "planned", "do", "why"), found.settings)
+    for line in [*(f"not known: {each}" for each in not_known), *found.notes]:
+        screen.tell(line)
+    return DONE
 
 
 def _load_of(file: str, of: LoadOptions, screen: Screen) -> tuple[Load, int]:
@@ -192,14 +236,11 @@ def _show(made: Plan, screen: Screen, *, context: bool) -> None:
         ("what", "count", "how it is computed", "source"),
         [(line.name, f"{line.value:,}", line.formula, line.source) for line in lines],
     )
-    costs = [(cost.name, f"{cost.dollars:,.2f}", cost.formula) for cost in month_of(made)]
+    in_all = Cost("in all", dollars["in all"], f"{prices.REGION}, prices of {prices.AS_OF}")
+    costs = [*month_of(made), in_all, instead]
     screen.table(
         ("a month, in US dollars", "count", "how it is computed"),
-        [
-            *costs,
-            ("in all", f"{dollars['in all']:,.2f}", f"{prices.REGION}, prices of {prices.AS_OF}"),
-            (instead.name, f"{instead.dollars:,.2f}", instead.formula),
-        ],
+        [(cost.name, f"{cost.dollars:,.2f}", cost.formula) for cost in costs],
     )
     for line in lines:
         if line.warning:
@@ -212,27 +253,9 @@ def _score(keys: str | None, by: str | None, sort: str | None, screen: Screen) -
     if keys is None or by is None:
         raise UsageError("give --keys FILE and --by FIELD together")
     with closing(Source(keys)) as source:
-        score = scored_key(_items(source), by=by, sort=sort)
-    screen.line({"by": by, **asdict(score)}, "\n".join(_told(by, score)))
+        score = scored_key(source.objects(), by=by, sort=sort)
+    screen.line({"by": by, **asdict(score)}, "\n".join(told(by, score)))
     return DONE
-
-
-def _told(by: str, score: KeyScore) -> Iterator[str]:
-    yield f"{by} as partition key: {score.verdict}, {score.score} of 100"
-    yield f"  {score.values:,} values in {score.items:,} items, as if {score.effective_values:,.1f}"
-    yield f"  the hottest value, {score.hottest!r}, has {score.hottest_share:.1%}"
-    yield from (f"  {reason}" for reason in score.reasons)
-
-
-def _items(source: Source) -> Iterator[Mapping[str, Any]]:
-    for number, line in source.lines():
-        try:
-            item = json.loads(line or b"")
-        except ValueError as error:
-            raise UsageError(f"{source.name}, line {number}: {error}") from None
-        if not isinstance(item, dict):
-            raise UsageError(f"{source.name}, line {number}: not a JSON object")
-        yield item
 
 
 @Parameter(name="*")

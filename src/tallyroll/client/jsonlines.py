@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -144,6 +145,19 @@ class Source:
         except (OSError, EOFError, zlib.error) as error:
             place = f"after line {number}" if number else "in its first line"
             raise UnreadableInput(f"{self.name}, {place}: {error}") from error
+
+    def objects(self) -> Iterator[Mapping[str, Any]]:
+        """The JSON object of each line that is not blank. Raises UsageError for any other line, and
+        UnreadableInput.
+        """
+        for number, line in self.lines():
+            try:
+                item = json.loads(line or b"")
+            except (ValueError, RecursionError) as error:
+                raise UsageError(f"{self.name}, line {number}: {error}") from None
+            if not isinstance(item, dict):
+                raise UsageError(f"{self.name}, line {number}: not a JSON object")
+            yield item
 
 
 def _unzipping(below: io.BufferedReader[Any]) -> io.BufferedReader[Any]:

@@ -7,7 +7,7 @@ starts cold loads nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,6 @@ from tallyroll.adapters.aws.sqs import SqsQueue, SqsSender
 from tallyroll.adapters.dynamodb.catalog import DynamoCatalog
 from tallyroll.adapters.dynamodb.store import DynamoStore
 from tallyroll.adapters.system import SystemEffects
-from tallyroll.errors import Missing
 from tallyroll.ports.effects import Effects
 from tallyroll.resources import declare, function_name
 from tallyroll.settings import Settings
@@ -28,6 +27,7 @@ from tallyroll.settings import Settings
 if TYPE_CHECKING:
     from tallyroll.adapters.aws.dead_letters import SqsDeadLetters
     from tallyroll.adapters.aws.deployment import LambdaDeployment
+    from tallyroll.adapters.aws.gauges import AwsGauges
     from tallyroll.adapters.directory import DirectoryBucket
     from tallyroll.adapters.dynamodb.exports import DynamoExports
     from tallyroll.adapters.dynamodb.listing import DynamoListing
@@ -283,6 +283,14 @@ class Pipeline:
         return LambdaDeployment(self._late("lambda"))
 
     @cached_property
+    def gauges(self) -> AwsGauges:
+        """The pipeline's metrics, quotas and trigger, as the operator sees them."""
+        from tallyroll.adapters.aws.gauges import AwsGauges
+
+        metrics, quotas = self.queue_metrics, self._late("service-quotas")
+        return AwsGauges(metrics, quotas, self._late("lambda"), self.settings)
+
+    @cached_property
     def _dynamodb(self) -> Caller:
         return Caller(make_client("dynamodb"), self.effects, self._observe)
 
@@ -320,12 +328,13 @@ def checkup(
 
     `bucket` takes the place of the deployment's, `deep` asks for reads of all tables.
     """
+    from tallyroll.adapters.aws import queue_urls
     from tallyroll.operations.deployed import deployed
     from tallyroll.operations.doctor.checkup import Checkup
 
     found = deployed(settings, Pipeline(settings).deployment, tell)
     settings = replace(found.settings, bucket=bucket) if bucket else found.settings
-    settings, queue, dead_letters = _with_found_queues(settings, tell, named=named)
+    settings, queue, dead_letters = queue_urls.with_found_queues(settings, tell, named=named)
     made = Pipeline(settings)
     return Checkup(
         settings=settings,
@@ -343,18 +352,6 @@ def checkup(
         deployed=found.there,
         wished=found.differ,
     )
-
-
-def _with_found_queues(
-    settings: Settings, tell: Tell, *, named: bool
-) -> tuple[Settings, bool, bool]:
-    """The settings with the queues' URLs, and which of the two queues exist."""
-    if settings.queue_url and settings.dead_letters_url and not named:
-        return settings, True, True
-    for find, dead_letters in ((with_queues, True), (with_queue, False)):
-        with suppress(Missing):
-            return find(settings, tell, named=named), True, dead_letters
-    return settings, False, False
 
 
 def stage(endpoint: str, region: str | None, tell: Tell, observe: Observe) -> Stage:

@@ -7,7 +7,7 @@ evenly", with its table of five choices, and "Key range throughput exceeded (hot
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -153,3 +153,11 @@ def _ascends(before: Any, now: Any) -> bool:
         return bool(before <= now)
     except TypeError:
         return str(before) <= str(now)
+
+
+def told(by: str, score: KeyScore) -> Iterator[str]:
+    """The score of a field in words, line by line."""
+    yield f"{by} as partition key: {score.verdict}, {score.score} of 100"
+    yield f"  {score.values:,} values in {score.items:,} items, as if {score.effective_values:,.1f}"
+    yield f"  the hottest value, {score.hottest!r}, has {score.hottest_share:.1%}"
+    yield from (f"  {reason}" for reason in score.reasons)

@@ -43,7 +43,7 @@ class QueueMetrics:
     def ages(self, since: int) -> tuple[tuple[int, int], ...]:
         """The age of the oldest message in each period since `since`: (start, age), both ms."""
         since = max(since, self._effects.now() - DATAPOINTS_MAX * self._period_s * 1000)
-        points = self._points(
+        points = self.points(
             "AWS/SQS",
             "ApproximateAgeOfOldestMessage",
             {"QueueName": self._queue},
@@ -62,12 +62,12 @@ class QueueMetrics:
         """
         if not self._writer:
             return ()
-        period_s = self._period_for(since)
+        period_s = self.period_for(since)
         invoked, errors, throttled = (
-            self._points("AWS/Lambda", name, {"FunctionName": self._writer}, "Sum", since, period_s)
+            self.points("AWS/Lambda", name, {"FunctionName": self._writer}, "Sum", since, period_s)
             for name in ("Invocations", "Errors", "Throttles")
         )
-        unnoted = self._points(OWN_NAMESPACE, NOTES_FAILED, self._own, "Sum", since, period_s)
+        unnoted = self.points(OWN_NAMESPACE, NOTES_FAILED, self._own, "Sum", since, period_s)
         failures = (errors, throttled, unnoted)
         return tuple(
             Invocations(
@@ -80,28 +80,28 @@ class QueueMetrics:
 
     def handed_back(self, since: int) -> tuple[tuple[int, int], ...]:
         """The age of the oldest message that writers handed back, in the form of `ages`."""
-        points = self._points(
+        points = self.points(
             OWN_NAMESPACE,
             HANDED_BACK_AGE,
             self._own,
             "Maximum",
             since,
-            self._period_for(since),
+            self.period_for(since),
         )
         return tuple((at, round(age * 1000)) for at, age in points.items())
 
     def counted(self, since: int) -> tuple[tuple[int, int], ...]:
         """The events that writers counted in each period since `since`: (start ms, number)."""
-        period_s = self._period_for(since)
-        points = self._points(OWN_NAMESPACE, EVENTS_COUNTED, self._own, "Sum", since, period_s)
+        period_s = self.period_for(since)
+        points = self.points(OWN_NAMESPACE, EVENTS_COUNTED, self._own, "Sum", since, period_s)
         return tuple((at, round(number)) for at, number in points.items())
 
-    def _period_for(self, since: int) -> int:
+    def period_for(self, since: int) -> int:
         """The shortest period (s) with which one call covers all since `since`."""
         span_s = max(0, self._effects.now() - since) // 1000 + 1
         return -(-span_s // ((DATAPOINTS_MAX - 1) * self._period_s)) * self._period_s
 
-    def _points(
+    def points(
         self,
         namespace: str,
         name: str,
@@ -110,6 +110,9 @@ class QueueMetrics:
         since: int,
         period_s: int,
     ) -> dict[int, float]:
+        """A metric's statistic in each period (s) since `since` (ms) that has one: start to value,
+        ascending.
+        """
         now = self._effects.now()
         if since // 1000 >= now // 1000:  # CloudWatch's times are whole seconds
             return {}

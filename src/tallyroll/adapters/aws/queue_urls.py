@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 from tallyroll.adapters.aws.client import Caller, make_client, translated
 from tallyroll.adapters.system import SystemEffects
-from tallyroll.errors import UsageError
+from tallyroll.errors import Missing, UsageError
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
 
@@ -30,6 +31,18 @@ def with_queues(settings: Settings, tell: Tell, *, named: bool) -> Settings:
     name, given = declare(settings).dead_letters.name, settings.dead_letters_url
     url = _url(name, given, "DEAD_LETTERS_URL", settings, tell, named=named)
     return replace(settings, dead_letters_url=url)
+
+
+def with_found_queues(
+    settings: Settings, tell: Tell, *, named: bool
+) -> tuple[Settings, bool, bool]:
+    """The settings with the URLs of the queues that exist, and which of the two do."""
+    if settings.queue_url and settings.dead_letters_url and not named:
+        return settings, True, True
+    for find, dead_letters in ((with_queues, True), (with_queue, False)):
+        with suppress(Missing):
+            return find(settings, tell, named=named), True, dead_letters
+    return settings, False, False
 
 
 def _url(
