@@ -11,6 +11,7 @@ from math import isfinite
 from tallyroll.errors import UsageError
 from tallyroll.limits import ITEM_BYTES_MAX, PACKET_BYTES_MAX
 from tallyroll.model.events import Event
+from tallyroll.model.ids import uuid7_time
 
 PACKET_EVENTS_MAX = 1_000
 # Estimates of what a record stores, checked by a test against the writer's own records.
@@ -155,14 +156,17 @@ class Sample:
         self.sent_bytes += sent_bytes
         self.with_ids += event.id is not None
         self.by_key[event.key] += 1
-        if event.ts is None:
+        ts = event.ts
+        if ts is None and event.id is not None:
+            ts = uuid7_time(event.id)
+        if ts is None:
             self.undated += 1
             return
-        second = event.ts // 1000
+        second = ts // 1000
         self.by_second[second] += 1
         self.by_key_second[event.key, second] += 1
         if len(self._entries) < SAMPLE_BYTES_MAX:
-            entry = f'[{event.ts % 60_000},"1",{event.payload or "null"}],'
+            entry = f'[{ts % 60_000},"1",{event.payload or "null"}],'
             self._entries += entry.encode()
             self._sampled += 1
 
@@ -174,7 +178,7 @@ class Sample:
             raise UsageError("no events: there is nothing to plan for")
         if self.undated:
             raise UsageError(
-                f"{self.undated:,} of {self.events:,} events have no ts: their rate is not known;"
+                f"{self.undated:,} of {self.events:,} events have no time (ts, or a UUIDv7 as id);"
                 " give --rate and --hottest instead"
             )
         rates: Counter[str] = Counter()

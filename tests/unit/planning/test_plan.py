@@ -276,7 +276,7 @@ def test_a_file_without_times_or_events_is_refused() -> None:
     with pytest.raises(UsageError, match="nothing to plan for"):
         sampled([]).load(packed=1, reads_per_second=0, staleness_seconds=1)
     undated = sampled([(Event("k", "1", None, 1, None), 50)])
-    with pytest.raises(UsageError, match="1 of 1 events have no ts"):
+    with pytest.raises(UsageError, match="1 of 1 events have no time"):
         undated.load(packed=1, reads_per_second=0, staleness_seconds=1)
 
 
@@ -291,3 +291,12 @@ def test_counts_that_must_be_fresh_are_read_for_each_request() -> None:
         f"{100 * month:,}",
         f"{10 * month:,}",
     ]
+
+
+def test_an_event_without_ts_happened_at_the_time_in_its_id() -> None:
+    event = Event("k", "019cac36-80a5-703e-b704-7aaf0664b2b5", None, 1, None)
+    later = Event("k", "e", 0x019CAC3680A5 + 5_000, 1, None)
+    load = sampled([(event, 50), (event, 50), (later, 50)]).load(
+        packed=1, reads_per_second=0, staleness_seconds=1
+    )
+    assert (load.events_per_second, load.mean) == (2, 0.5)
