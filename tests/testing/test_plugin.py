@@ -94,7 +94,9 @@ def test_the_help_names_the_options(run_tests: RunTests) -> None:
     said = run_tests("--help").stdout
     assert "--tallyroll-engine" in said
     assert "tallyroll_dynamodb_endpoint" in said
-    assert "@pytest.mark.tallyroll(engine=..., **settings)" in run_tests("--markers").stdout
+    assert "@pytest.mark.tallyroll(engine=..., region=..., **settings)" in (
+        run_tests("--markers").stdout
+    )
 
 
 ENGINES = """
@@ -133,6 +135,13 @@ def test_moto_is_the_engine_unless_another_is_asked_for(run_tests_here: RunHere)
     done = run_tests_here("-k", "chosen", test_engines=ENGINES)
     (failed,) = done.failed.values()
     assert "assert is_memory(tallyroll)" in failed
+
+
+def test_a_marker_without_a_name_is_refused(run_tests_here: RunHere) -> None:
+    marked = "@pytest.mark.tallyroll('memory')\ndef test_it(tallyroll):\n    pass\n"
+    done = run_tests_here(test_it=f"import pytest\n\n{marked}")
+    (failed,) = done.failed.values()
+    assert "@pytest.mark.tallyroll('memory'): give names, such as engine='memory'" in failed
 
 
 def test_a_wrong_engine_is_named(run_tests_here: RunHere) -> None:

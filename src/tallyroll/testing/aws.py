@@ -30,9 +30,10 @@ REGION = "us-east-1"  # if the environment names none
 
 
 @contextmanager
-def emulated_aws(prefix: str) -> Iterator[None]:
+def emulated_aws(prefix: str, region: str = "") -> Iterator[None]:
     """The `mock_aws` of moto, with queues and tables that are fit for a pipeline if their names
-    begin with `prefix`. It may stand inside or around one of the test's own.
+    begin with `prefix`. It may stand inside or around one of the test's own. Clients that name no
+    Region are in `region`, by default that of the environment.
 
     Raises TestingError if moto is set to use a server.
     """
@@ -42,7 +43,7 @@ def emulated_aws(prefix: str) -> Iterator[None]:
             " TEST_PROXY_MODE"
         )
     with ExitStack() as stack:
-        stack.enter_context(_environment())
+        stack.enter_context(_environment(region))
         stack.enter_context(mock_aws())
         _adopt()
         stack.enter_context(lean_queues(prefix))
@@ -71,7 +72,7 @@ def client(service: str, region: str, endpoint: str = "") -> Any:
 
 
 @contextmanager
-def _environment() -> Iterator[None]:
+def _environment(region: str) -> Iterator[None]:
     """An environment in which any boto3 client can be made, and none is led past moto."""
     with patch.dict(os.environ):
         # A profile may not exist here, or ask for a role; an address would be a real one.
@@ -79,8 +80,10 @@ def _environment() -> Iterator[None]:
             os.environ.pop(name, None)
         os.environ["AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"] = "true"
         os.environ.setdefault("AWS_EC2_METADATA_DISABLED", "true")
-        region = os.environ.get("AWS_REGION") or boto3.session.Session().region_name or REGION
-        os.environ.setdefault("AWS_DEFAULT_REGION", region)
+        if region:
+            os.environ |= {"AWS_REGION": region, "AWS_DEFAULT_REGION": region}
+        found = os.environ.get("AWS_REGION") or boto3.session.Session().region_name or REGION
+        os.environ.setdefault("AWS_DEFAULT_REGION", found)
         yield
 
 

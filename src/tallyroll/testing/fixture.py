@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -12,8 +14,9 @@ from decimal import Decimal
 from typing import Any
 from unittest.mock import patch
 
-from tallyroll.errors import UsageError
-from tallyroll.model.amounts import format_amount
+from tallyroll.errors import Rejected, UsageError
+from tallyroll.model.amounts import format_amount, shown
+from tallyroll.model.events import check_key
 from tallyroll.reads.reader import Count
 from tallyroll.settings import Settings
 from tallyroll.testing.aws import emulated_aws
@@ -25,7 +28,9 @@ from tallyroll.testing.handlers import invoke
 from tallyroll.testing.options import DEFAULTS, Options
 from tallyroll.testing.queues import event_of, letters, next_batch, queue_at
 
+_logger = logging.getLogger(__name__)
 _READ_MS = 60_000
+_BODY_SHOWN = 200  # characters in a log line
 _INVOCATIONS_MAX = 100_000
 _GATHER_MS = 1_000  # for which Lambda gathers a batch
 
@@ -65,6 +70,22 @@ class Tallyroll:
         self._course = Course(ports, clock)
         self._writer = ports.writer()
         self._deaths = 0
+        self._logged = 0  # dead letters
+
+    def __repr__(self) -> str:
+        """What became of the messages so far: pytest shows it with a failed assertion."""
+        try:
+            events, dead = queue_at(self.queue_url), queue_at(self.settings.dead_letters_url)
+        except TestingError as error:
+            return f"<tallyroll: {error}>"
+        waiting = len(events.held())
+        why = Counter(letter.why for letter in letters(dead))
+        rejected = ", ".join(f"{number} {reason}" for reason, number in sorted(why.items()))
+        return (
+            f"<tallyroll: {len(events.sent)} sent, {waiting} waiting"
+            f"{' for drain()' if waiting else ''}, {len(dead.sent)} rejected"
+            f"{f' ({rejected})' if rejected else ''}>"
+        )
 
     def drain(self) -> None:
         """Let the writer work until the event queue is empty.
@@ -123,6 +144,8 @@ class Tallyroll:
 
         Raises UsageError unless the time is positive.
         """
+        if not isinstance(delta, timedelta | None):
+            raise UsageError(f"advance by {delta!r}: give a unit, such as hours=2, or a timedelta")
         passed = timedelta(weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds)
         passed += delta or timedelta()
         if passed <= timedelta():
@@ -159,6 +182,10 @@ class Tallyroll:
         return {window.id: window.status.value for window in self._course.windows()}
 
     def _counted(self, key: str) -> Count:
+        try:
+            check_key(key)
+        except Rejected as rejected:
+            raise UsageError(rejected.detail) from None
         count = self._ports.reader().count(key, None, None, _READ_MS, consistent=True)
         if not count.complete:
             raise TestingError(f"{key!r} cannot be counted: windows {count.missing} are not read")
@@ -176,11 +203,19 @@ class Tallyroll:
             self._die(event)
             return True
         answer = invoke("writer", self._writer, event)
+        self._log_rejected()
         failed = {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
         for message in batch:
             if message.id not in failed and message.receipt_handle:
                 queue.delete_message(message.receipt_handle)
         return True
+
+    def _log_rejected(self) -> None:
+        dead = queue_at(self.settings.dead_letters_url)
+        for letter in letters(dead, self._logged):
+            body = letter.pointer.key if letter.pointer else shown(letter.body, _BODY_SHOWN)
+            _logger.warning("rejected: %s: %s: %s", letter.why, letter.detail, body)
+        self._logged = len(dead.sent)
 
     def _die(self, event: dict[str, Any]) -> None:
         """Invoke a writer whose sandbox dies; the next one is new."""
@@ -205,13 +240,14 @@ class Tallyroll:
 def running(settings: Settings = DEFAULTS, **changes: Any) -> Iterator[Tallyroll]:
     """A pipeline in this process, inside moto's `mock_aws`, as the fixture gives it.
 
-    `changes` are `engine` (`moto`, `memory` or `dynamodb-local`), `endpoint`, and settings by name.
+    `changes` are `engine` (`moto`, `memory` or `dynamodb-local`), `endpoint`, `region`, and
+    settings by name.
     Raises UsageError and SettingsError.
     """
     options = Options(settings=settings).changed(changes)
     clock = Clock()
     try:
-        with emulated_aws(f"{options.settings.name}-"):
+        with emulated_aws(f"{options.settings.name}-", options.region):
             region = os.environ["AWS_DEFAULT_REGION"]
             with ports_of(options, region, OneThread(clock)) as ports:
                 yield Tallyroll(ports, clock)

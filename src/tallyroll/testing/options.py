@@ -11,6 +11,9 @@ from tallyroll.settings import Settings
 
 MEMORY, MOTO, DYNAMODB_LOCAL = ENGINES = ("memory", "moto", "dynamodb-local")
 
+_OWN = ("engine", "endpoint", "region")
+_KINDS = {bool: "True or False", int: "a whole number", str: "a text", Mapping: "a dict"}
+
 DEFAULTS = Settings(
     name="tallyroll-test",
     # What only concurrency and load need costs a test its time: moto walks through every item.
@@ -34,12 +37,14 @@ spreads load is small.
 class Options:
     """How a test's pipeline runs: on which engine, with which settings.
 
-    `endpoint` is the address of DynamoDB Local, for the engine `dynamodb-local`. Raises UsageError
-    for an unknown engine, or one without its endpoint.
+    `endpoint` is the address of DynamoDB Local, for the engine `dynamodb-local`. `region` is where
+    the pipeline is, by default the Region of the environment. Raises UsageError for an unknown
+    engine, or one without its endpoint.
     """
 
     engine: str = MOTO
     endpoint: str = ""
+    region: str = ""
     settings: Settings = DEFAULTS
 
     def __post_init__(self) -> None:
@@ -53,16 +58,23 @@ class Options:
             )
 
     def changed(self, changes: Mapping[str, Any]) -> Options:
-        """These options with changes by name: `engine`, `endpoint`, or any setting.
+        """These options with changes by name: `engine`, `endpoint`, `region`, or any setting.
 
-        Raises UsageError for an unknown name, SettingsError for a value out of its range.
+        Raises UsageError for an unknown name and a value of a wrong type, SettingsError for one out
+        of its range.
         """
         known = {setting.name for setting in fields(Settings)}
-        own = {name: value for name, value in changes.items() if name in ("engine", "endpoint")}
+        own = {name: value for name, value in changes.items() if name in _OWN}
         rest = {name: value for name, value in changes.items() if name not in own}
         if unknown := sorted(rest.keys() - known):
             raise UsageError(
-                f"{', '.join(unknown)}: no setting; give engine, endpoint, or a setting of"
+                f"{', '.join(unknown)}: no setting; give {', '.join(_OWN)}, or a setting of"
                 " tallyroll.Settings"
             )
+        for name, value in changes.items():
+            of = self if name in _OWN else self.settings
+            wanted = Mapping if isinstance(getattr(of, name), Mapping) else type(getattr(of, name))
+            # A bool is an int of Python's.
+            if not isinstance(value, wanted) or isinstance(value, bool) is not (wanted is bool):
+                raise UsageError(f"{name} {value!r}: give {_KINDS[wanted]}")
         return replace(self, **own, settings=replace(self.settings, **rest))

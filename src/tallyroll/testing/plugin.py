@@ -22,8 +22,8 @@ _HELP = {
     ENDPOINT: "the address of a running DynamoDB Local, for the engine dynamodb-local",
 }
 _MARKER = (
-    "tallyroll(engine=..., **settings): the engine of the fixture tallyroll, and settings of its"
-    " pipeline, such as window_seconds=60"
+    "tallyroll(engine=..., region=..., **settings): the engine and the Region of the fixture"
+    " tallyroll, and settings of its pipeline, such as window_seconds=60"
 )
 
 
@@ -61,6 +61,11 @@ def tallyroll(request: pytest.FixtureRequest, tallyroll_settings: Settings) -> I
     }
     asked = {name: value for name, value in changes.items() if value}
     for marker in reversed(list(request.node.iter_markers("tallyroll"))):  # the closest one last
+        if marker.args:
+            pytest.fail(
+                f"@pytest.mark.tallyroll({marker.args[0]!r}): give names, such as engine='memory'",
+                pytrace=False,
+            )
         asked.update(marker.kwargs)
     with running(tallyroll_settings, **asked) as pipeline:
         yield pipeline

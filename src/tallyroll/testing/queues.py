@@ -98,8 +98,10 @@ def _reply(message: Message) -> dict[str, Any]:
     }
 
 
-def letters(queue: RememberingQueue) -> list[ReceivedLetter]:
-    """All messages that ever came to a dead-letter queue, in the order of their coming."""
+def letters(queue: RememberingQueue, first: int = 0) -> list[ReceivedLetter]:
+    """All messages that ever came to a dead-letter queue, in the order of their coming, without the
+    `first` ones.
+    """
     return [
         letter_of(
             id_=message.id,
@@ -113,5 +115,5 @@ def letters(queue: RememberingQueue) -> list[ReceivedLetter]:
                 if "StringValue" in value
             },
         )
-        for message in list(queue.sent)
+        for message in queue.sent[first:]
     ]
