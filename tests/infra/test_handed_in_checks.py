@@ -90,6 +90,32 @@ def test_other_constructs_than_those_wanted_are_refused(built: Built) -> None:
     )
 
 
+def test_a_second_pipeline_of_a_name_is_refused(stack: cdk.Stack) -> None:
+    from tallyroll.cdk import Tallyroll
+
+    for name in ("votes", "votes-eu"):
+        Tallyroll(stack, name, options=Options(name=name), code=function_code())
+    with pytest.raises(OptionsError) as caught:
+        Tallyroll(stack, "Again", options=Options(name="votes"), code=function_code())
+    assert str(caught.value) == (
+        "tallyroll:name 'votes': Theirs/votes has that name already; give each pipeline of a stack"
+        " a name of its own"
+    )
+
+
+@pytest.mark.parametrize("grant", ["send", "read", "redrive", "operate"])
+def test_what_can_be_granted_nothing_is_told(stack: cdk.Stack, grant: str) -> None:
+    from tallyroll.cdk import Tallyroll
+
+    votes = Tallyroll(stack, "Votes", options=Options(), code=function_code())
+    with pytest.raises(OptionsError) as caught:
+        getattr(votes, f"grant_{grant}")("arn:aws:iam::123456789012:role/producer")
+    assert str(caught.value) == (
+        f"grant_{grant} 'arn:aws:iam::123456789012:role/producer': a str was given; give a role, a"
+        " user or a function of the CDK"
+    )
+
+
 def test_options_take_texts_in_the_place_of_numbers_and_flags() -> None:
     options = Options(
         shards="16",  # type: ignore[arg-type]

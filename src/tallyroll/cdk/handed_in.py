@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import aws_cdk as cdk
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sqs as sqs
 
-from tallyroll.cdk.options import Options, OptionsError
+from tallyroll.cdk.options import PREFIX, Options, OptionsError
 from tallyroll.limits import RECEIVES_FUSE
 from tallyroll.model.amounts import shown
 from tallyroll.resources import TAG_PIPELINE, TAG_PROVEN
@@ -33,6 +34,7 @@ _CONSTRUCTS = {
 }
 _RESERVED_TAGS = (TAG_PIPELINE, TAG_PROVEN)
 _WARNING = "tallyroll:"
+_TAKEN: WeakKeyDictionary[cdk.Stack, dict[str, str]] = WeakKeyDictionary()  # paths by name
 
 
 def check_types(
@@ -53,6 +55,25 @@ def check_types(
         if given is not None and (isinstance(given, type) or not hasattr(given, attribute)):
             raise _wrong(name, given, f"{kind}(...), or {kind}.{get} for one of another app")
     _check_tags({} if tags is None else tags)
+
+
+def check_grantee(grant: str, grantee: object) -> None:
+    """Raise OptionsError unless `grantee` is what the CDK grants something to."""
+    if isinstance(grantee, type) or not hasattr(grantee, "grant_principal"):
+        raise _wrong(grant, grantee, "a role, a user or a function of the CDK")
+
+
+def check_name(scope: IConstruct, name: str) -> None:
+    """Raise OptionsError if a pipeline of this stack has the name already: everything has the name
+    in its own, so CloudFormation would refuse the second one while it deploys.
+    """
+    taken = _TAKEN.setdefault(cdk.Stack.of(scope), {})
+    if name in taken:
+        raise OptionsError(
+            f"{PREFIX}name {name!r}: {taken[name]} has that name already; give each pipeline of a"
+            " stack a name of its own"
+        )
+    taken[name] = scope.node.path
 
 
 def check_queue(scope: IConstruct, queue: sqs.IQueue) -> None:

@@ -17,7 +17,7 @@ from tallyroll.cdk import permissions
 from tallyroll.cdk.annotations import tag
 from tallyroll.cdk.code import functions_code
 from tallyroll.cdk.functions import FunctionDefaults
-from tallyroll.cdk.handed_in import check_types
+from tallyroll.cdk.handed_in import check_grantee, check_name, check_types
 from tallyroll.cdk.ingest import Ingest, Queues
 from tallyroll.cdk.observability import Observability
 from tallyroll.cdk.options import Options, OptionsError
@@ -76,6 +76,7 @@ class Tallyroll(Construct):
     ) -> None:
         super().__init__(scope, id_)
         check_types(options, code, tags, (queue, bucket, alarm_topic, encryption_key))
+        check_name(self, options.name)
         self.options = options
         resources = declare(options.settings())
         self.storage = Storage(
@@ -165,16 +166,19 @@ class Tallyroll(Construct):
 
     def grant_send(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow `grantee` to send events."""
+        check_grantee("grant_send", grantee)
         return self.queue.grant_send_messages(grantee)
 
     def grant_redrive(self, grantee: iam.IGrantable) -> None:
         """Allow `grantee`, an operator, to use `tallyroll dlq`."""
+        check_grantee("grant_redrive", grantee)
         _allow(grantee, permissions.of_redriver(self.storage, self.queue, self.dead_letter_queue))
 
     def grant_operate(self, grantee: iam.IGrantable) -> None:
         """Allow `grantee`, an operator, to use the whole `tallyroll` command, except what makes
         and deletes tables: `teardown`, `archive restore` and `conform`.
         """
+        check_grantee("grant_operate", grantee)
         _allow(
             grantee,
             permissions.of_operator(
@@ -193,6 +197,7 @@ class Tallyroll(Construct):
                 f"tallyroll:auth {self.options.auth!r}: grants are for iam; whom to let in is"
                 " decided by who is given a token"
             )
+        check_grantee("grant_read", grantee)
         self.reads.grant(grantee)
 
 
