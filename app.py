@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from infra.build.prerequisites import (
     check_packages,
     check_python,
     hints,
+    unprefixed,
 )
 
 
@@ -56,14 +58,15 @@ def main() -> None:
         sys.exit(str(error))
     # The clone's, whether or not it is installed; first, if another one is.
     sys.path.insert(0, str(Path(__file__).resolve().parent / "src"))
-    from tallyroll.cdk.options import OptionsError  # noqa: PLC0415
+    from tallyroll.cdk.options import PREFIX, Options, OptionsError  # noqa: PLC0415
 
     try:
         synthesize(os.environ.get("CDK_OUTDIR", "cdk.out"))
     except (OptionsError, PrerequisiteError) as error:
         sys.exit(str(error))
     # Last, so that they stand before what the CDK's command says and asks.
-    for hint in hints(os.environ, aws_profiles()):
+    names = [option.name for option in fields(Options)]
+    for hint in (*unprefixed(os.environ, PREFIX, names), *hints(os.environ, aws_profiles())):
         sys.stderr.write(f"{hint}\n")
 
 

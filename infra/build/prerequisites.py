@@ -145,6 +145,20 @@ def hints(environment: Mapping[str, str], profiles: Mapping[str, Any]) -> Iterab
         )
 
 
+def unprefixed(
+    environment: Mapping[str, str], prefix: str, options: Iterable[str]
+) -> Iterable[str]:
+    """What the command was given as context under an option's name without its prefix: the CDK
+    passes that on to nobody, and the option keeps its default.
+    """
+    given = json.loads(environment.get("CDK_CONTEXT_JSON") or "{}")
+    for name in sorted(given.keys() & set(options)):
+        yield (
+            f"The context {name!r} is no option, and has no effect. "
+            f"Did you mean -c {prefix}{name}={given[name]}?"
+        )
+
+
 def aws_profiles() -> Mapping[str, Any]:
     """The profiles of AWS's configuration files, by name; none if these cannot be read."""
     from botocore.exceptions import BotoCoreError  # noqa: PLC0415  (it may be missing)

@@ -21,6 +21,7 @@ from infra.build.prerequisites import (
     check_packages,
     check_python,
     hints,
+    unprefixed,
 )
 
 PIN = re.compile(r"^([a-z0-9._-]+)==(\S+)(?: ;.*)? \\$", re.MULTILINE)
@@ -232,6 +233,19 @@ def test_a_region_that_nobody_set_is_named() -> None:
         assert hint.startswith("No Region is set, so the CDK command takes us-east-1. Set AWS_REG")
 
 
+def test_an_option_without_its_prefix_is_told() -> None:
+    def told(**context: object) -> list[str]:
+        environment = {"CDK_CONTEXT_JSON": json.dumps(context)}
+        return list(unprefixed(environment, "tallyroll:", ("name", "shards")))
+
+    assert told(name="votes", **{"tallyroll:shards": "8", "@aws-cdk/core:x": True}) == [
+        "The context 'name' is no option, and has no effect. Did you mean -c tallyroll:name=votes?"
+    ]
+    assert (
+        told(**{"tallyroll:name": "votes"}) == list(unprefixed({}, "tallyroll:", ("name",))) == []
+    )
+
+
 def test_missing_credentials_are_named_with_the_remedy() -> None:
     [hint] = hints({**CALLED, "AWS_REGION": "us-east-1"}, {})
     assert hint.startswith("No valid AWS credentials were found.")
@@ -259,7 +273,7 @@ def test_a_synthesis_without_account_and_region_ends_with_both_hints(tmp_path: P
             "PATH": os.environ["PATH"],
             "HOME": str(tmp_path),
             "CDK_DEFAULT_REGION": "us-east-1",
-            "CDK_CONTEXT_JSON": json.dumps({"aws:cdk:bundling-stacks": []}),
+            "CDK_CONTEXT_JSON": json.dumps({"aws:cdk:bundling-stacks": [], "name": "votes"}),
             **CALLED,
         },
         capture_output=True,
@@ -269,6 +283,7 @@ def test_a_synthesis_without_account_and_region_ends_with_both_hints(tmp_path: P
 
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "cdk.out" / "tallyroll.template.json").exists()
-    credentials, region = done.stderr.splitlines()[-2:]
+    name, credentials, region = done.stderr.splitlines()[-3:]
+    assert name.startswith("The context 'name' is no option, and has no effect.")
     assert credentials.startswith("No valid AWS credentials were found.")
     assert region.startswith("No Region is set")
