@@ -355,9 +355,7 @@ def checkup(
 
 
 def stage(endpoint: str, region: str | None, tell: Tell, observe: Observe) -> Stage:
-    """A table of its own at a DynamoDB endpoint, not made yet, on which `conform` tries it. Raises
-    UsageError for an endpoint that is no URL.
-    """
+    """Where `conform` tries an endpoint, its table not made. Raises UsageError if it is no URL."""
     from tallyroll.adapters.dynamodb import trial
     from tallyroll.operations.conform.stage import SETTINGS, Stage, spec_on
 
