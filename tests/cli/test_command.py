@@ -54,6 +54,17 @@ def test_wrong_use(
     assert "\ntallyroll: See: tallyroll " in answer.err
 
 
+def test_what_is_too_much_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = run(monkeypatch, capsys, "validate", "a.jsonl", "b.jsonl", "c.jsonl")
+    assert (answer.status, answer.out) == (2, "")
+    assert answer.err.splitlines() == [
+        "tallyroll: no argument takes 'b.jsonl' 'c.jsonl'",
+        "tallyroll: See: tallyroll validate --help",
+    ]
+
+
 def test_without_its_extra_it_says_how_to_get_it(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import Annotated, Any, Literal
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
 from tallyroll import __version__
 from tallyroll.cli.arguments import Run
@@ -64,7 +64,13 @@ def run(argv: Sequence[str]) -> int:
         return int(tree(argv).meta(argv) or 0)
     except CycloptsError as error:
         command = " ".join(("tallyroll", *(error.command_chain or ())))
-        raise UsageError(f"{error}\nSee: {command} --help") from None
+        raise UsageError(f"{_in_words(error)}\nSee: {command} --help") from None
+
+
+def _in_words(error: CycloptsError) -> str:
+    if isinstance(error, UnusedCliTokensError):
+        return f"no argument takes {' '.join(map(repr, error.unused_tokens or ()))}"
+    return str(error)
 
 
 def tree(argv: Sequence[str] = ()) -> App:
