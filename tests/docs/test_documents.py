@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import time
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -133,3 +134,10 @@ def test_the_readmes_python_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(bodies) == 2
     age_ms = time.time() * 1000 - packet.t0
     assert 0 <= age_ms < 60 * 60_000, "a pipeline would not count it today"
+
+
+def test_the_packages_page_names_every_extra() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    page = (ROOT / "docs" / "package.md").read_text(encoding="utf-8")
+    asked = re.findall(r"`tallyroll\[([a-z,]+)\]` \|$", page, re.MULTILINE)
+    assert {*",".join(asked).split(",")} == {*project["optional-dependencies"]}
