@@ -127,7 +127,10 @@ def _state_lost(world: World) -> Iterator[None]:
 @contextmanager
 def _pointer_passed(world: World) -> Iterator[None]:
     since = {"N": str(world.window(Status.OPEN).end)}
-    with world.item_changed(world.declared.catalog.name, LIVE, since=since):
+    with (
+        world.local.schedules["roller"].held(),  # it would mend the pointer
+        world.item_changed(world.declared.catalog.name, LIVE, since=since),
+    ):
         yield
 
 

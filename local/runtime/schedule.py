@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Self
 
@@ -41,6 +42,7 @@ class Schedule:
         self._on_result = on_result or (lambda _response: None)
         self._on_error = on_error or (lambda _text: None)
         self._stopping = threading.Event()
+        self._turn = threading.Lock()  # held while a run is at work
         self._thread = threading.Thread(target=self._drive, name=f"schedule-{name}", daemon=True)
 
     def start(self) -> Self:
@@ -53,10 +55,17 @@ class Schedule:
         self._stopping.set()
         return ended([self._thread], within_s)
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Let a run at work finish, and begin no other inside the block."""
+        with self._turn:
+            yield
+
     def _drive(self) -> None:
         due = time.monotonic()
         while not self._stopping.wait(max(0.0, due - time.monotonic())):
-            self._run()
+            with self._turn:
+                self._run()
             missed = max(0, int((time.monotonic() - due) / self._period_s))
             self.skipped += missed
             due += self._period_s * (missed + 1)

@@ -69,6 +69,23 @@ def test_a_long_run_leaves_periods_out() -> None:
     assert schedule.skipped >= 4
 
 
+def test_a_held_schedule_lets_a_run_finish_and_begins_none() -> None:
+    stub = Stub()
+    schedule = Schedule("roller", stub, 0.001)
+    with schedule.held():
+        schedule.start()
+        time.sleep(0.05)
+        assert not stub.began
+    await_runs(stub, 3)
+    with schedule.held():
+        assert stub.at_once == 0
+        runs = len(stub.began)
+        time.sleep(0.05)
+        assert len(stub.began) == runs
+    await_runs(stub, runs + 1)
+    schedule.stop()
+
+
 def test_errors_are_told_and_not_fatal() -> None:
     told: list[str] = []
     stub = Stub(fails=True)
