@@ -32,5 +32,6 @@ class TallyrollStack(cdk.Stack):
             "TotalsTable": self.pipeline.totals.table_name,
             "ApiUrl": self.pipeline.api_url,
             "AlarmTopic": self.pipeline.alarm_topic_arn,
+            "TicketTopic": self.pipeline.ticket_topic_arn,
         }.items():
             cdk.CfnOutput(self, output, value=value)

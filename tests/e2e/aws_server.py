@@ -61,6 +61,10 @@ def _alarm(name: str, properties: Properties) -> list[Call]:
     return [("PutMetricAlarm", {"AlarmName": name, **properties}), ("DescribeAlarms", asked)]
 
 
+def _page(name: str, properties: Properties) -> list[Call]:
+    return [("PutCompositeAlarm", {"AlarmName": name, **properties})]
+
+
 def _queue_policy(_name: str, properties: Properties) -> list[Call]:
     attributes = {"Policy": json.dumps(properties["PolicyDocument"])}
     return [
@@ -85,6 +89,7 @@ KINDS = (
         named_by="AlarmName",
         attributes={"Arn": lambda reply: reply["MetricAlarms"][0]["AlarmArn"]},
     ),
+    Kind("AWS::CloudWatch::CompositeAlarm", "cloudwatch", _page, named_by="AlarmName"),
     Kind("AWS::Scheduler::Schedule", "scheduler", _schedule, named_by="Name"),
     Kind(
         "AWS::ApiGatewayV2::Api",

@@ -91,6 +91,8 @@ def chosen(synthesize: Synthesize) -> Template:
         jwt_audience="polls,results",
         reads_per_second=7,
         alarm_email="night@example.org",
+        ticket_email="day@example.org",
+        runbook_url="https://wiki.example/votes",
     )
 
 

@@ -117,6 +117,41 @@ def test_a_topic_that_is_there_already_is_notified(built: Built, *, enforce_ssl:
     assert only(template, "AWS::SNS::Subscription")["TopicArn"] == {"Ref": pager}
 
 
+def test_pages_and_tickets_may_go_to_two_topics(built: Built) -> None:
+    from aws_cdk import aws_sns as sns
+
+    from tallyroll.cdk import Tallyroll
+
+    def build(stack: cdk.Stack) -> None:
+        desk = sns.Topic(stack, "Desk")
+        pipeline = Tallyroll(
+            stack, "Counter", options=Options(), code=function_code(), ticket_topic=desk
+        )
+        assert pipeline.ticket_topic_arn == desk.topic_arn != pipeline.alarm_topic_arn
+
+    template = built(build)
+
+    desk, pager = of_type(template, "AWS::SNS::Topic")
+    for alarm in of_type(template, "AWS::CloudWatch::Alarm").values():
+        assert alarm["AlarmActions"] == [{"Ref": desk}]
+    for page in of_type(template, "AWS::CloudWatch::CompositeAlarm").values():
+        assert page["AlarmActions"] == [{"Ref": pager}]
+
+
+def test_an_address_for_tickets_needs_a_topic_of_theirs(built: Built) -> None:
+    from aws_cdk import aws_sns as sns
+
+    from tallyroll.cdk import Tallyroll
+
+    def build(stack: cdk.Stack) -> None:
+        options = Options(alarm_email="night@example.org", ticket_email="day@example.org")
+        topic = sns.Topic(stack, "Pager")
+        Tallyroll(stack, "Counter", options=options, code=function_code(), alarm_topic=topic)
+
+    with pytest.raises(OptionsError, match=r"tallyroll:ticket_email 'day@.*hand in a ticket_topic"):
+        built(build)
+
+
 @pytest.mark.parametrize("imported", [False, True])
 def test_a_fifo_topic_is_refused(built: Built, *, imported: bool) -> None:
     from aws_cdk import aws_sns as sns

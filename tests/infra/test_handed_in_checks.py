@@ -51,6 +51,7 @@ def refused(built: Built, given: Callable[[cdk.Stack], dict[str, Any]]) -> str:
             "bucket 'lake': a str was given; give s3.Bucket(...), or s3.Bucket.fr",
         ),
         ({"alarm_topic": "arn"}, "alarm_topic 'arn': a str was given; give sns.Topic(...), or sns"),
+        ({"ticket_topic": "a"}, "ticket_topic 'a': a str was given; give sns.Topic(...), or sns."),
         (
             {"encryption_key": 7},
             "encryption_key 7: an int was given; give kms.Key(...), or kms.Key.",

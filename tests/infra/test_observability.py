@@ -11,13 +11,14 @@ from aws_lambda_powertools import Metrics
 
 from infra.build.bundle import ROOT
 from tallyroll.adapters.dynamodb.throughput import Limit
-from tallyroll.cdk.alarms import ALARMS
+from tallyroll.cdk.alarms import ALARMS, PAGES
 from tallyroll.cdk.options import Options
 from tallyroll.errors import Reason
-from tallyroll.ingest.writer import Report
+from tallyroll.ingest.writer import DEADLINE_RESERVE_MS, Report
 from tallyroll.lifecycle.runner import Rolled
 from tallyroll.model.states import Status
 from tallyroll.planning.costs import METRICS_IDLE, METRICS_WATCHED
+from tallyroll.planning.costs import PAGES as PAGES_CHARGED
 from tallyroll.reads.reader import Gathering
 from tallyroll.telemetry import (
     NAMESPACE,
@@ -30,7 +31,7 @@ from tallyroll.telemetry import (
     metrics_of,
 )
 from tests.infra.conftest import Synthesize
-from tests.infra.templates import FUNCTIONS, Template, of_type, only, text
+from tests.infra.templates import FUNCTIONS, Template, function, named, of_type, only, text
 
 DAY = 86_400
 GUIDE = (ROOT / "docs" / "operations.md").read_text()
@@ -44,12 +45,96 @@ def alarms(template: Template, name: str = "tallyroll") -> dict[str, dict[str, A
 
 def test_there_is_one_alarm_of_each_and_it_says_where_to_read_on(template: Template) -> None:
     found = alarms(template)
-    [topic] = of_type(template, "AWS::SNS::Topic")
+    tickets = topic(template, "tallyroll tickets")
 
     assert found.keys() == ALARMS.keys()
     for id_, alarm in found.items():
-        assert alarm["AlarmDescription"] == (f"{ALARMS[id_]}. What to do: docs/operations.md#{id_}")
-        assert alarm["AlarmActions"] == [{"Ref": topic}]
+        assert alarm["AlarmDescription"] == f"{ALARMS[id_]}. What to do: docs/operations.md#{id_}"
+        assert alarm["AlarmActions"] == alarm["OKActions"] == [tickets]
+
+
+def topic(template: Template, shown: str) -> dict[str, str]:
+    """The reference to the topic with this display name."""
+    return {"Ref": named(template, "AWS::SNS::Topic", "DisplayName", shown)}
+
+
+def pages(template: Template) -> dict[str, dict[str, Any]]:
+    """The composite alarms by their ids."""
+    found = of_type(template, "AWS::CloudWatch::CompositeAlarm").values()
+    return {page["AlarmName"].removeprefix("tallyroll-"): page for page in found}
+
+
+def test_a_cause_pages_once_whatever_number_of_its_alarms_is_on(template: Template) -> None:
+    found, pager = pages(template), topic(template, "tallyroll alarms")
+
+    assert found.keys() == PAGES.keys()
+    for id_, page in found.items():
+        assert page["AlarmDescription"].endswith(f". What to do: docs/operations.md#{id_}")
+        assert page["AlarmActions"] == page["OKActions"] == [pager]
+        rule = text(page["AlarmRule"])
+        ids = [
+            named(template, "AWS::CloudWatch::Alarm", "AlarmName", f"tallyroll-{one}")
+            for one in PAGES[id_].alarms
+        ]
+        assert re.findall(r'ALARM\("(\w+)"\)', rule) == ids
+        assert rule.count(" OR ") == len(ids) - 1
+        assert len(rule) < 10_240
+    paged = [one for page in PAGES.values() for one in page.alarms]
+    assert len(paged) == len(set(paged))
+    assert set(paged) < set(ALARMS)
+    assert len(PAGES) == PAGES_CHARGED
+
+
+def test_no_alarm_waits_for_every_datapoint(template: Template) -> None:
+    """M of N, but where silence is bad: then a missing datapoint counts as a bad one."""
+    for id_, alarm in alarms(template).items():
+        wanted = alarm.get("DatapointsToAlarm", alarm["EvaluationPeriods"])
+        lenient = wanted < alarm["EvaluationPeriods"] or wanted == 1
+        assert lenient == (alarm["TreatMissingData"] == "notBreaching"), id_
+        for metric in alarm.get("Metrics", ()):
+            assert "FILL" not in metric.get("Expression", ""), id_
+
+
+def test_each_alarm_names_the_address_of_its_entry_in_the_runbook(chosen: Template) -> None:
+    for kind in ("Alarm", "CompositeAlarm"):
+        for alarm in of_type(chosen, f"AWS::CloudWatch::{kind}").values():
+            id_ = alarm["AlarmName"].removeprefix("votes-")
+            url = f"https://wiki.example/votes#{id_}"
+            assert alarm["AlarmDescription"].endswith(f". What to do: {url}")
+
+
+def test_one_old_letter_hides_no_flood(template: Template) -> None:
+    """The count stays on as long as a letter is there; the rate follows what is rejected."""
+    rate = alarms(template)["rejections"]
+
+    [metric] = [one["MetricStat"] for one in rate["Metrics"]]
+    assert metric["Metric"]["MetricName"] == "Rejected"
+    assert (metric["Period"], metric["Stat"], rate["Threshold"]) == (300, "Sum", 10)
+
+
+def test_a_queue_that_nobody_polls_raises_an_alarm(template: Template) -> None:
+    alarm = alarms(template)["mapping-disabled"]
+
+    names = {one["MetricStat"]["Metric"]["MetricName"] for one in alarm["Metrics"][1:]}
+    assert names == {"NumberOfEmptyReceives", "NumberOfMessagesReceived"}
+    assert alarm["TreatMissingData"] == "breaching"
+
+
+def test_a_writer_that_needs_its_time_is_told_before_it_runs_out(template: Template) -> None:
+    alarm = alarms(template)["writer-slow"]
+
+    assert (alarm["MetricName"], alarm["ExtendedStatistic"]) == ("Duration", "p99")
+    left_ms = function(template, "writer")["Timeout"] * 1000 - DEADLINE_RESERVE_MS
+    assert 0.8 * left_ms < alarm["Threshold"] < left_ms
+
+
+def test_errors_that_no_function_saw_are_the_apis(template: Template) -> None:
+    alarm = alarms(template)["api-errors"]
+
+    assert (alarm["Namespace"], alarm["MetricName"]) == ("AWS/ApiGateway", "5xx")
+    [dimension] = alarm["Dimensions"]
+    [api] = of_type(template, "AWS::ApiGatewayV2::Api")
+    assert dimension == {"Name": "ApiId", "Value": {"Ref": api}}
 
 
 def entries() -> dict[str, str]:
@@ -62,10 +147,10 @@ def entries() -> dict[str, str]:
 
 
 def test_the_operations_guide_has_an_entry_for_every_alarm_and_for_nothing_else() -> None:
-    assert list(entries()) == list(ALARMS)
+    assert list(entries()) == [*PAGES, *ALARMS]
 
 
-@pytest.mark.parametrize("id_", ALARMS)
+@pytest.mark.parametrize("id_", [*PAGES, *ALARMS])
 def test_every_entry_says_what_it_means_how_to_check_and_what_to_do(id_: str) -> None:
     for part in ("**Means**", "**Check**", "**Do**"):
         _, _, said = entries()[id_].partition(part)
@@ -184,7 +269,7 @@ def test_silence_is_an_alarm_where_something_runs_by_the_clock(template: Templat
     missing = {id_: alarm["TreatMissingData"] for id_, alarm in alarms(template).items()}
 
     silent = {id_ for id_, treated in missing.items() if treated == "breaching"}
-    assert silent == {"next-window-missing", "cleanup-silent"}
+    assert silent == {"next-window-missing", "cleanup-silent", "mapping-disabled"}
     assert set(missing.values()) == {"breaching", "notBreaching"}
 
 
@@ -205,11 +290,11 @@ def test_windows_do_not_close_where_more_are_open_than_should_be(
 def test_a_standstill_is_told_by_whom_it_stands_with(template: Template) -> None:
     found = alarms(template)
 
-    for id_, function, seconds in (("seal", "roller", 1_800), ("export", "cleanup", 7_200)):
+    for id_, service, seconds in (("seal", "roller", 1_800), ("export", "cleanup", 7_200)):
         alarm = found[f"{id_}-stuck"]
         [metric] = [one["MetricStat"]["Metric"] for one in alarm["Metrics"]]
         assert (metric["MetricName"], alarm["Threshold"]) == ("StuckFor", seconds)
-        assert {"Name": "service", "Value": function} in metric["Dimensions"]
+        assert {"Name": "service", "Value": service} in metric["Dimensions"]
     assert found["window-tables"]["Threshold"] == 2_000
 
 
@@ -227,18 +312,25 @@ def test_every_function_has_an_alarm_for_its_errors(template: Template) -> None:
 
 def test_somebody_is_told_by_e_mail_if_that_is_chosen(template: Template, chosen: Template) -> None:
     assert of_type(template, "AWS::SNS::Subscription") == {}
-    subscription = only(chosen, "AWS::SNS::Subscription")
-    assert (subscription["Protocol"], subscription["Endpoint"]) == ("email", "night@example.org")
+    found = of_type(chosen, "AWS::SNS::Subscription").values()
+    assert {one["Protocol"] for one in found} == {"email"}
+    assert {one["TopicArn"]["Ref"]: one["Endpoint"] for one in found} == {
+        topic(chosen, "votes alarms")["Ref"]: "night@example.org",
+        topic(chosen, "votes tickets")["Ref"]: "day@example.org",
+    }
 
 
 def test_alarms_may_publish_to_the_topic_though_its_policy_replaces_the_default(
     template: Template,
 ) -> None:
-    policy = only(template, "AWS::SNS::TopicPolicy")["PolicyDocument"]
-    [allowed] = [one for one in policy["Statement"] if one["Effect"] == "Allow"]
-
-    assert allowed["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
-    assert allowed["Condition"]["StringEquals"]["aws:SourceAccount"] == {"Ref": "AWS::AccountId"}
+    policies = of_type(template, "AWS::SNS::TopicPolicy").values()
+    assert len(policies) == 2
+    for policy in policies:
+        statements = policy["PolicyDocument"]["Statement"]
+        [allowed] = [one for one in statements if one["Effect"] == "Allow"]
+        assert allowed["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
+        source = allowed["Condition"]["StringEquals"]["aws:SourceAccount"]
+        assert source == {"Ref": "AWS::AccountId"}
 
 
 def test_the_dashboard_answers_four_questions(template: Template) -> None:
@@ -255,7 +347,7 @@ def test_the_dashboard_answers_four_questions(template: Template) -> None:
     assert kinds["alarm"] == 1
     assert kinds["metric"] >= 12
     [status] = [one for one in widgets if one["type"] == "alarm"]
-    assert len(status["properties"]["alarms"]) == len(ALARMS)
+    assert len(status["properties"]["alarms"]) == len(PAGES) + len(ALARMS)
 
 
 def test_dashboards_of_one_name_in_two_regions_do_not_meet(template: Template) -> None:

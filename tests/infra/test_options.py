@@ -209,6 +209,9 @@ def test_unknown_key_is_refused_with_the_nearest(key: str, said: str) -> None:
         ("jwt_audience", "a", "jwt_audience 'a': leave it out, or give tallyroll:auth jwt"),
         ("jwt_audience", "a, b", "jwt_audience 'a, b': give client ids"),
         ("alarm_email", "night", "alarm_email 'night': give one e-mail address"),
+        ("ticket_email", "day", "ticket_email 'day': give one e-mail address"),
+        ("runbook_url", "docs", "runbook_url 'docs': give the address of your copy of"),
+        ("runbook_url", "https://a.example/b#c", "runbook_url 'https://a.example/b#c': give the"),
         ("boto3", "latest", "boto3 'latest': give one of runtime, pinned"),
     ],
 )

@@ -246,13 +246,14 @@ def test_the_scheduler_may_call_these_two_functions_alone(template: Template) ->
     assert handlers == {"roller", "cleanup"}
 
 
-def test_only_encrypted_calls_reach_queues_bucket_and_topic(template: Template) -> None:
+def test_only_encrypted_calls_reach_queues_bucket_and_topics(template: Template) -> None:
     policies = [
         *of_type(template, "AWS::SQS::QueuePolicy").values(),
         only(template, "AWS::S3::BucketPolicy"),
-        only(template, "AWS::SNS::TopicPolicy"),
+        *of_type(template, "AWS::SNS::TopicPolicy").values(),
     ]
     for policy in policies:
         denied = [one for one in policy["PolicyDocument"]["Statement"] if one["Effect"] == "Deny"]
-        assert {"Bool": {"aws:SecureTransport": "false"}} in [one["Condition"] for one in denied]
-    assert len(policies) == 4
+        conditions = [one.get("Condition") for one in denied]
+        assert {"Bool": {"aws:SecureTransport": "false"}} in conditions
+    assert len(policies) == 5

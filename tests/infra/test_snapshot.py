@@ -14,7 +14,8 @@ TYPES = {
     "AWS::ApiGatewayV2::Integration": 1,
     "AWS::ApiGatewayV2::Route": 4,
     "AWS::ApiGatewayV2::Stage": 1,
-    "AWS::CloudWatch::Alarm": 26,
+    "AWS::CloudWatch::Alarm": 31,
+    "AWS::CloudWatch::CompositeAlarm": 4,
     "AWS::CloudWatch::Dashboard": 1,
     "AWS::DynamoDB::Table": 2,
     "AWS::IAM::Role": 5,
@@ -25,8 +26,8 @@ TYPES = {
     "AWS::Logs::LogGroup": 5,
     "AWS::S3::Bucket": 1,
     "AWS::S3::BucketPolicy": 1,
-    "AWS::SNS::Topic": 1,
-    "AWS::SNS::TopicPolicy": 1,
+    "AWS::SNS::Topic": 2,
+    "AWS::SNS::TopicPolicy": 2,
     "AWS::SQS::Queue": 2,
     "AWS::SQS::QueuePolicy": 2,
     "AWS::Scheduler::Schedule": 2,
@@ -38,6 +39,7 @@ OUTPUTS = {
     "CatalogTable": "PipelineStorageCatalog",
     "DeadLettersUrl": "PipelineQueuesDeadLetters",
     "QueueUrl": "PipelineQueuesEvents",
+    "TicketTopic": "PipelineObservabilityTickets",
     "TotalsTable": "PipelineStorageTotals",
 }
 

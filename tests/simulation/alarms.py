@@ -79,9 +79,9 @@ def number_of(rule: Rule, gauges: Gauges, start: int) -> Number:
 
 
 def _sum(values: list[Number]) -> Number:
-    """A sum is missing where one of its series is, which is the cautious reading of the guide."""
+    """The sum of the series that have a value; missing where none has."""
     there = [value for value in values if value is not None]
-    return sum(there) if len(there) == len(values) else None
+    return sum(there) if there else None
 
 
 _OPERATORS: Mapping[type[ast.operator], Callable[[float, float], float]] = {

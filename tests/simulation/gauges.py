@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.simulation.pipeline import System
 
 MINUTE_MS = 60_000
-STATISTICS = ("Sum", "Maximum", "Minimum", "SampleCount")
+STATISTICS = ("Sum", "Maximum", "Minimum", "SampleCount", "p99")
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ class Gauges:
         match watched.statistic:
             case "Sum":
                 return sum(minute.total for minute in found)
-            case "Maximum":
+            case "Maximum" | "p99":  # of the few values here
                 return max(minute.most for minute in found)
             case "Minimum":
                 return min(minute.least for minute in found)
@@ -128,6 +128,8 @@ def gauge_queues(system: System) -> None:
         ("ApproximateNumberOfMessagesNotVisible", hidden),
         ("ApproximateNumberOfMessagesDelayed", len(held) - hidden - visible),
         ("ApproximateAgeOfOldestMessage", max(aged, default=0) / 1000),
+        ("NumberOfEmptyReceives", 0 if system.is_away("source") else 1),
+        ("NumberOfMessagesReceived", 0),
     ):
         system.gauges.put(Source.QUEUE, EVENTS, name, now, value)
     letters = system.queue.dead_letters

@@ -198,6 +198,7 @@ def _outage(
 
 
 NOTES = ("note_straggler", "note_received", "clear_received", "beat")
+SOURCE_AWAY = ("mapping-disabled", "falling-behind", "writer-silent")
 # Twelve hours in which nobody sends or reads are no outage.
 IDLE = Outage("idle", (_struck("away", "producer", "reader"),), frozenset(), 12 * HOUR_MS)
 UNREAD = Outage(
@@ -210,7 +211,7 @@ OUTAGES = (
     _outage("writer dies", _struck("dies", "writer"), "writer-errors", "writer-silent"),
     _outage("writer held", _struck("held", "writer"), "function-throttles", "writer-silent"),
     UNREAD,
-    _outage("source away", _struck("away", "source"), "falling-behind", "writer-silent"),
+    _outage("source away", _struck("away", "source"), *SOURCE_AWAY),
     _outage("roller dies", _struck("dies", "roller"), "roller-errors", "next-window-missing"),
     _outage("roller held", _struck("held", "roller"), "function-throttles", "next-window-missing"),
     _outage("roller away", _struck("away", "roller"), "next-window-missing"),

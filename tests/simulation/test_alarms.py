@@ -55,12 +55,12 @@ def test_statistics_are_of_whole_periods() -> None:
     def of(statistic: str, period: int = FIVE_MINUTES) -> float | None:
         return gauges.statistic(Watched(*METRIC_AT, statistic, period), 0)
 
-    found = [of(name) for name in ("Sum", "Maximum", "Minimum", "SampleCount")]
-    assert found == [12.0, 8.0, 1.0, 3.0]
+    found = [of(name) for name in ("Sum", "Maximum", "Minimum", "SampleCount", "p99")]
+    assert found == [12.0, 8.0, 1.0, 3.0, 8.0]
     assert of("Sum", 60) == 4.0
     assert gauges.statistic(METRIC, 120_000) is None
-    with pytest.raises(ValueError, match="p99"):
-        of("p99")
+    with pytest.raises(ValueError, match="p50"):
+        of("p50")
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,9 @@ def test_statistics_are_of_whole_periods() -> None:
         ("0 - m0", -2.0),
         ("m0 + m1", None),
         ("FILL(m0, 0) + FILL(m1, 0)", 2.0),
-        ("SUM([m0, m1])", None),
+        ("SUM([m0, m1])", 2.0),
+        ("SUM([m1])", None),
+        ("0 - SUM([m0, m1])", -2.0),
         ("SUM([FILL(m0, 0), FILL(m1, 0)])", 2.0),
         ("m1", None),
     ],

@@ -1,6 +1,16 @@
 """When each alarm fires, as plain data: `observability` makes alarms of it, and tests evaluate it.
 
 This module does not import the CDK.
+
+Metrics arrive late, and a period may have none. So:
+
+- An alarm that needs several periods needs `times` of the last `within`: one that is late or
+  missing does not hide a fault.
+- No expression has FILL. In the newest period, which is not published yet, it would give its own
+  value, and hold an alarm in the state that this value means. SUM adds up what is published.
+
+Source: Amazon CloudWatch User Guide, "Alarm evaluation", "Configuring how CloudWatch alarms treat
+missing data", and "Using math expressions with CloudWatch metrics", at FILL.
 """
 
 from __future__ import annotations
@@ -10,6 +20,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tallyroll.cdk.alarms import FUNCTIONS
+from tallyroll.cdk.options import WRITER_TIMEOUT_SECONDS
 from tallyroll.limits import IN_FLIGHT_MAX
 from tallyroll.resources import DEAD_LETTERS_RETENTION_SECONDS
 from tallyroll.settings import Settings
@@ -28,6 +39,9 @@ MINUTE, FIVE_MINUTES, QUARTER = 60, 300, 900
 HANDED_BACK_SECONDS = 1_800
 SILENT_SECONDS = 900
 IN_FLIGHT_SHARE = 0.8
+REJECTIONS_MAX = 10  # in five minutes
+READS_SLOW_MS = 5_000  # a read over hours takes some tens of milliseconds
+WRITER_SLOW_SHARE = 0.7  # of its timeout; from three quarters on it hands back what is left
 
 
 class Source(StrEnum):
@@ -36,17 +50,18 @@ class Source(StrEnum):
     PIPELINE = "Tallyroll"  # our functions; dimensions: the pipeline and the function
     QUEUE = "AWS/SQS"  # dimension: the queue
     FUNCTION = "AWS/Lambda"  # dimension: the function
+    API = "AWS/ApiGateway"  # dimension: the API
 
 
-EVENTS, DEAD_LETTERS = "events", "dead-letters"
+EVENTS, DEAD_LETTERS, API = "events", "dead-letters", "api"
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
     """One metric as an alarm reads it: a statistic per `period` (seconds).
 
-    `of` is the metric's function (writer, aggregator, roller, cleanup) or queue (events,
-    dead-letters).
+    `of` is the metric's function (writer, aggregator, roller, cleanup), its queue (events,
+    dead-letters), or the API (api).
     """
 
     source: Source
@@ -94,19 +109,49 @@ def rules_for(settings: Settings, retention_seconds: int) -> dict[str, Rule]:
     return {
         **_queue_rules(retention_seconds),
         **_writing_rules(retention_seconds),
+        **_read_rules(),
         **_window_rules(settings),
         **_function_rules(FUNCTIONS),
     }
 
 
 def _single(
-    metric: Watched, *, above: float = 0, times: int = 1, silence_is_bad: bool = False
+    metric: Watched,
+    *,
+    above: float = 0,
+    times: int = 1,
+    within: int = 0,
+    silence_is_bad: bool = False,
 ) -> Rule:
-    return Rule(metrics={"m0": metric}, above=above, times=times, silence_is_bad=silence_is_bad)
+    metrics = {"m0": metric}
+    return Rule(
+        metrics=metrics, above=above, times=times, within=within, silence_is_bad=silence_is_bad
+    )
 
 
-def _queue(of: str, name: str, period: int = MINUTE) -> Watched:
-    return Watched(Source.QUEUE, of, name, "Maximum", period)
+def _queue(of: str, name: str, period: int = MINUTE, statistic: str = "Maximum") -> Watched:
+    return Watched(Source.QUEUE, of, name, statistic, period)
+
+
+def _polls() -> Rule:
+    """Nobody asks the event queue for messages, which an enabled event source does all the time.
+
+    No metric says that a mapping is disabled. Lambda keeps asking an empty queue with long polls,
+    each of which is an empty receive. A queue without any call has no metrics after six hours.
+    Source: AWS Lambda Developer Guide, "Using Lambda with Amazon SQS"; Amazon SQS Developer Guide,
+    "Available CloudWatch metrics for Amazon SQS".
+    """
+    return Rule(
+        metrics={
+            "empty": _queue(EVENTS, "NumberOfEmptyReceives", FIVE_MINUTES, "Sum"),
+            "messages": _queue(EVENTS, "NumberOfMessagesReceived", FIVE_MINUTES, "Sum"),
+        },
+        expression="0 - SUM([empty, messages])",
+        label="polls of the event queue, negative",
+        above=-1,
+        times=3,
+        silence_is_bad=True,
+    )
 
 
 def _queue_rules(retention_seconds: int) -> Mapping[str, Rule]:
@@ -117,12 +162,18 @@ def _queue_rules(retention_seconds: int) -> Mapping[str, Rule]:
             _queue(DEAD_LETTERS, "ApproximateAgeOfOldestMessage", FIVE_MINUTES),
             above=DEAD_LETTERS_RETENTION_SECONDS / 2,
         ),
-        "falling-behind": _single(waiting, above=BEHIND_SECONDS, times=5),
+        # So that letters which nobody has looked at do not hide a flood of new ones.
+        "rejections": _single(
+            _ours("writer", "Rejected", period=FIVE_MINUTES), above=REJECTIONS_MAX
+        ),
+        "mapping-disabled": _polls(),
+        "falling-behind": _single(waiting, above=BEHIND_SECONDS, times=5, within=7),
         "events-expire": _single(waiting, above=retention_seconds / 2),
         "in-flight": _single(
             _queue(EVENTS, "ApproximateNumberOfMessagesNotVisible"),
             above=IN_FLIGHT_SHARE * IN_FLIGHT_MAX,
             times=5,
+            within=7,
         ),
     }
 
@@ -138,30 +189,55 @@ def _writing_rules(retention_seconds: int) -> Mapping[str, Rule]:
         # wait up to about 45 minutes between two receives.
         "handed-back": Rule(metrics=back, above=HANDED_BACK_SECONDS, within=4),
         "handed-back-expire": Rule(metrics=back, above=retention_seconds / 2, within=4),
-        "notes-failing": _single(_ours("writer", "NotesFailed", period=FIVE_MINUTES), times=3),
-        "events-await-window": _single(_ours("writer", "AwaitingWindow"), times=5),
-        "store-throttles": _single(_ours("writer", "Throttles"), times=15),
-        "reads-failing": _single(_ours("aggregator", "ReadsFailed", period=FIVE_MINUTES), times=2),
-        # An occasional answer may lack windows, if its range was too long for its time.
-        "reads-incomplete": _single(
-            _ours("aggregator", "ReadsIncomplete", period=FIVE_MINUTES), times=3
+        "notes-failing": _single(
+            _ours("writer", "NotesFailed", period=FIVE_MINUTES), times=3, within=4
+        ),
+        "events-await-window": _single(_ours("writer", "AwaitingWindow"), times=5, within=7),
+        "store-throttles": _single(_ours("writer", "Throttles"), times=12, within=15),
+        "writer-slow": _single(
+            Watched(Source.FUNCTION, "writer", "Duration", "p99", FIVE_MINUTES),
+            above=WRITER_SLOW_SHARE * WRITER_TIMEOUT_SECONDS * 1000,
+            times=3,
+            within=4,
         ),
     }
 
 
-def _both(name: str, times: int = 1) -> Rule:
+def _read_rules() -> Mapping[str, Rule]:
+    return {
+        "reads-failing": _single(
+            _ours("aggregator", "ReadsFailed", period=FIVE_MINUTES), times=2, within=3
+        ),
+        # An occasional answer may lack windows, if its range was too long for its time.
+        "reads-incomplete": _single(
+            _ours("aggregator", "ReadsIncomplete", period=FIVE_MINUTES), times=3, within=4
+        ),
+        "reads-slow": _single(
+            _ours("aggregator", "ReadLatency", "p99", FIVE_MINUTES),
+            above=READS_SLOW_MS,
+            times=3,
+            within=4,
+        ),
+        # Also those that no function saw, because it was throttled or timed out.
+        "api-errors": _single(
+            Watched(Source.API, API, "5xx", period=FIVE_MINUTES), times=2, within=3
+        ),
+    }
+
+
+def _both(name: str, times: int, within: int) -> Rule:
     """A rule on the sum of a metric that both roller and cleanup publish."""
     parts = {
         f"m{number}": _ours(function, name, period=FIVE_MINUTES)
         for number, function in enumerate(("roller", "cleanup"))
     }
-    return Rule(metrics=parts, expression="FILL(m0, 0) + FILL(m1, 0)", label=name, times=times)
+    return Rule(metrics=parts, expression="SUM([m0, m1])", label=name, times=times, within=within)
 
 
 def _stuck(function: str, minutes: int) -> Rule:
-    """Two runs in a row found a window without progress for so many minutes."""
+    """Two runs of three found a window without progress for so many minutes."""
     stuck = _ours(function, "StuckFor", "Maximum", FIVE_MINUTES)
-    return _single(stuck, above=minutes * 60, times=2)
+    return _single(stuck, above=minutes * 60, times=2, within=3)
 
 
 def _window_rules(settings: Settings) -> Mapping[str, Rule]:
@@ -177,10 +253,11 @@ def _window_rules(settings: Settings) -> Mapping[str, Rule]:
             _ours("roller", "Windows-open", "Minimum", FIVE_MINUTES),
             above=open_at_once + HELD_MINUTES * 60 // settings.window_seconds,
             times=HELD_MINUTES // 5,
+            within=HELD_MINUTES // 5 + 2,
         ),
         # Each minute the roller checks the queue and when a writer last finished a message.
         "writer-silent": _single(
-            _ours("roller", "WritersSilentFor", "Maximum"), above=SILENT_SECONDS, times=2
+            _ours("roller", "WritersSilentFor", "Maximum"), above=SILENT_SECONDS, times=2, within=3
         ),
         "seal-stuck": _stuck("roller", SEAL_MINUTES),
         "export-stuck": _stuck("cleanup", EXPORT_MINUTES),
@@ -192,8 +269,8 @@ def _window_rules(settings: Settings) -> Mapping[str, Rule]:
             times=6,
             silence_is_bad=True,
         ),
-        "proof-mismatch": _both("ProofFailures"),
-        "steps-failing": _both("Problems", times=3),
+        "proof-mismatch": _both("ProofFailures", times=1, within=3),
+        "steps-failing": _both("Problems", times=3, within=4),
         "window-tables": _single(
             _ours("roller", "WindowTables", "Maximum", FIVE_MINUTES),
             above=TABLES_SHARE * settings.table_quota,
@@ -206,13 +283,17 @@ def _function_rules(functions: Sequence[str]) -> Mapping[str, Rule]:
         f"m{number}": Watched(Source.FUNCTION, function, "Throttles", period=FIVE_MINUTES)
         for number, function in enumerate(functions)
     }
-    # A function that is not invoked publishes nothing, and a sum of nothing has no value.
-    total = f"SUM([{', '.join(f'FILL({name}, 0)' for name in throttles)}])"
     return {
-        "function-throttles": Rule(metrics=throttles, expression=total, label="throttles", times=3),
+        "function-throttles": Rule(
+            metrics=throttles,
+            expression=f"SUM([{', '.join(throttles)}])",
+            label="throttles",
+            times=3,
+            within=4,
+        ),
         **{
             f"{function}-errors": _single(
-                Watched(Source.FUNCTION, function, "Errors", period=FIVE_MINUTES), times=2
+                Watched(Source.FUNCTION, function, "Errors", period=FIVE_MINUTES), times=2, within=3
             )
             for function in functions
         },

@@ -1,4 +1,4 @@
-"""All alarms: their ids, which are headings in docs/operations.md, and their descriptions.
+"""All alarms and pages: their ids, which are headings in docs/operations.md, and their texts.
 
 `observability` makes one alarm of each; a test checks that each has a heading.
 """
@@ -6,19 +6,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 
 FUNCTIONS = ("writer", "aggregator", "roller", "cleanup")
+RUNBOOK = "docs/operations.md"
 
 ALARMS: Mapping[str, str] = MappingProxyType(
     {
         "dead-letters": "messages stand in the dead-letter queue, which no count has",
         "dead-letters-expire": "dead letters are at half of their retention",
+        "rejections": "writers reject more than ten messages in five minutes",
+        "mapping-disabled": "nobody polls the event queue: is the event source mapping disabled?",
         "falling-behind": "events wait in the queue for more than forty minutes",
         "events-expire": "events wait in the queue for half of its retention",
         "handed-back": "messages that are over half an hour old come back to the queue",
         "handed-back-expire": "messages come back that are at half of the queue's retention",
         "writer-silent": "the queue holds messages, and writers finish none",
+        "writer-slow": "writers need nearly all of their time for a batch",
         "notes-failing": "writers cannot note in the catalog what keeps windows open",
         "in-flight": "nearly as many messages are in flight as the queue allows",
         "next-window-missing": "the current window is not open, or the roller says nothing",
@@ -29,16 +34,58 @@ ALARMS: Mapping[str, str] = MappingProxyType(
         "cleanup-silent": "cleanup does not run, or says nothing",
         "proof-mismatch": "an archive or a total does not agree with its window",
         "steps-failing": "steps of the roller or of cleanup fail, again and again",
-        "store-throttles": "DynamoDB throttles writes, in every minute of a quarter of an hour",
+        "store-throttles": "DynamoDB throttles writes for most of a quarter of an hour",
         "function-throttles": "Lambda throttles functions of the pipeline",
         "reads-failing": "reads are answered with an error of ours",
         "reads-incomplete": "reads are answered without some of the windows that were asked for",
+        "reads-slow": "one read in a hundred takes more than five seconds",
+        "api-errors": "the HTTP API answers with status 5xx",
         "window-tables": "window tables near the quota of tables of an account and Region",
         **{f"{name}-errors": f"the {name} fails as a whole" for name in FUNCTIONS},
     }
 )
 
 
-def described(id_: str) -> str:
-    """An alarm's description, with a reference to docs/operations.md."""
-    return f"{ALARMS[id_]}. What to do: docs/operations.md#{id_}"
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What somebody is called for, at any hour: one composite alarm, on while any of `alarms` is.
+
+    Alarms of no page can wait for the next working day.
+    """
+
+    text: str
+    alarms: tuple[str, ...]
+
+
+PAGES: Mapping[str, Page] = MappingProxyType(
+    {
+        "page-wrong-counts": Page("a count may be wrong", ("proof-mismatch",)),
+        "page-events-expire": Page(
+            "events will be deleted that no count has",
+            ("events-expire", "dead-letters-expire", "handed-back-expire"),
+        ),
+        "page-not-counting": Page(
+            "events are not counted",
+            (
+                "mapping-disabled",
+                "writer-silent",
+                "writer-errors",
+                "falling-behind",
+                "in-flight",
+                "next-window-missing",
+                "events-await-window",
+            ),
+        ),
+        "page-no-reads": Page(
+            "counts cannot be read", ("reads-failing", "api-errors", "aggregator-errors")
+        ),
+    }
+)
+
+
+def described(id_: str, runbook: str = "") -> str:
+    """The description of an alarm or a page, with the address of its entry in the runbook: the
+    option `runbook_url`, or the document's place in the repository.
+    """
+    text = ALARMS[id_] if id_ in ALARMS else PAGES[id_].text
+    return f"{text}. What to do: {runbook or RUNBOOK}#{id_}"

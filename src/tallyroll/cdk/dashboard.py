@@ -31,7 +31,7 @@ def make_dashboard(
     metrics: PipelineMetrics,
     queues: Queues,
     functions: Sequence[PipelineFunction],
-    alarms: Mapping[str, cloudwatch.Alarm],
+    alarms: Mapping[str, cloudwatch.IAlarm],
 ) -> cloudwatch.Dashboard:
     """The dashboard of a pipeline, named after it and its Region, since all Regions of an account
     share one list of dashboards. Source: CloudWatch API Reference, PutDashboard.

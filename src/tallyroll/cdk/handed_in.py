@@ -31,6 +31,7 @@ _CONSTRUCTS = {
     "bucket": ("bucket_arn", "s3.Bucket", 'from_bucket_name(stack, "Lake", name)'),
     "alarm_topic": ("topic_arn", "sns.Topic", 'from_topic_arn(stack, "Pager", arn)'),
     "encryption_key": ("key_arn", "kms.Key", 'from_key_arn(stack, "Key", arn)'),
+    "ticket_topic": ("topic_arn", "sns.Topic", 'from_topic_arn(stack, "Desk", arn)'),
 }
 _RESERVED_TAGS = (TAG_PIPELINE, TAG_PROVEN)
 _WARNING = "tallyroll:"
@@ -38,10 +39,14 @@ _TAKEN: WeakKeyDictionary[cdk.Stack, dict[str, str]] = WeakKeyDictionary()  # pa
 
 
 def check_types(
-    options: object, code: object, tags: object, constructs: tuple[object, object, object, object]
+    options: object,
+    code: object,
+    tags: object,
+    constructs: tuple[object, object, object, object, object],
 ) -> None:
     """Raise OptionsError for an argument of a wrong type; it says what was given, what is wanted,
-    and how to get it. `constructs` are a queue, a bucket, a topic and a key, each of them or None.
+    and how to get it. `constructs` are a queue, a bucket, a topic, a key and another topic, each of
+    them or None.
     """
     if not isinstance(options, Options):
         raise _wrong(
@@ -99,15 +104,17 @@ def check_queue(scope: IConstruct, queue: sqs.IQueue) -> None:
     _warn_of_redrive(scope, queue)
 
 
-def check_topic(scope: IConstruct, topic: sns.ITopic) -> None:
-    """Raise OptionsError for a FIFO topic and for one of another Region."""
+def check_topic(scope: IConstruct, topic: sns.ITopic, called: str) -> None:
+    """Raise OptionsError for a FIFO topic and for one of another Region. The argument is `called`
+    so.
+    """
     if topic.fifo:
         # An alarm notifies standard topics only; nothing would tell of a FIFO one at deployment.
-        raise OptionsError(f"alarm_topic {topic.node.path}: a FIFO topic; give a standard one")
+        raise OptionsError(f"{called} {topic.node.path}: a FIFO topic; give a standard one")
     here, there = cdk.Stack.of(scope).region, topic.env.region
     if _differ(here, there):
         raise OptionsError(
-            f"alarm_topic {topic.node.path}: it is in {there}, the pipeline in {here}, and alarms"
+            f"{called} {topic.node.path}: it is in {there}, the pipeline in {here}, and alarms"
             " notify only topics of their own Region; give one of that Region"
         )
 

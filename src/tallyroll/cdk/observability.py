@@ -1,10 +1,11 @@
-"""A pipeline's alarms, the topic that they notify, and its dashboard."""
+"""A pipeline's alarms, its pages, the topics that they notify, and its dashboard."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import aws_cdk as cdk
+from aws_cdk import aws_apigatewayv2 as http
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_iam as iam
@@ -13,19 +14,20 @@ from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
 from tallyroll.cdk.alarm_rules import EVENTS, Rule, Source, Watched, rules_for
-from tallyroll.cdk.alarms import ALARMS, described
+from tallyroll.cdk.alarms import ALARMS, PAGES, described
 from tallyroll.cdk.dashboard import make_dashboard
 from tallyroll.cdk.functions import PipelineFunction
 from tallyroll.cdk.handed_in import check_topic
 from tallyroll.cdk.ingest import Queues
 from tallyroll.cdk.metrics import PipelineMetrics, computed
-from tallyroll.cdk.options import Options
+from tallyroll.cdk.options import Options, OptionsError
 
 
 class Observability(Construct):
-    """One alarm for each of `ALARMS`, one topic that they notify, one dashboard.
+    """One alarm for each of `ALARMS`, one composite alarm for each of `PAGES`, one dashboard.
 
-    A `given` topic replaces the topic.
+    Pages notify `topic`, alarms notify `tickets`, when they begin and when they are over. A `given`
+    topic replaces both, `given_tickets` the latter.
     """
 
     def __init__(
@@ -36,23 +38,32 @@ class Observability(Construct):
         options: Options,
         queues: Queues,
         functions: Sequence[PipelineFunction],
+        api: http.IHttpApi,
         given: sns.ITopic | None = None,
+        given_tickets: sns.ITopic | None = None,
     ) -> None:
         super().__init__(scope, id_)
+        self._options = options
         metrics = PipelineMetrics(options.name)
-        self._published = _Published(metrics, queues, functions)
-        self.topic = _topic(self, options, given)
+        self._published = _Published(metrics, queues, functions, api)
+        self.topic = given or _new_topic(self, "Alarms", f"{options.name} alarms")
+        self.tickets = (
+            given_tickets or given or _new_topic(self, "Tickets", f"{options.name} tickets")
+        )
+        self._open_topics()
         rules = rules_for(options.settings(), queues.retention_seconds)
         assert rules.keys() == ALARMS.keys()
-        self.alarms = {id_: self._alarm(options.name, id_, rule) for id_, rule in rules.items()}
-        self.dashboard = make_dashboard(self, options, metrics, queues, functions, self.alarms)
+        self.alarms = {id_: self._alarm(id_, rule) for id_, rule in rules.items()}
+        self.pages = {id_: self._page(id_) for id_ in PAGES}
+        shown = {**self.pages, **self.alarms}
+        self.dashboard = make_dashboard(self, options, metrics, queues, functions, shown)
 
-    def _alarm(self, pipeline: str, id_: str, rule: Rule) -> cloudwatch.Alarm:
+    def _alarm(self, id_: str, rule: Rule) -> cloudwatch.Alarm:
         alarm = cloudwatch.Alarm(
             self,
-            "".join(word.capitalize() for word in id_.split("-")),
-            alarm_name=f"{pipeline}-{id_}",
-            alarm_description=described(id_),
+            _construct_id(id_),
+            alarm_name=f"{self._options.name}-{id_}",
+            alarm_description=described(id_, self._options.runbook_url),
             metric=self._published.number(rule),
             threshold=rule.above,
             comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
@@ -64,19 +75,59 @@ class Observability(Construct):
                 else cloudwatch.TreatMissingData.NOT_BREACHING
             ),
         )
-        alarm.add_alarm_action(actions.SnsAction(self.topic))
+        _notify(alarm, self.tickets)
         return alarm
 
+    def _page(self, id_: str) -> cloudwatch.CompositeAlarm:
+        on = [
+            cloudwatch.AlarmRule.from_alarm(self.alarms[one], cloudwatch.AlarmState.ALARM)
+            for one in PAGES[id_].alarms
+        ]
+        page = cloudwatch.CompositeAlarm(
+            self,
+            _construct_id(id_),
+            composite_alarm_name=f"{self._options.name}-{id_}",
+            alarm_description=described(id_, self._options.runbook_url),
+            alarm_rule=cloudwatch.AlarmRule.any_of(*on),
+        )
+        _notify(page, self.topic)
+        return page
 
-def _topic(scope: Construct, options: Options, given: sns.ITopic | None) -> sns.ITopic:
-    topic: sns.ITopic
-    if given is None:
-        topic = sns.Topic(scope, "Alarms", display_name=f"{options.name} alarms", enforce_ssl=True)
-    else:
-        check_topic(scope, given)
-        topic = given
-    # A policy of a topic's own replaces the default one, which lets the account's alarms publish.
-    # To a topic of another app nothing is added.
+    def _open_topics(self) -> None:
+        """Let the account's alarms publish to the topics, and subscribe who is named."""
+        options = self._options
+        _open(self, self.topic, "alarm_topic", options.alarm_email)
+        email = options.ticket_email or options.alarm_email
+        if self.tickets is not self.topic:
+            _open(self, self.tickets, "ticket_topic", email)
+        elif email != options.alarm_email:
+            raise OptionsError(
+                f"tallyroll:ticket_email {email!r}: one topic was handed in for pages and tickets;"
+                " hand in a ticket_topic, too, or leave the option out"
+            )
+
+
+def _construct_id(id_: str) -> str:
+    return "".join(word.capitalize() for word in id_.split("-"))
+
+
+def _notify(alarm: cloudwatch.AlarmBase, topic: sns.ITopic) -> None:
+    action = actions.SnsAction(topic)
+    alarm.add_alarm_action(action)
+    alarm.add_ok_action(action)
+
+
+def _new_topic(scope: Construct, id_: str, shown: str) -> sns.ITopic:
+    return sns.Topic(scope, id_, display_name=shown, enforce_ssl=True)
+
+
+def _open(scope: Construct, topic: sns.ITopic, called: str, email: str) -> None:
+    """Let the account's alarms publish to a topic, and subscribe an address, if there is one.
+
+    A policy of a topic's own replaces the default one, which lets them. To a topic of another app
+    nothing is added. Raises OptionsError for a topic that alarms cannot notify.
+    """
+    check_topic(scope, topic, called)
     topic.add_to_resource_policy(
         iam.PolicyStatement(
             actions=["sns:Publish"],
@@ -85,19 +136,23 @@ def _topic(scope: Construct, options: Options, given: sns.ITopic | None) -> sns.
             conditions={"StringEquals": {"aws:SourceAccount": cdk.Stack.of(scope).account}},
         )
     )
-    if options.alarm_email:
-        topic.add_subscription(subscriptions.EmailSubscription(options.alarm_email))
-    return topic
+    if email:
+        topic.add_subscription(subscriptions.EmailSubscription(email))
 
 
 class _Published:
     """Makes CDK metrics of the metrics in rules."""
 
     def __init__(
-        self, metrics: PipelineMetrics, queues: Queues, functions: Sequence[PipelineFunction]
+        self,
+        metrics: PipelineMetrics,
+        queues: Queues,
+        functions: Sequence[PipelineFunction],
+        api: http.IHttpApi,
     ) -> None:
         self._metrics = metrics
         self._queues = queues
+        self._api = api
         self._functions = {each.package: each.function for each in functions}
 
     def number(self, rule: Rule) -> cloudwatch.IMetric:
@@ -116,5 +171,7 @@ class _Published:
         if watched.source is Source.FUNCTION:
             function = self._functions[watched.of]
             return function.metric(watched.name, statistic=watched.statistic, period=period)
+        if watched.source is Source.API:
+            return self._api.metric(watched.name, statistic=watched.statistic, period=period)
         queue = self._queues.events if watched.of == EVENTS else self._queues.dead_letters
         return queue.metric(watched.name, statistic=watched.statistic, period=period)

@@ -45,6 +45,7 @@ RUNTIMES = ("python3.11", "python3.12", "python3.13", "python3.14")
 LOG_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1827, 3653)
 
 _DEFAULTS = Settings()
+_EMAIL = Text(r"[^@\s]+@[^@\s]+\.[^@\s]+", "give one e-mail address")
 _DAY = 86_400
 
 
@@ -206,9 +207,20 @@ class Options:
         Whole(1, 10_000),
         "requests a second that the HTTP API lets through; twice that in a burst",
     )
+    runbook_url: str = _option(
+        "",
+        Text(r"https?://[^\s#]+", "give the address of your copy of docs/operations.md, without #"),
+        "where alarms say what to do: the address of `docs/operations.md` or your own runbook, with"
+        " a heading for each alarm",
+    )
+    ticket_email: str = _option(
+        "",
+        _EMAIL,
+        "who is told of alarms that can wait; unset: `alarm_email`",
+    )
     alarm_email: str = _option(
         "",
-        Text(r"[^@\s]+@[^@\s]+\.[^@\s]+", "give one e-mail address"),
+        _EMAIL,
         "who is told of alarms; the address has to confirm it",
     )
 

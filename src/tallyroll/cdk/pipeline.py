@@ -47,8 +47,10 @@ class Tallyroll(Construct):
                     received many times.
     bucket          A bucket for archives and rejected bodies. It should be versioned, and no rule
                     of its lifecycle may delete what lies under `archive/`.
-    alarm_topic     A standard topic for alarms. If it is encrypted with a key, the key's policy
-                    must let cloudwatch.amazonaws.com use it.
+    alarm_topic     A standard topic for alarms: for pages, and also for tickets if there is no
+                    `ticket_topic`. If it is encrypted with a key, the key's policy must let
+                    cloudwatch.amazonaws.com use it.
+    ticket_topic    The same for alarms that can wait for the next working day.
     encryption_key  A key for the queues, the catalog, the totals and the bucket, as far as these
                     are made here. The window tables, which the roller makes, are encrypted with
                     DynamoDB's own key.
@@ -71,11 +73,12 @@ class Tallyroll(Construct):
         queue: sqs.IQueue | None = None,
         bucket: s3.IBucket | None = None,
         alarm_topic: sns.ITopic | None = None,
+        ticket_topic: sns.ITopic | None = None,
         encryption_key: kms.IKey | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(scope, id_)
-        check_types(options, code, tags, (queue, bucket, alarm_topic, encryption_key))
+        check_types(options, code, tags, (queue, bucket, alarm_topic, encryption_key, ticket_topic))
         check_name(self, options.name)
         self.options = options
         resources = declare(options.settings())
@@ -125,7 +128,9 @@ class Tallyroll(Construct):
                 self.schedules.roller,
                 self.schedules.cleanup,
             ],
+            api=self.reads.api,
             given=alarm_topic,
+            given_tickets=ticket_topic,
         )
         tag(self, {**(tags or {}), TAG_PIPELINE: options.name})
 
@@ -156,8 +161,13 @@ class Tallyroll(Construct):
 
     @property
     def alarm_topic_arn(self) -> str:
-        """The ARN of the topic that alarms notify."""
+        """The ARN of the topic that pages notify."""
         return self.observability.topic.topic_arn
+
+    @property
+    def ticket_topic_arn(self) -> str:
+        """The ARN of the topic that all alarms notify."""
+        return self.observability.tickets.topic_arn
 
     @property
     def api_url(self) -> str:

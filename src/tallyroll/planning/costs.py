@@ -26,7 +26,8 @@ POLLERS, POLL_SECONDS = 5, 20  # of an SQS trigger; one receive call of each las
 FUNCTION_GB = 1_769 / 1024  # what the constructs give functions: one whole processor
 FUNCTION_MS_IDLE = 300  # assumed: an idle run of roller or cleanup
 READ_MS = 20  # assumed: a read of the aggregator
-METRICS_WATCHED = 31  # by alarms, which are charged by metric; a test counts them
+METRICS_WATCHED = 37  # by alarms, which are charged by metric; a test counts them
+PAGES = 4  # composite alarms, which are charged by the alarm; a test counts them
 METRICS_IDLE = 21  # of roller and cleanup; a test counts them
 
 
@@ -50,7 +51,7 @@ def idle_month(settings: Settings) -> dict[str, float]:
         "gates of new tables": gates * prices.WRITE_UNIT,
         "reads of roller and cleanup": listed * prices.READ_UNIT,
         "roller and cleanup": runs * each_run,
-        "alarms": METRICS_WATCHED * prices.ALARM_MONTH,
+        "alarms": METRICS_WATCHED * prices.ALARM_MONTH + PAGES * prices.COMPOSITE_ALARM_MONTH,
         "metrics": METRICS_IDLE * prices.METRIC_MONTH,
         "dashboard": prices.DASHBOARD_MONTH,
     }
@@ -211,7 +212,8 @@ def _idle(plan: Plan) -> list[Cost]:
         "gates of new tables": f"{GATE_UNITS_A_WINDOW} units a gate and window",
         "reads of roller and cleanup": "listings of each window, and of each run",
         "roller and cleanup": "a run each minute, and each five minutes",
-        "alarms": f"{METRICS_WATCHED} metrics x ${prices.ALARM_MONTH:g}",
+        "alarms": f"{METRICS_WATCHED} metrics x ${prices.ALARM_MONTH:g},"
+        f" {PAGES} composite alarms x ${prices.COMPOSITE_ALARM_MONTH:g}",
         "metrics": f"{METRICS_IDLE} metrics x ${prices.METRIC_MONTH:g}",
         "dashboard": "one",
     }
