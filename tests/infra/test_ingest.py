@@ -7,7 +7,7 @@ from tallyroll.cdk.options import Options
 from tallyroll.limits import RECEIVES_FUSE
 from tallyroll.resources import QueueDeclaration, declare
 from tests.infra.conftest import Synthesize
-from tests.infra.templates import Template, function, of_type, only, queue, tags
+from tests.infra.templates import Template, function, of_type, only, queue, tags, text
 
 DECLARED = declare(Options().settings())
 DAY = 86_400
@@ -36,6 +36,26 @@ def test_the_dead_letter_rule_is_a_fuse(template: Template) -> None:
     assert events["MessageRetentionPeriod"] == 10 * DAY
     assert dead_letters["MessageRetentionPeriod"] == 14 * DAY
     assert "RedrivePolicy" not in dead_letters
+
+
+def test_only_the_event_queues_letters_come_and_sqs_itself_moves_none(template: Template) -> None:
+    dead_id, dead_letters = queue(template, DECLARED.dead_letters)
+    allowed = dead_letters["RedriveAllowPolicy"]
+
+    assert allowed["redrivePermission"] == "byQueue"
+    [source] = allowed["sourceQueueArns"]
+    assert text(source) == (
+        f"arn:AWS::Partition:sqs:AWS::Region:AWS::AccountId:{DECLARED.queue.name}"
+    )
+    [policy] = [
+        one["PolicyDocument"]["Statement"]
+        for one in of_type(template, "AWS::SQS::QueuePolicy").values()
+        if one["Queues"] == [{"Ref": dead_id}]
+    ]
+    [denied] = [one for one in policy if one["Action"] == "sqs:StartMessageMoveTask"]
+    assert (denied["Effect"], denied["Principal"]) == ("Deny", {"AWS": "*"})
+    assert denied["Resource"] == {"Fn::GetAtt": [dead_id, "Arn"]}
+    assert "Condition" not in denied
 
 
 def test_visibility_covers_six_batches(template: Template, synthesize: Synthesize) -> None:

@@ -112,6 +112,8 @@ def test_a_queue_that_is_there_already_is_used(
     assert queues.keys() == {"clicks", "tallyroll-dead-letters"}
     source = only(template, "AWS::Lambda::EventSourceMapping")
     assert source["EventSourceArn"] == {"Fn::GetAtt": [queues["clicks"], "Arn"]}
+    letters = template["Resources"][queues["tallyroll-dead-letters"]]["Properties"]
+    assert letters["RedriveAllowPolicy"]["sourceQueueArns"] == [source["EventSourceArn"]]
     variables = function(template, "writer")["Environment"]["Variables"]
     assert variables["TALLYROLL_QUEUE_URL"] == {"Ref": queues["clicks"]}
     for name in ("writer", "roller"):

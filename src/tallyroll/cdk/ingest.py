@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
@@ -61,6 +62,9 @@ class Queues(Construct):
             _check_visibility(given, least)
             hidden = _known(given, "visibility_timeout", SQS_VISIBILITY_SECONDS)
             self.visibility_seconds = hidden or max(least, options.visibility_seconds)
+        # By its name: as a reference it would be a circle, since the event queue names the other.
+        own = cdk.Stack.of(self).format_arn(service="sqs", resource=resources.queue.name)
+        _guard(self.dead_letters, own if given is None else given.queue_arn)
 
 
 class Ingest(Construct):
@@ -144,6 +148,32 @@ def _queue(
     )
     tag(queue, declared.tags)
     return queue
+
+
+def _guard(dead_letters: sqs.Queue, source_arn: str) -> None:
+    """Let no other queue send its dead letters here, and let nobody move letters by SQS itself.
+
+    SQS's own redrive gives messages new ids and send times, by which an event without an id and a
+    time of its own is told from a new one. The redrive allow policy does not stop it: that only
+    says whose dead-letter queue this may be. Sources: Amazon SQS Developer Guide, "Learn how to
+    configure a dead-letter queue redrive" and "Amazon SQS API permissions: Actions and resource
+    reference"; API Reference, SetQueueAttributes, at RedriveAllowPolicy.
+    """
+    resource = dead_letters.node.default_child
+    assert isinstance(resource, sqs.CfnQueue)
+    resource.redrive_allow_policy = {
+        "redrivePermission": "byQueue",
+        "sourceQueueArns": [source_arn],
+    }
+    dead_letters.add_to_resource_policy(
+        iam.PolicyStatement(
+            sid="NoRedriveBySqs",
+            effect=iam.Effect.DENY,
+            principals=[iam.AnyPrincipal()],
+            actions=["sqs:StartMessageMoveTask"],
+            resources=[dead_letters.queue_arn],
+        )
+    )
 
 
 def _encryption(declared: QueueDeclaration, key: kms.IKey | None) -> sqs.QueueEncryption:
