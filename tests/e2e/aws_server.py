@@ -2,11 +2,12 @@
 
     python -m tests.e2e.aws_server
 
-prints its port and serves until it is killed. It is `local.aws.moto_server` with two changes:
+prints its port and serves until it is killed. It is `local.aws.moto_server` with three changes:
 
 - moto's CloudFormation creates the types of `KINDS` as well, which moto 5.2 would leave out: by the
   service's own API, with the template's properties as they are. botocore checks them, so that a
   property that the API does not know fails the deployment;
+- a creation that fails is rolled back (`rollbacks`);
 - queues invoke no function: moto would run it in Docker, whatever the batch size. The test plays
   the event source itself.
 """
@@ -22,10 +23,12 @@ from typing import Any
 import boto3
 from botocore import xform_name
 from moto import mock_aws
+from moto.cloudwatch.responses import CloudWatchResponse
 from moto.core.common_models import CloudFormationModel
 
 from local.aws.moto_server import serve
 from tallyroll.testing.lean_sqs import LeanQueue
+from tests.e2e import rollbacks
 
 Properties = dict[str, Any]
 Call = tuple[str, Properties]
@@ -62,7 +65,8 @@ def _alarm(name: str, properties: Properties) -> list[Call]:
 
 
 def _page(name: str, properties: Properties) -> list[Call]:
-    return [("PutCompositeAlarm", {"AlarmName": name, **properties})]
+    asked = {"AlarmNames": [name], "AlarmTypes": ["CompositeAlarm"]}
+    return [("PutCompositeAlarm", {"AlarmName": name, **properties}), ("DescribeAlarms", asked)]
 
 
 def _queue_policy(_name: str, properties: Properties) -> list[Call]:
@@ -89,7 +93,13 @@ KINDS = (
         named_by="AlarmName",
         attributes={"Arn": lambda reply: reply["MetricAlarms"][0]["AlarmArn"]},
     ),
-    Kind("AWS::CloudWatch::CompositeAlarm", "cloudwatch", _page, named_by="AlarmName"),
+    Kind(
+        "AWS::CloudWatch::CompositeAlarm",
+        "cloudwatch",
+        _page,
+        named_by="AlarmName",
+        attributes={"Arn": lambda reply: reply["CompositeAlarms"][0]["AlarmArn"]},
+    ),
     Kind("AWS::Scheduler::Schedule", "scheduler", _schedule, named_by="Name"),
     Kind(
         "AWS::ApiGatewayV2::Api",
@@ -159,6 +169,10 @@ def main() -> None:
     models = [model(kind) for kind in KINDS]
     vars_of_queue: Any = LeanQueue
     vars_of_queue.lambda_event_source_mappings = _Deaf()
+    rollbacks.install()
+    # moto knows composite alarms, and lacks their operation only.
+    responses: Any = CloudWatchResponse
+    responses.put_composite_alarm = CloudWatchResponse.put_metric_alarm
     # The calls above stay in this process and reach the backends that the server serves.
     mock_aws().start()
     serve(0, lambda port: print(port, flush=True))  # noqa: T201  (what it is for)

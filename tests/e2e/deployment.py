@@ -142,14 +142,14 @@ class Deployment(Deployed):
         template: What was synthesized, and `made` the ids of its resources that moto has made.
     """
 
-    def __init__(self, name: str, endpoint: str, folder: Path) -> None:
+    def __init__(self, name: str, endpoint: str, folder: Path, *, deploy: bool = True) -> None:
         super().__init__(name, endpoint)
         self.seconds: dict[str, float] = {}
+        self.template: Json = {}
         self._folder = folder
         self._bootstrap()
-        self._deploy()
-        template = folder / "cdk.out" / f"{name}.template.json"
-        self.template: Json = json.loads(template.read_text())
+        if deploy:
+            self.deploy("--method=direct", "--no-previous-parameters")
 
     @cached_property
     def made(self) -> set[str]:
@@ -171,11 +171,14 @@ class Deployment(Deployed):
         quiet = ("--no-notices", "--no-version-reporting")
         self._cdk("bootstrap", [f"aws://{ACCOUNT}/{REGION}", *quiet], self._folder)
 
-    def _deploy(self) -> None:
-        arguments = ["--method=direct", "--no-previous-parameters", "--require-approval=never"]
+    def deploy(self, *chosen: str) -> None:
+        """Synthesize and deploy by `cdk deploy`. Raises CommandError."""
+        arguments = [*chosen, "--require-approval=never"]
         arguments += ["--context", f"tallyroll:name={self.name}"]
         arguments += ["--output", str(self._folder / "cdk.out")]
         said = self._cdk("deploy", arguments, ROOT)
+        template = self._folder / "cdk.out" / f"{self.name}.template.json"
+        self.template = json.loads(template.read_text())
         if took := re.search(r"Synthesis time: ([\d.]+)s", said):
             self.seconds["deploy: synthesis"] = float(took[1])
 

@@ -59,7 +59,23 @@ def test_the_bucket_is_private_versioned_and_grows_cold(template: Template) -> N
 
 def test_what_keeps_data_stays_when_the_stack_goes(template: Template) -> None:
     for found in stateful(template).values():
-        assert (found["DeletionPolicy"], found["UpdateReplacePolicy"]) == ("Retain", "Retain")
+        assert found["UpdateReplacePolicy"] == "Retain"
+        assert found["DeletionPolicy"] in ("Retain", "RetainExceptOnCreate")
+
+
+def test_a_first_deployment_that_fails_leaves_nothing_that_blocks_the_next(
+    template: Template,
+) -> None:
+    """A rollback removes queues and bucket. A table with deletion protection it cannot remove; with
+    its name in the template it can be imported.
+    """
+    for found in stateful(template).values():
+        is_table = found["Type"] == "AWS::DynamoDB::Table"
+        wanted = "Retain" if is_table else "RetainExceptOnCreate"
+        assert found["DeletionPolicy"] == wanted
+        assert is_table == found["Properties"].get("DeletionProtectionEnabled", False)
+        if is_table:
+            assert isinstance(found["Properties"]["TableName"], str)
 
 
 def test_logical_ids_of_what_keeps_data_do_not_change(template: Template, chosen: Template) -> None:

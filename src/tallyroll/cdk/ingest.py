@@ -143,8 +143,9 @@ def _queue(
         encryption=_encryption(declared, key),
         encryption_master_key=key,
         enforce_ssl=True,
-        # Events in the queue must survive the deletion of a stack by mistake.
-        removal_policy=cdk.RemovalPolicy.RETAIN,
+        # Events must survive the deletion of a stack by mistake. But a first deployment that fails
+        # removes the queue again, or its name would be taken for the next one.
+        removal_policy=cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
     )
     tag(queue, declared.tags)
     return queue

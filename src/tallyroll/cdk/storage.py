@@ -1,4 +1,12 @@
-"""Permanent storage: catalog, totals and archive bucket. They survive the stack's deletion."""
+"""Permanent storage: catalog, totals and archive bucket. They survive the stack's deletion.
+
+When the deployment that makes them fails, the bucket goes (`RetainExceptOnCreate`), and the tables
+stay (`Retain`): CloudFormation cannot delete a table with deletion protection, so the rollback
+itself would fail. The next deployment takes the tables up with `--import-existing-resources`, which
+imports what has a name in the template and either of these policies. Sources: AWS CloudFormation
+User Guide, "DeletionPolicy attribute" and "Import AWS resources into a CloudFormation stack
+automatically"; Amazon DynamoDB API Reference, CreateTable, at DeletionProtectionEnabled.
+"""
 
 from __future__ import annotations
 
@@ -106,7 +114,7 @@ def _bucket(
                 abort_incomplete_multipart_upload_after=cdk.Duration.days(_MULTIPART_DAYS),
             )
         ],
-        removal_policy=cdk.RemovalPolicy.RETAIN,
+        removal_policy=cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
     )
     tag(bucket, declared.tags)
     acknowledge(
