@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from tallyroll.cli.arguments import DURATION, HAPPENED, Run, read_by
 from tallyroll.cli.screen import Screen, known, number_of, size_text
-from tallyroll.cli.sent import LISTED_MAX, Report
+from tallyroll.cli.send.report import LISTED_MAX, Report
 from tallyroll.client.bulk import BulkSender
 from tallyroll.client.jsonlines import Source, UnreadableInput, check_size, envelope_of
 from tallyroll.errors import Refused, Rejected, UsageError
@@ -167,9 +167,9 @@ def _digest(source: Source, screen: Screen) -> str | None:
 
 
 @dataclass(slots=True)
-class Sending:
-    """One run: its producer and, if it waits, what is expected to arrive. `late`: what was sent was
-    not counted in time.
+class Awaiting:
+    """A producer and, if the run waits, what is expected to arrive. `late`: what was sent was not
+    counted in time.
     """
 
     producer: BulkSender
@@ -189,13 +189,54 @@ class Sending:
         uncounted = arrivals and (arrivals.rejected or arrivals.messages)
         return self.producer.sent.status or int(bool(uncounted))
 
+    def expect(self) -> None:
+        """Expect what the queue has taken since the last call."""
+        taken = self.producer.sent.taken
+        if self.arrivals and taken:
+            self.arrivals.expect(taken)
+            taken.clear()
+
+    def keep_up(self) -> bool:
+        """Wait while too many messages are expected; False if none is counted in time."""
+        self.expect()
+        if not self.arrivals or self.arrivals.messages <= PENDING_MAX:
+            return True
+        kept_up = self._wait(PENDING_MAX // 2)
+        if not kept_up:
+            self.screen.tell("nothing more is sent: what was sent is not counted in time")
+            self.producer.sent.stopped = self.late = True
+        return kept_up
+
+    def finish(self) -> None:
+        """Wait until everything is counted, if that was asked for."""
+        self.expect()
+        if self.arrivals and self.arrivals.messages and not self.late:
+            self._wait(0)
+
+    def _wait(self, most: int) -> bool:
+        arrivals, sent = self.arrivals, self.producer.sent
+        assert arrivals
+        with self.screen.progress("waiting", sent.events) as bar:
+
+            def told() -> None:
+                settled = arrivals.counted + arrivals.rejected.total()
+                done = f"{arrivals.counted:,} of {number_of(sent.events, 'event')} counted"
+                bar(completed=settled, done=done)
+
+            return arrivals.wait(self.timeout_ms, told, most)
+
+
+@dataclass(slots=True)
+class Sending(Awaiting):
+    """One run of `tallyroll send`."""
+
     def send(self, given: Source | Event) -> None:
         """Send lines, or one event; then wait, if that was asked for. An interrupt ends it."""
         try:
             self._send(given)
         except KeyboardInterrupt:
             self.producer.interrupt()
-        self._expect()
+        self.expect()
 
     def _send(self, given: Source | Event) -> None:
         producer = self.producer
@@ -205,9 +246,7 @@ class Sending:
             producer.sent.lines = 1
             producer.add(given, "the event")
             producer.flush()
-        self._expect()
-        if self.arrivals and self.arrivals.messages and not self.late:
-            self._wait(0)
+        self.finish()
 
     def _send_lines(self, source: Source) -> None:
         """Send lines in chunks, as long as the queue takes any."""
@@ -226,42 +265,13 @@ class Sending:
                     old = time.monotonic() - began >= CHUNK_SECONDS
                     if old or lines >= CHUNK_LINES or size >= CHUNK_BYTES:
                         producer.flush(told, end=False)
-                        if sent.stopped or not self._keep_up():
+                        if sent.stopped or not self.keep_up():
                             return
                         lines, size, began = 0, 0, time.monotonic()
             except UnreadableInput as error:
                 sent.broken = True
                 self.screen.tell(f"the input is broken: {error}")
             producer.flush(told)
-
-    def _expect(self) -> None:
-        taken = self.producer.sent.taken
-        if self.arrivals and taken:
-            self.arrivals.expect(taken)
-            taken.clear()
-
-    def _keep_up(self) -> bool:
-        """Wait while too many messages are expected; False if none is counted in time."""
-        self._expect()
-        if not self.arrivals or self.arrivals.messages <= PENDING_MAX:
-            return True
-        kept_up = self._wait(PENDING_MAX // 2)
-        if not kept_up:
-            self.screen.tell("nothing more is sent: what was sent is not counted in time")
-            self.producer.sent.stopped = self.late = True
-        return kept_up
-
-    def _wait(self, most: int) -> bool:
-        arrivals, sent = self.arrivals, self.producer.sent
-        assert arrivals
-        with self.screen.progress("waiting", sent.events) as bar:
-
-            def told() -> None:
-                settled = arrivals.counted + arrivals.rejected.total()
-                done = f"{arrivals.counted:,} of {number_of(sent.events, 'event')} counted"
-                bar(completed=settled, done=done)
-
-            return arrivals.wait(self.timeout_ms, told, most)
 
 
 def _take_in(number: int, line: bytes | None, producer: BulkSender, screen: Screen) -> None:
