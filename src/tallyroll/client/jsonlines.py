@@ -1,4 +1,6 @@
-"""Reads JSON Lines, plain or gzip, from a file or stdin: one validated envelope per line."""
+"""Reads lines, plain, gzip or Zstandard, from a file or stdin: one validated envelope per line of
+JSON.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +19,11 @@ from tallyroll.errors import Reason, Rejected, TallyrollError, UsageError
 from tallyroll.limits import ITEM_BYTES_MAX, PACKET_BYTES_MAX
 from tallyroll.model.events import Envelope, Event, decode
 from tallyroll.model.formats.gzip_members import unzipped
+from tallyroll.model.formats.zstandard_frames import (
+    ZSTANDARD_MAGIC,
+    DamagedZstandard,
+    expanded,
+)
 
 LINE_BYTES_MAX = 4 * 1024 * 1024  # a 400 KB item takes less, however its JSON is escaped
 CHUNK_BYTES = 64 * 1024
@@ -126,23 +133,24 @@ class Source:
 
         Raises UnreadableInput.
         """
+        for number, line in self.all_lines():
+            if line is None or line.strip():
+                yield number, line
+
+    def all_lines(self) -> Iterator[tuple[int, bytes | None]]:
+        """The same with the blank lines."""
         number = 0
         try:
             buffered = io.BufferedReader(_Stream(self._counted))
-            head = buffered.peek(2)[:2]
-            packed = bool(head) and _GZIP_MAGIC.startswith(head)
-            stream = _unzipping(buffered) if packed else buffered
+            stream = _decompressed(buffered)
             while line := stream.readline(LINE_BYTES_MAX):
                 number += 1
                 whole = line.endswith(b"\n") or len(line) < LINE_BYTES_MAX
                 rest = line
                 while len(rest) == LINE_BYTES_MAX and not rest.endswith(b"\n"):
                     rest = stream.readline(LINE_BYTES_MAX)
-                if not whole:
-                    yield number, None
-                elif line.strip():
-                    yield number, line
-        except (OSError, EOFError, zlib.error) as error:
+                yield number, line if whole else None
+        except (OSError, EOFError, zlib.error, DamagedZstandard) as error:
             place = f"after line {number}" if number else "in its first line"
             raise UnreadableInput(f"{self.name}, {place}: {error}") from error
 
@@ -160,9 +168,18 @@ class Source:
             yield item
 
 
-def _unzipping(below: io.BufferedReader[Any]) -> io.BufferedReader[Any]:
-    """The content of a gzip stream."""
-    parts = unzipped(iter(lambda: below.read1(CHUNK_BYTES), b""))
+def _decompressed(below: io.BufferedReader[Any]) -> io.BufferedReader[Any]:
+    """The content of a stream, which is plain, gzip or Zstandard by its first bytes."""
+    head = below.peek(len(ZSTANDARD_MAGIC))
+    if head and _GZIP_MAGIC.startswith(head[:2]):
+        return _joined(unzipped(iter(lambda: below.read1(CHUNK_BYTES), b"")))
+    if head and ZSTANDARD_MAGIC.startswith(head[:4]):
+        return _joined(expanded(iter(lambda: below.read1(CHUNK_BYTES), b"")))
+    return below
+
+
+def _joined(parts: Iterator[bytes]) -> io.BufferedReader[Any]:
+    """A stream of these parts."""
     rest = memoryview(b"")
 
     def take(most: int) -> memoryview:
