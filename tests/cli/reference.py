@@ -19,6 +19,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
 COMMANDS = (
     "",
     "send",
+    "load",
     "count",
     "status",
     "event",

@@ -119,7 +119,7 @@ def test_global_options_stand_anywhere(desk: Desk, argv: tuple[str, ...]) -> Non
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (("fetch",), 'Unknown command "fetch". Available commands: send, count'),
+        (("fetch",), 'Unknown command "fetch". Available commands: send, load, count'),
         (("dlq", "redriv"), 'Did you mean "redrive"?'),
         (("dlq",), "give a command"),
         (("count",), "KEY requires an argument"),

@@ -37,6 +37,7 @@ For example:
 
 _COMMANDS = {
     "send": ("send:send", "send events to the queue"),
+    "load": ("load:load", "load history from files, directories, stdin or S3"),
     "count": ("reads:count", "count keys"),
     "status": ("status:status", "show how far a pipeline has counted"),
     "event": ("reads:event", "read one event"),

@@ -27,7 +27,7 @@ def validate(
 ) -> int:
     """Check messages before they are sent.
 
-    They are JSON Lines from a file or stdin (gzip is recognized), a message a
+    They are JSON Lines from a file or stdin (also gzip or Zstandard), a message a
     line: an event or a packet, by itself or in an envelope of SNS, EventBridge or
     CloudEvents. Each bad line is named with the path of what is
     wrong and the reason, which is that of the writer: it has the same parser.

@@ -105,7 +105,8 @@ class BulkSender:
 
     With a `name`, such as the digest of a file, sending can be repeated: the same events, added
     under the same origins, make the same messages, whenever and in whatever portions they are
-    added. So a second run counts nothing twice. This holds for events with an id or a time.
+    added. So a second run counts nothing twice. This holds for events with an id or a time. Between
+    two sources, `rename` gives the next name.
 
     An event that no window takes is not sent, unless `anyway`; `refused` is called with its
     message.
@@ -138,6 +139,25 @@ class BulkSender:
         self._ready: list[Outgoing] = []
         self._loose = Packer(self._new_id, calendar.start_of)
         self._named = Packer(self._new_id, self._named_start)  # always by the same span
+
+    def rename(self, name: str) -> None:
+        """Name the events that are added from now on. Raises ValueError between `add` and the
+        `flush` of its packets: a packet has one name.
+        """
+        if self.packing:
+            raise ValueError("events with another name wait in packets: flush them first")
+        self._name = name
+        vars(self).pop("_prefix", None)
+
+    @property
+    def span_ms(self) -> int:
+        """The span of packets with names (ms). Their ids follow from it."""
+        return self._calendar.span_ms
+
+    @property
+    def packing(self) -> bool:
+        """Whether packets with names wait for more events."""
+        return self._named.waiting > 0
 
     @cached_property
     def _prefix(self) -> str:
@@ -236,9 +256,9 @@ class BulkSender:
         self.sent.waiting.update(dict.fromkeys(self._ready))
         self._ready = []
 
-    def warnings(self) -> list[str]:
-        """What to tell of events that no window takes."""
-        return self._calendar.warnings(sent=self._anyway)
+    def warnings(self, *, load: bool = False) -> list[str]:
+        """What to tell of events that no window takes, to who loads or sends."""
+        return self._calendar.warnings(sent=self._anyway, load=load)
 
     def _new_id(self) -> str:
         return uuid7(self._effects.now(), self._effects.chance)

@@ -145,17 +145,17 @@ class SendCalendar:
             self._blocks[length, number] = block
         return block.windows.get(span.start) if block else None
 
-    def warnings(self, *, sent: bool) -> list[str]:
+    def warnings(self, *, sent: bool, load: bool = False) -> list[str]:
         """What to tell of the events that no window takes: why, whether they were `sent` all the
-        same, and what to do.
+        same, and what to do, in the words of `tallyroll load` or of `tallyroll send`.
         """
         return [
-            self._warning(why, spans, sent=sent)
+            self._warning(why, spans, sent=sent, load=load)
             for why in Untaken
             if (spans := {span: n for (cause, span), n in self._untaken.items() if cause is why})
         ]
 
-    def _warning(self, why: Untaken, spans: dict[Span, int], *, sent: bool) -> str:
+    def _warning(self, why: Untaken, spans: dict[Span, int], *, sent: bool, load: bool) -> str:
         events = sum(spans.values())
         them, they = ("it", "1 event") if events == 1 else ("they", f"{events:,} events")
         first, last = min(spans), max(spans)
@@ -170,10 +170,10 @@ class SendCalendar:
             if sent:
                 fate = f"{them} will be rejected as too-late; {command} opens them, for what is"
                 return f"{begin}, in windows that are not open: {fate} sent after that"
-            return (
-                f"{begin}, in windows that are not open: not sent; {command} opens them, then send"
-                " again (--anyway sends all the same, into the dead letters)"
-            )
+            begin = f"{begin}, in windows that are not open: not sent; {command} opens them"
+            if load:
+                return f"{begin}, as --open-windows does; then load again"
+            return f"{begin}, then send again (--anyway sends all the same, into the dead letters)"
         if why is Untaken.AHEAD:
             fate = f"{them} will be rejected as too-far-ahead" if sent else "not sent"
             return (
@@ -181,6 +181,8 @@ class SendCalendar:
                 f" this machine's clock, {iso(self.effects.now())}: {fate}; correct the times"
             )
         names = first.id if first == last else f"{first.id} to {last.id}"
+        if load:
+            return f"{they} happened in windows that take no more events ({names}): not sent"
         redrive = "`tallyroll dlq redrive --reason too-late` counts them in the current window"
         fate = (
             f"{them} will be rejected as too-late; {redrive}"

@@ -8,7 +8,7 @@ invalid until it is sealed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -84,6 +84,44 @@ def open_past(
             states[span.id] = stored
     cover(catalog, list(states.values()))
     return PastWindows(tuple(created), tuple(states.values()))
+
+
+def open_needed(
+    catalog: Catalog,
+    calendar: Calendar,
+    pipeline: str,
+    needed: Iterable[Span],
+    now: int,
+    accept_for_ms: int,
+) -> list[Window]:
+    """Create those of the needed windows that lie before the pipeline's first and have no state
+    yet; return the states of all that lie before it, ascending.
+
+    Raises UsageError, before anything is created, if these are over 1,000; and as `open_past` does.
+    """
+    past = sorted(span for span in needed if span.start < calendar.genesis)
+    if len(past) > WINDOWS_PER_CALL_MAX:
+        raise UsageError(
+            f"the events need {len(past):,} past windows, {past[0].id} to {past[-1].id}, each with"
+            f" a table: load them in parts of at most {WINDOWS_PER_CALL_MAX:,}"
+        )
+    opened: list[Window] = []
+    for run in _runs(past):
+        since, until = run[0].start, run[-1].end
+        part = open_past(catalog, calendar, pipeline, since, until, now, accept_for_ms)
+        opened += part.windows
+    return opened
+
+
+def _runs(spans: Sequence[Span]) -> list[list[Span]]:
+    """The ascending spans, in runs without gaps."""
+    runs: list[list[Span]] = []
+    for span in spans:
+        if runs and runs[-1][-1].end == span.start:
+            runs[-1].append(span)
+        else:
+            runs.append([span])
+    return runs
 
 
 def wait_open(

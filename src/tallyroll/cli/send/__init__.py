@@ -27,9 +27,10 @@ LARGE_BYTES = 256 * 1024 * 1024  # of a file whose digest takes a while
 CHUNK_SECONDS = 2  # a live pipe's events wait no longer, once another line comes
 
 
-def _rate(text: str) -> float:
+def rate_of(text: str) -> float:
+    """The events per second in a text such as 500 or 500/s. Raises UsageError."""
     try:
-        rate = float(text)
+        rate = float(text.removesuffix("/s"))
     except ValueError:
         rate = 0
     if not 0 < rate < 1e9:
@@ -93,7 +94,7 @@ def send(
     stdin: Annotated[bool, Parameter("-")] = False,
     one: OneEvent = NO_EVENT,
     pack: Annotated[bool, Parameter(negative="--no-pack")] = True,
-    limit_rate: Annotated[float | None, Parameter(metavar="N", converter=read_by(_rate))] = None,
+    limit_rate: Annotated[float | None, Parameter(metavar="N", converter=read_by(rate_of))] = None,
     unsent: Annotated[str | None, Parameter(metavar="OUT")] = None,
     anyway: bool = False,
     wait: bool = False,
@@ -102,7 +103,7 @@ def send(
 ) -> int:
     """Send events to the queue.
 
-    They are JSON Lines from a file or stdin (gzip is recognized), or one event
+    They are JSON Lines from a file or stdin (also gzip or Zstandard), or one event
     given by options. Each line is {"key": ..., "id": ..., "ts": ms, "value": ...,
     "payload": ...}; only `key` is required. Lines that could never count are
     listed and left out. So are events that no window takes: it says which windows
@@ -153,8 +154,7 @@ def send(
             stack.callback(lambda: kept.writelines(f"{each.body}\n" for each in sent.unsent))
         sending.send(given)
         Report(producer, sending.arrivals, source, unsent, screen).show()
-    if sent.stopped and not sent.messages:
-        raise Refused(f"nothing was sent: {sent.lost[0][1]}")
+    sending.refuse_nothing()
     return sending.status
 
 
@@ -188,6 +188,12 @@ class Awaiting:
         arrivals = self.arrivals
         uncounted = arrivals and (arrivals.rejected or arrivals.messages)
         return self.producer.sent.status or int(bool(uncounted))
+
+    def refuse_nothing(self) -> None:
+        """Raise Refused if the queue took nothing, and why."""
+        sent = self.producer.sent
+        if sent.stopped and sent.lost and not sent.messages:
+            raise Refused(f"nothing was sent: {sent.lost[0][1]}")
 
     def expect(self) -> None:
         """Expect what the queue has taken since the last call."""

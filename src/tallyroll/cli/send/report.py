@@ -1,7 +1,10 @@
-"""What `tallyroll send` says at its end: what was sent, counted and rejected, and what was not."""
+"""What `tallyroll send` and `tallyroll load` say at their end: what was sent, counted and rejected,
+and what was not.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,8 +36,8 @@ class Report:
     def show(self) -> None:
         """Tell what needs attention, then show the numbers."""
         sent = self.producer.sent
-        self._tell_sending()
-        for warning in self.producer.warnings():
+        self.tell_sending()
+        for warning in self.warnings():
             self.screen.tell(warning)
         if self.arrivals:
             self._tell_arrivals(self.arrivals)
@@ -46,7 +49,9 @@ class Report:
             ("events sent", sent.events),
             ("messages", sent.messages),
         ]
-        rows += [(f"rejected: {reason}", count) for reason, count in sorted(sent.rejected.items())]
+        rows[:0] = self.more_rows()
+        found = sorted(self.rejections().items())
+        rows += [(f"rejected: {reason}", count) for reason, count in found]
         if sent.refused:
             rows.append(("events that no window takes", sent.refused))
         if unsent := sent.unsent:
@@ -67,18 +72,22 @@ class Report:
         sent, arrivals = self.producer.sent, self.arrivals
         unsent = sent.unsent
         lost = sum(message.events for message in unsent)
-        return {
-            "lines": sent.lines,
-            "events": sent.events,
-            "messages": sent.messages,
-            "rejected": dict(sent.rejected),
-            "unsent": {"events": lost, "messages": len(unsent)},
-            "refused": {"events": sent.refused, "messages": sent.refused_messages},
-        } | known(
-            packed=self._savings() or None,
-            counted=arrivals and arrivals.counted,
-            rejected_later=arrivals and dict(arrivals.rejected),
-            pending=arrivals and {"events": arrivals.events, "messages": arrivals.messages},
+        return (
+            self.more_json()
+            | {
+                "lines": sent.lines,
+                "events": sent.events,
+                "messages": sent.messages,
+                "rejected": dict(self.rejections()),
+                "unsent": {"events": lost, "messages": len(unsent)},
+                "refused": {"events": sent.refused, "messages": sent.refused_messages},
+            }
+            | known(
+                packed=self._savings() or None,
+                counted=arrivals and arrivals.counted,
+                rejected_later=arrivals and dict(arrivals.rejected),
+                pending=arrivals and {"events": arrivals.events, "messages": arrivals.messages},
+            )
         )
 
     def _savings(self) -> dict[str, Any]:
@@ -93,10 +102,25 @@ class Report:
             "units_each_alone": round(savings.alone.each, 4),
         }
 
-    def _tell_sending(self) -> None:
+    def warnings(self) -> list[str]:
+        """What to tell of events that no window takes."""
+        return self.producer.warnings()
+
+    def rejections(self) -> Mapping[str, int]:
+        """The lines that were not sent, by their reasons."""
+        return {str(reason): count for reason, count in self.producer.sent.rejected.items()}
+
+    def more_rows(self) -> list[tuple[str, Cell]]:
+        """Rows that another command has first."""
+        return []
+
+    def more_json(self) -> dict[str, Any]:
+        """Fields that another command has."""
+        return {}
+
+    def tell_lost(self) -> None:
+        """Tell which messages were not sent, and what was sent before an interrupt."""
         sent, tell = self.producer.sent, self.screen.tell
-        if (more := sent.rejected.total() - LISTED_MAX) > 0:
-            tell(f"... and {more} more bad lines")
         for message, why in sent.lost[:LISTED_MAX]:
             tell(f"not sent: {message.origin}: {why}")
         if (more := len(sent.lost) - LISTED_MAX) > 0:
@@ -104,6 +128,13 @@ class Report:
         if sent.interrupted:
             messages = number_of(sent.messages, "message")
             tell(f"interrupted: sent so far: {number_of(sent.events, 'event')}, {messages}")
+
+    def tell_sending(self) -> None:
+        """Tell what was left out, what was not sent, and what sending it again would do."""
+        sent, tell = self.producer.sent, self.screen.tell
+        if (more := sent.rejected.total() - LISTED_MAX) > 0:
+            tell(f"... and {more} more bad lines")
+        self.tell_lost()
         again = sent.interrupted or sent.stopped
         if self.source and self.source.repeatable:
             self._tell_of_file(self.source, again=again)

@@ -1,0 +1,113 @@
+"""The options of `tallyroll load` that say how a source is read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from tallyroll.cli.arguments import read_by
+from tallyroll.client.loading import Layout
+from tallyroll.client.sources.places import Format
+from tallyroll.client.sources.shapes import ByColumns, ByMapping, OwnForm, Shape
+from tallyroll.errors import UsageError
+from tallyroll.model.amounts import shown
+from tallyroll.model.foreign.mapping import check_mapping, mapper_of
+from tallyroll.model.formats.json_texts import canonical
+
+COLUMN = Parameter(metavar="COLUMN")
+NAMES = Parameter(metavar="NAMES", converter=read_by(lambda text: text.split(",")))
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """The options that say how a source is read, and where the parts of an event are.
+
+    :param form: jsonl, csv, parquet or dynamodb, where the name does not say it
+    :param columns: the names of the columns, as a,b,c, of CSV without a header
+    :param delimiter: what separates the columns of CSV; `,` if left out
+    :param key: the column that is the key (`key`, if left out)
+    :param ts: the column that says when it happened (`ts`)
+    :param value: the column that is its value (`value`)
+    :param id: the column that is its id (`id`)
+    :param payload: the columns that are kept with it, as a,b,c (`payload`, as JSON)
+    :param ts_unit: what a time that is a number counts, since 1970: s, ms (the default), us, ns
+    :param mapping: JMESPath expressions instead, as JSON or in a file: {"key": "a.b", ...}
+    :param changes: what to do with updated and deleted rows: refuse (as bad lines), or skip
+    """
+
+    form: Annotated[Format | None, Parameter("--format", show_choices=False)] = None
+    columns: Annotated[list[str] | None, NAMES] = None
+    delimiter: Annotated[str, Parameter(metavar="C")] = ","
+    key: Annotated[str | None, COLUMN] = None
+    ts: Annotated[str | None, COLUMN] = None
+    value: Annotated[str | None, COLUMN] = None
+    id: Annotated[str | None, COLUMN] = None
+    payload: Annotated[list[str] | None, NAMES] = None
+    ts_unit: Annotated[Literal["s", "ms", "us", "ns"] | None, Parameter(show_choices=False)] = None
+    mapping: Annotated[str | None, Parameter(metavar="JSON")] = None
+    changes: Annotated[Literal["refuse", "skip"], Parameter(show_choices=False)] = "refuse"
+
+    @property
+    def named(self) -> dict[str, str]:
+        """The columns that were named."""
+        every = {"key": self.key, "ts": self.ts, "value": self.value, "id": self.id}
+        return {name: column for name, column in every.items() if column is not None}
+
+    def layout(self) -> Layout:
+        """How sources are to be read. Raises UsageError."""
+        if len(self.delimiter) != 1:
+            raise UsageError(f"--delimiter {self.delimiter!r}: give one character")
+        mapping = self.mapping_text()
+        shapes = {form: self._shape(form, mapping) for form in Format}
+        return Layout(shapes, self.columns, self.delimiter)
+
+    def _shape(self, form: Format, mapping: str | None) -> Shape:
+        if mapping is not None:
+            return ByMapping(mapper_of(mapping))
+        if form is Format.JSONL and not (self.named or self.payload or self.ts_unit):
+            return OwnForm()
+        return ByColumns(self.named, self.payload, self.ts_unit or "ms")
+
+    def text(self) -> str:
+        """What decides which events a source has, for the checkpoint and the ids."""
+        chosen = {
+            **self.named,
+            "payload": self.payload,
+            "ts_unit": self.ts_unit,
+            "mapping": self.mapping_text(),
+            "columns": self.columns,
+            "delimiter": None if self.delimiter == "," else self.delimiter,
+        }
+        return canonical({name: value for name, value in chosen.items() if value is not None})
+
+    def mapping_text(self) -> str | None:
+        """The mapping, if there is one, as canonical JSON. Raises UsageError."""
+        if self.mapping is None:
+            return None
+        if self.named or self.payload or self.ts_unit:
+            raise UsageError(
+                "--mapping says where everything is: leave out --key and the others, and"
+                ' give "ts_unit": "s" in it'
+            )
+        text = self.mapping
+        try:
+            if not text.lstrip().startswith("{"):
+                text = Path(text).read_text(encoding="utf-8")
+            mapping = json.loads(text)
+        except OSError as error:
+            raise UsageError(f"--mapping {self.mapping!r}: {error.strerror}") from None
+        except ValueError as error:
+            raise UsageError(f"--mapping is no JSON: {error}") from None
+        texts = isinstance(mapping, dict) and all(isinstance(v, str) for v in mapping.values())
+        if not texts:
+            raise UsageError(f"--mapping {shown(mapping)}: give an object of expressions")
+        try:
+            check_mapping(mapping)
+        except UsageError as error:
+            raise UsageError(f"--mapping: {error}") from None
+        return canonical(mapping)

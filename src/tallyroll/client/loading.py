@@ -1,0 +1,336 @@
+"""Loads sources: their records become events, which a bulk sender sends, up to checkpoints.
+
+Packets never reach over a record whose number is a multiple of `SEGMENT`, and their ids are made
+from the content of their source. So a load that begins again at such a record makes the same
+packets as one that was never interrupted, and the queue's writers find duplicates.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TextIO
+
+from tallyroll.client.bulk import BulkSender
+from tallyroll.client.checkpoint import Checkpoint, SourceState
+from tallyroll.client.jsonlines import UnreadableInput
+from tallyroll.client.sources.parquet import Parquet
+from tallyroll.client.sources.places import Copy, Format, Place, sniffed
+from tallyroll.client.sources.records import BadRecord, Changed, Record
+from tallyroll.client.sources.shapes import Shape, dated
+from tallyroll.client.sources.tables import Csv, DynamoJson, JsonLines, Table
+from tallyroll.errors import Rejected, UsageError
+from tallyroll.model.events import Envelope, Event, Packet
+from tallyroll.model.records import event_time
+
+SEGMENT = 100_000
+CHUNK_RECORDS = 20_000
+CHUNK_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a load is: bytes of all `size`, of which so many `before` were loaded earlier. If it is
+    `reading`, it copies the next source or makes its digest.
+    """
+
+    position: int
+    before: int
+    size: int
+    events: int
+    reading: bool = False
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How sources are to be read: the shape of the records of each format, and how CSV is cut."""
+
+    shapes: Mapping[Format, Shape]
+    columns: Sequence[str] | None = None
+    delimiter: str = ","
+
+    def check(self, places: Sequence[Place]) -> None:
+        """Raise UsageError for a file on this machine that has not the columns that are needed."""
+        for place in places:
+            if place.path:
+                form = place.format or sniffed(place.path)
+                with suppress(UnreadableInput):  # told when it is loaded
+                    self.table(place, Copy(place.path, "", place.size, form, (0, 0))).close()
+
+    def table(self, place: Place, copy: Copy) -> Table:
+        """The reader of a source. Raises UsageError and UnreadableInput."""
+        path = str(copy.path)
+        table: Table
+        if copy.format is Format.CSV:
+            table = Csv(path, self.columns, self.delimiter)
+        elif copy.format is Format.PARQUET:
+            table = Parquet(path)
+        else:
+            table = DynamoJson(path) if copy.format is Format.DYNAMODB else JsonLines(path)
+        try:
+            self.shapes[copy.format].check(place.name, table.columns)
+        except UsageError:
+            table.close()
+            raise
+        return table
+
+
+class BadFile:
+    """The file of bad records: JSON Lines, made with the first. After a crash it goes on at the
+    size that it had at the checkpoint.
+    """
+
+    def __init__(self, path: Path, size: int) -> None:
+        self.path = path
+        self.size = size
+        self._file: TextIO | None = None
+
+    def write(self, source: str, record: Record, bad: BadRecord | Rejected) -> None:
+        """Add a record. Raises UsageError if that fails."""
+        told = {"source": source, "line": record.number, "reason": str(bad.reason)}
+        line = json.dumps({**told, "detail": bad.detail, "text": record.text}) + "\n"
+        try:
+            if self._file is None:
+                self.path.touch()
+                self._file = self.path.open("r+", encoding="ascii")
+                self._file.seek(self.size)
+                self._file.truncate()
+            self._file.write(line)
+        except OSError as error:
+            raise UsageError(f"--bad {self.path}: {error.strerror}") from None
+        self.size += len(line)
+
+    def flush(self) -> None:
+        """Bring to the file what was written."""
+        if self._file:
+            self._file.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file:
+            self._file.close()
+
+
+@dataclass(slots=True)
+class Loaded:
+    """The result so far, of this run alone. `sources` are done; `skipped` rows were no inserts;
+    `notes` are for people.
+    """
+
+    sources: int = 0
+    bad: Counter[str] = field(default_factory=Counter)
+    skipped: Counter[str] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
+
+
+class Load:
+    """One run. `told` is called with its progress, `listed` with each bad record.
+
+    With `skip_changes` rows that were updated or deleted are counted and left out, else they are
+    bad. `keep_up` waits for what was sent; False ends the load.
+    """
+
+    def __init__(
+        self,
+        producer: BulkSender,
+        layout: Layout,
+        checkpoint: Checkpoint,
+        bad_file: BadFile,
+        *,
+        skip_changes: bool,
+        told: Callable[[Progress], object],
+        listed: Callable[[str, Record, BadRecord | Rejected], object],
+        keep_up: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self.loaded = Loaded()
+        self.complete = False
+        self._producer = producer
+        self._layout = layout
+        self._checkpoint = checkpoint
+        self._bad_file = bad_file
+        self._skip_changes = skip_changes
+        self._told = told
+        self._listed = listed
+        self._keep_up = keep_up
+        self._unsaved = Loaded()  # bad and skipped records since the checkpoint
+        totals = checkpoint.totals
+        self._earlier = {"bad": Counter(totals.bad), "skipped": Counter(totals.skipped)}
+        self.events_before = totals.events
+        self._saved_lines = self._saved_events = 0
+        self._before = 0  # bytes that were loaded earlier
+        self._names: dict[str, str] = {}  # of sources, by their digests
+
+    def earlier(self, name: str) -> Counter[str]:
+        """What the checkpoint had of `bad` or `skipped` when this run began."""
+        return self._earlier[name]
+
+    @property
+    def _clean(self) -> bool:
+        """Whether the queue took everything, so that the checkpoint may go on."""
+        sent = self._producer.sent
+        return not (sent.refused or sent.lost or sent.waiting)
+
+    def run(self, places: Sequence[Place]) -> None:
+        """Load the places, as long as the queue takes anything. Raises UsageError, StoreError."""
+        size = sum(place.size for place in places)
+        at = 0
+        for place in places:
+            self._load(place, at, size)
+            at += place.size
+            if self._producer.sent.stopped:
+                return
+        self.complete = self._clean and not self._producer.sent.broken
+
+    def _load(self, place: Place, at: int, size: int) -> None:
+        state = self._checkpoint.state(place)
+        if state.done and place.stamp:
+            self._before += place.size
+            self.loaded.sources += 1
+            return
+        sent = self._producer.sent
+
+        def progress(position: int, *, reading: bool = False) -> None:
+            self._told(Progress(at + position, self._before, size, sent.events, reading))
+
+        try:
+            with place.opened(lambda _: progress(0, reading=True)) as copy:
+                state = self._checkpoint.state(place, copy)
+                if state.done:
+                    self._before += place.size
+                    self.loaded.sources += 1
+                    return
+                self._name(place, copy)
+                with closing(self._layout.table(place, copy)) as table:
+                    self._send(place, copy, table, state, lambda: progress(table.position))
+        except UnreadableInput as error:
+            sent.broken = True
+            self.loaded.notes.append(f"the input is broken: {error}")
+            self._producer.flush()
+            self._forget()
+
+    def _forget(self) -> None:
+        """Leave out of the checkpoint what came since it: the next run reads it again."""
+        sent = self._producer.sent
+        self._saved_lines, self._saved_events, self._unsaved = sent.lines, sent.events, Loaded()
+
+    def _name(self, place: Place, copy: Copy) -> None:
+        name = f"{copy.digest} in segments of {SEGMENT}, {self._checkpoint.options['shape']}"
+        self._producer.rename(name)
+        other = self._names.setdefault(copy.digest, place.name)
+        if other != place.name:
+            self.loaded.notes.append(
+                f"{place.name} has the content of {other}: its events without ids count once"
+            )
+
+    def _send(
+        self, place: Place, copy: Copy, table: Table, state: SourceState, told: Callable[[], None]
+    ) -> None:
+        producer, sent = self._producer, self._producer.sent
+        shape = self._layout.shapes[copy.format]
+        records = size = last = 0
+        segment = state.to // SEGMENT
+        skipping = True
+        for record in table.records():
+            if record.number <= state.to:
+                continue
+            if skipping:
+                self._before += table.position if state.to else 0
+                skipping = False
+            if (record.number - 1) // SEGMENT != segment:
+                segment = (record.number - 1) // SEGMENT
+                producer.flush(told)
+                if sent.stopped or not self._keep_up():
+                    return
+                self._save(state, to=segment * SEGMENT)
+                records = size = 0
+            elif records >= CHUNK_RECORDS or size >= CHUNK_BYTES:
+                producer.flush(told, end=False)
+                if sent.stopped or not self._keep_up():
+                    return
+                if not producer.packing:
+                    self._save(state, to=last)
+                records = size = 0
+            self._take_in(place, record, shape)
+            records, size, last = records + 1, size + len(record.raw or b""), record.number
+        producer.flush(told)
+        if sent.stopped or not self._keep_up():
+            return
+        if copy.changed:
+            raise UnreadableInput(f"{place.name} changed while it was loaded: load it again")
+        self._save(state, to=last, done=True)
+        self.loaded.sources += 1
+        told()
+
+    def _save(self, state: SourceState, to: int, *, done: bool = False) -> None:
+        """Record that the queue has taken everything up to a record, if it has."""
+        if not self._clean:
+            return
+        self._bad_file.flush()
+        totals, sent = self._checkpoint.totals, self._producer.sent
+        totals.records += sent.lines - self._saved_lines
+        totals.events += sent.events - self._saved_events
+        totals.bad += self._unsaved.bad
+        totals.skipped += self._unsaved.skipped
+        totals.bad_bytes = self._bad_file.size
+        self._forget()
+        state.to, state.done = max(to, state.to), done
+        self._checkpoint.save()
+
+    def _take_in(self, place: Place, record: Record, shape: Shape) -> None:
+        producer, sent = self._producer, self._producer.sent
+        sent.lines, sent.read_to = sent.lines + 1, record.number
+        try:
+            envelope, text = _read(record, shape)
+        except (BadRecord, Rejected) as bad:
+            skip = isinstance(bad, Changed) and self._skip_changes
+            for loaded in (self.loaded, self._unsaved):
+                (loaded.skipped if skip else loaded.bad)[str(bad.reason)] += 1
+            if not skip:
+                self._bad_file.write(place.name, record, bad)
+                self._listed(place.name, record, bad)
+            return
+        if isinstance(envelope, Event):
+            producer.add(envelope, f"line {record.number}")
+        else:
+            producer.add_packet(text, envelope, f"line {record.number}")
+
+
+def pending(places: Sequence[Place], checkpoint: Checkpoint) -> list[Place]:
+    """The places that are not loaded yet. Raises UsageError if one changed."""
+    return [place for place in places if not checkpoint.state(place).done]
+
+
+def times(
+    places: Sequence[Place], layout: Layout, told: Callable[[Progress], object]
+) -> Iterator[int]:
+    """When the events of these places happened (ms); records that are bad are left out."""
+    size, at, events = sum(place.size for place in places), 0, 0
+    for place in places:
+        with (
+            suppress(UnreadableInput),  # told when it is loaded
+            place.opened() as copy,
+            closing(layout.table(place, copy)) as table,
+        ):
+            shape = layout.shapes[copy.format]
+            for record in table.records():
+                try:
+                    envelope, _ = _read(record, shape)
+                except (BadRecord, Rejected):
+                    continue
+                events += 1
+                if events % CHUNK_RECORDS == 0:
+                    told(Progress(at + table.position, 0, size, events))
+                yield event_time(envelope, 0)
+        at += place.size
+
+
+def _read(record: Record, shape: Shape) -> tuple[Envelope, str]:
+    """The event or packet of a record, and a packet's text. Raises BadRecord and Rejected."""
+    envelope, text = shape.envelope(record)
+    if isinstance(envelope, Packet):
+        return envelope, text
+    return dated(envelope), text

@@ -1,0 +1,1 @@
+"""What `tallyroll load` reads: files, streams and objects in several formats."""

@@ -1,0 +1,317 @@
+"""A load that was killed, interrupted or held up goes on at its checkpoint."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import signal
+import tracemalloc
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tallyroll.client import loading
+from tallyroll.client.checkpoint import Checkpoint
+from tallyroll.ports.queue import SendFailure
+from tallyroll.settings import Settings
+from tests.cli.desk import Desk, lines
+from tests.harness.pipeline import NOW, opened
+
+KEYS = ("k0", "k1", "k2")
+
+
+class Killed(BaseException):
+    """The process ended here."""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(loading, "SEGMENT", 10)
+    monkeypatch.setattr(loading, "CHUNK_RECORDS", 4)
+    return tmp_path
+
+
+def write_sources(folder: Path) -> None:
+    """Two files: packed events, events with ids, and bad lines."""
+    first: list[dict[str, Any] | str] = [
+        {"key": f"k{n % 3}", "ts": NOW - n * 7_000, "value": n} for n in range(35)
+    ]
+    first[3:3], first[22:22] = ["bad"], ["worse"]
+    own = [{"key": "k0", "ts": NOW, "id": f"e{n}"} for n in range(15)]
+    (folder / "a.jsonl").write_bytes(lines(*first))
+    (folder / "b.jsonl.gz").write_bytes(gzip.compress(lines(*own, "bad", *own)))
+
+
+def events(desk: Desk) -> int:
+    desk.drain()
+    return sum(count["events"] for count in desk.run("--json", "count", *KEYS).json)
+
+
+def bad_lines(folder: Path) -> list[tuple[str, int]]:
+    (path,) = folder.glob("*.bad.jsonl")
+    told = [json.loads(line) for line in path.read_text().splitlines()]
+    return [(each["source"], each["line"]) for each in told]
+
+
+ALL_BAD = [("a.jsonl", 4), ("a.jsonl", 23), ("b.jsonl.gz", 16)]
+
+
+def steps(desk: Desk, at: Callable[[], object]) -> Callable[[], None]:
+    """Call `at` before and after each request, each save and each bad line; gives what ends it."""
+    send, save, write = desk.producer.send, Checkpoint.save, loading.BadFile.write
+
+    def around(function: Callable[..., Any]) -> Callable[..., Any]:
+        def stepped(*arguments: Any) -> Any:
+            at()
+            result = function(*arguments)
+            at()
+            return result
+
+        return stepped
+
+    held = pytest.MonkeyPatch()
+    held.setattr(desk.producer, "send", around(send))
+    held.setattr(Checkpoint, "save", around(save))
+    held.setattr(loading.BadFile, "write", around(write))
+    return held.undo
+
+
+def whole_load(desk: Desk) -> int:
+    """How many steps an undisturbed load has."""
+    count = 0
+
+    def at() -> None:
+        nonlocal count
+        count += 1
+
+    undo = steps(desk, at)
+    assert desk.run("load", "a.jsonl", "b.jsonl.gz").status == 1
+    undo()
+    return count
+
+
+def test_a_load_killed_at_any_step_goes_on(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], here: Path
+) -> None:
+    write_sources(here)
+    number = whole_load(desk)
+    whole = sorted(set(desk.producer.bodies))
+    assert number >= 30
+    assert events(desk) == 50
+    for killed_at in range(1, number + 1):
+        for path in here.glob("tallyroll-load-*"):
+            path.unlink()
+        desk = Desk(opened(), monkeypatch, capsys)
+        left = killed_at
+
+        def at() -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                raise Killed
+
+        undo = steps(desk, at)
+        with suppress(Killed):
+            desk.run("load", "a.jsonl", "b.jsonl.gz")
+        undo()
+        saved = list(here.glob("*.checkpoint.json"))
+        answer = desk.run("--json", "load", "a.jsonl", "b.jsonl.gz")
+        assert answer.status == 1, killed_at
+        assert ("going on after" in answer.err) is bool(saved)
+        assert sorted(set(desk.producer.bodies)) == whole, killed_at
+        assert bad_lines(here) == ALL_BAD, killed_at
+        assert answer.json[0]["rejected"] == {"not-json": 3}
+        assert events(desk) == 50, killed_at
+        assert desk.pipeline.reasons() == []
+        assert list(here.glob("*.checkpoint.json*")) == []
+
+
+def test_what_was_loaded_is_not_sent_again(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, here: Path
+) -> None:
+    write_sources(here)
+
+    def refuses(body: str) -> None:
+        if '"e14"' in body:
+            raise Killed
+
+    desk.producer.refuses = refuses
+    with suppress(Killed):
+        desk.run("load", "a.jsonl", "b.jsonl.gz")
+    before = len(desk.producer.bodies)
+    desk.producer.refuses = lambda body: None
+    answer = desk.run("--json", "load", "a.jsonl", "b.jsonl.gz")
+    assert answer.json[0]["sources"] == 2
+    assert answer.json[0]["events_before"] >= 40
+    again = [json.loads(body) for body in desk.producer.bodies[before:]]
+    assert all(body["key"] == "k0" and body["id"][0] == "e" for body in again)
+    assert len(again) <= 30
+    assert events(desk) == 50
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_keeps_the_checkpoint(desk: Desk, here: Path, stop: signal.Signals) -> None:
+    write_sources(here)
+    desk.producer.refuses = lambda body: signal.raise_signal(stop) if '"e9"' in body else None
+    answer = desk.run("load", "a.jsonl", "b.jsonl.gz")
+    assert answer.status == 130
+    (checkpoint,) = here.glob("*.checkpoint.json")
+    assert f"the same command goes on at the checkpoint {checkpoint.name}" in answer.err
+    desk.producer.refuses = lambda body: None
+    assert desk.run("load", "a.jsonl", "b.jsonl.gz").status == 1
+    assert events(desk) == 50
+
+
+def test_what_the_queue_did_not_take_holds_the_checkpoint(desk: Desk, here: Path) -> None:
+    (here / "a.jsonl").write_bytes(
+        lines(*({"key": "k0", "ts": NOW, "id": f"e{n}"} for n in range(40)))
+    )
+    desk.producer.refuses = lambda body: "busy" if '"e15"' in body else None
+    answer = desk.run("--json", "load", "a.jsonl")
+    assert answer.status == 1
+    assert "not sent: line 16: busy" in answer.err
+    assert answer.json[0]["events"] == 39
+    saved = json.loads(next(here.glob("*.checkpoint.json")).read_text())
+    assert saved["sources"]["a.jsonl"]["to"] <= 15
+    desk.producer.refuses = lambda body: None
+    assert desk.run("load", "a.jsonl").status == 0
+    assert events(desk) == 40
+
+
+def test_a_queue_that_takes_nothing_ends_the_load(desk: Desk, here: Path) -> None:
+    write_sources(here)
+    desk.producer.refuses = lambda body: "AccessDenied"
+    answer = desk.run("load", "a.jsonl", "b.jsonl.gz")
+    assert answer.status == 3
+    assert "nothing was sent: AccessDenied" in answer.err
+
+
+@pytest.mark.parametrize(
+    "change", [lambda content: content + b"\n", lambda content: content.replace(b"k1", b"k2", 1)]
+)
+def test_a_changed_file_is_refused(
+    desk: Desk, here: Path, change: Callable[[bytes], bytes]
+) -> None:
+    write_sources(here)
+    desk.producer.refuses = lambda body: "busy" if '"e9"' in body else None
+    assert desk.run("load", "a.jsonl", "b.jsonl.gz").status == 1
+    desk.producer.tried.clear()
+    (here / "a.jsonl").write_bytes(change((here / "a.jsonl").read_bytes()))
+    answer = desk.run("load", "a.jsonl", "b.jsonl.gz")
+    assert (answer.status, desk.producer.tried) == (2, [])
+    assert "a.jsonl changed since it was loaded in part" in answer.err
+    assert "remove tallyroll-load-" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (("--no-pack",), "packet span"),
+        (("--ts-unit", "s"), "shape"),
+        (("--changes", "skip"), "changes"),
+    ],
+)
+def test_other_options_are_refused(
+    desk: Desk, here: Path, options: tuple[str, ...], named: str
+) -> None:
+    write_sources(here)
+    desk.producer.refuses = lambda body: "busy" if '"e9"' in body else None
+    assert desk.run("load", "a.jsonl", "b.jsonl.gz").status == 1
+    answer = desk.run("load", "a.jsonl", "b.jsonl.gz", *options)
+    assert answer.status == 2
+    assert f"is of a load with another {named}" in answer.err
+
+
+def test_another_queue_has_another_checkpoint(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, here: Path
+) -> None:
+    write_sources(here)
+    desk.producer.refuses = lambda body: "busy" if '"e9"' in body else None
+    desk.run("load", "a.jsonl", "b.jsonl.gz")
+    monkeypatch.setenv("TALLYROLL_QUEUE_URL", "https://sqs.us-east-1.amazonaws.com/1/other-events")
+    desk.run("load", "a.jsonl", "b.jsonl.gz")
+    assert len(list(here.glob("*.checkpoint.json"))) == 2
+
+
+def test_a_file_that_changes_while_it_is_loaded_is_told(desk: Desk, here: Path) -> None:
+    write_sources(here)
+
+    def refuses(body: str) -> None:
+        with (here / "a.jsonl").open("ab") as more:
+            more.write(lines({"key": "k0", "ts": NOW}))
+
+    desk.producer.refuses = refuses
+    answer = desk.run("load", "a.jsonl")
+    assert answer.status == 1
+    assert "a.jsonl changed while it was loaded: load it again" in answer.err
+
+
+def test_a_window_of_another_length_is_refused(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, here: Path
+) -> None:
+    write_sources(here)
+    desk.producer.refuses = lambda body: "busy" if '"e9"' in body else None
+    desk.run("load", "a.jsonl", "b.jsonl.gz")
+    desk.pipeline = opened(Settings(window_seconds=45))
+    answer = desk.run("load", "a.jsonl", "b.jsonl.gz")
+    assert answer.status == 2
+    assert "another packet span: '60000 ms', not '15000 ms'" in answer.err
+
+
+def test_named_files_are_used(desk: Desk, here: Path) -> None:
+    write_sources(here)
+    (here / "state").mkdir()
+    options = ("--checkpoint", "state/c.json", "--bad", "state/bad.jsonl")
+    desk.producer.refuses = lambda body: "busy" if '"e9"' in body else None
+    assert desk.run("load", "a.jsonl", "b.jsonl.gz", *options).status == 1
+    assert sorted(path.name for path in (here / "state").iterdir()) == ["bad.jsonl", "c.json"]
+
+
+def test_a_checkpoint_that_is_none_is_named(desk: Desk, here: Path) -> None:
+    write_sources(here)
+    for content, said in (("{}", "is no checkpoint"), ('{"version": 9, "options": {}}', "knows 1")):
+        (here / "c.json").write_text(content)
+        answer = desk.run("load", "a.jsonl", "--checkpoint", "c.json")
+        assert answer.status == 2
+        assert said in answer.err
+
+
+class Discarding:
+    """A queue that takes everything and keeps nothing. Memory is traced from the middle on: what
+    grows with every line grows there, too, and tracing takes time.
+    """
+
+    def __init__(self, middle: int) -> None:
+        self.messages = 0
+        self._middle = middle
+
+    def send(self, bodies: Iterable[str]) -> list[SendFailure]:
+        self.messages += len(list(bodies))
+        if self.messages > self._middle and not tracemalloc.is_tracing():
+            tracemalloc.start()
+        return []
+
+
+@pytest.mark.slow
+def test_memory_is_bounded(desk: Desk, monkeypatch: pytest.MonkeyPatch, here: Path) -> None:
+    number = 200_000
+    monkeypatch.setattr(loading, "SEGMENT", number // 10)
+    monkeypatch.setattr(loading, "CHUNK_RECORDS", number // 50)
+    queue: Any = Discarding(number // 20)
+    desk.producer = queue
+    with gzip.open(here / "large.jsonl.gz", "wt", compresslevel=1) as file:
+        for n in range(number):
+            own = f',"id":"event-{n}"' if n % 10 == 0 else ""
+            file.write(f'{{"key":"k{n % 50}","ts":{NOW - n % 300 * 1_000}{own}}}\n')
+    try:
+        answer = desk.run("--json", "load", "large.jsonl.gz")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (answer.status, answer.json[0]["events"]) == (0, number)
+    assert queue.messages == answer.json[0]["messages"]
+    assert 100_000 < peak < 10 * 1024 * 1024, peak
