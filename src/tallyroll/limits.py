@@ -43,6 +43,11 @@ TS_MS_MAX = 253_402_300_799_999  # the end of 9999, the last year that a window 
 # Mappings
 MAPPING_BYTES_MAX = 2_048  # so that the list of them fits into the calendar's item
 MAPPINGS_MAX = 100  # of a pipeline, in all its time
+# Counters of one event. Each takes a record and a tally, so a transaction holds two such events,
+# even if they share no key.
+EVENT_KEYS_MAX = 24
+# All records of one event; beside them a transaction has room for their tallies and conditions.
+EVENT_BYTES_MAX = 3 * 1024 * 1024
 MAPPED_AHEAD_MS = 60_000  # writers settle that far ahead, so a new mapping holds that much later
 
 # Windows

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -22,7 +22,7 @@ from tallyroll.limits import (
     VISIBILITY_MS,
     WARM_UNITS_MAX,
 )
-from tallyroll.model.foreign.mappings import UNMAPPED
+from tallyroll.model.foreign.mappings import UNMAPPED, Fields, are_fields
 from tallyroll.model.formats.json_texts import canonical
 from tallyroll.model.sharding import strategy
 from tallyroll.model.windows import check_length
@@ -71,10 +71,11 @@ class Settings:
     require_ts: bool = _described(
         default=False, doc="reject events that have an id of their own but no time"
     )
-    mapping: Mapping[str, str] = _described(
+    mapping: Mapping[str, str | Sequence[str]] = _described(
         {},
         "where the fields of an event are in messages of other systems, in JMESPath, as JSON:"
-        ' `{"key": "detail.videoId"}`',
+        ' `{"key": "detail.videoId"}`, or `{"keys": ["video:{detail.videoId}", "hour:{%H}"]}` for'
+        " several counters",
     )
     ahead_windows: int = _described(2, "how many windows ahead tables are created")
     warm_units: int = _described(
@@ -206,6 +207,16 @@ class Settings:
         """The mapping's canonical text; empty for none."""
         return canonical(dict(self.mapping)) if self.mapping else UNMAPPED
 
+    def check_store(self, *, transactional: bool) -> None:
+        """Raise SettingsError if the mapping counts an event under several keys, which a store
+        without transactions cannot do together.
+        """
+        if "keys" in self.mapping and not transactional:
+            raise SettingsError(
+                f"{PREFIX}MAPPING {_text(self.mapping)}: keys: this store has no transactions, so"
+                " the counters of an event could disagree: give one `key`"
+            )
+
     @property
     def adapts(self) -> bool:
         """Whether keys get shards by their traffic."""
@@ -264,7 +275,7 @@ _RANGES = (
 )
 
 
-def _check_mapping(mapping: Mapping[str, str]) -> None:
+def _check_mapping(mapping: Fields) -> None:
     if mapping:
         from tallyroll.model.foreign.mapping import check_mapping  # imports JMESPath
 
@@ -285,8 +296,8 @@ def _parse(name: str, text: str, default: Any) -> Any:
                 wanted = "a whole number"
                 return int(text)
             case _ if name == "mapping":
-                wanted = 'JSON, {"key": "expression"}'
-                return _by_name(text, str)
+                wanted = 'JSON, {"key": "expression"} or {"keys": ["template", ...]}'
+                return _fields(text)
             case _:
                 return _by_name(text, int)
     except (KeyError, ValueError):
@@ -297,6 +308,14 @@ def _by_name(text: str, kind: type) -> dict[str, Any]:
     """A JSON object whose values are of this kind."""
     values = json.loads(text)
     if not isinstance(values, dict) or not all(type(value) is kind for value in values.values()):
+        raise ValueError(text)
+    return values
+
+
+def _fields(text: str) -> dict[str, Any]:
+    """A JSON object with the fields of a mapping."""
+    values: dict[str, Any] = json.loads(text)
+    if not are_fields(values):
         raise ValueError(text)
     return values
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from tallyroll.errors import SettingsError, UsageError
 from tallyroll.limits import SHARDS_MAX
+from tallyroll.model.foreign.mappings import Fields, are_fields
 from tallyroll.model.windows import check_length
 from tallyroll.settings import CAPACITIES, Settings
 
@@ -169,15 +170,14 @@ class Mapped:
 
     remedy: str = (
         'give an object {"key": "detail.videoId"} of JMESPath expressions, with the fields key, id,'
-        " ts, value, payload, and ts_unit ms or s"
+        " ts, value, payload, and ts_unit ms or s; for several counters, keys is a list of"
+        ' templates instead of key: ["video:{detail.videoId}", "hour:{%H}"]'
     )
 
-    def read(self, value: object) -> Mapping[str, str]:
+    def read(self, value: object) -> Fields:
         """Expressions by field."""
         mapping = json.loads(value) if isinstance(value, str) else value
-        if not isinstance(mapping, Mapping):
-            raise TypeError(value)
-        if not all(isinstance(expression, str) for expression in mapping.values()):
+        if not isinstance(mapping, Mapping) or not are_fields(mapping):
             raise TypeError(value)
         try:
             return Settings(mapping=dict(mapping)).mapping

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any
@@ -114,11 +114,12 @@ class Options:
     require_ts: bool = _option(
         _DEFAULTS.require_ts, Flag(), "refuse events that have an id of their own but no time"
     )
-    mapping: Mapping[str, str] = _option(
+    mapping: Mapping[str, str | Sequence[str]] = _option(
         {},
         Mapped(),
         "where the fields of an event are in messages of other systems, in JMESPath:"
-        ' `{"key": "detail.videoId"}`',
+        ' `{"key": "detail.videoId"}`, or `{"keys": ["video:{detail.videoId}", "hour:{%H}"]}` for'
+        " several counters",
     )
     warm_units: int = _option(
         _DEFAULTS.warm_units,

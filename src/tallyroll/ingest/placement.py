@@ -21,7 +21,7 @@ from tallyroll.model.acceptance import (
     check_accepts,
     check_comes,
     check_takes,
-    identity_of,
+    identities_of,
     is_undated,
     span_of,
 )
@@ -108,6 +108,11 @@ class Placed:
         """The identity of the record."""
         return self.spec.window, self.record.key, self.record.id
 
+    @property
+    def identities(self) -> list[Identity]:
+        """The identities of all records of the event."""
+        return [(self.spec.window, each.key, each.id) for each in self.record.group]
+
 
 class _Timed(NamedTuple):
     """A message with its envelope, the envelope's time (ms), and the window of that time."""
@@ -179,18 +184,21 @@ class Placer:
     def _find_targets(self, timed: Sequence[_Timed]) -> None:
         """Set the targets of redriven messages, and reject those without a claim."""
         redriven = [
-            (case, case.message.redrive.target, identity_of(envelope, case.message, span))
+            (case, case.message.redrive.target, identities_of(envelope, case.message, span))
             for case, envelope, _, span in timed
             if case.message.redrive
         ]
-        asked = list(dict.fromkeys(identity for _, _, identity in redriven))
+        asked = list(dict.fromkeys(each for _, _, identities in redriven for each in identities))
         claims = self.catalog.claims(asked) if asked else {}
-        for case, target, identity in redriven:
-            claim = claims.get(identity)
-            if claim and claim.target == target:
+        for case, target, identities in redriven:
+            found = [claims.get(identity) for identity in identities]
+            other = next(
+                (claim for claim in found if not claim or claim.target != target), found[0]
+            )
+            if other and other.target == target:
                 case.target = target
                 continue
-            known = f"is for {claim.target}" if claim else "does not exist"
+            known = f"is for {other.target}" if other else "does not exist"
             detail = f"redriven to {target!r}, but the ledger's claim {known}"
             case.mark_rejected(Reason.NOT_CLAIMED, detail)
 

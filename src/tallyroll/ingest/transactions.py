@@ -2,22 +2,25 @@
 follows from an outcome, `run` carries commits out.
 
 `plan` and `after` are pure functions. Nothing here depends on a particular store.
+
+The records of an event of several keys are a group. Only the first of them is handled here, and has
+the others: so nothing can divide a group, and all its records have one fate.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
-from itertools import groupby
+from itertools import groupby, islice
 
 from tallyroll.errors import Reason
 from tallyroll.ingest.cost import Cost, commit_cost
 from tallyroll.model.ids import Identity
 from tallyroll.model.items import weighed
-from tallyroll.model.records import Increment, Record, increments_of
+from tallyroll.model.records import Increment, Record, all_records, increments_of
 from tallyroll.model.sharding import Chance
 from tallyroll.model.specs import Spec
 from tallyroll.ports.effects import Effects
@@ -47,6 +50,9 @@ class Disposition(StrEnum):
     SHUT_OUT = "shut-out"  # the gate was shut or missing: the window's state decides
 
 
+_DECIDING = (Disposition.DUPLICATE, Disposition.REJECTED, Disposition.UNCOMPARED)
+
+
 @dataclass(frozen=True, slots=True)
 class Fate:
     """The result for a record or its message; `digest` is that of the stored record, if known."""
@@ -60,17 +66,20 @@ class Fate:
 @dataclass(frozen=True, slots=True)
 class Commit:
     """A transaction to run, not before `not_before` (ms): records of one window, and what they add
-    to tallies.
+    to tallies. `puts` are the records with the others of their groups.
     """
 
     spec: Spec
     records: tuple[Record, ...]
     attempt: int = 0
     not_before: int = 0
+    puts: tuple[Record, ...] = field(init=False)
     increments: tuple[Increment, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "increments", increments_of(self.records))
+        grouped = any(record.others for record in self.records)
+        object.__setattr__(self, "puts", all_records(self.records) if grouped else self.records)
+        object.__setattr__(self, "increments", increments_of(self.puts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +93,8 @@ class Continuation:
 def plan(spec: Spec, records: Iterable[Record], metering: Metering) -> list[Commit]:
     """Divide distinct records of one window into commits that are as large as the store takes.
 
-    Records are sorted by key and shard, so that a commit touches few tallies and partitions.
+    Records are sorted by key and shard, so that a commit touches few tallies and partitions. A
+    group is never divided.
     """
     commits: list[Commit] = []
     chosen: list[Record] = []
@@ -93,22 +103,30 @@ def plan(spec: Spec, records: Iterable[Record], metering: Metering) -> list[Comm
     for record in sorted(
         map(weighed, records), key=lambda record: (record.key, record.shard, record.id)
     ):
-        more = 1 if record.key in keys else 2
-        grown = record.size + more * metering.element_bytes
+        more = _elements(record, keys)
+        grown = record.group_size + more * metering.element_bytes
         if chosen and (
             elements + more > metering.elements_max or size + grown > metering.bytes_max
         ):
             commits.append(Commit(spec, tuple(chosen)))
             chosen, keys, elements, size = [], set(), 0, 0
-            more = 2
-            grown = record.size + more * metering.element_bytes
+            more = _elements(record, keys)
+            grown = record.group_size + more * metering.element_bytes
         chosen.append(record)
         keys.add(record.key)
+        keys.update(other.key for other in record.others)
         elements += more
         size += grown
     if chosen:
         commits.append(Commit(spec, tuple(chosen)))
     return commits
+
+
+def _elements(record: Record, keys: set[str]) -> int:
+    """How many records and increments a record's group adds to a commit of these keys."""
+    if not record.others:
+        return 1 if record.key in keys else 2
+    return len(record.group) + sum(each.key not in keys for each in record.group)
 
 
 def after(
@@ -131,7 +149,7 @@ def after(
                 [_later(commit, THROTTLE_BACKOFF_MS, now, chance)], deadline, outcome.detail
             )
         case Verdict.THROTTLED:
-            parts = _by_key(commit, commit.records)
+            parts = _by_key(commit, commit.records, ())
             again = [_later(part, THROTTLE_BACKOFF_MS, now, chance) for part in parts]
             return _again(again, deadline, outcome.detail)
 
@@ -155,8 +173,8 @@ def _sorted_out(
     """Settle duplicates and invalid records, and retry the rest, each throttled key on its own."""
     settled: list[tuple[Record, Fate]] = []
     left: list[Record] = []
-    for record, element in zip(commit.records, outcome.records, strict=True):
-        if fate := _fate(record, element):
+    for record, elements in zip(commit.records, _by_group(commit, outcome), strict=True):
+        if fate := _fate(record, elements):
             settled.append((record, fate))
         else:
             left.append(record)
@@ -167,9 +185,10 @@ def _sorted_out(
             return _bisected(commit, "a tally could not be added to")
     contended = _contended(outcome)
     slow_keys = frozenset(_throttled_keys(commit, outcome))
-    swift = [record for record in left if record.key not in slow_keys]
-    slow = [record for record in left if record.key in slow_keys]
-    again = [_later(part, THROTTLE_BACKOFF_MS, now, chance) for part in _by_key(commit, slow)]
+    slow = [record for record in left if slow_keys.intersection(_keys(record))]
+    swift = [record for record in left if slow_keys.isdisjoint(_keys(record))]
+    parts = _by_key(commit, slow, slow_keys)
+    again = [_later(part, THROTTLE_BACKOFF_MS, now, chance) for part in parts]
     if swift:
         rest = replace(commit, records=tuple(swift))
         progress = bool(settled or slow) and not contended
@@ -178,10 +197,30 @@ def _sorted_out(
     return Continuation((*settled, *step.settled), step.commits)
 
 
-def _fate(record: Record, element: Element) -> Fate | None:
-    if element.answer is Answer.DUPLICATE:
-        return beside_stored(record, element.digest)
-    return _refused(element.detail) if element.answer is Answer.INVALID else None
+def _by_group(commit: Commit, outcome: Outcome) -> Iterable[Sequence[Element]]:
+    """The answers for each record with the others of its group."""
+    if commit.puts is commit.records:
+        return zip(outcome.records)
+    assert len(outcome.records) == len(commit.puts)
+    answers = iter(outcome.records)
+    return [list(islice(answers, len(record.group))) for record in commit.records]
+
+
+def _fate(record: Record, elements: Sequence[Element]) -> Fate | None:
+    """The fate of a record by the answers for its group, if they decide it.
+
+    A stored record of the same content proves that the group is stored: its digest is that of all
+    keys of the event, and groups are stored as wholes. So such an answer comes first.
+    """
+    fates = [
+        beside_stored(record, element.digest)
+        for element in elements
+        if element.answer is Answer.DUPLICATE
+    ]
+    if fates:
+        return min(fates, key=lambda fate: _DECIDING.index(fate.kind))
+    invalid = [element for element in elements if element.answer is Answer.INVALID]
+    return _refused(invalid[0].detail) if invalid else None
 
 
 def _refused(detail: str) -> Fate:
@@ -198,9 +237,18 @@ def beside_stored(record: Record, digest: bytes | None) -> Fate:
     return Fate(Disposition.REJECTED, digest, Reason.ID_CONFLICT, detail)
 
 
-def _by_key(commit: Commit, records: Sequence[Record]) -> list[Commit]:
-    groups = groupby(records, key=lambda record: record.key)
+def _by_key(commit: Commit, records: Sequence[Record], slow: Collection[str]) -> list[Commit]:
+    """Commits of one key each; for a group, of the first of its keys that is `slow`."""
+
+    def key_of(record: Record) -> str:
+        return next((key for key in _keys(record) if key in slow), record.key)
+
+    groups = groupby(sorted(records, key=key_of), key=key_of)
     return [replace(commit, records=tuple(group)) for _, group in groups]
+
+
+def _keys(record: Record) -> Sequence[str]:
+    return [each.key for each in record.group] if record.others else (record.key,)
 
 
 def _later(commit: Commit, base_ms: int, now: int, chance: Chance) -> Commit:
@@ -267,7 +315,7 @@ def _lineage(store: Store, commit: Commit, effects: Effects, deadline: int) -> R
         if effects.now() >= deadline:
             step = _again([replace(current, not_before=deadline)], deadline, "no time left")
         else:
-            outcome = store.commit(current.spec, current.records, current.increments)
+            outcome = store.commit(current.spec, current.puts, current.increments)
             _measure(done, current, outcome, store.metering)
             step = after(current, outcome, effects.now(), deadline, effects.chance)
         due.extend(step.commits)
@@ -277,7 +325,7 @@ def _lineage(store: Store, commit: Commit, effects: Effects, deadline: int) -> R
 
 
 def _measure(done: Run, commit: Commit, outcome: Outcome, metering: Metering) -> None:
-    done.cost += commit_cost(commit.records, commit.increments, metering)
+    done.cost += commit_cost(commit.puts, commit.increments, metering)
     done.contended += _contended(outcome)
     elements = (*outcome.records, *outcome.increments)
     limits = [element.limit for element in elements if element.answer is Answer.THROTTLED]
@@ -296,7 +344,7 @@ def _contended(outcome: Outcome) -> bool:
 
 def _throttled_keys(commit: Commit, outcome: Outcome) -> list[str]:
     """The keys that the store throttled; its only key, if it throttled the whole request."""
-    keys = [record.key for record in commit.records]
+    keys = [record.key for record in commit.puts]
     if outcome.verdict is Verdict.THROTTLED:
         return keys[:1] if len(set(keys)) == 1 else []
     if outcome.verdict is not Verdict.CANCELLED:

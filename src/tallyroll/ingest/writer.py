@@ -75,7 +75,10 @@ class Report:
 
 @dataclass(eq=False)
 class Writer:
-    """Counts batches; one per process, with a cache of specs and the calendar."""
+    """Counts batches; one per process, with a cache of specs and the calendar.
+
+    Raises SettingsError if its store cannot do what the mapping says; so does `Roller`.
+    """
 
     settings: Settings
     store: Store
@@ -84,6 +87,7 @@ class Writer:
     effects: Effects
 
     def __post_init__(self) -> None:
+        self.settings.check_store(transactional=self.store.transactional)
         cached = CachedCatalog(self.catalog, self.effects, self.settings.cache_calendar_ms)
         self._placer = Placer(self.settings, self.catalog, cached)
         self._scout = Scout(self.settings, self.catalog, self.store.metering, self.effects)
@@ -136,11 +140,10 @@ class Writer:
 
     def _count(self, placed: Sequence[Placed], report: Report, deadline: int) -> None:
         """Commit one message of each identity, and give every message its fate."""
-        keepers: dict[Identity, Placed] = {}
-        for each in placed:
-            keepers.setdefault(each.identity, each)
-        fresh = [each for each in keepers.values() if each.delivery.message.receives == 1]
-        again = [each for each in keepers.values() if each.delivery.message.receives > 1]
+        keepers = _keepers(placed)
+        kept = [each for each, keeper in zip(placed, keepers, strict=True) if keeper is each]
+        fresh = [each for each in kept if each.delivery.message.receives == 1]
+        again = [each for each in kept if each.delivery.message.receives > 1]
         commits = [
             commit
             # Likely duplicates have commits of their own, so that they do not cancel others.
@@ -149,19 +152,18 @@ class Writer:
             for commit in plan(spec, records, self.store.metering)
         ]
         done = run(self.store, commits, self.effects, deadline, self.settings.transactions_at_once)
-        for each in placed:
-            keeper, fate = keepers[each.identity], done.fates[each.identity]
-            each.delivery.fate = (
-                fate if each is keeper else _follower_fate(each.record, keeper.record, fate)
-            )
+        for each, keeper in zip(placed, keepers, strict=True):
+            fate = done.fates[keeper.identity]
+            each.delivery.fate = fate if each is keeper else _follower_fate(each, keeper, fate)
         report.cost += done.cost
         report.contended += done.contended
         report.throttled.update(done.throttled)
         report.unknown += done.unknown
         counted = [
-            (each.spec, each.record)
-            for identity, each in keepers.items()
-            if done.fates[identity].kind is Disposition.COUNTED
+            (each.spec, record)
+            for each in kept
+            if done.fates[each.identity].kind is Disposition.COUNTED
+            for record in each.record.group
         ]
         self._scout.look(counted, done.throttled_keys)
 
@@ -216,10 +218,14 @@ class Writer:
         return absent
 
     def _stored(self, placed: Placed) -> Record | StoreError | None:
+        """A stored record of the message's identity, or of one of its identities."""
         try:
-            return self.store.record(placed.spec, placed.record.key, placed.record.id)
+            for record in placed.record.group:
+                if stored := self.store.record(placed.spec, record.key, record.id):
+                    return stored
         except StoreError as error:
             return error
+        return None
 
     def _reject(self, cases: Sequence[Delivery]) -> None:
         """Send messages that can never count, or that the queue will soon drop, to the dead-letter
@@ -252,12 +258,28 @@ def _by_window(placed: Sequence[Placed]) -> list[tuple[Spec, list[Record]]]:
     return list(groups.values())
 
 
-def _follower_fate(record: Record, keeper: Record, fate: Fate) -> Fate:
-    """The fate of a record whose identity an earlier one of the batch, `keeper`, has too."""
-    if fate.digest:
-        return beside_stored(record, fate.digest)
-    if record.digest == keeper.digest:
-        return fate
+def _keepers(placed: Sequence[Placed]) -> list[Placed]:
+    """For each message, itself, or the first earlier one that has one of its identities."""
+    kept: dict[Identity, Placed] = {}
+    keepers: list[Placed] = []
+    for each in placed:
+        identities = each.identities if each.record.others else (each.identity,)
+        for identity in identities:
+            if keeper := kept.get(identity):
+                break
+        else:
+            keeper = each
+            kept.update(dict.fromkeys(identities, each))
+        keepers.append(keeper)
+    return keepers
+
+
+def _follower_fate(placed: Placed, keeper: Placed, fate: Fate) -> Fate:
+    """The fate of a message that has an identity of an earlier one of the batch, `keeper`."""
+    if placed.record.digest == keeper.record.digest:
+        return beside_stored(placed.record, fate.digest) if fate.digest else fate
+    if fate.digest and placed.identities == keeper.identities:
+        return beside_stored(placed.record, fate.digest)
     return Fate(Disposition.HANDED_BACK, detail="another message of the same id is undecided")
 
 

@@ -63,6 +63,9 @@ class Roller:
     _waiting_since: int | None = field(default=None, init=False)
     _current: Spec | None = field(default=None, init=False)
 
+    def __post_init__(self) -> None:
+        self.settings.check_store(transactional=self.store.transactional)
+
     def run(self, time_left_ms: int, *, make: bool = True) -> Rolled:
         """Do the due steps, creation first, within `time_left_ms`. Without `make`, create no
         windows.

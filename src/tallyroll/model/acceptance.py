@@ -74,9 +74,13 @@ def _too_far_ahead(sent: int, skew: int) -> Rejected:
     )
 
 
-def identity_of(envelope: Envelope, message: Message, home: Span) -> Identity:
-    """The original identity of a message's event or packet, in the window `home` of its time."""
-    return home.id, envelope.key, envelope.id or message.first_id
+def identities_of(envelope: Envelope, message: Message, home: Span) -> tuple[Identity, ...]:
+    """The original identities of a message's event or packet, one per key, in the window `home` of
+    its time.
+    """
+    record_id = envelope.id or message.first_id
+    others = envelope.other_keys if isinstance(envelope, Event) else ()
+    return tuple((home.id, key, record_id) for key in (envelope.key, *others))
 
 
 def acceptable_record(
@@ -90,11 +94,18 @@ def acceptable_record(
     if spec.require_ts and is_undated(envelope):
         raise Rejected(Reason.TS_REQUIRED, "the event has an id of its own but no ts")
     record = weighed(record_of(envelope, message, spec, home))
-    if record.size > limits.ITEM_BYTES_MAX:
+    size = max(each.size for each in record.group) if record.others else record.size
+    if size > limits.ITEM_BYTES_MAX:
         raise Rejected(
             Reason.ITEM_TOO_LARGE,
-            f"record {record.id!r} takes {record.size} bytes, over {limits.ITEM_BYTES_MAX}:"
+            f"record {record.id!r} takes {size} bytes, over {limits.ITEM_BYTES_MAX}:"
             " send a smaller payload",
+        )
+    if record.group_size > limits.EVENT_BYTES_MAX:
+        raise Rejected(
+            Reason.ITEM_TOO_LARGE,
+            f"the {len(record.group)} records of event {record.id!r} take {record.group_size} bytes"
+            f" together, over {limits.EVENT_BYTES_MAX} in one transaction: send a smaller payload",
         )
     return record
 

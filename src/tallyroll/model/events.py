@@ -42,7 +42,9 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")  # all of Unicode's category Cc
 class Event:
     """One event; `amount` is in millionths of a unit.
 
-    `ts` is in ms since 1970 or None, `payload` canonical JSON or None.
+    `ts` is in ms since 1970 or None, `payload` canonical JSON or None. An event that a mapping
+    counts under several keys has the least one in `key`, and the others, ascending, in
+    `other_keys`.
     """
 
     key: str
@@ -50,6 +52,7 @@ class Event:
     ts: int | None
     amount: int
     payload: str | None
+    other_keys: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -172,13 +175,13 @@ def digest(envelope: Envelope) -> bytes:
     """A versioned BLAKE2b-128 of what the producer supplied, defaults applied: 17 bytes.
 
     Deliveries and resends of one event have the same digest; other content under the same id has
-    another one.
+    another one. All keys of an event are its content.
     """
     supplied: list[Any]
     if isinstance(envelope, Event):
         supplied = [
             envelope.id,
-            envelope.key,
+            [envelope.key, *envelope.other_keys] if envelope.other_keys else envelope.key,
             envelope.ts,
             format_amount(envelope.amount),
             envelope.payload,

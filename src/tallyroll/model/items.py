@@ -44,9 +44,11 @@ class StoredItem:
 
 
 def weighed(record: Record) -> Record:
-    """The record, once its size is computed from its other fields."""
+    """The record, once its size is computed from its other fields; so the others of its group."""
     if not record.size:
         object.__setattr__(record, "size", _record_bytes(record))
+    for other in record.others:
+        weighed(other)
     return record
 
 

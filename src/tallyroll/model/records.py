@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tallyroll.errors import Reason, Rejected
 from tallyroll.limits import PACKET_BYTES_MAX
@@ -29,7 +29,9 @@ RecordName = tuple[str, str]
 class Record:
     """One event or packet under `{key}.{shard}`: `n` events, `amount` their sum, in millionths.
 
-    `size` is the bytes of its item; 0 until it is computed.
+    `size` is the bytes of its item; 0 until it is computed. An event of several keys has a record
+    for each: the first has the `others`. All of them are stored in one transaction, or none. A
+    record that was read from a store does not have its others.
     """
 
     key: str
@@ -43,11 +45,22 @@ class Record:
     data: bytes | None = None
     format: str | None = None
     size: int = field(default=0, compare=False)
+    others: tuple[Record, ...] = field(default=(), compare=False)
 
     @property
     def packed(self) -> bool:
         """Whether the record is a packet."""
         return self.format == FORMAT_PACKET
+
+    @property
+    def group(self) -> tuple[Record, ...]:
+        """All records of its event."""
+        return (self, *self.others)
+
+    @property
+    def group_size(self) -> int:
+        """The bytes of all their items."""
+        return self.size + sum(record.size for record in self.others) if self.others else self.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +98,8 @@ def event_time(envelope: Event | Packet, sent: int) -> int:
 def record_of(
     envelope: Event | Packet, message: Message, spec: Spec, home: Span | None = None
 ) -> Record:
-    """The record of an envelope in the window of `spec`. For a redriven message, `home` is the
-    window of its time.
+    """The record of an envelope in the window of `spec`; an event of several keys has others. For a
+    redriven message, `home` is the window of its time.
 
     Raises Rejected for a packet that spans windows or is too large.
     """
@@ -100,7 +113,7 @@ def record_of(
 def _of_event(event: Event, message: Message, spec: Spec, home: Span | None) -> Record:
     ts = event_time(event, message.first_sent)
     record_id = event.id or message.first_id
-    return Record(
+    record = Record(
         key=event.key,
         id=record_id,
         shard=spec.shard(event.key, record_id),
@@ -112,6 +125,17 @@ def _of_event(event: Event, message: Message, spec: Spec, home: Span | None) -> 
         data=None if event.payload is None else event.payload.encode(),
         format=None if event.payload is None else FORMAT_JSON,
     )
+    if not event.other_keys:
+        return record
+    others = [
+        replace(record, key=key, shard=spec.shard(key, record_id)) for key in event.other_keys
+    ]
+    return replace(record, others=tuple(others))
+
+
+def all_records(records: Iterable[Record]) -> tuple[Record, ...]:
+    """The records, each followed by the others of its event."""
+    return tuple(each for record in records for each in record.group)
 
 
 def _of_packet(packet: Packet, message: Message, spec: Spec, home: Span | None) -> Record:

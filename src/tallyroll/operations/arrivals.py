@@ -34,8 +34,7 @@ from tallyroll.limits import BATCH_GET_KEYS_MAX, TS_MS_MAX
 from tallyroll.model.acceptance import is_undated
 from tallyroll.model.dead_letters import ReceivedLetter
 from tallyroll.model.events import decode, digest
-from tallyroll.model.ids import Identity
-from tallyroll.model.records import event_time
+from tallyroll.model.records import RecordName, event_time
 from tallyroll.model.states import Calendar
 from tallyroll.model.windows import Span, WindowId
 from tallyroll.operations.event_status import EventStatus, Whereabouts
@@ -72,13 +71,18 @@ class _Record(NamedTuple):
     """A record that is looked for in one window."""
 
     home: Span
-    identity: Identity
+    name: RecordName
     digest: bytes
 
     @property
     def window(self) -> WindowId:
         """The window's id."""
         return self.home.id
+
+    @property
+    def names(self) -> list[RecordName]:
+        """The record's name."""
+        return [self.name]
 
 
 class Arrivals:
@@ -196,7 +200,7 @@ class Arrivals:
         """Settle those of these messages whose records are there; return how many."""
         before = len(self._pending)
         seeks = [
-            (mark, _Record(home, (home.id, expected.key, expected.id), expected.digest))
+            (mark, _Record(home, (expected.key, expected.id), expected.digest))
             for mark in marks
             if (expected := self._pending.get(mark))
             for home in dict.fromkeys(

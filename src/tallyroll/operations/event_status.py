@@ -9,7 +9,6 @@ from functools import partial
 from typing import Protocol
 
 from tallyroll.errors import Missing, StoreError
-from tallyroll.model.ids import Identity
 from tallyroll.model.records import Record, RecordName
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status, Window, takes
@@ -49,8 +48,8 @@ class Sought(Protocol):
         ...
 
     @property
-    def identity(self) -> Identity:
-        """Its original identity."""
+    def names(self) -> Sequence[RecordName]:
+        """The names of its records, one per key."""
         ...
 
     @property
@@ -91,7 +90,7 @@ class Whereabouts:
         """
         names: dict[WindowId, dict[RecordName, None]] = {}
         for event in events:
-            names.setdefault(event.window, {})[event.identity[1:]] = None
+            names.setdefault(event.window, {}).update(dict.fromkeys(event.names))
         jobs = [partial(self._see, window, [*found]) for window, found in names.items()]
         seen = self._effects.together(jobs, WINDOWS_AT_ONCE)
         sights = dict(zip(names, seen, strict=True))
@@ -114,7 +113,9 @@ class Whereabouts:
             return error
 
     def judge(self, event: Sought, sight: Sight | StoreError) -> EventStatus | StoreError:
-        """The status of an event, by what was read of its window."""
+        """The status of an event, by what was read of its window. All its records are stored or
+        none, so one tells of all.
+        """
         if isinstance(sight, StoreError):
             return sight
         before, after = sight.before, sight.after
@@ -122,10 +123,11 @@ class Whereabouts:
             return EventStatus.NEVER
         if before.status is Status.CREATING:
             return EventStatus.CREATING
-        if stored := sight.found.get(event.identity[1:]):
-            if stored.digest == event.digest:
+        if stored := [found for name in event.names if (found := sight.found.get(name))]:
+            if any(record.digest == event.digest for record in stored):
                 return EventStatus.COUNTED
-            displaced = before.status.sealed and stored.ts not in event.home
+            foreign = all(record.ts not in event.home for record in stored)
+            displaced = before.status.sealed and foreign
             return EventStatus.DISPLACED if displaced else EventStatus.CONFLICT
         if after is None or after.status in (Status.DROPPING, Status.DROPPED):
             return EventStatus.UNVERIFIED

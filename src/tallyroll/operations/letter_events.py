@@ -1,4 +1,4 @@
-"""Reads dead letters: the event or packet of each, its identity, and the claim on that identity.
+"""Reads dead letters: the event or packet of each, its identities, and the claims on them.
 
 The letters of a page are read together, their claims in one request.
 """
@@ -11,13 +11,13 @@ from enum import StrEnum
 from functools import partial
 
 from tallyroll.errors import Reason, Rejected, StoreError
-from tallyroll.model.acceptance import identity_of, span_of
+from tallyroll.model.acceptance import identities_of, span_of
 from tallyroll.model.dead_letters import ReceivedLetter
 from tallyroll.model.events import Envelope, digest
 from tallyroll.model.foreign.reading import read
 from tallyroll.model.ids import Identity
 from tallyroll.model.messages import Message, Redrive
-from tallyroll.model.records import event_time
+from tallyroll.model.records import RecordName, event_time
 from tallyroll.model.states import Calendar
 from tallyroll.model.windows import Span, WindowId
 from tallyroll.ports.catalog import Catalog, Claim
@@ -38,29 +38,61 @@ class Course(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LetterEvent:
-    """A letter's event or packet, its window, its original identity, and the claim on that."""
+    """A letter's event or packet, its window, and its original identities, one per key, with the
+    claim on each.
+    """
 
     letter: ReceivedLetter
     body: str
     envelope: Envelope
     home: Span
-    identity: Identity
-    claim: Claim | None = None
+    identities: tuple[Identity, ...]
+    claims: tuple[Claim | None, ...] = ()
 
     @property
-    def window(self) -> WindowId:
-        """The window that it is claimed for, or else its own."""
-        return self.claim.target if self.claim else self.home.id
+    def identity(self) -> Identity:
+        """Its first identity."""
+        return self.identities[0]
+
+    @property
+    def targets(self) -> set[WindowId]:
+        """The windows for which its identities are claimed: one, unless a redrive was interrupted,
+        or an event of the same id that shares some of its keys was redriven.
+        """
+        return {claim.target for claim in self.claims if claim}
+
+    @property
+    def windows(self) -> list[WindowId]:
+        """The windows in which it might count: the claimed ones, and its own if an identity is not
+        claimed.
+        """
+        found = [claim.target if claim else self.home.id for claim in self.claims]
+        return [*dict.fromkeys(found)] or [self.home.id]
 
     @property
     def digest(self) -> bytes:
         """The digest of its content."""
         return digest(self.envelope)
 
+    def sights(self) -> list[LetterSight]:
+        """Itself in each of its windows."""
+        names = [identity[1:] for identity in self.identities]
+        return [LetterSight(window, self.home, names, self.digest) for window in self.windows]
+
     def message(self, target: WindowId, now: int) -> Message:
         """The message that a redrive to a window would deliver."""
         redrive = Redrive(target, self.letter.first_id, self.letter.first_sent)
         return Message(self.letter.id, self.body, now, 1, "", redrive)
+
+
+@dataclass(frozen=True, slots=True)
+class LetterSight:
+    """A letter's event, to be looked up in one window."""
+
+    window: WindowId
+    home: Span
+    names: Sequence[RecordName]
+    digest: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +146,7 @@ class LetterReader:
         untold = {
             index: decided(each.letter, partial(self._untold, each, calendar))
             for index, each in enumerate(claimed)
-            if isinstance(each, LetterEvent) and not each.claim and each.letter.target is not None
+            if isinstance(each, LetterEvent) and not each.targets and each.letter.target is not None
         }
         for index, each in zip(untold, self._with_claims([*untold.values()]), strict=True):
             claimed[index] = each
@@ -128,7 +160,8 @@ class LetterReader:
     def _with_claims(
         self, events: Sequence[LetterEvent | Decision]
     ) -> list[LetterEvent | Decision]:
-        asked = dict.fromkeys(each.identity for each in events if isinstance(each, LetterEvent))
+        read = [each for each in events if isinstance(each, LetterEvent)]
+        asked = dict.fromkeys(identity for each in read for identity in each.identities)
         try:
             claims = self._catalog.claims([*asked]) if asked else {}
         except StoreError as error:
@@ -137,7 +170,9 @@ class LetterReader:
                 for each in events
             ]
         return [
-            each if isinstance(each, Decision) else replace(each, claim=claims.get(each.identity))
+            each
+            if isinstance(each, Decision)
+            else replace(each, claims=tuple(map(claims.get, each.identities)))
             for each in events
         ]
 
@@ -164,7 +199,8 @@ class LetterReader:
                 " right time",
             )
         message = Message("", body, 0, 1, "", Redrive("", letter.first_id, letter.first_sent))
-        return LetterEvent(letter, body, envelope, home, identity_of(envelope, message, home))
+        identities = identities_of(envelope, message, home)
+        return LetterEvent(letter, body, envelope, home, identities)
 
 
 def decided(letter: ReceivedLetter, work: Callable[[], T]) -> T | Decision:

@@ -8,13 +8,14 @@ repeated from the start: the claim leads to the same target.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
 from tallyroll.errors import Reason, StoreError, UsageError
 from tallyroll.model.acceptance import acceptable_record
 from tallyroll.model.dead_letters import ReceivedLetter
+from tallyroll.model.ids import Identity
 from tallyroll.model.messages import Redrive
 from tallyroll.model.states import Calendar, Window, takes
 from tallyroll.model.windows import WindowId, window_start
@@ -105,12 +106,17 @@ class Redriver:
             return [left(letter, "no calendar", detail) for letter in letters]
         page = _Page(calendar, cache(self._catalog.window))
         read = self._reader.read(letters, calendar)
-        events = [each for each in read if isinstance(each, LetterEvent)]
-        places = iter(self._whereabouts.places(events))
+        sights = [
+            sight for each in read if isinstance(each, LetterEvent) for sight in each.sights()
+        ]
+        places = iter(self._whereabouts.places(sights))
         return [
             each
             if isinstance(each, Decision)
-            else decided(each.letter, partial(self._plan, each, next(places), page))
+            else decided(
+                each.letter,
+                partial(self._plan, each, dict(zip(each.windows, places, strict=False)), page),
+            )
             for each in read
         ]
 
@@ -164,17 +170,18 @@ class Redriver:
                 detail = f"{one.course}, but the letter still exists: redrive again, it counts once"
                 decisions[index] = one.left("not deleted", detail)
 
-    def _plan(self, event: LetterEvent, place: EventStatus | StoreError, page: _Page) -> Decision:
-        """Follow an existing claim, and move it only if its target can no longer count the event.
+    def _plan(
+        self, event: LetterEvent, places: Mapping[WindowId, EventStatus | StoreError], page: _Page
+    ) -> Decision:
+        """Follow existing claims, and move one only if its target can no longer count the event.
         Without a claim, choose the target. Raises Leave, Rejected and StoreError.
         """
-        if isinstance(place, StoreError):
-            raise place
-        home, window = event.home, event.window
+        window, place = self._deciding(event, places, page)
+        claimed = window in event.targets
         match place:
             case EventStatus.COUNTED:
                 return Decision(event.letter, Course.COUNTED, window)
-            case EventStatus.TAKES if not event.claim and self._to not in (None, window):
+            case EventStatus.TAKES if not claimed and self._to not in (None, window):
                 raise Leave(
                     "own window open",
                     f"its own window {window} still takes events, so a copy may count there:"
@@ -182,23 +189,57 @@ class Redriver:
                 )
             case EventStatus.TAKES:
                 return self._fitting(event, window)
-            case EventStatus.ABSENT:
+            case _ if self._passes_over(event, window, place, page):
                 return self._elsewhere(event, page)
-            case EventStatus.DISPLACED if window != home.id:
-                return self._elsewhere(event, page)
-            case EventStatus.NEVER if not event.claim and home.start < page.calendar.genesis:
-                return self._elsewhere(event, page)
-            case EventStatus.UNVERIFIED if event.claim or event.letter.reason != Reason.ID_CONFLICT:
-                if not self._unverified:
-                    raise Leave(
-                        "unverified",
-                        f"window {window} is dropped: look whether it counted"
-                        f" {event.identity[2]!r}, by `tallyroll archive read {window} --key"
-                        f" {event.identity[1]}`; if not, give --unverified",
-                    )
-                return self._elsewhere(event, page)
+            case EventStatus.UNVERIFIED if claimed or event.letter.reason != Reason.ID_CONFLICT:
+                raise Leave(
+                    "unverified",
+                    f"window {window} is dropped: look whether it counted"
+                    f" {event.identity[2]!r}, by `tallyroll archive read {window} --key"
+                    f" {event.identity[1]}`; if not, give --unverified",
+                )
             case _:
                 raise _why_not(event, window, place)
+
+    def _deciding(
+        self, event: LetterEvent, places: Mapping[WindowId, EventStatus | StoreError], page: _Page
+    ) -> tuple[WindowId, EventStatus]:
+        """The window that decides, and the event's status there. Of several windows, all but one
+        must be passed over. Raises Leave and StoreError.
+        """
+        seen: list[tuple[WindowId, EventStatus]] = []
+        for window, place in places.items():
+            if isinstance(place, StoreError):
+                raise place
+            seen.append((window, place))
+        for window, place in seen:
+            if place is EventStatus.COUNTED:
+                return window, place
+        left_over = [each for each in seen if not self._passes_over(event, *each, page)]
+        if len(left_over) <= 1:
+            return (left_over or seen)[0]
+        for window, place in left_over:
+            if place is not EventStatus.TAKES:
+                return window, place
+        raise _claimed_apart(event, [window for window, _ in left_over])
+
+    def _passes_over(
+        self, event: LetterEvent, window: WindowId, place: EventStatus, page: _Page
+    ) -> bool:
+        """Whether an event can no longer count in a window, so that it may count in another."""
+        claimed = window in event.targets
+        match place:
+            case EventStatus.ABSENT:
+                return True
+            case EventStatus.DISPLACED:
+                return window != event.home.id
+            case EventStatus.NEVER:
+                return not claimed and event.home.start < page.calendar.genesis
+            case EventStatus.UNVERIFIED:
+                known_stored = not claimed and event.letter.reason == Reason.ID_CONFLICT
+                return self._unverified and not known_stored
+            case _:
+                return False
 
     def _elsewhere(self, event: LetterEvent, page: _Page) -> Decision:
         """Redrive an event that can no longer count in its own window."""
@@ -217,22 +258,41 @@ class Redriver:
         return Decision(event.letter, Course.REDRIVEN, target, event=event)
 
     def _claimed(self, plan: Decision) -> Decision:
-        """Claim a redrive's target, or follow the claim that another redrive has put first."""
+        """Claim a redrive's target for all identities of its event, or follow the claim that
+        another redrive has put first.
+        """
         event, target = plan.event, plan.target
         if event is None or target is None:
             return plan
-        claim = event.claim
-        try:
-            if claim is None or claim.target != target:
-                wanted = Claim(target, self._effects.now())
-                claim = (
-                    self._catalog.move(event.identity, claim, wanted)
-                    if claim
-                    else self._catalog.claim(event.identity, wanted)
-                )
-        except StoreError as error:
-            return plan.left("not claimed", str(error))
-        return replace(plan, target=claim.target)
+        for index, (identity, read) in enumerate(zip(event.identities, event.claims, strict=True)):
+            try:
+                claim = self._claim(identity, read, target)
+            except StoreError as error:
+                return plan.left("not claimed", str(error))
+            if index and claim.target != target:
+                apart = _claimed_apart(event, [target, claim.target])
+                return plan.left(apart.why, apart.detail)
+            target = claim.target
+        return replace(plan, target=target)
+
+    def _claim(self, identity: Identity, read: Claim | None, target: WindowId) -> Claim:
+        """The claim on an identity: the one that was read if it names the target, or else the one
+        that is stored after an attempt to put or move it.
+        """
+        if read and read.target == target:
+            return read
+        wanted = Claim(target, self._effects.now())
+        if read:
+            return self._catalog.move(identity, read, wanted)
+        return self._catalog.claim(identity, wanted)
+
+
+def _claimed_apart(event: LetterEvent, windows: Sequence[WindowId]) -> Leave:
+    return Leave(
+        "claimed apart",
+        f"its keys are claimed for the windows {' and '.join(windows)}: another event has the id"
+        f" {event.identity[2]!r} and some of its keys; redrive it once those windows are sealed",
+    )
 
 
 def _why_not(event: LetterEvent, window: WindowId, place: EventStatus) -> Leave:

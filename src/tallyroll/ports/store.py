@@ -136,6 +136,8 @@ class Store(Protocol):
 
     codec: ItemCodec
     metering: Metering
+    transactional: bool
+    """Whether a commit of several records is all or nothing. If not, no mapping may have `keys`."""
 
     def commit(
         self, spec: Spec, records: Sequence[Record], increments: Sequence[Increment]

@@ -276,8 +276,8 @@ def test_a_mapping_that_was_taken_out_leaves_own_events() -> None:
 
 def test_a_field_of_a_later_version_is_no_reason_to_reject() -> None:
     """The message comes again until that version reads it."""
-    with pytest.raises(UsageError, match="keys: the fields are"):
-        key_by(Mappings(((0, '{"keys":"a"}'),)), 0)
+    with pytest.raises(UsageError, match="later: the fields are"):
+        key_by(Mappings(((0, '{"later":"a"}'),)), 0)
 
 
 def test_the_list_has_an_end() -> None:
@@ -294,7 +294,10 @@ def test_the_list_has_an_end() -> None:
     [
         ({"id": "a"}, "key: give the expression"),
         ({"key": ""}, "key: give the expression"),
-        ({"key": "a", "name": "b"}, "name: the fields are key, id, ts, value, payload and ts_unit"),
+        (
+            {"key": "a", "name": "b"},
+            "name: the fields are key, keys, id, ts, value, payload and ts_unit",
+        ),
         ({"key": "a."}, r"key 'a\.': "),
         ({"key": "a", "id": "b["}, r"id 'b\['"),
         ({"key": "nothing(a)", "id": ""}, "id ''"),

@@ -14,7 +14,7 @@ from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status
 from tallyroll.model.windows import Span
 from tallyroll.operations.event_status import EventStatus, Whereabouts
-from tallyroll.operations.letter_events import LetterEvent
+from tallyroll.operations.letter_events import LetterEvent, LetterSight
 from tests.harness.pipeline import HOUR, NOW, START, WINDOW, Pipeline, opened
 from tests.harness.redriving import seal
 
@@ -29,9 +29,10 @@ def place_of(pipeline: Pipeline, record_id: str = "e1") -> EventStatus:
     return place
 
 
-def sought(record_id: str = "e1") -> LetterEvent:
+def sought(record_id: str = "e1") -> LetterSight:
     event = Event("k", record_id, NOW, 0, None)
-    return LetterEvent(LETTER, "", event, HOME, (WINDOW, "k", record_id))
+    (sight,) = LetterEvent(LETTER, "", event, HOME, ((WINDOW, "k", record_id),)).sights()
+    return sight
 
 
 def test_a_table_that_is_dropped_during_the_look_is_not_believed(

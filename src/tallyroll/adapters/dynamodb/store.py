@@ -69,6 +69,7 @@ class DynamoStore(DynamoTables):
 
     metering: Metering = METERING
     codec: ItemCodec = CODEC
+    transactional = True
 
     def commit(
         self, spec: Spec, records: Sequence[Record], increments: Sequence[Increment]

@@ -48,6 +48,7 @@ class MemoryStore(MemoryTables):
 
     metering: Metering = METERING
     codec: ItemCodec = CODEC
+    transactional = True
 
     def __init__(
         self,

@@ -1,22 +1,23 @@
 """A mapping: JMESPath expressions that say where the fields of an event are in another message.
 
     {"key": "detail.videoId", "id": "detail.viewId", "ts": "detail.at", "value": "detail.seconds"}
+    {"keys": ["candidate:{detail.candidate}", "state:{detail.state}", "hour:{%H}"]}
 
-JMESPath (https://jmespath.org) is imported when a mapping is compiled. It comes with boto3.
+`keys` are templates: the event counts under each of their keys.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from tallyroll import limits
 from tallyroll.errors import Reason, Rejected, UsageError
-from tallyroll.model.amounts import JsonFloat, shown
-from tallyroll.model.events import Envelope, parse
+from tallyroll.model.amounts import JsonFloat
+from tallyroll.model.events import Envelope, Event, check_key, parse
 from tallyroll.model.foreign.envelopes import (
     Unwrapped,
     completed,
@@ -24,19 +25,24 @@ from tallyroll.model.foreign.envelopes import (
     unwrap,
     unwrapped_exactly,
 )
-from tallyroll.model.foreign.mappings import UNMAPPED, Mappings
+from tallyroll.model.foreign.expressions import Expression, compiled
+from tallyroll.model.foreign.mappings import UNMAPPED, Fields, Mappings
+from tallyroll.model.foreign.templates import Template, template_of
 from tallyroll.model.foreign.times import read_time
 from tallyroll.model.formats.json_texts import canonical
+from tallyroll.model.records import event_time
 
 FIELDS = ("key", "id", "ts", "value", "payload")
+KEYS = "keys"
 TIME_SCALE, TIME_SCALES = "ts_unit", ("ms", "s")
+_NO_KEY_YET = "-"
 
-Find = Callable[[Any], Any]
 
-
-def check_mapping(mapping: Mapping[str, str]) -> None:
+def check_mapping(mapping: Fields) -> None:
     """Raise UsageError, which names the field, unless this is a mapping."""
-    if not mapping.get("key"):
+    if KEYS in mapping:
+        _check_templates(mapping)
+    elif not mapping.get("key"):
         raise UsageError("key: give the expression that finds the key")
     if mapping.get(TIME_SCALE, "ms") not in TIME_SCALES:
         raise UsageError(f"{TIME_SCALE} {mapping[TIME_SCALE]!r}: must be ms or s")
@@ -46,45 +52,59 @@ def check_mapping(mapping: Mapping[str, str]) -> None:
     mapper_of(text)
 
 
+def _check_templates(mapping: Fields) -> None:
+    templates = mapping[KEYS]
+    if "key" in mapping:
+        raise UsageError(f"key, {KEYS}: give one of them")
+    if isinstance(templates, str) or not templates or not all(templates):
+        raise UsageError(f'{KEYS}: give a list of templates, ["state:{{detail.state}}"]')
+    if len(templates) > limits.EVENT_KEYS_MAX:
+        raise UsageError(
+            f"{KEYS}: {len(templates)} counters of one event, over {limits.EVENT_KEYS_MAX}"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Mapper:
-    """A compiled mapping: `finds` are the fields' expressions and what they find."""
+    """A compiled mapping: the fields' expressions, and the templates of keys if it has them."""
 
-    finds: Mapping[str, tuple[str, Find]]
+    finds: Mapping[str, Expression]
+    templates: tuple[Template, ...]
     time_scale: str
 
-    def event(self, unwrapped: Unwrapped, body: str) -> Envelope:
-        """The event in an unwrapped message, which is that in `body`.
+    def event(self, unwrapped: Unwrapped, body: str, sent: int) -> Envelope:
+        """The event in an unwrapped message, which is that in `body` and was sent at `sent` (ms).
 
         Raises Rejected: mapping-failed if a field is not found or an expression fails, or what the
         field's value deserves.
         """
         document = unwrapped.document
         fields = {name: self._found(name, document) for name in self.finds}
-        for name in ("key", "id"):
-            value = fields.get(name, "")
-            if not isinstance(value, str):
-                raise self._failed(name, f"finds {shown(value)}, which is no text")
         if isinstance(fields.get("value"), float):
             fields["value"] = self._exact_value(fields["value"], body)
         if "ts" in fields:
             fields["ts"] = self._time(fields["ts"])
-        return completed(parse(fields), unwrapped)
+        if self.templates:
+            fields["key"] = _NO_KEY_YET
+        event = completed(parse(fields), unwrapped)
+        if self.templates and isinstance(event, Event):
+            if (ts := event_time(event, sent)) > limits.TS_MS_MAX:
+                raise Rejected(Reason.TOO_FAR_AHEAD, "its time lies after the year 9999")
+            found = {check_key(template.key(document, ts)) for template in self.templates}
+            first, *others = sorted(found)
+            return replace(event, key=first, other_keys=tuple(others))
+        return event
 
     def _found(self, name: str, document: Any) -> Any:
-        expression, find = self.finds[name]
-        try:
-            found = find(document)
-        except Exception as error:  # noqa: BLE001 (whatever a function of JMESPath does not take)
-            raise self._failed(name, f"fails: {error}") from None
-        if found is None and name != "payload":
-            raise self._failed(name, f"finds nothing: {_missing(expression, document)}")
-        return found
+        expression = self.finds[name]
+        if name in ("key", "id"):
+            return expression.required_text(document)
+        return expression.value(document) if name == "payload" else expression.required(document)
 
     def _exact_value(self, found: float, body: str) -> float:
         """The value as it was written, if the expression takes it from the message unchanged."""
         try:
-            exact = self.finds["value"][1](unwrapped_exactly(body).document)
+            exact = self.finds["value"].find(unwrapped_exactly(body).document)
         except Exception:  # noqa: BLE001 (functions of JMESPath do not take a JsonFloat)
             return found
         return exact if isinstance(exact, JsonFloat) else found
@@ -95,10 +115,6 @@ class Mapper:
         if self.time_scale == "s" and type(found) in (int, float) and abs(found) < limits.TS_MS_MAX:
             return round(found * 1000)
         return found
-
-    def _failed(self, name: str, how: str) -> Rejected:
-        expression = shown(self.finds[name][0])
-        return Rejected(Reason.MAPPING_FAILED, f"the mapping of {name}, {expression}, {how}")
 
 
 def read_mapped(
@@ -117,7 +133,7 @@ def read_mapped(
     failed: Rejected | None = None
     for text in mappings.of(sent):
         try:
-            return unmapped() if text == UNMAPPED else mapper_of(text).event(unwrapped, body)
+            return unmapped() if text == UNMAPPED else mapper_of(text).event(unwrapped, body, sent)
         except Rejected as rejected:
             failed = failed or rejected
     assert failed
@@ -129,55 +145,14 @@ def mapper_of(text: str) -> Mapper:
     """The compiled mapping of a text. Raises UsageError for fields that this version does not know,
     and for an expression that is not JMESPath.
     """
-    mapping: dict[str, str] = json.loads(text)
-    if unknown := sorted(mapping.keys() - {*FIELDS, TIME_SCALE}):
-        raise UsageError(f"{unknown[0]}: the fields are {', '.join(FIELDS)} and {TIME_SCALE}")
+    mapping: dict[str, Any] = json.loads(text)
+    if unknown := sorted(mapping.keys() - {*FIELDS, KEYS, TIME_SCALE}):
+        known = ", ".join((FIELDS[0], KEYS, *FIELDS[1:]))
+        raise UsageError(f"{unknown[0]}: the fields are {known} and {TIME_SCALE}")
     time_scale = mapping.pop(TIME_SCALE, "ms")
+    templates: Sequence[str] = mapping.pop(KEYS, ())
     return Mapper(
-        {name: (text, _compiled(name, text)) for name, text in mapping.items()}, time_scale
+        {name: compiled(name, text) for name, text in mapping.items()},
+        tuple(template_of(f"{KEYS}[{at}]", text) for at, text in enumerate(templates)),
+        time_scale,
     )
-
-
-def _compiled(name: str, expression: str) -> Find:
-    from jmespath import compile as parsed  # type: ignore[import-untyped]
-    from jmespath.exceptions import JMESPathError  # type: ignore[import-untyped]
-
-    try:
-        found = parsed(expression)
-    except JMESPathError as error:
-        raise UsageError(f"{name} {expression!r}: {str(error).splitlines()[0]}") from None
-    steps = _steps(found.parsed)
-    if steps is None:
-        search: Find = found.search
-        return search
-    return lambda document: _walked(document, steps)
-
-
-def _steps(parsed: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """The names in an expression that is only a path of names; None for any other."""
-    if parsed["type"] == "field":
-        return (parsed["value"],)
-    if parsed["type"] != "subexpression":
-        return None
-    parts = [_steps(child) for child in parsed["children"]]
-    return None if None in parts else tuple(step for part in parts for step in part or ())
-
-
-def _walked(document: Any, steps: tuple[str, ...]) -> Any:
-    """What a path of names finds: as JMESPath does, without its tree of calls."""
-    for step in steps:
-        if not isinstance(document, dict):
-            return None
-        document = document.get(step)
-    return document
-
-
-def _missing(expression: str, document: Any) -> str:
-    """Which part of an expression finds nothing."""
-    from jmespath import compile as parsed
-
-    steps = _steps(parsed(expression).parsed)
-    if steps is None:
-        return "give a default by `||` for what may be missing"
-    found = next(end for end in range(1, len(steps) + 1) if _walked(document, steps[:end]) is None)
-    return f"there is no {shown('.'.join(steps[:found]))}"

@@ -9,7 +9,7 @@ its list is, and without any clock.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +19,19 @@ from tallyroll.model.events import ENVELOPE_VERSION
 
 UNMAPPED = ""
 """The text of a mapping without fields: only events of Tallyroll's own form count."""
+
+Fields = Mapping[str, str | Sequence[str]]
+"""A mapping as its object: the expression of each field, and a list of templates in `keys`."""
+
+
+def are_fields(value: object) -> bool:
+    """Whether a value has the types of a mapping."""
+    return isinstance(value, Mapping) and all(
+        isinstance(each, list | tuple) and all(isinstance(text, str) for text in each)
+        if name == "keys"
+        else isinstance(each, str)
+        for name, each in value.items()
+    )
 
 
 @dataclass(frozen=True, slots=True)
