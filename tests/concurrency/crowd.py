@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Self
+from typing import Any, Self
 from uuid import uuid4
 
 from tallyroll.adapters.aws.client import make_client
@@ -18,6 +18,7 @@ from tallyroll.adapters.system import SystemEffects
 from tallyroll.ingest.writer import Report, Writer
 from tallyroll.lifecycle.state_machine import freeze
 from tallyroll.limits import TRANSACTION_ACTIONS_MAX
+from tallyroll.model.foreign.mappings import founded_with
 from tallyroll.model.messages import Message
 from tallyroll.model.records import Record
 from tallyroll.model.specs import Spec
@@ -47,10 +48,15 @@ class Crowd:
     _mine: threading.local = field(default_factory=threading.local)
 
     @classmethod
-    def gathered(cls, stripes: int) -> Crowd:
+    def gathered(cls, stripes: int, **changes: Any) -> Crowd:
         """A pipeline of its own, its current window open."""
         settings = Settings(
-            name=f"c{uuid4().hex[:12]}", shards=stripes, stripes_min=stripes, buckets=16, gates=64
+            name=f"c{uuid4().hex[:12]}",
+            shards=stripes,
+            stripes_min=stripes,
+            buckets=16,
+            gates=64,
+            **changes,
         )
         resources = declare(settings)
         client = make_client("dynamodb")
@@ -60,7 +66,7 @@ class Crowd:
         now = made.effects.now()
         grid = Grid.of(3600)
         span = grid.at(now)
-        made.catalog.found(Calendar(grid, span.start))
+        made.catalog.found(Calendar(grid, span.start, founded_with(settings.mapping_text)))
         window = Window(span.id, f"{settings.name}-{span.id}", span.start, span.end)
         made.catalog.create(window)
         made.store.make_table(window.table, {"tallyroll": settings.name})

@@ -298,3 +298,26 @@ def _post(world: World, ledger: Ledger, plan: Seeded, folder: Path) -> None:
     else:
         raise StuckLife("the events are never sent")
     plan.may_crash = True
+
+
+FANNED = {"keys": ["candidate:{candidate}", "state:{state}", "hour:{%H}"], "id": "id", "ts": "at"}
+
+
+def fanned_life(world: World, ledger: Ledger) -> None:
+    """A window with events of several keys, in a pipeline whose mapping is `FANNED`."""
+    votes = (("e1", "ann", "ca"), ("e2", "bob", "ca"), ("e3", "ann", "tx"), ("e1", "ann", "ca"))
+    fields = ("id", "candidate", "state")
+    world.send(
+        *(json.dumps(dict(zip(fields, vote, strict=True)) | {"at": BEGIN}) for vote in votes)
+    )
+    conflict = json.dumps({"id": "e2", "candidate": "bob", "state": "ut", "at": BEGIN})
+    for _, candidate, state in votes[:3]:
+        for key in (f"candidate:{candidate}", f"state:{state}", f"hour:{BEGIN // HOUR % 24}"):
+            ledger.expect(NOW_WINDOW, key)
+    turns(world, lambda: rank_of(world, NOW_WINDOW) >= STATES.index("open"), world.roll)
+    turns(world, lambda: queue_empty(world), world.poll)
+    world.send(conflict)
+    ledger.expect_letter(conflict, "id-conflict")
+    turns(world, lambda: queue_empty(world), world.poll)
+    world.redeliver()
+    live_on(world)
