@@ -104,22 +104,23 @@ class Historian:
     def judge(self) -> None:
         """Fail if a rule does not hold."""
         system, history = self._system, self.history
-        windows = {
-            message_id: system.oracle.identity_of(sent)
+        identities = {
+            message_id: [
+                (window_start(window), key, record_id)
+                for window, key, record_id in system.oracle.identities_of(sent)
+            ]
             for message_id, sent in system.oracle.sent.items()
             if not sent.bad
         }
-        for message_id, (window, key, record_id) in windows.items():
+        for message_id, found in identities.items():
             sent = system.oracle.sent[message_id]
-            identity = window_start(window), key, record_id
-            history.sent.append(Fact(identity, sent.n, sent.amount, sent.sent))
+            history.sent += [Fact(each, sent.n, sent.amount, sent.sent) for each in found]
         for message_id, at in self._acknowledged:
-            if message_id in windows and message_id not in system.oracle.dead:
-                window, key, record_id = windows[message_id]
+            if message_id in identities and message_id not in system.oracle.dead:
                 sent = system.oracle.sent[message_id]
-                identity = window_start(window), key, record_id
-                seen_at = max(at, ceil(self._shown_at.get(identity, 0)))
-                history.counted.append(Fact(identity, sent.n, sent.amount, seen_at))
+                for identity in identities[message_id]:
+                    seen_at = max(at, ceil(self._shown_at.get(identity, 0)))
+                    history.counted.append(Fact(identity, sent.n, sent.amount, seen_at))
         verdict = judge(history)
         for finding in verdict.findings:
             system.world.fail(f"history: {finding.rule}: {finding.text}")

@@ -115,7 +115,7 @@ class _Commits:
             self._hit("commit-contended")
         if Answer.THROTTLED in answers and len(step.commits) > 1:
             self._hit("throttled-apart")
-        for record, element in zip(commit.records, outcome.records, strict=True):
+        for record, element in zip(commit.puts, outcome.records, strict=True):
             if element.answer is not Answer.DUPLICATE:
                 continue
             if element.digest != record.digest:

@@ -86,6 +86,10 @@ class Oracle:
         """The (window, key, record id) under which a message must be stored."""
         return sent.target or self.window_of(sent.time), sent.key, sent.id
 
+    def identities_of(self, sent: Sent) -> list[Identity]:
+        """All of them, if a mapping counts it under several keys."""
+        return [self.identity_of(sent)]
+
     def _home_of(self, sent: Sent) -> Identity:
         """The identity that it had before it was ever redriven."""
         return self.window_of(sent.time), sent.key, sent.id
@@ -174,11 +178,7 @@ class Oracle:
         """Check what was said of a record that was stored `before` it was asked for, or not."""
         window = catalog.window(identity[0])
         ended = window is not None and window.status in (Status.DROPPING, Status.DROPPED)
-        true = {
-            "Absent": not before,
-            "Archived": ended,
-            "Found": identity in self.stored,
-        }
+        true = {"Absent": not before, "Archived": ended, "Found": identity in self.stored}
         if not true[answer]:
             self._world.fail(f"read: {identity} is said to be {answer}, its window is {window}")
 

@@ -166,7 +166,7 @@ class StoreWire(Wire):
     def _cancelled(self, records: Sequence[Record], increments: Sequence[Increment]) -> Outcome:
         """A conflict or a hot shard; now and then a request that is invalid as a whole."""
         kind = self._world.random.random()
-        if kind < 0.1 and len(records) > 1:  # alone, it would be the record's own fault
+        if kind < 0.1 and len({each.id for each in records}) > 1:  # else the event's own fault
             return Outcome(Verdict.INVALID, detail="simulated")
         answer = Element(Answer.CONTENDED if kind < 0.6 else Answer.THROTTLED)
         elements = [FINE] * (len(records) + len(increments))
