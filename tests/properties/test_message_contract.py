@@ -165,7 +165,9 @@ def validated(path: Path, *texts: str) -> list[BadLine | None]:
     path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
     source = Source(str(path))
     try:
-        return list(Validation(source).bad_lines())
+        return [
+            line if isinstance(line, BadLine) else None for line in Validation(source).verdicts()
+        ]
     finally:
         source.close()
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from contextlib import closing
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from tallyroll.cli.arguments import now_ms
 from tallyroll.cli.screen import Cell, Screen, number_of
 from tallyroll.client.jsonlines import Source, UnreadableInput
-from tallyroll.client.validation import BadLine, Validation
-from tallyroll.errors import Reason
+from tallyroll.client.validation import BadLine, GoodLine, Validation
+from tallyroll.errors import Reason, UsageError
+from tallyroll.model.foreign.mapping import check_mapping
+from tallyroll.model.foreign.mappings import UNMAPPED, are_fields
+from tallyroll.model.formats.json_texts import canonical
 from tallyroll.operations.schemas import schema_text
 
 TOLD_EVERY = 1_000
@@ -23,6 +29,7 @@ def validate(
     /,
     *,
     stdin: Annotated[bool, Parameter("-")] = False,
+    mapping: str | None = None,
     as_json: Annotated[bool, Parameter(parse=False)],
 ) -> int:
     """Check messages before they are sent.
@@ -32,15 +39,20 @@ def validate(
     CloudEvents. Each bad line is named with the path of what is
     wrong and the reason, which is that of the writer: it has the same parser.
     Neither AWS nor a pipeline is asked. So it is not told what depends on them:
-    whether a window takes the event, whether its id was used before, and what a
-    mapping makes of messages of another form.
+    whether a window takes the event, and whether its id was used before.
+
+    With --mapping, messages of other systems are read as in a pipeline that had
+    this mapping from its beginning, and as if they were sent now. For each good
+    line it prints the keys under which the message counts.
 
     Notes at the end are about lines that count, but perhaps not as they were
     meant: they have a member that no writer reads, or one member twice. Notes do
     not change the exit status.
 
     With --json, each bad line is an object with `line`, `path`, `reason` and
-    `detail`, and the last line is the summary, with the notes in `notes`.
+    `detail`, and the last line is the summary, with the notes in `notes`. With
+    --mapping, each good line is an object with `line`, `keys` and `id`, which is
+    null if the id is that of the SQS message.
 
     Exit status:
       0  all lines are messages
@@ -50,28 +62,57 @@ def validate(
     For example:
       tallyroll validate events.jsonl.gz
       head -1000 events.jsonl | tallyroll validate -
+      tallyroll validate --mapping '{"key": "detail.videoId"}' captured.jsonl
 
     :param file: JSON Lines
     :param stdin: stdin, as without FILE
+    :param mapping: the setting TALLYROLL_MAPPING, as JSON or as the name of a file that holds it
     """
     screen = Screen(json=as_json)
+    mapping_text = _mapping_in(mapping) if mapping is not None else UNMAPPED
     with closing(Source("-" if stdin else file)) as source:
         if stdin or file in (None, "-"):
             screen.await_stdin("messages as JSON Lines")
-        validation = Validation(source)
-        is_read = _show_bad_lines(validation, screen)
+        validation = Validation(source, mapping_text, now_ms())
+        is_read = _show_lines(validation, screen)
     _show_summary(validation, screen)
     return int(bool(validation.bad) or not is_read)
 
 
-def _show_bad_lines(validation: Validation, screen: Screen) -> bool:
-    """Show each bad line; False if the input cannot be read to its end."""
+def _mapping_in(given: str) -> str:
+    """The canonical text of a mapping, which is given as JSON or by the name of its file."""
+    text, what = given, "--mapping"
+    if not given.lstrip().startswith("{"):
+        what = f"--mapping {given}"
+        try:
+            text = Path(given).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            told = "neither a JSON object nor a readable file"
+            raise UsageError(f"{what}: {told}: {error}") from None
+    try:
+        fields = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{what}: not JSON: {error}") from None
+    if not are_fields(fields):
+        wanted = '{"key": "expression"} or {"keys": ["template", ...]}'
+        raise UsageError(f"{what}: must be {wanted}")
+    try:
+        check_mapping(fields)
+    except UsageError as error:
+        raise UsageError(f"{what}: {error}") from None
+    return canonical(fields)
+
+
+def _show_lines(validation: Validation, screen: Screen) -> bool:
+    """Show each bad line, and with a mapping each good one; False if the input cannot be read to
+    its end.
+    """
     source = validation.source
     with screen.progress("validating", source.size) as bar:
         try:
-            for bad in validation.bad_lines():
-                if bad:
-                    screen.line(_json(bad), _text(bad))
+            for line in validation.verdicts():
+                if isinstance(line, BadLine) or validation.mapping:
+                    screen.line(_json(line), _text(line))
                 if validation.lines % TOLD_EVERY == 0:
                     done = number_of(validation.lines, "line")
                     bar(completed=source.position, done=done)
@@ -82,12 +123,16 @@ def _show_bad_lines(validation: Validation, screen: Screen) -> bool:
     return True
 
 
-def _json(bad: BadLine) -> dict[str, Any]:
-    return {"line": bad.number, "path": bad.path, "reason": bad.reason, "detail": bad.detail}
+def _json(line: BadLine | GoodLine) -> dict[str, Any]:
+    if isinstance(line, GoodLine):
+        return {"line": line.number, "keys": list(line.keys), "id": line.id}
+    return {"line": line.number, "path": line.path, "reason": line.reason, "detail": line.detail}
 
 
-def _text(bad: BadLine) -> str:
-    return f"line {bad.number}: {bad.path}: {bad.reason}: {bad.detail}"
+def _text(line: BadLine | GoodLine) -> str:
+    if isinstance(line, GoodLine):
+        return f"line {line.number}: {', '.join(line.keys)}"
+    return f"line {line.number}: {line.path}: {line.reason}: {line.detail}"
 
 
 def _show_summary(validation: Validation, screen: Screen) -> None:

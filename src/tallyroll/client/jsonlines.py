@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from tallyroll.errors import Reason, Rejected, TallyrollError, UsageError
-from tallyroll.limits import ITEM_BYTES_MAX, PACKET_BYTES_MAX
+from tallyroll.limits import EVENT_BYTES_MAX, ITEM_BYTES_MAX, PACKET_BYTES_MAX
 from tallyroll.model.events import Envelope, Event, decode
 from tallyroll.model.formats.gzip_members import unzipped
 from tallyroll.model.formats.zstandard_frames import (
@@ -211,7 +211,14 @@ def envelope_of(
 
 
 def check_size(event: Event) -> None:
-    """Raise Rejected (item-too-large) if the event is certainly larger than a record may be."""
+    """Raise Rejected (item-too-large) if the event is certainly larger than a record may be, or its
+    records together than a transaction takes.
+    """
     parts = (event.key, event.id or "", event.payload or "")
     if (size := sum(len(part.encode()) for part in parts)) > ITEM_BYTES_MAX:
         raise Rejected(Reason.ITEM_TOO_LARGE, f"{size} bytes, over {ITEM_BYTES_MAX}")
+    records = 1 + len(event.other_keys)
+    if records > 1 and size * records > EVENT_BYTES_MAX:
+        raise Rejected(
+            Reason.ITEM_TOO_LARGE, f"{records} records of {size} bytes, over {EVENT_BYTES_MAX}"
+        )

@@ -115,7 +115,7 @@ REJECTED: dict[str, tuple[object, str, Reason, str]] = {
         "the mapping of keys[1], 'state:{detail.state}', finds nothing: there is no 'detail.state'",
     ),
     "null": ({"a": None}, "{a}", Reason.MAPPING_FAILED, "there is no 'a'"),
-    "a list": ({"a": ["x"]}, "{a}", Reason.MAPPING_FAILED, "finds ['x'], which is no text"),
+    "a list": ({"a": [7]}, "{a}", Reason.MAPPING_FAILED, "finds [7], which is no text"),
     "an object": ({"a": {}}, "{a}", Reason.MAPPING_FAILED, "finds {}, which is no text"),
     "true": ({"a": True}, "{a}", Reason.MAPPING_FAILED, "finds true, which is no text"),
     "a number": ({"a": 7}, "x{a}", Reason.MAPPING_FAILED, "'x{a}', finds 7, which is no text"),

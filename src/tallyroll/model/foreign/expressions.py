@@ -13,16 +13,20 @@ from tallyroll.errors import Reason, Rejected, UsageError
 from tallyroll.model.amounts import shown
 
 Find = Callable[[Any], Any]
+_GIVE_A_DEFAULT = "give a default by `||` for what may be missing"
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A compiled expression. `name` and `written` tell where it is in the mapping."""
+    """A compiled expression. `name` and `written` tell where it is in the mapping. `steps` are the
+    names in it if it is only a path of names.
+    """
 
     name: str
     text: str
     written: str
     find: Find
+    steps: tuple[str, ...] | None = None
 
     def value(self, document: Any) -> Any:
         """What it finds, or None. Raises Rejected (mapping-failed) if a function fails."""
@@ -35,7 +39,9 @@ class Expression:
         """What it finds. Raises Rejected (mapping-failed), with the missing path, for nothing."""
         found = self.value(document)
         if found is None:
-            raise self.failed(f"finds nothing: {_missing(self.text, document)}")
+            missing = self.missing(document)
+            told = f"there is no {shown('.'.join(missing))}" if missing else _GIVE_A_DEFAULT
+            raise self.failed(f"finds nothing: {told}")
         return found
 
     def required_text(self, document: Any) -> str:
@@ -44,6 +50,12 @@ class Expression:
         if not isinstance(found, str):
             raise self.failed(f"finds {shown(found)}, which is no text")
         return found
+
+    def missing(self, document: Any) -> tuple[str, ...]:
+        """The shortest part of its path that finds nothing; empty if it is no path, or finds it."""
+        steps = self.steps or ()
+        parts = (steps[:end] for end in range(1, len(steps) + 1))
+        return next((part for part in parts if _walked(document, part) is None), ())
 
     def failed(self, how: str) -> Rejected:
         """The rejection of a message for which it fails."""
@@ -65,7 +77,7 @@ def compiled(name: str, text: str, written: str | None = None) -> Expression:
     steps = _steps(found.parsed)
     if steps is None:
         return Expression(name, text, written, found.search)
-    return Expression(name, text, written, lambda document: _walked(document, steps))
+    return Expression(name, text, written, lambda document: _walked(document, steps), steps)
 
 
 def _steps(parsed: Mapping[str, Any]) -> tuple[str, ...] | None:
@@ -85,14 +97,3 @@ def _walked(document: Any, steps: tuple[str, ...]) -> Any:
             return None
         document = document.get(step)
     return document
-
-
-def _missing(expression: str, document: Any) -> str:
-    """Which part of an expression finds nothing."""
-    from jmespath import compile as parsed
-
-    steps = _steps(parsed(expression).parsed)
-    if steps is None:
-        return "give a default by `||` for what may be missing"
-    found = next(end for end in range(1, len(steps) + 1) if _walked(document, steps[:end]) is None)
-    return f"there is no {shown('.'.join(steps[:found]))}"

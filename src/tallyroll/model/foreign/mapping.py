@@ -95,6 +95,21 @@ class Mapper:
             return replace(event, key=first, other_keys=tuple(others))
         return event
 
+    def failing(self, document: Any) -> Expression | None:
+        """The first expression that does not find what `event` needs."""
+        parts = [part for template in self.templates for part in template.parts]
+        inner = [part for part in parts if isinstance(part, Expression)]
+        for expression in (*self.finds.values(), *inner):
+            try:
+                if expression in inner:
+                    if not expression.required_text(document):
+                        return expression
+                else:
+                    self._found(expression.name, document)
+            except Rejected:
+                return expression
+        return None
+
     def _found(self, name: str, document: Any) -> Any:
         expression = self.finds[name]
         if name in ("key", "id"):
