@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from itertools import groupby, islice
+from operator import attrgetter
 
 from tallyroll.errors import Reason
 from tallyroll.ingest.cost import Cost, commit_cost
@@ -50,6 +51,7 @@ class Disposition(StrEnum):
     SHUT_OUT = "shut-out"  # the gate was shut or missing: the window's state decides
 
 
+_OTHERS = attrgetter("others")
 _DECIDING = (Disposition.DUPLICATE, Disposition.REJECTED, Disposition.UNCOMPARED)
 
 
@@ -77,7 +79,7 @@ class Commit:
     increments: tuple[Increment, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        grouped = any(record.others for record in self.records)
+        grouped = any(map(_OTHERS, self.records))
         object.__setattr__(self, "puts", all_records(self.records) if grouped else self.records)
         object.__setattr__(self, "increments", increments_of(self.puts))
 
@@ -103,18 +105,22 @@ def plan(spec: Spec, records: Iterable[Record], metering: Metering) -> list[Comm
     for record in sorted(
         map(weighed, records), key=lambda record: (record.key, record.shard, record.id)
     ):
-        more = _elements(record, keys)
-        grown = record.group_size + more * metering.element_bytes
+        if record.others:
+            more, record_bytes = _elements(record, keys), record.group_size
+        else:
+            more, record_bytes = 1 if record.key in keys else 2, record.size
+        grown = record_bytes + more * metering.element_bytes
         if chosen and (
             elements + more > metering.elements_max or size + grown > metering.bytes_max
         ):
             commits.append(Commit(spec, tuple(chosen)))
             chosen, keys, elements, size = [], set(), 0, 0
-            more = _elements(record, keys)
-            grown = record.group_size + more * metering.element_bytes
+            more = 2 * len(record.group)
+            grown = record_bytes + more * metering.element_bytes
         chosen.append(record)
         keys.add(record.key)
-        keys.update(other.key for other in record.others)
+        if record.others:
+            keys.update(_keys(record))
         elements += more
         size += grown
     if chosen:
@@ -123,9 +129,7 @@ def plan(spec: Spec, records: Iterable[Record], metering: Metering) -> list[Comm
 
 
 def _elements(record: Record, keys: set[str]) -> int:
-    """How many records and increments a record's group adds to a commit of these keys."""
-    if not record.others:
-        return 1 if record.key in keys else 2
+    """How many records and increments a group adds to a commit of these keys."""
     return len(record.group) + sum(each.key not in keys for each in record.group)
 
 

@@ -160,11 +160,11 @@ class Writer:
         report.throttled.update(done.throttled)
         report.unknown += done.unknown
         counted = [
-            (each.spec, record)
+            (each.spec, each.record)
             for each in kept
             if done.fates[each.identity].kind is Disposition.COUNTED
-            for record in each.record.group
         ]
+        counted += [(spec, other) for spec, record in counted for other in record.others]
         self._scout.look(counted, done.throttled_keys)
 
     def _look_behind_shut_gates(self, placed: Sequence[Placed], deadline: int) -> None:
@@ -263,13 +263,12 @@ def _keepers(placed: Sequence[Placed]) -> list[Placed]:
     kept: dict[Identity, Placed] = {}
     keepers: list[Placed] = []
     for each in placed:
-        identities = each.identities if each.record.others else (each.identity,)
-        for identity in identities:
-            if keeper := kept.get(identity):
-                break
-        else:
-            keeper = each
-            kept.update(dict.fromkeys(identities, each))
+        if not each.record.others:
+            keepers.append(kept.setdefault(each.identity, each))
+            continue
+        known = (kept[identity] for identity in each.identities if identity in kept)
+        if (keeper := next(known, each)) is each:
+            kept.update(dict.fromkeys(each.identities, each))
         keepers.append(keeper)
     return keepers
 

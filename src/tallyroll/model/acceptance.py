@@ -101,7 +101,7 @@ def acceptable_record(
             f"record {record.id!r} takes {size} bytes, over {limits.ITEM_BYTES_MAX}:"
             " send a smaller payload",
         )
-    if record.group_size > limits.EVENT_BYTES_MAX:
+    if record.others and record.group_size > limits.EVENT_BYTES_MAX:
         raise Rejected(
             Reason.ITEM_TOO_LARGE,
             f"the {len(record.group)} records of event {record.id!r} take {record.group_size} bytes"

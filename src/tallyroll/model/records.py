@@ -60,7 +60,7 @@ class Record:
     @property
     def group_size(self) -> int:
         """The bytes of all their items."""
-        return self.size + sum(record.size for record in self.others) if self.others else self.size
+        return sum(record.size for record in self.group)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from tests.harness.pipeline import (
     record_with,
 )
 from tests.harness.redriving import seal
+from tests.unit.ingest.test_transactions import Least
 
 FANNED = replace(
     SMALL,
@@ -154,6 +155,12 @@ def test_the_largest_fan_out_with_many_events(pipeline: Pipeline) -> None:
     assert pipeline.write(*votes).events == 20
     assert sum(tallies(pipeline, *(f"5:c{n}" for n in range(7)))) == 20
     assert pipeline.write(*votes).duplicates == 20
+
+
+def test_any_of_an_events_keys_may_be_hot(pipeline: Pipeline) -> None:
+    pipeline.effects.chance = Least()  # it draws what notes a key
+    pipeline.write(*(vote(f"b{number}", candidate=f"c{number}") for number in range(4)))
+    assert pipeline.catalog.hot(WINDOW) == ["hour:08", "state:ca"]
 
 
 def test_an_event_whose_records_fit_into_no_transaction_is_rejected(pipeline: Pipeline) -> None:

@@ -39,17 +39,22 @@ class Expression:
         """What it finds. Raises Rejected (mapping-failed), with the missing path, for nothing."""
         found = self.value(document)
         if found is None:
-            missing = self.missing(document)
-            told = f"there is no {shown('.'.join(missing))}" if missing else _GIVE_A_DEFAULT
-            raise self.failed(f"finds nothing: {told}")
+            raise self._nothing(document)
         return found
 
     def required_text(self, document: Any) -> str:
         """The text that it finds. Raises Rejected (mapping-failed) for anything else."""
-        found = self.required(document)
-        if not isinstance(found, str):
-            raise self.failed(f"finds {shown(found)}, which is no text")
-        return found
+        found = self.value(document)
+        if isinstance(found, str):
+            return found
+        if found is None:
+            raise self._nothing(document)
+        raise self.failed(f"finds {shown(found)}, which is no text")
+
+    def _nothing(self, document: Any) -> Rejected:
+        missing = self.missing(document)
+        told = f"there is no {shown('.'.join(missing))}" if missing else _GIVE_A_DEFAULT
+        return self.failed(f"finds nothing: {told}")
 
     def missing(self, document: Any) -> tuple[str, ...]:
         """The shortest part of its path that finds nothing; empty if it is no path, or finds it."""
