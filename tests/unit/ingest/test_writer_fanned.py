@@ -76,6 +76,7 @@ def test_an_event_counts_once_under_each_key(pipeline: Pipeline) -> None:
     assert pipeline.tally("candidate:ann")[1] == 4_000_000
     [(_, records, increments)] = pipeline.store.commits
     assert (len(records), len(increments)) == (6, 4)
+    assert report.cost.total == 2 * (6 + 4 + 1), "two units for each action, the gate's among them"
 
 
 def test_each_record_is_found_by_the_events_id_and_keeps_the_payload(pipeline: Pipeline) -> None:

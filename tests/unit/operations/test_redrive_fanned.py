@@ -12,7 +12,7 @@ from tallyroll.errors import Reason, Unknown
 from tallyroll.model.ids import Identity
 from tallyroll.operations.letter_events import Course
 from tallyroll.ports.catalog import Claim
-from tests.harness.pipeline import HOUR, NOW, SMALL, WINDOW, Pipeline, hour, opened
+from tests.harness.pipeline import HOUR, NOW, SMALL, WINDOW, Pipeline, hour, opened, record_with
 from tests.harness.redriving import LATE, Operator, drain, records, reject, seal
 
 SETTINGS = replace(SMALL, mapping={"keys": ["{a}", "{b}"], "id": "id", "ts": "at"})
@@ -164,3 +164,15 @@ def test_a_claim_that_fails_leaves_the_letter(monkeypatch: pytest.MonkeyPatch) -
         patched.setattr(pipeline.catalog, "claim", lost)
         assert operator.one().why == "not claimed"
     assert operator.one().course is Course.REDRIVEN
+
+
+@pytest.mark.parametrize("key", ["a", "b"])
+def test_another_content_of_any_key_in_its_own_window_is_a_conflict(key: str) -> None:
+    """Otherwise that key would count the id in two windows."""
+    pipeline, operator = late()
+    spec = pipeline.spec(hour(6))
+    stored = record_with("e1", key, shard=spec.shard(key, "e1"), ts=LATE)
+    pipeline.store.commit(spec, [stored], [])
+    seal(pipeline, hour(6))
+    left = operator.one()
+    assert (left.course, left.why) == (Course.LEFT, Reason.ID_CONFLICT)
