@@ -249,6 +249,7 @@ def test_packets_are_lines_too(desk: Desk, here: Path) -> None:
         (("e.csv", "--mapping", "{}"), "--mapping: key: give the expression"),
         (("e.csv", "--mapping", "{bad"), "--mapping is no JSON"),
         (("e.csv", "--mapping", '{"key": 1}'), "give an object of expressions"),
+        (("e.csv", "--mapping", '{"keys": ["{a}", "{b}"]}'), "what is loaded counts under one key"),
         (("e.csv", "--mapping", "no.json"), "No such file"),
         (("e.csv", "--mapping", '{"key": "a"}', "--ts", "b"), "leave out --key"),
         (("e.csv", "--key", "a", "--bad", "e.csv"), "--bad 'e.csv' is a file that is being loaded"),

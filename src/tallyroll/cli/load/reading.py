@@ -103,6 +103,11 @@ class Reading:
             raise UsageError(f"--mapping {self.mapping!r}: {error.strerror}") from None
         except ValueError as error:
             raise UsageError(f"--mapping is no JSON: {error}") from None
+        if isinstance(mapping, dict) and "keys" in mapping:
+            raise UsageError(
+                "--mapping has `keys`, but what is loaded counts under one key: give `key`, or send"
+                " the messages themselves to the queue"
+            )
         texts = isinstance(mapping, dict) and all(isinstance(v, str) for v in mapping.values())
         if not texts:
             raise UsageError(f"--mapping {shown(mapping)}: give an object of expressions")

@@ -56,6 +56,9 @@ class OwnForm:
         return envelope_of(record.raw)
 
 
+NO_TIME = 0
+
+
 @dataclass
 class ByMapping:
     """Events by the JMESPath expressions of a mapping."""
@@ -74,7 +77,7 @@ class ByMapping:
         else:
             found = plain(_fields(record))
             body, fields = canonical(found), Unwrapped(found, found)
-        event = self.mapper.event(fields, body)
+        event = self.mapper.event(fields, body, NO_TIME)  # only several keys would read it
         if isinstance(event, Event):
             check_size(event)
         return event, ""
