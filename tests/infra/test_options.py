@@ -178,6 +178,8 @@ def test_unknown_key_is_refused_with_the_nearest(key: str, said: str) -> None:
         ("mapping", ["key"], r"mapping \['key'\]: give an object"),
         ("mapping", {"key": 7}, r"mapping \{'key': 7\}: give an object"),
         ("mapping", {"key": "a."}, r"mapping \{'key': 'a\.'\}: give an object"),
+        ("mapping", {"keys": "a"}, r"mapping \{'keys': 'a'\}: give an object"),
+        ("mapping", {"keys": ["{a"]}, r"mapping \{'keys': \['\{a'\]\}: give an object"),
         ("shards", True, "shards True: give a whole number"),
         ("shards", 1.5, r"shards 1\.5: give"),
         ("shards", None, "shards None: give"),
@@ -279,3 +281,9 @@ def test_a_retention_beyond_the_recovery_period_goes_with_native_exports() -> No
     )
     settings = Settings.from_env(options.settings().to_env())
     assert (settings.exporter, settings.retention_ms) == ("native", sixty_days * 1000)
+
+
+@pytest.mark.parametrize("given", [{"keys": ["a:{b}", "{%H}"]}, '{"keys": ["a:{b}", "{%H}"]}'])
+def test_a_mapping_of_several_keys_reaches_the_settings(given: object) -> None:
+    options = Options.from_context({"tallyroll:mapping": given})
+    assert options.mapping == {"keys": ["a:{b}", "{%H}"]}
