@@ -34,7 +34,12 @@ def of_writer(
     """
     return [
         _tables(
-            storage.window_tables_arn, "ConditionCheckItem", "GetItem", "PutItem", "UpdateItem"
+            storage.window_tables_arn,
+            "BatchGetItem",
+            "ConditionCheckItem",
+            "GetItem",
+            "PutItem",
+            "UpdateItem",
         ),
         _tables(storage.catalog.table_arn, "BatchGetItem", "GetItem", "UpdateItem"),
         _notes(storage, "DeleteItem", "PutItem", "Query"),

@@ -7,11 +7,10 @@ because anybody can set a message's own attributes.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tallyroll import limits
 from tallyroll.errors import Reason, Rejected, StoreError
@@ -139,23 +138,13 @@ class Placer:
         calendar = self._calendar_for(cases)
         timed: list[_Timed] = []
         for case in cases:
-            with _guarded(case):
-                self._read(case, calendar, timed)
+            _guarded(case, self._read, calendar, timed)
         self._find_targets(timed)
         specs = self._specs_of(timed)
         announced = cache(lambda window: self.catalog.window(window) is not None)
-        for case, envelope, ts, span in timed:
-            if case.fate or not calendar:
-                continue
-            with _guarded(case):
-                if spec := specs.get(case.target or span.id):
-                    self._assign(case, envelope, ts, spec)
-                    continue
-                if not case.target:
-                    sent, skew_ms = case.message.sent, self.settings.skew_ms
-                    known = span.start < calendar.genesis and announced(span.id)
-                    check_comes(span, ts, sent, calendar, skew_ms, announced=known)
-                case.hand_back(f"window {case.window} is not made yet", waits=True)
+        for each in timed:
+            if not each.case.fate and calendar:
+                _guarded(each.case, self._decide, each, calendar, specs, announced)
 
     def _calendar_for(self, cases: Sequence[Delivery]) -> Calendar | None:
         """The calendar, with mappings that are settled for these messages."""
@@ -202,6 +191,25 @@ class Placer:
             detail = f"redriven to {target!r}, but the ledger's claim {known}"
             case.mark_rejected(Reason.NOT_CLAIMED, detail)
 
+    def _decide(
+        self,
+        case: Delivery,
+        timed: _Timed,
+        calendar: Calendar,
+        specs: Mapping[WindowId, Spec],
+        announced: Callable[[WindowId], bool],
+    ) -> None:
+        """Give a case its record, or let it wait for its window. Raises Rejected."""
+        _, envelope, ts, span = timed
+        if spec := specs.get(case.target or span.id):
+            self._assign(case, envelope, ts, spec)
+            return
+        if not case.target:
+            sent, skew_ms = case.message.sent, self.settings.skew_ms
+            known = span.start < calendar.genesis and announced(span.id)
+            check_comes(span, ts, sent, calendar, skew_ms, announced=known)
+        case.hand_back(f"window {case.window} is not made yet", waits=True)
+
     def _assign(self, case: Delivery, envelope: Envelope, ts: int, spec: Spec) -> None:
         """Give a case its window and record. Raises Rejected."""
         sent = case.message.sent
@@ -227,11 +235,13 @@ class Placer:
         return self.cached.specs(asked) if asked else {}
 
 
-@contextmanager
-def _guarded(case: Delivery) -> Iterator[None]:
-    """Turn an exception into the fate of the one message that caused it. StoreError passes."""
+def _guarded(case: Delivery, step: Callable[..., None], *args: Any) -> None:
+    """Do a step for a case; turn an exception into the fate of that one message. StoreError passes.
+
+    Not a context manager: making one takes as long as the usual step.
+    """
     try:
-        yield
+        step(case, *args)
     except Rejected as rejected:
         case.mark_rejected(rejected.reason, rejected.detail)
     except StoreError:

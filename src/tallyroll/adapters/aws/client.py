@@ -14,6 +14,7 @@ from threading import Lock
 from typing import Any, TypeVar
 
 import boto3
+import botocore
 from botocore import xform_name
 from botocore.config import Config
 from botocore.exceptions import (
@@ -102,6 +103,8 @@ def make_client(service: str, **where: str) -> Any:
         read_timeout=READ_TIMEOUT_S,
         max_pool_connections=CONNECTIONS_MAX,
         tcp_keepalive=True,
+        # botocore would build its long default anew, letter by letter, for every request.
+        user_agent=f"Boto3/{boto3.__version__} Botocore/{botocore.__version__} tallyroll",
     )
     with _making:  # sessions are not thread-safe, clients are
         client = _session().client(service, config=config, **where)
