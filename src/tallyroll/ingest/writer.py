@@ -19,6 +19,7 @@ from tallyroll.ingest.hot_keys import Scout
 from tallyroll.ingest.notebook import WriterNotebook
 from tallyroll.ingest.placement import Delivery, Placed, Placer
 from tallyroll.ingest.transactions import Disposition, Fate, beside_stored, plan, run
+from tallyroll.model.events import no_collections
 from tallyroll.model.ids import Identity
 from tallyroll.model.messages import Message
 from tallyroll.model.records import Record
@@ -114,7 +115,8 @@ class Writer:
                 continue
             if number:
                 self._notes.narrow(group)
-            self._write_group(group, report, deadline)
+            with no_collections():  # a batch's values hold no cycles, but there are many of them
+                self._write_group(group, report, deadline)
             if number < len(groups) - 1:  # the next group may kill this process
                 done = [case.message.receipt for case in group if not case.comes_again]
                 self.queue.acknowledge(done)

@@ -3,6 +3,7 @@ own."""
 
 from __future__ import annotations
 
+import gc
 import json
 from dataclasses import replace
 from typing import Any
@@ -49,6 +50,21 @@ def test_an_empty_batch() -> None:
     report = pipeline.write()
     assert (report.failures, report.messages, report.events) == ([], 0, 0)
     assert pipeline.store.commits == []
+
+
+def test_garbage_is_not_collected_within_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = opened()
+    collecting = []
+    commit = pipeline.store.commit
+
+    def noted(*args: Any) -> Outcome:
+        collecting.append(gc.isenabled())
+        return commit(*args)
+
+    monkeypatch.setattr(pipeline.store, "commit", noted)
+    assert pipeline.write(event()).events == 1
+    assert collecting == [False]
+    assert gc.isenabled()
 
 
 def test_every_message_gets_its_fate() -> None:
