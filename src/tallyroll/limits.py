@@ -3,7 +3,8 @@
 Sources: [ddb] Amazon DynamoDB Developer Guide, "Quotas"; [txn] the same, "Amazon DynamoDB
 Transactions: How it works"; [part] the same, "Best practices for designing and using partition keys
 effectively"; [sqs] Amazon SQS Developer Guide, "Message quotas"; [lambda] AWS Lambda
-Developer Guide, "Using Lambda with Amazon SQS".
+Developer Guide, "Using Lambda with Amazon SQS"; [env] the same, "Lambda quotas"; [tags] Tagging AWS
+Resources User Guide, "Tag naming limits and requirements".
 """
 
 from __future__ import annotations
@@ -100,6 +101,12 @@ FAILED_SHARE_MAX = 0.05
 
 # Bucket
 PART_BYTES_MIN = 5 * 1024 * 1024  # of all parts but the last; S3 User Guide, "Upload limits"
+
+# Tags, the same for all services [tags]
+TAGS_MAX = 47  # of a deployment; with the pipeline's own three, a table has no more than AWS's 50
+TAG_KEY_CHARACTERS_MAX = 128
+TAG_VALUE_CHARACTERS_MAX = 256
+TAGS_BYTES_MAX = 2_048  # as JSON: half of the 4 KB of a function's environment [env]
 
 # Caches
 SPECS_CACHED_MAX = 1_000

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from tallyroll.limits import QUEUE_MESSAGE_BYTES_MAX, RECEIVES_FUSE
 from tallyroll.model.windows import WindowId
@@ -20,6 +21,9 @@ TAG_PROVEN = "proven"
 let cleanup delete the table.
 """
 
+TAG_RESTORED = "tallyroll-restored"
+"""Tag of a table that an archive was restored into; its value is the archive's prefix."""
+
 PARTITION_KEY = "pk"
 SORT_KEY = "sk"
 _DAY_SECONDS = 86_400
@@ -29,7 +33,9 @@ DEAD_LETTERS_RETENTION_SECONDS = 14 * _DAY_SECONDS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDeclaration:
-    """A DynamoDB table with two string keys, on demand, encrypted with the service's key."""
+    """A DynamoDB table with two string keys, on demand, encrypted with the KMS key of this ARN, or
+    with the service's own key.
+    """
 
     name: str
     tags: Mapping[str, str] = field(default_factory=dict)
@@ -37,6 +43,7 @@ class TableDeclaration:
     sort_key: str = SORT_KEY
     point_in_time_recovery: bool = True
     deletion_protection: bool = True
+    kms_key: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +102,8 @@ def function_name(pipeline: str, package: str) -> str:
 def declare(settings: Settings) -> Resources:
     """The resources of the pipeline that `settings` describe."""
     name = settings.name
-    tags = {TAG_PIPELINE: name}
+    tags = {**settings.tags, TAG_PIPELINE: name}
+    table = partial(TableDeclaration, tags=tags, kms_key=settings.kms_key)
     dead_letters = f"{name}-dead-letters"
     visibility_seconds = -(-settings.visibility_ms // 1000)
     return Resources(
@@ -114,8 +122,8 @@ def declare(settings: Settings) -> Resources:
             retention_seconds=DEAD_LETTERS_RETENTION_SECONDS,
             tags=tags,
         ),
-        catalog=TableDeclaration(name=f"{name}-catalog", tags=tags),
-        totals=TableDeclaration(name=f"{name}-totals", tags=tags),
+        catalog=table(name=f"{name}-catalog"),
+        totals=table(name=f"{name}-totals"),
         bucket=BucketDeclaration(name=settings.bucket, tags=tags),
-        windows=TableDeclaration(name=f"{name}-", tags=tags),
+        windows=table(name=f"{name}-"),
     )

@@ -19,6 +19,10 @@ from tallyroll.limits import (
     SHARDS_MAX,
     SKEW_MS_MAX,
     TABLE_QUOTA,
+    TAG_KEY_CHARACTERS_MAX,
+    TAG_VALUE_CHARACTERS_MAX,
+    TAGS_BYTES_MAX,
+    TAGS_MAX,
     VISIBILITY_MS,
     WARM_UNITS_MAX,
 )
@@ -30,6 +34,10 @@ from tallyroll.model.windows import check_length
 PREFIX = "TALLYROLL_"
 CAPACITIES = ("write", "read", "cold_write", "cold_read")
 SCAN, NATIVE = EXPORTERS = ("scan", "native")
+# Keys of tags that a pipeline's own code sets and reads. IAM does not tell upper from lower case in
+# `aws:ResourceTag/proven`, so `Proven` would do for it too. Source: IAM User Guide, "Global
+# condition keys".
+RESERVED_TAGS = ("tallyroll", "tallyroll-restored", "proven")
 _NAME = re.compile(r"[a-z][a-z0-9-]{1,46}[a-z0-9]")
 
 
@@ -97,6 +105,12 @@ class Settings:
         default=True, doc="whether window tables have point-in-time recovery, which AWS charges"
     )
     table_quota: int = _described(TABLE_QUOTA, "how many tables the account may have in the region")
+    tags: Mapping[str, str] = _described(
+        {}, 'tags of the tables that are made, as JSON: `{"team": "elections"}`'
+    )
+    kms_key: str = _described(
+        "", "ARN of the KMS key of the tables that are made; empty: DynamoDB's own key"
+    )
     roller_period_ms: int = _described(60_000, "how often the roller runs, ms")
     retention_ms: int = _described(259_200_000, "how long a window is kept after its sealing, ms")
     visibility_ms: int = _described(VISIBILITY_MS, "the event queue's visibility timeout, ms")
@@ -146,6 +160,10 @@ class Settings:
             _check_mapping(self.mapping)
         except UsageError as error:
             raise SettingsError(f"{PREFIX}MAPPING {_text(self.mapping)}: {error}") from None
+        try:
+            check_tags(self.tags)
+        except UsageError as error:
+            raise SettingsError(f"{PREFIX}TAGS {error}") from None
         if self.exporter not in EXPORTERS:
             raise SettingsError(f"{PREFIX}EXPORTER {self.exporter!r}: must be scan or native")
         for name, least, most in _RANGES:
@@ -282,6 +300,47 @@ def _check_mapping(mapping: Fields) -> None:
         check_mapping(mapping)
 
 
+def check_tags(tags: Mapping[str, str]) -> None:
+    """Raise UsageError for tags that a pipeline cannot give to all that it makes: reserved keys,
+    too many, too long. The message begins with the key.
+
+    Sources: AWS General Reference, "Tagging your AWS resources"; AWS Lambda Developer Guide,
+    "Lambda quotas" (4 KB of environment).
+    """
+    seen: dict[str, str] = {}
+    for key, value in tags.items():
+        alike = key.lower()
+        if alike in RESERVED_TAGS or alike.startswith("aws:"):
+            reserved = ", ".join(RESERVED_TAGS)
+            raise UsageError(f"{key!r}: {reserved} and aws:... are reserved; give another key")
+        if alike in seen:
+            raise UsageError(
+                f"{key!r}: {seen[alike]!r} is a tag too, and IAM does not tell upper from lower"
+                " case; give one of them"
+            )
+        seen[alike] = key
+        if not 1 <= len(key) <= TAG_KEY_CHARACTERS_MAX:
+            raise UsageError(
+                f"{key!r}: {len(key)} characters; give a key of 1 to {TAG_KEY_CHARACTERS_MAX}"
+            )
+        if len(value) > TAG_VALUE_CHARACTERS_MAX:
+            raise UsageError(
+                f"{key!r}: its value has {len(value)} characters; give at most"
+                f" {TAG_VALUE_CHARACTERS_MAX}"
+            )
+    if len(tags) > TAGS_MAX:
+        raise UsageError(
+            f"{list(tags)[TAGS_MAX]!r}: it is tag {TAGS_MAX + 1} of {len(tags)}; give at most"
+            f" {TAGS_MAX}, since AWS allows 50, and the pipeline needs {len(RESERVED_TAGS)}"
+        )
+    if (size := len(_text(tags))) > TAGS_BYTES_MAX:
+        longest = max(tags, key=lambda key: len(key) + len(tags[key]))
+        raise UsageError(
+            f"{longest!r}: all tags together have {size:,} bytes as JSON, this one the most; give"
+            f" at most {TAGS_BYTES_MAX:,}, since the functions' environment holds them"
+        )
+
+
 def _parse(name: str, text: str, default: Any) -> Any:
     """The value that `text` says, of the type of the setting's default."""
     wanted = 'JSON, {"name": number}'
@@ -298,6 +357,9 @@ def _parse(name: str, text: str, default: Any) -> Any:
             case _ if name == "mapping":
                 wanted = 'JSON, {"key": "expression"} or {"keys": ["template", ...]}'
                 return _fields(text)
+            case _ if name == "tags":
+                wanted = 'JSON, {"team": "elections"}'
+                return _by_name(text, str)
             case _:
                 return _by_name(text, int)
     except (KeyError, ValueError):

@@ -85,6 +85,18 @@ def test_an_archive_is_restored(desk: Desk, whole: Archived, restores: FakeResto
     ]
 
 
+@pytest.mark.parametrize("native", [(), ("--native",)])
+def test_a_restored_table_gets_the_deployments_tags_and_key(
+    desk: Desk, restores: FakeRestore, native: tuple[str, ...]
+) -> None:
+    restores.ended = Import("arn:import", "COMPLETED", 0, 0)
+    desk.deployment.there = {"TALLYROLL_TAGS": '{"team":"a"}', "TALLYROLL_KMS_KEY": "arn:key"}
+    restore(desk, *native)
+    assert desk.settings is not None
+    assert (desk.settings.tags, desk.settings.kms_key) == ({"team": "a"}, "arn:key")
+    assert desk.settings.bucket == "memory"
+
+
 def test_a_damaged_archive_leaves_an_unfinished_table(
     desk: Desk, whole: Archived, restores: FakeRestore
 ) -> None:

@@ -6,6 +6,7 @@ import io
 import json
 import zipfile
 from collections.abc import Mapping
+from typing import cast
 
 import pytest
 from moto import mock_aws
@@ -15,7 +16,7 @@ from tallyroll.adapters.aws.create_requests import table_request
 from tallyroll.adapters.aws.deployment import LambdaDeployment
 from tallyroll.adapters.dynamodb.listing import DynamoListing
 from tallyroll.adapters.memory import MemoryListing, MemoryStore
-from tallyroll.errors import Missing, Throttled
+from tallyroll.errors import Missing, Refused, Throttled
 from tallyroll.ports.tables import TableCard, TableListing
 from tallyroll.resources import TableDeclaration
 from tests.contract.engines import Engine, SteadyEffects, counted, record
@@ -132,3 +133,19 @@ def test_the_settings_of_a_deployment() -> None:
         found = deployment.environment("votes")
         assert found == {"TALLYROLL_NAME": "votes", "TALLYROLL_SHARDS": "8"}
         assert deployment.environment("vote") is None
+
+
+def test_settings_that_the_caller_may_not_decrypt_are_no_defaults() -> None:
+    """Lambda answers with an error in the place of the variables if the key may not be used."""
+
+    class Denied:
+        @staticmethod
+        def read(operation: str, **_: object) -> dict[str, object]:
+            error = {
+                "ErrorCode": "AccessDeniedException",
+                "Message": "Lambda was unable to decrypt",
+            }
+            return {"Environment": {"Error": error}}
+
+    with pytest.raises(Refused, match=r"environment of votes-roller: Access.* unable to decrypt"):
+        LambdaDeployment(cast("Caller", Denied())).environment("votes")

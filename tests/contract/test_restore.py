@@ -28,6 +28,7 @@ from tests.contract.faults import Faults, error_reply
 from tests.harness.archives import Archived, archived
 from tests.harness.pipeline import record_with, spec_of
 
+KEY = "arn:aws:kms:eu-west-1:123456789012:key/1234"
 PREFIX = "archive/tallyroll/date=2026-11-20/hour=08/20261120T080000Z/a1"
 
 
@@ -288,3 +289,38 @@ def test_moto_imports_an_archive_natively(monkeypatch: pytest.MonkeyPatch) -> No
         assert ended.status == "COMPLETED", ended
         assert ended.imported == len(whole.items())
         assert stored("restored") == by_key(whole.items())
+
+
+def test_restored_tables_have_the_tags_and_the_key_of_the_settings(faults: Faults) -> None:
+    maker = DynamoRestore(faults.caller, faults.effects, {"team": "elections"}, KEY)
+    maker.begin("restored", PREFIX)
+
+    table = faults.client.describe_table(TableName="restored")["Table"]
+    listed = faults.client.list_tags_of_resource(ResourceArn=table["TableArn"])["Tags"]
+    assert {tag["Key"]: tag["Value"] for tag in listed} == {
+        "team": "elections",
+        "tallyroll-restored": PREFIX,
+    }
+    assert table["SSEDescription"]["KMSMasterKeyArn"] == KEY
+
+
+@pytest.mark.parametrize("status", ["COMPLETED", "FAILED"])
+def test_an_imported_table_gets_its_tags_at_the_end(faults: Faults, status: str) -> None:
+    maker = DynamoRestore(faults.caller, faults.effects, {"team": "elections"}, KEY)
+    asked: list[tuple[str, dict[str, object]]] = []
+    for operation in ("ImportTable", "TagResource"):
+        faults.client.meta.events.register(
+            f"provide-client-params.dynamodb.{operation}",
+            lambda params, model, **_: asked.append((model.name, params)),
+        )
+    faults.put(None, described("IN_PROGRESS"))
+    began = maker.start_import("restored", "archives", "data/")
+    faults.put(described(status, TableArn="arn:table"), (200, {}))
+    maker.await_import(began, lambda items: None)
+
+    [(_, started), *after] = asked
+    made = started["TableCreationParameters"]
+    assert isinstance(made, dict)
+    assert made["SSESpecification"]["KMSMasterKeyId"] == KEY
+    tagged = {"ResourceArn": "arn:table", "Tags": [{"Key": "team", "Value": "elections"}]}
+    assert after == ([("TagResource", tagged)] if status == "COMPLETED" else [])

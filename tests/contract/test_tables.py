@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from moto import mock_aws
 
 from tallyroll.adapters.aws.client import make_client
+from tallyroll.adapters.dynamodb.requests import tags_of
 from tallyroll.adapters.dynamodb.store import DynamoStore
 from tallyroll.adapters.dynamodb.tables import DynamoTables
 from tallyroll.adapters.memory import MemoryStore
 from tallyroll.errors import Missing, Refused, Throttled
 from tallyroll.pipeline import Pipeline
-from tallyroll.ports.store import Store
+from tallyroll.ports.store import Store, Verdict
 from tallyroll.settings import Settings
-from tests.contract.engines import Engine
+from tests.contract.engines import Engine, commit, record
 from tests.contract.faults import Faults, error_reply
 
+KEY = "arn:aws:kms:eu-west-1:123456789012:key/1234"
 BACKUPS = "ContinuousBackupsUnavailableException"
 
 
@@ -111,6 +114,29 @@ def test_provisioned_tables_are_cooled(engine: Engine) -> None:
     assert _is_cold(store, spec.table) is True
 
 
+def test_a_window_table_has_the_tags_and_the_key_of_the_settings(engine: Engine) -> None:
+    """And one that was made before these settings stays usable."""
+    if not isinstance(engine.store, DynamoStore):
+        return  # the memory's tables have neither
+    old, spec = engine.made(), replace(engine.spec(), table=f"{engine.prefix}-governed")
+    tags = {"tallyroll": engine.prefix}
+    settings = Settings(name=engine.prefix, tags={"team": "elections"}, kms_key=KEY)
+    store = Pipeline(settings, engine.effects).store
+    assert isinstance(store, DynamoStore)
+
+    store.make_table(spec.table, tags)
+    for table in (old.table, spec.table):
+        store.check_table(table, tags)
+    store.open_gates(old)
+    assert commit(store, old, record(old, "k", "e1")).verdict is Verdict.COMMITTED
+
+    found = make_client("dynamodb").describe_table(TableName=spec.table)["Table"]
+    named = tags_of(store._caller, found["TableArn"])
+    assert named in ({"team": "elections", **tags}, None)  # DynamoDB Local has no tags
+    if "SSEDescription" in found:  # nor keys
+        assert found["SSEDescription"]["KMSMasterKeyArn"] == KEY
+
+
 def _is_cold(store: Store, table: str) -> bool:
     if isinstance(store, MemoryStore):
         return store.table(table).cooled
@@ -138,6 +164,38 @@ def test_warm_throughput_is_asked_for_and_point_in_time_recovery_switched_on(tab
     backups = faults.client.describe_continuous_backups(TableName="t")
     recovery = backups["ContinuousBackupsDescription"]["PointInTimeRecoveryDescription"]
     assert recovery["PointInTimeRecoveryStatus"] == "ENABLED"
+
+
+def test_tags_and_key_are_asked_for_when_a_table_is_made() -> None:
+    asked: list[dict[str, Any]] = []
+    with mock_aws():
+        for settings in (Settings(), Settings(tags={"team": "elections"}, kms_key=KEY)):
+            faults = Faults()
+            faults.client.meta.events.register(
+                "provide-client-params.dynamodb.CreateTable",
+                lambda params, **_: asked.append(params),
+            )
+            table = f"t{len(asked)}"
+            made = DynamoTables(faults.caller, faults.effects, settings)
+            made.make_table(table, {"tallyroll": "tallyroll"})
+            described = faults.client.describe_table(TableName=table)["Table"]
+            found = described.get("SSEDescription", {}).get("KMSMasterKeyArn", "")
+            assert found == settings.kms_key
+    plain, governed = asked
+    assert plain.keys() == {
+        *("TableName", "KeySchema", "AttributeDefinitions", "BillingMode"),
+        *("DeletionProtectionEnabled", "Tags"),
+    }
+    assert plain["Tags"] == [{"Key": "tallyroll", "Value": "tallyroll"}]
+    assert governed["Tags"] == [
+        {"Key": "team", "Value": "elections"},
+        {"Key": "tallyroll", "Value": "tallyroll"},
+    ]
+    assert governed["SSESpecification"] == {
+        "Enabled": True,
+        "SSEType": "KMS",
+        "KMSMasterKeyId": KEY,
+    }
 
 
 def test_backups_that_are_only_being_enabled_are_tried_again_later(tables: Any) -> None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import aws_cdk as cdk
 
 SKIP_BUNDLING: dict[str, list[str]] = {"aws:cdk:bundling-stacks": []}
+KEY = "arn:aws:kms:eu-west-1:123456789012:key/11111111-2222-3333-4444-555555555555"
+TAGS = {"team": "elections", "cost-centre": "42"}
 Synthesize = Callable[..., Template]
 Built = Callable[[Callable[["cdk.Stack"], None]], Template]
 
@@ -94,6 +96,12 @@ def chosen(synthesize: Synthesize) -> Template:
         ticket_email="day@example.org",
         runbook_url="https://wiki.example/votes",
     )
+
+
+@pytest.fixture(scope="session")
+def governed(synthesize: Synthesize) -> Template:
+    """The template of a pipeline of defaults with tags and a key."""
+    return synthesize(tags=json.dumps(TAGS), kms_key=KEY)
 
 
 @pytest.fixture(scope="session")

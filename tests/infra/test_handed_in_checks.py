@@ -253,3 +253,30 @@ def test_a_bucket_of_another_place(stack: cdk.Stack) -> None:
     region, account = warnings_of(stack, bucket=lake)
     assert region.startswith("bucket Theirs/Far is in us-east-1, the pipeline in eu-west-1: ")
     assert account.startswith("bucket Theirs/Far is in the account 222222222222: its own policy")
+
+
+def test_a_key_of_another_app(stack: cdk.Stack) -> None:
+    from aws_cdk import aws_kms as kms
+
+    from tallyroll.cdk import Tallyroll
+
+    def key(region: str) -> kms.IKey:
+        arn = f"arn:aws:kms:{region}:111111111111:key/1234"
+        return kms.Key.from_key_arn(stack, region, arn)
+
+    [told] = warnings_of(stack, encryption_key=key("eu-west-1"))
+    assert told.startswith("key Theirs/eu-west-1: its own policy must let logs.REGION.amazonaws")
+    with pytest.raises(OptionsError, match=r"^encryption_key Theirs/us-east-1: it is in us-east-1"):
+        Tallyroll(
+            stack,
+            "There",
+            options=Options(name="there"),
+            code=function_code(),
+            encryption_key=key("us-east-1"),
+        )
+
+
+def test_a_key_of_the_same_app_needs_no_advice(stack: cdk.Stack) -> None:
+    from aws_cdk import aws_kms as kms
+
+    assert warnings_of(stack, encryption_key=kms.Key(stack, "Key")) == []

@@ -30,6 +30,7 @@ SETTING_OF = {
     "skew_seconds": ("skew_ms", 1000),
     "stripes": ("stripes_min", 1),
 }
+KEY = "arn:aws:kms:eu-west-1:123456789012:key/mrk-1234"
 SHARED = {option.name for option in fields(Options)} & {one.name for one in fields(Settings)}
 
 
@@ -85,6 +86,8 @@ def test_context_gives_values_as_text_too() -> None:
         "tallyroll:max_concurrency": 20,
         "tallyroll:provisioned": '{"write": 9, "read": 8, "cold_write": 2, "cold_read": 1.0}',
         "tallyroll:point_in_time_recovery": "false",
+        "tallyroll:tags": '{"team": "elections"}',
+        "tallyroll:kms_key": KEY,
     }
     options = Options.from_context(context)
 
@@ -104,6 +107,8 @@ def test_context_gives_values_as_text_too() -> None:
         max_concurrency=20,
         provisioned={"write": 9, "read": 8, "cold_write": 2, "cold_read": 1},
         point_in_time_recovery=False,
+        tags={"team": "elections"},
+        kms_key=KEY,
     )
     settings = options.settings(queue_url="q", dead_letters_url="d", bucket="b")
     assert settings.name == "votes"
@@ -111,6 +116,7 @@ def test_context_gives_values_as_text_too() -> None:
     assert (settings.window_seconds, settings.shards, settings.stripes_min) == (60, 200, 9)
     assert settings.hot_shards == {"Ada": 500}
     assert settings.require_ts is True
+    assert (settings.tags, settings.kms_key) == ({"team": "elections"}, KEY)
     assert settings.mapping == {"key": "detail.videoId"}
     assert (settings.retention_ms, settings.accept_for_ms) == (86_400_000, 0)
 
@@ -215,6 +221,23 @@ def test_unknown_key_is_refused_with_the_nearest(key: str, said: str) -> None:
         ("runbook_url", "docs", "runbook_url 'docs': give the address of your copy of"),
         ("runbook_url", "https://a.example/b#c", "runbook_url 'https://a.example/b#c': give the"),
         ("boto3", "latest", "boto3 'latest': give one of runtime, pinned"),
+        ("tags", "team", "tags 'team': give an object of texts, such as"),
+        ("tags", ["team"], r"tags \['team'\]: give an object of texts"),
+        ("tags", {"team": 7}, r"tags \{'team': 7\}: give an object of texts"),
+        ("tags", {"proven": "yes"}, "tags 'proven': .* are reserved; give another key"),
+        ("tags", '{"PROVEN": "yes"}', "tags 'PROVEN': .* are reserved; give another key"),
+        ("tags", {"aws:team": "a"}, "tags 'aws:team': .* are reserved; give another key"),
+        ("tags", {"k" * 129: "a"}, "tags 'k+': 129 characters; give a key of 1 to 128"),
+        ("tags", {"team": "a" * 257}, "tags 'team': its value has 257 characters; give at most"),
+        ("tags", {f"k{n}": "" for n in range(50)}, "tags 'k47': it is tag 48 of 50; give at most"),
+        ("tags", {"a,b": "c"}, "tags 'a,b': 'a,b' has ,; give letters, digits, blanks and _ . :"),
+        ("tags", {"team": "<a>"}, "tags 'team': its value '<a>' has < >; give letters"),
+        ("kms_key", "alias/mine", "kms_key 'alias/mine': give the ARN of a KMS key"),
+        (
+            "kms_key",
+            "arn:aws:kms:eu-west-1:123456789012:alias/mine",
+            "kms_key 'arn:.*alias/mine': give the ARN of a KMS key, .* an alias will not do",
+        ),
     ],
 )
 def test_wrong_value_is_refused_by_key_and_value_and_with_a_remedy(

@@ -13,7 +13,7 @@ import pytest
 from cfnlint.api import lint  # type: ignore[import-untyped]
 
 from tallyroll.cdk.options import Options
-from tests.infra.conftest import SKIP_BUNDLING
+from tests.infra.conftest import KEY, SKIP_BUNDLING
 from tests.infra.templates import Template
 
 # The CDK says of every function that it depends on its role, which CloudFormation knows already.
@@ -72,8 +72,12 @@ def findings(outdir: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> F
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"tracing": True, "auth": "jwt", "jwt_issuer": "https://a.example", "jwt_audience": "a"}],
-    ids=["by default", "with options"],
+    [
+        {},
+        {"tracing": True, "auth": "jwt", "jwt_issuer": "https://a.example", "jwt_audience": "a"},
+        {"tags": {"team": "elections"}, "kms_key": KEY},
+    ],
+    ids=["by default", "with options", "with tags and a key"],
 )
 def test_rule_packs_find_what_is_acknowledged_and_nothing_else(
     node: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
@@ -93,9 +97,12 @@ def complaints(template: Template) -> list[str]:
     return [f"{match.rule.id} {match.path}: {match.message}" for match in found]
 
 
-def test_cloudformation_would_take_the_template(template: Template, chosen: Template) -> None:
+def test_cloudformation_would_take_the_template(
+    template: Template, chosen: Template, governed: Template
+) -> None:
     assert complaints(template) == []
     assert complaints(chosen) == []
+    assert complaints(governed) == []
 
 
 def test_the_linter_is_at_work(template: Template) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from tallyroll.errors import SettingsError
-from tallyroll.settings import Settings
+from tallyroll.resources import TAG_PIPELINE, TAG_PROVEN, TAG_RESTORED
+from tallyroll.settings import RESERVED_TAGS, Settings
 
 EVERY = Settings(
     name="votes",
@@ -31,6 +32,8 @@ EVERY = Settings(
     provisioned={"write": 900, "read": 300, "cold_write": 1, "cold_read": 50},
     point_in_time_recovery=False,
     table_quota=10_000,
+    tags={"team": "elections", "Kosten Stelle": "é 42"},
+    kms_key="arn:aws:kms:eu-west-1:123456789012:key/1",
     roller_period_ms=1_000,
     retention_ms=0,
     visibility_ms=30_000,
@@ -112,6 +115,8 @@ BAD = [
     ("PROVISIONED", "900"),
     ("POINT_IN_TIME_RECOVERY", "maybe"),
     ("TABLE_QUOTA", "0"),
+    ("TAGS", "team"),
+    ("TAGS", '{"team": 7}'),
     ("ROLLER_PERIOD_MS", "99"),
     ("RETENTION_MS", "-1"),
     ("VISIBILITY_MS", "999"),
@@ -137,6 +142,39 @@ def test_a_bad_value_is_named_with_its_variable(name: str, text: str) -> None:
     assert text in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("tags", "said"),
+    [
+        ({"team": "a", "tallyroll": "votes"}, "'tallyroll': tallyroll, tallyroll-restored, prov"),
+        ({"Proven": "a1"}, "'Proven': .* and aws:... are reserved; give another key"),
+        ({"tallyroll-restored": "x"}, "'tallyroll-restored': .* are reserved"),
+        ({"AWS:team": "x"}, "'AWS:team': .* are reserved"),
+        ({"team": "a", "Team": "b"}, "'Team': 'team' is a tag too, .* give one of them"),
+        ({"": "x"}, "'': 0 characters; give a key of 1 to 128"),
+        ({"k" * 129: "x"}, "'k+': 129 characters; give a key of 1 to 128"),
+        ({"team": "v" * 257}, "'team': its value has 257 characters; give at most 256"),
+        ({f"k{n}": "" for n in range(48)}, "'k47': it is tag 48 of 48; give at most 47"),
+        (
+            {"a": "v", "long": "v" * 256, **{f"k{n}": "v" * 240 for n in range(9)}},
+            "'long': all tags together have 2,[0-9]+ bytes as JSON, this one the most; give at m",
+        ),
+    ],
+    ids=lambda value: value[:20] if isinstance(value, str) else "",
+)
+def test_tags_that_aws_or_the_pipeline_refuses(tags: dict[str, str], said: str) -> None:
+    with pytest.raises(SettingsError, match=f"^TALLYROLL_TAGS {said}"):
+        Settings(tags=tags)
+
+
+def test_the_most_tags_and_the_longest_pass() -> None:
+    Settings(tags={f"k{n}": "v" for n in range(47)})
+    Settings(tags={"k" * 128: "v" * 256})
+
+
+def test_the_pipelines_own_tags_are_the_reserved_ones() -> None:
+    assert set(RESERVED_TAGS) == {TAG_PIPELINE, TAG_RESTORED, TAG_PROVEN}
+
+
 def test_windows_whose_tables_pass_the_quota_are_refused() -> None:
     minutes = {"TALLYROLL_WINDOW_SECONDS": "60"}
     with pytest.raises(SettingsError, match=r"RETENTION_MS 259200000: .* 4,383 tables .* 2,500"):
@@ -146,7 +184,8 @@ def test_windows_whose_tables_pass_the_quota_are_refused() -> None:
 
 
 def test_every_setting_that_can_be_wrong_is_tried() -> None:
-    free = {"queue_url", "dead_letters_url", "bucket"}
+    # Of places that only AWS knows; while an app is synthesized they are tokens of the CDK.
+    free = {"queue_url", "dead_letters_url", "bucket", "kms_key"}
     tried = {name.lower() for name, _ in BAD}
     assert tried | free == {setting.name for setting in fields(Settings)}
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
@@ -26,11 +27,14 @@ _NOT_LATEST = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionDefaults:
-    """What the functions of one pipeline share: options, code, environment."""
+    """What the functions of one pipeline share: options, code, environment, and the key of the
+    environment and of logs, if a team handed one in.
+    """
 
     options: Options
     code: lambda_.Code
     environment: Mapping[str, str]
+    key: kms.IKey | None = None
 
 
 class PipelineFunction(Construct):
@@ -53,7 +57,7 @@ class PipelineFunction(Construct):
         options = defaults.options
         name = function_name(options.name, package)
         self.package = package
-        self.log = log_group(self, "Log", f"/aws/lambda/{name}", options)
+        self.log = log_group(self, "Log", f"/aws/lambda/{name}", options, defaults.key)
         statements = [*statements, _may_write(self.log), *_may_trace(options)]
         self.role = iam.Role(
             self,
@@ -77,6 +81,7 @@ class PipelineFunction(Construct):
             memory_size=memory_mb,
             timeout=cdk.Duration.seconds(timeout_seconds),
             environment=dict(defaults.environment),
+            environment_encryption=defaults.key,
             log_group=self.log,
             role=self.role.without_policy_updates(),  # it allows the statements above only
             # Lambda traces by itself, without a library.
@@ -96,13 +101,50 @@ class PipelineFunction(Construct):
         _acknowledge_tracing(self, options)
 
 
-def log_group(scope: Construct, id_: str, name: str, options: Options) -> logs.LogGroup:
+def log_group(
+    scope: Construct, id_: str, name: str, options: Options, key: kms.IKey | None
+) -> logs.LogGroup:
     """A log group with the options' retention, deleted with the stack."""
-    group = logs.LogGroup(scope, id_, log_group_name=name, removal_policy=cdk.RemovalPolicy.DESTROY)
+    group = logs.LogGroup(
+        scope,
+        id_,
+        log_group_name=name,
+        encryption_key=key,
+        removal_policy=cdk.RemovalPolicy.DESTROY,
+    )
+    if key:
+        _may_use(key, group, name)
     resource = group.node.default_child
     assert isinstance(resource, logs.CfnLogGroup)
     resource.retention_in_days = options.log_days
     return group
+
+
+def _may_use(key: kms.IKey, group: logs.LogGroup, name: str) -> None:
+    """Let CloudWatch Logs use the key for a log group of this name, as far as this app makes the
+    key's policy. Source: CloudWatch Logs User Guide, "Encrypt log data in CloudWatch Logs".
+    """
+    here = cdk.Stack.of(group)
+    arn = here.format_arn(
+        service="logs",
+        resource="log-group",
+        resource_name=name,
+        arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
+    )
+    key.add_to_resource_policy(
+        iam.PolicyStatement(
+            actions=[
+                "kms:Decrypt",
+                "kms:DescribeKey",
+                "kms:Encrypt",
+                "kms:GenerateDataKey*",
+                "kms:ReEncrypt*",
+            ],
+            principals=[iam.ServicePrincipal(f"logs.{here.region}.amazonaws.com")],
+            resources=["*"],
+            conditions={"ArnEquals": {"kms:EncryptionContext:aws:logs:arn": arn}},
+        )
+    )
 
 
 def _may_trace(options: Options) -> list[iam.PolicyStatement]:

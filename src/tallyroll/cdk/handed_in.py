@@ -12,18 +12,19 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import aws_cdk as cdk
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sqs as sqs
 
+from tallyroll.cdk.kinds import wrong_tags
 from tallyroll.cdk.options import PREFIX, Options, OptionsError
 from tallyroll.limits import RECEIVES_FUSE
 from tallyroll.model.amounts import shown
-from tallyroll.resources import TAG_PIPELINE, TAG_PROVEN
 
 if TYPE_CHECKING:
     from aws_cdk import aws_sns as sns
-    from constructs import IConstruct
+    from constructs import Construct, IConstruct
 
 # By argument: an attribute of every such construct; how to make one, and how to get an older one.
 _CONSTRUCTS = {
@@ -33,7 +34,6 @@ _CONSTRUCTS = {
     "encryption_key": ("key_arn", "kms.Key", 'from_key_arn(stack, "Key", arn)'),
     "ticket_topic": ("topic_arn", "sns.Topic", 'from_topic_arn(stack, "Desk", arn)'),
 }
-_RESERVED_TAGS = (TAG_PIPELINE, TAG_PROVEN)
 _WARNING = "tallyroll:"
 _TAKEN: WeakKeyDictionary[cdk.Stack, dict[str, str]] = WeakKeyDictionary()  # paths by name
 
@@ -79,6 +79,54 @@ def check_name(scope: IConstruct, name: str) -> None:
             " stack a name of its own"
         )
     taken[name] = scope.node.path
+
+
+def all_tags(options: Options, tags: Mapping[str, str] | None) -> dict[str, str]:
+    """The options' tags and those that are handed in. Raises OptionsError for a key with two
+    values, and for tags that together are too many or too long.
+    """
+    given = dict(tags or {})
+    for key, value in options.tags.items():
+        if given.get(key, value) != value:
+            raise OptionsError(
+                f"tags {key!r}: {given[key]!r} is handed in, and {PREFIX}tags has {value!r}; give"
+                " one of them"
+            )
+    together = {**options.tags, **given}
+    _refuse_wrong(together)
+    return together
+
+
+def key_of(scope: Construct, options: Options, key: kms.IKey | None) -> kms.IKey | None:
+    """The key that is handed in, or the options'; None if there is neither.
+
+    Raises OptionsError if there are both, and for a key of another Region. Warns of a key whose
+    policy this app does not make.
+    """
+    if key is not None and options.kms_key:
+        raise OptionsError(
+            f"encryption_key {key.node.path}: {PREFIX}kms_key is given too; give one of them"
+        )
+    if options.kms_key:
+        key = kms.Key.from_key_arn(scope, "Key", options.kms_key)
+    if key is None:
+        return None
+    here, there = cdk.Stack.of(scope), key.env
+    if _differ(here.region, there.region):
+        raise OptionsError(
+            f"encryption_key {key.node.path}: it is in {there.region}, the pipeline in"
+            f" {here.region}, and tables and queues take only keys of their own Region; give one of"
+            " that Region"
+        )
+    if not isinstance(key.node.default_child, kms.CfnKey):
+        _warn(
+            scope,
+            "keyOfAnotherApp",
+            f"key {key.node.path}: its own policy must let logs.REGION.amazonaws.com use it, or"
+            " the deployment fails, and cloudwatch.amazonaws.com, or no alarm notifies anybody"
+            " (docs/deploy.md, Your own key)",
+        )
+    return key
 
 
 def check_queue(scope: IConstruct, queue: sqs.IQueue) -> None:
@@ -203,11 +251,14 @@ def _check_tags(tags: object) -> None:
                 f"tags {{{key!r}: {value!r}}}: keys and values of tags are texts; give"
                 f" {{{str(key)!r}: {str(value)!r}}}"
             )
-        if key in _RESERVED_TAGS or key.lower().startswith("aws:"):
-            raise OptionsError(
-                f"tags {key!r}: {', '.join(_RESERVED_TAGS)} and aws:... are reserved; give another"
-                " key"
-            )
+    _refuse_wrong(tags)
+
+
+def _refuse_wrong(tags: Mapping[str, str]) -> None:
+    """A value may be one that CloudFormation knows alone, such as the account."""
+    known = {key: "" if cdk.Token.is_unresolved(text) else text for key, text in tags.items()}
+    if wrong := wrong_tags(known):
+        raise OptionsError(f"tags {wrong}")
 
 
 def _wrong(name: str, given: object, wanted: str) -> OptionsError:

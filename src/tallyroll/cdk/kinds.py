@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -12,7 +13,7 @@ from tallyroll.errors import SettingsError, UsageError
 from tallyroll.limits import SHARDS_MAX
 from tallyroll.model.foreign.mappings import Fields, are_fields
 from tallyroll.model.windows import check_length
-from tallyroll.settings import CAPACITIES, Settings
+from tallyroll.settings import CAPACITIES, Settings, check_tags
 
 
 class Kind(Protocol):
@@ -183,6 +184,51 @@ class Mapped:
             return Settings(mapping=dict(mapping)).mapping
         except SettingsError as error:
             raise ValueError(value) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """Tags, as an object or its JSON; empty means none. Their limits are checked by `wrong_tags`,
+    which names the key.
+    """
+
+    remedy: str = 'give an object of texts, such as {"team": "elections"}'
+
+    def read(self, value: object) -> Mapping[str, str]:
+        """Values by key."""
+        tags = json.loads(value) if isinstance(value, str) else value
+        if not isinstance(tags, Mapping):
+            raise TypeError(value)
+        if not all(isinstance(text, str) for pair in tags.items() for text in pair):
+            raise TypeError(value)
+        return dict(tags)
+
+
+def wrong_tags(tags: Mapping[str, str]) -> str:
+    """What is wrong with tags, beginning with the key of the tag, and what to give instead; "" if
+    nothing is.
+
+    The characters are those that all services take. Source: IAM API Reference, "Tag".
+    """
+    try:
+        check_tags(tags)
+    except UsageError as error:
+        return str(error)
+    for key, value in tags.items():
+        for of, text in (("", key), ("its value ", value)):
+            if other := sorted({each for each in text if not _in_tags(each)}):
+                return (
+                    f"{key!r}: {of}{text!r} has {' '.join(other)}; give letters, digits, blanks and"
+                    f" {_TAG_SIGNS}"
+                )
+    return ""
+
+
+_TAG_SIGNS = "_ . : / = + - @"
+
+
+def _in_tags(character: str) -> bool:
+    return character in _TAG_SIGNS or unicodedata.category(character)[0] in "LNZ"
 
 
 def _whole(value: object) -> int:

@@ -9,6 +9,7 @@ from aws_cdk import aws_apigatewayv2 as http
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
@@ -28,6 +29,7 @@ class Observability(Construct):
 
     Pages notify `topic`, alarms notify `tickets`, when they begin and when they are over. A `given`
     topic replaces both, `given_tickets` the latter.
+    With a `key`, topics that are made here are encrypted with it.
     """
 
     def __init__(
@@ -41,14 +43,15 @@ class Observability(Construct):
         api: http.IHttpApi,
         given: sns.ITopic | None = None,
         given_tickets: sns.ITopic | None = None,
+        key: kms.IKey | None = None,
     ) -> None:
         super().__init__(scope, id_)
         self._options = options
         metrics = PipelineMetrics(options.name)
         self._published = _Published(metrics, queues, functions, api)
-        self.topic = given or _new_topic(self, "Alarms", f"{options.name} alarms")
+        self.topic = given or _new_topic(self, "Alarms", f"{options.name} alarms", key)
         self.tickets = (
-            given_tickets or given or _new_topic(self, "Tickets", f"{options.name} tickets")
+            given_tickets or given or _new_topic(self, "Tickets", f"{options.name} tickets", key)
         )
         self._open_topics()
         rules = rules_for(options.settings(), queues.retention_seconds)
@@ -117,8 +120,11 @@ def _notify(alarm: cloudwatch.AlarmBase, topic: sns.ITopic) -> None:
     alarm.add_ok_action(action)
 
 
-def _new_topic(scope: Construct, id_: str, shown: str) -> sns.ITopic:
-    return sns.Topic(scope, id_, display_name=shown, enforce_ssl=True)
+def _new_topic(scope: Construct, id_: str, shown: str, key: kms.IKey | None) -> sns.ITopic:
+    topic = sns.Topic(scope, id_, display_name=shown, enforce_ssl=True, master_key=key)
+    if key:
+        _alarms_may_use(key, topic)
+    return topic
 
 
 def _open(scope: Construct, topic: sns.ITopic, called: str, email: str) -> None:
@@ -138,6 +144,21 @@ def _open(scope: Construct, topic: sns.ITopic, called: str, email: str) -> None:
     )
     if email:
         topic.add_subscription(subscriptions.EmailSubscription(email))
+
+
+def _alarms_may_use(key: kms.IKey, topic: sns.Topic) -> None:
+    """Let the account's alarms use the key of their topic, as far as this app makes the key's
+    policy: without it an alarm notifies nobody, and nothing says so. Source: Amazon SNS Developer
+    Guide, "Enable compatibility between event sources from AWS services and encrypted topics".
+    """
+    key.add_to_resource_policy(
+        iam.PolicyStatement(
+            actions=["kms:Decrypt", "kms:GenerateDataKey*"],
+            principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
+            resources=["*"],
+            conditions={"StringEquals": {"aws:SourceAccount": cdk.Stack.of(topic).account}},
+        )
+    )
 
 
 class _Published:

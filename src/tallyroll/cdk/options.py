@@ -15,9 +15,11 @@ from tallyroll.cdk.kinds import (
     Mapped,
     Name,
     OneOf,
+    Tagged,
     Text,
     Units,
     Whole,
+    wrong_tags,
 )
 from tallyroll.errors import UsageError
 from tallyroll.limits import (
@@ -190,6 +192,21 @@ class Options:
         default=False, kind=Flag(), doc="Lambda's own X-Ray segments; no library is imported"
     )
     log_days: int = _option(30, OneOf(LOG_DAYS), "how long logs are kept, days")
+    tags: Mapping[str, str] = _option(
+        {},
+        Tagged(),
+        "tags of all that is deployed, and of the window tables that are made from then on:"
+        ' `{"team": "elections"}`',
+    )
+    kms_key: str = _option(
+        "",
+        Text(
+            r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[a-zA-Z0-9-]+",
+            "give the ARN of a KMS key, arn:aws:kms:REGION:ACCOUNT:key/ID; an alias will not do",
+        ),
+        "ARN of the KMS key of all that is deployed, and of the window tables that are made from"
+        " then on; unset: AWS's own keys",
+    )
     auth: str = _option(
         "iam", OneOf(("iam", "jwt")), "how callers of the HTTP API are known: signed requests, JWT"
     )
@@ -241,6 +258,8 @@ class Options:
                 f"{PREFIX}reserved_concurrency {self.reserved_concurrency}: give at least"
                 f" {PREFIX}max_concurrency ({self.max_concurrency}), or writers are throttled"
             )
+        if wrong := wrong_tags(self.tags):
+            raise OptionsError(f"{PREFIX}tags {wrong}")
         for name in ("jwt_issuer", "jwt_audience"):
             value = getattr(self, name)
             if (self.auth == "jwt") != bool(value):
@@ -298,10 +317,13 @@ class Options:
         bucket: str = "",
         visibility_seconds: int | None = None,
         retention_seconds: int | None = None,
+        tags: Mapping[str, str] | None = None,
+        kms_key: str | None = None,
     ) -> Settings:
         """The pipeline's settings; URLs and the bucket's name are known once these exist.
 
-        `visibility_seconds` and `retention_seconds` are those of a given queue.
+        `visibility_seconds` and `retention_seconds` are those of a given queue; `tags` and
+        `kms_key` replace the options'.
         """
         kept_seconds = retention_seconds or _DEFAULTS.queue_retention_ms // 1000
         at_once = self.max_concurrency * _DEFAULTS.transactions_at_once
@@ -333,6 +355,8 @@ class Options:
             rollups=self.rollups,
             visibility_ms=(visibility_seconds or self.visibility_seconds) * 1000,
             queue_retention_ms=kept_seconds * 1000,
+            tags=self.tags if tags is None else tags,
+            kms_key=self.kms_key if kms_key is None else kms_key,
         )
 
 

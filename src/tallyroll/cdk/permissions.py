@@ -7,9 +7,10 @@ DynamoDB transactions".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sqs as sqs
@@ -69,9 +70,12 @@ def of_aggregator(storage: Storage) -> Sequence[iam.PolicyStatement]:
     ]
 
 
-def of_roller(storage: Storage, queue: sqs.IQueue) -> Sequence[iam.PolicyStatement]:
+def of_roller(
+    storage: Storage, queue: sqs.IQueue, tags: Iterable[str]
+) -> Sequence[iam.PolicyStatement]:
     """Make, check and change window tables, open and shut their gates, read tallies and hot keys,
-    put totals, write the catalog, read how far the queue is drained.
+    put totals, write the catalog, read how far the queue is drained. `tags` are the keys of the
+    deployment's tags, which new tables get.
     """
     return [
         _tables(
@@ -86,7 +90,7 @@ def of_roller(storage: Storage, queue: sqs.IQueue) -> Sequence[iam.PolicyStateme
             "UpdateItem",
             "UpdateTable",  # capacity, and missing deletion protection
         ),
-        _tag(storage.window_tables_arn, TAG_PIPELINE),
+        _tag(storage.window_tables_arn, TAG_PIPELINE, *sorted(tags)),
         _tables(
             storage.catalog.table_arn,
             "BatchGetItem",
@@ -101,6 +105,7 @@ def of_roller(storage: Storage, queue: sqs.IQueue) -> Sequence[iam.PolicyStateme
         _allow(queue.queue_arn, "sqs:GetQueueAttributes"),
         _allow("*", "cloudwatch:GetMetricStatistics"),  # metrics have no ARN
         *_keys([storage.key], []),
+        *_new_tables_key(storage),
     ]
 
 
@@ -247,10 +252,24 @@ def _notes(storage: Storage, *operations: str) -> iam.PolicyStatement:
     return _tables(storage.catalog.table_arn, *operations, conditions=conditions)
 
 
-def _tag(arn: str, key: str) -> iam.PolicyStatement:
-    """Allow tagging tables with this key only, also by CreateTable."""
+def _new_tables_key(storage: Storage) -> list[iam.PolicyStatement]:
+    """Allow DynamoDB, asked by CreateTable, to give itself the grant by which it uses the key of a
+    new table. Source: DynamoDB Developer Guide, "How DynamoDB encryption at rest uses AWS KMS".
+    """
+    if storage.key is None:
+        return []
+    here = cdk.Stack.of(storage)
+    conditions = {
+        "Bool": {"kms:GrantIsForAWSResource": "true"},
+        "StringEquals": {"kms:ViaService": f"dynamodb.{here.region}.{here.url_suffix}"},
+    }
+    return [_allow(storage.key.key_arn, "kms:CreateGrant", conditions=conditions)]
+
+
+def _tag(arn: str, *keys: str) -> iam.PolicyStatement:
+    """Allow tagging tables with these keys only, also by CreateTable."""
     return _tables(
-        arn, "TagResource", conditions={"ForAllValues:StringEquals": {"aws:TagKeys": [key]}}
+        arn, "TagResource", conditions={"ForAllValues:StringEquals": {"aws:TagKeys": [*keys]}}
     )
 
 

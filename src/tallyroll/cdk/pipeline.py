@@ -9,6 +9,7 @@ counter.grant_send(producer)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from constructs import Construct
@@ -16,8 +17,8 @@ from constructs import Construct
 from tallyroll.cdk import permissions
 from tallyroll.cdk.annotations import tag
 from tallyroll.cdk.code import functions_code
-from tallyroll.cdk.functions import FunctionDefaults
-from tallyroll.cdk.handed_in import check_grantee, check_name, check_types
+from tallyroll.cdk.functions import FunctionDefaults, PipelineFunction
+from tallyroll.cdk.handed_in import all_tags, check_grantee, check_name, check_types, key_of
 from tallyroll.cdk.ingest import Ingest, Queues
 from tallyroll.cdk.observability import Observability
 from tallyroll.cdk.options import Options, OptionsError
@@ -51,10 +52,12 @@ class Tallyroll(Construct):
                     `ticket_topic`. If it is encrypted with a key, the key's policy must let
                     cloudwatch.amazonaws.com use it.
     ticket_topic    The same for alarms that can wait for the next working day.
-    encryption_key  A key for the queues, the catalog, the totals and the bucket, as far as these
-                    are made here. The window tables, which the roller makes, are encrypted with
-                    DynamoDB's own key.
-    tags            Tags of everything that is made here. The window tables do not get them.
+    encryption_key  A key for the queues, the tables, the bucket, the topics, the logs and the
+                    functions' environment, as far as these are made here, and for the window
+                    tables that the roller makes from then on. The policy of a key of another app
+                    must let logs and alarms use it.
+    tags            Tags of everything that is made here, and of the window tables that the roller
+                    makes from then on.
     code            The asset of the functions; by default the package's own.
 
     What of it works against this advice, as far as it is known at synthesis, is a warning of the
@@ -81,14 +84,14 @@ class Tallyroll(Construct):
         check_types(options, code, tags, (queue, bucket, alarm_topic, encryption_key, ticket_topic))
         check_name(self, options.name)
         self.options = options
-        resources = declare(options.settings())
-        self.storage = Storage(
-            self, "Storage", resources=resources, given=bucket, key=encryption_key
-        )
+        tags, key = all_tags(options, tags), key_of(self, options, encryption_key)
+        configured = partial(options.settings, tags=tags, kms_key=key.key_arn if key else "")
+        resources = declare(configured())
+        self.storage = Storage(self, "Storage", resources=resources, given=bucket, key=key)
         self.queues = Queues(
-            self, "Queues", options=options, resources=resources, given=queue, key=encryption_key
+            self, "Queues", options=options, resources=resources, given=queue, key=key
         )
-        settings = options.settings(
+        settings = configured(
             queue_url=self.queues.events.queue_url,
             dead_letters_url=self.queues.dead_letters.queue_url,
             bucket=self.storage.bucket.bucket_name,
@@ -99,6 +102,7 @@ class Tallyroll(Construct):
             options=options,
             code=functions_code(self, options) if code is None else code,
             environment=settings.to_env(),
+            key=key,
         )
         self.ingest = Ingest(
             self,
@@ -122,17 +126,18 @@ class Tallyroll(Construct):
             "Observability",
             options=options,
             queues=self.queues,
-            functions=[
-                self.ingest.writer,
-                self.reads.aggregator,
-                self.schedules.roller,
-                self.schedules.cleanup,
-            ],
+            functions=self._functions,
             api=self.reads.api,
             given=alarm_topic,
             given_tickets=ticket_topic,
+            key=key,
         )
-        tag(self, {**(tags or {}), TAG_PIPELINE: options.name})
+        tag(self, {**tags, TAG_PIPELINE: options.name})
+
+    @property
+    def _functions(self) -> Sequence[PipelineFunction]:
+        schedules = self.schedules
+        return self.ingest.writer, self.reads.aggregator, schedules.roller, schedules.cleanup
 
     @property
     def queue(self) -> sqs.IQueue:

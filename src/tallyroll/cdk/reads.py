@@ -69,7 +69,7 @@ class Reads(Construct):
                 path=path, methods=[http.HttpMethod.GET], integration=integration
             )
         ]
-        self.log = log_group(self, "Log", f"/aws/apigateway/{options.name}", options)
+        self.log = log_group(self, "Log", f"/aws/apigateway/{options.name}", options, defaults.key)
         self.stage = http.HttpStage(
             self,
             "Stage",

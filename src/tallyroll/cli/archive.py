@@ -247,7 +247,7 @@ def restore(
     found = desk.named(archive)
     if native:
         return _restore_natively(table, found, desk)
-    maker = desk.made.restore
+    maker = desk.restore()
     if maker.begin(table, found.prefix):
         screen.tell(f"going on with {table}, which was not restored whole")
     reading = desk.reading(found, against_totals=False)
@@ -269,7 +269,7 @@ def _restore_natively(table: str, archive: Archive, desk: Desk) -> int:
             f"{archive.prefix}: --native takes the files as they are, so only a proven archive in"
             " S3 will do: restore it without --native"
         )
-    maker, screen = desk.made.restore, desk.screen
+    maker, screen = desk.restore(), desk.screen
     began = maker.start_import(table, desk.bucket.name, archive.data_prefix)
     screen.tell(f"import {began.arn}: it goes on if this command is ended")
     with screen.progress("importing", archive.items) as bar:

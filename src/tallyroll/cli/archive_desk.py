@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -22,7 +22,11 @@ from tallyroll.cli.screen import Screen, number_of
 from tallyroll.errors import Missing, UsageError
 from tallyroll.model.amounts import format_amount
 from tallyroll.model.windows import iso, table_name
+from tallyroll.operations.deployed import deployed
 from tallyroll.ports.bucket import ListedBucket
+
+if TYPE_CHECKING:
+    from tallyroll.adapters.dynamodb.restore import DynamoRestore
 
 DIFFERENCES_TOLD = 5
 SEGMENTS = 16  # of the table that is compared with its archive
@@ -73,6 +77,12 @@ class Desk:
                 "no bucket: give --bucket, or set TALLYROLL_BUCKET; or --dir for a copy of one"
             )
         return self.made.bucket
+
+    def restore(self) -> DynamoRestore:
+        """What restores archives into tables, with the deployment's tags and its KMS key."""
+        there = deployed(self.settings, self.made.deployment, self.screen.tell).settings
+        given = replace(self.settings, tags=there.tags, kms_key=there.kms_key)
+        return self.run.pipeline(given).restore
 
     def found(self, since: int | None, until: int | None) -> list[Archive]:
         """The archives of the windows in the range that was asked for."""

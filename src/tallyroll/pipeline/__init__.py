@@ -254,7 +254,8 @@ class Pipeline:
         """What restores archives into tables of their own."""
         from tallyroll.adapters.dynamodb.restore import DynamoRestore
 
-        return DynamoRestore(self._dynamodb, self.effects)
+        given = self.settings
+        return DynamoRestore(self._dynamodb, self.effects, given.tags, given.kms_key)
 
     @cached_property
     def dead_letters_queue(self) -> SqsQueue:

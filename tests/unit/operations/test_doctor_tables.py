@@ -54,6 +54,25 @@ def test_tags(pipeline: Pipeline) -> None:
     assert "untag-resource" in sign.remedy
 
 
+def test_tags_of_the_settings(pipeline: Pipeline) -> None:
+    """Tables keep the tags with which they were made."""
+    settings = replace(pipeline.settings, tags={"cost centre": "42"})
+    check = examined(pipeline, settings=settings)["tables"]
+    assert check.level is Level.WARNING
+    assert len(check.bad) == len(pipeline.store.tables())
+    sign = next(sign for sign in check.bad if TABLE in sign.text)
+    assert sign.text == f"{TABLE}: its tag cost centre is missing, not '42'"
+    assert "keep their tags when tallyroll:tags change: `aws dynamodb tag-res" in sign.remedy
+    assert sign.remedy.endswith("--tags 'Key=cost centre,Value=42'`")
+
+    for table in pipeline.store.tables():
+        pipeline.store.table(table).tags["cost centre"] = "42"
+    assert examined(pipeline, settings=settings)["tables"].level is Level.OK
+    pipeline.store.table(TABLE).tags["cost centre"] = "43"
+    [sign] = examined(pipeline, settings=settings)["tables"].bad
+    assert "its tag cost centre is '43', not '42'" in sign.text
+
+
 def test_a_foreign_table_has_one_remedy(pipeline: Pipeline) -> None:
     """To tag it or to protect it would make it look like the pipeline's own."""
     table = pipeline.store.table(TABLE)

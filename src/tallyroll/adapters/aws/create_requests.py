@@ -9,6 +9,7 @@ from tallyroll.resources import QueueDeclaration, TableDeclaration
 
 def table_request(table: TableDeclaration) -> dict[str, Any]:
     """CreateTable's parameters; point-in-time recovery can only be switched on afterwards."""
+    encryption = {"Enabled": True, "SSEType": "KMS", "KMSMasterKeyId": table.kms_key}
     keys = ((table.partition_key, "HASH"), (table.sort_key, "RANGE"))
     return {
         "TableName": table.name,
@@ -17,6 +18,7 @@ def table_request(table: TableDeclaration) -> dict[str, Any]:
         "BillingMode": "PAY_PER_REQUEST",
         "DeletionProtectionEnabled": table.deletion_protection,
         "Tags": [{"Key": key, "Value": value} for key, value in table.tags.items()],
+        **({"SSESpecification": encryption} if table.kms_key else {}),
     }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -19,7 +19,7 @@ from tallyroll.adapters.dynamodb.items import GATE, Item
 from tallyroll.errors import Missing, Refused, Throttled, Unknown, UsageError
 from tallyroll.model.items import StoredItem
 from tallyroll.ports.effects import Effects
-from tallyroll.resources import TableDeclaration
+from tallyroll.resources import TAG_RESTORED, TableDeclaration
 
 BATCH_ITEMS = 25  # DynamoDB API Reference, "BatchWriteItem"
 BATCHES_AT_ONCE = 8
@@ -27,7 +27,6 @@ BATCH_TRIES = 40  # a new table needs a while to take more
 ACTIVE_WITHIN_MS = 300_000
 ACTIVE_POLL_MS = 500
 IMPORT_POLL_MS = 5_000
-TAG_RESTORED = "tallyroll-restored"
 _OTHER_KEYS = "ValidationException"
 # An item in a table that is being restored; no archived item has its key.
 _MARKER = {"pk": {"S": "~restoring"}, "sk": {"S": "~restoring"}}
@@ -36,7 +35,7 @@ _MARKER = {"pk": {"S": "~restoring"}, "sk": {"S": "~restoring"}}
 @dataclass(frozen=True, slots=True)
 class Import:
     """An import's state: the service's status, the items in the table, the number of items refused,
-    and why it failed, if it did.
+    why it failed, if it did, and the table's ARN.
     """
 
     arn: str
@@ -44,6 +43,7 @@ class Import:
     imported: int
     errors: int
     problem: str = ""
+    table: str = ""
 
     @property
     def over(self) -> bool:
@@ -53,10 +53,14 @@ class Import:
 
 @dataclass(frozen=True)
 class DynamoRestore:
-    """Restores archives into DynamoDB tables."""
+    """Restores archives into DynamoDB tables with these tags, encrypted with the KMS key of this
+    ARN, or with DynamoDB's own.
+    """
 
     caller: Caller
     effects: Effects
+    tags: Mapping[str, str] = field(default_factory=dict)
+    kms_key: str = ""
 
     def begin(self, table: str, archive: str) -> bool:
         """Make the table, marked as being restored from the archive with this prefix.
@@ -72,7 +76,10 @@ class DynamoRestore:
                 )
             return True
         declared = TableDeclaration(
-            name=table, tags={TAG_RESTORED: archive}, deletion_protection=False
+            name=table,
+            tags={**self.tags, TAG_RESTORED: archive},
+            deletion_protection=False,
+            kms_key=self.kms_key,
         )
         self.caller.read("CreateTable", **table_request(declared))
         self._await_active(table)
@@ -107,8 +114,8 @@ class DynamoRestore:
                 f"table {table!r} exists, and ImportTable makes a new one: delete it, or restore"
                 " into another one"
             )
-        declared = table_request(TableDeclaration(name=table))
-        taken_over = ("TableName", "KeySchema", "AttributeDefinitions", "BillingMode")
+        declared = table_request(TableDeclaration(name=table, kms_key=self.kms_key))
+        left_out = ("DeletionProtectionEnabled", "Tags")  # which an import cannot give
         reply = self.caller.read(
             "ImportTable",
             # So an import whose reply was lost is not started twice.
@@ -116,20 +123,26 @@ class DynamoRestore:
             S3BucketSource={"S3Bucket": bucket, "S3KeyPrefix": data_prefix},
             InputFormat="DYNAMODB_JSON",
             InputCompressionType="GZIP",
-            TableCreationParameters={name: declared[name] for name in taken_over},
+            TableCreationParameters={
+                name: value for name, value in declared.items() if name not in left_out
+            },
         )
         return _import(reply)
 
     def await_import(self, started: Import, told: Callable[[int], None]) -> Import:
-        """Wait until an import has ended; call `told` with the number of items in the table.
+        """Wait until an import has ended; call `told` with the number of items in the table. Then
+        give the table its tags: an import makes tables without any.
 
-        If the wait is interrupted, the import itself continues.
+        If the wait is interrupted, the import itself continues, and the table stays without tags.
         """
         state = started
         while not state.over:
             self.effects.sleep(IMPORT_POLL_MS)
             state = _import(self.caller.read("DescribeImport", ImportArn=started.arn))
             told(state.imported)
+        if self.tags and state.status == "COMPLETED":
+            tags = [{"Key": key, "Value": value} for key, value in self.tags.items()]
+            self.caller.read("TagResource", ResourceArn=state.table, Tags=tags)
         return state
 
     def _there(self, table: str) -> bool:
@@ -205,4 +218,5 @@ def _import(reply: Mapping[str, Any]) -> Import:
         imported=found.get("ImportedItemCount") or 0,
         errors=found.get("ErrorCount") or 0,
         problem=problem,
+        table=found.get("TableArn") or "",
     )

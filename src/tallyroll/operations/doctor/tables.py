@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -172,13 +173,19 @@ def _tagged(
     tags = case.tables.tags(card)
     if tags is None:  # the engine has no tags
         return
-    for key, value in declared.tags.items():
-        if tags.get(key) != value:
-            found = f"is {tags[key]!r}" if key in tags else "is missing"
-            yield finding(
-                f"{card.name}: its tag {key} {found}, not {value!r}",
-                f"`aws dynamodb tag-resource --resource-arn {card.arn} --tags"
-                f" Key={key},Value={value}`",
+    differing = {key: value for key, value in declared.tags.items() if tags.get(key) != value}
+    for key, value in differing.items():
+        found = f"is {tags[key]!r}" if key in tags else "is missing"
+        text = f"{card.name}: its tag {key} {found}, not {value!r}"
+        command = (
+            f"`aws dynamodb tag-resource --resource-arn {card.arn} --tags"
+            f" {shlex.quote(f'Key={key},Value={value}')}`"
+        )
+        if key == TAG_PIPELINE:
+            yield finding(text, command)
+        else:  # of the deployment's settings, for people and their policies
+            yield warning(
+                text, f"Tables that are there keep their tags when tallyroll:tags change: {command}"
             )
     if TAG_PROVEN in tags and (window is None or window.status not in _MAY_BE_DROPPED):
         yield finding(
