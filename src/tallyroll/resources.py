@@ -34,7 +34,8 @@ DEAD_LETTERS_RETENTION_SECONDS = 14 * _DAY_SECONDS
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDeclaration:
     """A DynamoDB table with two string keys, on demand, encrypted with the KMS key of this ARN, or
-    with the service's own key.
+    with the service's own key. A resource policy denies everybody to delete it without the tag
+    `drop_needs`, if that is given.
     """
 
     name: str
@@ -44,6 +45,7 @@ class TableDeclaration:
     point_in_time_recovery: bool = True
     deletion_protection: bool = True
     kms_key: str = ""
+    drop_needs: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,5 +127,5 @@ def declare(settings: Settings) -> Resources:
         catalog=table(name=f"{name}-catalog"),
         totals=table(name=f"{name}-totals"),
         bucket=BucketDeclaration(name=settings.bucket, tags=tags),
-        windows=table(name=f"{name}-"),
+        windows=table(name=f"{name}-", drop_needs=TAG_PROVEN if settings.deny_drops else ""),
     )

@@ -111,6 +111,11 @@ class Settings:
     kms_key: str = _described(
         "", "ARN of the KMS key of the tables that are made; empty: DynamoDB's own key"
     )
+    deny_drops: bool = _described(
+        default=False,
+        doc="whether new window tables have a resource policy that denies everybody to delete them"
+        " without the tag `proven`",
+    )
     roller_period_ms: int = _described(60_000, "how often the roller runs, ms")
     retention_ms: int = _described(259_200_000, "how long a window is kept after its sealing, ms")
     visibility_ms: int = _described(VISIBILITY_MS, "the event queue's visibility timeout, ms")

@@ -120,7 +120,9 @@ def test_a_window_table_has_the_tags_and_the_key_of_the_settings(engine: Engine)
         return  # the memory's tables have neither
     old, spec = engine.made(), replace(engine.spec(), table=f"{engine.prefix}-governed")
     tags = {"tallyroll": engine.prefix}
-    settings = Settings(name=engine.prefix, tags={"team": "elections"}, kms_key=KEY)
+    settings = Settings(
+        name=engine.prefix, tags={"team": "elections"}, kms_key=KEY, deny_drops=True
+    )
     store = Pipeline(settings, engine.effects).store
     assert isinstance(store, DynamoStore)
 

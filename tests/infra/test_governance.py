@@ -15,7 +15,7 @@ from tallyroll.adapters.aws.create_requests import table_request
 from tallyroll.cdk.options import Options, OptionsError
 from tallyroll.resources import TAG_PROVEN, declare
 from tallyroll.settings import Settings
-from tests.infra.conftest import KEY, TAGS, Built
+from tests.infra.conftest import KEY, TAGS, Built, Synthesize
 from tests.infra.templates import (
     FUNCTIONS,
     Template,
@@ -221,3 +221,46 @@ def test_what_contradicts_itself_is_refused(built: Built) -> None:
         pipeline(built, Options(tags=many), tags=more)
     with pytest.raises(OptionsError, match=r"^tags 'team': its value 'a\|b' has \|; give letters"):
         pipeline(built, tags={"team": "a|b"})
+
+
+@pytest.fixture(scope="module")
+def denying(synthesize: Synthesize) -> Template:
+    """A pipeline of defaults whose window tables deny everybody to drop them unproven."""
+    return synthesize(deny_drops="true")
+
+
+def test_a_window_table_may_deny_everybody_its_deletion(denying: Template) -> None:
+    settings = Settings.from_env(environment(denying, "roller"))
+    declared = declare(settings)
+    policy = json.loads(table_request(declared.window_table("20261120T080000Z"))["ResourcePolicy"])
+
+    [denial] = policy["Statement"]
+    assert denial == {
+        "Effect": "Deny",
+        "Principal": "*",
+        "Action": "dynamodb:DeleteTable",
+        "Resource": "*",
+        "Condition": {"Null": {"aws:ResourceTag/proven": "true"}},
+    }
+    [own] = statements(denying, "cleanup", "Deny")
+    assert denial["Condition"] == own["Condition"], "cleanup is denied no more than before"
+    for permanent in (declared.catalog, declared.totals):
+        assert "ResourcePolicy" not in table_request(permanent)
+
+
+def test_only_then_the_roller_may_give_tables_a_policy(
+    template: Template, denying: Template
+) -> None:
+    for name in FUNCTIONS:
+        gained = grants(denying, name) - grants(template, name)
+        lost = grants(template, name) - grants(denying, name)
+        assert {action for action, _, _ in gained} == (
+            {"dynamodb:PutResourcePolicy"} if name == "roller" else set()
+        )
+        assert lost == set()
+    made = [one for one in statements(denying, "roller") if "dynamodb:CreateTable" in actions(one)]
+    assert all("dynamodb:PutResourcePolicy" in actions(one) for one in made)
+    for name in FUNCTIONS:
+        allowed = {action for action, _, _ in grants(denying, name)}
+        assert "dynamodb:DeleteResourcePolicy" not in allowed
+        assert not {"dynamodb:DeleteTable", "dynamodb:PutResourcePolicy"} <= allowed

@@ -207,6 +207,12 @@ class Options:
         "ARN of the KMS key of all that is deployed, and of the window tables that are made from"
         " then on; unset: AWS's own keys",
     )
+    deny_drops: bool = _option(
+        _DEFAULTS.deny_drops,
+        Flag(),
+        "whether window tables that are made from then on have a resource policy that denies"
+        " everybody, also administrators, to delete them before they are proven",
+    )
     auth: str = _option(
         "iam", OneOf(("iam", "jwt")), "how callers of the HTTP API are known: signed requests, JWT"
     )
@@ -357,6 +363,7 @@ class Options:
             queue_retention_ms=kept_seconds * 1000,
             tags=self.tags if tags is None else tags,
             kms_key=self.kms_key if kms_key is None else kms_key,
+            deny_drops=self.deny_drops,
         )
 
 

@@ -7,7 +7,7 @@ DynamoDB transactions".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import aws_cdk as cdk
@@ -19,6 +19,7 @@ from tallyroll.cdk.storage import Storage
 from tallyroll.model.dead_letters import REJECTED_PREFIX
 from tallyroll.ports.writer_notes import WRITERS_PK
 from tallyroll.resources import TAG_PIPELINE, TAG_PROVEN
+from tallyroll.settings import Settings
 
 # What a caller of SQS, S3 or DynamoDB needs of a key that encrypts their data. Sources: the
 # services' developer guides, on encryption at rest with a customer managed key.
@@ -71,12 +72,14 @@ def of_aggregator(storage: Storage) -> Sequence[iam.PolicyStatement]:
 
 
 def of_roller(
-    storage: Storage, queue: sqs.IQueue, tags: Iterable[str]
+    storage: Storage, queue: sqs.IQueue, settings: Settings
 ) -> Sequence[iam.PolicyStatement]:
     """Make, check and change window tables, open and shut their gates, read tallies and hot keys,
-    put totals, write the catalog, read how far the queue is drained. `tags` are the keys of the
-    deployment's tags, which new tables get.
+    put totals, write the catalog, read how far the queue is drained. The settings say which tags
+    new tables have, and whether a resource policy.
     """
+    # A table with a policy needs both. Source: DynamoDB API Reference, CreateTable.
+    with_policy = ["PutResourcePolicy"] if settings.deny_drops else []
     return [
         _tables(
             storage.window_tables_arn,
@@ -89,8 +92,9 @@ def of_roller(
             "UpdateContinuousBackups",
             "UpdateItem",
             "UpdateTable",  # capacity, and missing deletion protection
+            *with_policy,
         ),
-        _tag(storage.window_tables_arn, TAG_PIPELINE, *sorted(tags)),
+        _tag(storage.window_tables_arn, TAG_PIPELINE, *sorted(settings.tags)),
         _tables(
             storage.catalog.table_arn,
             "BatchGetItem",

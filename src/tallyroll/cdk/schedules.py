@@ -47,7 +47,7 @@ class Schedules(Construct):
             package="roller",
             memory_mb=FULL_CPU_MB,
             timeout_seconds=ROLLER_TIMEOUT_SECONDS,
-            statements=permissions.of_roller(storage, queues.events, settings.tags),
+            statements=permissions.of_roller(storage, queues.events, settings),
         )
         metrics = "CloudWatch's metrics have no ARN: reading them is allowed on all or on none"
         acknowledge(

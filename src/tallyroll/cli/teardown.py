@@ -30,6 +30,8 @@ _DENIED = (
     "Denied: this identity, or a policy above it, may delete no window table without the tag"
     " `proven`, which only cleanup sets. Take the tables down with --export, which proves them; or"
     " use an identity to which that policy does not apply (an administrator's, not the functions')."
+    " Tables that were made with tallyroll:deny_drops have the policy themselves; `aws dynamodb"
+    " delete-resource-policy --resource-arn ARN` takes it off one."
 )
 _DENIED_PROVEN = (
     "Denied: a policy that lets tagged tables only be deleted has to see the tag `proven`, which"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from tallyroll.resources import QueueDeclaration, TableDeclaration
@@ -19,7 +20,26 @@ def table_request(table: TableDeclaration) -> dict[str, Any]:
         "DeletionProtectionEnabled": table.deletion_protection,
         "Tags": [{"Key": key, "Value": value} for key, value in table.tags.items()],
         **({"SSESpecification": encryption} if table.kms_key else {}),
+        **({"ResourcePolicy": _no_drop_without(table.drop_needs)} if table.drop_needs else {}),
     }
+
+
+def _no_drop_without(tag: str) -> str:
+    """A resource policy of one denial, which no other policy overrides. In a table's policy `*` is
+    that table.
+
+    Sources: IAM User Guide, "Policy evaluation logic"; DynamoDB Developer Guide, "Using
+    attribute-based access control with DynamoDB", by which the conditions of resource-based
+    policies see a table's tags.
+    """
+    denial = {
+        "Effect": "Deny",
+        "Principal": "*",
+        "Action": "dynamodb:DeleteTable",
+        "Resource": "*",
+        "Condition": {"Null": {f"aws:ResourceTag/{tag}": "true"}},
+    }
+    return json.dumps({"Version": "2012-10-17", "Statement": [denial]}, separators=(",", ":"))
 
 
 def queue_attributes(queue: QueueDeclaration, dead_letters_arn: str = "") -> dict[str, str]:
