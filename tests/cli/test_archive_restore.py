@@ -97,6 +97,26 @@ def test_a_restored_table_gets_the_deployments_tags_and_key(
     assert desk.settings.bucket == "memory"
 
 
+def test_an_imported_table_is_tagged_at_the_end(
+    desk: Desk, whole: Archived, restores: FakeRestore
+) -> None:
+    """An import makes tables without tags."""
+    desk.deployment.there = {"TALLYROLL_TAGS": '{"team":"a"}'}
+    restores.ended = Import("arn:import", "COMPLETED", len(whole.items()), 0)
+    answer = restore(desk, "--native")
+    assert answer.status == 0
+    assert "restored has no tags, give it some by TagResource: there is no table" in answer.err
+
+    desk.pipeline.store.make_table("other")
+    answer = restore(desk, "--native", table="other")
+    assert answer.status == 0
+    assert "no tags" not in answer.err
+    assert desk.pipeline.store.tags("other") == {"team": "a"}
+
+    restores.ended = Import("arn:import", "FAILED", 0, 0)
+    assert "no tags" not in restore(desk, "--native").err
+
+
 def test_a_damaged_archive_leaves_an_unfinished_table(
     desk: Desk, whole: Archived, restores: FakeRestore
 ) -> None:

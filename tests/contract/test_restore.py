@@ -304,23 +304,22 @@ def test_restored_tables_have_the_tags_and_the_key_of_the_settings(faults: Fault
     assert table["SSEDescription"]["KMSMasterKeyArn"] == KEY
 
 
-@pytest.mark.parametrize("status", ["COMPLETED", "FAILED"])
-def test_an_imported_table_gets_its_tags_at_the_end(faults: Faults, status: str) -> None:
-    maker = DynamoRestore(faults.caller, faults.effects, {"team": "elections"}, KEY)
-    asked: list[tuple[str, dict[str, object]]] = []
-    for operation in ("ImportTable", "TagResource"):
-        faults.client.meta.events.register(
-            f"provide-client-params.dynamodb.{operation}",
-            lambda params, model, **_: asked.append((model.name, params)),
-        )
-    faults.put(None, described("IN_PROGRESS"))
-    began = maker.start_import("restored", "archives", "data/")
-    faults.put(described(status, TableArn="arn:table"), (200, {}))
-    maker.await_import(began, lambda items: None)
+def test_an_imported_table_is_encrypted_with_the_key_of_the_settings(faults: Faults) -> None:
+    asked: list[dict[str, dict[str, object]]] = []
+    faults.client.meta.events.register(
+        "provide-client-params.dynamodb.ImportTable", lambda params, **_: asked.append(params)
+    )
+    for key in ("", KEY):
+        faults.put(None, described("IN_PROGRESS"))
+        maker = DynamoRestore(faults.caller, faults.effects, {"team": "elections"}, key)
+        maker.start_import("restored", "archives", "data/")
 
-    [(_, started), *after] = asked
-    made = started["TableCreationParameters"]
-    assert isinstance(made, dict)
-    assert made["SSESpecification"]["KMSMasterKeyId"] == KEY
-    tagged = {"ResourceArn": "arn:table", "Tags": [{"Key": "team", "Value": "elections"}]}
-    assert after == ([("TagResource", tagged)] if status == "COMPLETED" else [])
+    plain, encrypted = (one["TableCreationParameters"] for one in asked)
+    keys = {"TableName", "KeySchema", "AttributeDefinitions", "BillingMode"}
+    assert plain.keys() == keys
+    assert encrypted.keys() == keys | {"SSESpecification"}
+    assert encrypted["SSESpecification"] == {
+        "Enabled": True,
+        "SSEType": "KMS",
+        "KMSMasterKeyId": KEY,
+    }

@@ -247,7 +247,7 @@ def restore(
     found = desk.named(archive)
     if native:
         return _restore_natively(table, found, desk)
-    maker = desk.restore()
+    maker = desk.as_deployed().restore
     if maker.begin(table, found.prefix):
         screen.tell(f"going on with {table}, which was not restored whole")
     reading = desk.reading(found, against_totals=False)
@@ -269,13 +269,16 @@ def _restore_natively(table: str, archive: Archive, desk: Desk) -> int:
             f"{archive.prefix}: --native takes the files as they are, so only a proven archive in"
             " S3 will do: restore it without --native"
         )
-    maker, screen = desk.restore(), desk.screen
+    made, screen = desk.as_deployed(), desk.screen
+    maker = made.restore
     began = maker.start_import(table, desk.bucket.name, archive.data_prefix)
     screen.tell(f"import {began.arn}: it goes on if this command is ended")
     with screen.progress("importing", archive.items) as bar:
         ended = maker.await_import(
             began, lambda items: bar(completed=items, done=f"{items:,} items", counted=items)
         )
+    if ended.status == "COMPLETED":
+        desk.tag_imported(table, made)
     if ended.status == "COMPLETED" and not ended.errors and ended.imported == archive.items:
         return _restored(table, ended.imported, archive, screen)
     screen.tell(

@@ -19,14 +19,14 @@ from tallyroll.archive.recount import Recount
 from tallyroll.archive.verification import ArchiveReading
 from tallyroll.cli.arguments import Run, exclusive
 from tallyroll.cli.screen import Screen, number_of
-from tallyroll.errors import Missing, UsageError
+from tallyroll.errors import Missing, StoreError, UsageError
 from tallyroll.model.amounts import format_amount
 from tallyroll.model.windows import iso, table_name
 from tallyroll.operations.deployed import deployed
 from tallyroll.ports.bucket import ListedBucket
 
 if TYPE_CHECKING:
-    from tallyroll.adapters.dynamodb.restore import DynamoRestore
+    from tallyroll.pipeline import Pipeline
 
 DIFFERENCES_TOLD = 5
 SEGMENTS = 16  # of the table that is compared with its archive
@@ -78,11 +78,21 @@ class Desk:
             )
         return self.made.bucket
 
-    def restore(self) -> DynamoRestore:
-        """What restores archives into tables, with the deployment's tags and its KMS key."""
+    def as_deployed(self) -> Pipeline:
+        """The pipeline, which makes tables with the deployment's tags and its KMS key."""
         there = deployed(self.settings, self.made.deployment, self.screen.tell).settings
         given = replace(self.settings, tags=there.tags, kms_key=there.kms_key)
-        return self.run.pipeline(given).restore
+        return self.run.pipeline(given)
+
+    def tag_imported(self, table: str, made: Pipeline) -> None:
+        """Give a table the pipeline's tags, since an import makes tables without any. The table is
+        good also if that fails.
+        """
+        try:
+            if made.settings.tags:
+                made.store.tag_table(table, made.settings.tags)
+        except StoreError as error:
+            self.screen.tell(f"{table} has no tags, give it some by TagResource: {error}")
 
     def found(self, since: int | None, until: int | None) -> list[Archive]:
         """The archives of the windows in the range that was asked for."""

@@ -63,7 +63,7 @@ def test_tags_of_the_settings(pipeline: Pipeline) -> None:
     sign = next(sign for sign in check.bad if TABLE in sign.text)
     assert sign.text == f"{TABLE}: its tag cost centre is missing, not '42'"
     assert "keep their tags when tallyroll:tags change: `aws dynamodb tag-res" in sign.remedy
-    assert sign.remedy.endswith("--tags 'Key=cost centre,Value=42'`")
+    assert sign.remedy.endswith("--tags Key='cost centre',Value=42`")
 
     for table in pipeline.store.tables():
         pipeline.store.table(table).tags["cost centre"] = "42"

@@ -35,7 +35,7 @@ _MARKER = {"pk": {"S": "~restoring"}, "sk": {"S": "~restoring"}}
 @dataclass(frozen=True, slots=True)
 class Import:
     """An import's state: the service's status, the items in the table, the number of items refused,
-    why it failed, if it did, and the table's ARN.
+    and why it failed, if it did.
     """
 
     arn: str
@@ -43,7 +43,6 @@ class Import:
     imported: int
     errors: int
     problem: str = ""
-    table: str = ""
 
     @property
     def over(self) -> bool:
@@ -130,19 +129,16 @@ class DynamoRestore:
         return _import(reply)
 
     def await_import(self, started: Import, told: Callable[[int], None]) -> Import:
-        """Wait until an import has ended; call `told` with the number of items in the table. Then
-        give the table its tags: an import makes tables without any.
+        """Wait until an import has ended; call `told` with the number of items in the table. An
+        import makes tables without tags.
 
-        If the wait is interrupted, the import itself continues, and the table stays without tags.
+        If the wait is interrupted, the import itself continues.
         """
         state = started
         while not state.over:
             self.effects.sleep(IMPORT_POLL_MS)
             state = _import(self.caller.read("DescribeImport", ImportArn=started.arn))
             told(state.imported)
-        if self.tags and state.status == "COMPLETED":
-            tags = [{"Key": key, "Value": value} for key, value in self.tags.items()]
-            self.caller.read("TagResource", ResourceArn=state.table, Tags=tags)
         return state
 
     def _there(self, table: str) -> bool:
@@ -218,5 +214,4 @@ def _import(reply: Mapping[str, Any]) -> Import:
         imported=found.get("ImportedItemCount") or 0,
         errors=found.get("ErrorCount") or 0,
         problem=problem,
-        table=found.get("TableArn") or "",
     )

@@ -179,7 +179,7 @@ def _tagged(
         text = f"{card.name}: its tag {key} {found}, not {value!r}"
         command = (
             f"`aws dynamodb tag-resource --resource-arn {card.arn} --tags"
-            f" {shlex.quote(f'Key={key},Value={value}')}`"
+            f" Key={shlex.quote(key)},Value={shlex.quote(value)}`"
         )
         if key == TAG_PIPELINE:
             yield finding(text, command)
