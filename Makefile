@@ -50,7 +50,7 @@ bench: $(VENV)/dev.stamp engine ## Compare with other ways to count, and measure
 	@$(PY) -m benchmarks.redriving
 	@$(PY) -m benchmarks.producing
 
-costs: $(VENV)/dev.stamp ## Compute what a million events cost on AWS, and an idle month
+costs: $(VENV)/dev.stamp ## Compute what events and an idle month cost on AWS, and what writers sustain
 	@$(PY) -m benchmarks.costs
 
 limits: $(VENV)/dev.stamp ## Model conflicts by concurrency, and events a second of a key and a table

@@ -17,14 +17,7 @@ from tallyroll.errors import UsageError
 from tallyroll.planning.costs import FUNCTION_GB, FUNCTION_MS_IDLE, READ_MS
 from tallyroll.planning.load import COMPRESSED_SHARE, Load
 from tallyroll.planning.on_demand import disagreements
-from tallyroll.planning.plan import (
-    ARCHIVED_SHARE,
-    BATCH_WINDOW_SECONDS,
-    TRANSACTION_MS,
-    WRITER_MS_PER_MESSAGE,
-    Plan,
-    planned,
-)
+from tallyroll.planning.plan import ARCHIVED_SHARE, BATCH_WINDOW_SECONDS, Plan, planned
 from tallyroll.planning.shards import SHARD_SHARE_MAX
 from tallyroll.planning.simulation.flow import flowed
 from tallyroll.planning.simulation.loads import fixed, flat, one_key
@@ -32,6 +25,7 @@ from tallyroll.planning.simulation.result import Course
 from tallyroll.planning.simulation.study import world_of
 from tallyroll.planning.simulation.table import Rules
 from tallyroll.planning.simulation.world import World
+from tallyroll.planning.writers import PACKED_EVENT_MS, TRANSACTION_MS, WRITER_MS_PER_MESSAGE
 
 WIDTH = 120
 SEEDS = 20
@@ -51,6 +45,7 @@ def assumed() -> Rows:
         ("what", "value"),
         ("share of a partition that one shard takes", f"{SHARD_SHARE_MAX}"),
         ("a writer's own time for a message, ms", f"{WRITER_MS_PER_MESSAGE}"),
+        ("the same, for each event of a packet, ms", f"{PACKED_EVENT_MS}"),
         ("a full transaction, ms", f"{TRANSACTION_MS}"),
         ("Lambda's batch window, s", f"{BATCH_WINDOW_SECONDS}"),
         ("memory of functions, GB", f"{FUNCTION_GB:.2f}"),

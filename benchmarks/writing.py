@@ -74,13 +74,13 @@ def add_one_by_one(catalog_table: str) -> float:
     return ADDS
 
 
-def write(writer: Writer, bodies: Sequence[str], sent: int) -> float:
+def write(writer: Writer, bodies: Sequence[str], sent: int, batch_size: int = BATCH) -> float:
     """This project's way: batches through the writer. Raises RuntimeError if one is not exact."""
     units, numbers = 0.0, count()
-    for first in range(0, len(bodies), BATCH):
+    for first in range(0, len(bodies), batch_size):
         batch = [
             Message(f"m{next(numbers)}", body, sent, 1, "")
-            for body in bodies[first : first + BATCH]
+            for body in bodies[first : first + batch_size]
         ]
         report: Report = writer.write(batch, TIME_LEFT_MS)
         if report.failures or report.rejected or report.duplicates:

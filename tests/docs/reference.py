@@ -13,12 +13,20 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 
 from benchmarks.conflicts import of_deployments, of_gates, of_tables
-from benchmarks.costs import assumed, of_a_month, of_events
+from benchmarks.costs import (
+    assumed,
+    of_a_month,
+    of_events,
+    of_keeping,
+    of_warm_throughput,
+    of_writers,
+)
 from benchmarks.limits import TABLE_UNITS, of_keys
 from benchmarks.planning import assumed as plan_assumed
 from benchmarks.planning import at_scale, validated
 from benchmarks.suffixes import rows
 from tallyroll.cdk.options import Options
+from tallyroll.planning.load import PACKET_EVENTS_MAX
 from tallyroll.planning.on_demand import disagreements
 from tallyroll.settings import PREFIX, Settings
 from tests.faults.answers import faults_table, kinds_table
@@ -60,6 +68,13 @@ def table_of(rows: list[tuple[str, ...]]) -> str:
 
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "costs-events": ("deploy.md", lambda: table_of(of_events(Settings()))),
+    "costs-keeping": ("deploy.md", lambda: table_of(of_keeping(Settings()))),
+    "costs-warm": ("deploy.md", lambda: table_of(of_warm_throughput(Settings()))),
+    "sizing": ("deploy.md", lambda: table_of(of_writers(Settings()))),
+    "sizing-packed": (
+        "deploy.md",
+        lambda: table_of(of_writers(Settings(), PACKET_EVENTS_MAX)),
+    ),
     "costs-month": ("deploy.md", lambda: table_of(of_a_month(Settings()))),
     "costs-assumed": ("deploy.md", lambda: table_of(assumed())),
     "conflicts": ("sharding.md", lambda: table_of(of_deployments())),

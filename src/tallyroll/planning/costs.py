@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from tallyroll.limits import ACTION_UNITS, UNIT_BYTES, WARM_WRITE_UNITS_MIN
 from tallyroll.planning import prices
-from tallyroll.planning.plan import WRITER_MS_PER_MESSAGE, Plan, archived_share
+from tallyroll.planning.plan import Plan, archived_share
 from tallyroll.planning.writes import (
     DAY_UNITS,
     GATE_UNITS_A_WINDOW,
     MONTH_UNITS,
     TOTAL_UNITS,
+    KeysTotalled,
+    distinct_keys,
 )
 from tallyroll.settings import Settings
 
 HOURS_A_MONTH = 730
 SECONDS_A_MONTH = HOURS_A_MONTH * 3_600
+SECONDS_A_DAY = 24 * 3_600
 DAYS_A_MONTH = HOURS_A_MONTH / 24
 SQS_CHUNK_BYTES = 64 * 1024
 SQS_BATCH = 10
 READ_UNIT_BYTES = 4 * 1024
-POLLERS, POLL_SECONDS = 5, 20  # of an SQS trigger; one receive call of each lasts so long
+# Pollers of an SQS trigger; one receive call of each lasts so long. With a maximum concurrency
+# Lambda does not reduce them on an idle queue. Source: AWS Lambda Developer Guide, "Configuring
+# scaling behavior for SQS event source mappings".
+POLLERS, POLL_SECONDS = 5, 20
+TOTAL_ITEM_BYTES = 60  # of an item in the table of totals, with a key of ten bytes; a test compares
+TALLY_ITEM_BYTES = 70  # the same, of a stripe of a tally
 FUNCTION_GB = 1_769 / 1024  # what the constructs give functions: one whole processor
 FUNCTION_MS_IDLE = 300  # assumed: an idle run of roller or cleanup
 READ_MS = 20  # assumed: a read of the aggregator
@@ -40,6 +48,79 @@ class Cost:
     formula: str
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is stored for some events: bytes and items of window tables, items of totals, and the
+    share of the window tables' bytes that archives have.
+    """
+
+    table_bytes: float
+    table_items: float
+    total_items: float
+    archived_share: float
+
+    def stored_gb(self, settings: Settings) -> float:
+        """GB in window tables for a month, if the events are those of a month: tables are dropped
+        when the retention has passed.
+        """
+        kept = (settings.accept_for_ms + settings.retention_ms) / 1_000
+        kept += settings.window_seconds / 2
+        billed = self.table_bytes + self.table_items * prices.ITEM_OVERHEAD_BYTES
+        return billed / prices.GB * kept / SECONDS_A_MONTH
+
+    @property
+    def export_units(self) -> float:
+        """Read units of one scan, which asks for consistency."""
+        return self.table_bytes / READ_UNIT_BYTES
+
+    @property
+    def archive_gb(self) -> float:
+        """GB of archives."""
+        return self.table_bytes * self.archived_share / prices.GB
+
+    @property
+    def totals_gb(self) -> float:
+        """GB in the table of totals, which nothing deletes."""
+        return self.total_items * (TOTAL_ITEM_BYTES + prices.ITEM_OVERHEAD_BYTES) / prices.GB
+
+    def costs(self, settings: Settings) -> list[Cost]:
+        """What it costs; archives and totals for their first month."""
+        stored, recovered = self.stored_gb(settings), settings.point_in_time_recovery
+        total_price = prices.TABLE_GB_MONTH + prices.RECOVERY_GB_MONTH
+        return [
+            Cost(
+                "tables",
+                stored * prices.TABLE_GB_MONTH,
+                f"{stored:,.2f} GB at once x ${prices.TABLE_GB_MONTH:g}, with"
+                f" {prices.ITEM_OVERHEAD_BYTES} bytes for each item",
+            ),
+            Cost(
+                "point-in-time recovery",
+                stored * prices.RECOVERY_GB_MONTH * recovered,
+                f"{stored:,.2f} GB at once x ${prices.RECOVERY_GB_MONTH:g}"
+                if recovered
+                else "off for window tables",
+            ),
+            Cost(
+                "exports",
+                self.export_units * prices.READ_UNIT,
+                f"{self.export_units:,.0f} read units: each item is scanned once, 4 KB a unit",
+            ),
+            Cost(
+                "archives, of one month",
+                self.archive_gb * prices.ARCHIVE_GB_MONTH,
+                f"{self.archive_gb:,.2f} GB x ${prices.ARCHIVE_GB_MONTH:g}; each month adds as"
+                " much",
+            ),
+            Cost(
+                "totals, of one month",
+                self.totals_gb * total_price,
+                f"{self.totals_gb:,.2f} GB x ${total_price:g} with point-in-time recovery; each"
+                " month adds as much",
+            ),
+        ]
+
+
 def idle_month(settings: Settings) -> dict[str, float]:
     """What a pipeline costs in a month, whether anything is counted or not."""
     tables = windows_a_month(settings)
@@ -49,12 +130,20 @@ def idle_month(settings: Settings) -> dict[str, float]:
     each_run = prices.LAMBDA_REQUEST + function_dollars(FUNCTION_MS_IDLE)
     return {
         "gates of new tables": gates * prices.WRITE_UNIT,
+        "warm throughput": warm_dollars(settings, settings.warm_units),
         "reads of roller and cleanup": listed * prices.READ_UNIT,
         "roller and cleanup": runs * each_run,
+        "polling": POLLERS * SECONDS_A_MONTH / POLL_SECONDS * prices.SQS_REQUEST,
         "alarms": METRICS_WATCHED * prices.ALARM_MONTH + PAGES * prices.COMPOSITE_ALARM_MONTH,
         "metrics": METRICS_IDLE * prices.METRIC_MONTH,
         "dashboard": prices.DASHBOARD_MONTH,
     }
+
+
+def warm_dollars(settings: Settings, warm_units: int) -> float:
+    """What warm throughput costs in a month: above a new table's own, for each window's table."""
+    extra = max(0, warm_units - WARM_WRITE_UNITS_MIN)
+    return windows_a_month(settings) * extra * prices.WARM_WRITE_UNIT
 
 
 def windows_a_month(settings: Settings) -> float:
@@ -97,31 +186,37 @@ def _writing(plan: Plan) -> list[Cost]:
 
 
 def _windows(plan: Plan) -> list[Cost]:
-    settings, load = plan.settings, plan.load
-    windows = windows_a_month(settings) if load.mean else 0.0
-    keys = min(load.keys, max(1.0, load.mean * settings.window_seconds))
-    day_keys = keys * windows and load.keys
-    rolled = (DAY_UNITS * DAYS_A_MONTH + MONTH_UNITS) * day_keys if settings.rollups else 0.0
-    extra = max(0, plan.warm_units - WARM_WRITE_UNITS_MIN)
-    warm = windows_a_month(settings) * extra * prices.WARM_WRITE_UNIT
+    settings, keys = plan.settings, totalled(plan)
+    rolled = keys.rollup_units if settings.rollups else 0.0
     return [
         Cost(
             "sealing",
-            windows * keys * TOTAL_UNITS * prices.WRITE_UNIT,
-            f"{windows:,.0f} windows x {keys:,.0f} keys x {TOTAL_UNITS} units",
+            keys.sealing_units * prices.WRITE_UNIT,
+            f"{keys.windows:,.0f} keys of {windows_a_month(settings):,.0f} windows x"
+            f" {TOTAL_UNITS} units",
         ),
         Cost(
             "roll-ups",
             rolled * prices.WRITE_UNIT,
-            f"{day_keys:,.0f} keys x ({DAY_UNITS} units a day + {MONTH_UNITS} a month)",
-        ),
-        Cost(
-            "warm throughput",
-            warm,
-            f"{windows_a_month(settings):,.0f} tables x {extra:,} units above a new table's x"
-            f" ${prices.WARM_WRITE_UNIT:g}, once each",
+            f"{keys.days:,.0f} keys of days x {DAY_UNITS} units + {keys.months:,.0f} of the month"
+            f" x {MONTH_UNITS}"
+            if settings.rollups
+            else "off",
         ),
     ]
+
+
+def totalled(plan: Plan) -> KeysTotalled:
+    """How many totals a month's windows, days and the month itself have."""
+
+    def keys_in(seconds: float) -> float:
+        return distinct_keys(plan.load, plan.load.mean * seconds / plan.load.events_each)
+
+    return KeysTotalled(
+        windows=windows_a_month(plan.settings) * keys_in(plan.settings.window_seconds),
+        days=DAYS_A_MONTH * keys_in(SECONDS_A_DAY),
+        months=keys_in(SECONDS_A_MONTH),
+    )
 
 
 def _queue(plan: Plan) -> list[Cost]:
@@ -129,8 +224,7 @@ def _queue(plan: Plan) -> list[Cost]:
     messages = load.mean * SECONDS_A_MONTH / load.events_each
     chunks = ceil(SQS_BATCH * load.message_bytes / SQS_CHUNK_BYTES)
     requests = messages / SQS_BATCH * (2 * chunks + 1)
-    polls = POLLERS * SECONDS_A_MONTH / POLL_SECONDS
-    batches = messages / plan.batch.records
+    batches, batch_ms = messages / plan.batch.records, plan.writers.batch_seconds * 1_000
     return [
         Cost(
             "SQS",
@@ -138,15 +232,10 @@ def _queue(plan: Plan) -> list[Cost]:
             f"{messages:,.0f} messages by tens: sent and received ({chunks} x 64 KB), deleted",
         ),
         Cost(
-            "polling",
-            polls * prices.SQS_REQUEST,
-            f"{POLLERS} pollers, a receive each {POLL_SECONDS} s",
-        ),
-        Cost(
             "writers",
-            function_dollars(messages * WRITER_MS_PER_MESSAGE) + batches * prices.LAMBDA_REQUEST,
-            f"{messages:,.0f} messages x {WRITER_MS_PER_MESSAGE} ms x {FUNCTION_GB:.2f} GB, in"
-            f" {batches:,.0f} runs",
+            batches * (prices.LAMBDA_REQUEST + function_dollars(batch_ms)),
+            f"{batches:,.0f} batches of {plan.batch.records} messages x {batch_ms:,.1f} ms x"
+            f" {FUNCTION_GB:.2f} GB",
         ),
     ]
 
@@ -175,41 +264,26 @@ def _reading(plan: Plan) -> list[Cost]:
 
 
 def _storage(plan: Plan) -> list[Cost]:
-    settings, load = plan.settings, plan.load
-    second_bytes = load.mean / load.events_each * load.item_bytes
-    kept = (settings.accept_for_ms + settings.retention_ms) / 1_000 + settings.window_seconds / 2
-    stored = second_bytes * kept / prices.GB
-    month = second_bytes * SECONDS_A_MONTH
-    recovery = stored * prices.RECOVERY_GB_MONTH if settings.point_in_time_recovery else 0.0
-    units = month / READ_UNIT_BYTES
-    archive = month * archived_share(load) / prices.GB
-    return [
-        Cost(
-            "tables",
-            stored * prices.TABLE_GB_MONTH,
-            f"{stored:,.2f} GB at once x ${prices.TABLE_GB_MONTH:g}",
-        ),
-        Cost(
-            "point-in-time recovery",
-            recovery,
-            f"{stored:,.2f} GB at once x ${prices.RECOVERY_GB_MONTH:g}",
-        ),
-        Cost(
-            "exports",
-            units * prices.READ_UNIT,
-            f"{units:,.0f} read units: each item is scanned once, 4 KB a unit",
-        ),
-        Cost(
-            "archives, of one month",
-            archive * prices.ARCHIVE_GB_MONTH,
-            f"{archive:,.2f} GB x ${prices.ARCHIVE_GB_MONTH:g}; each month adds as much",
-        ),
-    ]
+    load, keys = plan.load, totalled(plan)
+    records = load.mean * SECONDS_A_MONTH / load.events_each
+    tallies = min(records, keys.windows * plan.stripes)
+    periods = keys if plan.settings.rollups else replace(keys, days=0, months=0)
+    kept = Kept(
+        table_bytes=records * load.item_bytes + tallies * TALLY_ITEM_BYTES,
+        table_items=records + tallies,
+        total_items=periods.items,
+        archived_share=archived_share(load),
+    )
+    return kept.costs(plan.settings)
 
 
 def _idle(plan: Plan) -> list[Cost]:
     from_settings = {
         "gates of new tables": f"{GATE_UNITS_A_WINDOW} units a gate and window",
+        "warm throughput": f"{windows_a_month(plan.settings):,.0f} tables x"
+        f" {max(0, plan.warm_units - WARM_WRITE_UNITS_MIN):,} units above a new table's x"
+        f" ${prices.WARM_WRITE_UNIT:g}, once each",
+        "polling": f"{POLLERS} pollers, a receive each {POLL_SECONDS} s",
         "reads of roller and cleanup": "listings of each window, and of each run",
         "roller and cleanup": "a run each minute, and each five minutes",
         "alarms": f"{METRICS_WATCHED} metrics x ${prices.ALARM_MONTH:g},"
@@ -218,7 +292,9 @@ def _idle(plan: Plan) -> list[Cost]:
         "dashboard": "one",
     }
     gates = windows_a_month(plan.settings) * plan.gates * GATE_UNITS_A_WINDOW * prices.WRITE_UNIT
-    found = {**idle_month(plan.settings), "gates of new tables": gates}
+    warm = warm_dollars(plan.settings, plan.warm_units)
+    planned = {"gates of new tables": gates, "warm throughput": warm}
+    found = {**idle_month(plan.settings), **planned}
     return [Cost(name, dollars, from_settings[name]) for name, dollars in found.items()]
 
 

@@ -22,14 +22,13 @@ from tallyroll.limits import (
 from tallyroll.planning.load import Load
 from tallyroll.planning.on_demand import warm_partitions
 from tallyroll.planning.shards import SHARD_SHARE_MAX, shards_at_start, sustained_shards
+from tallyroll.planning.writers import TRANSACTION_MS, batch_seconds, message_ms
 from tallyroll.planning.writes import BatchWrites, batch_writes
 from tallyroll.settings import Settings
 
 WARM_HEADROOMS = (1.25, 1.5, 2.0, 3.0)  # of warm throughput over the peak, the least that does
 SHARDS_READ_MAX = 1_000  # a count reads as many stripes as shards: more N only if nothing else does
 WRITERS_HEADROOM = 1.25  # of writers over what the peak keeps busy
-WRITER_MS_PER_MESSAGE = 0.2  # assumed: a writer's own time for one message
-TRANSACTION_MS = 20  # assumed: of a full transaction, from prepare to commit
 BATCH_SIZE, BATCH_WINDOW_SECONDS = 1_000, 1
 WRITERS_MIN, WRITERS_DEFAULT, WRITERS_MAX = 2, 4, 1_000
 ARCHIVED_SHARE = 0.35  # assumed: of an item's bytes in a compressed archive
@@ -166,8 +165,7 @@ def _batch_messages(load: Load) -> int:
 
 
 def _writers(load: Load, batch: BatchWrites, settings: Settings) -> Writers:
-    rounds = ceil(batch.transactions / settings.transactions_at_once)
-    seconds = (batch.records * WRITER_MS_PER_MESSAGE + rounds * TRANSACTION_MS) / 1_000
+    seconds = batch_seconds(batch, at_once=settings.transactions_at_once)
     each = batch.records / seconds
     needed = max(WRITERS_MIN, ceil(load.messages_per_second / each * WRITERS_HEADROOM))
     if needed > WRITERS_MAX:
@@ -329,7 +327,8 @@ def _writer_lines(plan: Plan) -> list[Line]:
             f"events a second of {WRITERS_DEFAULT} writers",
             round(WRITERS_DEFAULT * each * load.events_each),
             f"{WRITERS_DEFAULT} x {batch.records * load.events_each:g} events /"
-            f" ({batch.records} x {WRITER_MS_PER_MESSAGE} ms + {rounds} x {TRANSACTION_MS} ms)",
+            f" ({batch.records} x {message_ms(load.events_each):g} ms + {rounds} x"
+            f" {TRANSACTION_MS} ms)",
             "assumed times of a message and a transaction",
         ),
         Line(

@@ -2,7 +2,8 @@
 
 Of us-east-1, as of AS_OF, on demand, without free tiers and discounts. Sources: AWS's pages "Amazon
 DynamoDB pricing", "AWS Lambda pricing", "Amazon SQS pricing", "Amazon S3 pricing", "Amazon
-CloudWatch pricing" and "Amazon API Gateway pricing".
+CloudWatch pricing" and "Amazon API Gateway pricing"; of the overhead of an item DynamoDB Developer
+Guide, "DynamoDB item sizes and formats".
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ GB = 10**9
 WRITE_UNIT = 0.625 / MILLION
 READ_UNIT = 0.125 / MILLION
 TABLE_GB_MONTH = 0.25
+ITEM_OVERHEAD_BYTES = 100  # charged for each stored item, beside its own bytes
 RECOVERY_GB_MONTH = 0.20  # point-in-time recovery
 # Warm throughput, once for each table, for the units above what a new table has anyway, which is
 # free (DynamoDB Developer Guide, "Understanding DynamoDB warm throughput", as of AS_OF). A unit's

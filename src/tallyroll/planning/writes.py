@@ -9,7 +9,7 @@ formulas with the writer's own requests.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, expm1, log1p
 
 from tallyroll.limits import (
     ACTION_UNITS,
@@ -24,8 +24,10 @@ ELEMENTS_MAX = TRANSACTION_ACTIONS_MAX - 1  # records and tallies, beside the ch
 ELEMENT_BYTES = 1_024  # of an update or of a put's keys, at the most, as the writer plans it
 GATE_UNITS_A_WINDOW = 3  # put in a transaction at two units, shut at one
 CHECK_UNITS = 2  # of the window's state, once a transaction that puts gates
-TOTAL_UNITS = 4  # to seal a key: its total, and its entry in the window's listing
-DAY_UNITS, MONTH_UNITS = 4, 2  # to roll a key up
+# A total is put in a transaction, and so is its entry in a listing; a month has no listing.
+TOTAL_ITEMS, DAY_ITEMS, MONTH_ITEMS = 2, 2, 1
+TOTAL_UNITS = ACTION_UNITS * TOTAL_ITEMS  # to seal a key
+DAY_UNITS, MONTH_UNITS = ACTION_UNITS * DAY_ITEMS, ACTION_UNITS * MONTH_ITEMS  # to roll a key up
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +70,45 @@ def batch_writes(load: Load, *, messages: int) -> BatchWrites:
     return BatchWrites(messages, transactions, tallies, units, load.events_each)
 
 
-def distinct_keys(load: Load, messages: int) -> float:
-    """How many keys a batch of so many messages has, on average: the hottest has its share of the
+@dataclass(frozen=True, slots=True)
+class KeysTotalled:
+    """How many totals are put: of keys in windows, in days and in months. A key that occurs in two
+    windows is counted twice in `windows`.
+    """
+
+    windows: float
+    days: float
+    months: float
+
+    @property
+    def sealing_units(self) -> float:
+        """The write units of sealing all windows."""
+        return TOTAL_UNITS * self.windows
+
+    @property
+    def rollup_units(self) -> float:
+        """The write units of rolling up all days and months."""
+        return DAY_UNITS * self.days + MONTH_UNITS * self.months
+
+    @property
+    def items(self) -> float:
+        """The items that the table of totals gets."""
+        return TOTAL_ITEMS * self.windows + DAY_ITEMS * self.days + MONTH_ITEMS * self.months
+
+
+def distinct_keys(load: Load, messages: float) -> float:
+    """How many keys so many messages have, on average: the hottest key has its share of the
     messages, the others have the rest in equal parts.
     """
-    found = 1 - (1 - load.hottest_share) ** messages
+    found = _met(load.hottest_share, messages)
     if (others := load.keys - 1) > 0 and load.hottest_share < 1:
-        each = (1 - load.hottest_share) / others
-        found += others * (1 - (1 - each) ** messages)
+        found += others * _met((1 - load.hottest_share) / others, messages)
     return min(messages, max(1.0, found))
+
+
+def _met(share: float, messages: float) -> float:
+    """The chance that a key with this share of the messages has one among so many."""
+    return -expm1(messages * log1p(-share)) if share < 1 else float(messages > 0)
 
 
 def gate_units(*, gates: int) -> int:

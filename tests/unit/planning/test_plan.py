@@ -186,7 +186,7 @@ def test_the_costs_of_an_idle_pipeline_are_those_of_make_costs() -> None:
     found = dollars_of(plan)
     idle = idle_month(Settings())
     assert {name: found[name] for name in idle} == pytest.approx(idle)
-    assert found["in all"] == pytest.approx(sum(idle.values()) + found["polling"])
+    assert found["in all"] == pytest.approx(sum(idle.values()))
     printed = {name: float(text) for name, text in of_a_month(Settings())[1:]}
     assert printed["in all"] == pytest.approx(sum(idle.values()), abs=0.01)
 

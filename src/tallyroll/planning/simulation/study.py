@@ -17,6 +17,7 @@ from tallyroll.planning.simulation.world import (
     UNSHARDED,
     World,
 )
+from tallyroll.planning.writers import message_ms
 from tallyroll.planning.writes import batch_writes
 
 PACKED = "calculated, packed"
@@ -41,6 +42,7 @@ def world_of(load: Load, world: World) -> World:
         writes=batch.per_event,
         events_each=load.events_each,
         item_bytes=load.item_bytes,
+        message_ms=message_ms(load.events_each),
         records_each=batch.records / batch.transactions,
     )
 
