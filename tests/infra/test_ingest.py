@@ -78,10 +78,17 @@ def test_the_source_feeds_the_writer_and_hears_of_partial_failures(
     assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
     assert source["BatchSize"] == 1_000
     assert source["ScalingConfig"] == {"MaximumConcurrency": 4}
+    assert "ProvisionedPollerConfig" not in source
     assert "FilterCriteria" not in source  # a filter deletes in silence
     other = only(chosen, "AWS::Lambda::EventSourceMapping")
     assert (other["BatchSize"], other["MaximumBatchingWindowInSeconds"]) == (250, 2)
     assert other["ScalingConfig"] == {"MaximumConcurrency": 9}
+
+
+def test_provisioned_pollers_replace_the_maximum_concurrency(synthesize: Synthesize) -> None:
+    source = only(synthesize(pollers={"min": 3, "max": 30}), "AWS::Lambda::EventSourceMapping")
+    assert source["ProvisionedPollerConfig"] == {"MinimumPollers": 3, "MaximumPollers": 30}
+    assert "ScalingConfig" not in source
 
 
 def test_no_concurrency_is_reserved_unless_it_is_chosen(

@@ -180,6 +180,12 @@ def test_unknown_key_is_refused_with_the_nearest(key: str, said: str) -> None:
         ("max_concurrency", 1, "max_concurrency 1: give a whole number from 2 to 1000"),
         ("max_concurrency", "many", "max_concurrency 'many': give"),
         ("reserved_concurrency", 3, r"reserved_concurrency 3: give at least tallyroll:max_"),
+        ("pollers", {"min": 1, "max": 5}, r"pollers \{'min': 1, 'max': 5\}: give an object"),
+        ("pollers", {"min": 201, "max": 300}, "pollers .*: give an object"),
+        ("pollers", {"min": 9, "max": 8}, "pollers .*: give an object"),
+        ("pollers", '{"min": 2, "max": 2001}', "pollers .*: give an object"),
+        ("pollers", {"min": 2}, "pollers .*: give an object"),
+        ("pollers", [2, 20], r"pollers \[2, 20\]: give an object"),
         ("mapping", "detail.videoId", r"mapping 'detail\.videoId': give an object"),
         ("mapping", ["key"], r"mapping \['key'\]: give an object"),
         ("mapping", {"key": 7}, r"mapping \{'key': 7\}: give an object"),
@@ -245,6 +251,32 @@ def test_wrong_value_is_refused_by_key_and_value_and_with_a_remedy(
 ) -> None:
     with pytest.raises(OptionsError, match=f"^tallyroll:{said}"):
         Options.from_context({PREFIX + name: value})
+
+
+@pytest.mark.parametrize("writers", [4, 20])  # the default's number is refused as well
+def test_pollers_and_a_maximum_concurrency_exclude_each_other(writers: int) -> None:
+    said = (
+        r"^tallyroll:pollers \{'min': 2, 'max': 20\} and tallyroll:max_concurrency"
+        f" {writers}: Lambda takes only one of them; leave max_concurrency out"
+    )
+    given = {"tallyroll:pollers": '{"min": 2, "max": 20}', "tallyroll:max_concurrency": writers}
+    with pytest.raises(OptionsError, match=said):
+        Options.from_context(given)
+    assert Options.from_context({**given, "tallyroll:pollers": "{}"}).writers_max == writers
+
+
+def test_pollers_and_a_maximum_concurrency_exclude_each_other_in_python() -> None:
+    with pytest.raises(OptionsError, match="takes only one of them"):
+        Options(pollers={"min": 2, "max": 20}, max_concurrency=20)
+
+
+def test_a_poller_runs_ten_writers() -> None:
+    options = Options(pollers={"min": 2, "max": 6})
+    assert options.writers_max == 60
+    assert options.settings() == Options(max_concurrency=60).settings()
+    with pytest.raises(OptionsError, match="reserved_concurrency 59: give at least 60, 10 for"):
+        Options(pollers={"min": 2, "max": 6}, reserved_concurrency=59)
+    assert Options(pollers={"min": 2, "max": 6}, reserved_concurrency=60).reserved_concurrency == 60
 
 
 def test_options_made_in_python_are_checked_too() -> None:

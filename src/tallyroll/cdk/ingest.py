@@ -106,7 +106,8 @@ class Ingest(Construct):
             event_source_arn=queues.events.queue_arn,
             batch_size=options.batch_size,
             max_batching_window=cdk.Duration.seconds(options.batch_window_seconds),
-            max_concurrency=options.max_concurrency,
+            max_concurrency=None if options.pollers else options.max_concurrency,
+            provisioned_poller_config=_pollers(options),
             report_batch_item_failures=True,
         )
         acknowledge(
@@ -118,6 +119,14 @@ class Ingest(Construct):
                 " backlog must never end there",
             },
         )
+
+
+def _pollers(options: Options) -> lambda_.ProvisionedPollerConfig | None:
+    if not options.pollers:
+        return None
+    return lambda_.ProvisionedPollerConfig(
+        minimum_pollers=options.pollers["min"], maximum_pollers=options.pollers["max"]
+    )
 
 
 def _queue(

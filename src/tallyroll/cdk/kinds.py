@@ -15,6 +15,8 @@ from tallyroll.model.foreign.mappings import Fields, are_fields
 from tallyroll.model.windows import check_length
 from tallyroll.settings import CAPACITIES, Settings, check_tags
 
+POLLERS_MIN, POLLERS_LEAST_MAX, POLLERS_MAX = 2, 200, 2_000
+
 
 class Kind(Protocol):
     """A kind of value. Values may also be text, as `cdk -c key=value` gives them."""
@@ -162,6 +164,34 @@ class Units:
         numbers = {name: _whole(number) for name, number in units.items()}
         if numbers and (set(numbers) != set(CAPACITIES) or min(numbers.values()) < 1):
             raise ValueError(value)
+        return numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Pollers:
+    """The fewest and most provisioned pollers, as an object or its JSON; empty means none.
+
+    Sources of the ranges: AWS Lambda API Reference, "ProvisionedPollerConfig", and the CDK's own
+    check for SQS.
+    """
+
+    remedy: str = (
+        'give an object {"min": n, "max": m} of whole numbers, n from 2 to 200 and m from n to'
+        " 2000, or {} for none"
+    )
+
+    def read(self, value: object) -> Mapping[str, int]:
+        """Both numbers."""
+        pollers = json.loads(value) if isinstance(value, str) else value
+        if not isinstance(pollers, Mapping):
+            raise TypeError(value)
+        numbers = {name: _whole(number) for name, number in pollers.items()}
+        if numbers and numbers.keys() != {"min", "max"}:
+            raise ValueError(value)
+        if numbers:
+            least, most = numbers["min"], numbers["max"]
+            if not POLLERS_MIN <= least <= POLLERS_LEAST_MAX or not least <= most <= POLLERS_MAX:
+                raise ValueError(value)
         return numbers
 
 

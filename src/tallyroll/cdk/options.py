@@ -15,6 +15,7 @@ from tallyroll.cdk.kinds import (
     Mapped,
     Name,
     OneOf,
+    Pollers,
     Tagged,
     Text,
     Units,
@@ -40,6 +41,8 @@ BATCH_SIZE_UNBUFFERED = 10  # a larger batch needs a window of at least 1 s
 # The queue must hide messages for this many times the longest batch, so that Lambda can retry while
 # it is throttled. Source: AWS Lambda Developer Guide, "Using Lambda with Amazon SQS".
 VISIBILITY_BATCHES = 6
+# Source: AWS Lambda Developer Guide, "Configuring scaling behavior for SQS event source mappings".
+POLLER_INVOCATIONS_MAX = 10  # of one provisioned poller at once
 # Lambda's runtimes that the core can run on. The first is the default: the tests of every change
 # run on that Python, and the byte-code in the package's asset is that Python's.
 RUNTIMES = ("python3.11", "python3.12", "python3.13", "python3.14")
@@ -49,6 +52,7 @@ LOG_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1827,
 _DEFAULTS = Settings()
 _EMAIL = Text(r"[^@\s]+@[^@\s]+\.[^@\s]+", "give one e-mail address")
 _DAY = 86_400
+_MAX_CONCURRENCY = 4
 
 
 class OptionsError(UsageError):
@@ -165,9 +169,15 @@ class Options:
         "how long Lambda gathers a batch, s; events count that much later at the most",
     )
     max_concurrency: int = _option(
-        4,
+        _MAX_CONCURRENCY,
         Whole(2, 1_000),
         "the most writers at once; a new account runs 10 functions at once, all told",
+    )
+    pollers: Mapping[str, int] = _option(
+        {},
+        Pollers(),
+        "Lambda's provisioned pollers of the queue, charged by the hour, each for ten writers at"
+        ' most, instead of `max_concurrency`: `{"min": 2, "max": 20}`; `{}`: none',
     )
     reserved_concurrency: int | None = _option(
         None,
@@ -257,12 +267,18 @@ class Options:
                 f"{PREFIX}batch_window_seconds 0: give at least 1 for a batch of more than"
                 f" {BATCH_SIZE_UNBUFFERED} ({PREFIX}batch_size {self.batch_size})"
             )
-        if self.reserved_concurrency is not None and (
-            self.reserved_concurrency < self.max_concurrency
-        ):
+        if self.pollers and self.max_concurrency != _MAX_CONCURRENCY:
+            raise _both_given(self.pollers, self.max_concurrency)
+        if self.reserved_concurrency is not None and self.reserved_concurrency < self.writers_max:
+            least = f"{PREFIX}max_concurrency ({self.max_concurrency})"
+            if self.pollers:
+                least = (
+                    f"{self.writers_max}, {POLLER_INVOCATIONS_MAX} for each of the most"
+                    f" {PREFIX}pollers"
+                )
             raise OptionsError(
                 f"{PREFIX}reserved_concurrency {self.reserved_concurrency}: give at least"
-                f" {PREFIX}max_concurrency ({self.max_concurrency}), or writers are throttled"
+                f" {least}, or writers are throttled"
             )
         if wrong := wrong_tags(self.tags):
             raise OptionsError(f"{PREFIX}tags {wrong}")
@@ -294,7 +310,16 @@ class Options:
             if name not in kinds:
                 raise OptionsError(f"{key}: there is no such option; {_nearest(name, list(kinds))}")
             given[name] = _read(name, kinds[name], value)
+        if given.get("pollers") and "max_concurrency" in given:
+            raise _both_given(given["pollers"], given["max_concurrency"])
         return cls(**given)
+
+    @property
+    def writers_max(self) -> int:
+        """The most writers at once."""
+        if self.pollers:
+            return POLLER_INVOCATIONS_MAX * self.pollers["max"]
+        return self.max_concurrency
 
     @property
     def visibility_seconds(self) -> int:
@@ -332,7 +357,7 @@ class Options:
         `kms_key` replace the options'.
         """
         kept_seconds = retention_seconds or _DEFAULTS.queue_retention_ms // 1000
-        at_once = self.max_concurrency * _DEFAULTS.transactions_at_once
+        at_once = self.writers_max * _DEFAULTS.transactions_at_once
         stripes = min(SHARDS_MAX, max(_DEFAULTS.stripes_min, STRIPES_PER_COMMIT * at_once))
         gates = min(GATES_MAX, max(_DEFAULTS.gates, GATES_PER_COMMIT * at_once))
         return Settings(
@@ -372,6 +397,14 @@ def _read(name: str, kind: Kind, value: object) -> Any:
         return kind.read(value)
     except (TypeError, ValueError):
         raise OptionsError(f"{PREFIX}{name} {value!r}: {kind.remedy}") from None
+
+
+def _both_given(pollers: Mapping[str, int], max_concurrency: int) -> OptionsError:
+    return OptionsError(
+        f"{PREFIX}pollers {dict(pollers)} and {PREFIX}max_concurrency {max_concurrency}: Lambda"
+        " takes only one of them; leave max_concurrency out: each poller runs"
+        f" {POLLER_INVOCATIONS_MAX} writers at most"
+    )
 
 
 def _nearest(name: str, known: list[str]) -> str:
