@@ -104,6 +104,7 @@ def _response(answer: HttpAnswer) -> Response[str]:
     return Response(answer.status, answer.content_type, json.dumps(answer.body))
 
 
+@logger.inject_lambda_context
 @metrics.log_metrics
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """HttpAnswer one HTTP request."""

@@ -24,6 +24,7 @@ def use_case() -> Cleanup:
     return pipeline.Pipeline(Settings.from_env(os.environ)).cleanup
 
 
+@logger.inject_lambda_context
 @metrics.log_metrics
 def handler(_event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Run cleanup once; answer what was done and what went wrong."""

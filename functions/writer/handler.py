@@ -29,6 +29,7 @@ def use_case() -> Writer:
     return pipeline.Pipeline(Settings.from_env(os.environ)).writer
 
 
+@logger.inject_lambda_context
 @metrics.log_metrics
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, list[dict[str, str]]]:
     """Count the events of an SQS batch; answer which messages must be delivered again."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import io
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from functools import cache
@@ -25,6 +25,7 @@ from tallyroll.testing.errors import TestingError
 _PACKAGE = Path(__file__).parents[1]
 _CLONE = _PACKAGE.parents[1]
 _ASSET = _PACKAGE / "cdk" / "asset" / "functions.zip"
+Handler = Callable[[dict[str, Any], Any], Any]
 _TIME_LEFT_MS = {"writer": 60_000, "roller": 60_000, "cleanup": 900_000}
 
 
@@ -79,11 +80,25 @@ def _plain_logging() -> Iterator[None]:
     the test in which it was made.
     """
 
-    def logger(service: str) -> logging.Logger:
-        return logging.getLogger(f"tallyroll.{service}")
-
-    with patch.object(aws_lambda_powertools, "Logger", logger):
+    with patch.object(aws_lambda_powertools, "Logger", _PlainLogger):
         yield
+
+
+class _PlainLogger(logging.LoggerAdapter[logging.Logger]):
+    """A logger of this process, with what handlers use of one of Powertools."""
+
+    def __init__(self, service: str) -> None:
+        super().__init__(logging.getLogger(f"tallyroll.{service}"))
+
+    def process(
+        self, msg: Any, kwargs: MutableMapping[str, Any]
+    ) -> tuple[Any, MutableMapping[str, Any]]:
+        """Leave a message and its `extra` as they are."""
+        return msg, kwargs
+
+    def inject_lambda_context(self, handler: Handler) -> Handler:
+        """The handler itself: the test's own log needs no request id."""
+        return handler
 
 
 class _Text(InspectLoader):
