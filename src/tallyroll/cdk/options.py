@@ -248,15 +248,9 @@ class Options:
         " a heading for each alarm",
     )
     ticket_email: str = _option(
-        "",
-        _EMAIL,
-        "who is told of alarms that can wait; unset: `alarm_email`",
+        "", _EMAIL, "who is told of alarms that can wait; unset: `alarm_email`"
     )
-    alarm_email: str = _option(
-        "",
-        _EMAIL,
-        "who is told of alarms; the address has to confirm it",
-    )
+    alarm_email: str = _option("", _EMAIL, "who is told of alarms; the address has to confirm it")
 
     def __post_init__(self) -> None:
         for option in fields(self):
@@ -360,36 +354,23 @@ class Options:
         at_once = self.writers_max * _DEFAULTS.transactions_at_once
         stripes = min(SHARDS_MAX, max(_DEFAULTS.stripes_min, STRIPES_PER_COMMIT * at_once))
         gates = min(GATES_MAX, max(_DEFAULTS.gates, GATES_PER_COMMIT * at_once))
-        return Settings(
-            name=self.name,
-            queue_url=queue_url,
-            dead_letters_url=dead_letters_url,
-            bucket=bucket,
-            window_seconds=self.window_seconds,
-            shards=self.shards,
-            hot_shards=self.hot_shards,
-            shards_max=self.shards_max,
-            stripes_min=self.stripes if self.stripes is not None else stripes,
-            buckets=self.buckets,
-            gates=self.gates if self.gates is not None else gates,
-            accept_for_ms=self.accept_for_seconds * 1000,
-            skew_ms=self.skew_seconds * 1000,
-            require_ts=self.require_ts,
-            mapping=self.mapping,
-            retention_ms=self.retention_seconds * 1000,
-            exporter=self.exporter,
-            warm_units=self.warm_units,
-            warm_units_max=self.warm_units_max,
-            provisioned=self.provisioned,
-            point_in_time_recovery=self.point_in_time_recovery,
-            table_quota=self.table_quota,
-            rollups=self.rollups,
-            visibility_ms=(visibility_seconds or self.visibility_seconds) * 1000,
-            queue_retention_ms=kept_seconds * 1000,
-            tags=self.tags if tags is None else tags,
-            kms_key=self.kms_key if kms_key is None else kms_key,
-            deny_drops=self.deny_drops,
-        )
+        own = {option.name for option in fields(self)}
+        computed: dict[str, Any] = {
+            "queue_url": queue_url,
+            "dead_letters_url": dead_letters_url,
+            "bucket": bucket,
+            "stripes_min": self.stripes if self.stripes is not None else stripes,
+            "gates": self.gates if self.gates is not None else gates,
+            "accept_for_ms": self.accept_for_seconds * 1000,
+            "skew_ms": self.skew_seconds * 1000,
+            "retention_ms": self.retention_seconds * 1000,
+            "visibility_ms": (visibility_seconds or self.visibility_seconds) * 1000,
+            "queue_retention_ms": kept_seconds * 1000,
+            "tags": self.tags if tags is None else tags,
+            "kms_key": self.kms_key if kms_key is None else kms_key,
+        }
+        names = [setting.name for setting in fields(Settings) if setting.name in own]
+        return Settings(**{**{name: getattr(self, name) for name in names}, **computed})
 
 
 def _read(name: str, kind: Kind, value: object) -> Any:
