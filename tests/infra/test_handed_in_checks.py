@@ -280,3 +280,21 @@ def test_a_key_of_the_same_app_needs_no_advice(stack: cdk.Stack) -> None:
     from aws_cdk import aws_kms as kms
 
     assert warnings_of(stack, encryption_key=kms.Key(stack, "Key")) == []
+
+
+@pytest.mark.parametrize("imported", [False, True])
+def test_an_alias_is_no_key(built: Built, *, imported: bool) -> None:
+    """No policy allows anything by an alias: no window would open."""
+
+    def given(stack: cdk.Stack) -> dict[str, Any]:
+        from aws_cdk import aws_kms as kms
+
+        if imported:
+            return {"encryption_key": kms.Alias.from_alias_name(stack, "Alias", "alias/mine")}
+        key = kms.Key(stack, "Key")
+        return {"encryption_key": kms.Alias(stack, "Alias", alias_name="mine", target_key=key)}
+
+    told = refused(built, given)
+    assert told.startswith(
+        "encryption_key Theirs/Alias: an alias was given, and policies name keys"
+    )

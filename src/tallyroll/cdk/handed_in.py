@@ -100,8 +100,8 @@ def all_tags(options: Options, tags: Mapping[str, str] | None) -> dict[str, str]
 def key_of(scope: Construct, options: Options, key: kms.IKey | None) -> kms.IKey | None:
     """The key that is handed in, or the options'; None if there is neither.
 
-    Raises OptionsError if there are both, and for a key of another Region. Warns of a key whose
-    policy this app does not make.
+    Raises OptionsError if there are both, for an alias, and for a key of another Region. Warns of a
+    key whose policy this app does not make.
     """
     if key is not None and options.kms_key:
         raise OptionsError(
@@ -111,6 +111,13 @@ def key_of(scope: Construct, options: Options, key: kms.IKey | None) -> kms.IKey
         key = kms.Key.from_key_arn(scope, "Key", options.kms_key)
     if key is None:
         return None
+    if hasattr(key, "alias_name"):
+        # As an IAM policy's resource, an alias allows nothing. Source: AWS KMS Developer Guide,
+        # "Specifying KMS keys in IAM policy statements".
+        raise OptionsError(
+            f"encryption_key {key.node.path}: an alias was given, and policies name keys; give the"
+            " key itself, kms.Key(...), or kms.Key.from_key_arn(...) for one of another app"
+        )
     here, there = cdk.Stack.of(scope), key.env
     if _differ(here.region, there.region):
         raise OptionsError(
