@@ -225,6 +225,30 @@ def test_parquet_with_zones_without_ids_counts_once(desk: Desk, here: Path) -> N
     assert "the input is broken: torn.parquet" in answer.err
 
 
+def test_the_name_of_parquet_is_no_pattern_and_its_directory_no_column(
+    desk: Desk, here: Path
+) -> None:
+    (here / "key=7").mkdir()
+    for number, name in enumerate(["[p]?*.parquet", "[p]xy.parquet", "px*.parquet"]):
+        duckdb.sql(f"COPY (SELECT 'k{number}' AS key, {NOW} AS ts) TO 'e' (FORMAT PARQUET)")
+        (here / "e").rename(here / "key=7" / name)
+    assert desk.run("load", "key=7/[p]?*.parquet", "--no-pack").status == 0
+    assert [body["key"] for body in bodies(desk)] == ["k0"]
+
+
+def test_parquet_with_times_that_python_does_not_have(desk: Desk, here: Path) -> None:
+    duckdb.sql(
+        f"""COPY (SELECT 'k' AS key, unnest([make_timestamptz({NOW * 1000}),
+              '290000-01-01'::TIMESTAMPTZ, 'infinity'::TIMESTAMPTZ]) AS ts,
+              {{'at': [make_timestamptz({NOW * 1000})]}} AS kept) TO 'e.parquet'"""
+    )
+    assert desk.run("load", "e.parquet", "--no-pack", "--payload", "kept").status == 1
+    (sent,) = bodies(desk)
+    assert sent["ts"] == NOW
+    assert sent["payload"] == {"kept": {"at": ["2026-11-20 08:30:00+00"]}}
+    assert [number for number, _ in bad_lines(here)] == [2, 3]
+
+
 def test_parquet_without_duckdb(desk: Desk, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     duckdb.sql("COPY (SELECT 1 AS key) TO 'e.parquet'")
     monkeypatch.setitem(sys.modules, "duckdb", None)
