@@ -213,6 +213,7 @@ def test_a_changed_file_is_refused(
         (("--no-pack",), "packet span"),
         (("--ts-unit", "s"), "shape"),
         (("--changes", "skip"), "changes"),
+        (("--format", "dynamodb"), "format: None, not 'dynamodb'"),
     ],
 )
 def test_other_options_are_refused(
@@ -224,6 +225,18 @@ def test_other_options_are_refused(
     answer = desk.run("load", "a.jsonl", "b.jsonl.gz", *options)
     assert answer.status == 2
     assert f"is of a load with another {named}" in answer.err
+
+
+def test_bad_lines_that_were_taken_away_leave_no_hole(desk: Desk, here: Path) -> None:
+    for name in ("a.csv", "b.csv"):
+        (here / name).write_text(f"key,ts,id\nk0,bad,\nk0,{NOW},{name}\n")
+    desk.producer.refuses = lambda body: "busy" if "b.csv" in body else None
+    assert desk.run("load", "a.csv", "b.csv").status == 1
+    next(here.glob("*.bad.jsonl")).unlink()
+    desk.producer.refuses = lambda body: None
+    assert desk.run("load", "a.csv", "b.csv").status == 1
+    (told,) = next(here.glob("*.bad.jsonl")).read_text().splitlines()
+    assert json.loads(told)["source"] == "b.csv"
 
 
 def test_another_queue_has_another_checkpoint(

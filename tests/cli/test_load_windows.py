@@ -109,3 +109,9 @@ def test_events_that_need_no_past_window_open_none(desk: Desk, here: Path) -> No
     (here / "e.jsonl").write_bytes(lines({"key": "k", "ts": NOW}))
     answer = desk.run("load", "e.jsonl", "--open-windows")
     assert (answer.status, answer.err) == (0, "")
+
+
+def test_times_without_a_zone_are_told_once(desk: Desk, here: Path) -> None:
+    (here / "e.csv").write_text("key,ts\nk,2026-11-20 08:15:00\nk,2026-11-20 08:16:00\n")
+    answer = desk.run("load", "e.csv", "--open-windows")
+    assert "2 lines had a time without a zone" in answer.err

@@ -97,6 +97,7 @@ class BadFile:
             if self._file is None:
                 self.path.touch()
                 self._file = self.path.open("r+", encoding="ascii")
+                self.size = min(self.size, self.path.stat().st_size)  # it may have been removed
                 self._file.seek(self.size)
                 self._file.truncate()
             self._file.write(line)
@@ -221,7 +222,7 @@ class Load:
         name = f"{copy.digest} in segments of {SEGMENT}, {self._checkpoint.options['shape']}"
         self._producer.rename(name)
         other = self._names.setdefault(copy.digest, place.name)
-        if other != place.name:
+        if other != place.name and copy.size:
             self.loaded.notes.append(
                 f"{place.name} has the content of {other}: its events without ids count once"
             )

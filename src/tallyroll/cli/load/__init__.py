@@ -80,10 +80,11 @@ def load(
         places = _found(made, given, folder, how.form, screen)
         layout.check(places)
         producer = made.bulk_sender(screen.tell, packed=pack, rate=rate, name="load")
-        options = {
+        options: dict[str, str | None] = {
             "queue": made.settings.queue_url,
             "shape": how.text(),
             "changes": how.changes,
+            "format": how.form and how.form.value,
             "packet span": f"{producer.span_ms} ms" if pack else "none",
         }
         kept = Kept.of(given, options, checkpoint, bad, places)

@@ -15,7 +15,7 @@ from tallyroll.cli.send import Awaiting
 from tallyroll.cli.send.report import LISTED_MAX, Report
 from tallyroll.client.checkpoint import Checkpoint
 from tallyroll.client.loading import BadFile, Layout, Load, Progress, pending, times
-from tallyroll.client.sources.places import Place
+from tallyroll.client.sources.places import BAD_LINES, CHECKPOINT, Place
 from tallyroll.client.sources.records import BadRecord, Record
 from tallyroll.errors import Reason, Rejected, StoreError, TallyrollError, UsageError
 from tallyroll.model.amounts import shown
@@ -38,7 +38,7 @@ class Kept:
     def of(
         cls,
         given: Sequence[str],
-        options: Mapping[str, str],
+        options: Mapping[str, str | None],
         checkpoint: str | None,
         bad: str | None,
         places: Sequence[Place],
@@ -46,9 +46,10 @@ class Kept:
         """The files that were named, or those named after the queue and what is loaded. Raises
         UsageError.
         """
-        name = blake2b("\n".join((options["queue"], *given)).encode(), digest_size=5).hexdigest()
-        path = Path(checkpoint or f"tallyroll-load-{name}.checkpoint.json")
-        bad_path = Path(bad or f"tallyroll-load-{name}.bad.jsonl")
+        told = "\n".join((str(options["queue"]), *given))
+        name = blake2b(told.encode(), digest_size=5).hexdigest()
+        path = Path(checkpoint or CHECKPOINT.format(name))
+        bad_path = Path(bad or BAD_LINES.format(name))
         sources = {place.path.resolve() for place in places if place.path}
         for option, file in (("checkpoint", path), ("bad", bad_path)):
             if file.resolve() in sources:
@@ -101,6 +102,8 @@ class Loading:
                 if ts not in span:
                     span = calendar.grid.at(ts)
                     needed.add(span)
+        for shape in self._layout.shapes.values():
+            shape.notes.clear()  # of lines that are read once more
         now = made.effects.now()
         name = made.settings.name
         windows = open_needed(made.catalog, calendar, name, needed, now, accept_for_ms)

@@ -7,6 +7,7 @@ content has a digest before an event of it is sent, and Parquet can be read from
 from __future__ import annotations
 
 import hashlib
+import re
 import tempfile
 from base64 import b64encode
 from collections import Counter
@@ -24,6 +25,8 @@ from tallyroll.ports.bucket import Bucket, ListedBucket
 
 CHUNK_BYTES = 1024 * 1024
 STDIN = "stdin"
+CHECKPOINT, BAD_LINES = "tallyroll-load-{}.checkpoint.json", "tallyroll-load-{}.bad.jsonl"
+_KEPT = re.compile(r"tallyroll-load-.*\.(checkpoint\.json(\.part)?|bad\.jsonl)")
 _S3 = "s3://"
 _COMPRESSED = (".gz", ".gzip", ".zst", ".zstd")
 _PARQUET_MAGIC = b"PAR1"
@@ -230,6 +233,8 @@ class Finder:
         if summaries:
             return
         for key in keys:
+            if _KEPT.fullmatch(PurePosixPath(key).name):
+                continue  # a load keeps it in the directory that is loaded
             form = self._format(key)
             if form is None or PurePosixPath(key).name.startswith((".", "_")):
                 self.left_out.append(key)
