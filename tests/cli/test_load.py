@@ -165,6 +165,14 @@ def test_csv_has_the_fields_of_json_by_default(desk: Desk, here: Path) -> None:
     assert bad_lines(here)[0]["reason"] == "bad-payload"
 
 
+@pytest.mark.parametrize("text", ["1e999999999", "1e5000", "-1e9999", "1e-999999999"])
+def test_numbers_that_are_no_times(desk: Desk, here: Path, text: str) -> None:
+    (here / "e.csv").write_text(f"key,ts\nk,{text}\nk,{NOW}\n")
+    assert desk.run("load", "e.csv").status == 1
+    assert bad_lines(here)[0]["line"] == 2
+    assert counts(desk, "k")["k"][0] == 1
+
+
 @pytest.mark.parametrize(
     ("text", "ts"),
     [
@@ -208,6 +216,41 @@ def test_a_quote_without_an_end_takes_no_more_than_a_record(
     assert answer.status == 1
     assert answer.json[0]["events"] > 30
     assert [bad["line"] for bad in bad_lines(here)] == [2]
+
+
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_a_row_of_csv_that_is_too_long_is_a_bad_line(
+    desk: Desk, here: Path, monkeypatch: pytest.MonkeyPatch, quote: str
+) -> None:
+    monkeypatch.setattr("tallyroll.client.jsonlines.LINE_BYTES_MAX", 100)
+    long = f"k,{NOW},{quote}{'x' * 200}{quote}\n"
+    (here / "e.csv").write_text(f"key,ts,user\nk,{NOW},\n{long}\nk,{NOW},\n")
+    assert desk.run("load", "e.csv").status == 1
+    assert [(bad["line"], bad["reason"]) for bad in bad_lines(here)] == [(3, "item-too-large")]
+    assert counts(desk, "k")["k"][0] == 2
+
+
+@pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf", b"\n\n", gzip.compress(b"")])
+def test_an_empty_file_has_no_rows(desk: Desk, here: Path, content: bytes) -> None:
+    (here / "plays").mkdir()
+    for name in ("a.csv", "b.csv", "c.jsonl"):
+        (here / "plays" / name).write_bytes(content if name < "b" else b"")
+    (here / "plays" / "d.csv").write_text(f"key,ts\nk,{NOW}\n")
+    answer = desk.run("load", "plays")
+    assert (answer.status, answer.err) == (0, "")
+    assert counts(desk, "k")["k"][0] == 1
+
+
+def test_the_files_that_a_load_keeps_are_not_loaded(desk: Desk, here: Path) -> None:
+    (here / "e.csv").write_text(f"key,ts\nk,{NOW}\nk,bad\n")
+    (here / "f.jsonl").write_bytes(lines({"key": "k", "ts": NOW, "id": "e"}))
+    desk.producer.refuses = lambda body: "busy" if '"e"' in body else None
+    for kept in (2, 1, 1):  # the checkpoint is removed once everything is loaded
+        assert desk.run("load", ".").status == 1
+        assert len(list(here.glob("tallyroll-load-*"))) == kept
+        assert len(bad_lines(here)) == 1
+        desk.producer.refuses = lambda body: None
+    assert counts(desk, "k")["k"][0] == 2
 
 
 def test_lines_of_json_by_columns_and_by_a_mapping(desk: Desk, here: Path) -> None:
@@ -258,6 +301,8 @@ def test_packets_are_lines_too(desk: Desk, here: Path) -> None:
         (("e.csv", "--key", "a", "--checkpoint", "twice.csv"), "is no checkpoint"),
         (("e.csv", "--rate", "0"), "events a second"),
         (("e.csv", "--delimiter", "ab"), "give one character"),
+        (("e.csv", "--key", "a", "--delimiter", '"'), "no quote and no line end"),
+        (("e.csv", "--columns", "key,ts,key"), "--columns has 'key' twice"),
         (("e.csv", "--ts-unit", "h"), "--ts-unit"),
         (("s3:///key",), "give s3://BUCKET/KEY"),
     ],

@@ -21,6 +21,8 @@ from tallyroll.model.formats.json_texts import canonical
 COLUMN = Parameter(metavar="COLUMN")
 NAMES = Parameter(metavar="NAMES", converter=read_by(lambda text: text.split(",")))
 
+NO_DELIMITERS = '"\r\n\0'
+
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +62,13 @@ class Reading:
 
     def layout(self) -> Layout:
         """How sources are to be read. Raises UsageError."""
-        if len(self.delimiter) != 1:
-            raise UsageError(f"--delimiter {self.delimiter!r}: give one character")
+        if len(self.delimiter) != 1 or self.delimiter in NO_DELIMITERS:
+            raise UsageError(
+                f"--delimiter {self.delimiter!r}: give one character, no quote and no line end"
+            )
+        columns = [name for name in self.columns or () if name]
+        if twice := [name for name in columns if columns.count(name) > 1]:
+            raise UsageError(f"--columns has {twice[0]!r} twice")
         mapping = self.mapping_text()
         shapes = {form: self._shape(form, mapping) for form in Format}
         return Layout(shapes, self.columns, self.delimiter)

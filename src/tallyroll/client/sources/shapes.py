@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any, Protocol
 
 from tallyroll.client.jsonlines import check_size, envelope_of
@@ -150,7 +150,7 @@ class ByColumns:
         text = given.text if isinstance(given, JsonFloat) else str(given)
         try:
             return int((Decimal(text) * self._scale).to_integral_value("ROUND_FLOOR"))
-        except (InvalidOperation, ValueError, OverflowError):
+        except (ArithmeticError, ValueError):  # Decimal's errors are ArithmeticErrors
             raise Rejected(Reason.BAD_TS, f"ts {shown(given)}: no time") from None
 
     def _read_time(self, text: str) -> datetime:

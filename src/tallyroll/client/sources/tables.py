@@ -82,11 +82,11 @@ class Csv(JsonLines):
         except BaseException:
             self.close()
             raise
-        self.columns = [name for name in self._names if name != OP]
+        self.columns = [name for name in self._names if name != OP] if self._names else None
 
     def _header(self) -> list[str]:
         found = next(self._rows, None)
-        names = [] if found is None else found[2]
+        names = [] if found is None else found[2]  # none: the file is empty
         if isinstance(names, BadRecord):
             raise UsageError(f"{self._path}: its header is no CSV: {names.detail}")
         twice = [name for name in names if names.count(name) > 1]
@@ -131,10 +131,11 @@ class Csv(JsonLines):
                 row = BadRecord(NOT_CSV, str(error))
             finally:
                 csv.field_size_limit(before)
-            if not row:
+            too_long = any(line is None for _, line in taken)
+            if not row and not too_long:
                 continue
             raw = b"".join(line or b"" for _, line in taken)
-            if any(line is None for _, line in taken):
+            if too_long:
                 row = BadRecord("item-too-large", "a line is over 4 MiB")
             elif not isinstance(row, BadRecord) and not _is_text(row, raw):
                 row = BadRecord(NOT_CSV, "not UTF-8")
