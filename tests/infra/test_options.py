@@ -226,6 +226,7 @@ def test_unknown_key_is_refused_with_the_nearest(key: str, said: str) -> None:
         ("ticket_email", "day", "ticket_email 'day': give one e-mail address"),
         ("runbook_url", "docs", "runbook_url 'docs': give the address of your copy of"),
         ("runbook_url", "https://a.example/b#c", "runbook_url 'https://a.example/b#c': give the"),
+        ("snap_start", True, r"snap_start true: needs tallyroll:runtime python3\.12 or newer"),
         ("boto3", "latest", "boto3 'latest': give one of runtime, pinned"),
         ("tags", "team", "tags 'team': give an object of texts, such as"),
         ("tags", ["team"], r"tags \['team'\]: give an object of texts"),

@@ -1,9 +1,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 from functions.aggregator import handler as aggregator
-from tests.infra.templates import Template, of_type, only
+from tests.infra.conftest import Synthesize
+from tests.infra.templates import Template, function, of_type, only
+
+ROOT = Path(__file__).parents[2]
 
 
 def routes_of(template: Template) -> set[str]:
@@ -65,3 +71,48 @@ def test_the_access_log_holds_no_key_no_query_and_nobodys_address(template: Temp
     assert settings["DestinationArn"] == {"Fn::GetAtt": [log_id, "Arn"]} or log_id in json.dumps(
         settings["DestinationArn"]
     )
+
+
+def test_with_snap_start_the_api_calls_the_published_version(
+    template: Template, synthesize: Synthesize
+) -> None:
+    made = synthesize(snap_start="true", runtime="python3.13")
+    assert function(made, "aggregator")["SnapStart"] == {"ApplyOn": "PublishedVersions"}
+    for other in ("writer", "roller", "cleanup"):
+        assert "SnapStart" not in function(made, other)
+    [version_id] = of_type(made, "AWS::Lambda::Version")
+    alias = only(made, "AWS::Lambda::Alias")
+    [alias_id] = of_type(made, "AWS::Lambda::Alias")
+    assert alias["FunctionVersion"] == {"Fn::GetAtt": [version_id, "Version"]}
+    called = only(made, "AWS::ApiGatewayV2::Integration")["IntegrationUri"]
+    assert called == {"Ref": alias_id}
+    asked = [
+        grant["FunctionName"]
+        for grant in of_type(made, "AWS::Lambda::Permission").values()
+        if grant["Principal"] == "apigateway.amazonaws.com"
+    ]
+    assert asked
+    assert all(name == {"Ref": alias_id} for name in asked)
+    for kind in ("AWS::Lambda::Version", "AWS::Lambda::Alias"):
+        assert not of_type(template, kind)
+    assert "SnapStart" not in function(template, "aggregator")
+
+
+def test_a_snapshot_holds_no_client_no_chance_and_no_setting() -> None:
+    """All sandboxes begin with what an import has made: nothing that must be theirs alone."""
+    source = (
+        "import os; os.environ.clear()\n"
+        "import sys, random; before = random.getstate()\n"
+        "from functions.aggregator import handler\n"
+        "assert handler.use_case.cache_info().currsize == 0\n"
+        "assert random.getstate() == before"
+    )
+    found = f"import sys; sys.path[:] = {sys.path!r}\n"
+    done = subprocess.run(
+        [sys.executable, "-c", found + source],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stderr

@@ -13,7 +13,7 @@ import pytest
 from cfnlint.api import lint  # type: ignore[import-untyped]
 
 from tallyroll.cdk.options import Options
-from tests.infra.conftest import KEY, SKIP_BUNDLING
+from tests.infra.conftest import KEY, SKIP_BUNDLING, Synthesize
 from tests.infra.templates import Template
 
 # The CDK says of every function that it depends on its role, which CloudFormation knows already.
@@ -76,8 +76,9 @@ def findings(outdir: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> F
         {},
         {"tracing": True, "auth": "jwt", "jwt_issuer": "https://a.example", "jwt_audience": "a"},
         {"tags": {"team": "elections"}, "kms_key": KEY},
+        {"snap_start": True, "runtime": "python3.12", "pollers": {"min": 2, "max": 20}},
     ],
-    ids=["by default", "with options", "with tags and a key"],
+    ids=["by default", "with options", "with tags and a key", "with options of Lambda"],
 )
 def test_rule_packs_find_what_is_acknowledged_and_nothing_else(
     node: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
@@ -98,11 +99,13 @@ def complaints(template: Template) -> list[str]:
 
 
 def test_cloudformation_would_take_the_template(
-    template: Template, chosen: Template, governed: Template
+    template: Template, chosen: Template, governed: Template, synthesize: Synthesize
 ) -> None:
     assert complaints(template) == []
     assert complaints(chosen) == []
     assert complaints(governed) == []
+    pollers = {"min": 2, "max": 20}
+    assert complaints(synthesize(snap_start=True, runtime="python3.14", pollers=pollers)) == []
 
 
 def test_the_linter_is_at_work(template: Template) -> None:

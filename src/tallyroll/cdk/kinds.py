@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Protocol
 
 from tallyroll.errors import SettingsError, UsageError
@@ -267,3 +268,11 @@ def _whole(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise TypeError(value)
     return int(value)
+
+
+def nearest(name: str, known: Sequence[str], prefix: str) -> str:
+    """A hint for an unknown name: the nearest known one, or all of them."""
+    near = get_close_matches(name, known, n=1)
+    if near:
+        return f"the nearest is {prefix}{near[0]}"
+    return "there are " + ", ".join(prefix + option for option in known)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
 from typing import Any
 
 from tallyroll.cdk.kinds import (
@@ -20,6 +19,7 @@ from tallyroll.cdk.kinds import (
     Text,
     Units,
     Whole,
+    nearest,
     wrong_tags,
 )
 from tallyroll.errors import UsageError
@@ -201,6 +201,11 @@ class Options:
     tracing: bool = _option(
         default=False, kind=Flag(), doc="Lambda's own X-Ray segments; no library is imported"
     )
+    snap_start: bool = _option(
+        default=False,
+        kind=Flag(),
+        doc="start the aggregator from a snapshot, charged; from `runtime` python3.12 on",
+    )
     log_days: int = _option(30, OneOf(LOG_DAYS), "how long logs are kept, days")
     tags: Mapping[str, str] = _option(
         {},
@@ -276,6 +281,11 @@ class Options:
             )
         if wrong := wrong_tags(self.tags):
             raise OptionsError(f"{PREFIX}tags {wrong}")
+        if self.snap_start and self.runtime == "python3.11":
+            raise OptionsError(
+                f"{PREFIX}snap_start true: needs {PREFIX}runtime python3.12 or newer; it is"
+                f" {self.runtime}, of which Lambda makes no snapshots"
+            )
         for name in ("jwt_issuer", "jwt_audience"):
             value = getattr(self, name)
             if (self.auth == "jwt") != bool(value):
@@ -302,7 +312,9 @@ class Options:
                 continue
             name = key.removeprefix(PREFIX)
             if name not in kinds:
-                raise OptionsError(f"{key}: there is no such option; {_nearest(name, list(kinds))}")
+                raise OptionsError(
+                    f"{key}: there is no such option; {nearest(name, list(kinds), PREFIX)}"
+                )
             given[name] = _read(name, kinds[name], value)
         if given.get("pollers") and "max_concurrency" in given:
             raise _both_given(given["pollers"], given["max_concurrency"])
@@ -380,17 +392,8 @@ def _read(name: str, kind: Kind, value: object) -> Any:
         raise OptionsError(f"{PREFIX}{name} {value!r}: {kind.remedy}") from None
 
 
-def _both_given(pollers: Mapping[str, int], max_concurrency: int) -> OptionsError:
+def _both_given(pollers: Mapping[str, int], most: int) -> OptionsError:
     return OptionsError(
-        f"{PREFIX}pollers {dict(pollers)} and {PREFIX}max_concurrency {max_concurrency}: Lambda"
-        " takes only one of them; leave max_concurrency out: each poller runs"
-        f" {POLLER_INVOCATIONS_MAX} writers at most"
+        f"{PREFIX}pollers {dict(pollers)} and {PREFIX}max_concurrency {most}: Lambda takes only one"
+        f" of them; leave max_concurrency out: a poller runs {POLLER_INVOCATIONS_MAX} writers"
     )
-
-
-def _nearest(name: str, known: list[str]) -> str:
-    """A hint for an unknown name: the nearest known one, or all of them."""
-    near = get_close_matches(name, known, n=1)
-    if near:
-        return f"the nearest is {PREFIX}{near[0]}"
-    return "there are " + ", ".join(PREFIX + option for option in known)

@@ -53,6 +53,7 @@ class Reads(Construct):
             memory_mb=FULL_CPU_MB,
             timeout_seconds=AGGREGATOR_TIMEOUT_SECONDS,
             statements=permissions.of_aggregator(storage),
+            snap_start=options.snap_start,
         )
         self.api = http.HttpApi(
             self,
@@ -61,7 +62,7 @@ class Reads(Construct):
             default_authorizer=_authorizer(options),
             create_default_stage=False,
         )
-        integration = HttpLambdaIntegration("Aggregate", self.aggregator.function)
+        integration = HttpLambdaIntegration("Aggregate", self.aggregator.invoked)
         self._routes = [
             route
             for path in ROUTES
