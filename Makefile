@@ -13,10 +13,10 @@ LOCK := $(PY) -m uv --quiet pip compile --universal --python-version 3.11 --gene
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo local invoke test bench costs limits coldstart firstday oncall simulate mutate check docs audit synth package dist deploy lock clean engine
+.PHONY: help demo local invoke test bench costs limits coldstart firstday oncall simulate test-matrix mutate check docs audit synth package dist deploy lock clean engine
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/local.stamp engine ## Count on this machine, on an embedded AWS (INPUT=file, ARGS="...")
 	@$(PY) -m local.demo $(if $(INPUT),--input "$(INPUT)") $(ARGS)
@@ -39,6 +39,9 @@ test: $(VENV)/dev.stamp engine ## Run the tests; print the core's coverage (ARGS
 		print("coverage of the core: {percent_statements_covered_display} % of statements, " \
 		"{percent_branches_covered_display} % of branches".format_map(t))'; \
 	exit $$status
+
+test-matrix: $(VENV)/dev.stamp ## Run the unit tests and laws on Python 3.11 to 3.14, as far as there are (ARGS="3.12")
+	@$(PY) -m infra.build.matrix --jobs $(JOBS) $(ARGS)
 
 bench: $(VENV)/dev.stamp engine ## Compare with other ways to count, and measure each part (EVENTS=n RECORDS=n KEYS=n)
 	@$(PY) -m benchmarks.peers $(EVENTS) $(ARGS)
