@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -299,6 +300,10 @@ def test_packets_are_lines_too(desk: Desk, here: Path) -> None:
         (("e.csv", "--key", "a", "--checkpoint", "e.csv"), "is a file that is being loaded"),
         (("e.csv", "--key", "a", "--checkpoint", "no/such"), "there is no such directory"),
         (("e.csv", "--key", "a", "--checkpoint", "twice.csv"), "is no checkpoint"),
+        (("e.csv", "--key", "a", "--checkpoint", "x", "--bad", "./x"), "cannot be both"),
+        (("e.csv", "--key", "a", "--bad", "empty"), "--bad 'empty' is no regular file"),
+        (("e.csv", "--key", "a", "--bad", "pipe"), "--bad 'pipe' is no regular file"),
+        (("e.csv", "--key", "a", "--checkpoint", "pipe"), "'pipe' is no regular file"),
         (("e.csv", "--rate", "0"), "events a second"),
         (("e.csv", "--delimiter", "ab"), "give one character"),
         (("e.csv", "--key", "a", "--delimiter", '"'), "no quote and no line end"),
@@ -309,12 +314,14 @@ def test_packets_are_lines_too(desk: Desk, here: Path) -> None:
 )
 def test_wrong_use(desk: Desk, here: Path, argv: tuple[str, ...], said: str) -> None:
     (here / "empty").mkdir()
+    os.mkfifo(here / "pipe")
     (here / "e.csv").write_text("a,b\n1,2\n")
     (here / "twice.csv").write_text("a,a\n")
     answer = desk.run("load", *argv)
     assert (answer.status, answer.out) == (2, ""), answer.err
     assert said in answer.err
     assert desk.producer.tried == []
+    assert (here / "pipe").is_fifo()
 
 
 def test_a_rate_is_kept(desk: Desk, here: Path) -> None:

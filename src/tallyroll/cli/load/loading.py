@@ -54,10 +54,14 @@ class Kept:
         for option, file in (("checkpoint", path), ("bad", bad_path)):
             if file.resolve() in sources:
                 raise UsageError(f"--{option} {str(file)!r} is a file that is being loaded")
+            if file.exists() and not file.is_file():
+                raise UsageError(f"--{option} {str(file)!r} is no regular file")
             if not file.parent.is_dir():
                 raise UsageError(f"--{option} {str(file)!r}: there is no such directory")
             if not os.access(file if file.exists() else file.parent, os.W_OK):
                 raise UsageError(f"--{option} {str(file)!r} cannot be written")
+        if path.resolve() == bad_path.resolve():
+            raise UsageError(f"--checkpoint, --bad: {str(path)!r} cannot be both")
         found = Checkpoint(path, options)
         if not found.resumed:
             bad_path.unlink(missing_ok=True)  # of an earlier load
