@@ -249,6 +249,20 @@ def test_parquet_with_times_that_python_does_not_have(desk: Desk, here: Path) ->
     assert [number for number, _ in bad_lines(here)] == [2, 3]
 
 
+def test_rows_of_parquet_are_sent_before_they_take_much_memory(
+    desk: Desk, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tallyroll.client.loading.CHUNK_BYTES", 1_000)
+    duckdb.sql(
+        f"""COPY (SELECT 'k' AS key, 'e' || i AS id, {NOW} AS ts, repeat('x', 100) AS user
+            FROM range(50) t(i)) TO 'e.parquet'"""
+    )
+    desk.producer.refuses = lambda body: "busy" if '"e45"' in body else None
+    assert desk.run("load", "e.parquet", "--payload", "user").status == 1
+    saved = json.loads(next(here.glob("*.checkpoint.json")).read_text())
+    assert 30 < saved["sources"]["e.parquet"]["to"] <= 45
+
+
 def test_parquet_without_duckdb(desk: Desk, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     duckdb.sql("COPY (SELECT 1 AS key) TO 'e.parquet'")
     monkeypatch.setitem(sys.modules, "duckdb", None)

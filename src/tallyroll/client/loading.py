@@ -255,8 +255,8 @@ class Load:
                 if not producer.packing:
                     self._save(state, to=last)
                 records = size = 0
-            self._take_in(place, record, shape)
-            records, size, last = records + 1, size + len(record.raw or b""), record.number
+            size += self._take_in(place, record, shape)
+            records, last = records + 1, record.number
         producer.flush(told)
         if sent.stopped or not self._keep_up():
             return
@@ -281,7 +281,8 @@ class Load:
         state.to, state.done = max(to, state.to), done
         self._checkpoint.save()
 
-    def _take_in(self, place: Place, record: Record, shape: Shape) -> None:
+    def _take_in(self, place: Place, record: Record, shape: Shape) -> int:
+        """Add a record's event; its bytes, roughly."""
         producer, sent = self._producer, self._producer.sent
         sent.lines, sent.read_to = sent.lines + 1, record.number
         try:
@@ -293,11 +294,12 @@ class Load:
             if not skip:
                 self._bad_file.write(place.name, record, bad)
                 self._listed(place.name, record, bad)
-            return
+            return len(record.raw or b"")
         if isinstance(envelope, Event):
             producer.add(envelope, f"line {record.number}")
-        else:
-            producer.add_packet(text, envelope, f"line {record.number}")
+            return len(record.raw or envelope.payload or "")
+        producer.add_packet(text, envelope, f"line {record.number}")
+        return len(text)
 
 
 def pending(places: Sequence[Place], checkpoint: Checkpoint) -> list[Place]:
