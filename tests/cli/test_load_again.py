@@ -15,6 +15,7 @@ import pytest
 
 from tallyroll.client import loading
 from tallyroll.client.checkpoint import Checkpoint
+from tallyroll.client.jsonlines import Source
 from tallyroll.ports.queue import SendFailure
 from tallyroll.settings import Settings
 from tests.cli.desk import Desk, lines
@@ -225,6 +226,32 @@ def test_other_options_are_refused(
     answer = desk.run("load", "a.jsonl", "b.jsonl.gz", *options)
     assert answer.status == 2
     assert f"is of a load with another {named}" in answer.err
+
+
+def test_what_a_disk_does_not_give_is_read_again(
+    desk: Desk, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = [{"key": f"k{n % 3}", "ts": NOW - n % 60_000, "value": 1} for n in range(4_000)]
+    (here / "a.jsonl").write_bytes(lines(*events))
+    (here / "b.jsonl").write_bytes(lines({"key": "k0", "ts": NOW}))
+    counted = Source._counted
+
+    def failing(source: Source, most: int) -> bytes:
+        if source.position > 60_000:
+            raise OSError(5, "Input/output error")
+        return counted(source, most)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Source, "_counted", failing)
+        answer = desk.run("load", "a.jsonl", "b.jsonl")
+        assert answer.status == 1
+        assert "the input is broken: a.jsonl, after line" in answer.err
+    desk.drain()
+    assert desk.run("load", "a.jsonl", "b.jsonl").status == 0
+    desk.drain()
+    assert desk.pipeline.reasons() == []
+    found = desk.run("--json", "count", "k0", "k1", "k2").json
+    assert sum(count["events"] for count in found) == 4_001
 
 
 def test_bad_lines_that_were_taken_away_leave_no_hole(desk: Desk, here: Path) -> None:

@@ -210,7 +210,11 @@ class Load:
         except UnreadableInput as error:
             sent.broken = True
             self.loaded.notes.append(f"the input is broken: {error}")
-            self._producer.flush()
+            # What could not be read now may be read later. Packets that end here would then have
+            # the ids of those that have all their events.
+            again = isinstance(error.__cause__, OSError) and self._producer.packing
+            self._producer.flush(end=not again)
+            sent.stopped |= again
             self._forget()
 
     def _forget(self) -> None:
