@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tallyroll.client.jsonlines import Source
 from tests.cli.desk import Desk, lines
 from tests.harness.pipeline import MINUTE, NOW
 
@@ -147,3 +148,27 @@ def test_what_packing_saved_is_shown(desk: Desk, file: Path) -> None:
     assert answer.row("in", "packets", "2")
     assert answer.row("write", "units", "each,", "about", "0.133")
     assert answer.row("if", "sent", "singly,", "about", "2.067")
+
+
+def test_what_a_disk_does_not_give_is_sent_again(
+    desk: Desk, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file.write_bytes(lines(*({"key": "k0", "ts": NOW - n} for n in range(4_000))))
+    counted = Source._counted
+
+    def failing(source: Source, most: int) -> bytes:
+        if source.position > 60_000:
+            raise OSError(5, "Input/output error")
+        return counted(source, most)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Source, "_counted", failing)
+        answer = desk.run("send", str(file))
+        assert answer.status == 1
+        assert "the input is broken" in answer.err
+        assert f"send {file} again, with the same options" in answer.err
+    desk.drain()
+    assert desk.run("send", str(file)).status == 0
+    desk.drain()
+    assert desk.pipeline.reasons() == []
+    assert events(desk, "k0") == 4_000

@@ -277,7 +277,10 @@ class Sending(Awaiting):
             except UnreadableInput as error:
                 sent.broken = True
                 self.screen.tell(f"the input is broken: {error}")
-            producer.flush(told)
+                # What could not be read now may be read later: a packet that ends here would have
+                # the id of the one that has all its events.
+                sent.stopped = isinstance(error.__cause__, OSError) and producer.packing
+            producer.flush(told, end=not sent.stopped)
 
 
 def _take_in(number: int, line: bytes | None, producer: BulkSender, screen: Screen) -> None:
