@@ -231,7 +231,7 @@ def test_a_row_of_csv_that_is_too_long_is_a_bad_line(
     assert counts(desk, "k")["k"][0] == 2
 
 
-@pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf", b"\n\n", gzip.compress(b"")])
+@pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf", b"\n\n", gzip.compress(b"", mtime=0)])
 def test_an_empty_file_has_no_rows(desk: Desk, here: Path, content: bytes) -> None:
     (here / "plays").mkdir()
     for name in ("a.csv", "b.csv", "c.jsonl"):
