@@ -301,6 +301,7 @@ def test_packets_are_lines_too(desk: Desk, here: Path) -> None:
         (("e.csv", "--key", "a", "--checkpoint", "no/such"), "there is no such directory"),
         (("e.csv", "--key", "a", "--checkpoint", "twice.csv"), "is no checkpoint"),
         (("e.csv", "--key", "a", "--checkpoint", "x", "--bad", "./x"), "cannot be both"),
+        (("e.csv", "--key", "a", "--bad", "twice.csv"), "'twice.csv' is there already"),
         (("e.csv", "--key", "a", "--bad", "empty"), "--bad 'empty' is no regular file"),
         (("e.csv", "--key", "a", "--bad", "pipe"), "--bad 'pipe' is no regular file"),
         (("e.csv", "--key", "a", "--checkpoint", "pipe"), "'pipe' is no regular file"),
@@ -322,6 +323,7 @@ def test_wrong_use(desk: Desk, here: Path, argv: tuple[str, ...], said: str) -> 
     assert said in answer.err
     assert desk.producer.tried == []
     assert (here / "pipe").is_fifo()
+    assert (here / "twice.csv").read_text() == "a,a\n"
 
 
 def test_a_rate_is_kept(desk: Desk, here: Path) -> None:

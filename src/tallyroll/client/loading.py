@@ -30,6 +30,7 @@ from tallyroll.model.records import event_time
 SEGMENT = 100_000
 CHUNK_RECORDS = 20_000
 CHUNK_BYTES = 16 * 1024 * 1024
+_BAD_BEGINS = b'{"source": '
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,18 @@ class BadFile:
         """Close the file."""
         if self._file:
             self._file.close()
+
+
+def are_bad_lines(path: Path) -> bool:
+    """Whether a file, if it is there, holds what `BadFile` writes, or nothing."""
+    try:
+        with path.open("rb") as file:
+            line = file.readline()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return not line or line.startswith(_BAD_BEGINS)
 
 
 @dataclass(slots=True)

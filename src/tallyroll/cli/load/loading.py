@@ -14,7 +14,15 @@ from tallyroll.cli.screen import Cell, Screen, known, number_of, some
 from tallyroll.cli.send import Awaiting
 from tallyroll.cli.send.report import LISTED_MAX, Report
 from tallyroll.client.checkpoint import Checkpoint
-from tallyroll.client.loading import BadFile, Layout, Load, Progress, pending, times
+from tallyroll.client.loading import (
+    BadFile,
+    Layout,
+    Load,
+    Progress,
+    are_bad_lines,
+    pending,
+    times,
+)
 from tallyroll.client.sources.places import BAD_LINES, CHECKPOINT, Place
 from tallyroll.client.sources.records import BadRecord, Record
 from tallyroll.errors import Reason, Rejected, StoreError, TallyrollError, UsageError
@@ -62,6 +70,8 @@ class Kept:
                 raise UsageError(f"--{option} {str(file)!r} cannot be written")
         if path.resolve() == bad_path.resolve():
             raise UsageError(f"--checkpoint, --bad: {str(path)!r} cannot be both")
+        if bad and not are_bad_lines(bad_path):
+            raise UsageError(f"--bad {bad!r} is there already, and no load has made it")
         found = Checkpoint(path, options)
         if not found.resumed:
             bad_path.unlink(missing_ok=True)  # of an earlier load
