@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -32,7 +32,7 @@ from tallyroll.testing.emulated import create_tables
 
 EVENTS = 20_000
 WIDTH = 120
-PACKED = {"none": "", "text": ", payloads", "random": ", random payloads"}
+PACKED = {"none": ", packed", "text": ", payloads", "random": ", random payloads"}
 COLUMNS = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
 TIME_LEFT_MS = 60_000
 
@@ -45,10 +45,9 @@ def peers(load: str) -> Iterator[Way]:
     yield RandomShards("(d) random suffixes, ADD", f"{load}-random")
 
 
-def ours(aws: Embedded, name: str, dies_after: int, load: Load) -> Tallyroll:
-    """This project's way, on a pipeline of its own."""
-    settings = pipeline_of(aws, name)
-    return Tallyroll(load.name, settings, dies_after, load.truth.keys())
+def ours(aws: Embedded, name: str, dies_after: int, keys: Iterable[str]) -> Tallyroll:
+    """This project's way, on a pipeline of its own. Its load has to be of a later time."""
+    return Tallyroll(name, pipeline_of(aws, name), dies_after, set(keys))
 
 
 def pipeline_of(aws: Embedded, name: str, **changes: Any) -> Settings:
@@ -75,19 +74,23 @@ class Bench:
 
     def all_of(self, name: str, keys: Sequence[str]) -> Iterator[Measured]:
         """All ways on events of these keys."""
-        now = _now()
-        single = loads.own_ids("(e) Tallyroll, own ids", keys, now)
+        single = loads.own_ids("single", keys, _now())
         for way in peers(name):
             yield self.run(way, single)
-        yield self.run(ours(self.aws, f"{name}-ids", 5, single), single, sealed=True)
+        own = ours(self.aws, f"{name}-ids", 5, keys)
+        own.name = "(e) Tallyroll, own ids"
+        yield self.run(own, loads.own_ids(own.name, keys, _now()), sealed=True)
         for kind, told in PACKED.items():
-            load = loads.packed(f"(f) Tallyroll, packed{told}", keys, now, kind)
-            yield self.run(ours(self.aws, f"{name}-{kind}", 1, load), load, sealed=True)
+            packed = ours(self.aws, f"{name}-{kind}", 1, keys)
+            packed.name = f"(f) Tallyroll{told}"
+            yield self.run(packed, loads.packed(packed.name, keys, _now(), kind), sealed=True)
 
     def prebuilt(self, events: int) -> float:
         """Events a second of (e)'s requests, sent again."""
-        load = loads.own_ids("(e)'s requests", loads.keys_of("hot", events), _now())
-        way = ours(self.aws, "kept-ids", 5, load)
+        keys = loads.keys_of("hot", events)
+        way = ours(self.aws, "kept-ids", 5, keys)
+        way.name = "(e)'s requests"
+        load = loads.own_ids(way.name, keys, _now())
         kept: Kept = []
         self.wire.kept = kept
         self.run(way, load)

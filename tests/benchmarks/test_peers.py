@@ -76,8 +76,8 @@ def test_powertools_counts_the_event_twice_on_which_its_function_died(
 
 
 def test_tallyroll_is_exact_and_its_requests_can_be_sent_again(aws: Embedded, wire: Wire) -> None:
+    way = bench.ours(aws, "kept-ids", 2, ["hot"])
     load = _single("kept-ids")
-    way = bench.ours(aws, "kept-ids", 2, load)
     kept: Kept = []
     wire.kept = kept
     row = _run(way, load, wire, 2)
@@ -92,10 +92,11 @@ def test_tallyroll_is_exact_and_its_requests_can_be_sent_again(aws: Embedded, wi
 
 @pytest.mark.parametrize("payloads", loads.PAYLOADS)
 def test_packets_of_many_keys_are_exact(payloads: str, aws: Embedded, wire: Wire) -> None:
-    keys, now = loads.keys_of("zipf", EVENTS), int(time.time() * 1_000)
-    load = loads.packed(payloads, keys, now, payloads)
+    keys = loads.keys_of("zipf", EVENTS)
+    way = bench.ours(aws, f"zipf-{payloads}", 1, keys)
+    load = loads.packed(payloads, keys, int(time.time() * 1_000), payloads)
     assert len(load.truth) > 50
-    row = _run(bench.ours(aws, f"zipf-{payloads}", 1, load), load, wire, 1)
+    row = _run(way, load, wire, 1)
     assert row.exact
 
 
