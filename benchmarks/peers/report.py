@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from html import escape
 from math import log10
 from pathlib import Path
+from textwrap import fill
 
 from rich.table import Table
 
@@ -19,6 +20,7 @@ from tallyroll.planning.prices import AS_OF, REGION
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 PICTURES = ROOT / "docs" / "pictures"
+COLUMNS = 120
 BEGIN, END = "<!-- what `make bench` measured -->", "<!-- end of what `make bench` measured -->"
 HEADS = ("counted", "off", "events/s", "ratio", "requests", "units", "CPU us", "$ / million")
 READ_HEADS = ("N", "Tallyroll", "Query in turn", "Query on 16 threads")
@@ -108,11 +110,12 @@ def section(
     yield from markdown(READ_HEADS, [read_cells(read) for read in reads])
     today = datetime.now(UTC).date()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    yield (
-        f"\nMeasured by `make bench` on {today}: {platform.machine()}, {cores} cores, Python"
+    text = (
+        f"Measured by `make bench` on {today}: {platform.machine()}, {cores} cores, Python"
         f" {platform.python_version()}, DynamoDB Local on the same machine; {CAPTION}. (e)'s own"
         f" requests, prebuilt and sent by bare connections: {prebuilt:,.0f} events/s."
     )
+    yield f"\n{fill(text, COLUMNS)}"
 
 
 def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -73,7 +73,7 @@ class Tallyroll:
         self._logged = 0  # dead letters
 
     def __repr__(self) -> str:
-        """What became of the messages so far: pytest shows it with a failed assertion."""
+        """What happened to the messages so far: pytest shows it with a failed assertion."""
         try:
             events, dead = queue_at(self.queue_url), queue_at(self.settings.dead_letters_url)
         except TestingError as error:
