@@ -60,7 +60,7 @@ def cells(row: Measured, first: Measured) -> tuple[str, ...]:
         f"{row.requests:.4f}",
         f"{row.units:.3f}",
         f"{row.cpu_us:.0f}",
-        f"{row.dollars:.2f}",
+        _short(row.dollars),
     )
 
 
@@ -157,11 +157,15 @@ def _bar(
     share = log10(max(value, 1)) / log10(most) if is_log else value / most if most else 0.0
     width = round(share * (PANEL - 60), 1)
     kind = "ours" if "Tallyroll" in row.way else "bar"
-    told = f"{value:,.0f}" if value >= 100 or value.is_integer() else f"{value:,.2f}"
+    told = f"{value:,.0f}" if value >= 100 or value.is_integer() else _short(value)
     return [
         f'<rect class="{kind}" x="{x}" y="{_baseline(index) - 12}" width="{width}" height="15"/>',
         f'<text x="{x + width + 6}" y="{_baseline(index)}">{told}</text>',
     ]
+
+
+def _short(value: float) -> str:
+    return f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
 
 
 def _baseline(index: int) -> int:
