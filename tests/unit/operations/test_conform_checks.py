@@ -29,19 +29,6 @@ from tests.unit.operations.staged import THROTTLED, UNANSWERED, Commit, always, 
 Patch = pytest.MonkeyPatch
 
 
-@pytest.fixture
-def stage() -> Stage:
-    stage = made()
-    stage.make()
-    return stage
-
-
-@pytest.fixture
-def commit(stage: Stage) -> Commit:
-    """The store's own commit."""
-    return stage.store.commit
-
-
 @pytest.mark.parametrize(
     "check",
     [

@@ -20,19 +20,6 @@ from tests.unit.operations.staged import THROTTLED, UNANSWERED, Commit, always, 
 Patch = pytest.MonkeyPatch
 
 
-@pytest.fixture
-def stage() -> Stage:
-    stage = made()
-    stage.make()
-    return stage
-
-
-@pytest.fixture
-def commit(stage: Stage) -> Commit:
-    """The store's own commit."""
-    return stage.store.commit
-
-
 # --- the table
 
 
