@@ -15,12 +15,12 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.processes import peak_mib
 from tallyroll import Producer
 from tallyroll.client.interleaving import interleaved
 from tallyroll.limits import PARTITION_WRITE_UNITS
@@ -90,14 +90,6 @@ def payloads_of(chance: random.Random) -> list[dict[str, str]]:
         {"u": f"{chance.getrandbits(64):016x}", "p": "ios", "c": chance.choice(("de", "fr"))}
         for _ in range(1_000)
     ]
-
-
-def peak_mib() -> float:
-    """The most memory that this process had, in MiB."""
-    for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
-        if line.startswith("VmHWM"):
-            return int(line.split()[1]) / 1024
-    raise OSError("/proc/self/status has no VmHWM")
 
 
 def load() -> list[tuple[str, str]]:

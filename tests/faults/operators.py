@@ -35,7 +35,7 @@ class Patient(Protocol):
 
 def look_after(world: World, plan: Patient) -> None:
     """Have the doctor look several times, also at tables that were just made; then take all tables
-    down, and ask what to change. Whatever it is told of is noted as the world's problem.
+    down, and ask what to change. Each problem that a command reports is noted as one of the world.
     """
     plan.may_crash = False
     world.time.pass_by(HOUR)

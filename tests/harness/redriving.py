@@ -82,15 +82,15 @@ class Operator:
         )
 
     def redrive(self, *, to: WindowId | None = None, unverified: bool = False) -> list[Decision]:
-        """Redrive all dead letters once; what became of each."""
+        """Redrive all dead letters once; the decision on each."""
         return self._pass(self.redriver(to=to, unverified=unverified).redrive)
 
     def decide(self, *, to: WindowId | None = None, unverified: bool = False) -> list[Decision]:
-        """What would become of each."""
+        """The decision on each, without a redrive."""
         return self._pass(self.redriver(to=to, unverified=unverified).decide)
 
     def one(self, *, to: WindowId | None = None, unverified: bool = False) -> Decision:
-        """What became of the only dead letter."""
+        """The state of the only dead letter after the redrive."""
         (decision,) = self.redrive(to=to, unverified=unverified)
         return decision
 

@@ -253,9 +253,9 @@ class Options:
         " a heading for each alarm",
     )
     ticket_email: str = _option(
-        "", _EMAIL, "who is told of alarms that can wait; unset: `alarm_email`"
+        "", _EMAIL, "the address that gets the alarms that can wait; unset: `alarm_email`"
     )
-    alarm_email: str = _option("", _EMAIL, "who is told of alarms; the address has to confirm it")
+    alarm_email: str = _option("", _EMAIL, "the address that gets the alarms, once it is confirmed")
 
     def __post_init__(self) -> None:
         for option in fields(self):
