@@ -58,7 +58,8 @@ def main() -> None:
         sys.exit(str(error))
     # The clone's, whether or not it is installed; first, if another one is.
     sys.path.insert(0, str(Path(__file__).resolve().parent / "src"))
-    from tallyroll.cdk.options import PREFIX, Options, OptionsError  # noqa: PLC0415
+    from tallyroll.cdk.options import Options  # noqa: PLC0415
+    from tallyroll.cdk.options.rules import PREFIX, OptionsError  # noqa: PLC0415
 
     try:
         synthesize(os.environ.get("CDK_OUTDIR", "cdk.out"))

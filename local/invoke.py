@@ -34,7 +34,8 @@ from local.runtime.pool import Function, FunctionError
 from local.shifting import shifted, wrapped
 from tallyroll.errors import TallyrollError
 from tallyroll.pipeline import Pipeline, connecting
-from tallyroll.settings import PREFIX, Settings
+from tallyroll.settings import Settings
+from tallyroll.settings.texts import PREFIX
 
 FUNCTIONS = ("writer", "aggregator", "roller", "cleanup")
 ENV_FILE = Path("local.env")

@@ -13,7 +13,8 @@ from aws_lambda_powertools import Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 
 from tallyroll.model.states import Status
-from tallyroll.settings import PREFIX, Settings
+from tallyroll.settings import Settings
+from tallyroll.settings.texts import PREFIX
 
 if TYPE_CHECKING:  # each function loads its own at a cold start, and no other's
     from tallyroll.ingest.writer import Report

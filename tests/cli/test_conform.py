@@ -10,7 +10,6 @@ from threading import Thread
 
 import pytest
 
-from tallyroll import pipeline
 from tallyroll.adapters.aws import client
 from tallyroll.adapters.dynamodb import trial
 from tallyroll.cli import screen
@@ -18,6 +17,7 @@ from tallyroll.errors import Missing, Refused, StoreError, Throttled, Unknown, U
 from tallyroll.operations.conform import checks
 from tallyroll.operations.conform.checks import Check
 from tallyroll.operations.conform.stage import Broken, Stage, Undecided
+from tallyroll.pipeline import inspection
 from tests.cli.desk import Answer, run
 from tests.harness.ports import free_ports
 
@@ -60,9 +60,9 @@ class Trial:
             self._patch.setattr(built, "drop", self.table.drop)
             return built
 
-        real = pipeline.stage
+        real = inspection.stage
         with self._patch.context() as patch:
-            patch.setattr(pipeline, "stage", stage)
+            patch.setattr(inspection, "stage", stage)
             return run(self._patch, self._streams, "conform", "--endpoint", ENDPOINT, *argv)
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from tallyroll import pipeline
 from tallyroll.adapters.aws.client import make_client
 from tallyroll.adapters.dynamodb import trial
 from tallyroll.operations.conform import stage as stage_module
 from tallyroll.operations.conform.checks import CHECKS, Checked, Result, conform_to
 from tallyroll.operations.conform.stage import Scale
+from tallyroll.pipeline import inspection
 from tests.conform import doubles
 from tests.conform.doubles import Double
 
@@ -65,7 +65,7 @@ def results(
 
     patch.setattr(trial, "make_client", made)
     patch.setattr(stage_module, "READ_TRIES", LOOKS)
-    stage = pipeline.stage(endpoint, None, lambda _: None, lambda *_: None)
+    stage = inspection.stage(endpoint, None, lambda _: None, lambda *_: None)
     stage.scale = SMALL
     try:
         stage.make()

@@ -14,10 +14,10 @@ import boto3
 import pytest
 
 from local.aws.guard import spawn_guarded
-from tallyroll import pipeline
 from tallyroll.operations.conform import writes
 from tallyroll.operations.conform.checks import CHECKS
 from tallyroll.operations.conform.stage import Broken, Scale, Undecided
+from tallyroll.pipeline import inspection
 from tests.cli.desk import Answer, run
 from tests.harness import ministack
 from tests.harness.ports import free_ports
@@ -106,7 +106,7 @@ def test_motos_race_is_found(moto_endpoint: str) -> None:
     until = time.monotonic() + RACE_WITHIN_S
     seen = []
     while time.monotonic() < until:
-        stage = pipeline.stage(moto_endpoint, None, lambda _: None, lambda *_: None)
+        stage = inspection.stage(moto_endpoint, None, lambda _: None, lambda *_: None)
         stage.scale = Scale(events=300, within_ms=5_000)
         stage.make()
         try:

@@ -28,7 +28,8 @@ from benchmarks.suffixes import rows
 from tallyroll.cdk.options import Options
 from tallyroll.planning.load import PACKET_EVENTS_MAX
 from tallyroll.planning.on_demand import disagreements
-from tallyroll.settings import PREFIX, Settings
+from tallyroll.settings import Settings
+from tallyroll.settings.texts import PREFIX
 from tests.faults.answers import faults_table, kinds_table
 from tests.messages import compatibility
 from tests.messages.differences import differences_table

@@ -12,7 +12,8 @@ import pytest
 
 from infra.build.asset import function_code
 from tallyroll.adapters.aws.create_requests import table_request
-from tallyroll.cdk.options import Options, OptionsError
+from tallyroll.cdk.options import Options
+from tallyroll.cdk.options.rules import OptionsError
 from tallyroll.resources import TAG_PROVEN, declare
 from tallyroll.settings import Settings
 from tests.infra.conftest import KEY, TAGS, Built, Synthesize

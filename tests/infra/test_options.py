@@ -8,15 +8,14 @@ import pytest
 from cfnlint.api import lint  # type: ignore[import-untyped]
 
 from tallyroll.adapters.dynamodb.store import GATES_AT_ONCE
-from tallyroll.cdk.kinds import Whole
 from tallyroll.cdk.options import (
     LOG_DAYS,
-    PREFIX,
     VISIBILITY_BATCHES,
     WRITER_TIMEOUT_SECONDS,
     Options,
-    OptionsError,
 )
+from tallyroll.cdk.options.kinds import Whole
+from tallyroll.cdk.options.rules import PREFIX, OptionsError
 from tallyroll.cdk.schedules import ROLLER_TIMEOUT_SECONDS
 from tallyroll.errors import SettingsError
 from tallyroll.lifecycle.runner import DEADLINE_RESERVE_MS

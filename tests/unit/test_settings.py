@@ -7,7 +7,8 @@ import pytest
 
 from tallyroll.errors import SettingsError
 from tallyroll.resources import TAG_PIPELINE, TAG_PROVEN, TAG_RESTORED
-from tallyroll.settings import RESERVED_TAGS, Settings
+from tallyroll.settings import Settings
+from tallyroll.settings.tags import RESERVED_TAGS
 
 EVERY = Settings(
     name="votes",

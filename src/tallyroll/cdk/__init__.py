@@ -13,12 +13,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tallyroll.cdk.options import Options, OptionsError
+    from tallyroll.cdk.options import Options
+    from tallyroll.cdk.options.rules import OptionsError
     from tallyroll.cdk.pipeline import Tallyroll
 
 __all__ = ["Options", "OptionsError", "Tallyroll"]
 
-_HOMES = {"Options": "options", "OptionsError": "options", "Tallyroll": "pipeline"}
+_HOMES = {"Options": "options", "OptionsError": "options.rules", "Tallyroll": "pipeline"}
 _OF_THE_EXTRA = ("aws_cdk", "constructs", "jsii")
 
 

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING
 import aws_cdk as cdk
 from aws_cdk import aws_lambda as lambda_
 
-from tallyroll.cdk.options import PREFIX, Options, OptionsError
+from tallyroll.cdk.options import Options
+from tallyroll.cdk.options.rules import PREFIX, OptionsError
 from tallyroll.errors import UsageError
 
 if TYPE_CHECKING:

@@ -17,8 +17,9 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sqs as sqs
 
-from tallyroll.cdk.kinds import wrong_tags
-from tallyroll.cdk.options import PREFIX, Options, OptionsError
+from tallyroll.cdk.options import Options
+from tallyroll.cdk.options.kinds import wrong_tags
+from tallyroll.cdk.options.rules import PREFIX, OptionsError
 from tallyroll.limits import RECEIVES_FUSE
 from tallyroll.model.amounts import shown
 

@@ -21,7 +21,8 @@ from tallyroll.cdk.functions import PipelineFunction
 from tallyroll.cdk.handed_in import check_topic
 from tallyroll.cdk.ingest import Queues
 from tallyroll.cdk.metrics import PipelineMetrics, computed
-from tallyroll.cdk.options import Options, OptionsError
+from tallyroll.cdk.options import Options
+from tallyroll.cdk.options.rules import OptionsError
 
 
 class Observability(Construct):

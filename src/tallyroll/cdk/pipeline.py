@@ -21,7 +21,8 @@ from tallyroll.cdk.functions import FunctionDefaults, PipelineFunction
 from tallyroll.cdk.handed_in import all_tags, check_grantee, check_name, check_types, key_of
 from tallyroll.cdk.ingest import Ingest, Queues
 from tallyroll.cdk.observability import Observability
-from tallyroll.cdk.options import Options, OptionsError
+from tallyroll.cdk.options import Options
+from tallyroll.cdk.options.rules import OptionsError
 from tallyroll.cdk.reads import Reads
 from tallyroll.cdk.schedules import Schedules
 from tallyroll.cdk.storage import Storage

@@ -17,7 +17,8 @@ from cyclopts.validators import mutually_exclusive
 
 from tallyroll.errors import Missing, TallyrollError, UsageError
 from tallyroll.model.windows import WindowId, is_window_id, iso, parse_instant, window_start
-from tallyroll.settings import PREFIX, Settings
+from tallyroll.settings import Settings
+from tallyroll.settings.texts import PREFIX
 
 if TYPE_CHECKING:
     from tallyroll.cli.screen import Screen
@@ -130,11 +131,9 @@ class Run:
 
     def checkup(self, bucket: str | None, *, deep: bool = False) -> Checkup:
         """The pipeline as it is deployed."""
-        from tallyroll import pipeline
+        from tallyroll.pipeline.inspection import checkup
 
-        return pipeline.checkup(
-            self.settings, self.screen.tell, bucket=bucket, named=self.named, deep=deep
-        )
+        return checkup(self.settings, self.screen.tell, bucket=bucket, named=self.named, deep=deep)
 
 
 def exclusive() -> Group:

@@ -141,9 +141,9 @@ def conform(
         requests[operation] += 1
 
     began = time.monotonic()
-    from tallyroll import pipeline
+    from tallyroll.pipeline import inspection
 
-    stage = pipeline.stage(endpoint, region, screen.tell, observe)
+    stage = inspection.stage(endpoint, region, screen.tell, observe)
     try:
         with screen.progress("checking", len(CHECKS)) as bar, _made(stage, screen, bar):
             found = list(conform_to(stage, lambda number, name: bar(completed=number, done=name)))

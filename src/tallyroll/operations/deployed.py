@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, fields
 
 from tallyroll.errors import StoreError
 from tallyroll.ports.tables import Deployment
-from tallyroll.settings import PREFIX, Settings
+from tallyroll.settings import Settings
+from tallyroll.settings.texts import PREFIX
 
 _PLACES = tuple(PREFIX + name for name in ("QUEUE_URL", "DEAD_LETTERS_URL", "BUCKET"))
 

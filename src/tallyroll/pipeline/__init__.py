@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from tallyroll.lifecycle.roller import Roller
     from tallyroll.model.windows import WindowId
     from tallyroll.operations.arrivals import Arrivals
-    from tallyroll.operations.conform.stage import Stage
-    from tallyroll.operations.doctor.checkup import Checkup
     from tallyroll.operations.probe.plan import Plan
     from tallyroll.operations.probe.run import Probe
     from tallyroll.operations.redrive import Redriver
@@ -320,60 +318,6 @@ def with_queues(settings: Settings, tell: Tell, *, named: bool) -> Settings:
     from tallyroll.adapters.aws import queue_urls
 
     return queue_urls.with_queues(settings, tell, named=named)
-
-
-def checkup(
-    settings: Settings, tell: Tell, *, bucket: str | None, named: bool, deep: bool
-) -> Checkup:
-    """The pipeline as it is deployed, for `doctor` and `teardown`. Raises StoreError.
-
-    `bucket` takes the place of the deployment's, `deep` asks for reads of all tables.
-    """
-    from tallyroll.adapters.aws import queue_urls
-    from tallyroll.operations.deployed import deployed
-    from tallyroll.operations.doctor.checkup import Checkup
-
-    found = deployed(settings, Pipeline(settings).deployment, tell)
-    settings = replace(found.settings, bucket=bucket) if bucket else found.settings
-    settings, queue, dead_letters = queue_urls.with_found_queues(settings, tell, named=named)
-    made = Pipeline(settings)
-    return Checkup(
-        settings=settings,
-        catalog=made.catalog,
-        store=made.store,
-        totals=made.totals,
-        tables=made.tables,
-        queue=made.queue if queue else None,
-        dead_letters=made.dead_letters_queue if dead_letters else None,
-        bucket=made.bucket if settings.bucket else None,
-        effects=made.effects,
-        handed_back=made.queue_metrics.handed_back,
-        counted=made.queue_metrics.counted,
-        deep=deep,
-        deployed=found.there,
-        wished=found.differ,
-    )
-
-
-def stage(endpoint: str, region: str | None, tell: Tell, observe: Observe) -> Stage:
-    """Where `conform` tries an endpoint, its table not made. Raises UsageError if it is no URL."""
-    from tallyroll.adapters.dynamodb import trial
-    from tallyroll.operations.conform.stage import SETTINGS, Stage, spec_on
-
-    effects = SystemEffects()
-    where = trial.client_parameters(endpoint, region, tell)
-    settings = replace(SETTINGS, name=f"tallyroll-conform-{effects.chance.getrandbits(40):010x}")
-    table = declare(settings).catalog.name
-    caller, other = (trial.caller_at(where, effects, observe) for _ in range(2))
-    return Stage(
-        store=DynamoStore(caller, effects, settings),
-        other=DynamoStore(other, effects, settings),
-        catalog=DynamoCatalog(caller, effects, table),
-        effects=effects,
-        spec=spec_on(table, settings, effects.now()),
-        added_twice=lambda: trial.added_twice(caller, effects, table),
-        reach=lambda: trial.reach(caller, table),
-    )
 
 
 def bucket_copy(directory: Path) -> DirectoryBucket:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from tallyroll.cdk.kinds import (
+from tallyroll.cdk.options.kinds import (
     Flag,
     HotShards,
     Kind,
@@ -20,9 +20,16 @@ from tallyroll.cdk.kinds import (
     Units,
     Whole,
     nearest,
-    wrong_tags,
 )
-from tallyroll.errors import UsageError
+from tallyroll.cdk.options.rules import (
+    MAX_CONCURRENCY,
+    POLLER_INVOCATIONS_MAX,
+    PREFIX,
+    OptionsError,
+    both_given,
+    check_together,
+    read_option,
+)
 from tallyroll.limits import (
     GATES_MAX,
     GATES_PER_COMMIT,
@@ -35,14 +42,10 @@ from tallyroll.limits import (
 )
 from tallyroll.settings import EXPORTERS, Settings
 
-PREFIX = "tallyroll:"
 WRITER_TIMEOUT_SECONDS = 60
-BATCH_SIZE_UNBUFFERED = 10  # a larger batch needs a window of at least 1 s
 # The queue must hide messages for this many times the longest batch, so that Lambda can retry while
 # it is throttled. Source: AWS Lambda Developer Guide, "Using Lambda with Amazon SQS".
 VISIBILITY_BATCHES = 6
-# Source: AWS Lambda Developer Guide, "Configuring scaling behavior for SQS event source mappings".
-POLLER_INVOCATIONS_MAX = 10  # of one provisioned poller at once
 # Lambda's runtimes that the core can run on. The first is the default: the tests of every change
 # run on that Python, and the byte-code in the package's asset is that Python's.
 RUNTIMES = ("python3.11", "python3.12", "python3.13", "python3.14")
@@ -52,11 +55,6 @@ LOG_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1827,
 _DEFAULTS = Settings()
 _EMAIL = Text(r"[^@\s]+@[^@\s]+\.[^@\s]+", "give one e-mail address")
 _DAY = 86_400
-_MAX_CONCURRENCY = 4
-
-
-class OptionsError(UsageError):
-    """The options are invalid; the message names the key, its value, and what to give instead."""
 
 
 def _option(default: Any, kind: Kind, doc: str) -> Any:
@@ -169,7 +167,7 @@ class Options:
         "how long Lambda gathers a batch, s; events count that much later at the most",
     )
     max_concurrency: int = _option(
-        _MAX_CONCURRENCY,
+        MAX_CONCURRENCY,
         Whole(2, 1_000),
         "the most writers at once; a new account runs 10 functions at once, all told",
     )
@@ -259,45 +257,9 @@ class Options:
 
     def __post_init__(self) -> None:
         for option in fields(self):
-            value = _read(option.name, option.metadata["kind"], getattr(self, option.name))
+            value = read_option(option.name, option.metadata["kind"], getattr(self, option.name))
             object.__setattr__(self, option.name, value)  # a number may have been given as text
-        if self.batch_size > BATCH_SIZE_UNBUFFERED and not self.batch_window_seconds:
-            raise OptionsError(
-                f"{PREFIX}batch_window_seconds 0: give at least 1 for a batch of more than"
-                f" {BATCH_SIZE_UNBUFFERED} ({PREFIX}batch_size {self.batch_size})"
-            )
-        if self.pollers and self.max_concurrency != _MAX_CONCURRENCY:
-            raise _both_given(self.pollers, self.max_concurrency)
-        if self.reserved_concurrency is not None and self.reserved_concurrency < self.writers_max:
-            least = f"{PREFIX}max_concurrency ({self.max_concurrency})"
-            if self.pollers:
-                least = (
-                    f"{self.writers_max}, {POLLER_INVOCATIONS_MAX} for each of the most"
-                    f" {PREFIX}pollers"
-                )
-            raise OptionsError(
-                f"{PREFIX}reserved_concurrency {self.reserved_concurrency}: give at least"
-                f" {least}, or writers are throttled"
-            )
-        if wrong := wrong_tags(self.tags):
-            raise OptionsError(f"{PREFIX}tags {wrong}")
-        if self.snap_start and self.runtime == "python3.11":
-            raise OptionsError(
-                f"{PREFIX}snap_start true: needs {PREFIX}runtime python3.12 or newer; it is"
-                f" {self.runtime}, of which Lambda makes no snapshots"
-            )
-        for name in ("jwt_issuer", "jwt_audience"):
-            value = getattr(self, name)
-            if (self.auth == "jwt") != bool(value):
-                remedy = "leave it out, or give" if value else "it is needed for"
-                raise OptionsError(f"{PREFIX}{name} {value!r}: {remedy} {PREFIX}auth jwt")
-        kept, quota = self.settings().tables_kept, self.table_quota
-        if kept > quota:
-            raise OptionsError(
-                f"{PREFIX}retention_seconds {self.retention_seconds}: with windows of"
-                f" {self.window_seconds} s there would be {kept:,} tables at once, over"
-                f" {PREFIX}table_quota ({quota:,}): keep fewer, or make longer windows"
-            )
+        check_together(self)
 
     @classmethod
     def from_context(cls, context: Mapping[str, Any]) -> Options:
@@ -315,9 +277,9 @@ class Options:
                 raise OptionsError(
                     f"{key}: there is no such option; {nearest(name, list(kinds), PREFIX)}"
                 )
-            given[name] = _read(name, kinds[name], value)
+            given[name] = read_option(name, kinds[name], value)
         if given.get("pollers") and "max_concurrency" in given:
-            raise _both_given(given["pollers"], given["max_concurrency"])
+            raise both_given(given["pollers"], given["max_concurrency"])
         return cls(**given)
 
     @property
@@ -383,17 +345,3 @@ class Options:
         }
         names = [setting.name for setting in fields(Settings) if setting.name in own]
         return Settings(**{**{name: getattr(self, name) for name in names}, **computed})
-
-
-def _read(name: str, kind: Kind, value: object) -> Any:
-    try:
-        return kind.read(value)
-    except (TypeError, ValueError):
-        raise OptionsError(f"{PREFIX}{name} {value!r}: {kind.remedy}") from None
-
-
-def _both_given(pollers: Mapping[str, int], most: int) -> OptionsError:
-    return OptionsError(
-        f"{PREFIX}pollers {dict(pollers)} and {PREFIX}max_concurrency {most}: Lambda takes only one"
-        f" of them; leave max_concurrency out: a poller runs {POLLER_INVOCATIONS_MAX} writers"
-    )

@@ -7,7 +7,6 @@ before it starts: no existing window changes with a setting.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -19,25 +18,18 @@ from tallyroll.limits import (
     SHARDS_MAX,
     SKEW_MS_MAX,
     TABLE_QUOTA,
-    TAG_KEY_CHARACTERS_MAX,
-    TAG_VALUE_CHARACTERS_MAX,
-    TAGS_BYTES_MAX,
-    TAGS_MAX,
     VISIBILITY_MS,
     WARM_UNITS_MAX,
 )
-from tallyroll.model.foreign.mappings import UNMAPPED, Fields, are_fields
+from tallyroll.model.foreign.mappings import UNMAPPED, Fields
 from tallyroll.model.formats.json_texts import canonical
 from tallyroll.model.sharding import strategy
 from tallyroll.model.windows import check_length
+from tallyroll.settings.tags import check_tags
+from tallyroll.settings.texts import PREFIX, parse, text_of
 
-PREFIX = "TALLYROLL_"
 CAPACITIES = ("write", "read", "cold_write", "cold_read")
 SCAN, NATIVE = EXPORTERS = ("scan", "native")
-# Keys of tags that a pipeline's own code sets and reads. IAM does not tell upper from lower case in
-# `aws:ResourceTag/proven`, so `Proven` would do for it too. Source: IAM User Guide, "Global
-# condition keys".
-RESERVED_TAGS = ("tallyroll", "tallyroll-restored", "proven")
 _NAME = re.compile(r"[a-z][a-z0-9-]{1,46}[a-z0-9]")
 
 
@@ -164,7 +156,7 @@ class Settings:
         try:
             _check_mapping(self.mapping)
         except UsageError as error:
-            raise SettingsError(f"{PREFIX}MAPPING {_text(self.mapping)}: {error}") from None
+            raise SettingsError(f"{PREFIX}MAPPING {text_of(self.mapping)}: {error}") from None
         try:
             check_tags(self.tags)
         except UsageError as error:
@@ -180,11 +172,11 @@ class Settings:
         units = self.provisioned
         if units and (set(units) != set(CAPACITIES) or min(units.values()) < 1):
             raise SettingsError(
-                f"{PREFIX}PROVISIONED {_text(units)}: give write, read, cold_write and cold_read,"
+                f"{PREFIX}PROVISIONED {text_of(units)}: give write, read, cold_write and cold_read,"
                 " each at least 1; or {} for tables on demand"
             )
         if not all(1 <= shards <= SHARDS_MAX for shards in self.hot_shards.values()):
-            hot = _text(self.hot_shards)
+            hot = text_of(self.hot_shards)
             raise SettingsError(f"{PREFIX}HOT_SHARDS {hot}: each N must be from 1 to {SHARDS_MAX}")
 
     @classmethod
@@ -192,7 +184,7 @@ class Settings:
         """The settings in an environment. An absent or empty variable leaves the default."""
         defaults = cls()
         given = {
-            setting.name: _parse(setting.name, text, getattr(defaults, setting.name))
+            setting.name: parse(setting.name, text, getattr(defaults, setting.name))
             for setting in fields(cls)
             if (text := environment.get(PREFIX + setting.name.upper()))
         }
@@ -204,7 +196,7 @@ class Settings:
         """The environment variables that differ from the defaults, and always the name."""
         defaults = Settings()
         return {
-            PREFIX + setting.name.upper(): _text(value)
+            PREFIX + setting.name.upper(): text_of(value)
             for setting in fields(self)
             if (value := getattr(self, setting.name)) != getattr(defaults, setting.name)
             or setting.name == "name"
@@ -236,7 +228,7 @@ class Settings:
         """
         if "keys" in self.mapping and not transactional:
             raise SettingsError(
-                f"{PREFIX}MAPPING {_text(self.mapping)}: keys: this store has no transactions, so"
+                f"{PREFIX}MAPPING {text_of(self.mapping)}: keys: this store has no transactions, so"
                 " the counters of an event could disagree: give one `key`"
             )
 
@@ -303,91 +295,3 @@ def _check_mapping(mapping: Fields) -> None:
         from tallyroll.model.foreign.mapping import check_mapping  # imports JMESPath
 
         check_mapping(mapping)
-
-
-def check_tags(tags: Mapping[str, str]) -> None:
-    """Raise UsageError for tags that a pipeline cannot give to all that it makes: reserved keys,
-    too many, too long. The message begins with the key.
-
-    Sources: AWS General Reference, "Tagging your AWS resources"; AWS Lambda Developer Guide,
-    "Lambda quotas" (4 KB of environment).
-    """
-    seen: dict[str, str] = {}
-    for key, value in tags.items():
-        alike = key.lower()
-        if alike in RESERVED_TAGS or alike.startswith("aws:"):
-            reserved = ", ".join(RESERVED_TAGS)
-            raise UsageError(f"{key!r}: {reserved} and aws:... are reserved; give another key")
-        if alike in seen:
-            raise UsageError(
-                f"{key!r}: {seen[alike]!r} is a tag too, and IAM does not tell upper from lower"
-                " case; give one of them"
-            )
-        seen[alike] = key
-        if not 1 <= len(key) <= TAG_KEY_CHARACTERS_MAX:
-            raise UsageError(
-                f"{key!r}: {len(key)} characters; give a key of 1 to {TAG_KEY_CHARACTERS_MAX}"
-            )
-        if len(value) > TAG_VALUE_CHARACTERS_MAX:
-            raise UsageError(
-                f"{key!r}: its value has {len(value)} characters; give at most"
-                f" {TAG_VALUE_CHARACTERS_MAX}"
-            )
-    if len(tags) > TAGS_MAX:
-        raise UsageError(
-            f"{list(tags)[TAGS_MAX]!r}: it is tag {TAGS_MAX + 1} of {len(tags)}; give at most"
-            f" {TAGS_MAX}, since AWS allows 50, and the pipeline needs {len(RESERVED_TAGS)}"
-        )
-    if (size := len(_text(tags))) > TAGS_BYTES_MAX:
-        longest = max(tags, key=lambda key: len(key) + len(tags[key]))
-        raise UsageError(
-            f"{longest!r}: all tags together have {size:,} bytes as JSON, this one the most; give"
-            f" at most {TAGS_BYTES_MAX:,}, since the functions' environment holds them"
-        )
-
-
-def _parse(name: str, text: str, default: Any) -> Any:
-    """The value that `text` says, of the type of the setting's default."""
-    wanted = 'JSON, {"name": number}'
-    try:
-        match default:
-            case str():
-                return text
-            case bool():
-                wanted = "true or false"
-                return {"true": True, "false": False, "1": True, "0": False}[text.lower()]
-            case int():
-                wanted = "a whole number"
-                return int(text)
-            case _ if name == "mapping":
-                wanted = 'JSON, {"key": "expression"} or {"keys": ["template", ...]}'
-                return _fields(text)
-            case _ if name == "tags":
-                wanted = 'JSON, {"team": "elections"}'
-                return _by_name(text, str)
-            case _:
-                return _by_name(text, int)
-    except (KeyError, ValueError):
-        raise SettingsError(f"{PREFIX}{name.upper()} {text!r}: must be {wanted}") from None
-
-
-def _by_name(text: str, kind: type) -> dict[str, Any]:
-    """A JSON object whose values are of this kind."""
-    values = json.loads(text)
-    if not isinstance(values, dict) or not all(type(value) is kind for value in values.values()):
-        raise ValueError(text)
-    return values
-
-
-def _fields(text: str) -> dict[str, Any]:
-    """A JSON object with the fields of a mapping."""
-    values: dict[str, Any] = json.loads(text)
-    if not are_fields(values):
-        raise ValueError(text)
-    return values
-
-
-def _text(value: object) -> str:
-    if isinstance(value, Mapping):
-        return json.dumps(dict(value), separators=(",", ":"))
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -14,7 +14,8 @@ from tallyroll.errors import SettingsError, UsageError
 from tallyroll.limits import SHARDS_MAX
 from tallyroll.model.foreign.mappings import Fields, are_fields
 from tallyroll.model.windows import check_length
-from tallyroll.settings import CAPACITIES, Settings, check_tags
+from tallyroll.settings import CAPACITIES, Settings
+from tallyroll.settings.tags import check_tags
 
 POLLERS_MIN, POLLERS_LEAST_MAX, POLLERS_MAX = 2, 200, 2_000
 

@@ -1,0 +1,80 @@
+"""What makes options invalid: values out of their range, and values that contradict each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tallyroll.cdk.options.kinds import Kind, wrong_tags
+from tallyroll.errors import UsageError
+
+if TYPE_CHECKING:
+    from tallyroll.cdk.options import Options
+
+PREFIX = "tallyroll:"
+BATCH_SIZE_UNBUFFERED = 10  # a larger batch needs a window of at least 1 s
+# Source: AWS Lambda Developer Guide, "Configuring scaling behavior for SQS event source mappings".
+POLLER_INVOCATIONS_MAX = 10  # of one provisioned poller at once
+MAX_CONCURRENCY = 4  # the default
+
+
+class OptionsError(UsageError):
+    """The options are invalid; the message names the key, its value, and what to give instead."""
+
+
+def check_together(options: Options) -> None:
+    """Raise OptionsError for values that contradict each other."""
+    if options.batch_size > BATCH_SIZE_UNBUFFERED and not options.batch_window_seconds:
+        raise OptionsError(
+            f"{PREFIX}batch_window_seconds 0: give at least 1 for a batch of more than"
+            f" {BATCH_SIZE_UNBUFFERED} ({PREFIX}batch_size {options.batch_size})"
+        )
+    if options.pollers and options.max_concurrency != MAX_CONCURRENCY:
+        raise both_given(options.pollers, options.max_concurrency)
+    reserved = options.reserved_concurrency
+    if reserved is not None and reserved < options.writers_max:
+        least = f"{PREFIX}max_concurrency ({options.max_concurrency})"
+        if options.pollers:
+            least = (
+                f"{options.writers_max}, {POLLER_INVOCATIONS_MAX} for each of the most"
+                f" {PREFIX}pollers"
+            )
+        raise OptionsError(
+            f"{PREFIX}reserved_concurrency {reserved}: give at least {least}, or writers are"
+            " throttled"
+        )
+    if wrong := wrong_tags(options.tags):
+        raise OptionsError(f"{PREFIX}tags {wrong}")
+    if options.snap_start and options.runtime == "python3.11":
+        raise OptionsError(
+            f"{PREFIX}snap_start true: needs {PREFIX}runtime python3.12 or newer; it is"
+            f" {options.runtime}, of which Lambda makes no snapshots"
+        )
+    for name in ("jwt_issuer", "jwt_audience"):
+        value = getattr(options, name)
+        if (options.auth == "jwt") != bool(value):
+            remedy = "leave it out, or give" if value else "it is needed for"
+            raise OptionsError(f"{PREFIX}{name} {value!r}: {remedy} {PREFIX}auth jwt")
+    kept, quota = options.settings().tables_kept, options.table_quota
+    if kept > quota:
+        raise OptionsError(
+            f"{PREFIX}retention_seconds {options.retention_seconds}: with windows of"
+            f" {options.window_seconds} s there would be {kept:,} tables at once, over"
+            f" {PREFIX}table_quota ({quota:,}): keep fewer, or make longer windows"
+        )
+
+
+def read_option(name: str, kind: Kind, value: object) -> Any:
+    """The value of an option. Raises OptionsError with the remedy."""
+    try:
+        return kind.read(value)
+    except (TypeError, ValueError):
+        raise OptionsError(f"{PREFIX}{name} {value!r}: {kind.remedy}") from None
+
+
+def both_given(pollers: Mapping[str, int], most: int) -> OptionsError:
+    """The error of `pollers` beside `max_concurrency`."""
+    return OptionsError(
+        f"{PREFIX}pollers {dict(pollers)} and {PREFIX}max_concurrency {most}: Lambda takes only one"
+        f" of them; leave max_concurrency out: a poller runs {POLLER_INVOCATIONS_MAX} writers"
+    )
