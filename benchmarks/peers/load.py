@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, count
 from typing import Any
@@ -55,6 +55,15 @@ class Delivered:
             "messageAttributes": {},
             "eventSource": "aws:sqs",
         }
+
+
+Invocation = Mapping[str, Any]
+"""The event that invokes a function with a batch."""
+
+
+def invocation(batch: Sequence[Delivered]) -> Invocation:
+    """The event with these messages."""
+    return {"Records": [message.record() for message in batch]}
 
 
 @dataclass(frozen=True, slots=True)

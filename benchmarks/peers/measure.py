@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from benchmarks.costs import queue_requests
-from benchmarks.peers.load import BATCH, Delivered, Load
+from benchmarks.peers.load import BATCH, Delivered, Load, invocation
 from benchmarks.peers.ways import PROGRESS_MS, Way
 from benchmarks.peers.wire import Wire
 from tallyroll.planning import prices
@@ -53,22 +53,24 @@ def measured(way: Way, load: Load, wire: Wire, advance: Advance, *, sealed: bool
     clock = _Clock()
     again: list[Delivered] = []
     for number, batch in enumerate(load.batches):
+        event = invocation(batch)  # Lambda makes it, whatever the function does
         if number == load.dies:
             with wire.dying(way.operation, way.dies_after), clock:
-                way.handle(batch)
+                way.handle(event)
             way.start()
             again += [message.again() for message in batch]
         else:
             with clock:
-                again += _failed(batch, way.handle(batch))
+                again += _failed(batch, way.handle(event))
         advance(len(batch))
     for _ in range(ROUNDS_MAX):
         if not again:
             break
         batch, again = again[:BATCH], again[BATCH:]
+        event = invocation(batch)
         time.sleep(PROGRESS_MS / 1_000)  # the queue hides messages for longer
         with clock:
-            again += _failed(batch, way.handle(batch))
+            again += _failed(batch, way.handle(event))
     requests = Counter(wire.requests)
     units = way.units(requests)
     found = way.totals()

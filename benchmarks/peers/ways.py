@@ -29,7 +29,7 @@ from aws_lambda_powertools.utilities.idempotency import (
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb.models import Model
 
-from benchmarks.peers.load import Delivered
+from benchmarks.peers.load import Invocation
 from tallyroll.adapters.aws.lambda_events import sqs_messages
 from tallyroll.ingest.cost import Cost, commit_cost
 from tallyroll.ingest.writer import Writer
@@ -58,7 +58,7 @@ class Way(Protocol):
     def start(self) -> None:
         """Begin in a new process: forget all that was in memory."""
 
-    def handle(self, batch: Sequence[Delivered]) -> list[str]:
+    def handle(self, event: Invocation) -> list[str]:
         """Count a batch; the ids of the messages that must come again."""
 
     def totals(self) -> Counter[str]:
@@ -84,9 +84,9 @@ class _ByMessage:
     def start(self) -> None:
         self._client = dynamodb_client()
 
-    def handle(self, batch: Sequence[Delivered]) -> list[str]:
-        for message in batch:
-            self.count(json.loads(message.body))
+    def handle(self, event: Invocation) -> list[str]:
+        for record in event["Records"]:
+            self.count(json.loads(record["body"]))
         return []
 
     def count(self, event: Mapping[str, Any]) -> None:
@@ -180,18 +180,17 @@ class Powertools(_ByMessage):
     def _counted(self, event: dict[str, Any]) -> None:
         self.count(event)
 
-    def handle(self, batch: Sequence[Delivered]) -> list[str]:
+    def handle(self, event: Invocation) -> list[str]:
         """Count a batch as a function does."""
-        event = {"Records": [message.record() for message in batch]}
         try:
             answer = process_partial_response(
-                event=event,
+                event=dict(event),
                 record_handler=lambda record: self._count_once(event=json.loads(record.body)),
                 processor=self._processor,
                 context=_CONTEXT,
             )
         except BatchProcessingError:  # all of them failed
-            return [message.id for message in batch]
+            return [record["messageId"] for record in event["Records"]]
         return [str(failure["itemIdentifier"]) for failure in answer["batchItemFailures"]]
 
 
@@ -250,9 +249,8 @@ class Tallyroll:
         self._writer: Writer = made.writer
         self._writer.store = metered
 
-    def handle(self, batch: Sequence[Delivered]) -> list[str]:
+    def handle(self, event: Invocation) -> list[str]:
         """Count a batch as a function does."""
-        event = {"Records": [message.record() for message in batch]}
         report = self._writer.write(sqs_messages(event), TIME_LEFT_MS)
         if report.rejected:
             raise RuntimeError(f"events were rejected: {report.rejected}")

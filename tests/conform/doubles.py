@@ -35,6 +35,11 @@ def puts(params: Params) -> list[Params]:
     return [action["Put"]["Item"] for action in params["TransactItems"] if "Put" in action]
 
 
+def changeable(params: Params) -> Params:
+    """The parameters of a transaction with actions of their own."""
+    return {**params, "TransactItems": [dict(action) for action in params["TransactItems"]]}
+
+
 def puts_for(params: Params, key: str) -> bool:
     """Whether a transaction puts records of this key."""
     return any(item["pk"]["S"].startswith(f"{key}.") for item in puts(params))
@@ -270,6 +275,7 @@ class FoldsCase(Double):
     """Keys are compared without their case."""
 
     def transact_write_items(self, **params: Any) -> Any:
+        params = changeable(params)
         for item in puts(params):
             item["pk"]["S"] = item["pk"]["S"].lower()
         return self.client.transact_write_items(**params)
@@ -371,6 +377,7 @@ class CutsItems(Double):
     """Items over the limit are cut, and stored."""
 
     def transact_write_items(self, **params: Any) -> Any:
+        params = changeable(params)
         for item in puts(params):
             if len(item.get("data", {}).get("B", b"")) > 400_000:
                 item["data"]["B"] = item["data"]["B"][:400_000]

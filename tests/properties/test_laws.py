@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tallyroll.adapters.dynamodb.items import jsonable, parse_item, record_item
+from tallyroll.adapters.dynamodb.puts import RecordPut
 from tallyroll.adapters.dynamodb.throughput import METERING
 from tallyroll.client.packing import pack
 from tallyroll.ingest.transactions import plan
@@ -166,6 +167,14 @@ def test_records_survive_their_items(record: Record) -> None:
     assert weighed(record).size == item_bytes(record_item(record))
     assert parse_item(record_item(record)) == stored
     assert parse_item(json.loads(json.dumps(jsonable(record_item(record))))) == stored
+
+
+@laws
+@given(some.records)
+def test_the_put_of_a_record_writes_itself_as_other_actions_are_written(record: Record) -> None:
+    put = RecordPut("votes-20261120T080000Z", record)
+    action = {**put["Put"], "Item": jsonable(record_item(record))}
+    assert put.json() == json.dumps({"Put": action})
 
 
 # --- packing

@@ -215,7 +215,8 @@ class Placer:
         sent = case.message.sent
         if case.target:
             check_takes(spec, sent)
-        elif ts not in spec.span:  # the window length changed after the calendar was cached
+        elif not spec.start <= ts < spec.end:
+            # The window length changed after the calendar was cached.
             self.cached.forget_calendar()
             case.hand_back("the calendar has changed")
             return

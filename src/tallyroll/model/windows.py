@@ -54,8 +54,9 @@ class Grid:
 
     def at(self, ts: int) -> Span:
         """The window that contains `ts` (ms since the epoch, not negative)."""
-        begun = (entry for entry in self.lengths if entry[0] <= ts)
-        _, length = max(begun, default=self.lengths[0])
+        for since, length in reversed(self.lengths):  # noqa: B007  (the first pair, if none begun)
+            if since <= ts:
+                break
         start = ts // length * length
         return Span(start, start + length)
 

@@ -7,11 +7,16 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore import xform_name
 from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
 
 from tallyroll.adapters.aws import lean_model
 from tallyroll.adapters.aws.client import make_client
+from tallyroll.adapters.dynamodb.attributes import facts_of
+from tallyroll.adapters.dynamodb.items import jsonable, parse_item, record_item
+from tallyroll.adapters.dynamodb.puts import RecordPut
+from tests.harness.pipeline import record_with
 
 WHERE = {
     "region_name": "eu-central-1",
@@ -44,37 +49,99 @@ ACTIONS: list[dict[str, Any]] = [
 
 
 class _Raw:
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
     def stream(self, *_: Any, **__: Any) -> list[bytes]:
-        return [b"{}"]
+        return [self._body]
 
 
-def _sent(client: Any, **params: Any) -> tuple[str, dict[str, str], bytes]:
-    """The URL, the headers that say what is asked, and the body of a transaction."""
+def _sent(
+    client: Any, operation: str, reply: bytes = b"{}", **params: Any
+) -> tuple[str, dict[str, str], bytes]:
+    """The URL, the headers that say what is asked, and the body of a request."""
     requests = []
 
     def answer(request: Any, **_: Any) -> AWSResponse:
         requests.append(request)
-        return AWSResponse(request.url, 200, HTTPHeaders(), _Raw())
+        return AWSResponse(request.url, 200, HTTPHeaders(), _Raw(reply))
 
-    client.meta.events.register("before-send.dynamodb.TransactWriteItems", answer)
-    client.transact_write_items(**params)
+    client.meta.events.register(f"before-send.dynamodb.{operation}", answer)
+    getattr(client, xform_name(operation))(**params)
     [request] = requests
     told = {name: request.headers[name] for name in ("X-Amz-Target", "Content-Type")}
     return request.url, told, request.body
 
 
-def test_the_bytes_are_those_of_a_plain_client() -> None:
+@pytest.fixture
+def plain() -> Any:
+    """A client as boto3 makes it."""
     session: Any = boto3.session.Session()
-    plain = session.client("dynamodb", **WHERE)
-    params = {"TransactItems": ACTIONS, "ClientRequestToken": "a token"}
-    sent = _sent(make_client("dynamodb", **WHERE), **params)
-    assert sent == _sent(plain, **params)
+    return session.client("dynamodb", **WHERE)
+
+
+def test_the_bytes_of_a_transaction_are_those_of_a_plain_client(plain: Any) -> None:
+    params: dict[str, Any] = {"TransactItems": ACTIONS, "ClientRequestToken": "a token"}
+    sent = _sent(make_client("dynamodb", **WHERE), "TransactWriteItems", **params)
+    assert sent == _sent(plain, "TransactWriteItems", **params)
     assert json.loads(sent[2])["TransactItems"][1]["Put"]["Item"]["h"] == {"B": "AP8gZGlnZXN0"}
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"key": 'a "Grüße" \\ 🗳', "data": b"\x00\xff", "format": "json"}]
+)
+def test_puts_that_write_themselves_have_the_bytes_of_a_plain_client(
+    plain: Any, changes: dict[str, Any]
+) -> None:
+    put = RecordPut("votes-20261120T080000Z", record_with(**changes))
+    actions = [ACTIONS[0], put, ACTIONS[2]]
+    params: dict[str, Any] = {"TransactItems": actions, "ClientRequestToken": "a token"}
+    sent = _sent(make_client("dynamodb", **WHERE), "TransactWriteItems", **params)
+    written = {**params, "TransactItems": [ACTIONS[0], dict(put), ACTIONS[2]]}
+    assert sent == _sent(plain, "TransactWriteItems", **written)
+
+
+def test_the_token_is_made_as_for_a_plain_client() -> None:
+    client = make_client("dynamodb", **WHERE)
+    _, _, body = _sent(client, "TransactWriteItems", TransactItems=ACTIONS)
+    assert len(json.loads(body)["ClientRequestToken"]) == 36
+    assert len(json.loads(body)["TransactItems"]) == len(ACTIONS)
+
+
+def test_a_text_like_the_place_of_the_actions_stays(plain: Any) -> None:
+    item = {"pk": {"S": '"TransactItems": []'}}
+    params: dict[str, Any] = {
+        "TransactItems": [{"Put": {"TableName": "t", "Item": item}}],
+        "ClientRequestToken": '"TransactItems": []',
+    }
+    sent = _sent(make_client("dynamodb", **WHERE), "TransactWriteItems", **params)
+    assert sent == _sent(plain, "TransactWriteItems", **params)
+
+
+def test_the_bytes_of_a_read_of_many_items_are_those_of_a_plain_client(plain: Any) -> None:
+    keys = [{"pk": {"S": "Grüße"}, "sk": {"S": "e#1"}}, {"pk": {"S": "b"}, "sk": {"S": "e#2"}}]
+    params: dict[str, Any] = {"RequestItems": {"t": {"Keys": keys, "ConsistentRead": True}}}
+    sent = _sent(make_client("dynamodb", **WHERE), "BatchGetItem", **params)
+    assert sent == _sent(plain, "BatchGetItem", **params)
+
+
+def test_binaries_that_were_read_in_base64_are_bytes() -> None:
+    client, found = make_client("dynamodb", **WHERE), []
+    record = record_with(data=b"\x00\xff", format="json", series=())
+    items = {"t": [jsonable(record_item(record))]}
+    reply = {"Responses": items, "UnprocessedKeys": {"t": {"Keys": [{"pk": {"S": "b"}}]}}}
+    client.meta.events.register(
+        "after-call.dynamodb.BatchGetItem", lambda parsed, **_: found.append(parsed)
+    )
+    _sent(client, "BatchGetItem", json.dumps(reply).encode(), RequestItems={})
+    assert parse_item(found[0]["Responses"]["t"][0]) == record
+    assert facts_of(items["t"][0])["h"] == record.digest
+    assert found[0]["UnprocessedKeys"] == reply["UnprocessedKeys"]
 
 
 def test_the_actions_that_were_given_stay_as_they_are() -> None:
     before = repr(ACTIONS)
-    _sent(make_client("dynamodb", **WHERE), TransactItems=ACTIONS)
+    _sent(make_client("dynamodb", **WHERE), "TransactWriteItems", TransactItems=ACTIONS)
     assert repr(ACTIONS) == before
 
 

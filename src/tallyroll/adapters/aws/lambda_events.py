@@ -29,7 +29,9 @@ def sqs_messages(event: Mapping[str, Any]) -> list[Message]:
             sent=int(record["attributes"]["SentTimestamp"]),
             receives=int(record["attributes"]["ApproximateReceiveCount"]),
             receipt=record["receiptHandle"],
-            redrive=redrive_of(_texts(record.get("messageAttributes") or {})),
+            redrive=redrive_of(_texts(attributes))
+            if (attributes := record.get("messageAttributes"))
+            else None,
         )
         for record in event.get("Records") or []
     ]

@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import fields
 from typing import Any
 
-from tallyroll.adapters.dynamodb.items import Item
+from tallyroll.adapters.dynamodb.items import Item, binary_of
 
 ABSENT = "attribute_not_exists(pk)"
 
@@ -74,5 +74,7 @@ def _value(attribute: Mapping[str, Any]) -> Any:
             return [_value(each) for each in value]
         case "M":
             return facts_of(value)
+        case "B":
+            return binary_of(value)
         case _:
             return value

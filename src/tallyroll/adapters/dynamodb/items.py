@@ -98,8 +98,8 @@ def _record(key: str, record_id: str, shard: int, item: Mapping[str, Mapping[str
         ts=int(item["ts"]["N"]),
         n=int(item["n"]["N"]),
         amount=read_amount(item["v"]["N"]),
-        digest=_binary(item["h"]["B"]),
-        data=None if data is None else _binary(data["B"]),
+        digest=binary_of(item["h"]["B"]),
+        data=None if data is None else binary_of(data["B"]),
         format=None if form is None else form["S"],
     )
 
@@ -115,7 +115,8 @@ def _tally(key: str, item: Mapping[str, Mapping[str, Any]]) -> Tally:
     )
 
 
-def _binary(value: bytes | str) -> bytes:
+def binary_of(value: bytes | str) -> bytes:
+    """The bytes of a binary attribute, which may be in base64."""
     return base64.b64decode(value, validate=True) if isinstance(value, str) else bytes(value)
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from tallyroll.adapters.aws.client import response_of
-from tallyroll.adapters.dynamodb.attributes import ABSENT, expressed
+from tallyroll.adapters.dynamodb.attributes import expressed
 from tallyroll.adapters.dynamodb.catalog import creating_check
 from tallyroll.adapters.dynamodb.items import (
     CODEC,
@@ -19,12 +19,12 @@ from tallyroll.adapters.dynamodb.items import (
     gate_item,
     gate_key,
     parse_item,
-    record_item,
     record_key,
     shown_key,
     stored_item,
     tally_key,
 )
+from tallyroll.adapters.dynamodb.puts import RecordPut, put_if_absent
 from tallyroll.adapters.dynamodb.requests import (
     CANCELLED,
     CONFLICTS,
@@ -78,7 +78,7 @@ class DynamoStore(DynamoTables):
         costs = costs_by_key(records)
         actions = [
             _gate_check(spec, chance),
-            *(_put_if_absent(spec.table, record_item(record)) for record in records),
+            *(RecordPut(spec.table, record) for record in records),
             *(_add(spec, each, costs[each.key], chance) for each in increments),
         ]
         try:
@@ -156,7 +156,7 @@ class DynamoStore(DynamoTables):
         check = creating_check(self._catalog, spec.window)
         while numbers:
             # Only if absent: a roller that was stalled must not reopen gates that were shut since.
-            puts = [_put_if_absent(spec.table, gate_item(number)) for number in numbers]
+            puts = [put_if_absent(spec.table, gate_item(number)) for number in numbers]
             reasons = self._table(spec.table).transact([check, *puts])
             if reasons is None:
                 return
@@ -219,17 +219,6 @@ def _gate_check(spec: Spec, chance: Chance) -> Action:
             "TableName": spec.table,
             "Key": gate_key(random_suffix(spec.gates, chance)),
             **expressed(condition="#open = :true", true=True),
-            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-        }
-    }
-
-
-def _put_if_absent(table: str, item: Item) -> Action:
-    return {
-        "Put": {
-            "TableName": table,
-            "Item": item,
-            "ConditionExpression": ABSENT,
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
     }

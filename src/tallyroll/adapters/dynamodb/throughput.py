@@ -44,7 +44,7 @@ class TransactionMetering(Metering):
     """Write units of transactions. A cancelled one takes as many as a successful one."""
 
     def record_cost(self, record: Record) -> int:
-        return ACTION_UNITS * write_units(weighed(record).size)
+        return ACTION_UNITS * write_units(record.size or weighed(record).size)
 
     def shared_cost(self, increments: int) -> int:
         return ACTION_UNITS * (1 + increments)  # the gate and the tallies
@@ -73,7 +73,7 @@ METERING = TransactionMetering(
 
 def write_units(size: int) -> int:
     """The write units of an item of `size` bytes; in a transaction it takes twice as many."""
-    return max(1, -(-size // UNIT_BYTES))
+    return -(-size // UNIT_BYTES) or 1
 
 
 def costs_by_key(records: Iterable[Record]) -> Counter[str]:
