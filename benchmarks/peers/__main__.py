@@ -20,9 +20,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from benchmarks.peers import load as loads
 from benchmarks.peers.load import Load
 from benchmarks.peers.measure import Measured, measured
-from benchmarks.peers.prebuilt import replayed
+from benchmarks.peers.prebuilt import Replayed, by_hand, prebuilt
 from benchmarks.peers.reads import measured_reads
-from benchmarks.peers.report import read_table, write_readme, write_table
+from benchmarks.peers.report import read_table, transactions_again, write_readme, write_table
 from benchmarks.peers.ways import Adding, Powertools, PynamoDB, RandomShards, Tallyroll, Way
 from benchmarks.peers.wire import Kept, Wire
 from local.aws.embedded import Embedded
@@ -85,8 +85,8 @@ class Bench:
             packed.name = f"(f) Tallyroll{told}"
             yield self.run(packed, loads.packed(packed.name, keys, _now(), kind), sealed=True)
 
-    def prebuilt(self, events: int) -> float:
-        """Events a second of (e)'s requests, sent again."""
+    def again(self, events: int) -> tuple[Replayed, Replayed]:
+        """(e)'s transactions, sent again: prebuilt, and by hand."""
         keys = loads.keys_of("hot", events)
         way = ours(self.aws, "kept-ids", 5, keys)
         way.name = "(e)'s requests"
@@ -95,7 +95,11 @@ class Bench:
         self.wire.kept = kept
         self.run(way, load)
         self.wire.kept = None
-        return replayed(kept, "kept-ids", pipeline_of(self.aws, "sent-ids").name, events)
+        first, second = (pipeline_of(self.aws, name).name for name in ("sent-ids", "hand-ids"))
+        return (
+            prebuilt(kept, "kept-ids", first, events),
+            by_hand(kept, "kept-ids", second, events),
+        )
 
 
 def _now() -> int:
@@ -117,14 +121,14 @@ def main() -> int:
                 title: list(bench.all_of(name, loads.keys_of(name, asked.events)))
                 for name, title in loads.LOADS.items()
             }
-            prebuilt = bench.prebuilt(asked.events)
+            again = bench.again(asked.events)
         reads = measured_reads(aws, pipeline_of)
     for title, rows in found.items():
         console.print(write_table(f"{asked.events:,} events of {title}", rows))
-    console.print(f"(e)'s requests of one hot key, prebuilt: {prebuilt:,.0f} events/s")
+    console.print(transactions_again(*again))
     console.print(read_table(reads))
     if asked.write:
-        write_readme(found, reads, asked.events, prebuilt)
+        write_readme(found, reads, asked.events, again)
     exact = all(row.exact for rows in found.values() for row in rows if "Tallyroll" in row.way)
     return 0 if exact else 1
 

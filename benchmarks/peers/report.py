@@ -14,6 +14,7 @@ from textwrap import fill
 from rich.table import Table
 
 from benchmarks.peers.measure import REQUEST_MS, REQUEST_MS_OTHER, Measured
+from benchmarks.peers.prebuilt import Replayed
 from benchmarks.peers.reads import Read
 from tallyroll.planning.prices import AS_OF, REGION
 
@@ -80,7 +81,10 @@ def read_cells(read: Read) -> tuple[str, ...]:
 
 
 def write_readme(
-    found: Mapping[str, Sequence[Measured]], reads: Sequence[Read], events: int, prebuilt: float
+    found: Mapping[str, Sequence[Measured]],
+    reads: Sequence[Read],
+    events: int,
+    again: tuple[Replayed, Replayed],
 ) -> None:
     """Put the tables and the chart where the README has their marks."""
     PICTURES.mkdir(exist_ok=True)
@@ -89,12 +93,15 @@ def write_readme(
         (PICTURES / f"bench-{theme}.svg").write_text(chart(hot, theme), encoding="utf-8")
     before, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)
     after = rest.partition(END)[2]
-    text = "\n".join(section(found, reads, events, prebuilt))
+    text = "\n".join(section(found, reads, events, again))
     README.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
 
 
 def section(
-    found: Mapping[str, Sequence[Measured]], reads: Sequence[Read], events: int, prebuilt: float
+    found: Mapping[str, Sequence[Measured]],
+    reads: Sequence[Read],
+    events: int,
+    again: tuple[Replayed, Replayed],
 ) -> Iterator[str]:
     """The README's lines."""
     yield "<picture>"
@@ -112,10 +119,19 @@ def section(
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     text = (
         f"Measured by `make bench` on {today}: {platform.machine()}, {cores} cores, Python"
-        f" {platform.python_version()}, DynamoDB Local on the same machine; {CAPTION}. (e)'s own"
-        f" requests, prebuilt and sent by bare connections: {prebuilt:,.0f} events/s."
+        f" {platform.python_version()}, DynamoDB Local on the same machine; {CAPTION}."
+        f" {transactions_again(*again)}"
     )
     yield f"\n{fill(text, COLUMNS)}"
+
+
+def transactions_again(prebuilt: Replayed, by_hand: Replayed) -> str:
+    """What the transactions of (e) took without its writer."""
+    return (
+        f"(e)'s own transactions, prebuilt and sent by bare connections: {prebuilt.per_second:,.0f}"
+        f" events/s. The same, written, signed and sent by hand, without a writer:"
+        f" {by_hand.cpu_us:.0f} us of client CPU."
+    )
 
 
 def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

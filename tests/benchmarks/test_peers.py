@@ -5,15 +5,19 @@ from __future__ import annotations
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from botocore import auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
 
 from benchmarks.peers import __main__ as bench
 from benchmarks.peers import load as loads
 from benchmarks.peers import measure, report, ways
 from benchmarks.peers.measure import Measured, measured
-from benchmarks.peers.prebuilt import replayed
+from benchmarks.peers.prebuilt import Replayed, by_hand, prebuilt, signed
 from benchmarks.peers.reads import Read, measured_reads
 from benchmarks.peers.ways import Adding, Powertools, PynamoDB, RandomShards, Tallyroll, Way
 from benchmarks.peers.wire import Kept, Wire
@@ -23,6 +27,7 @@ from tallyroll.settings import Settings
 EVENTS = 300
 AGAIN = 15  # 5 % of them
 WRITTEN = 101  # by the writer that dies
+SENT = (Replayed(60.0, 2.0), Replayed(50.0, 7.0))
 
 
 @pytest.fixture(scope="module")
@@ -85,9 +90,27 @@ def test_tallyroll_is_exact_and_its_requests_can_be_sent_again(aws: Embedded, wi
     assert row.exact
     assert 2 < row.units < 5  # the dead writer's transactions, and the cancelled ones, cost too
     assert row.requests * EVENTS > len(kept) >= 4
-    target = bench.pipeline_of(aws, "sent-ids")
-    assert replayed(kept, "kept-ids", target.name, EVENTS) > 0
-    assert Tallyroll("sent", target, 1, load.truth.keys()).totals() == load.truth
+    for send, name in ((prebuilt, "sent-ids"), (by_hand, "hand-ids")):
+        target = bench.pipeline_of(aws, name)
+        again = send(kept, "kept-ids", target.name, EVENTS)
+        assert again.per_second > 0
+        assert again.cpu_us > 0
+        assert Tallyroll("sent", target, 1, load.truth.keys()).totals() == load.truth
+
+
+def test_a_transaction_signed_by_hand_is_signed_as_botocore_does(aws: Embedded) -> None:
+    body, now = b'{"TransactItems": []}', datetime.now(UTC)
+    headers = signed(body, now)
+    where = aws.environment["AWS_ENDPOINT_URL_DYNAMODB"]
+    plain = {name: headers[name] for name in ("content-type", "x-amz-target")}
+    request = AWSRequest("POST", f"{where}/", headers=plain, data=body)
+    credentials = Credentials(
+        aws.environment["AWS_ACCESS_KEY_ID"], aws.environment["AWS_SECRET_ACCESS_KEY"]
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(auth, "get_current_datetime", lambda *_, **__: now.replace(tzinfo=None))
+        auth.SigV4Auth(credentials, "dynamodb", aws.environment["AWS_REGION"]).add_auth(request)
+    assert headers["authorization"] == request.headers["Authorization"]
 
 
 @pytest.mark.parametrize("payloads", loads.PAYLOADS)
@@ -134,7 +157,7 @@ def test_the_readme_has_tables_and_charts_between_its_marks(
         Measured("(a) <plain>", 100, 120, 20, 10.0, 1.0, 1.0, 900.0, 2.5),
         Measured("(e) Tallyroll", 100, 100, 0, 50.0, 0.01, 2.1, 60.0, 1.5),
     ]
-    report.write_readme({"one hot key": rows}, [Read(10, 5.0, 9.0, 8.0)], 100, 60.0)
+    report.write_readme({"one hot key": rows}, [Read(10, 5.0, 9.0, 8.0)], 100, SENT)
     text = readme.read_text()
     assert (text[:7], text[-7:]) == ("before\n", "\nafter\n")
     assert "old" not in text
@@ -144,5 +167,5 @@ def test_the_readme_has_tables_and_charts_between_its_marks(
         widths = [float(bar.get("width", "0")) for bar in picture.iter() if "rect" in bar.tag]
         assert len(widths) == 3 * len(rows)
         assert widths[0] > widths[1] == 0  # events off the truth
-    report.write_readme({"one hot key": rows}, [], 100, 60.0)
+    report.write_readme({"one hot key": rows}, [], 100, SENT)
     assert readme.read_text().count(report.BEGIN) == 1
