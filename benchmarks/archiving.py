@@ -31,7 +31,8 @@ from tallyroll.adapters.aws.client import make_client
 from tallyroll.adapters.dynamodb.items import Item, record_item, tally_key
 from tallyroll.lifecycle import cleanup
 from tallyroll.model.amounts import format_amount
-from tallyroll.model.records import FORMAT_JSON, Record
+from tallyroll.model.formats.payloads import FORMAT_JSON
+from tallyroll.model.records import Record
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status, Window
 from tallyroll.model.totals import Total

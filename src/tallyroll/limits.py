@@ -41,6 +41,14 @@ INTEGER_DIGITS_MAX = 4_300  # Python's own default limit, since int() takes quad
 TS_MS_MIN = 10**11  # 1973 in ms; a smaller number is probably in seconds
 TS_MS_MAX = 253_402_300_799_999  # the end of 9999, the last year that a window id can name
 
+# Payloads
+SAVED_BYTES_MIN = UNIT_BYTES  # by compression: a write unit
+CHUNK_BYTES_MIN = 12 * 1024  # smaller items would take more of a transaction's actions
+CHUNK_BYTES_MAX = 128 * 1024
+INLINE_BYTES_MAX = 384 * 1024  # so that a record with the longest key and id is one item
+# Copies of a payload in the records of one event; a larger one is stored once, in chunks.
+COPIES_BYTES_MAX = 1024 * 1024
+
 # Mappings
 MAPPING_BYTES_MAX = 2_048  # so that the list of them fits into the calendar's item
 MAPPINGS_MAX = 100  # of a pipeline, in all its time
@@ -85,6 +93,9 @@ PATIENT_VISIBILITY_SECONDS_MAX = 21_600  # longest wait after that: half of the 
 WAITING_VISIBILITY_SECONDS = 20  # while a message has waited for its window for less than...
 WAITING_SOON_MS = 10 * 60 * 1000  # ...this
 EXPIRY_SHARE = 0.05  # an unfinished message is rejected in this last part of the retention
+
+# Body of an event's message: the rest is for the attributes of its redrive.
+EVENT_MESSAGE_BYTES_MAX = QUEUE_MESSAGE_BYTES_MAX - 1024
 
 # Writers' notes
 MESSAGES_NOTED_MAX = 1_000  # per batch: 4 KB of digests

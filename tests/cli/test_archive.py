@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,8 +18,9 @@ from tallyroll.archive.layout import summary_key
 from tallyroll.cli.screen import size_text
 from tallyroll.errors import Throttled
 from tests.cli.desk import Answer, Desk, run
-from tests.harness.archives import Archived, archived
-from tests.harness.pipeline import WINDOW, hour
+from tests.harness.archives import Archived, archived, sealed_and_exported
+from tests.harness.payloads import noise
+from tests.harness.pipeline import NOW, WINDOW, hour
 
 HERE = ("--bucket", "memory")
 
@@ -214,6 +216,30 @@ def test_items_as_they_stand(desk: Desk, whole: Archived) -> None:
     assert [line["Item"] for line in answer.json] == whole.items()
     of_key = desk.run("archive", "read", WINDOW, "--raw", "--key", "k2", *HERE).json
     assert [line["Item"]["sk"]["S"][:2] for line in of_key].count("t#") == 1
+
+
+def test_payloads_in_chunks_are_read_whole(desk: Desk) -> None:
+    payloads = {f"e{n}": noise(120_000, n) for n in range(4)}
+    events = [
+        {"id": name, "key": f"k{name[1]}", "ts": NOW, "payload": payload}
+        for name, payload in payloads.items()
+    ]
+    found = Archived(*sealed_and_exported(map(json.dumps, [*events, {"key": "k1"}])))
+    desk.pipeline.bucket._objects.clear()
+    desk.pipeline.bucket._objects.update(found.bucket._objects)
+    answer = desk.run("archive", "read", WINDOW, *HERE)
+    assert (answer.status, answer.err) == (0, "")
+    assert {event["id"]: event.get("payload") for event in answer.json[1:]} == payloads
+    of_key = desk.run("archive", "read", WINDOW, "--key", "k1", *HERE)
+    assert [event.get("payload") for event in of_key.json] == [None, payloads["e1"]]
+    raw = desk.run("archive", "read", WINDOW, "--raw", "--key", "k1", *HERE)
+    assert sum(line["Item"]["sk"]["S"].startswith("c#e1#") for line in raw.json) == 7
+    items = [item for item in found.items() if item["sk"]["S"] != "c#e2#0003"]
+    found.rewrite(items)
+    desk.pipeline.bucket._objects.update(found.bucket._objects)
+    broken = desk.run("archive", "read", WINDOW, *HERE)
+    assert (broken.status, len(broken.json)) == (1, 4)
+    assert "chunk 3 of 7 is missing" in broken.err
 
 
 def test_a_packet_that_cannot_be_unpacked(desk: Desk, whole: Archived) -> None:

@@ -121,7 +121,7 @@ def test_a_line_too_long_is_left_out_whole(desk: Desk, monkeypatch: pytest.Monke
 
 
 def test_what_no_record_can_hold_is_not_sent(desk: Desk) -> None:
-    answer = desk.run("--json", "send", stdin=lines({"key": "k", "payload": "x" * 420_000}))
+    answer = desk.run("--json", "send", stdin=lines({"key": "k", "payload": "x" * 1_048_500}))
     assert answer.json[0]["rejected"] == {"item-too-large": 1}
     assert desk.producer.bodies == []
 

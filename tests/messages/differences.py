@@ -171,12 +171,6 @@ DIFFERENCES = (
         (Reason.PACKET_TOO_LARGE,),
         lambda fields: False,
     ),
-    Difference(
-        f"An event with its payload has at most {limits.ITEM_BYTES_MAX // 1024} KB.",
-        '{"key":"k","payload":"' + "x" * limits.ITEM_BYTES_MAX + '"}',
-        (Reason.ITEM_TOO_LARGE,),
-        lambda fields: False,
-    ),
 )
 
 

@@ -121,7 +121,7 @@ def test_a_wrong_event_is_refused_and_the_others_are_not_touched() -> None:
         for fields, reason in (
             ({"key": ""}, Reason.BAD_KEY),
             ({"key": "k", "payload": deep}, Reason.BAD_PAYLOAD),
-            ({"key": "k", "payload": "x" * 500_000}, Reason.ITEM_TOO_LARGE),
+            ({"key": "k", "payload": "x" * 1_048_500}, Reason.ITEM_TOO_LARGE),
             ({"key": "k", "ts": 1_795_163_400}, Reason.TS_IN_SECONDS),
             ({"key": "k", "value": 10**18}, Reason.BAD_VALUE),
         ):

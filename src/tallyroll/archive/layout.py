@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from tallyroll.errors import Missing, ProofMismatch
 from tallyroll.model.formats.gzip_members import unzipped
 from tallyroll.model.items import Content, StoredItem
+from tallyroll.model.records import Record
 from tallyroll.model.windows import WindowId, iso, window_start
 from tallyroll.ports.bucket import Bucket
 from tallyroll.ports.store import ItemCodec
@@ -53,6 +54,11 @@ class ArchivedItem:
     holds: Content
     file: str
     line: int
+
+    @property
+    def in_chunks(self) -> bool:
+        """Whether it holds a record with its data in chunks."""
+        return isinstance(self.holds, Record) and self.holds.in_chunks
 
 
 def prefix_of(pipeline: str, window: WindowId, attempt: str) -> str:

@@ -266,7 +266,7 @@ class _Proof:
             for number, found in enumerate(self.reading.items_of(file)):
                 if number % CLOCK_EVERY_ITEMS == 0 and self.effects.now() >= self.deadline:
                     return None
-                if len(counted.records) + len(counted.tallies) >= SUMS_HELD:
+                if counted.held >= SUMS_HELD:
                     spills.append(self._spill(counted))
                 digests.append(key_digest(found.item))
                 if len(digests) >= DIGESTS_HELD:
@@ -281,7 +281,7 @@ class _Proof:
     def _spill(self, counted: Recount) -> Spill:
         """Move the sums in memory to the bucket, by partition."""
         lines: list[list[str]] = [[] for _ in range(self.partitions)]
-        for kind, sums in (("r", counted.records), ("t", counted.tallies)):
+        for kind, sums in counted.kinds.items():
             for key, (n, amount) in sums.items():
                 line = json.dumps([kind, key, n, str(amount)])
                 lines[stable_hash(key) % self.partitions].append(line)
@@ -312,14 +312,14 @@ class _Proof:
 
     def _compare(self, read: Sequence[ReadNote], partition: int) -> ComparedNote:
         merged = Recount()
-        sums = {"r": merged.records, "t": merged.tallies}
+        sums = merged.kinds
         spills = (spill for note in read for spill in note.spills)
         for body in self.spills.bodies(spills, partition):
             for line in zlib.decompress(body).decode().split("\n"):
                 kind, key, n, amount = json.loads(line)
                 had = sums[kind].get(key, (0, 0))
                 sums[kind][key] = (had[0] + n, had[1] + int(amount))
-            if max(len(merged.records), len(merged.tallies)) > PARTITION_KEYS * KEYS_TOO_MANY:
+            if max(map(len, sums.values())) > PARTITION_KEYS * KEYS_TOO_MANY:
                 raise ProofMismatch([f"far more keys than the {self.window.keys} when sealed"])
         findings = keys_differing_from_totals(self.window.id, merged, self.totals)
         events, amount = merged.sums

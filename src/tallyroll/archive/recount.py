@@ -1,5 +1,5 @@
-"""Recounts an archive and finds what is wrong with it: compares files with manifests, and records
-with tallies and totals.
+"""Recounts an archive and finds what is wrong with it: compares files with manifests, records with
+tallies and totals, and chunks with the records that have them.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from tallyroll.archive.layout import (
     read_summary,
 )
 from tallyroll.errors import ProofMismatch
+from tallyroll.model.formats.payloads import Chunk, manifest_in, summed
 from tallyroll.model.items import Content, Gate
 from tallyroll.model.records import Record
 from tallyroll.model.windows import WindowId, table_name
@@ -27,12 +28,20 @@ KEYS_PER_READ = 100
 FINDINGS_KEPT = 100
 
 
+Sums = dict[str, tuple[int, int]]
+"""Two sums per key."""
+
+
 @dataclass(slots=True)
 class Recount:
-    """Counts of an archive: (events, amount) per key by records and by tallies, gates, items."""
+    """Counts of an archive: (events, amount) per key by records and by tallies, (chunks, sum of
+    their digests) per key by chunks and by the manifests of records, gates, items.
+    """
 
-    records: dict[str, tuple[int, int]] = field(default_factory=dict)
-    tallies: dict[str, tuple[int, int]] = field(default_factory=dict)
+    records: Sums = field(default_factory=dict)
+    tallies: Sums = field(default_factory=dict)
+    chunks: Sums = field(default_factory=dict)
+    declared: Sums = field(default_factory=dict)
     gates_shut: int = 0
     gates_open: int = 0
     items: int = 0
@@ -43,6 +52,16 @@ class Recount:
         sums = self.records.values()
         return sum(n for n, _ in sums), sum(amount for _, amount in sums)
 
+    @property
+    def kinds(self) -> dict[str, Sums]:
+        """All sums per key, each by a letter of its own."""
+        return {"r": self.records, "t": self.tallies, "c": self.chunks, "d": self.declared}
+
+    @property
+    def held(self) -> int:
+        """How many sums it has in memory."""
+        return sum(map(len, self.kinds.values()))
+
     def add(self, found: Content) -> None:
         """Count one item."""
         self.items += 1
@@ -50,9 +69,28 @@ class Recount:
             self.gates_open += found.open
             self.gates_shut += not found.open
             return
-        sums = self.records if isinstance(found, Record) else self.tallies
-        n, amount = sums.get(found.key, (0, 0))
-        sums[found.key] = (n + found.n, amount + found.amount)
+        if isinstance(found, Chunk):
+            _add(self.chunks, found.key, 1, found.digest)
+            return
+        is_record = isinstance(found, Record)
+        _add(self.records if is_record else self.tallies, found.key, found.n, found.amount)
+        if isinstance(found, Record) and found.in_chunks:
+            self._declare(found)
+
+    def _declare(self, record: Record) -> None:
+        """Count the chunks that a record declares, once for the records of several keys."""
+        try:
+            manifest = manifest_in(record.data, record.format)
+        except ValueError:
+            _add(self.declared, record.key, 1, 0)  # so that it agrees with no chunks
+            return
+        if manifest and manifest.key == record.key:
+            _add(self.declared, record.key, manifest.count, manifest.sum)
+
+
+def _add(sums: Sums, key: str, n: int, amount: int) -> None:
+    before = sums.get(key, (0, 0))
+    sums[key] = (before[0] + n, before[1] + amount)
 
 
 @dataclass(slots=True)
@@ -126,8 +164,10 @@ class Reading:
 def keys_differing_from_totals(
     window: WindowId, counted: Recount, totals: Totals | None
 ) -> Iterator[str]:
-    """One finding per key whose records, tallies and total (if `totals` is given) disagree."""
-    keys = sorted(counted.records.keys() | counted.tallies.keys())
+    """One finding per key whose records, tallies and total (if `totals` is given) disagree, or
+    whose chunks are not those that its records have.
+    """
+    keys = sorted({key for sums in counted.kinds.values() for key in sums})
     for first in range(0, len(keys), KEYS_PER_READ):
         batch = keys[first : first + KEYS_PER_READ]
         stored = totals.of_window(window, batch) if totals else {}
@@ -138,3 +178,15 @@ def keys_differing_from_totals(
                 sums["total"] = (total.n, total.amount) if total else None
             if len(set(sums.values())) > 1:
                 yield f"key {key!r}: (events, amount) {sums}"
+            if difference := _chunks_differing(key, counted):
+                yield difference
+
+
+def _chunks_differing(key: str, counted: Recount) -> str:
+    found, there = counted.chunks.get(key, (0, 0))
+    declared, written = counted.declared.get(key, (0, 0))
+    if found != declared:
+        return f"key {key!r}: {found} chunks of payloads, its records have {declared}"
+    if summed([there]) != summed([written]):
+        return f"key {key!r}: its {found} chunks of payloads are not those that were written"
+    return ""

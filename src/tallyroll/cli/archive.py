@@ -5,12 +5,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
+from tallyroll.archive.chunked import Waiting
 from tallyroll.archive.inventory import Archive, best
 from tallyroll.archive.layout import ArchivedItem
 from tallyroll.archive.verification import ArchiveReading
@@ -21,15 +21,15 @@ from tallyroll.cli.archive_desk import (
     Desk,
     Source,
     explain,
+    print_athena,
 )
 from tallyroll.cli.arguments import STARTS_SINCE, STARTS_UNTIL, Run, exclusive
 from tallyroll.cli.screen import Cell, Screen, known, size_text
 from tallyroll.errors import UsageError
 from tallyroll.model.amounts import format_amount
-from tallyroll.model.items import Gate
+from tallyroll.model.formats.payloads import Chunk
 from tallyroll.model.records import Record
 from tallyroll.model.stored import event_line, events_of
-from tallyroll.model.windows import iso, window_start
 from tallyroll.operations.restore import check_table
 from tallyroll.reads.http import required_key
 from tallyroll.resources import declare
@@ -80,7 +80,7 @@ def list_archives(
     desk = Desk(run, source)
     found = desk.found(since, until)
     if athena:
-        return _athena(athena, desk, best(found))
+        return print_athena(athena, desk, best(found))
     shown = found if every else best(found)
     bucket = desk.bucket.name
     run.screen.show(_LISTED, shown, lambda archive: _archive_json(archive, bucket), _archive_words)
@@ -191,8 +191,9 @@ def read(
 ) -> int:
     """Print an archive's events.
 
-    They are JSON Lines, as `tallyroll send` takes them, packets unpacked. The
-    archive is verified on the way: it was whole if the exit status is 0.
+    They are JSON Lines, as `tallyroll send` takes them, packets unpacked, and
+    those with payloads in chunks last. The archive is verified on the way: it was
+    whole if the exit status is 0.
 
     For example:
       tallyroll archive read 20261120T080000Z --key candidate-7
@@ -205,13 +206,18 @@ def read(
         required_key(key)
     desk = Desk(run, source)
     reading = desk.reading(desk.named(archive), against_totals=against_totals)
-    for found in reading:
-        if key is not None and (isinstance(found.holds, Gate) or found.holds.key != key):
-            continue
-        if raw:
-            sys.stdout.write(desk.made.codec.encode(found.item).decode())
-        elif isinstance(found.holds, Record):
-            _write_events(found, found.holds, reading)
+    with Waiting() as waiting:
+        for found in reading:
+            is_asked = key is None or getattr(found.holds, "key", None) == key
+            if raw:
+                if is_asked:
+                    sys.stdout.write(desk.made.codec.encode(found.item).decode())
+            elif isinstance(found.holds, Chunk) or (is_asked and found.in_chunks):
+                waiting.add(found)
+            elif is_asked and isinstance(found.holds, Record):
+                _write_events(found, found.holds, reading)
+        for found, record in waiting.joined(reading.findings.add):
+            _write_events(found, record, reading)
     verification = desk.compared(reading)
     if key is not None:
         run.screen.tell(_recount(key, verification))
@@ -315,25 +321,6 @@ def _recount(key: str, verification: ArchiveReading) -> str:
 def _sum(found: tuple[int, int] | None) -> str:
     n, amount = found or (0, 0)
     return f"{n:,} events, sum {format_amount(amount)}"
-
-
-def _athena(table: str, desk: Desk, archives: Sequence[Archive]) -> int:
-    """Print ALTER TABLE ADD PARTITION for the proven archives; nothing else is ever queried."""
-    if desk.directory is not None:
-        raise UsageError("--athena needs the bucket, not a copy: Athena reads S3")
-    proven = [archive for archive in archives if archive.proven]
-    if not proven:
-        desk.screen.tell("no proven archives: nothing to add")
-        return 0
-    partitions = []
-    for archive in proven:
-        window = archive.place.window
-        start = iso(window_start(window))
-        columns = f"day='{start[:10]}', hour={int(start[11:13])}, window_id='{window}'"
-        location = f"s3://{desk.bucket.name}/{archive.data_prefix}"
-        partitions.append(f"  PARTITION ({columns}) LOCATION '{location}'")
-    sys.stdout.write(f"ALTER TABLE {table} ADD IF NOT EXISTS\n" + "\n".join(partitions) + ";\n")
-    return 0
 
 
 def _archive_json(archive: Archive, bucket: str) -> dict[str, Any]:

@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -21,7 +22,7 @@ from tallyroll.cli.arguments import Run, exclusive
 from tallyroll.cli.screen import Screen, number_of
 from tallyroll.errors import Missing, StoreError, UsageError
 from tallyroll.model.amounts import format_amount
-from tallyroll.model.windows import iso, table_name
+from tallyroll.model.windows import iso, table_name, window_start
 from tallyroll.operations.deployed import deployed
 from tallyroll.ports.bucket import ListedBucket
 
@@ -223,3 +224,22 @@ def _show_key(key: str, of: dict[str, Any], screen: Screen) -> None:
         for name, found in said.items()
     )
     screen.line({"key": key, **said}, f"key {key!r}: {sums}")
+
+
+def print_athena(table: str, desk: Desk, archives: Sequence[Archive]) -> int:
+    """Print ALTER TABLE ADD PARTITION for the proven archives; nothing else is ever queried."""
+    if desk.directory is not None:
+        raise UsageError("--athena needs the bucket, not a copy: Athena reads S3")
+    proven = [archive for archive in archives if archive.proven]
+    if not proven:
+        desk.screen.tell("no proven archives: nothing to add")
+        return 0
+    partitions = []
+    for archive in proven:
+        window = archive.place.window
+        start = iso(window_start(window))
+        columns = f"day='{start[:10]}', hour={int(start[11:13])}, window_id='{window}'"
+        location = f"s3://{desk.bucket.name}/{archive.data_prefix}"
+        partitions.append(f"  PARTITION ({columns}) LOCATION '{location}'")
+    sys.stdout.write(f"ALTER TABLE {table} ADD IF NOT EXISTS\n" + "\n".join(partitions) + ";\n")
+    return 0

@@ -15,9 +15,10 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from tallyroll.client.packing import queueable
 from tallyroll.errors import Reason, Rejected, TallyrollError, UsageError
-from tallyroll.limits import EVENT_BYTES_MAX, ITEM_BYTES_MAX, PACKET_BYTES_MAX
-from tallyroll.model.events import Envelope, Event, decode
+from tallyroll.limits import EVENT_MESSAGE_BYTES_MAX, PACKET_BYTES_MAX
+from tallyroll.model.events import Envelope, Event, decode, message_body
 from tallyroll.model.formats.gzip_members import unzipped
 from tallyroll.model.formats.zstandard_frames import (
     ZSTANDARD_MAGIC,
@@ -25,9 +26,10 @@ from tallyroll.model.formats.zstandard_frames import (
     expanded,
 )
 
-LINE_BYTES_MAX = 4 * 1024 * 1024  # a 400 KB item takes less, however its JSON is escaped
+LINE_BYTES_MAX = 4 * 1024 * 1024  # an event of 400 KB takes less, however its JSON is escaped
 CHUNK_BYTES = 64 * 1024
 DIGEST_BYTES = 1024 * 1024
+BYTES_OF_CHARACTER_MAX = 6  # of one that is escaped
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -211,14 +213,12 @@ def envelope_of(
 
 
 def check_size(event: Event) -> None:
-    """Raise Rejected (item-too-large) if the event is certainly larger than a record may be, or its
-    records together than a transaction takes.
-    """
-    parts = (event.key, event.id or "", event.payload or "")
-    if (size := sum(len(part.encode()) for part in parts)) > ITEM_BYTES_MAX:
-        raise Rejected(Reason.ITEM_TOO_LARGE, f"{size} bytes, over {ITEM_BYTES_MAX}")
-    records = 1 + len(event.other_keys)
-    if records > 1 and size * records > EVENT_BYTES_MAX:
+    """Raise Rejected (item-too-large) if the event's message is larger than a queue takes."""
+    payload = event.payload or ""
+    if len(payload) * BYTES_OF_CHARACTER_MAX < EVENT_MESSAGE_BYTES_MAX // 2:
+        return
+    if (size := len(queueable(message_body(event)).encode())) > EVENT_MESSAGE_BYTES_MAX:
         raise Rejected(
-            Reason.ITEM_TOO_LARGE, f"{records} records of {size} bytes, over {EVENT_BYTES_MAX}"
+            Reason.ITEM_TOO_LARGE,
+            f"{size} bytes, over {EVENT_MESSAGE_BYTES_MAX} in a message: send a smaller payload",
         )

@@ -130,6 +130,9 @@ class Placer:
     catalog: Catalog
     cached: CachedCatalog
 
+    def __post_init__(self) -> None:
+        self._layout = self.settings.layout
+
     def place(self, cases: Sequence[Delivery]) -> None:
         """Give each case without a fate its window and record, or its fate. Raises StoreError."""
         cases = [case for case in cases if not case.fate]
@@ -223,7 +226,7 @@ class Placer:
         else:
             check_accepts(spec, ts, sent)
         home = case.span if case.target else None
-        case.record = acceptable_record(envelope, case.message, spec, home)
+        case.record = acceptable_record(envelope, case.message, spec, home, self._layout)
         case.spec = spec
 
     def _specs_of(self, timed: Sequence[_Timed]) -> dict[WindowId, Spec]:

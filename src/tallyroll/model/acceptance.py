@@ -11,6 +11,7 @@ from tallyroll import limits
 from tallyroll.errors import Reason, Rejected
 from tallyroll.limits import TS_MS_MAX
 from tallyroll.model.events import Envelope, Event
+from tallyroll.model.formats.payloads import LAYOUT, Layout
 from tallyroll.model.ids import Identity, uuid7_time
 from tallyroll.model.items import weighed
 from tallyroll.model.messages import Message
@@ -84,7 +85,11 @@ def identities_of(envelope: Envelope, message: Message, home: Span) -> tuple[Ide
 
 
 def acceptable_record(
-    envelope: Envelope, message: Message, spec: Spec, home: Span | None = None
+    envelope: Envelope,
+    message: Message,
+    spec: Spec,
+    home: Span | None = None,
+    layout: Layout = LAYOUT,
 ) -> Record:
     """The record of an envelope in a window, with its size. For a redriven message, `home` is the
     window of its time.
@@ -93,18 +98,12 @@ def acceptable_record(
     """
     if spec.require_ts and is_undated(envelope):
         raise Rejected(Reason.TS_REQUIRED, "the event has an id of its own but no ts")
-    record = weighed(record_of(envelope, message, spec, home))
-    size = max(each.size for each in record.group) if record.others else record.size
-    if size > limits.ITEM_BYTES_MAX:
+    record = weighed(record_of(envelope, message, spec, home, layout))
+    if (record.others or record.chunks) and record.group_size > limits.EVENT_BYTES_MAX:
+        items = len(record.group) + len(record.chunks)
         raise Rejected(
             Reason.ITEM_TOO_LARGE,
-            f"record {record.id!r} takes {size} bytes, over {limits.ITEM_BYTES_MAX}:"
-            " send a smaller payload",
-        )
-    if record.others and record.group_size > limits.EVENT_BYTES_MAX:
-        raise Rejected(
-            Reason.ITEM_TOO_LARGE,
-            f"the {len(record.group)} records of event {record.id!r} take {record.group_size} bytes"
+            f"the {items} items of event {record.id!r} take {record.group_size} bytes"
             f" together, over {limits.EVENT_BYTES_MAX} in one transaction: send a smaller payload",
         )
     return record

@@ -1,4 +1,4 @@
-"""Items of window tables: records, stripes of tallies, and gates."""
+"""Items of window tables: records, chunks of their data, stripes of tallies, and gates."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from tallyroll.model.amounts import format_amount
+from tallyroll.model.formats.payloads import Chunk
 from tallyroll.model.records import Record
 from tallyroll.model.tallies import Tally
 
@@ -24,7 +25,7 @@ class Gate:
     open: bool
 
 
-Content = Record | Tally | Gate
+Content = Record | Chunk | Tally | Gate
 """What an item of a window table holds. A tally is that of one stripe; a record has no series."""
 
 

@@ -5,21 +5,33 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from tallyroll.errors import Reason, Rejected
-from tallyroll.limits import PACKET_BYTES_MAX
+from tallyroll.limits import COPIES_BYTES_MAX, PACKET_BYTES_MAX, TRANSACTION_ACTIONS_MAX
 from tallyroll.model.amounts import format_amount
 from tallyroll.model.events import Event, Packet, digest
 from tallyroll.model.formats.json_texts import canonical
+from tallyroll.model.formats.payloads import (
+    CHUNKED,
+    FORMAT_PACKET,
+    LAYOUT,
+    PACKETS,
+    Chunk,
+    Layout,
+    Manifest,
+    chunk_count,
+    deflated,
+    divided,
+    manifest_in,
+    summed,
+)
 from tallyroll.model.ids import uuid7_time
 from tallyroll.model.messages import Message
 from tallyroll.model.specs import Spec
 from tallyroll.model.tallies import Series, added
 from tallyroll.model.windows import Span
-
-FORMAT_JSON = "json"
-FORMAT_PACKET = "packet1+zlib"
 
 RecordName = tuple[str, str]
 """A record's name within its window: its key and its id."""
@@ -30,8 +42,8 @@ class Record:
     """One event or packet under `{key}.{shard}`: `n` events, `amount` their sum, in millionths.
 
     `size` is the bytes of its item; 0 until it is computed. An event of several keys has a record
-    for each: the first has the `others`. All of them are stored in one transaction, or none. A
-    record that was read from a store does not have its others.
+    for each: the first has the `others`, and the `chunks` of their data, if there are any. All of
+    them are stored in one transaction, or none. A record that was read from a store has neither.
     """
 
     key: str
@@ -46,11 +58,26 @@ class Record:
     format: str | None = None
     size: int = field(default=0, compare=False)
     others: tuple[Record, ...] = field(default=(), compare=False)
+    chunks: tuple[Chunk, ...] = field(default=(), compare=False)
 
     @property
     def packed(self) -> bool:
         """Whether the record is a packet."""
-        return self.format == FORMAT_PACKET
+        return self.format in PACKETS
+
+    @property
+    def in_chunks(self) -> bool:
+        """Whether its data is a manifest of chunks."""
+        return self.format is not None and self.format.startswith(CHUNKED)
+
+    @property
+    def weight(self) -> int:
+        """The bytes of its data; once expanded, if they are in chunks."""
+        if self.in_chunks:
+            with suppress(ValueError):  # damaged: whatever reads it says so
+                manifest = manifest_in(self.data, self.format)
+                return manifest.expanded if manifest else 0
+        return len(self.data or b"")
 
     @property
     def group(self) -> tuple[Record, ...]:
@@ -59,8 +86,8 @@ class Record:
 
     @property
     def group_size(self) -> int:
-        """The bytes of all their items."""
-        return sum(record.size for record in self.group)
+        """The bytes of all their items, chunks included."""
+        return sum(each.size for each in self.group) + sum(each.size for each in self.chunks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +123,11 @@ def event_time(envelope: Event | Packet, sent: int) -> int:
 
 
 def record_of(
-    envelope: Event | Packet, message: Message, spec: Spec, home: Span | None = None
+    envelope: Event | Packet,
+    message: Message,
+    spec: Spec,
+    home: Span | None = None,
+    layout: Layout = LAYOUT,
 ) -> Record:
     """The record of an envelope in the window of `spec`; an event of several keys has others. For a
     redriven message, `home` is the window of its time.
@@ -104,15 +135,20 @@ def record_of(
     Raises Rejected for a packet that spans windows or is too large.
     """
     return (
-        _of_packet(envelope, message, spec, home)
+        _of_packet(envelope, message, spec, home, layout)
         if isinstance(envelope, Packet)
-        else _of_event(envelope, message, spec, home)
+        else _of_event(envelope, message, spec, home, layout)
     )
 
 
-def _of_event(event: Event, message: Message, spec: Spec, home: Span | None) -> Record:
+def _of_event(
+    event: Event, message: Message, spec: Spec, home: Span | None, layout: Layout
+) -> Record:
     ts = event_time(event, message.first_sent)
     record_id = event.id or message.first_id
+    data = form = None
+    if event.payload is not None:
+        data, form = deflated(event.payload.encode(), layout)
     record = Record(
         key=event.key,
         id=record_id,
@@ -122,15 +158,38 @@ def _of_event(event: Event, message: Message, spec: Spec, home: Span | None) -> 
         amount=event.amount,
         digest=digest(event),
         series=((spec.slot(_shown_at(ts, message, spec, home)), 1),),
-        data=None if event.payload is None else event.payload.encode(),
-        format=None if event.payload is None else FORMAT_JSON,
+        data=data,
+        format=form,
     )
+    keys = 1 + len(event.other_keys)
+    if data is not None and len(data) > min(layout.chunk_over, COPIES_BYTES_MAX // keys):
+        size = len((event.payload or "").encode())
+        record = _chunked(record, data, size, spec, layout, keys)
     if not event.other_keys:
         return record
     others = [
-        replace(record, key=key, shard=spec.shard(key, record_id)) for key in event.other_keys
+        replace(record, key=key, shard=spec.shard(key, record_id), chunks=())
+        for key in event.other_keys
     ]
     return replace(record, others=tuple(others))
+
+
+def _chunked(
+    record: Record, data: bytes, expanded: int, spec: Spec, layout: Layout, keys: int
+) -> Record:
+    """The record with its data in chunks; there is room in its transaction for records and tallies
+    of so many keys.
+    """
+    most = TRANSACTION_ACTIONS_MAX - 1 - 2 * keys
+    parts = divided(data, chunk_count(len(data), layout, most))
+    chunks = tuple(
+        Chunk(record.key, record.id, at, spec.chunk_shard(record.key, record.id, at), part)
+        for at, part in enumerate(parts)
+    )
+    total = summed(chunk.digest for chunk in chunks)
+    manifest = Manifest(record.key, len(chunks), len(data), expanded, total)
+    form = f"{CHUNKED}{record.format}"
+    return replace(record, data=manifest.encode(), format=form, chunks=chunks)
 
 
 def all_records(records: Iterable[Record]) -> tuple[Record, ...]:
@@ -138,7 +197,9 @@ def all_records(records: Iterable[Record]) -> tuple[Record, ...]:
     return tuple(each for record in records for each in record.group)
 
 
-def _of_packet(packet: Packet, message: Message, spec: Spec, home: Span | None) -> Record:
+def _of_packet(
+    packet: Packet, message: Message, spec: Spec, home: Span | None, layout: Layout
+) -> Record:
     if (size := len(message.body.encode(errors="surrogatepass"))) > PACKET_BYTES_MAX:
         raise Rejected(
             Reason.PACKET_TOO_LARGE,
@@ -154,7 +215,8 @@ def _of_packet(packet: Packet, message: Message, spec: Spec, home: Span | None) 
             )
     slots = [spec.slot(_shown_at(ts, message, spec, home)) for ts in times]
     entries = [[dt, format_amount(amount), payload] for dt, amount, payload in packet.entries]
-    return Record(
+    data = zlib.compress(canonical([packet.t0, entries]).encode())
+    record = Record(
         key=packet.key,
         id=packet.id,
         shard=spec.shard(packet.key, packet.id),
@@ -163,9 +225,12 @@ def _of_packet(packet: Packet, message: Message, spec: Spec, home: Span | None) 
         amount=sum(amount for _, amount, _ in packet.entries),
         digest=digest(packet),
         series=tuple(sorted(Counter(slots).items())),
-        data=zlib.compress(canonical([packet.t0, entries]).encode()),
+        data=data,
         format=FORMAT_PACKET,
     )
+    if len(data) > layout.chunk_over:
+        return _chunked(record, data, len(data), spec, layout, 1)
+    return record
 
 
 def _shown_at(ts: int, message: Message, spec: Spec, home: Span | None) -> int:

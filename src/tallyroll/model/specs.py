@@ -46,6 +46,10 @@ class Spec:
         """The shard, 1..N, of a record of `key`."""
         return strategy(self.suffix)(record_id, self.shards_of(key))
 
+    def chunk_shard(self, key: str, record_id: str, number: int) -> int:
+        """The shard, 1..N, of chunk `number` of a record: those after the record's own, in turn."""
+        return (self.shard(key, record_id) + number) % self.shards_of(key) + 1
+
     def stripes_of(self, key: str) -> int:
         """How many stripes the key's tally has: as many as shards, at least `stripes_min`."""
         return max(self.shards_of(key), self.stripes_min)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 
 from tallyroll.errors import Refused
 from tallyroll.model.amounts import read_amount
 from tallyroll.model.events import Event, event_body
+from tallyroll.model.formats.payloads import CHUNKED, DAMAGED, Chunk, inflated, joined, manifest_in
 from tallyroll.model.records import Record
 
 
@@ -35,10 +37,37 @@ class StoredPacket:
     events: tuple[StoredEvent, ...]
 
 
+def whole(record: Record, chunks_of: Callable[[str, str, int], Iterable[Chunk]]) -> Record:
+    """The record with its data, which may be in chunks. `chunks_of` gives those of a key and a
+    record id, which should be so many. Raises Refused if they are missing or damaged.
+    """
+    try:
+        manifest = manifest_in(record.data, record.format)
+        if manifest is None:
+            return record
+        data = joined(manifest, chunks_of(manifest.key, record.id, manifest.count))
+    except (Refused, ValueError) as error:
+        if isinstance(error, Refused) and error.code != DAMAGED:
+            raise
+        raise _damaged(record, error) from None
+    assert record.format
+    return replace(record, data=data, format=record.format.removeprefix(CHUNKED))
+
+
+def _damaged(record: Record, error: Exception) -> Refused:
+    what = f"the payload of event {record.id!r} of key {record.key!r} is damaged"
+    return Refused(f"{what}: {error}", DAMAGED)
+
+
 def stored(record: Record) -> StoredEvent | StoredPacket:
-    """The event or packet in a record. Raises Refused for a damaged packet."""
+    """The event or packet in a `whole` record. Raises Refused for damaged data."""
     if not record.packed:
-        payload = None if record.data is None else record.data.decode()
+        payload = None
+        if record.data is not None:
+            try:
+                payload = inflated(record.data, record.format)
+            except ValueError as error:
+                raise _damaged(record, error) from None
         return StoredEvent(record.id, record.ts, record.amount, payload)
     try:
         t0, entries = json.loads(zlib.decompress(record.data or b""))

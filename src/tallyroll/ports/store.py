@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from tallyroll.model.formats.payloads import Chunk
 from tallyroll.model.items import Content, StoredItem
 from tallyroll.model.records import Increment, Page, Record, RecordName
 from tallyroll.model.specs import Spec
@@ -80,9 +81,9 @@ class TableStatus(StrEnum):
 class Metering(ABC):
     """What writes cost, in the store's own measure, and how much a commit or a shard may take.
 
-    A commit has at most `elements_max` records and increments together, and `bytes_max` bytes: the
-    records' sizes and up to `element_bytes` for each element. A shard should take at most
-    `shard_cost_max` a second at its key's peak.
+    A commit has at most `elements_max` records, chunks and increments together, and `bytes_max`
+    bytes: the sizes of records and chunks, and up to `element_bytes` for each element. A shard
+    should take at most `shard_cost_max` a second at its key's peak.
     """
 
     elements_max: int
@@ -92,7 +93,7 @@ class Metering(ABC):
 
     @abstractmethod
     def record_cost(self, record: Record) -> int:
-        """The cost of storing a record."""
+        """The cost of storing a record with its chunks."""
 
     @abstractmethod
     def shared_cost(self, increments: int) -> int:
@@ -142,8 +143,9 @@ class Store(Protocol):
     def commit(
         self, spec: Spec, records: Sequence[Record], increments: Sequence[Increment]
     ) -> Outcome:
-        """Put the records and add each increment to a random stripe, all or nothing: only if a
-        random gate of the window is open and no record exists yet. Never raises StoreError.
+        """Put the records with their chunks and add each increment to a random stripe, all or
+        nothing: only if a random gate of the window is open and no record exists yet. The answer
+        for a record is also that for its chunks. Never raises StoreError.
         """
 
     def record(self, spec: Spec, key: str, record_id: str) -> Record | None:
@@ -151,6 +153,11 @@ class Store(Protocol):
 
     def lookup(self, spec: Spec, names: Sequence[RecordName]) -> Mapping[RecordName, Record]:
         """The stored records of these names. Raises Missing if the table does not exist."""
+
+    def chunks(self, spec: Spec, key: str, record_id: str, count: int) -> Sequence[Chunk]:
+        """The stored ones of a record's chunks 0..count-1, in no order. Raises Missing if the table
+        does not exist.
+        """
 
     def records(self, spec: Spec, key: str, shard: int, after: str, limit: int) -> Page:
         """At most `limit` of a key's records on one shard, 1..N, whose ids follow `after`,

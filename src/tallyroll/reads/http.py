@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl
 from tallyroll.errors import Absent, Archived, Rejected, StoreError, UsageError
 from tallyroll.model.amounts import shown
 from tallyroll.model.events import check_key
+from tallyroll.model.formats.payloads import DAMAGED
 from tallyroll.model.windows import WindowId, parse_instant, window_start
 from tallyroll.reads.jsonable import counter_json, events_json, found_json, top_json
 from tallyroll.reads.reader import Reader
@@ -176,6 +177,8 @@ def answer_error(error: Exception) -> HttpAnswer:
         status, title, detail = 404, "Not found", str(error)
     elif isinstance(error, Archived):
         status, title, detail, more = 410, "Archived", str(error), {"archive": error.prefix}
+    elif isinstance(error, StoreError) and error.code == DAMAGED:
+        status, title, detail = 500, "Damaged payload", str(error)
     elif isinstance(error, StoreError):
         status, title, detail = 503, "Store unavailable", "a read failed: try again"
     elif getattr(error, "status_code", None) == HTTPStatus.NOT_FOUND:

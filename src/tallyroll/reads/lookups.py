@@ -14,10 +14,10 @@ from typing import TypeVar
 from tallyroll.errors import Absent, Archived, Missing, StoreError, UsageError
 from tallyroll.limits import TS_MS_MAX
 from tallyroll.model.ids import uuid7_time
-from tallyroll.model.records import Page
+from tallyroll.model.records import Page, Record
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status, Window
-from tallyroll.model.stored import StoredEvent, StoredPacket, packed_id, stored
+from tallyroll.model.stored import StoredEvent, StoredPacket, packed_id, stored, whole
 from tallyroll.model.tallies import Stripe, Sum, gather, place_of
 from tallyroll.model.totals import Listed
 from tallyroll.model.windows import WindowId
@@ -27,7 +27,7 @@ from tallyroll.ports.paging import STRIPES_HELD, merged
 from tallyroll.ports.store import Store
 from tallyroll.ports.totals import Totals
 from tallyroll.reads.cursor import Position, cursor_of, read_cursor
-from tallyroll.reads.merge import BYTES_MAX, EVENTS_MAX, Merge, page_limit
+from tallyroll.reads.merge import BYTES_MAX, EVENTS_MAX, Merge, Part, page_limit
 from tallyroll.reads.top import Largest, Top
 
 SHARDS_PER_ROUND = 64  # their pages, of at most 1 MB each, are in memory together
@@ -110,14 +110,18 @@ class Lookups:
 
     def _event(self, spec: Spec, key: str, event_id: str) -> StoredEvent | StoredPacket | None:
         if record := self._store.record(spec, key, event_id):
-            return stored(record)
+            return stored(self._whole(spec, record))
         if packed := packed_id(event_id):
             packet_id, index = packed
             packet = self._store.record(spec, key, packet_id)
-            held = stored(packet) if packet else None
+            held = stored(self._whole(spec, packet)) if packet else None
             if isinstance(held, StoredPacket) and index < len(held.events):
                 return held.events[index]
         return None
+
+    def _whole(self, spec: Spec, record: Record) -> Record:
+        """The record with its data, for which its chunks are read."""
+        return whole(record, partial(self._store.chunks, spec))
 
     def events(
         self,
@@ -132,7 +136,8 @@ class Lookups:
         """Up to `limit` events of a key in a window from `cursor` on; fewer if they are large.
 
         Packets are unpacked unless `packed`. An event written meanwhile appears if its place lies
-        after the cursor. Raises UsageError, Absent, Archived and StoreError.
+        after the cursor. Payloads in chunks are read one after the other, so an answer takes few
+        requests and little memory. Raises UsageError, Absent, Archived and StoreError.
         """
         if not 1 <= limit <= EVENTS_MAX:
             raise UsageError(f"limit {limit}: must be from 1 to {EVENTS_MAX}")
@@ -141,16 +146,30 @@ class Lookups:
             position = read_cursor(cursor, window, key, packed=packed)
         now = self._effects.now()
         deadline = deadline_of(now, time_left_ms)
-        merge, state = self._read(
+        answer, state = self._read(
             window,
-            lambda spec: self._merged(spec, key, position, limit, deadline, packed=packed),
+            lambda spec: self._part(spec, key, position, limit, deadline, packed=packed),
         )
-        if merge is None:
+        if answer is None:
             return Events(key, window, state.status, (), None, complete=True, as_of=now)
-        part = merge.part()
+        part, complete = answer
         then = cursor_of(window, key, part.then, packed=packed) if part.then else None
-        whole = merge.done or len(part.found) == limit
-        return Events(key, window, state.status, part.found, then, whole, now)
+        return Events(key, window, state.status, part.found, then, complete, now)
+
+    def _part(
+        self, spec: Spec, key: str, position: Position, most: int, deadline: int, *, packed: bool
+    ) -> tuple[Part, bool]:
+        """One answer, and whether it is complete."""
+        merge = self._merged(spec, key, position, most, deadline, packed=packed)
+        late = False
+
+        def read(record: Record) -> Record | None:
+            nonlocal late
+            late = record.in_chunks and self._effects.now() >= deadline
+            return None if late else self._whole(spec, record)
+
+        part = merge.part(read)
+        return part, not late and (merge.done or len(part.found) == most)
 
     def _merged(
         self, spec: Spec, key: str, position: Position, most: int, deadline: int, *, packed: bool

@@ -9,7 +9,7 @@ all shards.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass
 from math import ceil, sqrt
 
@@ -19,8 +19,10 @@ from tallyroll.reads.cursor import Position
 
 EVENTS_MAX = 1_000
 # A Lambda function's response has at most 6 MB (AWS Lambda Developer Guide, "Quotas"). Escaping a
-# text twice can make it 3.5 times as long, and the last event of an answer may have 400 KB.
+# text twice can make it 3.5 times as long, and the last event of an answer may have 400 KB: a
+# larger one is an answer of its own.
 BYTES_MAX = 1024 * 1024
+LAST_BYTES_MAX = 400 * 1024
 _EVENT_BYTES = 64  # of an event's JSON besides its id and payload
 
 
@@ -31,6 +33,10 @@ def page_limit(events: int, shards: int) -> int:
     """
     share = events / shards
     return max(1, min(events, ceil(share + 3 * sqrt(share))))
+
+
+def _unchanged(record: Record) -> Record:
+    return record
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +94,7 @@ class Merge:
         number, size = -self._skipped, 0
         for at, record in enumerate(self._held, 1):
             number += 1 if self.packed else record.n
-            size += len(record.id) + len(record.data or b"")
+            size += len(record.id) + record.weight
             if number >= self.most or size >= self.size:
                 wanted = {i: last for i, last in self._read_to.items() if last < record.id}
                 self._beyond |= len(self._held) > at or len(wanted) < len(self._read_to)
@@ -102,34 +108,47 @@ class Merge:
         frontier = min(self._read_to.values())
         return [record for record in self._held if record.id <= frontier]
 
-    def part(self) -> Part:
-        """One answer. Raises Refused for a damaged packet."""
+    def part(self, read: Callable[[Record], Record | None] = _unchanged) -> Part:
+        """One answer. `read` gives a record with its whole data, None to end the answer before it.
+
+        Raises Refused for damaged data, and what `read` raises.
+        """
         found: list[StoredEvent | StoredPacket] = []
-        taken, position = 0, self.position
-        for after, one in _items(self.known(), position, packed=self.packed):
+        taken, position, most_bytes = 0, self.position, self.size + LAST_BYTES_MAX
+        for record in self.known():
             if len(found) >= self.most or taken >= self.size:
                 return Part(tuple(found), position)
-            found.append(one)
-            taken += _bytes(one)
-            position = after
+            one = None
+            if not found or taken + record.weight <= most_bytes:
+                one = read(record)
+            if one is None:
+                return Part(tuple(found), position)
+            for after, each in _items(one, position, packed=self.packed):
+                size = _bytes(each)
+                if found and (
+                    len(found) >= self.most or taken >= self.size or taken + size > most_bytes
+                ):
+                    return Part(tuple(found), position)
+                found.append(each)
+                taken += size
+                position = after
         more = self._beyond or not self.done
         return Part(tuple(found), position if more else None)
 
 
 def _items(
-    records: Sequence[Record], position: Position, *, packed: bool
+    record: Record, position: Position, *, packed: bool
 ) -> Iterator[tuple[Position, StoredEvent | StoredPacket]]:
-    """The events (or packets) of records after a position, each with the position after it."""
-    for record in records:
-        one = stored(record)
-        if packed or isinstance(one, StoredEvent):
-            yield Position(record.id), one
-            continue
-        begun = position.record_id == record.id and position.index is not None
-        first = (position.index or 0) + 1 if begun else 0
-        for index, event in enumerate(one.events[first:], first):
-            last = index == len(one.events) - 1
-            yield Position(record.id, None if last else index), event
+    """The events (or packet) of a record after a position, each with the position after it."""
+    one = stored(record)
+    if packed or isinstance(one, StoredEvent):
+        yield Position(record.id), one
+        return
+    begun = position.record_id == record.id and position.index is not None
+    first = (position.index or 0) + 1 if begun else 0
+    for index, event in enumerate(one.events[first:], first):
+        last = index == len(one.events) - 1
+        yield Position(record.id, None if last else index), event
 
 
 def _bytes(one: StoredEvent | StoredPacket) -> int:

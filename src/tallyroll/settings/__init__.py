@@ -14,7 +14,11 @@ from typing import Any
 
 from tallyroll.errors import SettingsError, UsageError
 from tallyroll.limits import (
+    CHUNK_BYTES_MAX,
+    CHUNK_BYTES_MIN,
     GATES_MAX,
+    INLINE_BYTES_MAX,
+    ITEM_BYTES_MAX,
     SHARDS_MAX,
     SKEW_MS_MAX,
     TABLE_QUOTA,
@@ -23,6 +27,7 @@ from tallyroll.limits import (
 )
 from tallyroll.model.foreign.mappings import UNMAPPED, Fields
 from tallyroll.model.formats.json_texts import canonical
+from tallyroll.model.formats.payloads import LAYOUT, Layout
 from tallyroll.model.sharding import strategy
 from tallyroll.model.windows import check_length
 from tallyroll.settings.tags import check_tags
@@ -76,6 +81,19 @@ class Settings:
         "where the fields of an event are in messages of other systems, in JMESPath, as JSON:"
         ' `{"key": "detail.videoId"}`, or `{"keys": ["video:{detail.videoId}", "hour:{%H}"]}` for'
         " several counters",
+    )
+    compress_over_bytes: int = _described(
+        LAYOUT.compress_over,
+        "payloads over this are compressed, if that saves a KB, bytes: items of 1 to 4 KB are best",
+    )
+    chunk_over_bytes: int = _described(
+        LAYOUT.chunk_over,
+        "payloads and packets that are still over this are stored in chunks, bytes: an item of"
+        " 64 KB takes an eighth of the write units that its partition has in a second",
+    )
+    chunk_bytes: int = _described(
+        LAYOUT.chunk_bytes,
+        "minimum size of a chunk, bytes: smaller ones cost more requests and keys",
     )
     ahead_windows: int = _described(2, "how many windows ahead tables are created")
     warm_units: int = _described(
@@ -218,6 +236,11 @@ class Settings:
         return self.visibility_ms // 6
 
     @property
+    def layout(self) -> Layout:
+        """How payloads are stored by their size."""
+        return Layout(self.compress_over_bytes, self.chunk_over_bytes, self.chunk_bytes)
+
+    @property
     def mapping_text(self) -> str:
         """The mapping's canonical text; empty for none."""
         return canonical(dict(self.mapping)) if self.mapping else UNMAPPED
@@ -271,6 +294,9 @@ _RANGES = (
     ("gates", 1, GATES_MAX),
     ("accept_for_ms", 0, 366 * 86_400_000),
     ("skew_ms", 0, SKEW_MS_MAX),
+    ("compress_over_bytes", 1_024, ITEM_BYTES_MAX),
+    ("chunk_over_bytes", 2 * CHUNK_BYTES_MIN, INLINE_BYTES_MAX),
+    ("chunk_bytes", CHUNK_BYTES_MIN, CHUNK_BYTES_MAX),
     ("ahead_windows", 1, 48),
     ("warm_units", 0, WARM_UNITS_MAX),
     ("warm_units_max", 0, WARM_UNITS_MAX),

@@ -16,7 +16,8 @@ from tallyroll.archive.recount import FINDINGS_KEPT
 from tallyroll.archive.verification import ArchiveReading
 from tallyroll.errors import Missing, UsageError
 from tallyroll.model.events import Event, decode
-from tallyroll.model.records import FORMAT_PACKET, Record
+from tallyroll.model.formats.payloads import FORMAT_PACKET
+from tallyroll.model.records import Record
 from tallyroll.model.stored import event_line, events_of
 from tallyroll.model.totals import Total
 from tallyroll.model.windows import window_start

@@ -275,7 +275,7 @@ def test_an_item_that_is_none_of_ours() -> None:
     pipeline, window = exported()
     stranger: Item = {"pk": {"S": "x"}, "sk": {"S": "y"}}
     rewrite(pipeline, window, [*archived(pipeline), stranger])
-    with pytest.raises(ProofMismatch, match="neither a record, a tally nor a gate"):
+    with pytest.raises(ProofMismatch, match="neither a record, a chunk, a tally nor a gate"):
         proven(pipeline, window)
 
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from tallyroll import limits
 from tallyroll.errors import Reason, Rejected
 from tallyroll.ingest.placement import Delivery, Placer
 from tallyroll.ingest.transactions import Disposition, Fate
-from tallyroll.limits import ITEM_BYTES_MAX, WINDOWS_PER_BATCH_MAX
+from tallyroll.limits import WINDOWS_PER_BATCH_MAX
 from tallyroll.model.acceptance import acceptable_record
 from tallyroll.model.events import Event, decode
 from tallyroll.model.messages import Message, Redrive
@@ -20,6 +21,7 @@ from tallyroll.model.states import Calendar, Window
 from tallyroll.model.windows import Grid, table_name, window_id
 from tallyroll.ports.catalog import Claim
 from tallyroll.ports.catalog_cache import CachedCatalog
+from tests.harness.payloads import NOISE
 from tests.harness.pipeline import HOUR, MINUTE, NOW, SMALL, START, WINDOW, Pipeline, hour, opened
 
 
@@ -165,21 +167,20 @@ def test_a_packet_must_lie_in_the_window_of_the_spec_not_of_an_older_calendar() 
     assert case.fate.reason is Reason.PACKET_MIXED_WINDOWS
 
 
-def test_a_record_may_be_as_large_as_an_item() -> None:
+def test_what_no_transaction_holds_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline = opened()
-
-    def of(payload: int) -> int:
-        message = pipeline.message(event(payload="x" * payload))
-        envelope = decode(message.body)
-        return acceptable_record(envelope, message, pipeline.spec()).size
-
-    most = 1_000 + ITEM_BYTES_MAX - of(1_000)
-    assert of(most) == ITEM_BYTES_MAX
+    message = pipeline.message(event(payload=NOISE))
+    envelope, spec = decode(message.body), pipeline.spec()
+    size = acceptable_record(envelope, message, spec).group_size
+    monkeypatch.setattr(limits, "EVENT_BYTES_MAX", size)
+    acceptable_record(envelope, message, spec)
+    monkeypatch.setattr(limits, "EVENT_BYTES_MAX", size - 1)
     with pytest.raises(Rejected) as rejected:
-        of(most + 1)
+        acceptable_record(envelope, message, spec)
     assert rejected.value.reason is Reason.ITEM_TOO_LARGE
-    assert rejected.value.detail.startswith(
-        f"record 'e1' takes {ITEM_BYTES_MAX + 1} bytes, over {ITEM_BYTES_MAX}: "
+    assert rejected.value.detail == (
+        f"the 8 items of event 'e1' take {size} bytes together, over {size - 1} in one"
+        " transaction: send a smaller payload"
     )
 
 

@@ -8,15 +8,19 @@ from typing import Any
 
 import pytest
 
+from tallyroll.adapters.dynamodb.items import parse_item
 from tallyroll.adapters.memory import MemoryStore
 from tallyroll.errors import Missing, Reason, SettingsError, Unknown
 from tallyroll.ingest.writer import Report
-from tallyroll.limits import EVENT_BYTES_MAX, EVENT_KEYS_MAX, MAPPED_AHEAD_MS
+from tallyroll.limits import COPIES_BYTES_MAX, EVENT_KEYS_MAX, MAPPED_AHEAD_MS
 from tallyroll.model.foreign.mapping import mapper_of
+from tallyroll.model.formats.payloads import Chunk
 from tallyroll.model.messages import Message
 from tallyroll.model.records import Record
 from tallyroll.model.specs import Spec
+from tallyroll.model.stored import StoredEvent, stored, whole
 from tallyroll.ports.store import Answer, Element, Outcome, Verdict
+from tests.harness.payloads import NOISE, noise
 from tests.harness.pipeline import (
     HOUR,
     NOW,
@@ -164,17 +168,35 @@ def test_any_of_an_events_keys_may_be_hot(pipeline: Pipeline) -> None:
     assert pipeline.catalog.hot(WINDOW) == ["hour:08", "state:ca"]
 
 
-def test_an_event_whose_records_fit_into_no_transaction_is_rejected(pipeline: Pipeline) -> None:
-    keys = [f"{number}" for number in range(12)]
-    pipeline = opened(replace(SMALL, mapping={"keys": keys, "payload": "@"}))
-    report = pipeline.write({"x": "y" * 270_000}, {"x": "y" * 250_000}, {"x": "y" * 410_000})
-    assert (report.events, report.rejected) == (1, {Reason.ITEM_TOO_LARGE: 2})
-    details = [letter.detail for letter in pipeline.queue.dead_letters]
-    assert details[0].startswith("the 12 records of event 'message-")
-    assert details[0].endswith(
-        f"together, over {EVENT_BYTES_MAX} in one transaction: send a smaller payload"
-    )
-    assert "over 409600" in details[1]
+def test_a_payload_of_many_keys_is_stored_once(pipeline: Pipeline) -> None:
+    keys = [f"{number:02}" for number in range(12)]
+    pipeline = opened(replace(SMALL, mapping={"keys": keys, "id": "id", "payload": "x"}))
+    large = {"id": "e1", "x": NOISE}
+    assert pipeline.write(large).events == 1
+    assert pipeline.write(large, {**large, "x": "other"}).duplicates == 1
+    assert pipeline.reasons() == [Reason.ID_CONFLICT]
+    spec = pipeline.spec()
+    found = [parse_item(item) for item in pipeline.store.items(spec.table).values()]
+    chunks = [item for item in found if isinstance(item, Chunk)]
+    assert {chunk.key for chunk in chunks} == {"00"}
+    for key in keys:
+        assert pipeline.tally(key)[0] == 1
+        record = pipeline.store.record(spec, key, "e1")
+        assert record
+        found_event = stored(whole(record, lambda *_: chunks))
+        assert isinstance(found_event, StoredEvent)
+        assert found_event.payload == json.dumps(NOISE)
+
+
+def test_copies_of_a_payload_are_bounded(pipeline: Pipeline) -> None:
+    """Also one that is stored inline elsewhere is stored once, if its copies take over 1 MiB."""
+    keys = [f"{number:02}" for number in range(EVENT_KEYS_MAX)]
+    pipeline = opened(replace(SMALL, mapping={"keys": keys, "id": "id", "payload": "x"}))
+    assert 40_000 < COPIES_BYTES_MAX // EVENT_KEYS_MAX < 64_000 * 6 // 8
+    few, many = noise(40_000), noise(64_000)
+    assert pipeline.write({"id": "e1", "x": few}, {"id": "e2", "x": many}).events == 2
+    records = [pipeline.store.record(pipeline.spec(), "07", name) for name in ("e1", "e2")]
+    assert [record and record.in_chunks for record in records] == [False, True]
 
 
 def test_packets_and_own_events_are_never_fanned_out(pipeline: Pipeline) -> None:

@@ -136,9 +136,8 @@ def test_what_its_target_cannot_hold_is_rejected() -> None:
     spec = replace(pipeline.spec(), window="strict", require_ts=True)
     pipeline.catalog.put_spec(spec)
     undated = redriven(pipeline, "strict", claim="strict", ts=None)
-    large = redriven(pipeline, id="e2", payload="x" * 420_000)
-    report = write(pipeline, undated, large)
-    assert report.rejected == {Reason.TS_REQUIRED: 1, Reason.ITEM_TOO_LARGE: 1}
+    report = write(pipeline, undated)
+    assert report.rejected == {Reason.TS_REQUIRED: 1}
 
 
 def test_its_window_is_that_of_the_latest_grid() -> None:

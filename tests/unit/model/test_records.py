@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tallyroll.errors import Reason, Rejected
-from tallyroll.limits import EVENT_BYTES_MAX, ITEM_BYTES_MAX, PACKET_BYTES_MAX
-from tallyroll.model.acceptance import acceptable_record
+from tallyroll.limits import PACKET_BYTES_MAX
 from tallyroll.model.events import Event, Packet, digest
 from tallyroll.model.messages import Message
 from tallyroll.model.records import Increment, event_time, increments_of, record_of
@@ -112,11 +111,3 @@ def test_an_event_of_several_keys_has_a_record_for_each() -> None:
     assert record.shard != record.others[0].shard
     alone = record_of(Event("b", "e1", NOW, 10**6, None), MESSAGE, spec)
     assert record.others[0] == replace(alone, digest=record.digest)
-
-
-def test_each_record_of_an_event_must_fit_into_an_item() -> None:
-    payload = "x" * (ITEM_BYTES_MAX - 300)
-    short, long = (Event("a", "e1", NOW, 10**6, payload, (key,)) for key in ("b", "b" * 500))
-    assert acceptable_record(short, MESSAGE, SPEC).group_size < EVENT_BYTES_MAX
-    with pytest.raises(Rejected, match=f"over {ITEM_BYTES_MAX}: send a smaller payload"):
-        acceptable_record(long, MESSAGE, SPEC)

@@ -76,7 +76,6 @@ WORKLOADS = {
     "half of one key": lambda: own_ids(1_000, hottest=0.5),
     "a tenth of one key": lambda: own_ids(100, hottest=0.1),
     "payloads of 3 KB": lambda: own_ids(10, payload=3_000),
-    "payloads of 20 KB": lambda: own_ids(3, payload=20_000),
     "packets of ten": lambda: packed(10),
     "packets of a thousand": lambda: packed(980),
     "packets with payloads": lambda: packed(980, payload='{"user":"%.16f"}'),
@@ -90,6 +89,13 @@ def test_write_units_are_those_of_the_writer(name: str) -> None:
     real = store_cost(spec, bodies).total / (EVENTS if load.packed > 1 else EVENTS_ALONE)
     found = batch_writes(load, messages=min(BATCH, len(bodies))).per_event.each
     assert found == pytest.approx(real, rel=0.05)
+
+
+def test_compression_is_not_planned_with() -> None:
+    load, bodies = own_ids(3, payload=20_000)
+    spec = freeze(Window("20261120T080000Z", "", START_MS, START_MS + HOUR_MS), Settings())
+    compressed = store_cost(spec, bodies).total / EVENTS_ALONE
+    assert batch_writes(load, messages=min(BATCH, len(bodies))).per_event.each > 5 * compressed
 
 
 def test_distinct_keys_are_those_that_are_drawn() -> None:

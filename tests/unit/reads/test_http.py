@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from tallyroll.errors import Absent, Archived, SettingsError, Throttled, UsageError
+from tallyroll.errors import Absent, Archived, Refused, SettingsError, Throttled, UsageError
+from tallyroll.model.formats.payloads import DAMAGED
 from tallyroll.model.states import Status
 from tallyroll.reads.http import answer_counter, answer_error
 from tallyroll.reads.jsonable import counter_json
@@ -111,3 +112,9 @@ def test_problems(error: Exception, status: int, detail: str) -> None:
     assert answer.body["status"] == status
     assert (answer.body["type"], answer.body["detail"]) == ("about:blank", detail)
     assert answer.body["title"]
+
+
+def test_a_damaged_payload_is_told_with_its_event() -> None:
+    told = answer_error(Refused("the payload of event 'e1' of key 'k' is damaged: x", DAMAGED))
+    assert (told.status, told.body["title"]) == (500, "Damaged payload")
+    assert "event 'e1'" in told.body["detail"]

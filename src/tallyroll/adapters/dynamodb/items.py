@@ -1,8 +1,9 @@
 """The items of a window table as DynamoDB JSON, which is also the format of archives.
 
-record  pk {key}.{shard}  sk e#{record id}       ts, n, v, h, data, fmt
-tally   pk ~t.{bucket}    sk t#{key}.{stripe}    n, v, u, m0..m59
-gate    pk ~g.{number}    sk g#                  open
+record  pk {key}.{shard}  sk e#{record id}           ts, n, v, h, data, fmt
+chunk   pk {key}.{shard}  sk c#{record id}#{number}  data
+tally   pk ~t.{bucket}    sk t#{key}.{stripe}        n, v, u, m0..m59
+gate    pk ~g.{number}    sk g#                      open
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 from tallyroll.limits import SERIES_SLOTS
 from tallyroll.model.amounts import format_amount, read_amount
+from tallyroll.model.formats.payloads import Chunk
 from tallyroll.model.items import Content, Gate, StoredItem
 from tallyroll.model.records import Record
 from tallyroll.model.specs import Spec
@@ -27,6 +29,7 @@ Key = dict[str, dict[str, str]]
 
 RECORD = "e#"  # begins the sort keys of records
 RECORDS_END = "e$"  # sorts directly after all sort keys of records
+CHUNK = "c#"  # begins the sort keys of chunks
 GATE = "~g."  # begins the partition keys of gates
 TALLY = "t#"  # begins the sort keys of tallies
 SLOT_NAMES = tuple(f"m{slot}" for slot in range(SERIES_SLOTS))  # of a tally's sixtieths
@@ -65,6 +68,21 @@ def record_item(record: Record) -> Item:
     return item
 
 
+def chunk_key(spec: Spec, key: str, record_id: str, number: int) -> Key:
+    """The primary key of a record's chunk."""
+    shard = spec.chunk_shard(key, record_id, number)
+    return {"pk": {"S": f"{key}.{shard}"}, "sk": {"S": f"{CHUNK}{record_id}#{number:04d}"}}
+
+
+def chunk_item(chunk: Chunk) -> Item:
+    """The item that stores a chunk."""
+    return {
+        "pk": {"S": f"{chunk.key}.{chunk.shard}"},
+        "sk": {"S": CHUNK + chunk.name},
+        "data": {"B": chunk.data},
+    }
+
+
 def gate_item(number: int) -> Item:
     """The item of an open gate."""
     return {**gate_key(number), "open": {"BOOL": True}}
@@ -84,9 +102,12 @@ def parse_item(item: Mapping[str, Any]) -> Content:
         key, dot, shard = pk.rpartition(".")
         if dot and sk.startswith(RECORD):
             return _record(key, sk.removeprefix(RECORD), int(shard), item)
+        if dot and sk.startswith(CHUNK):
+            record_id, _, number = sk.removeprefix(CHUNK).rpartition("#")
+            return Chunk(key, record_id, int(number), int(shard), binary_of(item["data"]["B"]))
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise ValueError(f"item {shown_key(item)} is malformed: {error!r}") from None
-    raise ValueError(f"item {shown_key(item)} is neither a record, a tally nor a gate")
+    raise ValueError(f"item {shown_key(item)} is neither a record, a chunk, a tally nor a gate")
 
 
 def _record(key: str, record_id: str, shard: int, item: Mapping[str, Mapping[str, Any]]) -> Record:

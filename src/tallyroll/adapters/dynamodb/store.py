@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from tallyroll.adapters.aws.client import response_of
@@ -16,6 +18,8 @@ from tallyroll.adapters.dynamodb.items import (
     SLOT_NAMES,
     TALLY,
     Item,
+    chunk_item,
+    chunk_key,
     gate_item,
     gate_key,
     parse_item,
@@ -42,6 +46,7 @@ from tallyroll.adapters.dynamodb.throughput import METERING, costs_by_key
 from tallyroll.errors import Missing, Refused, StateConflict, StoreError, Throttled
 from tallyroll.limits import TRANSACTION_ACTIONS_MAX
 from tallyroll.model.amounts import format_amount
+from tallyroll.model.formats.payloads import Chunk
 from tallyroll.model.items import StoredItem
 from tallyroll.model.records import Increment, Page, Record, RecordName
 from tallyroll.model.sharding import Chance, random_suffix
@@ -76,16 +81,25 @@ class DynamoStore(DynamoTables):
     ) -> Outcome:
         chance = self._effects.chance
         costs = costs_by_key(records)
+        chunks = [chunk for record in records for chunk in record.chunks]
         actions = [
             _gate_check(spec, chance),
             *(RecordPut(spec.table, record) for record in records),
+            # Without a condition: they are written only with their record, which is absent.
+            *({"Put": {"TableName": spec.table, "Item": chunk_item(chunk)}} for chunk in chunks),
             *(_add(spec, each, costs[each.key], chance) for each in increments),
         ]
         try:
             self._caller.call("TransactWriteItems", TransactItems=actions)
         except StoreError as error:
-            return _outcome(error, len(records), len(increments))
+            outcome = _outcome(error, len(records) + len(chunks), len(increments))
+            return _by_record(outcome, records) if chunks else outcome
         return Outcome(Verdict.COMMITTED)
+
+    def chunks(self, spec: Spec, key: str, record_id: str, count: int) -> Sequence[Chunk]:
+        keys = [chunk_key(spec, key, record_id, number) for number in range(count)]
+        found = map(parse_item, self._table(spec.table).get_all(keys))
+        return [chunk for chunk in found if isinstance(chunk, Chunk)]
 
     def record(self, spec: Spec, key: str, record_id: str) -> Record | None:
         place = record_key(key, spec.shard(key, record_id), record_id)
@@ -236,6 +250,19 @@ def _add(spec: Spec, increment: Increment, cost: int, chance: Chance) -> Action:
             "ExpressionAttributeValues": {f":{name}": {"N": text} for name, text in added.items()},
         }
     }
+
+
+def _by_record(outcome: Outcome, records: Sequence[Record]) -> Outcome:
+    """The outcome with the answers for chunks in those of their records."""
+    if outcome.verdict is not Verdict.CANCELLED:
+        return outcome
+    answers = list(outcome.records[: len(records)])
+    chunks = iter(outcome.records[len(records) :])
+    for at, record in enumerate(records):
+        for answer in islice(chunks, len(record.chunks)):
+            if answers[at].answer is Answer.FINE:
+                answers[at] = answer
+    return replace(outcome, records=tuple(answers))
 
 
 def _outcome(error: StoreError, records: int, increments: int) -> Outcome:

@@ -44,7 +44,10 @@ class TransactionMetering(Metering):
     """Write units of transactions. A cancelled one takes as many as a successful one."""
 
     def record_cost(self, record: Record) -> int:
-        return ACTION_UNITS * write_units(record.size or weighed(record).size)
+        units = write_units(record.size or weighed(record).size)
+        if record.chunks:
+            units += sum(write_units(chunk.size) for chunk in record.chunks)
+        return ACTION_UNITS * units
 
     def shared_cost(self, increments: int) -> int:
         return ACTION_UNITS * (1 + increments)  # the gate and the tallies

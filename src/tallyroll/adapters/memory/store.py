@@ -11,6 +11,8 @@ from tallyroll.adapters.dynamodb.items import (
     TALLY,
     Item,
     Key,
+    chunk_item,
+    chunk_key,
     gate_item,
     gate_key,
     parse_item,
@@ -25,6 +27,7 @@ from tallyroll.adapters.memory.tables import Items, MemoryTables, PrimaryKey
 from tallyroll.errors import Missing, Refused, StateConflict
 from tallyroll.limits import ITEM_BYTES_MAX, TRANSACTION_ACTIONS_MAX, TRANSACTION_BYTES_MAX
 from tallyroll.model.amounts import format_amount, read_amount
+from tallyroll.model.formats.payloads import Chunk
 from tallyroll.model.items import StoredItem, weighed
 from tallyroll.model.records import Increment, Page, Record, RecordName
 from tallyroll.model.sharding import random_suffix, stable_hash
@@ -87,7 +90,8 @@ class MemoryStore(MemoryTables):
         added = [self._added(spec, items, each, costs[each.key]) for each in increments]
         if any(abs(read_amount(tally["v"]["N"])) >= AMOUNT_BOUND for tally in added):
             return Outcome(Verdict.INVALID, detail="a number would need more than 38 digits")
-        for item in (*puts, *added):
+        chunks = [chunk_item(chunk) for record in records for chunk in record.chunks]
+        for item in (*puts, *chunks, *added):
             items[_primary(item)] = item
         return Outcome(Verdict.COMMITTED)
 
@@ -103,6 +107,12 @@ class MemoryStore(MemoryTables):
     def lookup(self, spec: Spec, names: Sequence[RecordName]) -> Mapping[RecordName, Record]:
         found = {name: self.record(spec, *name) for name in names}
         return {name: record for name, record in found.items() if record}
+
+    def chunks(self, spec: Spec, key: str, record_id: str, count: int) -> Sequence[Chunk]:
+        items = self.items(spec.table)
+        names = (_primary(chunk_key(spec, key, record_id, number)) for number in range(count))
+        found = [parse_item(items[name]) for name in names if name in items]
+        return [chunk for chunk in found if isinstance(chunk, Chunk)]
 
     def records(self, spec: Spec, key: str, shard: int, after: str, limit: int) -> Page:
         items = self.items(spec.table)
@@ -198,15 +208,17 @@ def _number(item: Item, name: str) -> int:
 
 def _check_request(records: Sequence[Record], increments: Sequence[Increment]) -> str:
     """Why AWS would refuse the whole request, or "". Raises AssertionError if it is over limits."""
-    sizes = [weighed(record).size for record in records]
-    actions = 1 + len(records) + len(increments)
+    chunks = [chunk for record in records for chunk in record.chunks]
+    sizes = [weighed(record).size for record in records] + [chunk.size for chunk in chunks]
+    actions = 1 + len(sizes) + len(increments)
     if actions > TRANSACTION_ACTIONS_MAX:
         raise AssertionError(f"a transaction of {actions} actions")
     if max(sizes, default=0) > ITEM_BYTES_MAX:
         return f"an item of {max(sizes)} bytes, over {ITEM_BYTES_MAX}"
     if sum(sizes) > TRANSACTION_BYTES_MAX:
         raise AssertionError(f"a transaction of {sum(sizes)} bytes")
-    if len({(record.key, record.shard, record.id) for record in records}) < len(records):
+    names = {(record.key, record.shard, record.id) for record in records}
+    if len(names) < len(records) or len({(each.key, each.name) for each in chunks}) < len(chunks):
         return "a transaction names an item twice"
     if len({increment.key for increment in increments}) < len(increments):
         return "a transaction adds to a tally twice"

@@ -31,8 +31,12 @@ from tallyroll.cdk.options.rules import (
     read_option,
 )
 from tallyroll.limits import (
+    CHUNK_BYTES_MAX,
+    CHUNK_BYTES_MIN,
     GATES_MAX,
     GATES_PER_COMMIT,
+    INLINE_BYTES_MAX,
+    ITEM_BYTES_MAX,
     RECEIVES_FUSE,
     SHARDS_MAX,
     SKEW_MS_MAX,
@@ -124,6 +128,22 @@ class Options:
         "where the fields of an event are in messages of other systems, in JMESPath:"
         ' `{"key": "detail.videoId"}`, or `{"keys": ["video:{detail.videoId}", "hour:{%H}"]}` for'
         " several counters",
+    )
+    compress_over_bytes: int = _option(
+        _DEFAULTS.compress_over_bytes,
+        Whole(1_024, ITEM_BYTES_MAX),
+        "payloads over this are compressed, if that saves a KB; items of 1 to 4 KB are best",
+    )
+    chunk_over_bytes: int = _option(
+        _DEFAULTS.chunk_over_bytes,
+        Whole(2 * CHUNK_BYTES_MIN, INLINE_BYTES_MAX),
+        "payloads and packets that are still over this are stored in chunks; an item of 64 KB takes"
+        " an eighth of the write units that its partition has in a second",
+    )
+    chunk_bytes: int = _option(
+        _DEFAULTS.chunk_bytes,
+        Whole(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX),
+        "the least size of a chunk; smaller ones would cost more requests and keys",
     )
     warm_units: int = _option(
         _DEFAULTS.warm_units,
