@@ -69,8 +69,10 @@ def test_the_metrics_have_units_and_no_unbounded_dimension(functions: Invocation
     assert functions.metrics["pipeline"] == "tallyroll"
     units = functions.units()
     assert units.pop("BatchLatency") == "Milliseconds"
+    assert units.pop("ItemSize") == "Bytes"
     assert set(units.values()) == {"Count"}
     values = functions.values()
+    assert 40 < values.pop("ItemSize") < 200
     assert values.pop("BatchLatency") >= 0
     assert {name: value for name, value in values.items() if value} == {
         "Messages": 2,

@@ -14,6 +14,7 @@ from tallyroll.adapters.dynamodb.throughput import Limit
 from tallyroll.cdk.alarms import ALARMS, PAGES
 from tallyroll.cdk.options import Options
 from tallyroll.errors import Reason
+from tallyroll.ingest.cost import ItemSizes
 from tallyroll.ingest.writer import DEADLINE_RESERVE_MS, Report
 from tallyroll.lifecycle.runner import Rolled
 from tallyroll.model.states import Status
@@ -176,7 +177,8 @@ def published() -> Published:
     found: Published = set()
     writer, aggregator = metrics_of("writer"), metrics_of("aggregator")
     writer.clear_metrics()
-    every = Report(["m"], rejected=Counter(Reason), throttled=Counter(Limit))
+    sizes = ItemSizes([100])
+    every = Report(["m"], rejected=Counter(Reason), throttled=Counter(Limit), sizes=sizes)
     add_report(writer, every, 1.0)
     found |= emitted(writer)
     add_read(aggregator, 1.0, failed=False)

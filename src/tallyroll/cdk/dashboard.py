@@ -154,10 +154,18 @@ def _cost(metrics: PipelineMetrics, functions: Sequence[PipelineFunction]) -> Wi
         )
         for function in functions
     ]
+    sizes: list[cloudwatch.IMetric] = [
+        metrics.of("writer", "ItemSize", "p50", label="an item, median, bytes"),
+        metrics.of("writer", "ItemSize", "p99", label="an item, p99, bytes"),
+    ]
+    # Its percentile rank. Source: Amazon CloudWatch User Guide, "Statistics definitions".
+    large = metrics.of("writer", "ItemSize", "PR(4096:)", label="% of items over 4 KB")
     return [
         _graph("Write units of events, in dollars", [dollars]),
         _graph("Write units an event", each),
         _graph("Lambda, seconds an hour", seconds),
+        _graph("Size of stored items", sizes),
+        _graph("Share of large items", [large]),
     ]
 
 

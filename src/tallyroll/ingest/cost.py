@@ -1,13 +1,32 @@
-"""The cost of commits, shared out among single events and packets."""
+"""The cost of commits, shared out among single events and packets, and the sizes of their items."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 from tallyroll.model.records import Increment, Record
 from tallyroll.ports.store import Metering
+
+SIZES_KEPT = 64  # of a batch, evenly spread; its metric takes at most 100 values in one record
+
+
+@dataclass(slots=True)
+class ItemSizes:
+    """Some of the sizes, in bytes, of the items that a batch stored."""
+
+    some: list[int] = field(default_factory=list)
+
+    def add(self, records: Sequence[Record]) -> None:
+        """Add those of stored records with their chunks."""
+        sizes = [record.size for record in records]
+        for record in records:
+            if record.chunks:
+                sizes += [chunk.size for chunk in record.chunks]
+        room = SIZES_KEPT - len(self.some)
+        if room and sizes:
+            self.some += sizes[:: -(-len(sizes) // room)]
 
 
 @dataclass(slots=True)

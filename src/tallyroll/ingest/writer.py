@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 
 from tallyroll.errors import Missing, Reason, StoreError
-from tallyroll.ingest.cost import Cost
+from tallyroll.ingest.cost import Cost, ItemSizes
 from tallyroll.ingest.handing_back import is_expiring
 from tallyroll.ingest.hot_keys import Scout
 from tallyroll.ingest.notebook import WriterNotebook
@@ -62,6 +62,7 @@ class Report:
     throttled: Counter[str] = field(default_factory=Counter)
     unknown: int = 0
     cost: Cost = field(default_factory=Cost)
+    sizes: ItemSizes = field(default_factory=ItemSizes)
 
     @property
     def finished(self) -> int:
@@ -170,6 +171,7 @@ class Writer:
             if done.fates[each.identity].kind is Disposition.COUNTED
         ]
         counted += [(spec, other) for spec, record in counted for other in record.others]
+        report.sizes.add([record for _, record in counted])
         self._scout.look(counted, done.throttled_keys)
 
     def _already_stored(self, again: Sequence[Placed]) -> dict[Identity, Fate]:

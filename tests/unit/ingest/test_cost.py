@@ -8,10 +8,11 @@ import pytest
 
 from tallyroll.adapters.dynamodb.throughput import METERING
 from tallyroll.client.packing import pack
-from tallyroll.ingest.cost import Cost, commit_cost
+from tallyroll.ingest.cost import SIZES_KEPT, Cost, ItemSizes, commit_cost
 from tallyroll.ingest.writer import Report
 from tallyroll.model.events import Event
 from tallyroll.model.records import increments_of
+from tests.harness.payloads import noise
 from tests.harness.pipeline import NOW, TIME_LEFT, Pipeline, opened, record_with
 
 
@@ -67,3 +68,23 @@ def test_costs_add_up() -> None:
     cost = Cost(1, 2, 3, 4)
     cost += Cost(10, 20, 30, 40)
     assert cost == Cost(11, 22, 33, 44)
+
+
+def test_the_sizes_of_stored_items_are_reported() -> None:
+    pipeline = opened()
+    small = [json.dumps({"key": "k", "id": f"e{n}", "ts": NOW}) for n in range(200)]
+    large = json.dumps({"key": "k", "id": "large", "ts": NOW, "payload": noise(120_000)})
+    sizes = written(pipeline, [*small, small[0], large]).sizes
+    assert 50 <= len(sizes.some) <= SIZES_KEPT
+    assert 40 < min(sizes.some) < 100
+    assert max(sizes.some) > 12_288
+    again = written(pipeline, small).sizes
+    assert again.some == []
+
+
+def test_the_sizes_that_are_kept_are_bounded() -> None:
+    sizes = ItemSizes()
+    for count in (1, 0, 100, 50):
+        sizes.add([record_with(f"e{n}", size=n + 1) for n in range(count)])
+    assert sizes.some[0] == 1
+    assert 50 <= len(sizes.some) <= SIZES_KEPT
