@@ -221,9 +221,21 @@ ANSWERS: Mapping[str, Answers] = {
         _PATIENT,
     ),
     "UpdateItem": (
-        _REPEATED,
+        (
+            _AGAIN,
+            (
+                "tried 4 times with full jitter: a repetition changes nothing, but for a lease of"
+                " the write rate, of which it may lose one"
+            ),
+        ),
         _PATIENT,
-        ((Kind.CONFLICT,), "a gate is tried 100 times; a note or pointer waits for the next run"),
+        (
+            (Kind.CONFLICT,),
+            (
+                "a gate is tried 100 times; a note or pointer waits for the next run; without a"
+                " lease of the write rate, messages are handed back"
+            ),
+        ),
     ),
     "UpdateTable": (
         _REPEATED,

@@ -67,6 +67,7 @@ SMALL = Settings(
     export_lease_ms=10 * MINUTE,
     export_segments=1,
     transactions_at_once=2,
+    write_rate=1_000,
     cache_live_ms=0,
 )
 

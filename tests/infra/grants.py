@@ -12,6 +12,7 @@ TABLE_OF = {
     "adapters.dynamodb.catalog": "catalog",
     "adapters.dynamodb.ledger": "catalog",
     "adapters.dynamodb.periods": "catalog",
+    "adapters.dynamodb.rate": "catalog",
     "adapters.dynamodb.writer_notes": "catalog",
     "adapters.dynamodb.totals": "totals",
 }

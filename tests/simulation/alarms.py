@@ -16,6 +16,7 @@ from tests.simulation.gauges import Gauges
 # CloudWatch looks at some more periods than it evaluates, and at data there before it treats any
 # as missing. It does not say how many; the guide's examples have two.
 MORE_PERIODS = 2
+BRANCHES = 2  # of IF
 Number = float | None
 
 
@@ -91,8 +92,8 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[float, float], float]] = {
 
 
 def _value(node: ast.expr, numbers: Mapping[str, Number]) -> Number:
-    """The value of an expression: numbers, names, `+`, `-`, FILL and SUM. Raises ValueError for
-    whatever else CloudWatch may know.
+    """The value of an expression: numbers, names, `+`, `-`, `>`, IF, FILL and SUM. Raises
+    ValueError for whatever else CloudWatch may know.
     """
     match node:
         case ast.Constant(int() | float() as number):
@@ -104,6 +105,12 @@ def _value(node: ast.expr, numbers: Mapping[str, Number]) -> Number:
             if sides[0] is None or sides[1] is None:
                 return None
             return _OPERATORS[type(operator)](sides[0], sides[1])
+        case ast.Compare(left, [ast.Gt()], [right]):
+            less, more = _value(right, numbers), _value(left, numbers)
+            return None if less is None or more is None else float(less < more)
+        case ast.Call(ast.Name("IF"), [condition, *branches]) if len(branches) == BRANCHES:
+            chosen = _value(condition, numbers)
+            return None if chosen is None else _value(branches[not chosen], numbers)
         case ast.Call(ast.Name("FILL"), [series, ast.Constant(int() | float() as number)]):
             filled = _value(series, numbers)
             return float(number) if filled is None else filled

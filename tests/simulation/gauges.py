@@ -130,6 +130,7 @@ def gauge_queues(system: System) -> None:
         ("ApproximateAgeOfOldestMessage", max(aged, default=0) / 1000),
         ("NumberOfEmptyReceives", 0 if system.is_away("source") else 1),
         ("NumberOfMessagesReceived", 0),
+        ("NumberOfMessagesSent", sum(now - MINUTE_MS < each.sent for each in held)),
     ):
         system.gauges.put(Source.QUEUE, EVENTS, name, now, value)
     letters = system.queue.dead_letters

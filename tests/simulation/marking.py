@@ -40,6 +40,7 @@ HANDED_BACK = {
     "calendar has changed": "calendar-cached",
     "did not take it": "letter-refused",
     "is undecided": "follower-undecided",
+    "leaves no room": "held-by-rate",
     "is closing": "closing-behind-gate",
     "is creating": "open-behind-gate",
 }
@@ -75,6 +76,7 @@ def watch(system: System, patch: pytest.MonkeyPatch) -> None:
     commits, batches, queue = _Commits(system), _Batches(system), _Queue(system)
     redrives, reads = _Redrives(system), _Reads(system)
     watched(patch, tallyroll.ingest.transactions, commits, "after")
+    watched(patch, tallyroll.ingest.transactions, commits, "_measure")
     watched(patch, tallyroll.ingest.writer, batches, "_sum_up")
     watched(patch, system.queue, queue, "deliver", "delete")
     watched(patch, system.oracle, queue, "on_dead")
@@ -92,6 +94,7 @@ class _Commits:
 
     def __init__(self, system: System) -> None:
         self._hit = system.marks.hit
+        self._leases = system.leases
 
     def after(self, after: Perform, commit: Any, outcome: Any, *rest: Any) -> Any:
         step = after(commit, outcome, *rest)
@@ -108,6 +111,10 @@ class _Commits:
         if outcome.verdict is Verdict.CANCELLED:
             self._cancelled(commit, outcome, step)
         return step
+
+    def _measure(self, measure: Perform, done: Any, commit: Any, *rest: Any) -> None:
+        measure(done, commit, *rest)
+        self._leases.on_spent(commit, rest[-1])
 
     def _cancelled(self, commit: Any, outcome: Any, step: Any) -> None:
         answers = [element.answer for element in (*outcome.records, *outcome.increments)]

@@ -34,6 +34,7 @@ MARKS: Mapping[str, str] = {
     "awaits-window": "a message waits for a window that is not made yet",
     "awaits-calendar": "a message waits for the first roller",
     "calendar-cached": "a writer's calendar is older than a change of the windows' length",
+    "held-by-rate": "a message is handed back, since the write rate has no room for it",
     "closing-behind-gate": "a message is handed back, since its window is closing",
     "open-behind-gate": "a message is handed back, since its window's gates are not open yet",
     "duplicate-of-sealed": "a message of a sealed window is found there, and acknowledged",

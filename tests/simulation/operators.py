@@ -46,7 +46,7 @@ class Operator:
         system = self._system
         while system.producing:
             self._world.pause(40_000 + self._chance() * 300_000)
-            settings = replace(SETTINGS, **self._changes())
+            settings = replace(SETTINGS, write_rate=system.plan.write_rate, **self._changes())
             self._world.note(f"deploys shards={settings.shards} gates={settings.gates}")
             system.deployed(settings)
             system.platform.retire(self._chance() if self._chance() < 0.5 else 1)

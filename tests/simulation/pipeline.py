@@ -35,6 +35,7 @@ from tests.simulation.marking import watch
 from tests.simulation.marks import Marks
 from tests.simulation.operators import Operator
 from tests.simulation.oracle import Oracle
+from tests.simulation.paced import Leases
 from tests.simulation.plans import (
     FAULTS_MS,
     SERVICES,
@@ -43,8 +44,7 @@ from tests.simulation.plans import (
     WINDOW_MS,
     gentled,
     oversleep_ms,
-    planned,
-    redrives,
+    plan_of,
 )
 from tests.simulation.producers import KEYS, Producer
 from tests.simulation.readers import Reader
@@ -88,9 +88,7 @@ class System:
 
     def __init__(self, seed: int, bounds: Bounds = UNBOUND) -> None:
         self.world = World(seed, self.start, bounds)
-        self.plan = replace(
-            planned(Random(f"{seed} plan")), redrives=redrives(Random(f"{seed} redrive"))
-        )
+        self.plan = plan_of(seed)
         if deaths(Random(f"{seed} death")):
             self.plan = beside(self.plan)
         self.weather = forecast(Random(f"{seed} weather"))
@@ -102,9 +100,12 @@ class System:
         self.ailments, self.gauges = Ailments(self.world), Gauges()
         self.ailments.all += self.ill(seed)
         self.marks = Marks()
+        self.leases = Leases(self.world, self.plan.write_rate)
         self.liveness = Liveness(self)
         self.catalog = SimCatalog(self)
-        self.settings = replace(self.base, exporter=self.plan.exporter)
+        self.settings = replace(
+            self.base, exporter=self.plan.exporter, write_rate=self.plan.write_rate
+        )
         self.store = SimStore(self)
         self.totals = SimTotals(self)
         self.bucket = SimBucket(self)

@@ -47,7 +47,7 @@ class Plan:
     `blackout` what is away for many windows. `history` numbers the windows before genesis (1 is
     the last of them) of which events are sent; the operator opens some. In a `gentle` seed nothing
     else goes wrong, so that no message may be rejected for a window that closed too early.
-    `redrives`: the operator does so with dead letters.
+    `redrives`: the operator does so with dead letters. `write_rate`: that of all deployments.
     """
 
     with_fuse: bool
@@ -63,10 +63,20 @@ class Plan:
     deploys: bool
     gentle: bool
     redrives: bool = False
+    write_rate: int = 0
+
+
+def plan_of(seed: int) -> Plan:
+    """The plan of a seed. Its parts have chances of their own, so that each can be changed."""
+    return replace(
+        planned(Random(f"{seed} plan")),
+        redrives=redrives(Random(f"{seed} redrive")),
+        write_rate=write_rate(Random(f"{seed} rate")),
+    )
 
 
 def planned(chance: Random) -> Plan:
-    """The plan of a seed."""
+    """The plan of a seed, but for redrives and the write rate."""
     roll = chance.random
     with_fuse = roll() < 0.25
     plan = Plan(
@@ -108,6 +118,11 @@ def shown_in_part_ms(clock_ms: int) -> int:
 def redrives(chance: Random) -> bool:
     """Whether the operator redrives dead letters under a seed."""
     return chance.random() < 0.5
+
+
+def write_rate(chance: Random) -> int:
+    """The write rate of all deployments under a seed: none, or one that often holds writers up."""
+    return 8 + int(chance.random() * 40) if chance.random() < 0.2 else 0
 
 
 def oversleep_ms(chance: Random) -> int:

@@ -74,6 +74,10 @@ def test_statistics_are_of_whole_periods() -> None:
         ("0 - SUM([m0, m1])", -2.0),
         ("SUM([FILL(m0, 0), FILL(m1, 0)])", 2.0),
         ("m1", None),
+        ("IF(m0 > 1, 7, 8)", 7.0),
+        ("IF(m0 > 2, 7, 8)", 8.0),
+        ("IF(m0 > 1, m1, 8)", None),
+        ("IF(m1 > 0, 7, 8)", None),
     ],
 )
 def test_expressions(expression: str, number: float | None) -> None:
@@ -83,7 +87,9 @@ def test_expressions(expression: str, number: float | None) -> None:
     assert number_of(Rule(metrics=metrics, expression=expression), gauges, 0) == number
 
 
-@pytest.mark.parametrize("expression", ["m0 * 2", "RATE(m0)", "m9", "FILL(m0, REPEAT)"])
+@pytest.mark.parametrize(
+    "expression", ["m0 * 2", "m0 < 2", "IF(m0 > 1, 7)", "RATE(m0)", "m9", "FILL(m0, REPEAT)"]
+)
 def test_what_is_not_known_is_refused(expression: str) -> None:
     with pytest.raises(ValueError, match="not evaluated"):
         number_of(Rule(metrics={"m0": METRIC}, expression=expression), Gauges(), 0)

@@ -25,6 +25,7 @@ from tallyroll.model.tallies import Tally
 from tallyroll.model.totals import Total
 from tallyroll.model.windows import WindowId
 from tallyroll.ports.exports import ExportState, ExportStatus
+from tallyroll.ports.rate import Turn
 from tallyroll.ports.store import Outcome, TableFacts, TableStatus, Verdict
 from tallyroll.settings import Settings
 from tests.harness.native_exports import MemoryExports
@@ -141,6 +142,11 @@ class SimCatalog(MemoryCatalog):
     def seen(self, verb: str) -> MemoryCatalog:
         """The catalog as a read by this verb may see it now."""
         return self._lens.seen(self, verb)
+
+    def take_turn(self, turn: Turn) -> int:
+        start = super().take_turn(turn)
+        self._system.leases.on_turn(turn, start)
+        return start
 
     def window(self, window: WindowId) -> Window | None:
         self._lens.reveal(window)

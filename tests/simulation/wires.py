@@ -39,6 +39,7 @@ WRITES = frozenset(
         *("append_mapping", "settle_mappings"),
         *("found", "extend", "put_spec", "create", "advance", "advance_period", "move_live"),
         *("note_straggler", "note_hot", "note_received", "clear_received", "beat"),
+        "take_turn",
         *("claim", "move", "reject", "delay", "acknowledge", "resend"),
     }
 )

@@ -182,6 +182,25 @@ def _ours(of: str, name: str, statistic: str = "Sum", period: int = MINUTE) -> W
     return Watched(Source.PIPELINE, of, name, statistic, period)
 
 
+def _outrun() -> Rule:
+    """The write rate holds messages back, and more arrive than writers finish.
+
+    After a burst fewer arrive, and the alarm ends while the queue still drains. Writers publish
+    `HeldByRate` only while they hold messages back.
+    """
+    return Rule(
+        metrics={
+            "held": _ours("writer", "HeldByRate", period=FIVE_MINUTES),
+            "sent": _queue(EVENTS, "NumberOfMessagesSent", FIVE_MINUTES, "Sum"),
+            "finished": _ours("writer", "Finished", period=FIVE_MINUTES),
+        },
+        expression="IF(held > 0, sent - finished, 0)",
+        label="messages by which the queue grows at the write rate",
+        times=3,
+        within=4,
+    )
+
+
 def _writing_rules(retention_seconds: int) -> Mapping[str, Rule]:
     back = {"m0": _ours("writer", "OldestHandedBack", "Maximum", QUARTER)}
     return {
@@ -194,6 +213,7 @@ def _writing_rules(retention_seconds: int) -> Mapping[str, Rule]:
         ),
         "events-await-window": _single(_ours("writer", "AwaitingWindow"), times=5, within=7),
         "store-throttles": _single(_ours("writer", "Throttles"), times=12, within=15),
+        "rate-outrun": _outrun(),
         "writer-slow": _single(
             Watched(Source.FUNCTION, "writer", "Duration", "p99", FIVE_MINUTES),
             above=WRITER_SLOW_SHARE * WRITER_TIMEOUT_SECONDS * 1000,

@@ -35,6 +35,7 @@ ALARMS: Mapping[str, str] = MappingProxyType(
         "proof-mismatch": "an archive or a total does not agree with its window",
         "steps-failing": "steps of the roller or of cleanup fail, again and again",
         "store-throttles": "DynamoDB throttles writes for most of a quarter of an hour",
+        "rate-outrun": "more messages arrive than the write rate lets through",
         "function-throttles": "Lambda throttles functions of the pipeline",
         "reads-failing": "reads are answered with an error of ours",
         "reads-incomplete": "reads are answered without some of the windows that were asked for",

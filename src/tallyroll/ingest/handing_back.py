@@ -16,7 +16,13 @@ RECEIVES_SPARED = 20  # receives that should remain when the retention ends
 
 
 def delay_seconds(
-    message: Message, now: int, *, waits: bool, in_flight: int, retention_ms: int
+    message: Message,
+    now: int,
+    *,
+    waits: bool,
+    in_flight: int,
+    retention_ms: int,
+    due: int | None = None,
 ) -> int:
     """How many seconds a message is hidden that is handed back at `now` (ms).
 
@@ -35,6 +41,8 @@ def delay_seconds(
     seconds = min(limits.VISIBILITY_SECONDS_MAX, seconds)
     if waits and now - message.sent < limits.WAITING_SOON_MS:
         seconds = limits.WAITING_VISIBILITY_SECONDS
+    if due is not None:
+        seconds = min(limits.VISIBILITY_SECONDS_MAX, -(-(due - now) // 1000))
     share = (FILL_FULL - in_flight / limits.IN_FLIGHT_MAX) / (FILL_FULL - FILL_CALM)
     # Never 0: the queue would deliver the message again at once and use up its receives.
     return max(HAND_BACK_SECONDS, int(seconds * min(1.0, max(0.0, share))))

@@ -129,7 +129,7 @@ class WriterNotebook:
             in_flight=self._in_flight(),
             retention_ms=self.settings.queue_retention_ms,
         )
-        delays = [(case, delay(case.message, waits=case.waits)) for case in back]
+        delays = [(case, delay(case.message, waits=case.waits, due=case.due)) for case in back]
         with suppress(StoreError):
             self.queue.delay([(case.message.receipt, seconds) for case, seconds in delays])
         hidden = [(case, now + seconds * 1_000) for case, seconds in delays if not case.hopeless]

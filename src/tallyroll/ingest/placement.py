@@ -72,6 +72,11 @@ class Delivery:
         return self.fate is None or self.fate.kind not in final
 
     @property
+    def due(self) -> int | None:
+        """When (ms) the write rate may have room for it, if it waits for that."""
+        return self.fate.due if self.fate else None
+
+    @property
     def rejection(self) -> Rejection | None:
         """What goes to the dead-letter queue, if it can never count."""
         if self.fate is None or self.fate.reason is None:

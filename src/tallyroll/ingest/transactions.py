@@ -40,6 +40,9 @@ CONFLICT_BACKOFF_MS = 5
 THROTTLE_BACKOFF_MS = 50
 BACKOFF_MS_MAX = 5_000
 
+Pay = Callable[[float], bool]
+"""Pays an attempt of this cost; False if it must not be sent."""
+
 
 class Disposition(StrEnum):
     """The kinds of fates."""
@@ -58,12 +61,15 @@ _DECIDING = (Disposition.DUPLICATE, Disposition.REJECTED, Disposition.UNCOMPARED
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """The result for a record or its message; `digest` is that of the stored record, if known."""
+    """The result for a record or its message; `digest` is that of the stored record, if known, and
+    `due` when (ms) the write rate may have room for it.
+    """
 
     kind: Disposition
     digest: bytes | None = None
     reason: Reason | None = None
     detail: str = ""
+    due: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +289,7 @@ class Run:
     """The result of a run of commits.
 
     `throttled` counts requests by the limit that they exceeded, `contended` and `unknown` those
-    with such an outcome. `throttled_keys` are (window, key) pairs.
+    with such an outcome. `throttled_keys` are (window, key) pairs. `unpaid` commits were not sent.
     """
 
     fates: dict[Identity, Fate] = field(default_factory=dict)
@@ -292,25 +298,39 @@ class Run:
     throttled: Counter[str] = field(default_factory=Counter)
     unknown: int = 0
     throttled_keys: dict[tuple[str, str], None] = field(default_factory=dict)
+    unpaid: list[Commit] = field(default_factory=list)
+
+    def add(self, part: Run) -> None:
+        """Add the result of other commits."""
+        self.fates.update(part.fates)
+        self.cost += part.cost
+        self.contended += part.contended
+        self.throttled.update(part.throttled)
+        self.unknown += part.unknown
+        self.throttled_keys.update(part.throttled_keys)
+        self.unpaid += part.unpaid
 
 
 def run(
-    store: Store, commits: Sequence[Commit], effects: Effects, deadline: int, at_once: int
+    store: Store,
+    commits: Sequence[Commit],
+    effects: Effects,
+    deadline: int,
+    at_once: int,
+    pay: Pay | None = None,
 ) -> Run:
-    """Carry out commits, `at_once` concurrently, each with all its successors."""
-    jobs = [partial(_lineage, store, commit, effects, deadline) for commit in commits]
+    """Carry out commits, `at_once` concurrently, each with all its successors.
+
+    With `pay`, each attempt is paid before it is sent; those that are not stay `unpaid`.
+    """
+    jobs = [partial(_lineage, store, commit, effects, deadline, pay) for commit in commits]
     done = Run()
     for part in effects.together(jobs, at_once):
-        done.fates.update(part.fates)
-        done.cost += part.cost
-        done.contended += part.contended
-        done.throttled.update(part.throttled)
-        done.unknown += part.unknown
-        done.throttled_keys.update(part.throttled_keys)
+        done.add(part)
     return done
 
 
-def _lineage(store: Store, commit: Commit, effects: Effects, deadline: int) -> Run:
+def _lineage(store: Store, commit: Commit, effects: Effects, deadline: int, pay: Pay | None) -> Run:
     """One planned commit and all its successors, the earliest due first."""
     done, due = Run(), [commit]
     while due:
@@ -320,6 +340,9 @@ def _lineage(store: Store, commit: Commit, effects: Effects, deadline: int) -> R
             effects.sleep(current.not_before - now)
         if effects.now() >= deadline:
             step = _again([replace(current, not_before=deadline)], deadline, "no time left")
+        elif pay and not pay(commit_cost(current.puts, current.increments, store.metering).total):
+            done.unpaid.append(current)
+            continue
         else:
             outcome = store.commit(current.spec, current.puts, current.increments)
             _measure(done, current, outcome, store.metering)

@@ -7,7 +7,7 @@ No message is acknowledged before it is stored, or in the dead-letter queue with
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -18,7 +18,7 @@ from tallyroll.ingest.handing_back import is_expiring
 from tallyroll.ingest.hot_keys import Scout
 from tallyroll.ingest.notebook import WriterNotebook
 from tallyroll.ingest.placement import Delivery, Placed, Placer
-from tallyroll.ingest.transactions import Disposition, Fate, beside_stored, plan, run
+from tallyroll.ingest.transactions import Disposition, Fate, Run, beside_stored, plan, run
 from tallyroll.model.events import no_collections
 from tallyroll.model.ids import Identity
 from tallyroll.model.messages import Message
@@ -44,8 +44,8 @@ class Report:
     """The result of a batch.
 
     `failures` are the ids of the messages that the queue must deliver again, `oldest_back_ms` is
-    the age of the oldest of them. `waiting` of them wait for their window. `notes_failed` counts
-    notes that the catalog did not store.
+    the age of the oldest of them. `waiting` of them wait for their window, `paced` for the write
+    rate. `notes_failed` counts notes that the catalog did not store.
     """
 
     failures: list[str] = field(default_factory=list)
@@ -55,6 +55,7 @@ class Report:
     duplicates: int = 0
     rejected: Counter[Reason] = field(default_factory=Counter)
     waiting: int = 0
+    paced: int = 0
     oldest_back_ms: int = 0
     notes_failed: int = 0
     undated: int = 0
@@ -94,6 +95,11 @@ class Writer:
         self._placer = Placer(self.settings, self.catalog, cached)
         self._scout = Scout(self.settings, self.catalog, self.store.metering, self.effects)
         self._notes = WriterNotebook(self.settings, self.catalog, self.queue, self.effects)
+        self._run: Callable[..., Run] = run
+        if self.settings.write_rate:
+            from tallyroll.ingest.pacing import Pacer  # noqa: PLC0415 - most pipelines have none
+
+            self._run = Pacer(self.settings.write_rate, self.catalog).run
 
     def write(self, messages: Sequence[Message], time_left_ms: int) -> Report:
         """Count a batch within `time_left_ms`; messages that are not finished by then are handed
@@ -156,7 +162,9 @@ class Writer:
             for spec, records in _by_window(group)
             for commit in plan(spec, records, self.store.metering)
         ]
-        done = run(self.store, commits, self.effects, deadline, self.settings.transactions_at_once)
+        done = self._run(
+            self.store, commits, self.effects, deadline, self.settings.transactions_at_once
+        )
         done.fates.update(known)
         for each, keeper in zip(placed, keepers, strict=True):
             fate = done.fates[keeper.identity]
@@ -326,3 +334,4 @@ def _sum_up(report: Report, cases: Sequence[Delivery], now: int) -> None:
                 report.failures.append(case.message.id)
                 report.oldest_back_ms = max(report.oldest_back_ms, now - case.message.sent)
                 report.waiting += case.waits
+                report.paced += case.due is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tallyroll.model.foreign.mappings import Mappings
 from tallyroll.model.ids import Identity
@@ -13,6 +13,9 @@ from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar, LivePointer, Window
 from tallyroll.model.windows import WindowId
 from tallyroll.ports.writer_notes import WriterNotes
+
+if TYPE_CHECKING:
+    from tallyroll.ports.rate import Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +64,18 @@ class Periods(Protocol):
         """
 
 
-class Catalog(Ledger, Periods, WriterNotes, Protocol):
-    """The permanent table of windows, with periods, writers' notes and the redrive ledger.
+class SharedRate(Protocol):
+    """The write rate that writers share, as lines of time (`tallyroll.ports.rate`)."""
+
+    def take_turn(self, turn: Turn) -> int:
+        """Append a span to its line; return its start (microseconds). A start after `turn.latest`
+        says that nothing was appended. A call that raises StoreError may have appended the span.
+        """
+
+
+class Catalog(Ledger, Periods, WriterNotes, SharedRate, Protocol):
+    """The permanent table of windows, with periods, writers' notes, the redrive ledger, and the
+    lines of the write rate.
 
     All reads are strongly consistent.
     """

@@ -149,6 +149,9 @@ class Settings:
         "what exports tables: `scan`; or `native`: DynamoDB itself, and `scan` where it cannot",
     )
     transactions_at_once: int = _described(8, "concurrent transactions of one writer")
+    write_rate: int = _described(
+        0, "maximum write units a second of all writers together; 0: no limit"
+    )
     rollups: bool = _described(
         default=True, doc="also sum totals by day and month, for fast counts over long times"
     )
@@ -311,6 +314,7 @@ _RANGES = (
     ("export_lease_ms", 1_000, 86_400_000),
     ("export_segments", 1, 1_000),
     ("transactions_at_once", 1, 256),
+    ("write_rate", 0, WARM_UNITS_MAX),
     ("cache_live_ms", 0, 60_000),
     ("cache_calendar_ms", 0, 3_600_000),
 )

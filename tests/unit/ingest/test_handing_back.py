@@ -39,16 +39,39 @@ def test_a_window_is_awaited_with_short_waits_for_ten_minutes() -> None:
     assert delay(30, 10 * MINUTE, waits=True) == 300
 
 
+@pytest.mark.parametrize(("due_ms", "seconds"), [(0, 5), (7_001, 8), (90_000, 90), (400_000, 300)])
+def test_what_waits_for_the_write_rate_comes_when_that_has_room(due_ms: int, seconds: int) -> None:
+    def waits(receives: int, in_flight: int = 0) -> int:
+        return delay_seconds(
+            message(receives),
+            NOW,
+            waits=False,
+            in_flight=in_flight,
+            retention_ms=RETENTION,
+            due=NOW + due_ms,
+        )
+
+    assert waits(1) == waits(499) == seconds
+    assert waits(1, IN_FLIGHT_MAX) == 5, "messages in flight are few"
+    assert waits(500) > 300, "its receives must last"
+
+
+@pytest.mark.parametrize("paced", [False, True])
 @pytest.mark.parametrize("retention_days", [1, 4, 10, 14])
 @pytest.mark.parametrize("slow_ms", [0, 10 * MINUTE])
 def test_waits_fill_the_retention_before_the_receives_are_used_up(
-    retention_days: int, slow_ms: int
+    retention_days: int, slow_ms: int, *, paced: bool
 ) -> None:
     """Handed back each time, a message is still about when it is rejected for its age."""
     retention_ms, now, receives = retention_days * DAY, NOW, 1
     while not is_expiring(message(receives), now, retention_ms):
         seconds = delay_seconds(
-            message(receives), now, waits=False, in_flight=0, retention_ms=retention_ms
+            message(receives),
+            now,
+            waits=False,
+            in_flight=0,
+            retention_ms=retention_ms,
+            due=now if paced else None,
         )
         assert 0 <= seconds <= 6 * 3600
         now += seconds * 1000 + slow_ms

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
 
 from tallyroll.adapters.aws.client import Caller, retried
 from tallyroll.adapters.dynamodb.attributes import ABSENT, Facts, attributes_of, expressed
@@ -49,6 +50,9 @@ from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar, LivePointer, Status, Window
 from tallyroll.model.windows import WindowId, window_id
 from tallyroll.ports.effects import Effects
+
+if TYPE_CHECKING:
+    from tallyroll.ports.rate import Turn
 
 _LENGTHS_UNCHANGED = "#lengths = :lengths"
 
@@ -220,6 +224,11 @@ class DynamoCatalog(DynamoLedger, DynamoPeriods, DynamoWriterNotes):
         keys = [key_of(window, "straggler") for window in dict.fromkeys(windows)]
         found = self._table.get_all(keys)
         return {item["sk"]["S"].partition("#")[0]: int(item["at"]["N"]) for item in found}
+
+    def take_turn(self, turn: Turn) -> int:
+        from tallyroll.adapters.dynamodb.rate import append_turn  # noqa: PLC0415 - mostly unused
+
+        return append_turn(self._table, turn)
 
     def _put_once(self, key: Key, facts: Facts) -> Item:
         """Put an item with these facts if there is none under its key; return the stored one."""

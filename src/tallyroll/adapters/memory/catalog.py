@@ -14,11 +14,14 @@ from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar, LivePointer, Window
 from tallyroll.model.windows import WindowId
 from tallyroll.ports.catalog import Claim
+from tallyroll.ports.rate import Line, Turn
 from tallyroll.ports.writer_notes import Heartbeat, Reception
 
 
 class MemoryCatalog:
-    """Specs, states, the calendar, the live pointer, straggler notes, the redrive ledger."""
+    """Specs, states, the calendar, the live pointer, straggler notes, the redrive ledger,
+    lines of the write rate.
+    """
 
     def __init__(self) -> None:
         self._calendar: Calendar | None = None
@@ -32,6 +35,7 @@ class MemoryCatalog:
         self._claims: dict[Identity, Claim] = {}
         self._receptions: dict[str, Reception] = {}
         self._heartbeat = Heartbeat()
+        self._lines: dict[Line, int] = {}
 
     def calendar(self) -> Calendar | None:
         return self._calendar
@@ -161,3 +165,9 @@ class MemoryCatalog:
 
     def heartbeat(self) -> Heartbeat:
         return self._heartbeat
+
+    def take_turn(self, turn: Turn) -> int:
+        start = turn.start_after(self._lines.get(turn.line))
+        if start <= turn.latest:
+            self._lines[turn.line] = start + turn.span
+        return start

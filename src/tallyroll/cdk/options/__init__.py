@@ -159,6 +159,12 @@ class Options:
     provisioned: Mapping[str, int] = _option(
         {}, Units(), "capacity of window tables, hot and cold; `{}`: on demand"
     )
+    write_rate: int = _option(
+        _DEFAULTS.write_rate,
+        Whole(0, WARM_UNITS_MAX),
+        "most write units a second that all writers together write: a flood of events waits in the"
+        " queue; 0: no limit",
+    )
     point_in_time_recovery: bool = _option(
         _DEFAULTS.point_in_time_recovery,
         Flag(),
