@@ -16,6 +16,7 @@ from tallyroll.settings import NATIVE, SCAN, Settings
 from tests.simulation.ailments import Ailment
 from tests.simulation.alarms import Raised, raised
 from tests.simulation.gauges import gauge_queues
+from tests.simulation.paced import Leases
 from tests.simulation.pipeline import System, functions_of
 from tests.simulation.plans import START_MS, Plan
 from tests.simulation.producers import KEYS, Letter
@@ -60,6 +61,9 @@ class Outage:
     exporter: str = SCAN
     bad: float = 0.0
     """The share of messages, from its beginning on, that can never count."""
+    write_rate: int = 0
+    flood: float = 1.0
+    """How many times as many messages are sent while it lasts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +98,12 @@ class Quiet(System):
         super().__init__(seed)
         self.plan = replace(QUIET, exporter=outage.exporter if outage else SCAN)
         self.weather = CALM
-        self.deployed(replace(self.base, exporter=self.plan.exporter))
+        rate = outage.write_rate if outage else 0
+        self.leases = Leases(self.world, rate)
+        self.deployed(replace(self.base, exporter=self.plan.exporter, write_rate=rate))
         self.oversleep_ms = 0
         self._bad = outage.bad if outage else 0.0
+        self._flood = outage.flood if outage else 1.0
         self.oracle = type(self.oracle)(
             self.world, self.base.window_seconds * 1000, with_fuse=False
         )
@@ -131,7 +138,7 @@ class Quiet(System):
 
     def _send_few(self) -> None:
         chance, number = self.world.random.random, 0
-        while self._goes_on(chance() * SEND_MS_MAX):
+        while self._goes_on(chance() * SEND_MS_MAX / self._times_as_many()):
             if self.is_away("producer"):
                 continue
             number += 1
@@ -141,6 +148,9 @@ class Quiet(System):
             if self.world.now >= self.began and chance() < self._bad:
                 letter = Letter(*BAD)
             self._send(letter)
+
+    def _times_as_many(self) -> float:
+        return self._flood if self.began <= self.world.now < self.ended else 1.0
 
     def _read_often(self, reader: Reader) -> None:
         while self.producing:
@@ -233,6 +243,9 @@ OUTAGES = (
         "commits throttled",
         Ailment("commits throttled", "throttled", ("writer",), "store", ("commit",)),
         "store-throttles",
+    ),
+    Outage(
+        "flood", (), frozenset({"rate-outrun"}), write_rate=1, flood=10.0, lasts_ms=30 * MINUTE_MS
     ),
     _outage("commits", _denied("store", "commit"), "handed-back", "writer-silent"),
     _outage("dead letters", _denied("queue", "reject"), "handed-back", bad=0.1),
