@@ -45,6 +45,7 @@ test-matrix: $(VENV)/dev.stamp ## Run the unit tests and laws on Python 3.11 to 
 
 bench: $(VENV)/dev.stamp engine ## Compare with other ways to count, and measure each part (EVENTS=n RECORDS=n KEYS=n)
 	@$(PY) -m benchmarks.peers $(EVENTS) $(ARGS)
+	@$(PY) -m benchmarks.levelling $(ARGS)
 	@$(PY) -m benchmarks.suffixes
 	@$(PY) -m benchmarks.decoding
 	@$(PY) -m benchmarks.writing

@@ -1,9 +1,10 @@
 """Keeps all writers of a pipeline below its write rate. Imported only if there is one.
 
 A writer reserves time for its transactions on a line that all writers share
-(`tallyroll.ports.rate`), waits until that time, and runs them. It reserves at most a second's worth
-at once, so that writers take turns. What it cannot run soon, it hands back until there is room. If
-the line cannot be reached, it hands everything back: the table may take no more than the rate.
+(`tallyroll.ports.rate`), waits until that time, and runs them. It reserves at most a quarter of a
+second at once, so that writers take turns. What it cannot run soon, it hands back until there is
+room. If the line cannot be reached, it hands everything back: the table may take no more than the
+rate.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tallyroll.ports.effects import Effects
 from tallyroll.ports.rate import Line, Turn
 from tallyroll.ports.store import Metering, Store
 
-LEASE_MS = 1_000
+LEASE_MS = 250
 PATIENCE_MS = 5_000  # longest wait for a lease
 TIME_SHARE = 2  # of its time a writer takes leases in the first half
 CLOCKS_APART_MS = 5_000  # of two writers, at most; clocks on AWS are apart by far less
@@ -67,7 +68,7 @@ def return_turn(cost: float, rate: int, now: int, room_at: int) -> Turn:
 
 def affordable(costs: Sequence[float], most: float) -> int:
     """How many of the first of these costs are at most `most` together; at least one, since a
-    single transaction may cost more than a second's worth.
+    single transaction may cost more than a lease.
     """
     return max(1, sum(1 for _ in takewhile(lambda total: total <= most, accumulate(costs))))
 
