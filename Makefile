@@ -13,7 +13,7 @@ LOCK := $(PY) -m uv --quiet pip compile --universal --python-version 3.11 --gene
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo local invoke test bench costs limits coldstart firstday oncall simulate test-matrix mutate check docs audit synth package dist deploy lock clean engine
+.PHONY: help demo local invoke test bench costs limits coldstart firstday oncall simulate test-matrix mutate check docs audit synth package dist deploy release-template lock clean engine
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -110,6 +110,9 @@ dist: $(VENV)/dev.stamp ## Build the package into dist, with the functions' asse
 
 deploy: $(VENV)/dev.stamp ## Deploy to AWS (ARGS="-c tallyroll:name=votes"; CDK="diff" or "destroy" instead)
 	@$(PY) -m infra.build.cdk_command run $(or $(CDK),deploy) $(ARGS)
+
+release-template: $(VENV)/dev.stamp ## Keep a release, from which a test updates to the code of now (REF=v0.1.0)
+	@$(PY) -m tests.harness.release $(or $(REF),$(error which release? give its tag or commit: REF=v0.1.0))
 
 lock: $(VENV)/dev.stamp ## Pin the dependencies anew (UPGRADE=1 takes the newest)
 	@UV_CUSTOM_COMPILE_COMMAND="make lock" $(LOCK) requirements/dev.in -o requirements/dev.txt

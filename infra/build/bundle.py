@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator, Sequence
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path, PurePath
 
@@ -21,7 +22,7 @@ BROUGHT_BY_LAMBDA = frozenset({"boto3", "botocore", "s3transfer"})
 RUNTIME = f"python3.{sys.version_info.minor}"  # Lambda's name of what the byte-code is for
 UNPACKED_AT = "/var/task"  # where Lambda unpacks a function's code
 
-_SOURCES = (ROOT / "src" / "tallyroll", ROOT / "functions")
+SOURCES = (ROOT / "src" / "tallyroll", ROOT / "functions")
 _LEFT_OUT = (
     "cdk/",
     "cli/",
@@ -40,22 +41,30 @@ class BundleError(Exception):
     """The running environment cannot be bundled; the message says what is wrong with it."""
 
 
-def assemble(target: Path, *, with_boto3: bool = False) -> None:
+def assemble(target: Path, *, with_boto3: bool = False, sources: Sequence[Path] = SOURCES) -> None:
     """Fill the directory `target`, which is made if need be, with all that the functions import.
 
     Raises BundleError for a package that is not installed, or has machine code in it (the bundle
     must run on another machine's architecture).
     """
-    for source in _SOURCES:
-        for path in sorted(source.rglob("*")):
-            inside = path.relative_to(source)
-            if path.suffix in _SOURCE_SUFFIXES and not inside.as_posix().startswith(_LEFT_OUT):
-                _copy(path, target / source.name / inside)
+    for source in sources:
+        for path, inside in sources_of(source):
+            _copy(path, target / source.name / inside)
     for package in packages(with_boto3=with_boto3):
         for file in package.files or ():
             if _wanted(package, file):
                 _copy(Path(str(package.locate_file(file))), target / file)
     _compile(target)
+
+
+def sources_of(folder: Path) -> Iterator[tuple[Path, PurePath]]:
+    """The files below a package's folder that functions may import: where each is, and its path
+    within the folder.
+    """
+    for path in sorted(folder.rglob("*")):
+        inside = path.relative_to(folder)
+        if path.suffix in _SOURCE_SUFFIXES and not inside.as_posix().startswith(_LEFT_OUT):
+            yield path, inside
 
 
 def packages(*, with_boto3: bool = False) -> list[Distribution]:

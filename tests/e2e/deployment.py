@@ -26,6 +26,7 @@ from tests.e2e import cdk_command
 from tests.e2e.cdk_command import written_to
 
 ACCOUNT, REGION = "123456789012", "us-east-1"  # moto's
+ASSETS = f"cdk-hnb659fds-assets-{ACCOUNT}-{REGION}"  # the bucket that `cdk bootstrap` makes
 START_TIMEOUT_S = 60.0
 TIMEOUTS_S = {"bootstrap": 60.0, "deploy": 150.0, "destroy": 60.0}
 
@@ -109,13 +110,21 @@ class Deployed:
         [arn] = [arn for arn, found in self.functions.items() if found["Handler"] == handler]
         return arn
 
+    def physical_ids(self) -> dict[str, str]:
+        """The physical ids of the stack's resources, by logical id."""
+        pages = self.client("cloudformation").get_paginator("list_stack_resources")
+        return {
+            one["LogicalResourceId"]: one["PhysicalResourceId"]
+            for page in pages.paginate(StackName=self.name)
+            for one in page["StackResourceSummaries"]
+        }
+
     def zip_of(self, arn: str) -> bytes:
         """The code of a function, from where its deployment put it."""
         found = self.client("lambda").get_function(FunctionName=arn)
         key = urlsplit(found["Code"]["Location"]).path.lstrip("/")
         # The location names a bucket of AWS's own, into which moto copies nothing.
-        bucket = f"cdk-hnb659fds-assets-{ACCOUNT}-{REGION}"
-        body: bytes = self.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
+        body: bytes = self.client("s3").get_object(Bucket=ASSETS, Key=key)["Body"].read()
         return body
 
     def tables(self) -> list[Json]:
@@ -154,12 +163,7 @@ class Deployment(Deployed):
     @cached_property
     def made(self) -> set[str]:
         """The logical ids of the template's resources that moto has."""
-        asked = self.client("cloudformation").get_paginator("list_stack_resources")
-        pages = asked.paginate(StackName=self.name)
-        found = {
-            entry["LogicalResourceId"] for page in pages for entry in page["StackResourceSummaries"]
-        }
-        return found & set(self.template["Resources"])
+        return self.physical_ids().keys() & set(self.template["Resources"])
 
     def destroy(self) -> None:
         """Delete the stack by `cdk destroy`, from the assembly that was deployed."""

@@ -16,11 +16,21 @@ from tests.e2e.deployment import REGION, Deployed, Json
 from tests.e2e.lambda_runtime import DeployedFunction
 from tests.e2e.triggers import EventSource, HttpApi, Schedules
 
-PACKAGES = ("writer", "aggregator", "roller", "cleanup")
-
 
 def started(deployment: Deployed, folder: Path, dynamodb_endpoint: str) -> DeployedPipeline:
     """The pipeline of a deployment, on DynamoDB Local, whose tables are made; to be closed."""
+    made = unpacked(deployment, folder, dynamodb_endpoint)
+    made.make_tables()
+    return made
+
+
+def unpacked(
+    deployment: Deployed,
+    folder: Path,
+    dynamodb_endpoint: str,
+    changed: Mapping[str, str] = MappingProxyType({}),
+) -> DeployedPipeline:
+    """The pipeline of a deployment, from its zip, on tables that are there; to be closed."""
     code = deployment.zip_of(deployment.function_arn("writer"))
     zipfile.ZipFile(io.BytesIO(code)).extractall(folder / "task")
     lay_out_runtime(folder / "runtime")
@@ -28,9 +38,7 @@ def started(deployment: Deployed, folder: Path, dynamodb_endpoint: str) -> Deplo
         "AWS_ENDPOINT_URL": deployment.endpoint,
         "AWS_ENDPOINT_URL_DYNAMODB": dynamodb_endpoint,
     }
-    made = DeployedPipeline(deployment, folder, addresses)
-    made.make_tables()
-    return made
+    return DeployedPipeline(deployment, folder, addresses, changed)
 
 
 class DeployedPipeline:
@@ -53,7 +61,9 @@ class DeployedPipeline:
         self.deployment = deployment
         self.folder = folder
         self.addresses = addresses
-        self.arns = {package: deployment.function_arn(package) for package in PACKAGES}
+        self.arns = {
+            found["Handler"].split(".")[1]: arn for arn, found in deployment.functions.items()
+        }
         self.functions = {
             package: DeployedFunction(
                 deployment.functions[arn],

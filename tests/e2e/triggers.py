@@ -43,16 +43,24 @@ class EventSource:
     def poll(self) -> Batch:
         """Receive a batch, invoke the function, delete what it does not name as failed."""
         messages = self.receive(self.mapping["BatchSize"])
-        records = [record(found, self.mapping["EventSourceArn"], REGION) for found in messages]
+        records = self.records(messages)
         if not records:
             return Batch([], set())
         left = self.deliver(records)
+        self.finish(messages, left)
+        return Batch(records, left)
+
+    def records(self, messages: list[Json]) -> list[Json]:
+        """Messages as the function is given them."""
+        return [record(found, self.mapping["EventSourceArn"], REGION) for found in messages]
+
+    def finish(self, messages: list[Json], left: set[str]) -> None:
+        """Delete the messages whose ids are not `left`."""
         for found in messages:
             if found["MessageId"] not in left:
                 self._sqs.delete_message(
                     QueueUrl=self.queue_url, ReceiptHandle=found["ReceiptHandle"]
                 )
-        return Batch(records, left)
 
     def deliver(self, records: list[Json]) -> set[str]:
         """Invoke the function with these records; the ids that it names as failed."""
