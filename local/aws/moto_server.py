@@ -141,10 +141,13 @@ def _tick(turn: threading.Condition) -> None:
 def serve(port: int, announce: Callable[[int], None]) -> None:
     """Serve on 127.0.0.1 (port 0: a free one) until killed; `announce` is told the port."""
     os.environ.setdefault("MOTO_DISABLE_GLOBAL_CORS", "true")
-    from tallyroll.testing.lean_sqs import install  # noqa: PLC0415
+    from local.aws import simulations  # noqa: PLC0415
+    from tallyroll.testing.lean_sqs import LeanQueue, install  # noqa: PLC0415
 
     turn = threading.Condition(threading.RLock())
     install(turn)
+    simulations.install()
+    simulations.silence_mappings(LeanQueue)
     server: Any = create_server(OneAtATime(turn), host="127.0.0.1", port=port, threads=THREADS)
     server.channel_class = _Channel
     threading.Thread(target=_tick, args=(turn,), daemon=True).start()

@@ -13,6 +13,7 @@ from tallyroll import pipeline as wiring
 from tallyroll.adapters.memory import MemoryDeadLetters
 from tallyroll.cli import main
 from tallyroll.errors import Missing, StoreError
+from tallyroll.pipeline import inspection
 from tallyroll.ports.gauges import Gauge, Points, Quota, Trigger
 from tallyroll.ports.queue import SendFailure
 from tallyroll.settings import Settings
@@ -112,12 +113,14 @@ class Desk:
         self.deployment = MemoryDeployment()
         self.dead_letters_queue = LetterQueue(pipeline.queue, pipeline.effects)
         self.gauges = FakeGauges()
+        self.stack: object = None
         self.settings: Settings | None = None
         self._patch = patch
         self._streams = streams
         patch.setenv("TALLYROLL_QUEUE_URL", QUEUE_URL)
         patch.setenv("TALLYROLL_DEAD_LETTERS_URL", DEAD_LETTERS_URL)
-        patch.setattr(wiring, "Pipeline", self._built)
+        for module in (wiring, inspection):  # each makes pipelines by its own name of the class
+            patch.setattr(module, "Pipeline", self._built)
 
     def run(self, *argv: str, stdin: bytes = b"") -> Answer:
         return run(self._patch, self._streams, *argv, stdin=stdin)
@@ -158,6 +161,8 @@ class Desk:
             dead_letters_queue=self.dead_letters_queue,
             queue_metrics=NoMetrics,
             gauges=self.gauges,
+            stack=self.stack,
+            rights=None,
         )
         return built
 

@@ -62,7 +62,7 @@ def in_documents() -> Iterator[Command]:
             elif block.language == "text":
                 yield from _of_help(block.place, block.text)
         prose = _FENCED.sub("", path.read_text("utf-8"))
-        yield from _of_sentences(path.name, prose)
+        yield from of_sentences(path.name, prose)
 
 
 def in_code() -> Iterator[Command]:
@@ -70,7 +70,7 @@ def in_code() -> Iterator[Command]:
     for path in sorted(SOURCES.rglob("*.py")):
         place = str(path.relative_to(SOURCES))
         for text in texts_of(ast.parse(path.read_text("utf-8"))):
-            yield from _of_sentences(place, text)
+            yield from of_sentences(place, text)
             if text.lstrip().startswith("aws "):
                 yield from of_shell(place, text)
 
@@ -97,7 +97,8 @@ def _text(node: ast.expr) -> str | None:
     return None
 
 
-def _of_sentences(place: str, prose: str) -> Iterator[Command]:
+def of_sentences(place: str, prose: str) -> Iterator[Command]:
+    """The commands between backticks."""
     for text in _INLINE.findall(prose):
         for found in of_shell(place, " ".join(text.split())):
             yield Command(found.place, found.words, within=True)

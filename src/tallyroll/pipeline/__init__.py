@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tallyroll.adapters.aws.dead_letters import SqsDeadLetters
     from tallyroll.adapters.aws.deployment import LambdaDeployment
     from tallyroll.adapters.aws.gauges import AwsGauges
+    from tallyroll.adapters.aws.stack import AwsStack, IamRights
     from tallyroll.adapters.directory import DirectoryBucket
     from tallyroll.adapters.dynamodb.exports import DynamoExports
     from tallyroll.adapters.dynamodb.listing import DynamoListing
@@ -288,6 +289,29 @@ class Pipeline:
 
         metrics, quotas = self.queue_metrics, self._late("service-quotas")
         return AwsGauges(metrics, quotas, self._late("lambda"), self.settings)
+
+    @cached_property
+    def stack(self) -> AwsStack:
+        """What was deployed around tables and queues, as the operator sees it."""
+        from tallyroll.adapters.aws.stack import AwsStack
+
+        functions, schedules, bucket = map(self._late, ("lambda", "scheduler", "s3"))
+        return AwsStack(
+            lambda_caller=functions,
+            scheduler_caller=schedules,
+            sqs_caller=self._sqs,
+            dynamodb_caller=self._dynamodb,
+            s3_caller=bucket,
+            metrics=self.queue_metrics,
+            settings=self.settings,
+        )
+
+    @cached_property
+    def rights(self) -> IamRights:
+        """What identities may do, by simulation."""
+        from tallyroll.adapters.aws.stack import IamRights
+
+        return IamRights(self._late("iam"))
 
     @cached_property
     def _dynamodb(self) -> Caller:

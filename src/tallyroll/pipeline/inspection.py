@@ -46,6 +46,8 @@ def checkup(
         counted=made.queue_metrics.counted,
         deep=deep,
         deployed=found.there,
+        stack=made.stack,
+        rights=made.rights,
         wished=found.differ,
     )
 

@@ -14,7 +14,8 @@ class TableCard:
     """The description of a table.
 
     `status` is the store's word, in capitals; `keys` are name, type and role (`pk S HASH`); `items`
-    and `size` (bytes) are some hours old.
+    and `size` (bytes) are some hours old. `kms_key` is the ARN of the key that a customer manages,
+    "" if the store's own key encrypts the table.
     """
 
     name: str
@@ -24,6 +25,7 @@ class TableCard:
     items: int
     size: int
     arn: str = ""
+    kms_key: str = ""
 
 
 class TableListing(Protocol):

@@ -58,6 +58,7 @@ class DynamoListing:
             items=int(facts.get("ItemCount", 0)),
             size=int(facts.get("TableSizeBytes", 0)),
             arn=facts["TableArn"],
+            kms_key=str(facts.get("SSEDescription", {}).get("KMSMasterKeyArn", "")),
         )
 
     def tags(self, card: TableCard) -> Mapping[str, str] | None:

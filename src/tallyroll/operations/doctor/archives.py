@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 
 from tallyroll.archive.inventory import Archive, detailed
-from tallyroll.archive.layout import find_summary, parse_prefix
+from tallyroll.archive.layout import find_summary, parse_prefix, proof_key
 from tallyroll.archive.proof import check_place, check_proof
 from tallyroll.archive.recount import Reading
 from tallyroll.archive.verification import ArchiveReading
-from tallyroll.errors import ProofMismatch
+from tallyroll.errors import Missing, ProofMismatch, Refused
 from tallyroll.model.states import Status, Window
-from tallyroll.operations.doctor.checkup import Checkup, Level, Sign, finding_of, fine
+from tallyroll.operations.doctor.checkup import Checkup, Level, Sign, finding, finding_of, fine
+from tallyroll.operations.doctor.deployment import BUCKET_CALLS
+from tallyroll.operations.doctor.policies import denials
 from tallyroll.ports.bucket import ArchiveBucket
 
 SIGNS_PER_WINDOW = 10
@@ -26,6 +29,67 @@ _RESTORE = (
 def _restore(case: Checkup, window: Window) -> str:
     prefix = window.attempt.archive or f"archive/{case.settings.name}/"
     return _RESTORE.format(bucket=case.settings.bucket or "BUCKET", prefix=prefix)
+
+
+def bucket(case: Checkup) -> Iterator[Sign]:
+    """The bucket exists, and can be read."""
+    held = case.bucket
+    if held is None:
+        yield fine("no bucket is known")
+        return
+    try:
+        next(iter(held.list(f"archive/{case.settings.name}/")), None)
+        _read_one(case, held)
+    except Missing:
+        yield finding(
+            f"there is no bucket {held.name}: nothing is archived, and no table is dropped",
+            f"Was another one meant? `aws s3api head-bucket --bucket {held.name}` asks for it. A"
+            " bucket of that name can be made again; archives that were in it are lost.",
+        )
+    except Refused as error:
+        if error.code.startswith("KMS."):  # such as KMS.DisabledException
+            yield finding(f"the bucket {held.name} cannot be read: {error}", _KEY)
+        elif error.code.startswith(_DENIED):
+            yield from _denied(case, held, error)
+        else:
+            raise
+    yield fine(f"the bucket {held.name} can be listed and read")
+
+
+def _read_one(case: Checkup, held: ArchiveBucket) -> None:
+    """Read the newest proof: listing and reading are allowed by different permissions."""
+    proven = [window for window in case.windows.values() if window.status in _PROVEN]
+    for window in proven[-1:]:
+        with suppress(Missing):  # which `archives` reports
+            held.get(proof_key(window.attempt.archive))
+
+
+_DENIED = ("AccessDenied", "Forbidden", "403")  # a reply without a body has no code of S3's
+_KEY = (
+    "`aws s3api get-bucket-encryption --bucket BUCKET` names its key, and"
+    " `aws kms describe-key --key-id KEY` its state. Enable it again."
+)
+
+
+def _denied(case: Checkup, held: ArchiveBucket, error: Refused) -> Iterator[Sign]:
+    """Who may not read the bucket: everybody, or this identity."""
+    policy = case.stack.bucket_policy(held.name) if case.stack else ""
+    denied = denials(policy, BUCKET_CALLS, ())
+    if denied:
+        yield finding(
+            f"the bucket {held.name} cannot be read: its policy denies {', '.join(denied)} to"
+            " everybody",
+            f"`aws s3api get-bucket-policy --bucket {held.name}` shows the policy. Take that"
+            f" statement out, by `aws s3api put-bucket-policy --bucket {held.name} --policy"
+            " POLICY` with the others.",
+        )
+    else:
+        yield Sign(
+            Level.UNCHECKED,
+            f"the bucket {held.name} could not be read: {error}",
+            "Let this identity read it (AWS_PROFILE). If cleanup's log says the same, look at the"
+            f" bucket's policy (`aws s3api get-bucket-policy --bucket {held.name}`).",
+        )
 
 
 def archives(case: Checkup) -> Iterator[Sign]:

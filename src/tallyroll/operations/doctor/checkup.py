@@ -14,6 +14,7 @@ from tallyroll.ports.bucket import ArchiveBucket
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects, T
 from tallyroll.ports.queue import Backlogged
+from tallyroll.ports.stack import FunctionCard, Rights, Stack
 from tallyroll.ports.store import Store
 from tallyroll.ports.tables import TableListing
 from tallyroll.ports.totals import Totals
@@ -102,7 +103,8 @@ class Checkup:
     variable to (here, there). `queue` and `dead_letters` are None if they do not exist, `bucket` if
     it is not known, `deployed` if it is not known whether the functions exist. `handed_back` gives,
     since a time (ms), the ages (ms) of the oldest message that writers handed back; `counted` gives
-    how many events they counted, both as (at ms, number) pairs. `deep` asks to read everything.
+    how many events they counted, both as (at ms, number) pairs. `stack` and `rights` show what was
+    deployed, where the store has such things. `deep` asks to read everything.
     """
 
     settings: Settings
@@ -118,7 +120,10 @@ class Checkup:
     counted: Callable[[int], Sequence[tuple[int, int]]] | None = None
     deep: bool = False
     deployed: bool | None = None
+    stack: Stack | None = None
+    rights: Rights | None = None
     wished: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    _functions: dict[str, FunctionCard | None] = field(default_factory=dict)
 
     def read(self) -> None:
         """Read what all checks need. Raises StoreError."""
@@ -149,6 +154,14 @@ class Checkup:
         """The names of all tables, read after the windows: tables are made after their states."""
         _ = self.windows
         return list(self.tables.names())
+
+    def function(self, package: str) -> FunctionCard | None:
+        """A function of the deployment, read once; None if there is none."""
+        if self.stack is None or not self.deployed:
+            return None
+        if package not in self._functions:
+            self._functions[package] = self.stack.function(package)
+        return self._functions[package]
 
     def each(self, windows: Iterable[Window], look: Callable[[Window], T]) -> list[T]:
         """What `look` gives for each window, looked at concurrently."""

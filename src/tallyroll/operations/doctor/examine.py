@@ -9,12 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tallyroll.errors import StoreError
-from tallyroll.operations.doctor import archives, derived, queues, tables, totals, windows
+from tallyroll.operations.doctor import (
+    archives,
+    deployment,
+    derived,
+    queues,
+    tables,
+    totals,
+    windows,
+)
 from tallyroll.operations.doctor.checkup import Check, Checkup, Level, Sign
 
 EXAMINATIONS: dict[str, Callable[[Checkup], Iterator[Sign]]] = {
     "calendar": windows.calendar,
     "settings": windows.settings,
+    "functions": deployment.functions,
+    "trigger": deployment.trigger,
+    "schedules": deployment.schedules,
     "roller": windows.roller,
     "stuck": windows.stuck,
     "gaps": windows.gaps,
@@ -23,16 +34,34 @@ EXAMINATIONS: dict[str, Callable[[Checkup], Iterator[Sign]]] = {
     "tables": tables.tables,
     "stray-tables": tables.stray_tables,
     "quota": tables.quota,
+    "throttles": deployment.throttles,
+    "policies": deployment.policies,
     "totals": totals.totals,
     "listing": derived.listing,
     "rollups": derived.rollups,
+    "bucket": archives.bucket,
     "archives": archives.archives,
     "queue": queues.queue,
+    "queue-rules": deployment.queue_rules,
     "dead-letters": queues.dead_letters,
 }
 """All checks by name, in order."""
 
-_WITHOUT_CALENDAR = ("calendar", "permanent", "stray-tables", "quota", "queue", "dead-letters")
+_WITHOUT_CALENDAR = (
+    "calendar",
+    "functions",
+    "trigger",
+    "schedules",
+    "permanent",
+    "stray-tables",
+    "quota",
+    "throttles",
+    "policies",
+    "bucket",
+    "queue",
+    "queue-rules",
+    "dead-letters",
+)
 
 
 def examine(case: Checkup) -> Iterator[Check]:

@@ -15,13 +15,18 @@ BEHIND_MS = 40 * MINUTE_MS  # as long as the alarm `falling-behind`
 SILENT_MS = 15 * MINUTE_MS  # as long as the alarm `writer-silent`
 HANDED_BACK_MS = HOUR_MS // 2  # as old as for the alarm `handed-back`
 HANDED_BACK_BACK_MS = HOUR_MS  # longer than usual waits
-IN_FLIGHT_SHARE = 0.8
+IN_FLIGHT_SHARE, IN_FLIGHT_FULL = 0.8, 0.98  # the limit itself is approximate
+IN_FLIGHT_BACK_MS = 10 * MINUTE_MS
 AGES_BACK_MS = 30 * MINUTE_MS  # the metric lags, and is absent for an idle queue
 _GONE = "Deploy the pipeline, or give the right --name."
 _BEHIND = "docs/operations.md, falling-behind: are writers too few, or do they fail?"
 _SILENT = "docs/operations.md, writer-silent: do writers start, and may they read the catalog?"
 _BACK = "docs/operations.md, handed-back: the writer's log says why."
-_IN_FLIGHT = "docs/operations.md, in-flight."
+_IN_FLIGHT = (
+    "docs/operations.md, in-flight: remove what keeps messages hidden (writers that die, a window"
+    " that does not open, throttles); `tallyroll windows list` and the writer's log show which."
+    " They are delivered again by themselves."
+)
 _LETTERS = "`tallyroll dlq list` shows why; `tallyroll dlq redrive` sends again what may count."
 
 
@@ -39,10 +44,22 @@ def queue(case: Checkup) -> Iterator[Sign]:
         yield warning(text, _BEHIND)
     yield from _silence(case, backlog)
     yield from _handed_back(case)
-    if backlog.in_flight >= IN_FLIGHT_SHARE * IN_FLIGHT_MAX:
-        full = f"{backlog.in_flight:,} messages in flight; at {IN_FLIGHT_MAX:,} delivery stops"
-        yield warning(full, _IN_FLIGHT)
+    yield from _in_flight(case, backlog)
     yield fine(text)
+
+
+def _in_flight(case: Checkup, backlog: Backlog) -> Iterator[Sign]:
+    """SQS still delivers: by the queue's count now, and by its metric of the last minutes."""
+    since = case.effects.now() - IN_FLIGHT_BACK_MS
+    most = max(backlog.in_flight, case.stack.in_flight(since) if case.stack else 0)
+    if most >= IN_FLIGHT_FULL * IN_FLIGHT_MAX:
+        yield finding(
+            f"{most:,} messages in flight: at about {IN_FLIGHT_MAX:,} SQS delivers no others",
+            _IN_FLIGHT,
+        )
+    elif most >= IN_FLIGHT_SHARE * IN_FLIGHT_MAX:
+        full = f"{most:,} messages in flight; at {IN_FLIGHT_MAX:,} delivery stops"
+        yield warning(full, _IN_FLIGHT)
 
 
 def _silence(case: Checkup, backlog: Backlog) -> Iterator[Sign]:

@@ -10,9 +10,18 @@ from functools import partial
 
 from tallyroll.errors import Missing
 from tallyroll.lifecycle.overdue import roller_grace_ms
+from tallyroll.limits import TS_MS_MAX
 from tallyroll.model.states import Moment, Status, Window
-from tallyroll.model.windows import WindowId
-from tallyroll.operations.doctor.checkup import Checkup, Sign, finding, finding_of, fine, warning
+from tallyroll.model.windows import WindowId, window_start
+from tallyroll.operations.doctor.checkup import (
+    Checkup,
+    Sign,
+    finding,
+    finding_of,
+    fine,
+    restoring,
+    warning,
+)
 from tallyroll.ports.tables import TableCard, TableListing, window_of
 from tallyroll.resources import TAG_PIPELINE, TAG_PROVEN, TableDeclaration
 
@@ -22,7 +31,8 @@ _RESTORE = (
     " --table-name {table} --backup-type SYSTEM`, then `aws dynamodb"
     " restore-table-from-backup --target-table-name {table} --backup-arn ARN`."
 )
-DELETING = "DELETING"
+DELETING, INACCESSIBLE = "DELETING", "INACCESSIBLE_ENCRYPTION_CREDENTIALS"
+_OWN_KEY = "DynamoDB's own key"
 _MAY_BE_DROPPED = (Status.PROVEN, Status.DROPPING, Status.DROPPED)
 
 
@@ -140,6 +150,7 @@ def _as_declared(
             "Another hand made it: delete it, once nobody needs it, and deploy the pipeline again.",
         )
         return
+    yield from _encrypted(card, declared)
     if declared.deletion_protection and not card.protected:
         yield finding(
             f"{name}: it is not protected from deletion",
@@ -151,6 +162,23 @@ def _as_declared(
             f"{name}: point-in-time recovery is off",
             f"`aws dynamodb update-continuous-backups --table-name {name}"
             " --point-in-time-recovery-specification PointInTimeRecoveryEnabled=true`",
+        )
+
+
+def _encrypted(card: TableCard, declared: TableDeclaration) -> Iterator[Sign]:
+    """DynamoDB can use the table's key, which is the one of the settings."""
+    if card.status == INACCESSIBLE:
+        yield finding(
+            f"{card.name}: DynamoDB cannot use its key {card.kms_key}: nothing is read or written",
+            f"`aws kms describe-key --key-id {card.kms_key}` shows the key's state. Enable it again"
+            " within seven days: after them DynamoDB archives the table.",
+        )
+    elif declared.kms_key != card.kms_key and card.arn:
+        theirs = card.kms_key or _OWN_KEY
+        yield warning(
+            f"{card.name}: it is encrypted with {theirs}, not with {declared.kms_key or _OWN_KEY}",
+            "Tables that are there keep their key when tallyroll:kms_key changes. Let the roles use"
+            " the old key until they are dropped (docs/deploy.md, Your own key).",
         )
 
 
@@ -226,6 +254,13 @@ def _stray(case: Checkup, card: TableCard, window: Window | None) -> Sign:
     if other not in (None, case.settings.name):
         text = f"{card.name}: {why}; by its tag it is the pipeline {other!r}'s"
         return warning(text, "Nothing, if that is so.")
+    if window is None and _made_by_roller(case, card):
+        return finding(
+            f"{card.name}: {why}, and the roller made it: the catalog is older than this table",
+            "Was the catalog put back to an earlier time? Leave this table as it is, stop the"
+            " roller, and put the items back that the catalog lost:"
+            f" {restoring(case.resources.catalog.name)}.",
+        )
     empty = not next(case.store.scan(card.name, 0, 1), None)
     return finding(
         f"{card.name}: {why}; it {'is empty' if empty else 'holds items'}",
@@ -234,6 +269,15 @@ def _stray(case: Checkup, card: TableCard, window: Window | None) -> Sign:
         " --no-deletion-protection-enabled`, then `aws dynamodb delete-table --table-name"
         f" {card.name}`.",
     )
+
+
+def _made_by_roller(case: Checkup, card: TableCard) -> bool:
+    """Whether a table has this pipeline's tag and belongs to a window since the first one."""
+    tags = case.tables.tags(card) or {}
+    window = window_of(card.name, case.resources.windows.name)
+    since = case.calendar.genesis if case.calendar else TS_MS_MAX
+    ours = tags.get(TAG_PIPELINE) == case.settings.name
+    return ours and window is not None and window_start(window) >= since
 
 
 def quota(case: Checkup) -> Iterator[Sign]:

@@ -1,0 +1,1 @@
+"""The catalogue of faults that `tallyroll doctor` must name, and how to plant them."""

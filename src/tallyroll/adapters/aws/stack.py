@@ -1,0 +1,210 @@
+"""A pipeline's deployment on AWS: functions, event sources, schedules, policies, throttles.
+
+Sources: AWS Lambda API Reference, GetFunctionConfiguration, GetFunctionConcurrency,
+ListEventSourceMappings; EventBridge Scheduler API Reference, GetSchedule; Amazon SQS API Reference,
+GetQueueAttributes; DynamoDB API Reference, GetResourcePolicy; Amazon S3 API Reference,
+GetBucketPolicy; DynamoDB Developer Guide, "DynamoDB metrics and dimensions"; IAM API Reference,
+SimulatePrincipalPolicy.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tallyroll.adapters.aws.client import Caller
+from tallyroll.adapters.aws.cloudwatch import QueueMetrics
+from tallyroll.errors import Missing, Refused
+from tallyroll.ports.stack import EventSource, FunctionCard, QueueRules, ScheduleCard
+from tallyroll.resources import declare, function_name
+from tallyroll.settings import Settings
+
+_NO_TABLE_POLICY = frozenset({"PolicyNotFoundException", "UnknownOperationException"})
+_NO_BUCKET_POLICY = "NoSuchBucketPolicy"
+_UNKNOWN = frozenset({"InvalidAction", "NotImplemented", "UnknownOperationException"})
+_FORBIDDEN, _ALLOWED = "explicitDeny", "allowed"
+_QUEUE_ATTRIBUTES = (
+    "MessageRetentionPeriod",
+    "Policy",
+    "QueueArn",
+    "RedrivePolicy",
+    "VisibilityTimeout",
+)
+
+
+@dataclass(frozen=True)
+class AwsStack:
+    """The stack port on AWS."""
+
+    lambda_caller: Caller
+    scheduler_caller: Caller
+    sqs_caller: Caller
+    dynamodb_caller: Caller
+    s3_caller: Caller
+    metrics: QueueMetrics
+    settings: Settings
+
+    def function(self, package: str) -> FunctionCard | None:
+        name = function_name(self.settings.name, package)
+        try:
+            found = self.lambda_caller.read("GetFunctionConfiguration", FunctionName=name)
+            kept = self.lambda_caller.read("GetFunctionConcurrency", FunctionName=name)
+        except Missing:
+            return None
+        reserved = kept.get("ReservedConcurrentExecutions")
+        return FunctionCard(
+            name=name,
+            state=str(found.get("State", "Active")),
+            reason=str(found.get("StateReason", "")),
+            role=str(found.get("Role", "")),
+            reserved=None if reserved is None else int(reserved),
+        )
+
+    def sources(self) -> Sequence[EventSource]:
+        name = function_name(self.settings.name, "writer")
+        try:
+            return list(map(_source, self._mappings(name)))
+        except Missing:
+            return []
+
+    def _mappings(self, function: str) -> Iterator[Mapping[str, Any]]:
+        more: dict[str, str] = {}
+        while True:
+            reply = self.lambda_caller.read(
+                "ListEventSourceMappings", FunctionName=function, **more
+            )
+            yield from reply.get("EventSourceMappings", ())
+            if not reply.get("NextMarker"):
+                return
+            more = {"Marker": reply["NextMarker"]}
+
+    def schedule(self, package: str) -> ScheduleCard | None:
+        name = function_name(self.settings.name, package)
+        try:
+            found = self.scheduler_caller.read("GetSchedule", Name=name)
+        except Missing:
+            return None
+        target = found.get("Target", {})
+        return ScheduleCard(
+            name=name,
+            enabled=found.get("State", "ENABLED") == "ENABLED",
+            expression=str(found.get("ScheduleExpression", "")),
+            target=str(target.get("Arn", "")),
+            role=str(target.get("RoleArn", "")),
+        )
+
+    def queue_rules(self, url: str) -> QueueRules:
+        reply = self.sqs_caller.read(
+            "GetQueueAttributes", QueueUrl=url, AttributeNames=[*_QUEUE_ATTRIBUTES]
+        )
+        found = reply["Attributes"]
+        redrive = json.loads(found.get("RedrivePolicy") or "{}")
+        most = redrive.get("maxReceiveCount")
+        return QueueRules(
+            arn=found["QueueArn"],
+            policy=found.get("Policy", ""),
+            visibility_seconds=int(found["VisibilityTimeout"]),
+            retention_seconds=int(found["MessageRetentionPeriod"]),
+            max_receives=None if most is None else int(most),
+        )
+
+    def table_policy(self, arn: str) -> str:
+        try:
+            reply = self.dynamodb_caller.read("GetResourcePolicy", ResourceArn=arn)
+        except Refused as error:
+            if error.code in _NO_TABLE_POLICY:
+                return ""
+            raise
+        return str(reply.get("Policy", ""))
+
+    def bucket_policy(self, bucket: str) -> str:
+        try:
+            return str(self.s3_caller.read("GetBucketPolicy", Bucket=bucket)["Policy"])
+        except (Missing, Refused) as error:
+            if error.code == _NO_BUCKET_POLICY:
+                return ""
+            raise
+
+    def throttled(self, table: str, since: int) -> Sequence[tuple[int, int]]:
+        sums: dict[int, float] = {}
+        for name in ("ReadThrottleEvents", "WriteThrottleEvents"):
+            of = {"TableName": table}
+            period_s = self.metrics.period_for(since)
+            found = self.metrics.points("AWS/DynamoDB", name, of, "Sum", since, period_s)
+            for at, number in found.items():
+                sums[at] = sums.get(at, 0.0) + number
+        return [(at, round(number)) for at, number in sorted(sums.items())]
+
+    def in_flight(self, since: int) -> int:
+        queue = self.settings.queue_url.rpartition("/")[2] or declare(self.settings).queue.name
+        found = self.metrics.points(
+            "AWS/SQS",
+            "ApproximateNumberOfMessagesNotVisible",
+            {"QueueName": queue},
+            "Maximum",
+            since,
+            self.metrics.period_for(since),
+        )
+        return round(max(found.values(), default=0))
+
+
+def _source(found: Mapping[str, Any]) -> EventSource:
+    return EventSource(
+        id=str(found["UUID"]),
+        queue=str(found.get("EventSourceArn", "")),
+        state=str(found.get("State", "")),
+        reason=str(found.get("StateTransitionReason") or ""),
+        reports_failures="ReportBatchItemFailures" in (found.get("FunctionResponseTypes") or ()),
+        filtered=bool((found.get("FilterCriteria") or {}).get("Filters")),
+    )
+
+
+@dataclass(frozen=True)
+class IamRights:
+    """The port of rights: IAM simulates a call by the identity's own policies, its boundary and the
+    organization's; a resource's own policy is not part of it.
+    """
+
+    caller: Caller
+
+    def denied(self, identity: str, wanted: Mapping[str, Sequence[str]]) -> Sequence[str]:
+        found: list[str] = []
+        for resource, actions in wanted.items():
+            results = self._simulated(identity, resource, actions)
+            refused = [result["EvalActionName"] for result in results if _refused(result)]
+            found += [f"{action} on {resource}" for action in refused]
+        return found
+
+    def _simulated(
+        self, identity: str, resource: str, actions: Sequence[str]
+    ) -> Iterator[Mapping[str, Any]]:
+        more: dict[str, str] = {}
+        while True:
+            try:
+                reply = self.caller.read(
+                    "SimulatePrincipalPolicy",
+                    PolicySourceArn=identity,
+                    ActionNames=[*actions],
+                    ResourceArns=[resource],
+                    **more,
+                )
+            except Refused as error:
+                if error.code in _UNKNOWN:
+                    raise Missing(str(error), error.code) from error
+                raise
+            yield from reply.get("EvaluationResults", ())
+            if not reply.get("IsTruncated"):
+                return
+            more = {"Marker": reply["Marker"]}
+
+
+def _refused(result: Mapping[str, Any]) -> bool:
+    organization = result.get("OrganizationsDecisionDetail") or {}
+    if organization.get("AllowedByOrganizations") is False:
+        return True
+    decision = result.get("EvalDecision")
+    if decision == _FORBIDDEN:
+        return True
+    return decision != _ALLOWED and not result.get("MissingContextValues")

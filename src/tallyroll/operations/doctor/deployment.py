@@ -1,0 +1,328 @@
+"""The doctor's checks of what a deployment made: functions, event source, schedules, policies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tallyroll.errors import Missing
+from tallyroll.lifecycle.overdue import MINUTE_MS
+from tallyroll.limits import RECEIVES_FUSE
+from tallyroll.operations.doctor.checkup import Checkup, Level, Sign, finding, fine, warning
+from tallyroll.operations.doctor.policies import denials
+from tallyroll.operations.doctor.rights import PACKAGES, rights_of
+from tallyroll.ports.stack import EventSource, FunctionCard, QueueRules, ScheduleCard, Stack
+from tallyroll.resources import function_name
+
+THROTTLED_BACK_MS = 15 * MINUTE_MS
+THROTTLED_MINUTES = 3  # in so many of these minutes: not a short peak
+SCHEDULED = ("roller", "cleanup")
+_ENABLED = "Enabled"
+_CHANGING = ("Creating", "Enabling", "Updating")
+_NOTHING = "nothing is deployed here"
+_WRITER_READS = (
+    "sqs:ChangeMessageVisibility",
+    "sqs:DeleteMessage",
+    "sqs:GetQueueAttributes",
+    "sqs:ReceiveMessage",
+)
+_TABLE_CALLS = (
+    "dynamodb:BatchGetItem",
+    "dynamodb:GetItem",
+    "dynamodb:PutItem",
+    "dynamodb:Query",
+    "dynamodb:UpdateItem",
+)
+BUCKET_CALLS = ("s3:GetObject", "s3:ListBucket", "s3:PutObject")
+
+
+def _deployed(case: Checkup) -> Stack | None:
+    return case.stack if case.deployed else None
+
+
+def _again(case: Checkup) -> str:
+    name = case.settings.name
+    return (
+        "Was it deleted by hand? `npx cdk deploy` does not see that."
+        f" `aws cloudformation detect-stack-drift --stack-name {name}`, then"
+        f" `aws cloudformation describe-stack-resource-drifts --stack-name {name}` list what is"
+        " gone; make it again as the template has it"
+        f" (`aws cloudformation get-template --stack-name {name}`)."
+    )
+
+
+def functions(case: Checkup) -> Iterator[Sign]:
+    """Every function exists, is active, and may run."""
+    stack = _deployed(case)
+    if stack is None:
+        yield fine(_NOTHING)
+        return
+    for package in PACKAGES:
+        card = case.function(package)
+        if card is None:
+            name = function_name(case.settings.name, package)
+            yield finding(f"there is no function {name}", _again(case))
+        else:
+            yield from _of_function(card)
+    yield fine(f"functions that may run: {len(PACKAGES)}")
+
+
+def _of_function(card: FunctionCard) -> Iterator[Sign]:
+    if card.state not in ("Active", "Inactive"):  # an idle one is activated by its next call
+        yield finding(
+            f"{card.name} is {card.state}: {card.reason}",
+            f"`aws lambda get-function-configuration --function-name {card.name}` says more.",
+        )
+    if card.reserved == 0:
+        yield finding(
+            f"{card.name} may not run: its reserved concurrency is 0",
+            f"`aws lambda delete-function-concurrency --function-name {card.name}`",
+        )
+
+
+def trigger(case: Checkup) -> Iterator[Sign]:
+    """The event source takes the queue's messages to the writer, and loses none."""
+    stack = _deployed(case)
+    if stack is None:
+        yield fine(_NOTHING)
+        return
+    queue = case.settings.queue_url.rpartition("/")[2]
+    ours = [one for one in stack.sources() if one.queue.rpartition(":")[2] == queue]
+    if not ours:
+        yield finding(
+            f"nothing takes messages from {queue}: the writer has no event source mapping of it",
+            _again(case),
+        )
+    for source in ours:
+        yield from _of_source(source)
+    yield fine(f"event source mappings of {queue} that are enabled: {len(ours)}")
+
+
+def _of_source(source: EventSource) -> Iterator[Sign]:
+    why = f" ({source.reason})" if source.reason else ""
+    text = f"the event source mapping {source.id} is {source.state.lower()}{why}"
+    if source.state in _CHANGING:
+        yield warning(text, "Look again in a minute or two.")
+    elif source.state != _ENABLED:
+        yield finding(
+            f"{text}: messages wait",
+            f"`aws lambda update-event-source-mapping --uuid {source.id} --enabled`",
+        )
+    if not source.reports_failures:
+        yield finding(
+            f"the event source mapping {source.id} does not let batches fail in part: messages that"
+            " the writer hands back are deleted uncounted",
+            f"`aws lambda update-event-source-mapping --uuid {source.id}"
+            " --function-response-types ReportBatchItemFailures`",
+        )
+    if source.filtered:
+        yield finding(
+            f"the event source mapping {source.id} has a filter: messages that do not match it are"
+            " deleted uncounted",
+            f"`aws lambda update-event-source-mapping --uuid {source.id} --filter-criteria '{{}}'`",
+        )
+
+
+def schedules(case: Checkup) -> Iterator[Sign]:
+    """Roller and cleanup run on their schedules."""
+    stack = _deployed(case)
+    if stack is None:
+        yield fine(_NOTHING)
+        return
+    for package in SCHEDULED:
+        name = function_name(case.settings.name, package)
+        card = stack.schedule(package)
+        if card is None:
+            yield finding(f"there is no schedule {name}: {package} does not run", _again(case))
+        elif not card.enabled:
+            yield finding(
+                f"the schedule {name} is disabled: {package} does not run", _enabling(card)
+            )
+        elif card.target.split(":function:")[-1].split(":")[0] != name:
+            yield finding(
+                f"the schedule {name} calls {card.target}: {package} does not run",
+                f"`aws scheduler get-schedule --name {name}` shows it. {_again(case)}",
+            )
+    yield fine(f"schedules that are enabled: {len(SCHEDULED)}")
+
+
+def _enabling(card: ScheduleCard) -> str:
+    """UpdateSchedule replaces all of a schedule, so the command names all of it."""
+    return (
+        f"`aws scheduler update-schedule --name {card.name} --state ENABLED"
+        f" --schedule-expression '{card.expression}' --flexible-time-window Mode=OFF"
+        f' --target \'{{"Arn": "{card.target}", "RoleArn": "{card.role}", "RetryPolicy":'
+        ' {"MaximumRetryAttempts": 0, "MaximumEventAgeInSeconds": 60}}\'`'
+    )
+
+
+def queue_rules(case: Checkup) -> Iterator[Sign]:
+    """The queues hide and keep messages as long as the settings say, and give none up early."""
+    stack = case.stack
+    if stack is None or case.queue is None:
+        yield fine("no queue is known")
+        return
+    url = case.settings.queue_url
+    rules = stack.queue_rules(url)
+    least = _Least(rules, url)
+    yield from least.check(
+        "VisibilityTimeout", rules.visibility_seconds, -(-case.settings.visibility_ms // 1000)
+    )
+    yield from least.check(
+        "MessageRetentionPeriod", rules.retention_seconds, case.settings.queue_retention_ms // 1000
+    )
+    if rules.max_receives is None:
+        yield warning(
+            f"{least.name} has no dead-letter queue: a message that no writer survives is never"
+            " moved away by SQS",
+            _REDRIVE.format(url=url, arn=_dead_letters_arn(case, rules)),
+        )
+    elif rules.max_receives < RECEIVES_FUSE:
+        yield finding(
+            f"{least.name} gives messages up after {rules.max_receives:,} receives, not"
+            f" {RECEIVES_FUSE:,}: events that wait for their window become dead letters",
+            _REDRIVE.format(url=url, arn=_dead_letters_arn(case, rules)),
+        )
+    yield fine(f"{least.name} hides, keeps and gives up messages as the settings say")
+
+
+_REDRIVE = (
+    "`aws sqs set-queue-attributes --queue-url {url} --attributes '"
+    r'{{"RedrivePolicy": "{{\"deadLetterTargetArn\":\"{arn}\",\"maxReceiveCount\":1000}}"}}'
+    "'`"
+)
+
+
+def _dead_letters_arn(case: Checkup, rules: QueueRules) -> str:
+    name = case.settings.dead_letters_url.rpartition("/")[2] or case.resources.dead_letters.name
+    return f"{rules.arn.rpartition(':')[0]}:{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Least:
+    """Checks a queue's attributes, in seconds, against the least that the settings need."""
+
+    rules: QueueRules
+    url: str
+
+    @property
+    def name(self) -> str:
+        return self.rules.arn.rpartition(":")[2]
+
+    def check(self, attribute: str, found: int, least: int) -> Iterator[Sign]:
+        if found < least:
+            yield finding(
+                f"{self.name}: {attribute} is {found:,} s, and the writers count on {least:,} s",
+                f"`aws sqs set-queue-attributes --queue-url {self.url}"
+                f" --attributes {attribute}={least}`",
+            )
+
+
+def policies(case: Checkup) -> Iterator[Sign]:
+    """No policy of a queue or table denies the functions what they need, and their roles allow
+    it.
+    """
+    stack = case.stack
+    if stack is None:
+        yield fine("no policies are known")
+        return
+    cards = [card for package in PACKAGES if (card := case.function(package))]
+    roles = [card.role for card in cards]
+    looked = 0
+    for url, there, actions in (
+        (case.settings.queue_url, case.queue, _WRITER_READS),
+        (case.settings.dead_letters_url, case.dead_letters, ("sqs:SendMessage",)),
+    ):
+        if there is not None and url:
+            looked += 1
+            yield from _of_queue(stack.queue_rules(url), url, actions, roles)
+    for name in (case.resources.catalog.name, case.resources.totals.name, *_live_tables(case)):
+        if table := case.tables.card(name):
+            looked += 1
+            yield from _of_table(name, table.arn, stack.table_policy(table.arn), roles)
+    yield from _of_roles(case, cards)
+    yield fine(f"policies of queues and tables that deny the functions nothing: {looked:,}")
+
+
+def _live_tables(case: Checkup) -> list[str]:
+    return [window.table for window in case.windows.values() if not window.status.sealed]
+
+
+def _of_queue(
+    rules: QueueRules, url: str, actions: Sequence[str], roles: Sequence[str]
+) -> Iterator[Sign]:
+    denied = denials(rules.policy, actions, roles)
+    if denied:
+        name = rules.arn.rpartition(":")[2]
+        yield finding(
+            f"{name}: its policy denies {', '.join(denied)}",
+            f"Take that statement out: `aws sqs get-queue-attributes --queue-url {url}"
+            " --attribute-names Policy` shows the policy, and"
+            f" `aws sqs set-queue-attributes --queue-url {url} --attributes Policy=POLICY`"
+            " replaces it.",
+        )
+
+
+def _of_table(name: str, arn: str, policy: str, roles: Sequence[str]) -> Iterator[Sign]:
+    denied = denials(policy, _TABLE_CALLS, roles)
+    if denied:
+        yield finding(
+            f"{name}: its policy denies {', '.join(denied)}",
+            f"`aws dynamodb get-resource-policy --resource-arn {arn}` shows the policy. Take that"
+            " statement out, by `aws dynamodb put-resource-policy --resource-arn"
+            f" {arn} --policy POLICY` with the others.",
+        )
+
+
+def _of_roles(case: Checkup, cards: Sequence[FunctionCard]) -> Iterator[Sign]:
+    """What the functions' roles deny, by IAM's simulation, where there is one."""
+    rights = case.rights
+    if rights is None or not case.deployed:
+        return
+    by_name = {card.name: card for card in cards}
+    for package, wanted in rights_of(case).items():
+        card = by_name.get(function_name(case.settings.name, package))
+        if card is None or not card.role:
+            continue
+        try:
+            denied = rights.denied(card.role, wanted)
+        except Missing as error:
+            yield Sign(
+                Level.UNCHECKED if error.code == "NoSuchEntity" else Level.OK,
+                f"the role of {card.name}, {card.role}, was not simulated: {error}",
+                _again(case),
+            )
+            continue
+        if denied:
+            role = card.role.rpartition("/")[2]
+            yield finding(
+                f"{card.name}: its role denies {'; '.join(denied)}",
+                f"`aws iam list-role-policies --role-name {role}` and"
+                f" `aws iam list-attached-role-policies --role-name {role}` name its policies. Was"
+                " one changed by hand? Undo that; CloudFormation's drift detection shows it.",
+            )
+
+
+def throttles(case: Checkup) -> Iterator[Sign]:
+    """Catalog and totals are not throttled for long; writers report throttles of window tables."""
+    stack = case.stack
+    if stack is None:
+        yield fine("no metrics are known")
+        return
+    since = case.effects.now() - THROTTLED_BACK_MS
+    minutes = THROTTLED_BACK_MS // MINUTE_MS
+    for table in (case.resources.catalog.name, case.resources.totals.name):
+        found = [number for _, number in stack.throttled(table, since) if number]
+        if found:
+            sign = finding if len(found) >= THROTTLED_MINUTES else warning
+            yield sign(
+                f"{table}: {sum(found):,} requests were throttled in {len(found)} of the last"
+                f" {minutes} minutes",
+                "A table on demand grows by itself within half an hour. If it goes on, look for a"
+                " maximum that was set by hand, OnDemandThroughput of"
+                f" `aws dynamodb describe-table --table-name {table}`, or make it warm, which is"
+                " charged:"
+                f" `aws dynamodb update-table --table-name {table} --warm-throughput"
+                ' \'{"ReadUnitsPerSecond": 24000, "WriteUnitsPerSecond": 8000}\'`',
+            )
+    yield fine(f"catalog and totals were not throttled within {minutes} minutes")

@@ -1,0 +1,74 @@
+"""What each function's role must allow: the calls without a condition in its policy.
+
+`tests/infra` compares this with the policies that the CDK constructs give the roles. Calls that
+they allow only with a condition, such as dropping proven tables, a simulation cannot decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tallyroll.operations.doctor.checkup import Checkup
+
+PACKAGES = ("writer", "aggregator", "roller", "cleanup")
+WINDOWS, CATALOG, TOTALS = "windows", "catalog", "totals"
+QUEUE, DEAD_LETTERS, ARCHIVES, BUCKET = "queue", "dead letters", "archives", "bucket"
+_READS = ("dynamodb:BatchGetItem", "dynamodb:Query")
+RIGHTS: Mapping[str, Mapping[str, Sequence[str]]] = {
+    "writer": {
+        WINDOWS: ("dynamodb:BatchGetItem", "dynamodb:ConditionCheckItem"),
+        CATALOG: ("dynamodb:BatchGetItem", "dynamodb:GetItem"),
+        QUEUE: ("sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:ReceiveMessage"),
+        DEAD_LETTERS: ("sqs:SendMessage",),
+    },
+    "aggregator": {
+        WINDOWS: _READS,
+        CATALOG: _READS,
+        TOTALS: _READS,
+    },
+    "roller": {
+        WINDOWS: ("dynamodb:CreateTable", "dynamodb:PutItem", "dynamodb:Query"),
+        CATALOG: ("dynamodb:PutItem", "dynamodb:Query"),
+        TOTALS: ("dynamodb:PutItem",),
+        QUEUE: ("sqs:GetQueueAttributes",),
+    },
+    "cleanup": {
+        WINDOWS: ("dynamodb:Scan",),
+        CATALOG: ("dynamodb:PutItem", "dynamodb:Query"),
+        ARCHIVES: ("s3:GetObject", "s3:PutObject"),
+        BUCKET: ("s3:ListBucket",),
+    },
+}
+"""The actions by function and resource."""
+
+
+def rights_of(case: Checkup) -> dict[str, dict[str, Sequence[str]]]:
+    """The same with the ARNs of this pipeline's resources, as far as they are known."""
+    arns = _arns(case)
+    return {
+        package: {arns[what]: actions for what, actions in wanted.items() if arns.get(what)}
+        for package, wanted in RIGHTS.items()
+    }
+
+
+def _arns(case: Checkup) -> dict[str, str]:
+    names = case.resources
+    arns: dict[str, str] = {}
+    card = case.tables.card(names.catalog.name)
+    if card and card.arn:
+        tables, _, _ = card.arn.rpartition("/")
+        arns[CATALOG] = card.arn
+        arns[TOTALS] = f"{tables}/{names.totals.name}"
+        # Any window's table: the policies name the pattern of window ids.
+        arns[WINDOWS] = f"{tables}/{names.windows.name}20000101T000000Z"
+        partition = card.arn.split(":")[1]
+        if case.settings.bucket:
+            arns[BUCKET] = f"arn:{partition}:s3:::{case.settings.bucket}"
+            arns[ARCHIVES] = f"{arns[BUCKET]}/archive/{case.settings.name}/window"
+    for what, url in (
+        (QUEUE, case.settings.queue_url),
+        (DEAD_LETTERS, case.settings.dead_letters_url),
+    ):
+        if case.stack and url:
+            arns[what] = case.stack.queue_rules(url).arn
+    return arns
