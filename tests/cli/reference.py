@@ -42,6 +42,7 @@ COMMANDS = (
     "archive restore",
     "archive explain",
     "doctor",
+    "preflight",
     "conform",
     "probe",
     "teardown",

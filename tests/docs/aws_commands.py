@@ -180,6 +180,8 @@ def _value(shape: Shape, words: list[str]) -> Any:
         return datetime.now(UTC) if _PLACEHOLDER.fullmatch(first) else parse_timestamp(first)
     if kind in ("integer", "long"):
         return int(first)
+    if kind in ("double", "float"):
+        return 1.0 if _PLACEHOLDER.fullmatch(first) else float(first)
     if re.search(r"\b[A-Z]", first):  # a name that stands for a longer one
         first = first.ljust(int(shape.metadata.get("min", 0)), "X")
     return first.encode() if kind == "blob" else first

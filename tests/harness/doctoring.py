@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tallyroll.adapters.memory import MemoryListing, MemoryQueue
+from tallyroll.errors import StoreError
 from tallyroll.model.states import Status
 from tallyroll.operations.doctor.checkup import Check, Checkup, Level, Sign
 from tallyroll.operations.doctor.examine import examine
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.queue import Backlog
+from tallyroll.ports.stack import EventSource, FunctionCard, QueueRules, ScheduleCard
 from tallyroll.resources import declare
 from tests.harness.pipeline import HOUR, MINUTE, NOW, SMALL, TIME_LEFT, Pipeline, StillEffects
 
@@ -42,6 +44,54 @@ class MemoryDeployment:
     def environment(self, pipeline: str) -> Mapping[str, str] | None:
         self.asked.append(pipeline)
         return self.there
+
+
+@dataclass
+class FakeStack:
+    """A deployment with what a test has put there: functions and schedules by package, sources,
+    rules of queues by their URL's end, policies by table's ARN or bucket. What is an error is
+    raised.
+    """
+
+    functions: Mapping[str, FunctionCard] = field(default_factory=dict)
+    schedules: Mapping[str, ScheduleCard] = field(default_factory=dict)
+    feeding: Sequence[EventSource] = ()
+    rules: Mapping[str, QueueRules] = field(default_factory=dict)
+    policies: Mapping[str, str | StoreError] = field(default_factory=dict)
+    throttles: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
+    hidden: int = 0
+
+    def function(self, package: str) -> FunctionCard | None:
+        return self.functions.get(package)
+
+    def sources(self) -> Sequence[EventSource]:
+        return self.feeding
+
+    def schedule(self, package: str) -> ScheduleCard | None:
+        return self.schedules.get(package)
+
+    def queue_rules(self, url: str) -> QueueRules:
+        name = url.rpartition("/")[2]
+        plain = QueueRules(f"arn:aws:sqs:us-east-1:1:{name}", "", 900, 864_000, 1_000)
+        return self.rules.get(name, plain)
+
+    def table_policy(self, arn: str) -> str:
+        return self._policy(arn)
+
+    def bucket_policy(self, bucket: str) -> str:
+        return self._policy(bucket)
+
+    def _policy(self, of: str) -> str:
+        found = self.policies.get(of, "")
+        if isinstance(found, StoreError):
+            raise found
+        return found
+
+    def throttled(self, table: str, since: int) -> Sequence[tuple[int, int]]:
+        return self.throttles.get(table, ())
+
+    def in_flight(self, since: int) -> int:
+        return self.hidden
 
 
 def listing_of(pipeline: Pipeline) -> MemoryListing:

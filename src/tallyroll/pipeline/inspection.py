@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tallyroll.adapters.aws import queue_urls
-from tallyroll.adapters.aws.client import Observe
+from tallyroll.adapters.aws.account import AwsAccount
+from tallyroll.adapters.aws.client import Caller, LateClient, Observe, region
 from tallyroll.adapters.dynamodb import trial
+from tallyroll.adapters.dynamodb.canary import CanaryTable
 from tallyroll.adapters.dynamodb.catalog import DynamoCatalog
 from tallyroll.adapters.dynamodb.store import DynamoStore
 from tallyroll.adapters.system import SystemEffects
@@ -50,6 +52,32 @@ def checkup(
         rights=made.rights,
         wished=found.differ,
     )
+
+
+def account(settings: Settings, *, with_canary: bool) -> tuple[AwsAccount, CanaryTable | None]:
+    """The account that the AWS environment leads to, and a canary table of a new name, not made."""
+    effects = SystemEffects()
+
+    def caller(service: str) -> Caller:
+        return Caller(LateClient(service), effects)
+
+    made = AwsAccount(
+        sts_caller=caller("sts"),
+        iam_caller=caller("iam"),
+        lambda_caller=caller("lambda"),
+        dynamodb_caller=caller("dynamodb"),
+        ssm_caller=caller("ssm"),
+        cloudformation_caller=caller("cloudformation"),
+        sqs_caller=caller("sqs"),
+        logs_caller=caller("logs"),
+        s3_caller=caller("s3"),
+        region=region(),
+    )
+    if not with_canary:
+        return made, None
+    name = f"{settings.name}-preflight-{effects.chance.getrandbits(40):010x}"
+    declared = replace(declare(settings).windows, name=name)
+    return made, CanaryTable(made.dynamodb_caller, effects, declared)
 
 
 def stage(endpoint: str, region: str | None, tell: Tell, observe: Observe) -> Stage:

@@ -123,6 +123,11 @@ def region_found() -> bool:
     return bool(_session().region_name)
 
 
+def region() -> str:
+    """The region of the AWS environment; "" if it has none."""
+    return _session().region_name or ""
+
+
 @cache
 def _session() -> Any:
     # The AWS CLI prefers AWS_REGION; boto3 reads only AWS_DEFAULT_REGION.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from tallyroll.errors import Missing
 from tallyroll.lifecycle.overdue import MINUTE_MS
@@ -119,7 +118,8 @@ def _of_source(source: EventSource) -> Iterator[Sign]:
         yield finding(
             f"the event source mapping {source.id} has a filter: messages that do not match it are"
             " deleted uncounted",
-            f"`aws lambda update-event-source-mapping --uuid {source.id} --filter-criteria '{{}}'`",
+            f"`aws lambda update-event-source-mapping --uuid {source.id}"
+            " --filter-criteria '{ }'`",
         )
 
 
@@ -157,65 +157,52 @@ def _enabling(card: ScheduleCard) -> str:
 
 
 def queue_rules(case: Checkup) -> Iterator[Sign]:
-    """The queues hide and keep messages as long as the settings say, and give none up early."""
+    """The queue hides and keeps messages as long as the settings say, and gives none up early."""
     stack = case.stack
     if stack is None or case.queue is None:
         yield fine("no queue is known")
         return
-    url = case.settings.queue_url
+    url, settings = case.settings.queue_url, case.settings
     rules = stack.queue_rules(url)
-    least = _Least(rules, url)
-    yield from least.check(
-        "VisibilityTimeout", rules.visibility_seconds, -(-case.settings.visibility_ms // 1000)
-    )
-    yield from least.check(
-        "MessageRetentionPeriod", rules.retention_seconds, case.settings.queue_retention_ms // 1000
-    )
+    name = rules.arn.rpartition(":")[2]
+    hidden, kept = -(-settings.visibility_ms // 1000), settings.queue_retention_ms // 1000
+    if rules.visibility_seconds < hidden:
+        yield finding(
+            f"{name} hides messages for {rules.visibility_seconds:,} s, and the writers count on"
+            f" {hidden:,} s",
+            f"`aws sqs set-queue-attributes --queue-url {url} --attributes"
+            f" VisibilityTimeout={hidden}`",
+        )
+    if rules.retention_seconds < kept:
+        yield finding(
+            f"{name} keeps messages for {rules.retention_seconds:,} s, and the writers count on"
+            f" {kept:,} s",
+            f"`aws sqs set-queue-attributes --queue-url {url} --attributes"
+            f" MessageRetentionPeriod={kept}`",
+        )
     if rules.max_receives is None:
         yield warning(
-            f"{least.name} has no dead-letter queue: a message that no writer survives is never"
-            " moved away by SQS",
-            _REDRIVE.format(url=url, arn=_dead_letters_arn(case, rules)),
+            f"{name} has no dead-letter queue: a message that no writer survives is never moved"
+            " away by SQS",
+            _redrive(case, rules, url),
         )
     elif rules.max_receives < RECEIVES_FUSE:
         yield finding(
-            f"{least.name} gives messages up after {rules.max_receives:,} receives, not"
+            f"{name} gives messages up after {rules.max_receives:,} receives, not"
             f" {RECEIVES_FUSE:,}: events that wait for their window become dead letters",
-            _REDRIVE.format(url=url, arn=_dead_letters_arn(case, rules)),
+            _redrive(case, rules, url),
         )
-    yield fine(f"{least.name} hides, keeps and gives up messages as the settings say")
+    yield fine(f"{name} hides, keeps and gives up messages as the settings say")
 
 
-_REDRIVE = (
-    "`aws sqs set-queue-attributes --queue-url {url} --attributes '"
-    r'{{"RedrivePolicy": "{{\"deadLetterTargetArn\":\"{arn}\",\"maxReceiveCount\":1000}}"}}'
-    "'`"
-)
-
-
-def _dead_letters_arn(case: Checkup, rules: QueueRules) -> str:
+def _redrive(case: Checkup, rules: QueueRules, url: str) -> str:
     name = case.settings.dead_letters_url.rpartition("/")[2] or case.resources.dead_letters.name
-    return f"{rules.arn.rpartition(':')[0]}:{name}"
-
-
-@dataclass(frozen=True, slots=True)
-class _Least:
-    """Checks a queue's attributes, in seconds, against the least that the settings need."""
-
-    rules: QueueRules
-    url: str
-
-    @property
-    def name(self) -> str:
-        return self.rules.arn.rpartition(":")[2]
-
-    def check(self, attribute: str, found: int, least: int) -> Iterator[Sign]:
-        if found < least:
-            yield finding(
-                f"{self.name}: {attribute} is {found:,} s, and the writers count on {least:,} s",
-                f"`aws sqs set-queue-attributes --queue-url {self.url}"
-                f" --attributes {attribute}={least}`",
-            )
+    arn = f"{rules.arn.rpartition(':')[0]}:{name}"
+    return (
+        f"`aws sqs set-queue-attributes --queue-url {url} --attributes"
+        f' \'{{"RedrivePolicy": "{{\\"deadLetterTargetArn\\":\\"{arn}\\",'
+        '\\"maxReceiveCount\\":1000}"}\'`'
+    )
 
 
 def policies(case: Checkup) -> Iterator[Sign]:

@@ -72,13 +72,18 @@ def examine(case: Checkup) -> Iterator[Check]:
     for name, examination in EXAMINATIONS.items():
         if case.calendar is None and name not in _WITHOUT_CALENDAR:
             continue
-        signs: list[Sign] = []
-        try:
-            for sign in examination(case):
-                signs.append(sign)  # noqa: PERF402  (keeps the signs before an error)
-        except StoreError as error:
-            denied = "AccessDenied" in error.code or "UnauthorizedOperation" in error.code
-            remedy = "Let this identity read it (AWS_PROFILE)." if denied else "Try again later."
-            text = f"could not be checked to its end: {error}"
-            signs.append(Sign(Level.UNCHECKED, text, remedy))
-        yield Check(name, tuple(signs))
+        yield checked(name, examination(case))
+
+
+def checked(name: str, examination: Iterator[Sign]) -> Check:
+    """The check with the signs of an examination; a StoreError ends it, and is reported."""
+    signs: list[Sign] = []
+    try:
+        for sign in examination:
+            signs.append(sign)  # noqa: PERF402  (keeps the signs before an error)
+    except StoreError as error:
+        denied = "AccessDenied" in error.code or "UnauthorizedOperation" in error.code
+        remedy = "Let this identity read it (AWS_PROFILE)." if denied else "Try again later."
+        text = f"could not be checked to its end: {error}"
+        signs.append(Sign(Level.UNCHECKED, text, remedy))
+    return Check(name, tuple(signs))

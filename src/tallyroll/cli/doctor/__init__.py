@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -37,7 +37,8 @@ def doctor(
 
     Checked are: windows that are missing or stuck, tables that are not as declared
     or that no window names, totals against tallies, archives and their proofs,
-    queues, dead letters, quotas. It only reads.
+    queues, dead letters, quotas; on AWS also functions, event source, schedules,
+    policies, throttles. It only reads.
 
     Whether something is late or too much depends on the deployment's settings:
     they are read from the roller's function where there is one, else this
@@ -55,9 +56,13 @@ def doctor(
 
     :param deep: read all tallies, totals and archives, not a sample
     """
-    checks, screen = [], run.screen
-    case = run.checkup(bucket, deep=deep)
-    for check in examine(case):
+    return told(examine(run.checkup(bucket, deep=deep)), run.screen)
+
+
+def told(found: Iterable[Check], screen: Screen) -> int:
+    """Show checks as they come, one line each, and their sum; the exit status."""
+    checks = []
+    for check in found:
         checks.append(check)
         screen.line(_json(check), "\n".join(_lines(check)))
         sys.stdout.flush()

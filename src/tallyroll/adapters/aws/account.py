@@ -1,0 +1,101 @@
+"""The port of an account on AWS.
+
+Sources: AWS STS API Reference, GetCallerIdentity; IAM API Reference, SimulatePrincipalPolicy and
+GetRole; AWS Lambda API Reference, GetAccountSettings; DynamoDB API Reference, DescribeLimits;
+AWS CDK Developer Guide, "AWS CDK bootstrapping"; AWS
+CloudFormation API Reference, DescribeStacks; CloudWatch Logs API Reference, DescribeLogGroups;
+Amazon S3 API Reference, HeadBucket and GetBucketVersioning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tallyroll.adapters.aws.client import Caller
+from tallyroll.errors import Missing, Refused
+from tallyroll.ports.account import BucketFacts, Capacity, Concurrency, Identity
+
+BOOTSTRAP = "/cdk-bootstrap/hnb659fds/version"
+_NO_STACK = "ValidationError"  # CloudFormation's answer for a name that it does not know
+_ROLE = ":assumed-role/"
+
+
+@dataclass(frozen=True)
+class AwsAccount:
+    """The account port on AWS; the callers are by service."""
+
+    sts_caller: Caller
+    iam_caller: Caller
+    lambda_caller: Caller
+    dynamodb_caller: Caller
+    ssm_caller: Caller
+    cloudformation_caller: Caller
+    sqs_caller: Caller
+    logs_caller: Caller
+    s3_caller: Caller
+    region: str
+
+    def identity(self) -> Identity:
+        found = self.sts_caller.read("GetCallerIdentity")
+        return Identity(str(found["Account"]), str(found["Arn"]), self.region)
+
+    def principal(self, identity: Identity) -> str:
+        kind = identity.arn.split(":", 5)[-1]
+        if kind.startswith("user/"):
+            return identity.arn
+        if _ROLE not in identity.arn:  # the root, or a federated user
+            return ""
+        # The session's ARN lacks the role's path.
+        role = identity.arn.split("/")[1]
+        return str(self.iam_caller.read("GetRole", RoleName=role)["Role"]["Arn"])
+
+    def concurrency(self) -> Concurrency:
+        limits = self.lambda_caller.read("GetAccountSettings")["AccountLimit"]
+        most = int(limits["ConcurrentExecutions"])
+        return Concurrency(most, int(limits.get("UnreservedConcurrentExecutions", most)))
+
+    def capacity(self) -> Capacity:
+        found = self.dynamodb_caller.read("DescribeLimits")
+        account, table = found["AccountMaxWriteCapacityUnits"], found["TableMaxWriteCapacityUnits"]
+        return Capacity(int(account), int(table))
+
+    def bootstrap_version(self) -> int | None:
+        try:
+            found = self.ssm_caller.read("GetParameter", Name=BOOTSTRAP)
+        except Refused as error:
+            if error.code == "ParameterNotFound":
+                return None
+            raise
+        return int(found["Parameter"]["Value"])
+
+    def stack_status(self, name: str) -> str | None:
+        try:
+            found = self.cloudformation_caller.read("DescribeStacks", StackName=name)
+        except Refused as error:
+            if error.code == _NO_STACK:
+                return None
+            raise
+        return str(found["Stacks"][0]["StackStatus"])
+
+    def queue_url(self, name: str) -> str | None:
+        try:
+            return str(self.sqs_caller.read("GetQueueUrl", QueueName=name)["QueueUrl"])
+        except Missing:
+            return None
+
+    def log_groups(self, prefix: str) -> Sequence[str]:
+        found: list[str] = []
+        more: dict[str, str] = {}
+        while True:
+            reply = self.logs_caller.read("DescribeLogGroups", logGroupNamePrefix=prefix, **more)
+            found += [str(group["logGroupName"]) for group in reply.get("logGroups", ())]
+            if not reply.get("nextToken"):
+                return found
+            more = {"nextToken": reply["nextToken"]}
+
+    def bucket(self, name: str) -> BucketFacts:
+        head = self.s3_caller.read("HeadBucket", Bucket=name)
+        found = self.s3_caller.read("GetBucketVersioning", Bucket=name)
+        region = str(head.get("BucketRegion") or self.region)
+        return BucketFacts(region, found.get("Status") == "Enabled")

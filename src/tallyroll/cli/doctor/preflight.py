@@ -1,0 +1,116 @@
+"""`tallyroll preflight` checks an account before and after deploying; it gives its exit status."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from tallyroll.cli.arguments import Run
+from tallyroll.cli.doctor import told
+from tallyroll.errors import StoreError, UsageError
+from tallyroll.operations.preflight.canary import removed
+from tallyroll.operations.preflight.case import Preflight
+from tallyroll.operations.preflight.checks import preflight as checks_of
+from tallyroll.operations.preflight.wish import OPTION, Wish, wish_of
+
+if TYPE_CHECKING:
+    from tallyroll.ports.gauges import Gauges
+    from tallyroll.ports.stack import Stack
+
+CDK_FILE = "cdk.json"
+
+
+def preflight(
+    *,
+    context: Annotated[
+        list[str] | None, Parameter(("--context", "-c"), metavar="KEY=VALUE", negative=())
+    ] = None,
+    bucket: Annotated[str, Parameter(metavar="BUCKET")] = "",
+    no_canary: bool = False,
+    run: Run,
+) -> int:
+    """Check an account and Region for a pipeline, before and after deploying, one
+    line a check, with what to do about what is found.
+
+    Checked are: account and Region, the CDK's bootstrap, quotas of tables and
+    functions, throughput, this identity's permissions, names that an earlier
+    deployment left behind, a bucket that is handed in, and whether policies see
+    tables' tags. For the last one an empty table, NAME-preflight-..., is made and
+    dropped, also after Ctrl-C; it takes up to two minutes. After deploying also:
+    functions, event source and schedules.
+
+    Before deploying, the options are those of cdk.json in this directory and of
+    -c, as `npx cdk deploy` takes them, else this environment's settings. After
+    deploying, the deployment's hold. What cannot be known is `unchecked`.
+
+    Exit status:
+      0  all is well, or there are warnings only
+      1  there are findings
+      2  wrong use
+      3  something could not be checked
+
+    For example:
+      tallyroll --name votes preflight
+      tallyroll preflight -c tallyroll:name=votes -c tallyroll:warm_units=20000
+
+    :param context: an option of the deployment, such as tallyroll:name=votes
+    :param bucket: the bucket that `bucket=` hands in
+    :param no_canary: make no table
+    """
+    given = {**_of_file(Path(CDK_FILE)), **_of_words(context or ())}
+    if run.named:
+        given[f"{OPTION}name"] = run.settings.name
+    wish = wish_of(given, os.environ)
+    run = replace(run, settings=wish.settings)
+    case = run.checkup(None)
+    from tallyroll.pipeline import inspection
+
+    if case.deployed:
+        wish = _deployed(wish, case.settings, run, case.stack)
+    account, canary = inspection.account(wish.settings, with_canary=not no_canary)
+    made = run.pipeline(case.settings)
+    of = Preflight(wish, case, account, made.gauges, made.tables, bucket, canary)
+    with removed(canary, case.effects, run.screen.tell):
+        return told(checks_of(of), run.screen)
+
+
+def _deployed(wish: Wish, settings: Any, run: Run, stack: Stack | None) -> Wish:
+    """What is deployed, as far as it is told; else what was wished."""
+    wish = replace(wish, settings=settings)
+    gauges: Gauges = run.pipeline(settings).gauges
+    try:
+        trigger = gauges.trigger()
+        writer = stack.function("writer") if stack else None
+    except StoreError as error:
+        run.screen.tell(f"the deployment's writers are not known: {error}")
+        return wish
+    if trigger and trigger.max_concurrency:
+        wish = replace(wish, writers=trigger.max_concurrency)
+    return replace(wish, reserved=writer.reserved if writer else wish.reserved)
+
+
+def _of_file(path: Path) -> Mapping[str, Any]:
+    """The context in a file of the CDK; none if there is no such file."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8")).get("context", {})
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, AttributeError) as error:
+        raise UsageError(f"{path}: {error}") from None
+    return found if isinstance(found, dict) else {}
+
+
+def _of_words(words: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals:
+            raise UsageError(f"-c {word!r}: give KEY=VALUE, such as {OPTION}name=votes")
+        found[key] = value
+    return found

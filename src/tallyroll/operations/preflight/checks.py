@@ -1,0 +1,275 @@
+"""The checks of an account: its limits, and the caller's permissions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from tallyroll.errors import Missing
+from tallyroll.operations.doctor.checkup import Check, Checkup, Level, Sign, finding, fine, warning
+from tallyroll.operations.doctor.deployment import functions, schedules, trigger
+from tallyroll.operations.doctor.examine import checked
+from tallyroll.operations.preflight.canary import tag_control
+from tallyroll.operations.preflight.case import Preflight
+from tallyroll.operations.preflight.names import names
+from tallyroll.ports.account import Identity
+from tallyroll.ports.gauges import Quota
+from tallyroll.resources import function_name
+
+BOOTSTRAP_LEAST = 6  # what a template of the CDK asks for; AWS CDK Developer Guide, bootstrapping
+# Lambda leaves so many unreserved. Source: AWS Lambda Developer Guide, "Configuring reserved
+# concurrency for a function".
+UNRESERVED_LEAST = 100
+OTHER_FUNCTIONS = 3  # at once beside the writers: aggregator, roller, cleanup
+_ASK = (
+    "`aws service-quotas request-service-quota-increase --service-code {service} --quota-code"
+    " {code} --desired-value {value}`"
+)
+
+
+def account(of: Preflight) -> Iterator[Sign]:
+    """Which account, Region and identity this is."""
+    who = of.identity
+    state = "deployed there" if of.deployed else "not deployed there"
+    yield fine(
+        f"account {who.account}, Region {who.region}, as {who.arn}; {of.name} is {state}",
+    )
+
+
+def bootstrap(of: Preflight) -> Iterator[Sign]:
+    """The CDK can deploy into this Region."""
+    version = of.account.bootstrap_version()
+    who = of.identity
+    again = f"`npx cdk bootstrap aws://{who.account}/{who.region}`"
+    if version is None:
+        sign = warning if of.deployed else finding
+        yield sign(
+            "the Region is not bootstrapped for the CDK",
+            f"{again}, or deploy without the CDK (docs/deploy.md, Without the CDK).",
+        )
+    elif version < BOOTSTRAP_LEAST:
+        yield finding(
+            f"the CDK's bootstrap has version {version}, and {BOOTSTRAP_LEAST} is needed", again
+        )
+    yield fine(f"the CDK's bootstrap has version {version}")
+
+
+def table_quota(of: Preflight) -> Iterator[Sign]:
+    """The Region has room for the tables that the retention keeps."""
+    settings = of.wish.settings
+    quota, why = of.quota(Quota.TABLES)
+    most = settings.table_quota if quota is None else round(quota)
+    others, kept = len(of.names) - len(of.windows), settings.tables_kept
+    permanent = 0 if of.deployed else 2  # catalog and totals
+    wanted = others + permanent + kept
+    text = f"{len(of.names):,} tables, {kept:,} of windows to be kept, by a quota of {most:,}" + (
+        "" if quota is not None else " (tallyroll:table_quota; Service Quotas tells none)"
+    )
+    ask = _ASK.format(service="dynamodb", code="L-F98FE922", value=max(wanted, 5_000))
+    if wanted > most:
+        yield finding(f"{text}: {wanted:,} are needed", f"{ask}, or keep windows less long.")
+    elif wanted > 0.8 * most:
+        yield warning(text, ask)
+    if quota is None:
+        yield Sign(
+            Level.UNCHECKED,
+            f"{text}, as tallyroll:table_quota says; the account's is not known: {why}",
+            "Let this identity call servicequotas:GetServiceQuota, or look in Service Quotas.",
+        )
+    elif settings.table_quota > quota:
+        yield warning(
+            f"tallyroll:table_quota is {settings.table_quota:,}, and the account's is {most:,}",
+            f"Set tallyroll:table_quota to {most}, so that the roller and `tallyroll doctor` warn"
+            " in time.",
+        )
+    yield fine(text)
+
+
+def concurrency(of: Preflight) -> Iterator[Sign]:
+    """Lambda may run the writers, and the other functions beside them."""
+    found = of.account.concurrency()
+    wish = of.wish
+    ask = _ASK.format(service="lambda", code="L-B99A9384", value=1_000)
+    left = found.unreserved - (wish.reserved or 0)
+    if wish.reserved and not of.deployed and left < UNRESERVED_LEAST:
+        yield finding(
+            f"tallyroll:reserved_concurrency {wish.reserved} leaves {left:,} of {found.limit:,}"
+            f" unreserved, and Lambda keeps {UNRESERVED_LEAST}: the deployment will fail",
+            f"Leave that option out, or ask for more: {ask}",
+        )
+    room = found.unreserved - (0 if wish.reserved else wish.writers)
+    if room < OTHER_FUNCTIONS:
+        yield warning(
+            f"{wish.writers:,} writers at once, of {found.unreserved:,} functions that may run:"
+            " reads and the roller will be throttled",
+            f"Lower tallyroll:max_concurrency, or ask for more: {ask}",
+        )
+    yield fine(
+        f"{found.limit:,} functions at once, {found.unreserved:,} unreserved; writers:"
+        f" {wish.writers:,}"
+    )
+
+
+def throughput(of: Preflight) -> Iterator[Sign]:
+    """Tables may take the write units that the options ask for."""
+    settings = of.wish.settings
+    quota, why = of.quota(Quota.TABLE_WRITES)
+    warm = max(settings.warm_units, settings.warm_units_max)
+    if quota is not None and warm > quota:
+        yield finding(
+            f"tallyroll:warm_units asks for {warm:,} write units a second, over the table quota of"
+            f" {quota:,.0f}: no window would open",
+            _ASK.format(service="dynamodb", code="L-AB614373", value=warm),
+        )
+    if settings.provisioned:
+        yield from _provisioned(of, settings.provisioned)
+    elif warm and quota is None:
+        text = f"the quota of write units a second of a table is not known: {why}"
+        yield Sign(Level.UNCHECKED, text, f"It must be {warm:,} at least (Service Quotas).")
+    known = "an unknown number of" if quota is None else f"{quota:,.0f}"
+    yield fine(f"a table may take {known} write units a second; warm units: {warm:,}")
+
+
+def _provisioned(of: Preflight, units: Mapping[str, int]) -> Iterator[Sign]:
+    limits = of.account.capacity()
+    settings = of.wish.settings
+    hot = settings.ahead_windows + 1
+    wanted = hot * units["write"] + max(0, settings.tables_kept - hot) * units["cold_write"]
+    for found, most, what in (
+        (units["write"], limits.table, "of a table"),
+        (wanted, limits.account, "of all tables"),
+    ):
+        if found > most:
+            yield finding(
+                f"tallyroll:provisioned needs {found:,} write units a second {what}, and"
+                f" {most:,} are allowed",
+                "Lower it, or ask for more (Service Quotas, DynamoDB).",
+            )
+
+
+def permissions(of: Preflight) -> Iterator[Sign]:
+    """The caller may deploy with the CDK, and operate the pipeline."""
+    rights = of.case.rights
+    who = of.identity
+    principal = of.account.principal(who)
+    if not principal or rights is None:
+        text = f"what {who.arn} may do is not known: only a user's or a role's policies are told"
+        yield Sign(Level.UNCHECKED, text, "Ask with the user or role that will deploy.")
+        return
+    try:
+        deploying = rights.denied(principal, _deploying(who))
+        operating = rights.denied(principal, _operating(of))
+    except Missing as error:
+        yield Sign(Level.UNCHECKED, f"what {principal} may do is not known: {error}", "")
+        return
+    if deploying and not of.deployed:
+        yield warning(
+            f"{principal} may not: {'; '.join(deploying)}",
+            "Without the bootstrap's roles the CDK's command deploys with this identity's own"
+            " permissions. Let it assume these roles, or give it all that the stack makes.",
+        )
+    if operating:
+        yield warning(
+            f"{principal} may not: {'; '.join(operating)}",
+            "Whoever operates the pipeline needs it: `grant_operate` of the construct gives it"
+            " (docs/package.md).",
+        )
+    yield fine(f"{principal} may deploy with the CDK's roles, and read what a doctor reads")
+
+
+def _deploying(who: Identity) -> dict[str, Sequence[str]]:
+    ends = f"{who.account}-{who.region}"
+    roles = ("deploy-role", "file-publishing-role")
+    return {
+        f"arn:{who.partition}:iam::{who.account}:role/cdk-hnb659fds-{role}-{ends}": (
+            "sts:AssumeRole",
+        )
+        for role in roles
+    }
+
+
+def _operating(of: Preflight) -> dict[str, Sequence[str]]:
+    who, declared = of.identity, of.resources
+    here = f"{who.region}:{who.account}"
+    tables = f"arn:{who.partition}:dynamodb:{here}:table"
+    reads = ("dynamodb:DescribeTable", "dynamodb:GetItem", "dynamodb:Query")
+    return {
+        f"{tables}/{declared.catalog.name}": reads,
+        f"{tables}/{declared.totals.name}": reads,
+        f"{tables}/{declared.windows.name}20000101T000000Z": reads,
+        f"arn:{who.partition}:sqs:{here}:{declared.queue.name}": (
+            "sqs:GetQueueAttributes",
+            "sqs:SendMessage",
+        ),
+        f"arn:{who.partition}:sqs:{here}:{declared.dead_letters.name}": (
+            "sqs:DeleteMessage",
+            "sqs:ReceiveMessage",
+        ),
+        f"arn:{who.partition}:lambda:{here}:function:{function_name(of.name, 'roller')}": (
+            "lambda:GetFunctionConfiguration",
+        ),
+    }
+
+
+def bucket(of: Preflight) -> Iterator[Sign]:
+    """A bucket that is handed in can be reached, in this Region, and keeps versions."""
+    if not of.bucket:
+        yield fine("no bucket is handed in: the deployment makes one")
+        return
+    try:
+        found = of.account.bucket(of.bucket)
+    except Missing:
+        text = f"there is no bucket {of.bucket}"
+        yield finding(text, "Give the bucket that `bucket=` hands in (docs/package.md).")
+        return
+    if found.region != of.identity.region:
+        yield finding(
+            f"the bucket {of.bucket} is in {found.region}, not in {of.identity.region}",
+            "DynamoDB's exports and the functions need a bucket of the pipeline's own Region.",
+        )
+    if not found.versioned:
+        yield warning(
+            f"the bucket {of.bucket} keeps no versions: an archive that is overwritten is lost",
+            f"`aws s3api put-bucket-versioning --bucket {of.bucket}"
+            " --versioning-configuration Status=Enabled`",
+        )
+    yield fine(f"the bucket {of.bucket} is in this Region, and keeps versions")
+
+
+def tags(of: Preflight) -> Iterator[Sign]:
+    """The account's policies see tables' tags, without which no table is dropped."""
+    if of.canary is None:
+        text = "whether policies see tables' tags was not tried"
+        yield Sign(Level.UNCHECKED, text, "Leave out --no-canary: it makes and drops one table.")
+        return
+    yield from tag_control(of.canary, of.case.effects)
+
+
+def _after(examination: Callable[[Checkup], Iterator[Sign]]) -> Callable[..., Iterator[Sign]]:
+    def look(of: Preflight) -> Iterator[Sign]:
+        return examination(of.case)
+
+    return look
+
+
+CHECKS: dict[str, Callable[[Preflight], Iterator[Sign]]] = {
+    "account": account,
+    "bootstrap": bootstrap,
+    "table-quota": table_quota,
+    "concurrency": concurrency,
+    "throughput": throughput,
+    "permissions": permissions,
+    "names": names,
+    "bucket": bucket,
+    "functions": _after(functions),
+    "trigger": _after(trigger),
+    "schedules": _after(schedules),
+    "tags": tags,
+}
+"""All checks by name, in order; what takes longest comes last."""
+
+
+def preflight(of: Preflight) -> Iterator[Check]:
+    """Run the checks one after another. Raises StoreError if it is not known who asks."""
+    _ = of.identity
+    for name, check in CHECKS.items():
+        yield checked(name, check(of))

@@ -1,0 +1,87 @@
+"""What is to be deployed: the options of the CDK's context, as far as an account limits them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tallyroll.errors import UsageError
+from tallyroll.settings import Settings
+from tallyroll.settings.texts import PREFIX
+
+OPTION = "tallyroll:"
+# The defaults of the options `max_concurrency` and, with pollers, the writers that one runs.
+MAX_CONCURRENCY, POLLER_WRITERS = 4, 10
+_SAME = (
+    "deny_drops",
+    "kms_key",
+    "name",
+    "provisioned",
+    "table_quota",
+    "tags",
+    "warm_units",
+    "warm_units_max",
+    "window_seconds",
+)
+_IN_SECONDS = {"accept_for_seconds": "accept_for_ms", "retention_seconds": "retention_ms"}
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """The settings, the most writers at once, and how many are reserved for them, if any."""
+
+    settings: Settings
+    writers: int = MAX_CONCURRENCY
+    reserved: int | None = None
+
+
+def wish_of(context: Mapping[str, Any], environment: Mapping[str, str]) -> Wish:
+    """What a context of the CDK and an environment ask for; the context goes first.
+
+    Raises UsageError for a value that is no option's.
+    """
+    given = {
+        key.removeprefix(OPTION): value for key, value in context.items() if key.startswith(OPTION)
+    }
+    variables = {
+        PREFIX + name.upper(): _text(given[name]) for name in _SAME if given.get(name) is not None
+    }
+    for name, setting in _IN_SECONDS.items():
+        if given.get(name) is not None:
+            variables[PREFIX + setting.upper()] = str(_whole(name, given[name]) * 1000)
+    settings = Settings.from_env({**environment, **variables})
+    reserved = given.get("reserved_concurrency")
+    return Wish(
+        settings,
+        writers=_writers(given),
+        reserved=None if reserved in (None, "") else _whole("reserved_concurrency", reserved),
+    )
+
+
+def _writers(given: Mapping[str, Any]) -> int:
+    pollers = given.get("pollers") or {}
+    if isinstance(pollers, str):
+        try:
+            pollers = json.loads(pollers)
+        except ValueError:
+            pollers = None
+    if not isinstance(pollers, dict):
+        raise UsageError(f'{OPTION}pollers {given["pollers"]!r}: give {{"min": 2, "max": 20}}')
+    if pollers:
+        return _whole("pollers", pollers.get("max")) * POLLER_WRITERS
+    return _whole("max_concurrency", given.get("max_concurrency", MAX_CONCURRENCY))
+
+
+def _whole(name: str, value: object) -> int:
+    try:
+        return int(str(value))
+    except ValueError:
+        raise UsageError(f"{OPTION}{name} {value!r}: give a whole number") from None
+
+
+def _text(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    return json.dumps(value)

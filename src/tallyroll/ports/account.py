@@ -1,0 +1,100 @@
+"""An account and Region, as whoever deploys sees it before there is a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who asks: the account's number, the identity's ARN, and the Region that is asked."""
+
+    account: str
+    arn: str
+    region: str
+
+    @property
+    def partition(self) -> str:
+        """The part of AWS, such as `aws` or `aws-cn`."""
+        return self.arn.split(":")[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Concurrency:
+    """How many functions may run at once: all, and those without a reserve of their own."""
+
+    limit: int
+    unreserved: int
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """The most write units a second that can be provisioned, for all tables and for one."""
+
+    account: int
+    table: int
+
+
+@dataclass(frozen=True, slots=True)
+class BucketFacts:
+    """A bucket's Region, and whether it keeps versions."""
+
+    region: str
+    versioned: bool
+
+
+class Account(Protocol):
+    """An account in a Region. All reads raise StoreError."""
+
+    def identity(self) -> Identity:
+        """Who asks."""
+
+    def principal(self, identity: Identity) -> str:
+        """The ARN by which an identity's policies can be simulated; "" if they cannot."""
+
+    def concurrency(self) -> Concurrency:
+        """The limits of functions."""
+
+    def capacity(self) -> Capacity:
+        """The limits of provisioned tables."""
+
+    def bootstrap_version(self) -> int | None:
+        """The version of the CDK's bootstrap stack; None if there is none."""
+
+    def stack_status(self, name: str) -> str | None:
+        """The status of a stack, in capitals; None if there is none."""
+
+    def queue_url(self, name: str) -> str | None:
+        """A queue's URL; None if there is none."""
+
+    def log_groups(self, prefix: str) -> Sequence[str]:
+        """The names of all log groups that begin so."""
+
+    def bucket(self, name: str) -> BucketFacts:
+        """A bucket's facts. Raises Missing; Refused if it is another account's."""
+
+
+class Canary(Protocol):
+    """An empty table whose policy denies everybody to delete it without the tag `proven`."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def arn(self) -> str:
+        """Its ARN; "" if it does not exist. Raises StoreError."""
+
+    def make(self) -> None:
+        """Make it, and wait until it can be deleted. Raises StoreError."""
+
+    def tag(self) -> None:
+        """Give it the tag. Raises StoreError."""
+
+    def drop(self) -> bool:
+        """Delete it; False if that is denied. Raises StoreError. Does nothing if it is gone."""
+
+    def unguard(self) -> None:
+        """Take its policy off. Raises StoreError."""

@@ -1,0 +1,171 @@
+"""What was deployed, as AWS tells it: pages, what is missing, and every call that fails."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from moto import mock_aws
+
+from tallyroll.adapters.aws.client import Caller, make_client
+from tallyroll.adapters.aws.cloudwatch import QueueMetrics
+from tallyroll.adapters.aws.create_requests import table_request
+from tallyroll.adapters.aws.stack import AwsStack, IamRights
+from tallyroll.errors import Missing, Refused, StoreError, Throttled, Unknown
+from tallyroll.pipeline import Pipeline
+from tallyroll.resources import declare
+from tallyroll.settings import Settings
+from tests.contract.engines import SteadyEffects
+from tests.contract.scripted import DENIED, LOST, MISSING, THROTTLED, Scripted, failure
+
+SETTINGS = Settings(name="votes", queue_url="https://sqs/1/votes-events")
+ROLE = "arn:aws:iam::1:role/votes-writer"
+
+
+def stack(script: Mapping[str, Any]) -> AwsStack:
+    caller = Caller(Scripted(script), SteadyEffects())
+    metrics = QueueMetrics(caller, SteadyEffects(), queue="votes-events", period_ms=60_000)
+    return AwsStack(caller, caller, caller, caller, caller, metrics, SETTINGS)
+
+
+CALLS = {
+    "GetFunctionConfiguration": lambda made: made.function("writer"),
+    "GetFunctionConcurrency": lambda made: made.function("writer"),
+    "ListEventSourceMappings": lambda made: made.sources(),
+    "GetSchedule": lambda made: made.schedule("roller"),
+    "GetQueueAttributes": lambda made: made.queue_rules("url"),
+    "GetResourcePolicy": lambda made: made.table_policy("arn"),
+    "GetBucketPolicy": lambda made: made.bucket_policy("bucket"),
+    "GetMetricStatistics": lambda made: made.throttled("votes-totals", 0),
+}
+
+
+@pytest.mark.parametrize("operation", sorted(CALLS))
+@pytest.mark.parametrize(
+    ("code", "kind"), [(DENIED, Refused), (THROTTLED, Throttled), (LOST, Unknown)]
+)
+def test_a_call_that_fails_is_told(operation: str, code: str, kind: type[StoreError]) -> None:
+    script = {"GetFunctionConfiguration": {}, operation: failure(code, operation)}
+    with pytest.raises(kind) as told:
+        CALLS[operation](stack(script))
+    assert operation in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("operation", "empty"),
+    [("GetFunctionConfiguration", None), ("ListEventSourceMappings", []), ("GetSchedule", None)],
+)
+def test_what_is_not_there(operation: str, empty: object) -> None:
+    assert CALLS[operation](stack({operation: failure(MISSING, operation)})) == empty
+
+
+def test_a_throttled_call_is_tried_again() -> None:
+    script = {"GetSchedule": [failure(THROTTLED, "GetSchedule"), {"State": "DISABLED"}]}
+    found = stack(script).schedule("roller")
+    assert found
+    assert not found.enabled
+
+
+def test_all_pages_of_event_sources() -> None:
+    def source(id_: str, **more: Any) -> dict[str, Any]:
+        return {"UUID": id_, "EventSourceArn": "arn:aws:sqs:r:1:q", "State": "Enabled", **more}
+
+    whole = {
+        "FunctionResponseTypes": ["ReportBatchItemFailures"],
+        "FilterCriteria": {"Filters": [{"Pattern": "{}"}]},
+        "StateTransitionReason": "User action",
+    }
+    pages = [
+        {"EventSourceMappings": [source("1")], "NextMarker": "more"},
+        {"EventSourceMappings": [], "NextMarker": "more"},
+        {"EventSourceMappings": [source("2", **whole)]},
+    ]
+    first, second = stack({"ListEventSourceMappings": pages}).sources()
+    assert (first.id, first.reports_failures, first.filtered) == ("1", False, False)
+    assert (second.id, second.reports_failures, second.filtered) == ("2", True, True)
+    assert second.reason == "User action"
+
+
+def test_policies_that_are_not_there() -> None:
+    none = {
+        "GetResourcePolicy": failure("PolicyNotFoundException", "GetResourcePolicy"),
+        "GetBucketPolicy": failure("NoSuchBucketPolicy", "GetBucketPolicy", 404),
+    }
+    assert stack(none).table_policy("arn") == ""
+    assert stack(none).bucket_policy("bucket") == ""
+    gone = {"GetBucketPolicy": failure("NoSuchBucket", "GetBucketPolicy", 404)}
+    with pytest.raises(Missing):
+        stack(gone).bucket_policy("bucket")
+
+
+def test_a_queue_without_dead_letters() -> None:
+    found = {"QueueArn": "arn", "VisibilityTimeout": "30", "MessageRetentionPeriod": "60"}
+    rules = stack({"GetQueueAttributes": {"Attributes": found}}).queue_rules("url")
+    assert (rules.policy, rules.max_receives) == ("", None)
+    found["RedrivePolicy"] = json.dumps({"maxReceiveCount": "7"})  # as CloudFormation sets it
+    assert stack({"GetQueueAttributes": {"Attributes": found}}).queue_rules("url").max_receives == 7
+
+
+@pytest.fixture
+def deployed() -> Iterator[AwsStack]:
+    with mock_aws():
+        yield Pipeline(SETTINGS, SteadyEffects()).stack
+
+
+def test_policies_of_tables_and_buckets_on_moto(deployed: AwsStack) -> None:
+    dynamodb, s3 = make_client("dynamodb"), make_client("s3")
+    table = declare(SETTINGS).totals
+    arn = dynamodb.create_table(**table_request(table))["TableDescription"]["TableArn"]
+    s3.create_bucket(Bucket="votes")
+    assert (deployed.table_policy(arn), deployed.bucket_policy("votes")) == ("", "")
+    policy = json.dumps({"Version": "2012-10-17", "Statement": []})
+    dynamodb.put_resource_policy(ResourceArn=arn, Policy=policy)
+    s3.put_bucket_policy(Bucket="votes", Policy=policy)
+    assert (deployed.table_policy(arn), deployed.bucket_policy("votes")) == (policy, policy)
+    assert deployed.sources() == []
+    assert deployed.throttled("votes-totals", SteadyEffects().now() - 60_000) == []
+
+
+def decision(action: str, decided: str, *missing: str, **more: Any) -> dict[str, Any]:
+    return {
+        "EvalActionName": action,
+        "EvalDecision": decided,
+        "MissingContextValues": [*missing],
+        **more,
+    }
+
+
+def rights(reply: object) -> IamRights:
+    return IamRights(Caller(Scripted({"SimulatePrincipalPolicy": reply}), SteadyEffects()))
+
+
+def test_rights_by_simulation() -> None:
+    organization = {"OrganizationsDecisionDetail": {"AllowedByOrganizations": False}}
+    pages = [
+        {
+            "EvaluationResults": [
+                decision("a:Allowed", "allowed"),
+                decision("a:Denied", "explicitDeny", "aws:ResourceTag/x"),
+                decision("a:Tagged", "implicitDeny", "aws:ResourceTag/x"),
+            ],
+            "IsTruncated": True,
+            "Marker": "more",
+        },
+        {
+            "EvaluationResults": [
+                decision("a:Missing", "implicitDeny"),
+                decision("a:Forbidden", "allowed", **organization),
+            ]
+        },
+    ]
+    found = rights(pages).denied(ROLE, {"arn": ["a:Allowed"]})
+    assert found == ["a:Denied on arn", "a:Missing on arn", "a:Forbidden on arn"]
+
+
+def test_a_store_that_simulates_nothing() -> None:
+    with pytest.raises(Missing):
+        rights(failure("InvalidAction", "SimulatePrincipalPolicy")).denied(ROLE, {"arn": ["a:b"]})
+    with pytest.raises(Refused):
+        rights(failure(DENIED, "SimulatePrincipalPolicy")).denied(ROLE, {"arn": ["a:b"]})

@@ -1,0 +1,466 @@
+"""A preflight's checks, before an account that a test describes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tallyroll.errors import Missing, Refused, StoreError, Throttled, UsageError
+from tallyroll.operations.doctor.checkup import Check, Level, Sign
+from tallyroll.operations.preflight.canary import TAG_TRIES, removed, tag_control
+from tallyroll.operations.preflight.case import Preflight
+from tallyroll.operations.preflight.checks import CHECKS, preflight
+from tallyroll.operations.preflight.wish import Wish, wish_of
+from tallyroll.ports.account import BucketFacts, Capacity, Concurrency, Identity
+from tallyroll.ports.gauges import Quota
+from tallyroll.ports.stack import FunctionCard, ScheduleCard
+from tallyroll.ports.tables import TableCard
+from tallyroll.settings import Settings
+from tests.cli.desk import FakeGauges
+from tests.docs.commands import check, of_sentences
+from tests.harness.doctoring import FakeStack, case_of
+from tests.harness.pipeline import Pipeline, StillEffects
+
+DENIED = Refused("Call: AccessDeniedException: no", "AccessDeniedException")
+ROLE = "arn:aws:iam::1:role/Deployer"
+SESSION = "arn:aws:sts::1:assumed-role/Deployer/me"
+
+
+@dataclass
+class FakeAccount:
+    """An account with what a test has put there; what is an error is raised."""
+
+    who: Identity = field(
+        default_factory=lambda: Identity(
+            "1", "arn:aws:sts::1:assumed-role/Deployer/me", "eu-west-1"
+        )
+    )
+    role: Any = ROLE
+    at_once: Any = field(default_factory=lambda: Concurrency(1_000, 1_000))
+    units: Any = field(default_factory=lambda: Capacity(80_000, 40_000))
+    bootstrap: Any = 21
+    stack: Any = None
+    queues: Mapping[str, str] = field(default_factory=dict)
+    groups: Sequence[str] = ()
+    held: Any = field(default_factory=lambda: BucketFacts("eu-west-1", versioned=True))
+
+    def identity(self) -> Identity:
+        return self.who
+
+    def principal(self, identity: Identity) -> str:
+        return str(given(self.role))
+
+    def concurrency(self) -> Concurrency:
+        found: Concurrency = given(self.at_once)
+        return found
+
+    def capacity(self) -> Capacity:
+        found: Capacity = given(self.units)
+        return found
+
+    def bootstrap_version(self) -> int | None:
+        found: int | None = given(self.bootstrap)
+        return found
+
+    def stack_status(self, name: str) -> str | None:
+        found: str | None = given(self.stack)
+        return found
+
+    def queue_url(self, name: str) -> str | None:
+        return self.queues.get(name)
+
+    def log_groups(self, prefix: str) -> Sequence[str]:
+        return [name for name in self.groups if name.startswith(prefix)]
+
+    def bucket(self, name: str) -> BucketFacts:
+        found: BucketFacts = given(self.held)
+        return found
+
+
+def given(value: Any) -> Any:
+    if isinstance(value, StoreError):
+        raise value
+    return value
+
+
+@dataclass
+class FakeTables:
+    """Tables of these names."""
+
+    there: Sequence[str] = ()
+
+    def names(self) -> Iterator[str]:
+        yield from self.there
+
+    def card(self, table: str) -> TableCard | None:
+        return None
+
+    def tags(self, card: TableCard) -> Mapping[str, str] | None:
+        return None
+
+    def recovery(self, card: TableCard) -> bool | None:
+        return None
+
+    def protect(self, table: str) -> None:
+        """Nothing is protected here."""
+
+
+@dataclass
+class FakeRights:
+    """An identity that may not do what is `refused`."""
+
+    refused: Sequence[str] = ()
+    error: StoreError | None = None
+    asked: dict[str, Sequence[str]] = field(default_factory=dict)
+
+    def denied(self, identity: str, wanted: Mapping[str, Sequence[str]]) -> Sequence[str]:
+        if self.error:
+            raise self.error
+        self.asked.update(wanted)
+        calls = [f"{action} on {arn}" for arn, actions in wanted.items() for action in actions]
+        return [call for call in calls if any(one in call for one in self.refused)]
+
+
+QUOTAS: dict[Quota, float | StoreError] = {Quota.TABLES: 2_500.0, Quota.TABLE_WRITES: 40_000.0}
+
+
+def looked(
+    account: FakeAccount | None = None,
+    *,
+    tables: Sequence[str] = (),
+    quotas: Mapping[Quota, float | StoreError] | None = None,
+    rights: FakeRights | None = None,
+    stack: FakeStack | None = None,
+    deployed: bool = False,
+    bucket: str = "",
+    canary: Any = None,
+    **context: Any,
+) -> dict[str, Check]:
+    """The checks of a preflight, by name; the context is that of the CDK."""
+    wish = wish_of({f"tallyroll:{name}": value for name, value in context.items()}, {})
+    made = case_of(
+        Pipeline(),
+        stack=stack or FakeStack(),
+        rights=rights or FakeRights(),
+        deployed=deployed,
+    )
+    gauges = FakeGauges(quotas=dict(quotas or QUOTAS))
+    of = Preflight(wish, made, account or FakeAccount(), gauges, FakeTables(tables), bucket, canary)
+    return {each.name: each for each in preflight(of)}
+
+
+def only(found: Mapping[str, Check], name: str, level: Level) -> Sign:
+    """The one bad sign of a check, of this level, whose remedy's commands are right."""
+    [sign] = found[name].bad
+    assert sign.level is level, sign
+    for command in of_sentences(name, sign.remedy):
+        check(command)
+    return sign
+
+
+def test_an_account_that_is_ready() -> None:
+    found = looked()
+    assert list(found) == list(CHECKS)
+    bad = {name: each.text for name, each in found.items() if each.level is not Level.OK}
+    assert bad == {"tags": "whether policies see tables' tags was not tried"}
+    assert "account 1, Region eu-west-1, as arn:aws:sts::1:assumed" in found["account"].text
+
+
+@pytest.mark.parametrize(
+    ("version", "deployed", "level", "says"),
+    [
+        (None, False, Level.FINDING, "not bootstrapped"),
+        (None, True, Level.WARNING, "not bootstrapped"),
+        (5, False, Level.FINDING, "version 5, and 6 is needed"),
+        (DENIED, False, Level.UNCHECKED, "could not be checked"),
+    ],
+)
+def test_the_bootstrap(version: Any, deployed: bool, level: Level, says: str) -> None:
+    found = looked(FakeAccount(bootstrap=version), deployed=deployed)
+    sign = only(found, "bootstrap", level)
+    assert says in sign.text
+    assert "cdk bootstrap" in sign.remedy or level is Level.UNCHECKED
+
+
+def test_the_quota_of_tables() -> None:
+    others = [f"other-{number}" for number in range(2_430)]
+    assert "are needed" in only(looked(tables=others), "table-quota", Level.FINDING).text
+    near = only(looked(tables=others[:2_000]), "table-quota", Level.WARNING)
+    assert "request-service-quota-increase --service-code dynamodb" in near.remedy
+    ours = ["tallyroll-20261120T080000Z", "tallyroll-20261120T090000Z", "tallyroll-eu-x"]
+    assert looked(tables=ours)["table-quota"].level is Level.OK
+    lower = {**QUOTAS, Quota.TABLES: 1_000.0}
+    assert (
+        "tallyroll:table_quota is 2,500"
+        in only(looked(quotas=lower), "table-quota", Level.WARNING).text
+    )
+    denied = {**QUOTAS, Quota.TABLES: DENIED}
+    unknown = only(looked(quotas=denied), "table-quota", Level.UNCHECKED)
+    assert "AccessDenied" in unknown.text
+
+
+def test_concurrency() -> None:
+    new = FakeAccount(at_once=Concurrency(10, 10))
+    assert looked(new)["concurrency"].level is Level.OK
+    many = only(looked(new, max_concurrency="8"), "concurrency", Level.WARNING)
+    assert "8 writers at once, of 10" in many.text
+    pollers = only(looked(new, pollers='{"min": 2, "max": 3}'), "concurrency", Level.WARNING)
+    assert "30 writers" in pollers.text
+    kept = only(looked(new, reserved_concurrency=4), "concurrency", Level.FINDING)
+    assert "Lambda keeps 100" in kept.text
+    assert looked(reserved_concurrency=4)["concurrency"].level is Level.OK
+    denied = FakeAccount(at_once=DENIED)
+    assert looked(denied)["concurrency"].level is Level.UNCHECKED
+
+
+def test_throughput() -> None:
+    warm = only(looked(warm_units=50_000), "throughput", Level.FINDING)
+    assert "50,000 write units" in warm.text
+    unknown = {Quota.TABLES: 2_500.0}
+    only(looked(quotas=unknown, warm_units=50_000), "throughput", Level.UNCHECKED)
+    assert looked(quotas=unknown)["throughput"].level is Level.OK
+    units = {"write": 50_000, "read": 1, "cold_write": 1, "cold_read": 1}
+    table, every = looked(provisioned=units)["throughput"].bad
+    assert "of a table" in table.text
+    assert "of all tables" in every.text
+    units["write"] = 10_000
+    assert looked(provisioned=units)["throughput"].level is Level.OK
+
+
+def test_permissions() -> None:
+    deploy = only(looked(rights=FakeRights(["AssumeRole"])), "permissions", Level.WARNING)
+    assert "role/cdk-hnb659fds-deploy-role-1-eu-west-1" in deploy.text
+    after = looked(rights=FakeRights(["AssumeRole"]), deployed=True)
+    assert after["permissions"].level is Level.OK
+    operate = only(looked(rights=FakeRights(["GetItem"])), "permissions", Level.WARNING)
+    assert "dynamodb:GetItem on arn:aws:dynamodb:eu-west-1:1:table/tallyroll-cat" in operate.text
+    none = FakeRights(error=Missing("SimulatePrincipalPolicy: NoSuchEntity", "NoSuchEntity"))
+    for found in (
+        looked(rights=none),
+        looked(rights=FakeRights(error=DENIED)),
+        looked(FakeAccount(role="")),
+        looked(FakeAccount(role=DENIED)),
+    ):
+        assert found["permissions"].level is Level.UNCHECKED
+
+
+def test_names_that_are_taken() -> None:
+    account = FakeAccount(
+        stack="DELETE_FAILED",
+        queues={"tallyroll-events": "https://sqs/1/tallyroll-events"},
+        groups=["/aws/lambda/tallyroll-writer", "/aws/lambda/tallyroll-eu-writer"],
+    )
+    stack = FakeStack(
+        functions={"cleanup": FunctionCard("tallyroll-cleanup", "Active", "", "")},
+        schedules={"cleanup": ScheduleCard("tallyroll-cleanup", True, "", "", "")},
+    )
+    found = looked(account, tables=["tallyroll-catalog"], stack=stack)["names"]
+    texts = [sign.text.partition(" already")[0] for sign in found.bad]
+    assert texts == [
+        "the stack tallyroll is DELETE_FAILED",
+        "there is a table tallyroll-catalog",
+        "there is a queue tallyroll-events",
+        "there is a log group /aws/lambda/tallyroll-writer",
+        "there is a function tallyroll-cleanup",
+        "there is a schedule tallyroll-cleanup",
+    ]
+    assert "--import-existing-resources" in found.bad[1].remedy
+    for sign in found.bad:
+        for command in of_sentences("names", sign.remedy):
+            check(command)
+    assert looked(account, tables=["tallyroll-catalog"], deployed=True)["names"].level is Level.OK
+
+
+def test_window_tables_without_a_catalog() -> None:
+    sign = only(looked(tables=["tallyroll-20261120T080000Z"]), "names", Level.FINDING)
+    assert "teardown --force" in sign.remedy
+    assert "without a catalog" in sign.text
+
+
+@pytest.mark.parametrize(
+    ("status", "level"),
+    [
+        ("ROLLBACK_COMPLETE", Level.OK),
+        ("CREATE_COMPLETE", Level.OK),
+        ("CREATE_IN_PROGRESS", Level.WARNING),
+        ("ROLLBACK_FAILED", Level.FINDING),
+    ],
+)
+def test_a_stack_that_is_there(status: str, level: Level) -> None:
+    assert looked(FakeAccount(stack=status))["names"].level is level
+
+
+def test_a_bucket_that_is_handed_in() -> None:
+    assert looked(bucket="b")["bucket"].level is Level.OK
+    far = FakeAccount(held=BucketFacts("us-east-1", versioned=True))
+    assert "is in us-east-1" in only(looked(far, bucket="b"), "bucket", Level.FINDING).text
+    plain = FakeAccount(held=BucketFacts("eu-west-1", versioned=False))
+    assert "keeps no versions" in only(looked(plain, bucket="b"), "bucket", Level.WARNING).text
+    gone = FakeAccount(held=Missing("HeadBucket: 404", "404"))
+    assert "there is no bucket b" in only(looked(gone, bucket="b"), "bucket", Level.FINDING).text
+    foreign = FakeAccount(held=Refused("HeadBucket: 403", "403"))
+    assert looked(foreign, bucket="b")["bucket"].level is Level.UNCHECKED
+
+
+def test_a_deployment_afterwards() -> None:
+    found = looked(deployed=True)
+    assert "there is no function tallyroll-writer" in found["functions"].bad[0].text
+    assert found["trigger"].level is Level.FINDING
+    assert found["schedules"].level is Level.FINDING
+
+
+# --- what is wished
+
+
+def test_a_context_goes_before_the_environment() -> None:
+    environment = {"TALLYROLL_WARM_UNITS": "5000", "TALLYROLL_RETENTION_MS": "1"}
+    wish = wish_of(
+        {
+            "tallyroll:name": "votes",
+            "tallyroll:retention_seconds": "60",
+            "tallyroll:tags": {"team": "a"},
+            "tallyroll:deny_drops": True,
+            "tallyroll:reserved_concurrency": "",
+            "cli-telemetry": False,
+        },
+        environment,
+    )
+    settings = Settings(
+        name="votes", retention_ms=60_000, tags={"team": "a"}, deny_drops=True, warm_units=5_000
+    )
+    assert wish == Wish(settings, writers=4, reserved=None)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("retention_seconds", "long"),
+        ("max_concurrency", "many"),
+        ("pollers", "two"),
+        ("pollers", "[2]"),
+        ("pollers", {"min": 2}),
+        ("warm_units", "-1"),
+    ],
+)
+def test_a_wrong_option(option: str, value: object) -> None:
+    with pytest.raises(UsageError, match=option.partition("_")[0].upper() + "|" + option):
+        wish_of({f"tallyroll:{option}": value}, {})
+
+
+# --- the canary
+
+
+@dataclass
+class FakeCanary:
+    """A table by AWS's rules: its policy denies a drop without the tag, which policies see after
+    some tries, unless the account has no tag-based access control.
+    """
+
+    seen_after: int = 0
+    tags_are_seen: bool = True
+    policies: bool = True
+    permitted: bool = True
+    there: bool = False
+    tagged: bool = False
+    guarded: bool = True
+    broken: dict[str, BaseException] = field(default_factory=dict)
+    name: str = "votes-preflight-1"
+    arn: str = "arn:aws:dynamodb:eu-west-1:1:table/votes-preflight-1"
+
+    def _may_break(self, verb: str) -> None:
+        if error := self.broken.pop(verb, None):
+            raise error
+
+    def make(self) -> None:
+        self.there = True
+        self._may_break("make")
+
+    def tag(self) -> None:
+        self._may_break("tag")
+        self.tagged = True
+
+    def drop(self) -> bool:
+        if not self.there:
+            return True
+        self._may_break("drop")
+        if not self.permitted:
+            return False
+        if self.guarded and self.policies and not self._seen():
+            return False
+        self.there = False
+        return True
+
+    def _seen(self) -> bool:
+        if not self.tagged or not self.tags_are_seen:
+            return False
+        self.seen_after -= 1
+        return self.seen_after < 0
+
+    def unguard(self) -> None:
+        self._may_break("unguard")
+        self.guarded = False
+
+
+@pytest.mark.parametrize(
+    ("canary", "level", "says"),
+    [
+        (FakeCanary(), Level.OK, "a tagged table could be dropped"),
+        (FakeCanary(seen_after=5), Level.OK, "a tagged table could be dropped"),
+        (FakeCanary(tags_are_seen=False), Level.FINDING, "do not see tables' tags"),
+        (FakeCanary(policies=False), Level.FINDING, "although its policy denies"),
+        (FakeCanary(permitted=False), Level.UNCHECKED, "may not be deleted"),
+    ],
+    ids=["seen", "seen late", "not seen", "no policies", "not permitted"],
+)
+def test_whether_policies_see_tags(canary: FakeCanary, level: Level, says: str) -> None:
+    told: list[str] = []
+    effects = StillEffects()
+    with removed(canary, effects, told.append):
+        [sign] = tag_control(canary, effects)
+    assert (sign.level, says in sign.text) == (level, True), sign
+    assert canary.there is not canary.permitted
+    assert bool(told) is canary.there
+    assert all(canary.name in line for line in told)
+
+
+def test_the_canary_is_one_of_the_checks() -> None:
+    assert looked(canary=FakeCanary())["tags"].level is Level.OK
+    denied = looked(canary=FakeCanary(broken={"make": DENIED}))["tags"]
+    assert (denied.level, "AccessDenied" in denied.text) == (Level.UNCHECKED, True)
+
+
+@pytest.mark.parametrize("verb", ["make", "drop", "tag"])
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), Throttled("no", "ThrottlingException")])
+def test_the_canary_is_removed_however_it_ends(verb: str, error: BaseException) -> None:
+    canary, told, effects = FakeCanary(broken={verb: error}), list[str](), StillEffects()
+    with pytest.raises(type(error)), removed(canary, effects, told.append):
+        list(tag_control(canary, effects))
+    assert (canary.there, told) == (False, [])
+
+
+def test_a_second_interrupt_does_not_keep_the_canary() -> None:
+    canary, effects = FakeCanary(broken={"drop": KeyboardInterrupt()}), StillEffects()
+    canary.make()
+    with pytest.raises(KeyboardInterrupt), removed(canary, effects, print):
+        pass
+    assert not canary.there
+
+
+def test_a_canary_that_stays_is_told() -> None:
+    for broken in (FakeCanary(permitted=False), FakeCanary(broken={"drop": DENIED})):
+        told: list[str] = []
+        broken.make()
+        with removed(broken, StillEffects(), told.append):
+            pass
+        [line] = told
+        assert f"table {broken.name} may still exist" in line
+        for command in of_sentences("canary", line):
+            check(command)
+    waits = StillEffects()
+    with removed(None, waits, print):
+        pass
+    assert waits.slept == []
+    assert TAG_TRIES > 1
