@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from tallyroll.adapters.dynamodb.items import Item
-from tallyroll.adapters.dynamodb.restore import Import
+from tallyroll.adapters.dynamodb.tools.restore import Import
 from tallyroll.errors import UsageError
 from tallyroll.model.items import StoredItem
 from tests.cli.desk import Answer, Desk

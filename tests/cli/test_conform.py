@@ -11,7 +11,7 @@ from threading import Thread
 import pytest
 
 from tallyroll.adapters.aws import client
-from tallyroll.adapters.dynamodb import trial
+from tallyroll.adapters.dynamodb.tools import trial
 from tallyroll.cli import screen
 from tallyroll.errors import Missing, Refused, StoreError, Throttled, Unknown, UsageError
 from tallyroll.operations.conform import checks

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tallyroll.adapters.aws.client import make_client
-from tallyroll.adapters.dynamodb import trial
+from tallyroll.adapters.dynamodb.tools import trial
 from tallyroll.operations.conform import stage as stage_module
 from tallyroll.operations.conform.checks import CHECKS, Checked, Result, conform_to
 from tallyroll.operations.conform.stage import Scale

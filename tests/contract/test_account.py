@@ -10,7 +10,7 @@ from moto import mock_aws
 
 from tallyroll.adapters.aws.account import AwsAccount
 from tallyroll.adapters.aws.client import Caller, make_client
-from tallyroll.adapters.dynamodb.canary import ACTIVE_TRIES, CanaryTable
+from tallyroll.adapters.dynamodb.tools.canary import ACTIVE_TRIES, CanaryTable
 from tallyroll.errors import Missing, Refused, StoreError, Throttled, Unknown
 from tallyroll.pipeline import inspection
 from tallyroll.ports.account import BucketFacts, Capacity, Concurrency, Identity

@@ -14,7 +14,7 @@ from moto import mock_aws
 from tallyroll.adapters.aws.client import Caller, make_client
 from tallyroll.adapters.aws.create_requests import table_request
 from tallyroll.adapters.aws.deployment import LambdaDeployment
-from tallyroll.adapters.dynamodb.listing import DynamoListing
+from tallyroll.adapters.dynamodb.tools.listing import DynamoListing
 from tallyroll.adapters.memory import MemoryListing, MemoryStore
 from tallyroll.errors import Missing, Refused, Throttled
 from tallyroll.ports.tables import TableCard, TableListing

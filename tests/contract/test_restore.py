@@ -13,7 +13,7 @@ from moto import mock_aws
 
 from tallyroll.adapters.aws.client import Caller, make_client
 from tallyroll.adapters.dynamodb.items import CODEC, Item, gate_item, jsonable, stored_item
-from tallyroll.adapters.dynamodb.restore import BATCH_TRIES, DynamoRestore
+from tallyroll.adapters.dynamodb.tools.restore import BATCH_TRIES, DynamoRestore
 from tallyroll.adapters.system import SystemEffects
 from tallyroll.archive.verification import ArchiveReading
 from tallyroll.errors import Refused, Throttled, Unknown, UsageError

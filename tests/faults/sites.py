@@ -16,7 +16,7 @@ CORE = ROOT / "src" / "tallyroll"
 TESTS = ROOT / "tests"
 DOOR = "adapters/aws/client.py"
 # No pipeline calls this one: `tallyroll conform` judges the endpoint's answers, whatever they are.
-JUDGED = "adapters/dynamodb/trial.py"
+JUDGED = "adapters/dynamodb/tools/trial.py"
 # These look at a deployment or an account for `doctor` and `preflight`, which report a call that
 # fails as not known. tests/contract/test_stack.py and test_account.py let each call fail.
 LOOKED_AT = frozenset({"adapters/aws/stack.py", "adapters/aws/account.py"})

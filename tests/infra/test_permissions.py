@@ -35,7 +35,7 @@ BY_EVENT_SOURCE = {
     ("queue", "sqs:ReceiveMessage"),
 }
 # How many calls the trace finds; it follows names, and would pass on nothing if it lost them.
-CALLS = {"writer": 18, "aggregator": 9, "roller": 29, "cleanup": 21}
+CALLS = {"writer": 19, "aggregator": 9, "roller": 29, "cleanup": 21}
 OF_LOGS = {("log", "logs:CreateLogStream"), ("log", "logs:PutLogEvents")}
 
 

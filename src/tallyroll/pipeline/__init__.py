@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from tallyroll.adapters.aws.stack import AwsStack, IamRights
     from tallyroll.adapters.directory import DirectoryBucket
     from tallyroll.adapters.dynamodb.exports import DynamoExports
-    from tallyroll.adapters.dynamodb.listing import DynamoListing
-    from tallyroll.adapters.dynamodb.restore import DynamoRestore
+    from tallyroll.adapters.dynamodb.tools.listing import DynamoListing
+    from tallyroll.adapters.dynamodb.tools.restore import DynamoRestore
     from tallyroll.adapters.dynamodb.totals import DynamoTotals
     from tallyroll.client.bulk import BulkSender, Outgoing
     from tallyroll.ingest.writer import Writer
@@ -251,7 +251,7 @@ class Pipeline:
     @cached_property
     def restore(self) -> DynamoRestore:
         """What restores archives into tables of their own."""
-        from tallyroll.adapters.dynamodb.restore import DynamoRestore
+        from tallyroll.adapters.dynamodb.tools.restore import DynamoRestore
 
         given = self.settings
         return DynamoRestore(self._dynamodb, self.effects, given.tags, given.kms_key)
@@ -271,7 +271,7 @@ class Pipeline:
     @cached_property
     def tables(self) -> DynamoListing:
         """The account's tables, as the operator sees them."""
-        from tallyroll.adapters.dynamodb.listing import DynamoListing
+        from tallyroll.adapters.dynamodb.tools.listing import DynamoListing
 
         return DynamoListing(self._dynamodb)
 

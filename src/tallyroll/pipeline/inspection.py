@@ -8,10 +8,10 @@ from dataclasses import replace
 from tallyroll.adapters.aws import queue_urls
 from tallyroll.adapters.aws.account import AwsAccount
 from tallyroll.adapters.aws.client import Caller, LateClient, Observe, region
-from tallyroll.adapters.dynamodb import trial
-from tallyroll.adapters.dynamodb.canary import CanaryTable
 from tallyroll.adapters.dynamodb.catalog import DynamoCatalog
 from tallyroll.adapters.dynamodb.store import DynamoStore
+from tallyroll.adapters.dynamodb.tools import trial
+from tallyroll.adapters.dynamodb.tools.canary import CanaryTable
 from tallyroll.adapters.system import SystemEffects
 from tallyroll.operations.conform.stage import SETTINGS, Stage, spec_on
 from tallyroll.operations.deployed import deployed

@@ -203,7 +203,6 @@ def test_another_content_under_an_id_stays(sealed: bool) -> None:
         ("", "empty-body"),
         ("not JSON", "not-json"),
         ('{"key": "~t"}', "bad-key"),
-        ('{"key": "k", "payload": "%s"}' % ("x" * 500_000), "item-too-large"),
         (
             json.dumps({"key": "k", "id": "p", "t0": NOW, "events": [[0], [HOUR]]}),
             "packet-mixed-windows",

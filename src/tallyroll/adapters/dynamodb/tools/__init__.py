@@ -1,0 +1,1 @@
+"""What operators need of DynamoDB, and functions do not."""
