@@ -11,11 +11,12 @@ import zipfile
 from collections.abc import Callable
 from typing import Any
 
+from tallyroll.operations.doctor.rights import PACKAGES, SCHEDULED
 from tallyroll.resources import declare, function_name
 from tallyroll.settings import Settings
 
-PACKAGES = ("writer", "aggregator", "roller", "cleanup")
-SCHEDULES = {"roller": "rate(1 minute)", "cleanup": "rate(5 minutes)"}
+EVERY = {"roller": "rate(1 minute)"}
+OTHERS_EVERY = "rate(5 minutes)"
 MAPPING = {
     "BatchSize": 1_000,
     "MaximumBatchingWindowInSeconds": 1,
@@ -60,10 +61,10 @@ def make_stack(settings: Settings, client: Clients) -> None:
         )["FunctionArn"]
     make_mapping(settings, client)
     guard(settings, client)
-    for package, expression in SCHEDULES.items():
+    for package in SCHEDULED:
         client("scheduler").create_schedule(
             Name=function_name(settings.name, package),
-            ScheduleExpression=expression,
+            ScheduleExpression=EVERY.get(package, OTHERS_EVERY),
             FlexibleTimeWindow={"Mode": "OFF"},
             Target={"Arn": arns[package], "RoleArn": roles[package], "RetryPolicy": RETRIES},
         )

@@ -79,8 +79,11 @@ def label(template: Template, arn: str) -> str:
         named(template, "AWS::DynamoDB::Table", "TableName", "tallyroll-totals"): "totals",
         **dict.fromkeys(of_type(template, "AWS::S3::Bucket"), "bucket"),
         **dict.fromkeys(of_type(template, "AWS::Logs::LogGroup"), "log"),
-        named(template, "AWS::Lambda::Function", "FunctionName", "tallyroll-roller"): "roller",
+        **dict.fromkeys(of_type(template, "AWS::Lambda::Function"), "functions"),
+        **dict.fromkeys(of_type(template, "AWS::IAM::Role"), "roles"),
     }
+    if ":schedule/default/" in arn:
+        return "schedules"
     if ":table/" in arn:
         return "exports" if arn.endswith("Z/export/*") else "windows"
     id_, slash, _ = arn.partition("/")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ASKED = ("GetQueueUrl", "GetQueueAttributes")
 SERVICE_OF = {"GetServiceQuota": "servicequotas", "ListEventSourceMappings": "lambda"}
 LOOKS = (
-    *("DescribeTable", "ListTagsOfResource", "DescribeContinuousBackups"),
+    *("DescribeTable", "ListTagsOfResource", "DescribeContinuousBackups", "GetResourcePolicy"),
     *("GetItem", "BatchGetItem", "Query"),
 )
 
@@ -86,10 +86,14 @@ def test_an_operator_of_the_whole_command_is_granted_what_the_documents_name(bui
     doctors = {
         ("*", "dynamodb:ListTables"),
         ("*", "cloudwatch:GetMetricStatistics"),
-        ("roller", "lambda:GetFunctionConfiguration"),
+        ("functions", "lambda:GetFunctionConfiguration"),
+        ("functions", "lambda:GetFunctionConcurrency"),
+        ("roles", "iam:SimulatePrincipalPolicy"),
+        ("schedules", "scheduler:GetSchedule"),
         ("*", "lambda:ListEventSourceMappings"),
         ("*", "servicequotas:GetServiceQuota"),
         ("bucket", "s3:ListBucket"),
+        ("bucket", "s3:GetBucketPolicy"),
         ("objects", "s3:GetObject"),
         *((queue, f"sqs:{one}") for queue in ("queue", "dead letters") for one in ASKED),
         *((table, f"dynamodb:{one}") for table in tables for one in LOOKS),
@@ -100,7 +104,8 @@ def test_an_operator_of_the_whole_command_is_granted_what_the_documents_name(bui
     for paragraph in re.findall(r"Needed permissions.*?(?=\n\n|\n#)", document, re.DOTALL):
         if "dynamodb:CreateTable" not in paragraph:  # no operator makes tables
             named = re.findall(
-                r"`((?:dynamodb|sqs|s3|cloudwatch|lambda|servicequotas):\w+)`", paragraph
+                r"`((?:dynamodb|sqs|s3|cloudwatch|iam|lambda|scheduler|servicequotas):\w+)`",
+                paragraph,
             )
             assert {*named} <= allowed
 

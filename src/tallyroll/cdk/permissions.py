@@ -188,13 +188,26 @@ def of_redriver(
 
 
 def of_operator(
-    storage: Storage, queue: sqs.IQueue, dead_letters: sqs.IQueue, *, pipeline: str, roller: str
+    storage: Storage,
+    queue: sqs.IQueue,
+    dead_letters: sqs.IQueue,
+    *,
+    pipeline: str,
+    functions: Sequence[str],
+    roles: Sequence[str],
+    schedules: Sequence[str],
 ) -> Sequence[iam.PolicyStatement]:
-    """What the `tallyroll` command needs, except for `teardown`, `archive restore` and `conform`,
-    which make and delete tables: besides a redrive's, reads of tables, archives, queues,
-    metrics and quotas, and what opens a window. `roller` is the ARN of the roller's function.
+    """What the `tallyroll` command needs, except for `preflight`, `teardown`, `archive restore` and
+    `conform`, which make and delete tables: besides a redrive's, reads of tables, archives, queues,
+    metrics, quotas and policies, and what opens a window. The last three are ARNs of the pipeline's
+    functions, their roles, and the schedules.
     """
-    looked_at = ("DescribeContinuousBackups", "DescribeTable", "ListTagsOfResource")
+    looked_at = (
+        "DescribeContinuousBackups",
+        "DescribeTable",
+        "GetResourcePolicy",
+        "ListTagsOfResource",
+    )
     return [
         *of_redriver(storage, queue, dead_letters),
         _tables(storage.window_tables_arn, "GetItem", "Query", "Scan", *looked_at),
@@ -203,9 +216,14 @@ def of_operator(
         _tables("*", "ListTables"),  # which has no resource
         _allow(queue.queue_arn, "sqs:GetQueueAttributes"),
         _allow(archives(storage, pipeline), "s3:GetObject"),
-        _allow(storage.bucket.bucket_arn, "s3:ListBucket"),
+        _allow(storage.bucket.bucket_arn, "s3:GetBucketPolicy", "s3:ListBucket"),
         _allow("*", "cloudwatch:GetMetricStatistics"),
-        _allow(roller, "lambda:GetFunctionConfiguration"),
+        *(
+            _allow(arn, "lambda:GetFunctionConcurrency", "lambda:GetFunctionConfiguration")
+            for arn in functions
+        ),
+        *(_allow(arn, "iam:SimulatePrincipalPolicy") for arn in roles),
+        *(_allow(arn, "scheduler:GetSchedule") for arn in schedules),
         # Neither has a resource.
         _allow("*", "lambda:ListEventSourceMappings", "servicequotas:GetServiceQuota"),
     ]

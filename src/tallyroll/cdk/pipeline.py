@@ -192,7 +192,7 @@ class Tallyroll(Construct):
 
     def grant_operate(self, grantee: iam.IGrantable) -> None:
         """Allow `grantee`, an operator, to use the whole `tallyroll` command, except what makes
-        and deletes tables: `teardown`, `archive restore` and `conform`.
+        and deletes tables: `preflight`, `teardown`, `archive restore` and `conform`.
         """
         check_grantee("grant_operate", grantee)
         _allow(
@@ -202,7 +202,9 @@ class Tallyroll(Construct):
                 self.queue,
                 self.dead_letter_queue,
                 pipeline=self.options.name,
-                roller=self.schedules.roller.function.function_arn,
+                functions=[one.function.function_arn for one in self._functions],
+                roles=[one.role.role_arn for one in self._functions],
+                schedules=self.schedules.arns,
             ),
         )
 

@@ -97,15 +97,22 @@ class Schedules(Construct):
                 )
             },
         )
+        self.arns: list[str] = []
         self._every(settings.name, settings.roller_period_ms // 60_000, self.roller)
         self._every(settings.name, CLEANUP_EVERY_MINUTES, self.cleanup)
 
     def _every(self, pipeline: str, minutes: int, target: PipelineFunction) -> None:
+        name = function_name(pipeline, target.package)  # runbooks name it
+        self.arns.append(
+            cdk.Stack.of(self).format_arn(
+                service="scheduler", resource="schedule", resource_name=f"default/{name}"
+            )
+        )
         # Not `LambdaInvoke`, which makes a role per target and allows all versions.
         scheduler.CfnSchedule(
             self,
             f"{target.node.id}Schedule",
-            name=function_name(pipeline, target.package),  # runbooks name it
+            name=name,
             schedule_expression=f"rate({minutes} minute{'s' if minutes > 1 else ''})",
             flexible_time_window=scheduler.CfnSchedule.FlexibleTimeWindowProperty(mode="OFF"),
             target=scheduler.CfnSchedule.TargetProperty(

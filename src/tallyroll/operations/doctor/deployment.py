@@ -9,13 +9,12 @@ from tallyroll.lifecycle.overdue import MINUTE_MS
 from tallyroll.limits import RECEIVES_FUSE
 from tallyroll.operations.doctor.checkup import Checkup, Level, Sign, finding, fine, warning
 from tallyroll.operations.doctor.policies import denials
-from tallyroll.operations.doctor.rights import PACKAGES, rights_of
+from tallyroll.operations.doctor.rights import PACKAGES, SCHEDULED, rights_of
 from tallyroll.ports.stack import EventSource, FunctionCard, QueueRules, ScheduleCard, Stack
 from tallyroll.resources import function_name
 
 THROTTLED_BACK_MS = 15 * MINUTE_MS
 THROTTLED_MINUTES = 3  # in so many of these minutes: not a short peak
-SCHEDULED = ("roller", "cleanup")
 _ENABLED = "Enabled"
 _CHANGING = ("Creating", "Enabling", "Updating")
 _NOTHING = "nothing is deployed here"

@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 
 from tallyroll.operations.doctor.checkup import Checkup
 
-PACKAGES = ("writer", "aggregator", "roller", "cleanup")
+SCHEDULED = ("roller", "cleanup")
+"""The functions that run on a schedule."""
+
 WINDOWS, CATALOG, TOTALS = "windows", "catalog", "totals"
 QUEUE, DEAD_LETTERS, ARCHIVES, BUCKET = "queue", "dead letters", "archives", "bucket"
 _READS = ("dynamodb:BatchGetItem", "dynamodb:Query")
@@ -40,6 +42,9 @@ RIGHTS: Mapping[str, Mapping[str, Sequence[str]]] = {
     },
 }
 """The actions by function and resource."""
+
+PACKAGES = tuple(RIGHTS)
+"""The functions of a pipeline."""
 
 
 def rights_of(case: Checkup) -> dict[str, dict[str, Sequence[str]]]:

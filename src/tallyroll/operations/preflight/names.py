@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tallyroll.operations.doctor.checkup import Sign, finding, fine, warning
-from tallyroll.operations.doctor.deployment import SCHEDULED
-from tallyroll.operations.doctor.rights import PACKAGES
+from tallyroll.operations.doctor.rights import PACKAGES, SCHEDULED
 from tallyroll.operations.preflight.case import Preflight
 from tallyroll.resources import function_name
 
