@@ -13,7 +13,7 @@ LOCK := $(PY) -m uv --quiet pip compile --universal --python-version 3.11 --gene
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo local invoke test bench costs limits coldstart firstday oncall simulate test-matrix mutate check docs audit synth package dist deploy release-template lock clean engine
+.PHONY: help demo local invoke test bench costs limits coldstart firstday oncall simulate test-matrix mutate check docs audit synth package dist deploy release-template aws-test lock clean engine
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -111,6 +111,9 @@ dist: $(VENV)/dev.stamp ## Build the package into dist, with the functions' asse
 deploy: $(VENV)/dev.stamp ## Deploy to AWS (ARGS="-c tallyroll:name=votes"; CDK="diff" or "destroy" instead)
 	@$(PY) -m infra.build.cdk_command run $(or $(CDK),deploy) $(ARGS)
 
+aws-test: $(VENV)/dev.stamp ## Try all of it in a sandbox account, at a few dollars (ACCOUNT=id REGION=r ARGS="--teardown")
+	@$(PY) -m sandbox $(if $(ACCOUNT),--account $(ACCOUNT)) $(if $(REGION),--region $(REGION)) $(ARGS)
+
 release-template: $(VENV)/dev.stamp ## Keep a release, from which a test updates to the code of now (REF=v0.1.0)
 	@$(PY) -m tests.harness.release $(or $(REF),$(error which release? give its tag or commit: REF=v0.1.0))
 
@@ -139,7 +142,7 @@ lock: $(VENV)/dev.stamp ## Pin the dependencies anew (UPGRADE=1 takes the newest
 clean: ## Remove what the other targets made
 	rm -rf $(VENV) .engine node_modules cdk.out build dist src/tallyroll/cdk/asset htmlcov coverage.json .coverage .coverage.* \
 		.hypothesis .mypy_cache .pytest_cache .ruff_cache
-	find src functions infra local tests benchmarks -name __pycache__ -prune -exec rm -rf {} + \
+	find src functions infra local sandbox tests benchmarks -name __pycache__ -prune -exec rm -rf {} + \
 		2>/dev/null || true
 
 engine: $(VENV)/local.stamp

@@ -18,8 +18,8 @@ from tallyroll.model.sharding import STRATEGIES
 
 ROOT = Path(__file__).parents[1]
 CORE = ROOT / "src" / "tallyroll"
-PARTS = [CORE, *(ROOT / name for name in ("functions", "infra", "local", "benchmarks", "tests"))]
-OUTSIDE = {"functions", "infra", "local", "benchmarks", "tests"}
+OUTSIDE = {"functions", "infra", "local", "sandbox", "benchmarks", "tests"}
+PARTS = [CORE, *(ROOT / name for name in sorted(OUTSIDE))]
 SDK = {"boto3", "botocore"}
 LINES_MAX, FUNCTION_LINES_MAX = 400, 70
 ROOT_NAMES_MAX, ROOM_MODULES_MAX = 20, 18

@@ -76,7 +76,7 @@ class Course:
     after: DeployedPipeline
     traffic: Traffic
     looks: list[Look]
-    template: Json
+    template: Json = field(repr=False)
     made_by: dict[str, str] = field(default_factory=dict)
 
 

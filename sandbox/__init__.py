@@ -1,0 +1,1 @@
+"""A pipeline in a sandbox account on AWS, tried from the first event to the dropped table."""
