@@ -1,7 +1,8 @@
 """What a producer takes, and how sends spread over partitions: `python -m benchmarks.producing`.
 
 The first table: `send` calls a second of CPU time, that of the producer's threads included, into a
-queue that takes everything at once; and the process's peak memory. The second: what the partitions
+queue that takes everything at once; and the process's peak memory. The last one: what compression
+takes. The second: what the partitions
 of a table have to write in each second, for input that is sorted by key, in that order and with the
 keys in turn. The placement of shards is drawn from a fixed seed; the rest is counted.
 """
@@ -12,6 +13,8 @@ import gc
 import random
 import sys
 import time
+import zlib
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,7 +26,9 @@ from rich.table import Table
 from benchmarks.processes import peak_mib
 from tallyroll import Producer
 from tallyroll.client.interleaving import interleaved
+from tallyroll.client.packing import MINUTE_MS, PACKET_EVENTS_MAX, entry_text, packet_body
 from tallyroll.limits import PARTITION_WRITE_UNITS
+from tallyroll.model.events import Event
 from tallyroll.model.sharding import STRATEGIES
 from tallyroll.pipeline.producer import SPREAD_EVENTS
 from tallyroll.settings import Settings
@@ -39,6 +44,7 @@ LOAD_EVENTS = 1_500  # of each key
 LOAD_RATE = 1_500  # events a second that the writers take
 PARTITIONS = 4  # of a new table
 EVENT_UNITS = 2.041  # of a single event in full batches (make costs)
+LEVELS, ROUNDS = (1, 3, 6, 9), 50
 BARS = " ▁▂▃▄▅▆▇█"
 
 
@@ -71,13 +77,13 @@ class Sends:
         return SENDS / self.cpu_s
 
 
-def measured(kind: str, payloads: Sequence[Any]) -> Sends:
+def measured(kind: str, payloads: Sequence[Any], *, compress: bool = False) -> Sends:
     """Send events of some keys with these payloads in turn."""
     queue = StubbedQueue()
     keys = [f"video-{number}" for number in range(KEYS)]
     gc.collect()
     began = time.process_time()
-    with Producer(URL, client=queue) as producer:
+    with Producer(URL, client=queue, compress=compress) as producer:
         send = producer.send
         for number in range(SENDS):
             send(keys[number % KEYS], payload=payloads[number % len(payloads)])
@@ -157,12 +163,40 @@ def chart() -> Iterator[tuple[str, str, str, str]]:
         yield name, "hottest key", bar(hottest, PARTITION_WRITE_UNITS), told
 
 
+def levels() -> Table:
+    """What levels of compression take and give, of packets of 1,000 events."""
+    chance = random.Random(3)
+    table = Table(title="packets of 1,000 events, compressed: CPU us, and bytes of the body")
+    table.add_column("events")
+    table.add_column("as it is", justify="right")
+    for level in LEVELS:
+        table.add_column(f"level {level}", justify="right")
+    for kind, payloads in (("no payload", [None]), ("40 bytes", payloads_of(chance))):
+        times = sorted(chance.randrange(MINUTE_MS) for _ in range(PACKET_EVENTS_MAX))
+        entries = [
+            entry_text(dt, Event.of("k", payload=payloads[number % len(payloads)]))
+            for number, dt in enumerate(times)
+        ]
+        text = packet_body("p", "video-1", 0, entries).encode()
+        row = [kind, f"{len(text):,}"]
+        for level in LEVELS:
+            began = time.process_time()
+            for _ in range(ROUNDS):
+                zlib.compress(text, level)
+            us = (time.process_time() - began) / ROUNDS * 1e6
+            row.append(f"{us:,.0f} us, {len(b64encode(zlib.compress(text, level))):,}")
+        table.add_row(*row)
+    return table
+
+
 def main() -> int:
-    """Print both tables; the status is 1 if a goal is missed."""
+    """Print the tables; the status is 1 if a goal is missed."""
     console = Console(width=WIDTH)
     kinds = [
         measured("no payload", [None]),
         measured("payload of 40 bytes", payloads_of(random.Random(1))),
+        measured("no payload, compressed", [None], compress=True),
+        measured("40 bytes, compressed", payloads_of(random.Random(1)), compress=True),
     ]
     sends = Table(title=f"{SENDS:,} packed sends of {KEYS} keys into a stubbed queue")
     for name in ("events", "sends / CPU s", "us each", "events / message", "bytes / event"):
@@ -189,6 +223,7 @@ def main() -> int:
     for row in chart():
         rates.add_row(*row)
     console.print(rates)
+    console.print(levels())
     return 0 if reached else 1
 
 

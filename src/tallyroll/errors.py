@@ -32,6 +32,7 @@ class Reason(StrEnum):
     NOT_AN_OBJECT = "not-an-object"
     UNKNOWN_VERSION = "unknown-version"
     BAD_ENVELOPE = "bad-envelope"
+    BAD_COMPRESSION = "bad-compression"
     MAPPING_FAILED = "mapping-failed"
     BAD_KEY = "bad-key"
     BAD_ID = "bad-id"

@@ -34,7 +34,11 @@ VALUE_DECIMALS_MAX = 6
 VALUE_DIGITS_MAX = 18
 # |value| must be below this bound: a sum of 38 digits [ddb] then holds 10^14 of the largest values.
 VALUE_BOUND: int = 10**VALUE_DIGITS_MAX
-PACKET_BYTES_MAX = 256 * 1024
+PACKET_BYTES_MAX = 256 * 1024  # of its message's body, compressed or not
+EXPANDED_BYTES_MAX = 1024 * 1024  # of a compressed packet: as much as a message can hold
+# Of all compressed packets that a writer reads at once. Lambda hands it 6 MB, which could become 6
+# GB, and a packet takes ten times its text in memory.
+EXPANDED_BATCH_BYTES_MAX = 32 * 1024 * 1024
 NESTING_MAX = 100  # the depth that Python's parser can read differs between versions
 ENVELOPES_MAX = 2  # SNS notifications within each other, of which one message may consist
 INTEGER_DIGITS_MAX = 4_300  # Python's own default limit, since int() takes quadratic time
@@ -77,6 +81,7 @@ HOT_NOTES_MAX = 500  # keys noted as hot in one window: the notes are one item t
 
 # Queue
 QUEUE_MESSAGE_BYTES_MAX = 1024 * 1024  # attributes included [sqs]
+QUEUE_CHARGED_BYTES = 64 * 1024  # each 64 KB of a request are charged as one [sqs]
 QUEUE_BATCH_MAX = 10  # entries of one send, receive, delete or visibility call [sqs]
 IN_FLIGHT_MAX = 120_000  # approximate; a standard queue with more in flight delivers none [sqs]
 RECEIVES_ALONE = 900  # from this receive on, a message runs alone: it may crash the writer

@@ -171,6 +171,12 @@ DIFFERENCES = (
         (Reason.PACKET_TOO_LARGE,),
         lambda fields: False,
     ),
+    Difference(
+        f"`zlib` holds one whole packet of at most {limits.EXPANDED_BYTES_MAX // 1024} KB.",
+        '{"v":2,"zlib":"eJw="}',
+        (Reason.BAD_COMPRESSION,),
+        lambda fields: "zlib" in fields,
+    ),
 )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -98,6 +98,7 @@ class Run:
             give_up_ms=self.chance.choice((None, 500, 20_000)),
             grouped=self.chance.random() < 0.5,
         )
+        self.compressing = Random(seed + 3)
 
     def run(self) -> Result:
         lives = self.chance.randint(1, 4) if self.spooled else 1
@@ -123,7 +124,7 @@ class Run:
         return PortProducer(
             queue,
             self.effects,
-            self.rules,
+            replace(self.rules, compressed=self.compressing.random() < 0.5),
             Limits(
                 buffer_bytes=self.chance.choice((5_000, 1_000_000)),
                 blocks=self.chance.random() < 0.8,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import unicodedata
+import zlib
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import Any, Self
 
@@ -97,7 +99,51 @@ def decode(body: str) -> Envelope:
     """The event or packet in a message's body. Raises Rejected with the reason."""
     if not body.strip():
         raise Rejected(Reason.EMPTY_BODY, "the message has no body")
-    return parse(load_json(body))
+    fields = load_json(body)
+    if isinstance(fields, dict) and fields.keys() == {"v", "zlib"} and fields["v"] == 2:
+        return _expanded(fields["zlib"])
+    return parse(fields)
+
+
+def _expanded(stream: Any) -> Envelope:
+    """The packet in a zlib stream in base64."""
+    if not isinstance(stream, str):
+        raise Rejected(Reason.BAD_COMPRESSION, "zlib must be a text in base64")
+    try:
+        data = base64.b64decode(stream, validate=True)
+    except ValueError:
+        raise Rejected(Reason.BAD_COMPRESSION, "zlib is not base64") from None
+    try:
+        text = zlib.decompress(data)
+    except zlib.error:
+        text, problem = _as_far_as_it_goes(data)
+        raise Rejected(Reason.BAD_COMPRESSION, problem) from None
+    if len(text) > limits.EXPANDED_BYTES_MAX:
+        raise Rejected(
+            Reason.BAD_COMPRESSION, f"zlib expands to more than {limits.EXPANDED_BYTES_MAX} bytes"
+        )
+    whole = zlib.decompressobj()
+    whole.decompress(data)
+    if whole.unused_data:
+        raise Rejected(Reason.BAD_COMPRESSION, "zlib is not one whole zlib stream")
+    try:
+        inner = text.decode()
+    except UnicodeDecodeError:
+        raise Rejected(Reason.BAD_COMPRESSION, "zlib holds no UTF-8") from None
+    if not inner.strip():
+        raise Rejected(Reason.EMPTY_BODY, "the message has no body")
+    found = parse(load_json(inner))
+    if isinstance(found, Event):
+        raise Rejected(Reason.BAD_COMPRESSION, "only packets can be compressed")
+    return found
+
+
+def _as_far_as_it_goes(data: bytes) -> tuple[bytes, str]:
+    reader = zlib.decompressobj()
+    try:
+        return reader.decompress(data), "zlib is not one whole zlib stream"
+    except zlib.error as error:
+        return b"", f"zlib is no zlib stream: {error}"
 
 
 def load_json(text: str) -> Any:

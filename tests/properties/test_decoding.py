@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import json
 import sys
+import zlib
+from base64 import b64encode
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -115,6 +117,38 @@ def test_every_body_is_read_as_it_was_at_first(body: str) -> None:
     wanted, told = answer(reference.decode, body)
     assert found == wanted
     if found is not Reason.NOT_JSON:  # where two things are wrong, either may be told
+        assert detail == told
+
+
+streams = st.one_of(
+    st.builds(
+        lambda text, kept, more: zlib.compress(text.encode(errors="replace"))[:kept] + more,
+        st.one_of(packets_sent, legal, texts),
+        st.one_of(st.none(), st.integers(0, 60)),
+        st.one_of(st.just(b""), st.binary(max_size=3)),
+    ),
+    st.binary(max_size=40),
+    st.just(zlib.compress(b"\xff\xfe")),
+)
+compressed = st.builds(
+    lambda stream, cut: '{"v":2,"zlib":"' + b64encode(stream).decode()[:cut] + '"}',
+    streams,
+    st.one_of(st.none(), st.integers(0, 40)),
+)
+
+
+@given(compressed)
+@example('{"v":2,"zlib":7}')
+@example('{"v":2,"zlib":"ä"}')
+@example('{"v":2,"zlib":""}')
+@example('{"v":2.0,"zlib":"eJw="}')
+@example('{"v":2,"zlib":"eJw=","key":"k"}')
+@example('{"v":true,"zlib":"eJw="}')
+def test_compressed_bodies_are_read_as_by_the_simplest_reader(body: str) -> None:
+    found, detail = answer(events.decode, body)
+    wanted, told = answer(reference.decode, body)
+    assert found == wanted
+    if found is not Reason.NOT_JSON:
         assert detail == told
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from zlib import decompress
 
 import pytest
 from hypothesis import assume, example, given
@@ -22,7 +24,7 @@ from tallyroll.operations.schemas import FORMS, schema_of
 from tests.harness.pipeline import NOW
 from tests.messages.differences import DIFFERENCES, Difference
 from tests.properties.strategies import json_values
-from tests.properties.test_decoding import body, broken, legal, numbers
+from tests.properties.test_decoding import body, broken, compressed, legal, numbers
 
 MESSAGE = Draft202012Validator(schema_of("message"))
 BY_FORM = {name: Draft202012Validator(schema_of(name)) for name in FORMS}
@@ -71,7 +73,7 @@ packed = st.lists(st.one_of(near_entries, st.sampled_from(ENTRIES)), max_size=3)
 near_packets = st.fixed_dictionaries(
     {"key": texts, "id": texts, "t0": times, "events": packed}, optional={"v": versions}
 )
-bodies = st.one_of(near_events.map(body), near_packets.map(body), legal, broken).map(
+bodies = st.one_of(near_events.map(body), near_packets.map(body), legal, broken, compressed).map(
     lambda text: text.replace("\n", " ")
 )
 
@@ -122,9 +124,12 @@ def check_agreement(text: str) -> None:
     value, reason = read(text), reason_of(text)
     fits = value is not None and MESSAGE.is_valid(value)
     if isinstance(value, dict):
-        form, other = ("packet", "event") if "events" in value else ("event", "packet")
-        assert BY_FORM[form].is_valid(value) is fits
-        assert not BY_FORM[other].is_valid(value)
+        form = "compressed" if value.get("v") == 2 else "packet" if "events" in value else "event"
+        found = [name for name, schema in BY_FORM.items() if schema.is_valid(value)]
+        assert found == [form] * fits
+        if form == "compressed" and fits and reason:  # else it is its packet that is wrong
+            assert reason is Reason.BAD_COMPRESSION or decompress(b64decode(value["zlib"]))
+            return
     if reason is None:
         assert fits, [error.message for error in MESSAGE.iter_errors(value)]
     elif fits and reason is Reason.NOT_JSON:

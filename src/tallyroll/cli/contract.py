@@ -168,11 +168,13 @@ def _show_summary(validation: Validation, screen: Screen) -> None:
         screen.line({}, f"and {len(notes) - NOTES_SHOWN:,} more: --json lists them")
 
 
-def schema(name: Literal["event", "packet", "message", "rejection", "problem"], /) -> None:
+def schema(
+    name: Literal["event", "packet", "compressed", "message", "rejection", "problem"], /
+) -> None:
     """Print a JSON Schema (draft 2020-12) of the message contract.
 
-    `message` is what a producer sends: an event or a packet. `rejection` is a dead
-    letter, `problem` an error of the HTTP API.
+    `message` is what a producer sends: an event, a packet, or a compressed packet.
+    `rejection` is a dead letter, `problem` an error of the HTTP API.
 
     For example:
       tallyroll schema message > message.v1.json

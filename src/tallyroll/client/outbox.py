@@ -13,7 +13,7 @@ from contextlib import suppress
 from heapq import heappop, heappush
 
 from tallyroll.client.interleaving import Turns
-from tallyroll.client.packing import packet_body, queueable
+from tallyroll.client.packing import fits, packet_body, sent_body
 from tallyroll.client.receipts import Message, Receipt
 from tallyroll.client.rules import Rules, group_of
 from tallyroll.client.spool import Spool
@@ -88,7 +88,9 @@ class Outbox:
         place = key, t0
         size = (len(entry) if entry.isascii() else len(entry.encode())) + 1
         packet = self._open.get(place)
-        if packet is None or packet.size + size > self._rules.packet_bytes:
+        if packet is None or not fits(
+            packet, size, self._rules.packet_bytes, compress=self._rules.compressed
+        ):
             fresh = Message(self._number, self._new_id(), key, tick, t0)
             if self._spool:
                 self._spool.open(fresh, entry)
@@ -134,7 +136,8 @@ class Outbox:
         if not message.body:
             assert message.t0 is not None
             body = packet_body(message.id, message.key, message.t0, message.entries)
-            message.body, message.entries = queueable(body), []
+            message.body = sent_body(message, body, compress=self._rules.compressed)
+            message.entries, message.compressor = [], None
         message.size = len(message.body.encode())
         self.held -= message.held
         message.held = MESSAGE_BYTES + len(message.key) + message.size

@@ -11,6 +11,7 @@ from threading import Lock
 from typing import Any
 
 from tallyroll.errors import NotSent
+from tallyroll.model.formats.compression import Compressor
 
 _log = logging.getLogger(__name__)
 _turn = Lock()  # of the signals and callbacks of all messages, for a moment each
@@ -36,7 +37,8 @@ class Message:
     (ms), whose body is made when it is closed.
 
     `number` counts a producer's messages. Times are in ms on the monotonic clock. `held` is roughly
-    what the message takes in memory (bytes). It is `flying` while a request holds it.
+    what the message takes in memory (bytes). It is `flying` while a request holds it. `compressor`
+    has the first part of a packet that is larger than a body may be.
     """
 
     number: int
@@ -47,6 +49,7 @@ class Message:
     entries: list[str] = field(default_factory=list)
     body: str = ""
     size: int = 0
+    compressor: Compressor | None = None
     events: int = 0
     held: int = 0
     tries: int = 0

@@ -14,7 +14,8 @@ GROUP_BYTES = 16  # of the hash that is a message group
 class Rules:
     """How a producer packs, waits, and gives up. `give_up_ms` is None if it never does.
 
-    A packet's events lie in one span of `span_ms`.
+    A packet's events lie in one span of `span_ms`. If packets are `compressed`, `packet_bytes`
+    counts their compressed bytes.
     """
 
     linger_ms: float
@@ -23,6 +24,7 @@ class Rules:
     packet_bytes: int = ENTRIES_BYTES_MAX
     give_up_ms: float | None
     grouped: bool = False
+    compressed: bool = False
 
 
 @dataclass(slots=True, kw_only=True)

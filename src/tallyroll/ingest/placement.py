@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ from tallyroll.model.acceptance import (
     is_undated,
     span_of,
 )
-from tallyroll.model.events import Envelope
+from tallyroll.model.events import Envelope, Packet
 from tallyroll.model.foreign.mappings import NO_MAPPINGS
 from tallyroll.model.foreign.reading import read
 from tallyroll.model.ids import Identity
@@ -134,6 +134,7 @@ class Placer:
     settings: Settings
     catalog: Catalog
     cached: CachedCatalog
+    _expanded: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         self._layout = self.settings.layout
@@ -145,6 +146,7 @@ class Placer:
             self.cached.forget_calendar()  # identities in claims have windows of the latest grid
         calendar = self._calendar_for(cases)
         timed: list[_Timed] = []
+        self._expanded = 0
         for case in cases:
             _guarded(case, self._read, calendar, timed)
         self._find_targets(timed)
@@ -169,6 +171,11 @@ class Placer:
             return
         mappings = calendar.mappings if calendar else NO_MAPPINGS
         envelope = read(case.message.body, mappings, case.message.mapped_at)
+        if isinstance(envelope, Packet) and envelope.expanded:
+            self._expanded += envelope.expanded
+            if timed and self._expanded > limits.EXPANDED_BATCH_BYTES_MAX:
+                case.hand_back("the compressed packets of this batch are too large")
+                return
         first_sent = case.message.first_sent
         ts = event_time(envelope, first_sent)
         case.undated = is_undated(envelope)

@@ -3,6 +3,7 @@
     {"id", "key", "ts", "value", "payload"}      only `key` is required
     {"v": 1, "id", "key", "t0", "events": [[dt, value, payload], ...]}
                                                  dt in ms after t0; value and payload optional
+    {"v": 2, "zlib"}                             a packet, compressed (`formats.compression`)
 
 Other fields are ignored. What can never count raises `Rejected`.
 """
@@ -13,7 +14,7 @@ import gc
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from hashlib import blake2b
 from itertools import chain
@@ -29,6 +30,7 @@ from tallyroll.model.amounts import (
     parse_decimal,
     shown,
 )
+from tallyroll.model.formats.compression import FIELD, expanded, is_compressed
 from tallyroll.model.formats.json_texts import canonical, load_json
 
 DIGEST_VERSION = b"\x01"
@@ -72,12 +74,16 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """Many events of one key under one id; `entries`: (dt ms after t0, amount, payload) each."""
+    """Many events of one key under one id; `entries`: (dt ms after t0, amount, payload) each.
+
+    `expanded` is the size of its text, if that came compressed; else 0.
+    """
 
     key: str
     id: str
     t0: int
     entries: tuple[tuple[int, int, str | None], ...]
+    expanded: int = field(default=0, compare=False)
 
 
 Envelope = Event | Packet
@@ -98,7 +104,18 @@ def load_body(body: str) -> Any:
 
 def parse_body(body: str, fields: Any) -> Envelope:
     """The event or packet in a body, whose JSON value is `fields`. Raises Rejected."""
+    if isinstance(fields, dict) and is_compressed(fields):
+        return _expanded(fields[FIELD])
     return _parse(fields, load_json(body, str) if _floats_matter(fields) else None)
+
+
+def _expanded(stream: object) -> Packet:
+    text = expanded(stream)
+    fields = load_body(text)
+    packet = _parse(fields, load_json(text, str) if _floats_matter(fields) else None)
+    if not isinstance(packet, Packet):
+        raise Rejected(Reason.BAD_COMPRESSION, "only packets can be compressed")
+    return replace(packet, expanded=len(text))
 
 
 @contextmanager

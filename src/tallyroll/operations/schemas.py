@@ -14,6 +14,7 @@ from tallyroll import limits
 from tallyroll.errors import Absent, Archived, Reason, StoreError, UsageError
 from tallyroll.model import dead_letters
 from tallyroll.model.events import ENTRY_FIELDS_MAX, ENVELOPE_VERSION
+from tallyroll.model.formats.compression import COMPRESSED_VERSION, FIELD
 from tallyroll.reads.http import answer_error
 
 Schema = dict[str, Any]
@@ -77,8 +78,31 @@ def packet() -> Schema:
     )
 
 
-FORMS: dict[str, Callable[[], Schema]] = {"event": event, "packet": packet}
-"""The forms of a message. No message has two of them: only a packet has `events`."""
+def compressed() -> Schema:
+    """A compressed packet: the body of a message."""
+    return {
+        **_object(
+            "A packet, compressed. It counts as the packet does. It has no other fields.",
+            required=["v", FIELD],
+            v={"const": COMPRESSED_VERSION, "description": "The version of the message's format"},
+            zlib={
+                "type": "string",
+                "description": "The JSON text of the packet as a zlib stream (RFC 1950) in base64",
+                "pattern": "^[A-Za-z0-9+/]+={0,2}$",
+            },
+        ),
+        "maxProperties": 2,
+    }
+
+
+FORMS: dict[str, Callable[[], Schema]] = {
+    "event": event,
+    "packet": packet,
+    "compressed": compressed,
+}
+"""The forms of a message. No message has two of them: only a packet has `events`, and only a
+compressed one is of version 2.
+"""
 
 
 def message() -> Schema:
@@ -155,6 +179,7 @@ def problem() -> Schema:
 SCHEMAS: dict[str, tuple[int, Callable[[], Schema]]] = {
     "event": (ENVELOPE_VERSION, event),
     "packet": (ENVELOPE_VERSION, packet),
+    "compressed": (COMPRESSED_VERSION, compressed),
     "message": (ENVELOPE_VERSION, message),
     "rejection": (REJECTION_VERSION, rejection),
     "problem": (PROBLEM_VERSION, problem),

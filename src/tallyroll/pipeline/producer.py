@@ -52,6 +52,9 @@ class Producer(PortProducer):
     `linger_ms`             how long an event waits for others
     `packet_events`,
     `packet_bytes`          the most of a packet
+    `compress`              packets are compressed where that saves something, and `packet_bytes`
+                            counts compressed bytes. Upgrade the pipeline first: an older writer
+                            rejects them
     `packet_span_ms`        a packet's events lie in one span of this length; it must divide the
                             pipeline's windows
     `buffer_bytes`          what is held at most, roughly
@@ -76,6 +79,7 @@ class Producer(PortProducer):
         linger_ms: float = 200,
         packet_events: int = PACKET_EVENTS_MAX,
         packet_bytes: int = ENTRIES_BYTES_MAX,
+        compress: bool = False,
         packet_span_ms: int = MINUTE_MS,
         buffer_bytes: int = 16 * MIB,
         when_full: Literal["block", "raise"] = "block",
@@ -112,6 +116,7 @@ class Producer(PortProducer):
                 packet_bytes=packet_bytes,
                 give_up_ms=None if delivery_timeout_ms == math.inf else delivery_timeout_ms,
                 grouped=group_by_key,
+                compressed=compress,
             ),
             Limits(
                 buffer_bytes=buffer_bytes,

@@ -10,6 +10,7 @@ from typing import Any
 
 from tallyroll.model.events import Envelope, load_body, no_collections, parse_body
 from tallyroll.model.foreign.mappings import NO_MAPPINGS, Mappings
+from tallyroll.model.formats.compression import is_compressed
 
 LARGE = 10_000  # characters: a smaller body has too few values to start a garbage collection
 
@@ -28,7 +29,7 @@ def read(body: str, mappings: Mappings = NO_MAPPINGS, sent: int = 0) -> Envelope
 
 def _read(body: str, mappings: Mappings, sent: int) -> Envelope:
     fields = load_body(body)
-    if not isinstance(fields, dict):
+    if not isinstance(fields, dict) or is_compressed(fields):
         return parse_body(body, fields)
     if mappings.entries:
         return _mapped(body, fields, mappings, sent)

@@ -1,0 +1,60 @@
+"""Compressed packets in a batch: they count as packets do, and many large ones are divided."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tallyroll import limits
+from tallyroll.limits import PACKET_BYTES_MAX
+from tallyroll.model.formats.compression import compressed
+from tests.harness.pipeline import NOW, opened
+
+
+def packet(packet_id: str, events: int = 3, payload: str = "x") -> str:
+    entries = [[number, 1, payload] for number in range(events)]
+    return json.dumps({"v": 1, "id": packet_id, "key": "k", "t0": NOW, "events": entries})
+
+
+def test_a_packet_counts_once_whether_it_comes_compressed_or_not() -> None:
+    pipeline = opened()
+    report = pipeline.write(compressed(packet("p")), packet("p"), compressed(packet("q")))
+    assert (report.packed_events, report.duplicates) == (6, 1)
+    assert pipeline.write(packet("q")).duplicates == 1
+    assert pipeline.tally("k") == (6, 6_000_000)
+
+
+def test_a_packet_may_be_larger_than_its_body() -> None:
+    pipeline = opened()
+    text = packet("p", 2_000, "the same text again " * 10)
+    assert len(text) > PACKET_BYTES_MAX > len(compressed(text))
+    assert pipeline.write(compressed(text)).packed_events == 2_000
+    assert pipeline.write(text).rejected == {"packet-too-large": 1}
+
+
+def test_what_expands_to_too_much_at_once_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "EXPANDED_BATCH_BYTES_MAX", 250)
+    pipeline = opened()
+    bodies = [compressed(packet(f"p{number}")) for number in range(5)]
+    report = pipeline.write(*bodies, packet("plain"))
+    assert len(packet("p0")) < 250 / 2
+    assert (report.packed_events, len(report.failures)) == (9, 3)
+    assert {seconds for _, seconds in pipeline.queue.delays} == {5}
+    assert pipeline.write(*bodies[2:]).packed_events == 6
+    assert pipeline.write(bodies[4]).packed_events == 3
+    assert pipeline.tally("k")[0] == 18
+
+
+def test_one_packet_is_always_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "EXPANDED_BATCH_BYTES_MAX", 10)
+    pipeline = opened()
+    bodies = [compressed(packet(f"p{number}")) for number in range(3)]
+    assert [pipeline.write(*bodies[at:]).packed_events for at in range(3)] == [3, 3, 3]
+
+
+def test_what_is_wrong_with_it_is_a_reason() -> None:
+    pipeline = opened()
+    pipeline.write('{"v":2,"zlib":"eJw="}', compressed(packet("p").replace('"k"', '"~"')))
+    assert pipeline.reasons() == ["bad-compression", "bad-key"]
+    assert pipeline.queue.dead_letters[0].message.body == '{"v":2,"zlib":"eJw="}'
