@@ -131,7 +131,7 @@ def _expanded(stream: Any) -> Envelope:
     except UnicodeDecodeError:
         raise Rejected(Reason.BAD_COMPRESSION, "zlib holds no UTF-8") from None
     if not inner.strip():
-        raise Rejected(Reason.EMPTY_BODY, "the message has no body")
+        raise Rejected(Reason.BAD_COMPRESSION, "zlib holds nothing")
     found = parse(load_json(inner))
     if isinstance(found, Event):
         raise Rejected(Reason.BAD_COMPRESSION, "only packets can be compressed")

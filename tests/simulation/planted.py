@@ -118,7 +118,7 @@ PLANTED = (
     Planted(planted_redrives.claim_moved_past_another_content, 6),
     Planted(planted_forever.a_window_keeps_others_from_their_turn, 1),
     Planted(planted_forever.a_letter_keeps_its_batch, 25),
-    Planted(planted_stale.record_read_eventually, 15, OLD),
+    Planted(planted_stale.record_read_eventually, 21, OLD),
     Planted(planted_stale.tallies_read_eventually, 0),
     Planted(planted_stale.stripes_read_eventually, 7, OLD),
     Planted(planted_stale.window_read_eventually, 7, OLD),

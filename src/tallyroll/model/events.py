@@ -111,7 +111,9 @@ def parse_body(body: str, fields: Any) -> Envelope:
 
 def _expanded(stream: object) -> Packet:
     text = expanded(stream)
-    fields = load_body(text)
+    if not text.strip():
+        raise Rejected(Reason.BAD_COMPRESSION, f"{FIELD} holds nothing")
+    fields = load_json(text, float)
     packet = _parse(fields, load_json(text, str) if _floats_matter(fields) else None)
     if not isinstance(packet, Packet):
         raise Rejected(Reason.BAD_COMPRESSION, "only packets can be compressed")

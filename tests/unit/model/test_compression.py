@@ -77,6 +77,7 @@ def test_the_size_so_far_is_that_of_a_body_that_ends_here() -> None:
         (wrapped(zlib.compress(PACKET.encode())[:-1]), "zlib is not one whole zlib stream"),
         (wrapped(zlib.compress(PACKET.encode()) + b"x"), "zlib is not one whole zlib stream"),
         (wrapped(zlib.compress(b"\xff")), "zlib holds no UTF-8"),
+        (wrapped(zlib.compress(b" \n")), "zlib holds nothing"),
         (compressed('{"key":"k"}'), "only packets can be compressed"),
     ],
 )
