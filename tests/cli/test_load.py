@@ -57,6 +57,15 @@ def test_the_same_load_twice_counts_once(desk: Desk, here: Path, pack: str) -> N
     assert list(here.glob("tallyroll-load-*")) == []  # nothing is left of a load that is complete
 
 
+def test_a_load_that_is_compressed_and_one_that_is_not_count_once(desk: Desk, here: Path) -> None:
+    events = [{"key": "k0", "ts": NOW, "payload": "again" * 9}] * 500
+    (here / "events.jsonl").write_bytes(lines(*events))
+    assert desk.run("load", "events.jsonl", "--compress").status == 0
+    assert desk.run("load", "events.jsonl").status == 0
+    assert [body["v"] for body in bodies(desk)] == [2, 1]
+    assert counts(desk, "k0")["k0"][0] == 500
+
+
 @pytest.mark.parametrize("pack", [gzip.compress, bytes])
 def test_a_file_and_the_same_bytes_on_stdin_count_once(desk: Desk, here: Path, pack: Any) -> None:
     content = pack(lines(*EVENTS))

@@ -164,6 +164,18 @@ def test_packets_are_lines_too(desk: Desk) -> None:
     assert desk.run("--json", "count", "k").json[0]["sum"] == "4"
 
 
+def test_packets_are_compressed_by_choice_and_are_the_same(desk: Desk, tmp_path: Path) -> None:
+    file = tmp_path / "events.jsonl"
+    file.write_bytes(lines(*[{"key": "k", "ts": NOW, "payload": "again" * 9}] * 500))
+    assert desk.run("send", str(file)).status == 0
+    assert desk.run("send", str(file), "--compress").status == 0
+    plain, shrunk = desk.producer.bodies
+    assert [json.loads(body)["v"] for body in (plain, shrunk)] == [1, 2]
+    assert len(shrunk) < len(plain) / 20
+    desk.drain()
+    assert desk.run("--json", "count", "k").json[0]["sum"] == "500"
+
+
 def test_characters_that_sqs_does_not_take_are_escaped(desk: Desk) -> None:
     desk.run("send", stdin=lines({"key": "k", "id": "a\uffff"}, {"key": "k\ufffe"}))
     assert not any(char in body for body in desk.producer.bodies for char in "\ufffe\uffff")

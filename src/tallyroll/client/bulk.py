@@ -100,7 +100,8 @@ class BulkSender:
     """Packs events and sends them to the event queue.
 
     An event with an id of its own is sent alone and deduplicated on it. With `packed`, the others
-    are packed by key and time. At most `rate` events are sent per second, ten messages per request,
+    are packed by key and time, and packets compressed where that saves requests, if asked to
+    `compress`. At most `rate` events are sent per second, ten messages per request,
     eight requests at once. `sent` is the result.
 
     With a `name`, such as the digest of a file, sending can be repeated: the same events, added
@@ -119,6 +120,7 @@ class BulkSender:
         calendar: SendCalendar,
         *,
         packed: bool = True,
+        compress: bool = False,
         rate: float | None = None,
         name: str | None = None,
         anyway: bool = False,
@@ -137,8 +139,9 @@ class BulkSender:
         self._began = effects.now()
         self._turn = Lock()
         self._ready: list[Outgoing] = []
-        self._loose = Packer(self._new_id, calendar.start_of)
-        self._named = Packer(self._new_id, self._named_start)  # always by the same span
+        self._loose = Packer(self._new_id, calendar.start_of, compress=compress)
+        # Always by the same span.
+        self._named = Packer(self._new_id, self._named_start, compress=compress)
 
     def rename(self, name: str) -> None:
         """Name the events that are added from now on. Raises ValueError between `add` and the

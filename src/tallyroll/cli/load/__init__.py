@@ -31,6 +31,7 @@ def load(
     stdin: Annotated[bool, Parameter("-")] = False,
     how: Reading = AS_IT_IS,
     pack: Annotated[bool, Parameter(negative="--no-pack")] = True,
+    compress: bool = False,
     rate: Annotated[
         float | None,
         Parameter(("--rate", "--limit-rate"), metavar="N", converter=read_by(rate_of)),
@@ -62,6 +63,8 @@ def load(
     :param files: what to load, in this order
     :param stdin: stdin, which is copied to a temporary file first
     :param pack: pack events without ids (the default), or send them singly, under ids made here
+    :param compress: compress packets where that saves requests; only a writer of this release or a
+        later one reads them
     :param rate: send at most N events a second on average
     :param open_windows: open the past windows that the events need, first; they seal by themselves
     :param accept_for: how long from now those take events: 24h (the default), 7d
@@ -79,7 +82,9 @@ def load(
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="tallyroll-load-")))
         places = _found(made, given, folder, how.form, screen)
         layout.check(places)
-        producer = made.bulk_sender(screen.tell, packed=pack, rate=rate, name="load")
+        producer = made.bulk_sender(
+            screen.tell, packed=pack, compress=compress, rate=rate, name="load"
+        )
         options: dict[str, str | None] = {
             "queue": made.settings.queue_url,
             "shape": how.text(),

@@ -94,6 +94,7 @@ def send(
     stdin: Annotated[bool, Parameter("-")] = False,
     one: OneEvent = NO_EVENT,
     pack: Annotated[bool, Parameter(negative="--no-pack")] = True,
+    compress: bool = False,
     limit_rate: Annotated[float | None, Parameter(metavar="N", converter=read_by(rate_of))] = None,
     unsent: Annotated[str | None, Parameter(metavar="OUT")] = None,
     anyway: bool = False,
@@ -124,6 +125,8 @@ def send(
     :param file: JSON Lines
     :param stdin: stdin, as without FILE
     :param pack: pack events without ids (the default), or send them singly, under ids made here
+    :param compress: compress packets where that saves requests; only a writer of this release or a
+        later one reads them
     :param limit_rate: send at most N events a second on average
     :param unsent: write the messages that were not certainly taken to this file, to be sent again
     :param anyway: send also what no window takes: it ends in the dead letters
@@ -142,6 +145,7 @@ def send(
         producer = made.bulk_sender(
             screen.tell,
             packed=pack,
+            compress=compress,
             rate=limit_rate,
             name=_digest(source, screen) if source else None,
             anyway=anyway,
