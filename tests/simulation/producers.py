@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from random import Random
 
 from tallyroll.errors import Reason
+from tallyroll.model.formats.compression import compressed
 from tests.simulation.holdings import MICROS
 from tests.simulation.sent import Sent
 
@@ -162,7 +163,7 @@ class Producer:
             f' "events": [{", ".join(events)}]}}'
         )
         sent = Sent(key, record_id, times[0], len(times), sum(amounts), times=tuple(times))
-        return Letter(body, sent)
+        return Letter(compressed(body) if self._number % 2 else body, sent)
 
     def _bad(self, _now: int) -> Letter:
         body, reason = BAD[int(self._random.random() * len(BAD))]
