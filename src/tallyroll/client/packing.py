@@ -179,8 +179,8 @@ def entry_text(dt: int, event: Event) -> str:
 def smaller(body: str) -> str:
     """The body, compressed if that saves something.
 
-    Ten bodies of a request that are smaller than a tenth of 64 KB, what SQS charges a request for,
-    cost the same compressed.
+    SQS charges a request by 64 KB. So bodies under a tenth of that, ten of which are a full
+    request, would cost the same.
     """
     if len(body) < COMPRESS_FROM:
         return body
@@ -224,7 +224,7 @@ def sent_body(packet: Message, body: str, *, compress: bool) -> str:
     plain = queueable(body)
     if packet.compressor:
         shrunk = packet.compressor.body(body[packet.compressor.characters :])
-        return min(shrunk, plain, key=len)  # what does not shrink was not let grow
+        return min(shrunk, plain, key=len)  # one that does not shrink is small enough as it is
     if len(plain) > PACKET_BYTES_MAX:
         return compressed(body)
     return smaller(plain) if compress else plain

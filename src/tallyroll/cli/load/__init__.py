@@ -63,8 +63,7 @@ def load(
     :param files: what to load, in this order
     :param stdin: stdin, which is copied to a temporary file first
     :param pack: pack events without ids (the default), or send them singly, under ids made here
-    :param compress: compress packets where that saves requests; only a writer of this release or a
-        later one reads them
+    :param compress: compress packets where that saves requests; older writers reject such packets
     :param rate: send at most N events a second on average
     :param open_windows: open the past windows that the events need, first; they seal by themselves
     :param accept_for: how long from now those take events: 24h (the default), 7d

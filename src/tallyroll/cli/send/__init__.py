@@ -125,8 +125,7 @@ def send(
     :param file: JSON Lines
     :param stdin: stdin, as without FILE
     :param pack: pack events without ids (the default), or send them singly, under ids made here
-    :param compress: compress packets where that saves requests; only a writer of this release or a
-        later one reads them
+    :param compress: compress packets where that saves requests; older writers reject such packets
     :param limit_rate: send at most N events a second on average
     :param unsent: write the messages that were not certainly taken to this file, to be sent again
     :param anyway: send also what no window takes: it ends in the dead letters
