@@ -67,7 +67,7 @@ coldstart: $(VENV)/dev.stamp ## Measure the functions' cold starts, part by part
 firstday: $(VENV)/dev.stamp ## Time a newcomer's first steps, from a fresh clone
 	@$(PY) -m benchmarks.first_day
 
-oncall: $(VENV)/dev.stamp engine ## Plant twelve faults, one after another; time how `doctor` names each cause
+oncall: $(VENV)/dev.stamp ## Plant 23 faults, one after another; time how `doctor` names each cause
 	@$(PY) -m benchmarks.on_call
 
 simulate: $(VENV)/dev.stamp ## Simulate faults (SEEDS=10000 FROM=0; SEED=7 replays; BUGS=all plants bugs; RESUME=file)

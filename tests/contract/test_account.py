@@ -13,7 +13,7 @@ from tallyroll.adapters.aws.client import Caller, make_client
 from tallyroll.adapters.dynamodb.tools.canary import ACTIVE_TRIES, CanaryTable
 from tallyroll.errors import Missing, Refused, StoreError, Throttled, Unknown
 from tallyroll.pipeline import inspection
-from tallyroll.ports.account import BucketFacts, Capacity, Concurrency, Identity
+from tallyroll.ports.account import BucketFacts, Concurrency, Identity, WriteLimits
 from tallyroll.resources import TableDeclaration
 from tallyroll.settings import Settings
 from tests.contract.engines import SteadyEffects
@@ -33,7 +33,7 @@ CALLS: dict[str, Callable[[AwsAccount], object]] = {
     "GetCallerIdentity": lambda made: made.identity(),
     "GetRole": lambda made: made.principal(session()),
     "GetAccountSettings": lambda made: made.concurrency(),
-    "DescribeLimits": lambda made: made.capacity(),
+    "DescribeLimits": lambda made: made.write_limits(),
     "GetParameter": lambda made: made.bootstrap_version(),
     "DescribeStacks": lambda made: made.stack_status("votes"),
     "GetQueueUrl": lambda made: made.queue_url("votes-events"),
@@ -78,7 +78,7 @@ def test_limits() -> None:
     made = account(GetAccountSettings={"AccountLimit": limits})
     assert made.concurrency() == Concurrency(10, 8)
     units = {"AccountMaxWriteCapacityUnits": 80_000, "TableMaxWriteCapacityUnits": 40_000}
-    assert account(DescribeLimits=units).capacity() == Capacity(80_000, 40_000)
+    assert account(DescribeLimits=units).write_limits() == WriteLimits(80_000, 40_000)
 
 
 def test_what_may_not_be_there() -> None:

@@ -22,6 +22,7 @@ from benchmarks.costs import (
     of_writers,
 )
 from benchmarks.limits import TABLE_UNITS, of_keys
+from benchmarks.on_call.faults import FAULTS
 from benchmarks.planning import assumed as plan_assumed
 from benchmarks.planning import at_scale, validated
 from benchmarks.suffixes import rows
@@ -58,6 +59,15 @@ def options_table() -> str:
     return "\n".join(lines)
 
 
+def planted_table() -> str:
+    """The faults that `make oncall` plants, and the check that names each."""
+    lines = ["| planted fault | named by |", "|---|---|"]
+    for fault in FAULTS:
+        deep = " with `--deep`" if fault.deep else ""
+        lines.append(f"| {fault.name} | `{fault.check}`{deep} |")
+    return "\n".join(lines)
+
+
 def table_of(rows: list[tuple[str, ...]]) -> str:
     """Rows, the headings first, as Markdown."""
     heading, *others = rows
@@ -85,6 +95,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "limits-warm": ("sharding.md", lambda: table_of(of_keys(TABLE_UNITS[1]))),
     "options": ("deploy.md", options_table),
     "faults": ("faults.md", faults_table),
+    "planted-faults": ("operations.md", planted_table),
     "fault-kinds": ("faults.md", kinds_table),
     "schema-differences": ("messages.md", differences_table),
     "plan-scale": ("planning.md", lambda: table_of(at_scale())),

@@ -97,22 +97,27 @@ class Schedules(Construct):
                 )
             },
         )
-        self.arns: list[str] = []
         self._every(settings.name, settings.roller_period_ms // 60_000, self.roller)
         self._every(settings.name, CLEANUP_EVERY_MINUTES, self.cleanup)
 
-    def _every(self, pipeline: str, minutes: int, target: PipelineFunction) -> None:
-        name = function_name(pipeline, target.package)  # runbooks name it
-        self.arns.append(
-            cdk.Stack.of(self).format_arn(
-                service="scheduler", resource="schedule", resource_name=f"default/{name}"
+    @property
+    def arns(self) -> list[str]:
+        """The ARNs of the schedules."""
+        stack = cdk.Stack.of(self)
+        made = [one for one in self.node.children if isinstance(one, scheduler.CfnSchedule)]
+        return [
+            stack.format_arn(
+                service="scheduler", resource="schedule", resource_name=f"default/{one.name}"
             )
-        )
+            for one in made
+        ]
+
+    def _every(self, pipeline: str, minutes: int, target: PipelineFunction) -> None:
         # Not `LambdaInvoke`, which makes a role per target and allows all versions.
         scheduler.CfnSchedule(
             self,
             f"{target.node.id}Schedule",
-            name=name,
+            name=function_name(pipeline, target.package),  # runbooks name it
             schedule_expression=f"rate({minutes} minute{'s' if minutes > 1 else ''})",
             flexible_time_window=scheduler.CfnSchedule.FlexibleTimeWindowProperty(mode="OFF"),
             target=scheduler.CfnSchedule.TargetProperty(

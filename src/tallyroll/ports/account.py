@@ -30,7 +30,7 @@ class Concurrency:
 
 
 @dataclass(frozen=True, slots=True)
-class Capacity:
+class WriteLimits:
     """The most write units a second that can be provisioned, for all tables and for one."""
 
     account: int
@@ -57,7 +57,7 @@ class Account(Protocol):
     def concurrency(self) -> Concurrency:
         """The limits of functions."""
 
-    def capacity(self) -> Capacity:
+    def write_limits(self) -> WriteLimits:
         """The limits of provisioned tables."""
 
     def bootstrap_version(self) -> int | None:

@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from tallyroll.errors import Missing, Refused, StoreError, Throttled, UsageError
+from tallyroll.errors import Missing, Refused, StoreError, UsageError
 from tallyroll.operations.doctor.checkup import Check, Level, Sign
-from tallyroll.operations.preflight.canary import TAG_TRIES, removed, tag_control
 from tallyroll.operations.preflight.case import Preflight
 from tallyroll.operations.preflight.checks import CHECKS, preflight
 from tallyroll.operations.preflight.wish import Wish, wish_of
-from tallyroll.ports.account import BucketFacts, Capacity, Concurrency, Identity
+from tallyroll.ports.account import BucketFacts, Concurrency, Identity, WriteLimits
 from tallyroll.ports.gauges import Quota
 from tallyroll.ports.stack import FunctionCard, ScheduleCard
 from tallyroll.ports.tables import TableCard
@@ -22,7 +21,8 @@ from tallyroll.settings import Settings
 from tests.cli.desk import FakeGauges
 from tests.docs.commands import check, of_sentences
 from tests.harness.doctoring import FakeStack, case_of
-from tests.harness.pipeline import Pipeline, StillEffects
+from tests.harness.pipeline import Pipeline
+from tests.unit.operations.canaries import FakeCanary
 
 DENIED = Refused("Call: AccessDeniedException: no", "AccessDeniedException")
 ROLE = "arn:aws:iam::1:role/Deployer"
@@ -40,7 +40,7 @@ class FakeAccount:
     )
     role: Any = ROLE
     at_once: Any = field(default_factory=lambda: Concurrency(1_000, 1_000))
-    units: Any = field(default_factory=lambda: Capacity(80_000, 40_000))
+    units: Any = field(default_factory=lambda: WriteLimits(80_000, 40_000))
     bootstrap: Any = 21
     stack: Any = None
     queues: Mapping[str, str] = field(default_factory=dict)
@@ -57,8 +57,8 @@ class FakeAccount:
         found: Concurrency = given(self.at_once)
         return found
 
-    def capacity(self) -> Capacity:
-        found: Capacity = given(self.units)
+    def write_limits(self) -> WriteLimits:
+        found: WriteLimits = given(self.units)
         return found
 
     def bootstrap_version(self) -> int | None:
@@ -350,117 +350,7 @@ def test_a_wrong_option(option: str, value: object) -> None:
         wish_of({f"tallyroll:{option}": value}, {})
 
 
-# --- the canary
-
-
-@dataclass
-class FakeCanary:
-    """A table by AWS's rules: its policy denies a drop without the tag, which policies see after
-    some tries, unless the account has no tag-based access control.
-    """
-
-    seen_after: int = 0
-    tags_are_seen: bool = True
-    policies: bool = True
-    permitted: bool = True
-    there: bool = False
-    tagged: bool = False
-    guarded: bool = True
-    broken: dict[str, BaseException] = field(default_factory=dict)
-    name: str = "votes-preflight-1"
-    arn: str = "arn:aws:dynamodb:eu-west-1:1:table/votes-preflight-1"
-
-    def _may_break(self, verb: str) -> None:
-        if error := self.broken.pop(verb, None):
-            raise error
-
-    def make(self) -> None:
-        self.there = True
-        self._may_break("make")
-
-    def tag(self) -> None:
-        self._may_break("tag")
-        self.tagged = True
-
-    def drop(self) -> bool:
-        if not self.there:
-            return True
-        self._may_break("drop")
-        if not self.permitted:
-            return False
-        if self.guarded and self.policies and not self._seen():
-            return False
-        self.there = False
-        return True
-
-    def _seen(self) -> bool:
-        if not self.tagged or not self.tags_are_seen:
-            return False
-        self.seen_after -= 1
-        return self.seen_after < 0
-
-    def unguard(self) -> None:
-        self._may_break("unguard")
-        self.guarded = False
-
-
-@pytest.mark.parametrize(
-    ("canary", "level", "says"),
-    [
-        (FakeCanary(), Level.OK, "a tagged table could be dropped"),
-        (FakeCanary(seen_after=5), Level.OK, "a tagged table could be dropped"),
-        (FakeCanary(tags_are_seen=False), Level.FINDING, "do not see tables' tags"),
-        (FakeCanary(policies=False), Level.FINDING, "although its policy denies"),
-        (FakeCanary(permitted=False), Level.UNCHECKED, "may not be deleted"),
-    ],
-    ids=["seen", "seen late", "not seen", "no policies", "not permitted"],
-)
-def test_whether_policies_see_tags(canary: FakeCanary, level: Level, says: str) -> None:
-    told: list[str] = []
-    effects = StillEffects()
-    with removed(canary, effects, told.append):
-        [sign] = tag_control(canary, effects)
-    assert (sign.level, says in sign.text) == (level, True), sign
-    assert canary.there is not canary.permitted
-    assert bool(told) is canary.there
-    assert all(canary.name in line for line in told)
-
-
 def test_the_canary_is_one_of_the_checks() -> None:
     assert looked(canary=FakeCanary())["tags"].level is Level.OK
     denied = looked(canary=FakeCanary(broken={"make": DENIED}))["tags"]
     assert (denied.level, "AccessDenied" in denied.text) == (Level.UNCHECKED, True)
-
-
-@pytest.mark.parametrize("verb", ["make", "drop", "tag"])
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), Throttled("no", "ThrottlingException")])
-def test_the_canary_is_removed_however_it_ends(verb: str, error: BaseException) -> None:
-    canary, told, effects = FakeCanary(broken={verb: error}), list[str](), StillEffects()
-    with pytest.raises(type(error)), removed(canary, effects, told.append):
-        list(tag_control(canary, effects))
-    assert (canary.there, told) == (False, [])
-
-
-def test_a_second_interrupt_does_not_keep_the_canary() -> None:
-    canary, effects = FakeCanary(broken={"drop": KeyboardInterrupt()}), StillEffects()
-    canary.make()
-    with pytest.raises(KeyboardInterrupt), removed(canary, effects, print):
-        pass
-    assert not canary.there
-
-
-def test_a_canary_that_stays_is_told() -> None:
-    for broken in (FakeCanary(permitted=False), FakeCanary(broken={"drop": DENIED})):
-        told: list[str] = []
-        broken.make()
-        with removed(broken, StillEffects(), told.append):
-            pass
-        [line] = told
-        assert f"table {broken.name} may still exist" in line
-        for command in of_sentences("canary", line):
-            check(command)
-    waits = StillEffects()
-    with removed(None, waits, print):
-        pass
-    assert waits.slept == []
-    assert TAG_TRIES > 1

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tallyroll.adapters.aws.client import Caller
 from tallyroll.errors import Missing, Refused
-from tallyroll.ports.account import BucketFacts, Capacity, Concurrency, Identity
+from tallyroll.ports.account import BucketFacts, Concurrency, Identity, WriteLimits
 
 BOOTSTRAP = "/cdk-bootstrap/hnb659fds/version"
 _NO_STACK = "ValidationError"  # CloudFormation's answer for a name that it does not know
@@ -55,10 +55,10 @@ class AwsAccount:
         most = int(limits["ConcurrentExecutions"])
         return Concurrency(most, int(limits.get("UnreservedConcurrentExecutions", most)))
 
-    def capacity(self) -> Capacity:
+    def write_limits(self) -> WriteLimits:
         found = self.dynamodb_caller.read("DescribeLimits")
         account, table = found["AccountMaxWriteCapacityUnits"], found["TableMaxWriteCapacityUnits"]
-        return Capacity(int(account), int(table))
+        return WriteLimits(int(account), int(table))
 
     def bootstrap_version(self) -> int | None:
         try:

@@ -61,7 +61,7 @@ def preflight(
 
     :param context: an option of the deployment, such as tallyroll:name=votes
     :param bucket: the bucket that `bucket=` hands in
-    :param no_canary: make no table
+    :param no_canary: leave out the canary table
     """
     given = {**_of_file(Path(CDK_FILE)), **_of_words(context or ())}
     if run.named:

@@ -130,7 +130,7 @@ def throughput(of: Preflight) -> Iterator[Sign]:
 
 
 def _provisioned(of: Preflight, units: Mapping[str, int]) -> Iterator[Sign]:
-    limits = of.account.capacity()
+    limits = of.account.write_limits()
     settings = of.wish.settings
     hot = settings.ahead_windows + 1
     wanted = hot * units["write"] + max(0, settings.tables_kept - hot) * units["cold_write"]
