@@ -12,12 +12,13 @@ from moto import mock_aws
 
 from tallyroll import pipeline
 from tallyroll.adapters.aws import client as aws
-from tallyroll.adapters.aws.create_requests import queue_attributes, table_request
+from tallyroll.adapters.aws.create_requests import table_request
 from tallyroll.adapters.dynamodb.catalog import DynamoCatalog
 from tallyroll.model.messages import Message
 from tallyroll.model.states import Window
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
+from tallyroll.testing.emulated import create_queues
 from tests.cli.desk import Answer, run
 
 pytestmark = pytest.mark.engine
@@ -68,10 +69,7 @@ def town(
         declared = declare(settings)
         for table in (declared.catalog, declared.totals):
             aws.make_client("dynamodb").create_table(**table_request(table))
-        for queue in (declared.queue, declared.dead_letters):
-            aws.make_client("sqs").create_queue(
-                QueueName=queue.name, Attributes=queue_attributes(queue)
-            )
+        create_queues(settings, aws.make_client("sqs"))
         aws.make_client("s3").create_bucket(Bucket=settings.bucket)
         _live(settings)
         yield Town(settings, aws.make_client("dynamodb"), monkeypatch, capsys)

@@ -18,7 +18,7 @@ from benchmarks.on_call.stack import make_stack
 from local.aws import simulations
 from tallyroll.adapters.aws import client as aws
 from tallyroll.adapters.aws.account import AwsAccount
-from tallyroll.adapters.dynamodb import canary as canaries
+from tallyroll.adapters.dynamodb.tools import canary as canaries
 from tallyroll.errors import Refused
 from tallyroll.operations.preflight import canary as trials
 from tallyroll.operations.preflight.checks import CHECKS

@@ -74,8 +74,7 @@ def _tables(of: Preflight) -> Iterator[Sign]:
 def _calls(of: Preflight) -> Iterator[Sign]:
     """Functions and schedules that another hand made, since there is no roller."""
     stack = of.case.stack
-    if stack is None:
-        return
+    assert stack
     for package in PACKAGES:
         if card := stack.function(package):
             yield finding(
