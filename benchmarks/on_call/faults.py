@@ -302,7 +302,7 @@ FAULTS = (
     Fault(
         "a function's role denies its calls",
         _role_denies,
-        "policies",
+        "roles",
         "its role denies dynamodb:BatchGetItem",
         "`aws iam list-role-policies",
     ),

@@ -198,17 +198,17 @@ def test_policies_in_the_way(pipeline: Pipeline) -> None:
 
 
 def test_roles_that_deny(pipeline: Pipeline) -> None:
-    sign = only(looked(pipeline, whole(), rights=Rights("sqs:ReceiveMessage")), "policies")
+    sign = only(looked(pipeline, whole(), rights=Rights("sqs:ReceiveMessage")), "roles")
     assert sign.text == f"tallyroll-writer: its role denies sqs:ReceiveMessage on {ARN}"
     gone = Rights(error=Missing("SimulatePrincipalPolicy: NoSuchEntity", "NoSuchEntity"))
-    signs = looked(pipeline, whole(), rights=gone)["policies"].bad
+    signs = looked(pipeline, whole(), rights=gone)["roles"].bad
     assert [sign.level for sign in signs] == [Level.UNCHECKED] * 4
     lacking = Rights(error=Missing("SimulatePrincipalPolicy: InvalidAction", "InvalidAction"))
-    assert looked(pipeline, whole(), rights=lacking)["policies"].level is Level.OK
+    assert looked(pipeline, whole(), rights=lacking)["roles"].level is Level.OK
     without = {package: card(package, role="") for package in PACKAGES}
     found = looked(pipeline, whole(functions=without), rights=Rights("sqs:ReceiveMessage"))
-    assert found["policies"].level is Level.OK
-    assert looked(pipeline, whole(), rights=None)["policies"].level is Level.OK
+    assert found["roles"].level is Level.OK
+    assert looked(pipeline, whole(), rights=None)["roles"].level is Level.OK
 
 
 BOTH = ["s3:GetObject", "s3:PutObject"]

@@ -134,7 +134,7 @@ def looked(
     quotas: Mapping[Quota, float | StoreError] | None = None,
     rights: FakeRights | None = None,
     stack: FakeStack | None = None,
-    deployed: bool = False,
+    deployed: bool | None = False,
     bucket: str = "",
     canary: Any = None,
     **context: Any,
@@ -272,6 +272,9 @@ def test_names_that_are_taken() -> None:
         for command in of_sentences("names", sign.remedy):
             check(command)
     assert looked(account, tables=["tallyroll-catalog"], deployed=True)["names"].level is Level.OK
+    unknown = looked(account, tables=["tallyroll-catalog"], deployed=None)
+    assert "is not known" in only(unknown, "names", Level.UNCHECKED).text
+    assert "tallyroll may be deployed" in unknown["account"].text
 
 
 def test_window_tables_without_a_catalog() -> None:

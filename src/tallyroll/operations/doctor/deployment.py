@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tallyroll.errors import Missing
 from tallyroll.lifecycle.overdue import MINUTE_MS
@@ -10,7 +10,7 @@ from tallyroll.limits import RECEIVES_FUSE
 from tallyroll.operations.doctor.checkup import Checkup, Level, Sign, finding, fine, warning
 from tallyroll.operations.doctor.policies import denials
 from tallyroll.operations.doctor.rights import PACKAGES, SCHEDULED, rights_of
-from tallyroll.ports.stack import EventSource, FunctionCard, QueueRules, ScheduleCard, Stack
+from tallyroll.ports.stack import EventSource, FunctionCard, QueueRules, Rights, ScheduleCard, Stack
 from tallyroll.resources import function_name
 
 THROTTLED_BACK_MS = 15 * MINUTE_MS
@@ -205,15 +205,13 @@ def _redrive(case: Checkup, rules: QueueRules, url: str) -> str:
 
 
 def policies(case: Checkup) -> Iterator[Sign]:
-    """No policy of a queue or table denies the functions what they need, and their roles allow
-    it.
-    """
+    """No policy of a queue or table denies the functions what they need."""
     stack = case.stack
     if stack is None:
         yield fine("no policies are known")
         return
     cards = [card for package in PACKAGES if (card := case.function(package))]
-    roles = [card.role for card in cards]
+    theirs = [card.role for card in cards]
     looked = 0
     for url, there, actions in (
         (case.settings.queue_url, case.queue, _WRITER_READS),
@@ -221,12 +219,11 @@ def policies(case: Checkup) -> Iterator[Sign]:
     ):
         if there is not None and url:
             looked += 1
-            yield from _of_queue(stack.queue_rules(url), url, actions, roles)
+            yield from _of_queue(stack.queue_rules(url), url, actions, theirs)
     for name in (case.resources.catalog.name, case.resources.totals.name, *_live_tables(case)):
         if table := case.tables.card(name):
             looked += 1
-            yield from _of_table(name, table.arn, stack.table_policy(table.arn), roles)
-    yield from _of_roles(case, cards)
+            yield from _of_table(name, table.arn, stack.table_policy(table.arn), theirs)
     yield fine(f"policies of queues and tables that deny the functions nothing: {looked:,}")
 
 
@@ -260,33 +257,41 @@ def _of_table(name: str, arn: str, policy: str, roles: Sequence[str]) -> Iterato
         )
 
 
-def _of_roles(case: Checkup, cards: Sequence[FunctionCard]) -> Iterator[Sign]:
-    """What the functions' roles deny, by IAM's simulation, where there is one."""
+def roles(case: Checkup) -> Iterator[Sign]:
+    """The functions' roles allow their calls, by a simulation, where the store has one."""
     rights = case.rights
     if rights is None or not case.deployed:
+        yield fine(_NOTHING)
         return
-    by_name = {card.name: card for card in cards}
+    looked = 0
     for package, wanted in rights_of(case).items():
-        card = by_name.get(function_name(case.settings.name, package))
-        if card is None or not card.role:
-            continue
-        try:
-            denied = rights.denied(card.role, wanted)
-        except Missing as error:
-            yield Sign(
-                Level.UNCHECKED if error.code == "NoSuchEntity" else Level.OK,
-                f"the role of {card.name}, {card.role}, was not simulated: {error}",
-                _again(case),
-            )
-            continue
-        if denied:
-            role = card.role.rpartition("/")[2]
-            yield finding(
-                f"{card.name}: its role denies {'; '.join(denied)}",
-                f"`aws iam list-role-policies --role-name {role}` and"
-                f" `aws iam list-attached-role-policies --role-name {role}` name its policies. Was"
-                " one changed by hand? Undo that; CloudFormation's drift detection shows it.",
-            )
+        card = case.function(package)
+        if card and card.role:
+            looked += 1
+            yield from _of_role(case, card, rights, wanted)
+    yield fine(f"roles that allow their function's calls: {looked}")
+
+
+def _of_role(
+    case: Checkup, card: FunctionCard, rights: Rights, wanted: Mapping[str, Sequence[str]]
+) -> Iterator[Sign]:
+    try:
+        denied = rights.denied(card.role, wanted)
+    except Missing as error:
+        yield Sign(
+            Level.UNCHECKED if error.code == "NoSuchEntity" else Level.OK,
+            f"the role of {card.name}, {card.role}, was not simulated: {error}",
+            _again(case),
+        )
+        return
+    if denied:
+        role = card.role.rpartition("/")[2]
+        yield finding(
+            f"{card.name}: its role denies {'; '.join(denied)}",
+            f"`aws iam list-role-policies --role-name {role}` and"
+            f" `aws iam list-attached-role-policies --role-name {role}` name its policies. Was"
+            " one changed by hand? Undo that; CloudFormation's drift detection shows it.",
+        )
 
 
 def throttles(case: Checkup) -> Iterator[Sign]:

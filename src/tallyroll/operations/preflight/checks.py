@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from tallyroll.errors import Missing
+from tallyroll.errors import Missing, StoreError
 from tallyroll.operations.doctor.checkup import Check, Checkup, Level, Sign, finding, fine, warning
 from tallyroll.operations.doctor.deployment import functions, schedules, trigger
 from tallyroll.operations.doctor.examine import checked
@@ -29,10 +29,9 @@ _ASK = (
 def account(of: Preflight) -> Iterator[Sign]:
     """Which account, Region and identity this is."""
     who = of.identity
-    state = "deployed there" if of.deployed else "not deployed there"
-    yield fine(
-        f"account {who.account}, Region {who.region}, as {who.arn}; {of.name} is {state}",
-    )
+    words = {True: "is deployed there", False: "is not deployed there", None: "may be deployed"}
+    state = words[of.case.deployed]
+    yield fine(f"account {who.account}, Region {who.region}, as {who.arn}; {of.name} {state}")
 
 
 def bootstrap(of: Preflight) -> Iterator[Sign]:
@@ -241,7 +240,15 @@ def tags(of: Preflight) -> Iterator[Sign]:
         text = "whether policies see tables' tags was not tried"
         yield Sign(Level.UNCHECKED, text, "Leave out --no-canary: it makes and drops one table.")
         return
-    yield from tag_control(of.canary, of.case.effects)
+    try:
+        yield from tag_control(of.canary, of.case.effects)
+    except StoreError as error:
+        yield Sign(
+            Level.UNCHECKED,
+            f"whether policies see tables' tags is not known: {error}",
+            f"Let this identity make, tag and delete the table {of.canary.name}, or give"
+            " --no-canary.",
+        )
 
 
 def _after(examination: Callable[[Checkup], Iterator[Sign]]) -> Callable[..., Iterator[Sign]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tallyroll.operations.doctor.checkup import Sign, finding, fine, warning
+from tallyroll.operations.doctor.checkup import Level, Sign, finding, fine, warning
 from tallyroll.operations.doctor.rights import PACKAGES, SCHEDULED
 from tallyroll.operations.preflight.case import Preflight
 from tallyroll.resources import function_name
@@ -16,6 +16,13 @@ def names(of: Preflight) -> Iterator[Sign]:
     """Nothing of that name is left of an earlier pipeline."""
     if of.deployed:
         yield fine(f"{of.name} is deployed: its names are its own")
+        return
+    if of.case.deployed is None:
+        yield Sign(
+            Level.UNCHECKED,
+            f"whether {of.name} is deployed is not known",
+            "Let this identity call lambda:GetFunctionConfiguration.",
+        )
         return
     yield from _stack(of)
     yield from _tables(of)
