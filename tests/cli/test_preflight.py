@@ -110,7 +110,8 @@ def test_an_account_before_the_deployment(cloud: Cloud) -> None:
     checks = cloud.checks()
     assert list(checks) == list(CHECKS)
     levels = {name: each["level"] for name, each in checks.items()}
-    unknown = {"table-quota", "permissions"}  # moto has no such quota, and its user is no user
+    # moto has no such quotas, and its user is no user.
+    unknown = {"table-quota", "throughput", "permissions"}
     assert {name for name, level in levels.items() if level == "unchecked"} == unknown
     assert {name for name, level in levels.items() if level == "warning"} == {"concurrency"}
     assert levels["tags"] == "ok"
@@ -121,7 +122,7 @@ def test_an_account_before_the_deployment(cloud: Cloud) -> None:
     answer = cloud.run("preflight", "-c", "tallyroll:max_concurrency=2", "--no-canary")
     assert answer.status == 3
     assert "unchecked  tags          whether policies see tables' tags was not tried" in answer.out
-    assert "12 checks, 0 findings, 0 warnings, 3 could not be checked" in answer.err
+    assert "12 checks, 0 findings, 0 warnings, 4 could not be checked" in answer.err
     assert cloud.denied == 1
 
 
@@ -183,7 +184,7 @@ def test_an_account_after_the_deployment(cloud: Cloud) -> None:
     make_stack(settings, aws.make_client)
     checks = cloud.checks("--name", "votes", "--bucket", settings.bucket)
     bad = {name: each["text"] for name, each in checks.items() if each["level"] != "ok"}
-    assert {*bad} == {"table-quota", "permissions"}
+    assert {*bad} == {"table-quota", "throughput", "permissions"}
     assert "votes is deployed there" in checks["account"]["text"]
     assert "40 of windows to be kept" in checks["table-quota"]["text"]
     assert "writers: 4" in checks["concurrency"]["text"]

@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from benchmarks.on_call.stack import EVERY, MAPPING, OTHERS_EVERY, RETRIES
 from tallyroll.operations.doctor.deployment import BUCKET_CALLS
 from tallyroll.operations.doctor.rights import PACKAGES, RIGHTS, SCHEDULED
+from tallyroll.operations.preflight.checks import BOOTSTRAP_LEAST
 from tests.infra.grants import label
 from tests.infra.templates import Template, actions, of_type, resource, statements
 
@@ -55,3 +56,9 @@ def _allowed(template: Template, package: str) -> dict[str, set[str]]:
                 actions(statement)
             )
     return found
+
+
+def test_the_bootstrap_that_a_preflight_asks_for(template: Template) -> None:
+    [rule] = template["Rules"]["CheckBootstrapVersion"]["Assertions"]
+    refused, _ = rule["Assert"]["Fn::Not"][0]["Fn::Contains"]
+    assert max(map(int, refused)) + 1 == BOOTSTRAP_LEAST

@@ -1,4 +1,4 @@
-"""An account and Region, as whoever deploys sees it before there is a pipeline."""
+"""An account and Region into which a pipeline is deployed."""
 
 from __future__ import annotations
 

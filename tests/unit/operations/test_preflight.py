@@ -221,7 +221,9 @@ def test_throughput() -> None:
     assert "50,000 write units" in warm.text
     unknown = {Quota.TABLES: 2_500.0}
     only(looked(quotas=unknown, warm_units=50_000), "throughput", Level.UNCHECKED)
-    assert looked(quotas=unknown)["throughput"].level is Level.OK
+    only(looked(quotas=unknown), "throughput", Level.UNCHECKED)
+    rate = only(looked(write_rate=50_000), "throughput", Level.WARNING)
+    assert "lets writers take 50,000" in rate.text
     units = {"write": 50_000, "read": 1, "cold_write": 1, "cold_read": 1}
     table, every = looked(provisioned=units)["throughput"].bad
     assert "of a table" in table.text

@@ -81,7 +81,7 @@ def preflight(
 
 
 def _deployed(wish: Wish, settings: Any, run: Run, stack: Stack | None) -> Wish:
-    """What is deployed, as far as it is told; else what was wished."""
+    """What is deployed, as far as that is known; else what was wished."""
     wish = replace(wish, settings=settings)
     gauges: Gauges = run.pipeline(settings).gauges
     try:

@@ -55,7 +55,7 @@ def tag_control(canary: Canary, effects: Effects) -> Iterator[Sign]:
 
 @contextmanager
 def removed(canary: Canary | None, effects: Effects, tell: Callable[[str], None]) -> Iterator[None]:
-    """No canary is left after the block, however it ends; one that could not be removed is told."""
+    """Remove the canary after the block, however it ends. If that fails, call `tell`."""
     try:
         yield
     finally:

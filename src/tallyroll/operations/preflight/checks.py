@@ -60,9 +60,7 @@ def table_quota(of: Preflight) -> Iterator[Sign]:
     others, kept = len(of.names) - len(of.windows), settings.tables_kept
     permanent = 0 if of.deployed else 2  # catalog and totals
     wanted = others + permanent + kept
-    text = f"{len(of.names):,} tables, {kept:,} of windows to be kept, by a quota of {most:,}" + (
-        "" if quota is not None else " (tallyroll:table_quota; Service Quotas tells none)"
-    )
+    text = f"{len(of.names):,} tables, {kept:,} of windows to be kept, by a quota of {most:,}"
     ask = _ASK.format(service="dynamodb", code="L-F98FE922", value=max(wanted, 5_000))
     if wanted > most:
         yield finding(f"{text}: {wanted:,} are needed", f"{ask}, or keep windows less long.")
@@ -112,20 +110,31 @@ def throughput(of: Preflight) -> Iterator[Sign]:
     """Tables may take the write units that the options ask for."""
     settings = of.wish.settings
     quota, why = of.quota(Quota.TABLE_WRITES)
-    warm = max(settings.warm_units, settings.warm_units_max)
-    if quota is not None and warm > quota:
+    warm, rate = max(settings.warm_units, settings.warm_units_max), settings.write_rate
+    if settings.provisioned:
+        yield from _provisioned(of, settings.provisioned)
+    if quota is None:
+        least = f"It must be {warm:,} at least." if warm else "40,000 are usual."
+        yield Sign(
+            Level.UNCHECKED,
+            f"how many write units a second a table may take is not known: {why}",
+            f"Let this identity call servicequotas:GetServiceQuota, or look there. {least}",
+        )
+        return
+    ask = _ASK.format(service="dynamodb", code="L-AB614373", value=max(warm, rate))
+    if warm > quota:
         yield finding(
             f"tallyroll:warm_units asks for {warm:,} write units a second, over the table quota of"
             f" {quota:,.0f}: no window would open",
-            _ASK.format(service="dynamodb", code="L-AB614373", value=warm),
+            ask,
         )
-    if settings.provisioned:
-        yield from _provisioned(of, settings.provisioned)
-    elif warm and quota is None:
-        text = f"the quota of write units a second of a table is not known: {why}"
-        yield Sign(Level.UNCHECKED, text, f"It must be {warm:,} at least (Service Quotas).")
-    known = "an unknown number of" if quota is None else f"{quota:,.0f}"
-    yield fine(f"a table may take {known} write units a second; warm units: {warm:,}")
+    if rate > quota:
+        yield warning(
+            f"tallyroll:write_rate lets writers take {rate:,} write units a second, over the table"
+            f" quota of {quota:,.0f}: DynamoDB throttles them first",
+            f"Lower it, or ask for more: {ask}",
+        )
+    yield fine(f"a table may take {quota:,.0f} write units a second; warm units: {warm:,}")
 
 
 def _provisioned(of: Preflight, units: Mapping[str, int]) -> Iterator[Sign]:
@@ -151,7 +160,7 @@ def permissions(of: Preflight) -> Iterator[Sign]:
     who = of.identity
     principal = of.account.principal(who)
     if not principal or rights is None:
-        text = f"what {who.arn} may do is not known: only a user's or a role's policies are told"
+        text = f"what {who.arn} may do is not known: IAM simulates only users and roles"
         yield Sign(Level.UNCHECKED, text, "Ask with the user or role that will deploy.")
         return
     try:
@@ -169,7 +178,7 @@ def permissions(of: Preflight) -> Iterator[Sign]:
     if operating:
         yield warning(
             f"{principal} may not: {'; '.join(operating)}",
-            "Whoever operates the pipeline needs it: `grant_operate` of the construct gives it"
+            "The pipeline's operator needs this: `grant_operate` of the construct gives it"
             " (docs/package.md).",
         )
     yield fine(f"{principal} may deploy with the CDK's roles, and read what a doctor reads")

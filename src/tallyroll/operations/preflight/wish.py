@@ -24,6 +24,7 @@ _SAME = (
     "warm_units",
     "warm_units_max",
     "window_seconds",
+    "write_rate",
 )
 _IN_SECONDS = {"accept_for_seconds": "accept_for_ms", "retention_seconds": "retention_ms"}
 
