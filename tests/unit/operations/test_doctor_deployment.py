@@ -101,11 +101,18 @@ def test_a_deployment_that_is_well(pipeline: Pipeline) -> None:
         assert {each.level for each in found.values()} == {Level.OK}
 
 
+def test_a_deployment_of_which_nothing_is_known(pipeline: Pipeline) -> None:
+    found = looked(pipeline, whole(), deployed=None)
+    unseen = {name for name, each in found.items() if each.level is Level.UNCHECKED}
+    assert unseen == {"functions", "trigger", "schedules", "roles"}
+
+
 @pytest.mark.parametrize(
     ("changes", "level", "says"),
     [
         ({"state": "Failed", "reason": "no image"}, Level.FINDING, "is Failed: no image"),
         ({"reserved": 0}, Level.FINDING, "reserved concurrency is 0"),
+        ({"state": "Pending"}, Level.WARNING, "is being made"),
         ({"reserved": 4, "state": "Inactive"}, Level.OK, ""),
     ],
 )
@@ -114,7 +121,7 @@ def test_a_function(pipeline: Pipeline, changes: dict[str, Any], level: Level, s
     found = looked(pipeline, whole(functions={**functions, "writer": card("writer", **changes)}))
     assert found["functions"].level is level
     if says:
-        assert says in only(found, "functions").text
+        assert says in only(found, "functions", level).text
     del functions["aggregator"]
     gone = only(looked(pipeline, whole(functions=functions)), "functions")
     assert "there is no function tallyroll-aggregator" in gone.text

@@ -17,7 +17,6 @@ THROTTLED_BACK_MS = 15 * MINUTE_MS
 THROTTLED_MINUTES = 3  # in so many of these minutes: not a short peak
 _ENABLED = "Enabled"
 _CHANGING = ("Creating", "Enabling", "Updating")
-_NOTHING = "nothing is deployed here"
 _WRITER_READS = (
     "sqs:ChangeMessageVisibility",
     "sqs:DeleteMessage",
@@ -38,6 +37,17 @@ def _deployed(case: Checkup) -> Stack | None:
     return case.stack if case.deployed else None
 
 
+def _not_seen(case: Checkup) -> Sign:
+    """Nothing is deployed, or it is not known whether anything is."""
+    if case.stack is None or case.deployed is False:
+        return fine("nothing is deployed here")
+    return Sign(
+        Level.UNCHECKED,
+        "what is deployed is not known",
+        "Let this identity call lambda:GetFunctionConfiguration (docs/operations.md, The doctor).",
+    )
+
+
 def _again(case: Checkup) -> str:
     name = case.settings.name
     return (
@@ -53,7 +63,7 @@ def functions(case: Checkup) -> Iterator[Sign]:
     """Every function exists, is active, and may run."""
     stack = _deployed(case)
     if stack is None:
-        yield fine(_NOTHING)
+        yield _not_seen(case)
         return
     for package in PACKAGES:
         card = case.function(package)
@@ -66,7 +76,9 @@ def functions(case: Checkup) -> Iterator[Sign]:
 
 
 def _of_function(card: FunctionCard) -> Iterator[Sign]:
-    if card.state not in ("Active", "Inactive"):  # an idle one is activated by its next call
+    if card.state == "Pending":
+        yield warning(f"{card.name} is being made: {card.reason}", "Look again in a minute or two.")
+    elif card.state not in ("Active", "Inactive"):  # an idle one is activated by its next call
         yield finding(
             f"{card.name} is {card.state}: {card.reason}",
             f"`aws lambda get-function-configuration --function-name {card.name}` says more.",
@@ -82,7 +94,7 @@ def trigger(case: Checkup) -> Iterator[Sign]:
     """The event source takes the queue's messages to the writer, and loses none."""
     stack = _deployed(case)
     if stack is None:
-        yield fine(_NOTHING)
+        yield _not_seen(case)
         return
     queue = case.settings.queue_url.rpartition("/")[2]
     ours = [one for one in stack.sources() if one.queue.rpartition(":")[2] == queue]
@@ -126,7 +138,7 @@ def schedules(case: Checkup) -> Iterator[Sign]:
     """Roller and cleanup run on their schedules."""
     stack = _deployed(case)
     if stack is None:
-        yield fine(_NOTHING)
+        yield _not_seen(case)
         return
     for package in SCHEDULED:
         name = function_name(case.settings.name, package)
@@ -260,8 +272,11 @@ def _of_table(name: str, arn: str, policy: str, roles: Sequence[str]) -> Iterato
 def roles(case: Checkup) -> Iterator[Sign]:
     """The functions' roles allow their calls, by a simulation, where the store has one."""
     rights = case.rights
-    if rights is None or not case.deployed:
-        yield fine(_NOTHING)
+    if _deployed(case) is None:
+        yield _not_seen(case)
+        return
+    if rights is None:
+        yield fine("nothing simulates roles here")
         return
     looked = 0
     for package, wanted in rights_of(case).items():
