@@ -303,7 +303,7 @@ def assumed() -> Rows:
         ("a full transaction, ms", f"{TRANSACTION_MS}"),
         ("bytes of a message in Lambda's event, beside its body", f"{RECORD_ENVELOPE_BYTES:,}"),
         ("memory of functions, GB", f"{FUNCTION_GB:.2f}"),
-        ("an idle run of roller or cleanup, ms", f"{FUNCTION_MS_IDLE}"),
+        ("an idle run of roller, cleanup or dropper, ms", f"{FUNCTION_MS_IDLE}"),
     ]
 
 

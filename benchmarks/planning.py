@@ -49,7 +49,7 @@ def assumed() -> Rows:
         ("a full transaction, ms", f"{TRANSACTION_MS}"),
         ("Lambda's batch window, s", f"{BATCH_WINDOW_SECONDS}"),
         ("memory of functions, GB", f"{FUNCTION_GB:.2f}"),
-        ("an idle run of roller or cleanup, ms", f"{FUNCTION_MS_IDLE}"),
+        ("an idle run of roller, cleanup or dropper, ms", f"{FUNCTION_MS_IDLE}"),
         ("a read of the aggregator, ms", f"{READ_MS}"),
         ("share of an item's bytes in an archive, of single events", f"{ARCHIVED_SHARE}"),
         ("share of a payload's bytes in a packet, unless a file is read", f"{COMPRESSED_SHARE}"),

@@ -37,7 +37,7 @@ from tallyroll.pipeline import Pipeline, connecting
 from tallyroll.settings import Settings
 from tallyroll.settings.texts import PREFIX
 
-FUNCTIONS = ("writer", "aggregator", "roller", "cleanup")
+FUNCTIONS = ("writer", "aggregator", "roller", "cleanup", "dropper")
 ENV_FILE = Path("local.env")
 HANDLER_FAILED, WRONG_USE, NO_ENGINE = 1, 2, 3
 TIMEOUT_S = 900.0
@@ -140,7 +140,7 @@ def _functions_of(event: Any) -> tuple[str, ...]:
         return ("aggregator",)
     if event.get("source") == "aws.scheduler":
         named = str(event.get("resources"))
-        return tuple(name for name in ("roller", "cleanup") if f"-{name}'" in named)
+        return tuple(name for name in FUNCTIONS[2:] if f"-{name}'" in named)
     return ()
 
 

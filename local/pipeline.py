@@ -18,7 +18,7 @@ from local.runtime.schedule import Schedule, scheduled_event
 from tallyroll.resources import function_name
 
 GRACE_S = 2.0
-CLEANUP_PERIODS = 5  # cleanup runs every so many periods of the roller
+CLEANUP_PERIODS = 5  # cleanup and dropper run every so many periods of the roller
 _VISIBILITY_TO_TIMEOUT = 6  # the least ratio of a queue's visibility timeout to its function's:
 # AWS Lambda Developer Guide, "Using Lambda with Amazon SQS"
 _WRITER_TIMEOUT_LEAST_S = 5.0
@@ -32,16 +32,18 @@ class LocalPipeline:
         writers: The most writers at once.
         batch_size: The most messages of a batch.
         window_s: How long a batch is gathered.
-        cleanup_period_s: How often cleanup runs; by default every five periods of the roller.
+        cleanup_period_s: How often cleanup and dropper run; by default every five periods of the
+            roller.
         faults: What goes wrong on purpose at the queue.
         on_log: Gets the function's name and a line of its log.
         on_error: Told of failed batches and runs.
-        on_run: Gets the schedule's name (`roller`, `cleanup`) and the response of each run.
+        on_run: Gets the schedule's name (`roller`, `cleanup`, `dropper`) and the response of each
+            run.
 
     Attributes:
-        writer, aggregator, roller, cleanup: The functions.
+        writer, aggregator, roller, cleanup, dropper: The functions.
         poller: The queue's poller; `poller.polled` tells what it has done.
-        schedules: The schedules of roller and cleanup, by name.
+        schedules: The schedules of roller, cleanup and dropper, by name.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class LocalPipeline:
         self.aggregator = function("aggregator")
         self.roller = function("roller", timeout_s=60.0)
         self.cleanup = function("cleanup", timeout_s=900.0)
+        self.dropper = function("dropper", timeout_s=300.0)
         self.poller = Poller(
             aws.client("sqs"),
             settings.queue_url,
@@ -94,15 +97,12 @@ class LocalPipeline:
             on_error=failed,
         )
         period_s = settings.roller_period_ms / 1000
-        periods = {
-            "roller": (self.roller, period_s),
-            "cleanup": (self.cleanup, cleanup_period_s or CLEANUP_PERIODS * period_s),
-        }
+        cleanup_s = cleanup_period_s or CLEANUP_PERIODS * period_s
+        periods = {"roller": period_s, "cleanup": cleanup_s, "dropper": cleanup_s}
         self.schedules = {
-            name: Schedule(
-                name, target, every, on_result=partial(self._on_run, name), on_error=failed
-            )
-            for name, (target, every) in periods.items()
+            name: Schedule(name, self.functions[name], every, on_error=failed, on_result=told_run)
+            for name, every in periods.items()
+            for told_run in [partial(self._on_run, name)]
         }
         self._writer_metrics = WriterMetrics(
             aws.client("cloudwatch"),
@@ -110,9 +110,8 @@ class LocalPipeline:
             settings.name,
             self.poller,
         )
-        self._metrics = Schedule(
-            "metrics", self._writer_metrics, settings.drain_period_ms / 1000, on_error=failed
-        )
+        drain_s = settings.drain_period_ms / 1000
+        self._metrics = Schedule("metrics", self._writer_metrics, drain_s, on_error=failed)
         self._drivers: list[Schedule | Poller] = [*self.schedules.values(), self.poller]
 
     @property
@@ -123,6 +122,7 @@ class LocalPipeline:
             "aggregator": self.aggregator,
             "roller": self.roller,
             "cleanup": self.cleanup,
+            "dropper": self.dropper,
         }
 
     def __enter__(self) -> Self:

@@ -181,6 +181,7 @@ def test_importing_a_use_case_does_not_import_the_sdk() -> None:
         "tallyroll.ingest.writer",
         "tallyroll.lifecycle.roller",
         "tallyroll.lifecycle.cleanup",
+        "tallyroll.lifecycle.dropper",
         "tallyroll.reads.reader",
         "tallyroll.reads.http",
         "tallyroll.adapters.memory",
@@ -217,7 +218,7 @@ def test_importing_the_whole_core_has_no_effect() -> None:
 def test_importing_a_handler_reads_no_settings_and_makes_no_client() -> None:
     handlers = [named(path)[:-3].replace("/", ".") for path in sources(ROOT / "functions")]
     handlers = [handler for handler in handlers if handler.endswith(".handler")]
-    assert len(handlers) == 4
+    assert len(handlers) == 5
     found = after_importing(*handlers)
     asked = found["asked"]
     assert isinstance(asked, list)

@@ -18,7 +18,7 @@ TAG_PIPELINE = "tallyroll"
 
 TAG_PROVEN = "proven"
 """Tag that cleanup alone sets, on a window table whose archive is proven. Without it, IAM does not
-let cleanup delete the table.
+let the dropper delete the table.
 """
 
 TAG_RESTORED = "tallyroll-restored"

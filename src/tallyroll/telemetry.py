@@ -86,12 +86,19 @@ def add_gathering(metrics: Metrics, gathering: Gathering) -> None:
     metrics.add_metric("GatherWidth", MetricUnit.Count, gathering.stripes)
 
 
-def add_rolled(metrics: Metrics, rolled: Rolled) -> None:
-    """The metrics of one run of the roller or of cleanup."""
+def add_steps(metrics: Metrics, rolled: Rolled) -> None:
+    """The metrics of one run of the dropper. How long its windows are stuck, cleanup publishes,
+    also while no dropper runs.
+    """
     _name_pipeline(metrics)
     metrics.add_metric("Steps", MetricUnit.Count, rolled.steps.total())
     metrics.add_metric("Problems", MetricUnit.Count, len(rolled.problems))
     metrics.add_metric("ProofFailures", MetricUnit.Count, rolled.mismatches)
+
+
+def add_rolled(metrics: Metrics, rolled: Rolled) -> None:
+    """The metrics of one run of the roller or of cleanup."""
+    add_steps(metrics, rolled)
     metrics.add_metric("StuckFor", MetricUnit.Seconds, rolled.stuck_ms / 1000)
 
 

@@ -143,7 +143,7 @@ def test_functions_stop_and_start(aws: None) -> None:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("a.py", "")
-    for package in ("writer", "roller", "cleanup"):
+    for package in ("writer", "roller", "cleanup", "dropper"):
         client.create_function(
             FunctionName=f"votes-{package}",
             Runtime="python3.11",
@@ -160,11 +160,11 @@ def test_functions_stop_and_start(aws: None) -> None:
     [listed, *_] = run(STOP, UUID=source)
     assert [each["UUID"] for each in listed["EventSourceMappings"]] == [source]
     assert state_of(client, source) == "Disabled"
-    assert {limit(client, package) for package in ("roller", "cleanup")} == {0}
+    assert {limit(client, package) for package in ("roller", "cleanup", "dropper")} == {0}
 
     run(START, UUID=source)
     assert state_of(client, source) == "Enabled"
-    assert {limit(client, package) for package in ("roller", "cleanup")} == {None}
+    assert {limit(client, package) for package in ("roller", "cleanup", "dropper")} == {None}
 
 
 def state_of(client: Any, uuid: str) -> str:

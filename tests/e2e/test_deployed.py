@@ -277,8 +277,9 @@ def test_routes_ask_who_calls_and_may_invoke(pipeline: DeployedPipeline) -> None
         assert route["AuthorizationType"] == "AWS_IAM"
 
 
-def test_cleanup_runs(pipeline: DeployedPipeline, counted: Counted) -> None:
-    assert pipeline.schedules.fire(pipeline.arns["cleanup"]) == {"steps": {}, "problems": []}
+def test_cleanup_and_dropper_run(pipeline: DeployedPipeline, counted: Counted) -> None:
+    for package in ("cleanup", "dropper"):
+        assert pipeline.schedules.fire(pipeline.arns[package]) == {"steps": {}, "problems": []}
 
 
 def test_what_awaited_its_window_counts_when_it_comes_again(
@@ -307,7 +308,7 @@ def test_windows_are_sealed_archived_and_dropped(brief: DeployedPipeline) -> Non
     assert table in pipeline.tables()
 
     while table in pipeline.tables() and time.monotonic() < deadline:
-        for package in ("roller", "cleanup"):
+        for package in ("roller", "cleanup", "dropper"):
             assert pipeline.schedules.fire(pipeline.arns[package])["problems"] == []
         time.sleep(0.2)
 
@@ -322,7 +323,8 @@ def test_windows_are_sealed_archived_and_dropped(brief: DeployedPipeline) -> Non
 def test_every_metric_that_an_alarm_watches_is_published(
     pipeline: DeployedPipeline, counted: Counted
 ) -> None:
-    pipeline.schedules.fire(pipeline.arns["cleanup"])
+    for package in ("cleanup", "dropper"):
+        pipeline.schedules.fire(pipeline.arns[package])
     count(pipeline, "ada")
     published = {
         (name, metrics["pipeline"], metrics["service"])

@@ -25,6 +25,7 @@ from moto.sqs.models import sqs_backends
 import tallyroll
 from functions.aggregator import handler as aggregator
 from functions.cleanup import handler as cleanup
+from functions.dropper import handler as dropper
 from functions.roller import handler as roller
 from functions.writer import handler as writer
 from tallyroll.adapters.aws.client import make_client
@@ -50,6 +51,7 @@ FUNCTIONS: dict[str, ModuleType] = {
     "aggregator": aggregator,
     "roller": roller,
     "cleanup": cleanup,
+    "dropper": dropper,
 }
 SMALL = Settings(
     window_seconds=3600,
@@ -201,8 +203,9 @@ class World:
         self.invoke("roller", {})
 
     def clean(self) -> None:
-        """One run of cleanup."""
+        """One run of cleanup, and one of the dropper."""
         self.invoke("cleanup", {})
+        self.invoke("dropper", {})
 
     def poll(self) -> bool:
         """Have the writer count what the queue gives out; whether there was something."""

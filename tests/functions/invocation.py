@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from functions.aggregator import handler as aggregator
 from functions.cleanup import handler as cleanup
+from functions.dropper import handler as dropper
 from functions.roller import handler as roller
 from functions.writer import handler as writer
 from tests.harness.pipeline import TIME_LEFT, Pipeline
@@ -43,7 +44,7 @@ class Context:
 
 @dataclass
 class Invocations:
-    """The four functions on one pipeline, and the metrics that their last invocation printed."""
+    """The functions on one pipeline, and the metrics that their last invocation printed."""
 
     pipeline: Pipeline
     patch: pytest.MonkeyPatch
@@ -61,6 +62,9 @@ class Invocations:
 
     def clean(self, event: dict[str, Any]) -> dict[str, Any]:
         return self._invoke(cleanup, event, self.pipeline.cleanup())
+
+    def drop(self, event: dict[str, Any]) -> dict[str, Any]:
+        return self._invoke(dropper, event, self.pipeline.dropper())
 
     def _invoke(
         self, module: ModuleType, event: dict[str, Any], use_case: object, left: int = TIME_LEFT

@@ -17,7 +17,7 @@ from tallyroll.model.events import Event, decode, digest
 from tallyroll.ports.catalog import Claim
 from tests.functions.invocation import EVENTS, Invocations, load
 from tests.functions.test_schedules import sealed
-from tests.harness.pipeline import NOW, WINDOW, Pipeline, hour
+from tests.harness.pipeline import NOW, TIME_LEFT, WINDOW, Pipeline, hour
 
 ROW = re.compile(r"^\| `([^`]+)` \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 LISTED = {name: answer for name, _, answer in ROW.findall((EVENTS / "README.md").read_text())}
@@ -52,7 +52,7 @@ def named(kind: str) -> list[str]:
 
 
 def test_every_file_is_used_by_a_test() -> None:
-    used = {"roller-schedule.json", "cleanup-schedule.json", "sample.jsonl"}
+    used = {*named("roller-"), *named("cleanup-"), *named("dropper-"), "sample.jsonl"}
     assert {*used, *named("writer-"), *named("aggregator-")} == set(LISTED)
 
 
@@ -103,16 +103,24 @@ def _said(body: dict[str, Any]) -> str:
     return f"{len(body['events'])} events listed" + (", and a cursor" if "cursor" in body else "")
 
 
+def dropping() -> Pipeline:
+    pipeline = sealed()
+    pipeline.effects.pass_by(1)
+    pipeline.cleanup().run(TIME_LEFT)
+    return pipeline
+
+
 @pytest.mark.parametrize(
-    ("name", "pipeline"), [("roller-schedule.json", Pipeline), ("cleanup-schedule.json", sealed)]
+    ("function", "pipeline"), [("roller", Pipeline), ("cleanup", sealed), ("dropper", dropping)]
 )
 def test_what_the_schedules_do(
-    functions: Invocations, name: str, pipeline: Callable[[], Pipeline]
+    functions: Invocations, function: str, pipeline: Callable[[], Pipeline]
 ) -> None:
     functions.pipeline = pipeline()
     functions.pipeline.effects.pass_by(1)
-    run = functions.roll if name.startswith("roller") else functions.clean
-    steps = run(load(name))["steps"]
+    runs = {"roller": functions.roll, "cleanup": functions.clean, "dropper": functions.drop}
+    name = f"{function}-schedule.json"
+    steps = runs[function](load(name))["steps"]
     assert ", ".join(f"{step} {number}" for step, number in steps.items()) == LISTED[name]
 
 

@@ -59,12 +59,34 @@ def test_cleanup_says_what_it_did(functions: Invocations) -> None:
     functions.pipeline = sealed()
     functions.pipeline.effects.pass_by(1)
     answer = functions.clean(load("cleanup-schedule.json"))
-    steps = dict.fromkeys(["export", "copy", "prove", "drop", "delete", "finish"], 1)
+    steps = dict.fromkeys(["export", "copy", "prove", "drop"], 1)
     assert answer == {"steps": steps, "problems": []}
     assert functions.metrics["service"] == "cleanup"
     told = functions.values()
-    assert {name: value for name, value in told.items() if value} == {"Steps": 6}
+    assert {name: value for name, value in told.items() if value} == {"Steps": 4}
     assert told.keys() == {"Steps", "Problems", "ProofFailures", "StuckFor"}
+
+
+def test_the_dropper_says_what_it_did(functions: Invocations) -> None:
+    functions.pipeline = sealed()
+    functions.pipeline.effects.pass_by(1)
+    functions.clean(load("cleanup-schedule.json"))
+    answer = functions.drop(load("dropper-schedule.json"))
+    assert answer == {"steps": {"delete": 1, "finish": 1}, "problems": []}
+    assert functions.metrics["service"] == "dropper"
+    assert functions.values() == {"Steps": 2, "Problems": 0, "ProofFailures": 0}
+
+
+def test_a_dropper_that_finds_another_archive_than_was_proven(functions: Invocations) -> None:
+    pipeline = functions.pipeline = sealed()
+    pipeline.effects.pass_by(1)
+    functions.clean(load("cleanup-schedule.json"))
+    for key in pipeline.bucket.list(pipeline.state().attempt.archive):
+        pipeline.bucket.put(key, b"{}")
+    (problem,) = functions.drop(load("dropper-schedule.json"))["problems"]
+    assert "(dropping): " in problem
+    assert functions.values()["ProofFailures"] == 1
+    assert pipeline.state().status is Status.DROPPING
 
 
 def test_a_mismatch_is_a_metric_and_a_problem(functions: Invocations) -> None:

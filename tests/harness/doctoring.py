@@ -114,6 +114,7 @@ def grown(hours: int = 8, pipeline: Pipeline | None = None) -> Pipeline:
             for number in range(3):
                 made.write({"key": f"k{number}", "id": f"e{made.effects.now()}", "value": 1.5})
         made.cleanup().run(TIME_LEFT)
+        made.dropper().run(TIME_LEFT)
         made.effects.pass_by(10 * MINUTE)
     roller.run(TIME_LEFT)
     return made

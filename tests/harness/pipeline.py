@@ -19,6 +19,7 @@ from tallyroll.adapters.memory import (
 )
 from tallyroll.ingest.writer import Report, Writer
 from tallyroll.lifecycle.cleanup import Cleanup
+from tallyroll.lifecycle.dropper import Dropper
 from tallyroll.lifecycle.roller import Roller
 from tallyroll.model.messages import Message, Rejection
 from tallyroll.model.records import Increment, Record
@@ -147,6 +148,9 @@ class Pipeline:
     def cleanup(self) -> Cleanup:
         ports = (self.store, self.catalog, self.totals, self.bucket, self.effects, self.exports)
         return Cleanup(self.settings, *ports)
+
+    def dropper(self) -> Dropper:
+        return Dropper(self.settings, self.store, self.catalog, self.bucket, self.effects)
 
     def reader(self) -> Reader:
         ports = (self.store, self.catalog, self.totals, self.effects)

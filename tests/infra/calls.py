@@ -22,6 +22,7 @@ USE_CASES = {
     "aggregator": "reader",
     "roller": "roller",
     "cleanup": "cleanup",
+    "dropper": "dropper",
     "redrive": "redriver",
 }
 REDRIVING = ("cli.dlq", "cli.arguments", "cli.looks", "adapters.aws.queue_urls")

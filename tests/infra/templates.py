@@ -7,7 +7,7 @@ from typing import Any
 from tallyroll.resources import QueueDeclaration
 
 Template = dict[str, Any]
-FUNCTIONS = ("writer", "aggregator", "roller", "cleanup")
+FUNCTIONS = ("writer", "aggregator", "roller", "cleanup", "dropper")
 
 
 def of_type(template: Template, kind: str) -> dict[str, dict[str, Any]]:

@@ -15,7 +15,7 @@ import pytest
 from infra.build import bundle as bundling
 from infra.build.bundle import ROOT, BundleError, assemble, packages
 
-FUNCTIONS = ("writer", "aggregator", "roller", "cleanup")
+FUNCTIONS = ("writer", "aggregator", "roller", "cleanup", "dropper")
 # boto3 and what it needs: in Lambda's runtime, not in the bundle.
 RUNTIME = ("boto3", "botocore", "s3transfer", "urllib3", "dateutil", "six")
 

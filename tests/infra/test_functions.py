@@ -98,7 +98,11 @@ def test_schedules(template: Template) -> None:
         assert schedule["FlexibleTimeWindow"] == {"Mode": "OFF"}
         assert schedule["Name"] == f"tallyroll-{handler.split('.')[1]}"  # runbooks name it
 
-    assert rates == {"roller": "rate(1 minute)", "cleanup": "rate(5 minutes)"}
+    assert rates == {
+        "roller": "rate(1 minute)",
+        "cleanup": "rate(5 minutes)",
+        "dropper": "rate(5 minutes)",
+    }
     lease_ms = Options().settings().export_lease_ms
     assert function(template, "cleanup")["Timeout"] * 1000 < lease_ms
     for invocation in of_type(template, "AWS::Lambda::EventInvokeConfig").values():

@@ -243,8 +243,8 @@ def test_a_window_table_may_deny_everybody_its_deletion(denying: Template) -> No
         "Resource": "*",
         "Condition": {"Null": {"aws:ResourceTag/proven": "true"}},
     }
-    [own] = statements(denying, "cleanup", "Deny")
-    assert denial["Condition"] == own["Condition"], "cleanup is denied no more than before"
+    own, _ = statements(denying, "dropper", "Deny")
+    assert denial["Condition"] == own["Condition"], "the dropper is denied no more than before"
     for permanent in (declared.catalog, declared.totals):
         assert "ResourcePolicy" not in table_request(permanent)
 

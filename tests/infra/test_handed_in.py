@@ -69,6 +69,7 @@ def test_a_bucket_that_is_there_already_is_used(built: Built) -> None:
     assert {name: granted(template, key, to=name) for name in FUNCTIONS} == {
         "writer": WRITES,
         "cleanup": WRITES,
+        "dropper": READS,
         "aggregator": set(),
         "roller": set(),
     }
@@ -243,6 +244,7 @@ def test_whoever_uses_what_is_encrypted_may_use_the_key(built: Built) -> None:
         "aggregator": READS,
         "roller": WRITES | {"kms:CreateGrant"},
         "cleanup": WRITES,
+        "dropper": WRITES,
     }
     users = {
         named(template, "AWS::IAM::User", "UserName", name): name
@@ -278,7 +280,7 @@ def test_tags_are_on_all_that_is_made(built: Built) -> None:
 
 @pytest.mark.parametrize("key", ["tallyroll", "proven", "Proven", "aws:team", "AWS:team"])
 def test_reserved_tags_are_refused(built: Built, key: str) -> None:
-    """Cleanup may drop a table with the tag `proven`."""
+    """The dropper may drop a table with the tag `proven`."""
     from tallyroll.cdk import Tallyroll
 
     def build(stack: cdk.Stack) -> None:

@@ -28,6 +28,7 @@ from tallyroll.telemetry import (
     add_read,
     add_report,
     add_rolled,
+    add_steps,
     add_windows,
     metrics_of,
 )
@@ -192,6 +193,9 @@ def published() -> Published:
         if name == "roller":
             add_windows(metrics, Rolled(shards=1))
         found |= emitted(metrics)
+    dropper = metrics_of("dropper")
+    add_steps(dropper, Rolled())
+    found |= emitted(dropper)
     return found
 
 
@@ -238,8 +242,8 @@ def test_alarms_and_dashboard_look_at_metrics_that_are_published(template: Templ
     assert len(drawn) >= 15
     assert (asked | drawn) - published() == set()
     always = {one for one in published() if not one[1].startswith(("Rejected-", "Throttles-"))}
-    assert 38 <= len(always) <= 50  # "some forty a pipeline", says the guide
-    idle = [name for function, name in always if function in ("roller", "cleanup")]
+    assert 45 <= len(always) <= 55  # "some fifty a pipeline", says the guide
+    idle = [name for function, name in always if function in ("roller", "cleanup", "dropper")]
     assert len(idle) == METRICS_IDLE  # which the table of costs has
 
 

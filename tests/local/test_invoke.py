@@ -102,7 +102,11 @@ def test_the_command_prints_the_answer_and_the_shift(env_file: Path) -> None:
 @pytest.mark.parametrize(
     ("function", "event", "told"),
     [
-        ("", "events/writer-own-id.json", "give one of writer, aggregator, roller, cleanup"),
+        (
+            "",
+            "events/writer-own-id.json",
+            "give one of writer, aggregator, roller, cleanup, dropper",
+        ),
         ("counter", "events/writer-own-id.json", "FUNCTION=counter: give one of"),
         ("writer", "", "EVENT=: there is no such file"),
         ("writer", "events/nothing.json", "EVENT=events/nothing.json: there is no such file"),

@@ -29,6 +29,7 @@ from tallyroll.adapters.memory import (
 from tallyroll.errors import StoreError, Unknown
 from tallyroll.ingest.writer import Writer
 from tallyroll.lifecycle.cleanup import Cleanup
+from tallyroll.lifecycle.dropper import Dropper
 from tallyroll.lifecycle.roller import Roller
 from tallyroll.lifecycle.runner import Rolled
 from tallyroll.model.messages import Message
@@ -235,12 +236,14 @@ class World:
         self._judge(self._server.run(TIME_LEFT))
 
     def clean(self) -> None:
-        """One undisturbed run of cleanup."""
+        """One undisturbed run of cleanup, and one of the dropper."""
         self._judge(self._cleanup().run(TIME_LEFT))
+        self._judge(self._dropper().run(TIME_LEFT))
 
     def begin(self, kind: str) -> Run:
         """Begin a run that pauses before its first call."""
-        made = self._roller() if kind == "roller" else self._cleanup()
+        makers = (self._roller, self._cleanup, self._dropper)
+        made = makers[("roller", "cleanup", "dropper").index(kind)]()
         return self._begin(lambda: self._judge(made.run(TIME_LEFT)))
 
     def _judge(self, rolled: Rolled) -> None:
@@ -317,6 +320,10 @@ class World:
             Port, (self.store, self.catalog, self.totals, self.bucket)
         )
         return Cleanup(self.settings, store, catalog, totals, bucket, self.effects)
+
+    def _dropper(self) -> Dropper:
+        store, catalog, bucket = map(Port, (self.store, self.catalog, self.bucket))
+        return Dropper(self.settings, store, catalog, bucket, self.effects)
 
     def _writer(self) -> Writer:
         store, catalog, queue = map(Port, (self.store, self.catalog, self.queue))

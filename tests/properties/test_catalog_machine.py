@@ -24,7 +24,7 @@ from tests.harness.pipeline import MINUTE, SECOND
 from tests.properties.catalog_world import Order, Run, World
 
 RUNS_MAX = 3
-kinds = st.sampled_from(["roller", "roller", "cleanup"])
+kinds = st.sampled_from(["roller", "roller", "cleanup", "dropper"])
 orders = st.sampled_from([Order.GO_ON] * 2 + list(Order))
 calls_made = st.integers(0, 14) | st.integers(0, 60)
 steps_ms = st.sampled_from([SECOND, 40 * SECOND, MINUTE, 5 * MINUTE, 20 * MINUTE])

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 ILL = "ill from now on: "
 DENIED = "AccessDeniedException"
+# The function whose role alone allows it, as in src/tallyroll/cdk/permissions.py.
+ONLY = {"make_table": "roller", "tag_table": "cleanup", "drop_table": "dropper"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,8 @@ class Ailments:
 
     def check(self, function: str, port: str, verb: str, named: Iterable[Any]) -> None:
         """Raise Refused or Throttled if a call of a port fails; `named` are its arguments."""
+        if function != ONLY.get(verb, function):
+            raise Refused(f"{verb}: the role of {function} does not allow it", DENIED)
         for ailment in self.all:
             if ailment.how not in ("denied", "throttled") or ailment.port != port:
                 continue

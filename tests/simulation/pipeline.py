@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import pytest
 
 from functions.cleanup import handler as cleanup_function
+from functions.dropper import handler as dropper_function
 from functions.roller import handler as roller_function
 from functions.writer import handler as writer_function
 from tallyroll import limits
@@ -77,6 +78,7 @@ FUNCTIONS: dict[str, Any] = {
     "writer": writer_function,
     "roller": roller_function,
     "cleanup": cleanup_function,
+    "dropper": dropper_function,
 }
 
 
@@ -97,9 +99,8 @@ class System:
         self.oversleep_ms = oversleep_ms(Random(f"{seed} sleep"))
         window_ms = self.base.window_seconds * 1000
         self.oracle = Oracle(self.world, window_ms, with_fuse=self.plan.with_fuse)
-        self.ailments, self.gauges = Ailments(self.world), Gauges()
+        self.ailments, self.gauges, self.marks = Ailments(self.world), Gauges(), Marks()
         self.ailments.all += self.ill(seed)
-        self.marks = Marks()
         self.leases = Leases(self.world, self.plan.write_rate)
         self.liveness = Liveness(self)
         self.catalog = SimCatalog(self)
@@ -116,8 +117,7 @@ class System:
         self.historian = Historian(self)
         self.platform = Platform(self)
         self.away_until = dict.fromkeys(SERVICES, 0)
-        self.producing = True
-        self.open = True
+        self.producing = self.open = True
         self.deployed(self.settings)
 
     def ill(self, seed: int) -> Sequence[Ailment]:
@@ -277,9 +277,10 @@ class System:
         """Run a function every period; now and then one more at the same time, or none."""
         world, life = self.world, self.world.current.group
         while self.open:
-            runs = 1 + world.roll(0.1) - world.roll(world.weather.crash * 10)
-            for _ in range(0 if self.is_away(name) else runs):
-                world.spawn(f"{name}-timer", lambda: self._invoke(name, {}), life)
+            for due in (name, *self.catalog.beside(name)):
+                runs = 1 + world.roll(0.1) - world.roll(world.weather.crash * 10)
+                for _ in range(0 if self.is_away(due) else runs):
+                    world.spawn(f"{due}-timer", partial(self._invoke, due, {}), life)
             world.pause(period_ms)
 
     def _invoke(self, name: str, event: Mapping[str, Any]) -> Invocation:

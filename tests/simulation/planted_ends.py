@@ -10,13 +10,17 @@ import pytest
 
 import tallyroll.archive.proof
 import tallyroll.lifecycle.cleanup
+import tallyroll.lifecycle.dropper
+import tallyroll.lifecycle.proven
 import tallyroll.lifecycle.sealing
 from tallyroll.adapters.dynamodb.items import DynamoItemCodec, gate_item
 from tallyroll.adapters.memory import MemoryBucket, MemoryCatalog, MemoryStore
 from tallyroll.archive.layout import prefix_of, proof_key
+from tallyroll.lifecycle.cleanup import Cleanup
+from tallyroll.lifecycle.state_machine import Facts, Step
 from tallyroll.model.items import StoredItem
 from tallyroll.model.specs import Spec
-from tallyroll.model.states import Window
+from tallyroll.model.states import Status, Window
 from tallyroll.ports.bucket import Bucket
 
 Patch = pytest.MonkeyPatch
@@ -86,7 +90,26 @@ def made_by_an_old_calendar(patch: Patch) -> None:
 
 def dropped_without_proof(patch: Patch) -> None:
     patch.setattr(tallyroll.lifecycle.cleanup, "prove", lambda *_: 0)
-    patch.setattr(tallyroll.lifecycle.cleanup, "check_proof", lambda *_: None)
+    patch.setattr(tallyroll.lifecycle.proven, "check_proof", lambda *_: None)
+
+
+def dropped_by_the_state_alone(patch: Patch) -> None:
+    """Cleanup writes `dropping` before it tags the table, and the dropper looks at no tag."""
+    perform = Cleanup._perform
+
+    def hasty(self: Any, hold: Any, step: Step, window: Window) -> Window:
+        if step is not Step.DROP:
+            return perform(self, hold, step, window)
+        moved: Window = self._advance(window, Status.DROPPING, problem="")
+        self._tag_proven(moved)
+        return moved
+
+    def by_state(window: Window, store: Any) -> Facts:
+        table = store.describe_table(window.table)
+        return Facts(table=table.status if table else None)
+
+    patch.setattr(Cleanup, "_perform", hasty)
+    patch.setattr(tallyroll.lifecycle.dropper, "facts_of_drop", by_state)
 
 
 def proven_by_the_exports_status(patch: Patch) -> None:
@@ -97,7 +120,7 @@ def proven_by_the_exports_status(patch: Patch) -> None:
         return 0
 
     patch.setattr(tallyroll.lifecycle.cleanup, "prove", trusting)
-    patch.setattr(tallyroll.lifecycle.cleanup, "check_proof", lambda *_: None)
+    patch.setattr(tallyroll.lifecycle.proven, "check_proof", lambda *_: None)
 
 
 def proven_by_checksums(patch: Patch) -> None:
@@ -130,4 +153,5 @@ def attempts_share_a_prefix(patch: Patch) -> None:
         lambda pipeline, window, attempt: prefix_of(pipeline, window, "only"),
     )
     patch.setattr(tallyroll.lifecycle.cleanup, "check_place", lambda *_: None)
+    patch.setattr(tallyroll.lifecycle.proven, "check_place", lambda *_: None)
     patch.setattr(MemoryBucket, "put_once", put_once)

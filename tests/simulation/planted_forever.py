@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import tallyroll.lifecycle.cleanup
+import tallyroll.lifecycle.dropper
 from tallyroll.errors import Refused, StoreError
 from tallyroll.ingest.writer import Writer
 from tallyroll.lifecycle.runner import carry_out
@@ -15,7 +16,7 @@ Patch = pytest.MonkeyPatch
 
 
 def a_window_keeps_others_from_their_turn(patch: Patch) -> None:
-    """Cleanup ends with the first window that it cannot get on with."""
+    """Cleanup and dropper end with the first window that they cannot get on with."""
 
     def first_only(window: Any, *rest: Any) -> Any:
         rolled = rest[-1]
@@ -25,6 +26,7 @@ def a_window_keeps_others_from_their_turn(patch: Patch) -> None:
         return lived
 
     patch.setattr(tallyroll.lifecycle.cleanup, "carry_out", first_only)
+    patch.setattr(tallyroll.lifecycle.dropper, "carry_out", first_only)
 
 
 def a_letter_keeps_its_batch(patch: Patch) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tallyroll.errors import Refused
 from tallyroll.ingest.writer import Writer
 from tallyroll.lifecycle.cleanup import Cleanup
+from tallyroll.lifecycle.dropper import Dropper
 from tallyroll.lifecycle.roller import Roller
 from tallyroll.ports.bucket import ArchiveBucket
 from tallyroll.ports.catalog import Catalog
@@ -27,7 +28,13 @@ from tests.simulation.world import Group, SimEffects, World
 if TYPE_CHECKING:
     from tests.simulation.pipeline import System
 
-TIMEOUT_MS = {"writer": 15_000, "roller": 30_000, "cleanup": 60_000, "aggregator": 10_000}
+TIMEOUT_MS = {
+    "writer": 15_000,
+    "roller": 30_000,
+    "cleanup": 60_000,
+    "dropper": 30_000,
+    "aggregator": 10_000,
+}
 
 
 @dataclass(slots=True, eq=False)
@@ -146,7 +153,7 @@ class Platform:
         totals = cast("Totals", TotalsWire(world, ill("totals", system.totals)))
         queue = cast("Queue", QueueWire(world, ill("queue", system.queue)))
         bucket = cast("ArchiveBucket", BucketWire(world, ill("bucket", system.bucket)))
-        use_case: Writer | Roller | Reader | Cleanup
+        use_case: Writer | Roller | Reader | Cleanup | Dropper
         match name:
             case "writer":
                 use_case = Writer(settings, store, catalog, queue, effects)
@@ -154,6 +161,8 @@ class Platform:
                 use_case = Roller(settings, store, catalog, totals, queue, effects)
             case "aggregator":
                 use_case = Reader(settings, store, catalog, totals, effects)
+            case "dropper":
+                use_case = Dropper(settings, store, catalog, bucket, effects)
             case _:
                 exports = cast("PointInTime", Wire(world, ill("exports", system.exports)))
                 use_case = Cleanup(settings, store, catalog, totals, bucket, effects, exports)

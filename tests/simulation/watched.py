@@ -148,6 +148,13 @@ class SimCatalog(MemoryCatalog):
         self._system.leases.on_turn(turn, start)
         return start
 
+    def beside(self, function: str) -> Sequence[str]:
+        """What runs when a function does: with cleanup the dropper, which would only read if no
+        window waited for it.
+        """
+        windows = self.windows(0, self._system.world.now) if function == "cleanup" else ()
+        return ["dropper"] if any(one.status is Status.DROPPING for one in windows) else []
+
     def window(self, window: WindowId) -> Window | None:
         self._lens.reveal(window)
         return super().window(window)

@@ -132,13 +132,13 @@ def check_proof(window: Window, bucket: ArchiveBucket) -> None:
     key = proof_key(window.attempt.archive)
     try:
         proof = json.loads(bucket.get(key))
-        data_dir, digest = proof["dataDir"], proof["dataDigest"]
+        data_dir, digest, items = proof["dataDir"], proof["dataDigest"], proof["items"]
         proven = {name: proof[name] for name in _facts(window)}
     except Missing:
         raise ProofMismatch([f"not proven: there is no {key}"]) from None
     except (KeyError, TypeError, ValueError) as error:
         raise ProofMismatch([f"proof malformed: {key}: {error!r}"]) from None
-    if proven != _facts(window) or proof["items"] != window.attempt.items:
+    if proven != _facts(window) or items != window.attempt.items:
         raise ProofMismatch(
             [f"proof of another state: {key}: {proven}, the state {_facts(window)}"]
         )

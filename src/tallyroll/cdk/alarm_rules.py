@@ -245,13 +245,15 @@ def _read_rules() -> Mapping[str, Rule]:
     }
 
 
-def _both(name: str, times: int, within: int) -> Rule:
-    """A rule on the sum of a metric that both roller and cleanup publish."""
+def _all(name: str, times: int, within: int) -> Rule:
+    """A rule on the sum of a metric that roller, cleanup and dropper publish."""
     parts = {
         f"m{number}": _ours(function, name, period=FIVE_MINUTES)
-        for number, function in enumerate(("roller", "cleanup"))
+        for number, function in enumerate(("roller", "cleanup", "dropper"))
     }
-    return Rule(metrics=parts, expression="SUM([m0, m1])", label=name, times=times, within=within)
+    return Rule(
+        metrics=parts, expression="SUM([m0, m1, m2])", label=name, times=times, within=within
+    )
 
 
 def _stuck(function: str, minutes: int) -> Rule:
@@ -289,8 +291,8 @@ def _window_rules(settings: Settings) -> Mapping[str, Rule]:
             times=6,
             silence_is_bad=True,
         ),
-        "proof-mismatch": _both("ProofFailures", times=1, within=3),
-        "steps-failing": _both("Problems", times=3, within=4),
+        "proof-mismatch": _all("ProofFailures", times=1, within=3),
+        "steps-failing": _all("Problems", times=3, within=4),
         "window-tables": _single(
             _ours("roller", "WindowTables", "Maximum", FIVE_MINUTES),
             above=TABLES_SHARE * settings.table_quota,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-FUNCTIONS = ("writer", "aggregator", "roller", "cleanup")
+FUNCTIONS = ("writer", "aggregator", "roller", "cleanup", "dropper")
 RUNBOOK = "docs/operations.md"
 
 ALARMS: Mapping[str, str] = MappingProxyType(
@@ -33,7 +33,7 @@ ALARMS: Mapping[str, str] = MappingProxyType(
         "export-stuck": "a window past retention is not archived, proven and dropped",
         "cleanup-silent": "cleanup does not run, or says nothing",
         "proof-mismatch": "an archive or a total does not agree with its window",
-        "steps-failing": "steps of the roller or of cleanup fail, again and again",
+        "steps-failing": "steps of roller, cleanup or dropper fail, again and again",
         "store-throttles": "DynamoDB throttles writes for most of a quarter of an hour",
         "rate-outrun": "more messages arrive than the write rate lets through",
         "function-throttles": "Lambda throttles functions of the pipeline",

@@ -59,7 +59,8 @@ def make_dashboard(
 
 def _exact(metrics: PipelineMetrics, queues: Queues) -> Widgets:
     mismatches = [
-        metrics.of(function, "ProofFailures", label=function) for function in ("roller", "cleanup")
+        metrics.of(function, "ProofFailures", label=function)
+        for function in ("roller", "cleanup", "dropper")
     ]
     dead = queues.dead_letters.metric_approximate_number_of_messages_visible(
         period=MINUTE, statistic="Maximum", label="dead letters"

@@ -114,11 +114,8 @@ def of_roller(
 
 
 def of_cleanup(storage: Storage, pipeline: str) -> Sequence[iam.PolicyStatement]:
-    """Scan window tables or have DynamoDB export them, write and read archives, tag proven tables,
-    and drop tables with that tag.
-
-    Without attribute-based access control for DynamoDB, an account's policies see no tags, and
-    nothing is dropped. Source: DynamoDB Developer Guide, "Using attribute-based access control".
+    """Scan window tables or have DynamoDB export them, write and read archives, and tag proven
+    tables, but never delete one.
     """
     return [
         _tables(
@@ -126,23 +123,13 @@ def of_cleanup(storage: Storage, pipeline: str) -> Sequence[iam.PolicyStatement]
             "DescribeContinuousBackups",
             "DescribeTable",
             "ExportTableToPointInTime",
+            "ListTagsOfResource",  # to see whether a late roller made a table again
             "Scan",
         ),
         _tables(exports(storage), "DescribeExport"),
         _tag(storage.window_tables_arn, TAG_PROVEN),
-        _tables(
-            storage.window_tables_arn,
-            "DeleteTable",
-            "UpdateTable",  # lifts the deletion protection
-            conditions={"Null": {f"aws:ResourceTag/{TAG_PROVEN}": "false"}},
-        ),
         # An explicit denial too, which no other policy of this role can override.
-        iam.PolicyStatement(
-            effect=iam.Effect.DENY,
-            actions=["dynamodb:DeleteTable"],
-            resources=[storage.window_tables_arn],
-            conditions={"Null": {f"aws:ResourceTag/{TAG_PROVEN}": "true"}},
-        ),
+        _deny(storage.window_tables_arn, "DeleteTable"),
         _tables(storage.catalog.table_arn, "BatchGetItem", "GetItem", "PutItem", "Query"),
         _tables(storage.totals.table_arn, "BatchGetItem"),
         _allow(
@@ -156,6 +143,35 @@ def of_cleanup(storage: Storage, pipeline: str) -> Sequence[iam.PolicyStatement]
         # list, and the proof must tell it from an object that it may not read.
         _allow(storage.bucket.bucket_arn, "s3:ListBucket"),
         *_keys([storage.key, storage.bucket.encryption_key], []),
+    ]
+
+
+def of_dropper(storage: Storage, pipeline: str) -> Sequence[iam.PolicyStatement]:
+    """Check a proven archive again, and drop the tables that have the tag `proven`; neither set
+    that tag nor write an archive.
+
+    Without attribute-based access control for DynamoDB, an account's policies see no tags, and
+    nothing is dropped. Source: DynamoDB Developer Guide, "Using attribute-based access control".
+    """
+    return [
+        _tables(storage.window_tables_arn, "DescribeTable", "ListTagsOfResource"),
+        _tables(
+            storage.window_tables_arn,
+            "DeleteTable",
+            "UpdateTable",  # lifts the deletion protection
+            conditions={"Null": {f"aws:ResourceTag/{TAG_PROVEN}": "false"}},
+        ),
+        # Explicit denials too, which no other policy of this role can override.
+        _deny(
+            storage.window_tables_arn,
+            "DeleteTable",
+            conditions={"Null": {f"aws:ResourceTag/{TAG_PROVEN}": "true"}},
+        ),
+        _deny(storage.window_tables_arn, "TagResource", "UntagResource"),
+        _tables(storage.catalog.table_arn, "GetItem", "PutItem", "Query"),
+        _allow(archives(storage, pipeline), "s3:GetObject"),
+        _allow(storage.bucket.bucket_arn, "s3:ListBucket"),
+        *_keys([storage.key], [storage.bucket.encryption_key]),
     ]
 
 
@@ -248,6 +264,17 @@ def _tables(
     arn: str, *operations: str, conditions: dict[str, Any] | None = None
 ) -> iam.PolicyStatement:
     return _allow(arn, *(f"dynamodb:{name}" for name in operations), conditions=conditions)
+
+
+def _deny(
+    arn: str, *operations: str, conditions: dict[str, Any] | None = None
+) -> iam.PolicyStatement:
+    return iam.PolicyStatement(
+        effect=iam.Effect.DENY,
+        actions=[f"dynamodb:{name}" for name in operations],
+        resources=[arn],
+        conditions=conditions,
+    )
 
 
 def _keys(

@@ -138,7 +138,8 @@ class Tallyroll(Construct):
     @property
     def _functions(self) -> Sequence[PipelineFunction]:
         schedules = self.schedules
-        return self.ingest.writer, self.reads.aggregator, schedules.roller, schedules.cleanup
+        scheduled = (schedules.roller, schedules.cleanup, schedules.dropper)
+        return self.ingest.writer, self.reads.aggregator, *scheduled
 
     @property
     def queue(self) -> sqs.IQueue:

@@ -1,4 +1,4 @@
-"""The functions that run on a schedule: roller and cleanup."""
+"""The functions that run on a schedule: roller, cleanup and dropper."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ from tallyroll.settings import Settings
 ROLLER_TIMEOUT_SECONDS = 300
 CLEANUP_TIMEOUT_SECONDS = 900  # the longest possible; below the lease of an export
 CLEANUP_EVERY_MINUTES = 5
+DROPPER_MEMORY_MB = 512  # it holds the stamps of an archive's files
+DROPPER_TIMEOUT_SECONDS = 300
 EVENT_AGE_SECONDS = 60  # the shortest possible; the next call replaces an older one
 
 
 class Schedules(Construct):
-    """The roller, as often as the settings say, and cleanup every five minutes.
+    """The roller, as often as the settings say, and cleanup and dropper every five minutes.
 
     Failed runs are not retried: the next run continues their work.
     """
@@ -40,42 +42,9 @@ class Schedules(Construct):
         queues: Queues,
     ) -> None:
         super().__init__(scope, id_)
-        self.roller = PipelineFunction(
-            self,
-            "Roller",
-            defaults=defaults,
-            package="roller",
-            memory_mb=FULL_CPU_MB,
-            timeout_seconds=ROLLER_TIMEOUT_SECONDS,
-            statements=permissions.of_roller(storage, queues.events, settings),
-        )
-        metrics = "CloudWatch's metrics have no ARN: reading them is allowed on all or on none"
-        acknowledge(
-            self.roller.role,
-            {
-                "AwsSolutions-IAM5[Resource::*]": metrics,
-                "Serverless-LambdaStarPermissions": metrics,
-            },
-        )
-        self.cleanup = PipelineFunction(
-            self,
-            "Cleanup",
-            defaults=defaults,
-            package="cleanup",
-            memory_mb=FULL_CPU_MB,
-            timeout_seconds=CLEANUP_TIMEOUT_SECONDS,
-            statements=permissions.of_cleanup(storage, settings.name),
-        )
-        acknowledge(
-            self.cleanup.role,
-            {
-                wildcard(self, permissions.archives(storage, settings.name)): "an archive's keys"
-                " name its window and attempt; all are written under the pipeline's own prefix",
-                wildcard(
-                    self, permissions.exports(storage)
-                ): "DynamoDB names exports; only those of this pipeline's window tables are meant",
-            },
-        )
+        self.roller = _roller(self, settings, defaults, storage, queues)
+        self.cleanup = _cleanup(self, settings.name, defaults, storage)
+        self.dropper = _dropper(self, settings.name, defaults, storage)
         self.role = iam.Role(
             self,
             "Role",
@@ -89,8 +58,8 @@ class Schedules(Construct):
                         iam.PolicyStatement(
                             actions=["lambda:InvokeFunction"],
                             resources=[
-                                self.roller.function.function_arn,
-                                self.cleanup.function.function_arn,
+                                one.function.function_arn
+                                for one in (self.roller, self.cleanup, self.dropper)
                             ],
                         )
                     ]
@@ -99,6 +68,7 @@ class Schedules(Construct):
         )
         self._every(settings.name, settings.roller_period_ms // 60_000, self.roller)
         self._every(settings.name, CLEANUP_EVERY_MINUTES, self.cleanup)
+        self._every(settings.name, CLEANUP_EVERY_MINUTES, self.dropper)
 
     @property
     def arns(self) -> list[str]:
@@ -138,3 +108,77 @@ class Schedules(Construct):
                 " error, which has an alarm; the next one does what it left",
             },
         )
+
+
+def _roller(
+    scope: Construct,
+    settings: Settings,
+    defaults: FunctionDefaults,
+    storage: Storage,
+    queues: Queues,
+) -> PipelineFunction:
+    made = PipelineFunction(
+        scope,
+        "Roller",
+        defaults=defaults,
+        package="roller",
+        memory_mb=FULL_CPU_MB,
+        timeout_seconds=ROLLER_TIMEOUT_SECONDS,
+        statements=permissions.of_roller(storage, queues.events, settings),
+    )
+    metrics = "CloudWatch's metrics have no ARN: reading them is allowed on all or on none"
+    acknowledge(
+        made.role,
+        {
+            "AwsSolutions-IAM5[Resource::*]": metrics,
+            "Serverless-LambdaStarPermissions": metrics,
+        },
+    )
+    return made
+
+
+def _cleanup(
+    scope: Construct, pipeline: str, defaults: FunctionDefaults, storage: Storage
+) -> PipelineFunction:
+    made = PipelineFunction(
+        scope,
+        "Cleanup",
+        defaults=defaults,
+        package="cleanup",
+        memory_mb=FULL_CPU_MB,
+        timeout_seconds=CLEANUP_TIMEOUT_SECONDS,
+        statements=permissions.of_cleanup(storage, pipeline),
+    )
+    acknowledge(
+        made.role,
+        {
+            wildcard(scope, permissions.archives(storage, pipeline)): "an archive's keys"
+            " name its window and attempt; all are written under the pipeline's own prefix",
+            wildcard(
+                scope, permissions.exports(storage)
+            ): "DynamoDB names exports; only those of this pipeline's window tables are meant",
+        },
+    )
+    return made
+
+
+def _dropper(
+    scope: Construct, pipeline: str, defaults: FunctionDefaults, storage: Storage
+) -> PipelineFunction:
+    made = PipelineFunction(
+        scope,
+        "Dropper",
+        defaults=defaults,
+        package="dropper",
+        memory_mb=DROPPER_MEMORY_MB,
+        timeout_seconds=DROPPER_TIMEOUT_SECONDS,
+        statements=permissions.of_dropper(storage, pipeline),
+    )
+    acknowledge(
+        made.role,
+        {
+            wildcard(scope, permissions.archives(storage, pipeline)): "an archive's keys"
+            " name its window and attempt; all are read under the pipeline's own prefix",
+        },
+    )
+    return made

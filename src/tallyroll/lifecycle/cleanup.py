@@ -1,5 +1,5 @@
-"""Cleanup exports sealed windows after their retention, proves the archives, and then drops the
-tables.
+"""Cleanup exports sealed windows after their retention, proves the archives, and then tags the
+tables, which allows the dropper to delete them.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from typing import Any
 
 from tallyroll.archive.layout import find_summary, prefix_of
 from tallyroll.archive.native_export import begin, time_to_export
-from tallyroll.archive.proof import check_place, check_proof, notes, prove
+from tallyroll.archive.proof import check_place, notes, prove
 from tallyroll.archive.scan_export import export, segments_for
 from tallyroll.errors import Missing, ProofMismatch, Refused, StateConflict, StoreError
 from tallyroll.lifecycle.overdue import ARCHIVED, stuck_ms
+from tallyroll.lifecycle.proven import confirm, facts_of_drop
 from tallyroll.lifecycle.runner import DEADLINE_RESERVE_MS, Rolled, carry_out
-from tallyroll.lifecycle.state_machine import ROLLER_STEPS, Facts, Step
+from tallyroll.lifecycle.state_machine import CLEANUP_STEPS, Facts, Step
 from tallyroll.model.states import Moment, Status, Window
 from tallyroll.model.windows import iso
 from tallyroll.ports.bucket import ArchiveBucket
@@ -30,12 +31,10 @@ from tallyroll.ports.totals import Totals
 from tallyroll.resources import TAG_PROVEN
 from tallyroll.settings import NATIVE, SCAN, Settings
 
-CLEANUP_STEPS = frozenset(Step) - ROLLER_STEPS
-
 
 @dataclass(eq=False)
 class Cleanup:
-    """Takes sealed windows to the end of their life."""
+    """Takes sealed windows as far as the dropper may delete their tables."""
 
     settings: Settings
     store: Store
@@ -75,8 +74,7 @@ class Cleanup:
 
     def _facts(self, hold: _Hold, window: Window) -> Facts:
         if window.status is Status.DROPPING:
-            table = self.store.describe_table(window.table)
-            return Facts(table=table.status if table else None)
+            return facts_of_drop(window, self.store)
         if window.status is not Status.EXPORTING:
             return Facts()
         mine = hold.version == window.version
@@ -100,24 +98,14 @@ class Cleanup:
             case Step.DROP:
                 self._tag_proven(window)
                 return self._advance(window, Status.DROPPING, problem="")
-            case Step.DELETE:
-                self._tag_proven(window)  # a late roller may have made the table again, without it
-                self.store.drop_table(window.table)
-                return window
             case _:
-                assert step is Step.FINISH, step
-                return self._advance(window, Status.DROPPED, problem="")
+                assert step is Step.TAG, step
+                self._tag_proven(window)
+                return window
 
     def _tag_proven(self, window: Window) -> None:
         """Check the archive's proof itself, not only the state; then tag the table as proven."""
-        try:
-            check_place(window, self.settings.name)
-            check_proof(window, self.bucket)
-        except ProofMismatch as mismatch:
-            if window.attempt.problem != str(mismatch):
-                attempt = replace(window.attempt, problem=str(mismatch))
-                self.catalog.advance(replace(window, attempt=attempt))
-            raise
+        confirm(window, self.settings, self.bucket, self.catalog)
         with suppress(Missing):  # somebody else deleted the table; its archive is proven
             self.store.tag_table(window.table, {TAG_PROVEN: window.attempt.id})
 

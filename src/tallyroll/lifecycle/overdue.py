@@ -16,12 +16,12 @@ MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
 OPEN_LATE_MS = 30 * MINUTE_MS  # two visibility timeouts more, for which a note keeps a window open
 CLOSING_LATE_MS = 30 * MINUTE_MS
-COLD_LATE_MS = HOUR_MS  # after its retention; cleanup runs every few minutes
+COLD_LATE_MS = HOUR_MS  # after its retention; cleanup and dropper run every few minutes
 EXPORT_LATE_MS = 2 * HOUR_MS
 DROP_LATE_MS = HOUR_MS
 PAST_LATE_MS = 15 * MINUTE_MS  # for a past window that an operator opened
 ARCHIVED = frozenset({Status.SEALED, Status.EXPORTING, Status.PROVEN, Status.DROPPING})
-"""The states of the windows that cleanup works on."""
+"""The states of the windows that cleanup and dropper work on."""
 
 _LATE = {
     Status.CREATING: "not open yet",

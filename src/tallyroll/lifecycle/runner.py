@@ -1,4 +1,4 @@
-"""Carrying out a window's due steps, for the roller and cleanup."""
+"""Carrying out a window's due steps, for roller, cleanup and dropper."""
 
 from __future__ import annotations
 

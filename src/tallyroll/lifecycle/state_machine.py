@@ -1,9 +1,9 @@
 """The life of a window: creating -> open -> closing -> sealed -> exporting -> proven -> dropping ->
 dropped.
 
-A pure function, `next_step`, decides which step is due; the roller and cleanup carry it out. Each
-step is idempotent and ends with one conditional write of the state, so the next run repairs a crash
-anywhere, and concurrent runs are harmless.
+A pure function, `next_step`, decides which step is due; roller, cleanup and dropper carry it out.
+Each step is idempotent and ends with one conditional write of the state, so the next run repairs a
+crash anywhere, and concurrent runs are harmless.
 """
 
 from __future__ import annotations
@@ -37,11 +37,14 @@ class Step(StrEnum):
     COPY = "copy"
     PROVE = "prove"
     DROP = "drop"
+    TAG = "tag"
     DELETE = "delete"
     FINISH = "finish"
 
 
 ROLLER_STEPS = frozenset(list(Step)[: list(Step).index(Step.EXPORT)])
+DROPPER_STEPS = frozenset({Step.DELETE, Step.FINISH})
+CLEANUP_STEPS = frozenset(Step) - ROLLER_STEPS - DROPPER_STEPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,8 @@ class Facts:
 
     `table` is its table's status; None: it does not exist. `drained` is whether the queue holds no
     message for it. Of the current attempt at an export: `exported` is whether it is complete,
-    `held` whether this run works on it, `noted` how many notes of progress there are.
+    `held` whether this run works on it, `noted` how many notes of progress there are. `untagged` is
+    whether the table of a window that is being dropped lacks the tag of its proof.
     """
 
     table: TableStatus | None = None
@@ -58,6 +62,7 @@ class Facts:
     exported: bool = False
     held: bool = False
     noted: int = 0
+    untagged: bool = False
 
 
 def next_step(window: Window, facts: Facts, now: int, settings: Settings) -> Step | None:
@@ -101,8 +106,12 @@ def _step_of_life(window: Window, facts: Facts, now: int, settings: Settings) ->
         case Status.DROPPING:
             if facts.table is None:
                 return Step.FINISH
+            if facts.table is not TableStatus.ACTIVE:
+                return None
+            if facts.untagged:  # a late roller made the table again
+                return Step.TAG
             settled = now >= window.times[Status.DROPPING] + settings.settle_ms
-            return Step.DELETE if settled and facts.table is TableStatus.ACTIVE else None
+            return Step.DELETE if settled else None
         case Status.DROPPED:
             return None
 

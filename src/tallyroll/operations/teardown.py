@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from tallyroll.errors import Missing, Refused, StateConflict, StoreError, Throttled, Unknown
 from tallyroll.lifecycle.cleanup import Cleanup
+from tallyroll.lifecycle.dropper import Dropper
 from tallyroll.lifecycle.overdue import HOUR_MS
 from tallyroll.lifecycle.roller import Roller
 from tallyroll.lifecycle.state_machine import freeze
@@ -28,7 +29,7 @@ from tallyroll.ports.tables import TableListing
 from tallyroll.resources import TAG_PIPELINE
 from tallyroll.settings import Settings
 
-RUN_MS = 60_000  # of roller and cleanup, between two reads of the windows
+RUN_MS = 60_000  # of roller, cleanup and dropper, between two reads of the windows
 POLL_MS = 2_000
 STUCK_MS = 40 * 60_000  # longer than an attempt at an archive may take
 DELETE_WITHIN_MS = 15 * 60_000
@@ -49,9 +50,9 @@ class Undertaker:
     """Closes, seals, exports, proves and drops all windows without waiting for their time, once
     nobody sends events any more.
 
-    Nothing is dropped unproven; roller and cleanup make every other step. A window that takes
-    events is closed at once. A window that never opened is closed too, so that its table is sealed,
-    proven and dropped like the others.
+    Nothing is dropped unproven; roller, cleanup and dropper make every other step. A window that
+    takes events is closed at once. A window that never opened is closed too, so that its table is
+    sealed, proven and dropped like the others.
     """
 
     def __init__(
@@ -62,14 +63,16 @@ class Undertaker:
         effects: Effects,
         roller: Roller,
         cleanup: Cleanup,
+        dropper: Dropper,
     ) -> None:
-        """`roller` and `cleanup` must have these settings, in which `retention_ms` is 0."""
+        """The functions' use cases must have these settings, in which `retention_ms` is 0."""
         self._settings = settings
         self._store = store
         self._catalog = catalog
         self._effects = effects
         self._roller = roller
         self._cleanup = cleanup
+        self._dropper = dropper
 
     def run(
         self,
@@ -118,7 +121,8 @@ class Undertaker:
                 problems.append(f"window {window.id} ({window.status}): {error}")
         rolled = self._roller.run(RUN_MS, make=False)
         cleaned = self._cleanup.run(RUN_MS, TS_MS_MAX + 1)
-        return (*problems, *rolled.problems, *cleaned.problems)
+        dropped = self._dropper.run(RUN_MS, TS_MS_MAX + 1)
+        return (*problems, *rolled.problems, *cleaned.problems, *dropped.problems)
 
     def _close(self, window: Window) -> None:
         """Move an open or unopened window to `closing`, in which the roller shuts its gates."""

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tallyroll.client.bulk import BulkSender, Outgoing
     from tallyroll.ingest.writer import Writer
     from tallyroll.lifecycle.cleanup import Cleanup
+    from tallyroll.lifecycle.dropper import Dropper
     from tallyroll.lifecycle.roller import Roller
     from tallyroll.model.windows import WindowId
     from tallyroll.operations.arrivals import Arrivals
@@ -90,7 +91,7 @@ class Pipeline:
 
     @cached_property
     def cleanup(self) -> Cleanup:
-        """Exports cold windows, proves the archives, and drops the tables."""
+        """Exports cold windows, proves the archives, and tags the tables."""
         from tallyroll.lifecycle.cleanup import Cleanup
 
         return Cleanup(
@@ -102,6 +103,13 @@ class Pipeline:
             self.effects,
             self.exports,
         )
+
+    @cached_property
+    def dropper(self) -> Dropper:
+        """Deletes the tables that cleanup has proven and tagged."""
+        from tallyroll.lifecycle.dropper import Dropper
+
+        return Dropper(self.settings, self.store, self.catalog, self.bucket, self.effects)
 
     def redriver(self, to: WindowId | None, *, unverified: bool) -> Redriver:
         """Sends dead letters again; see `Redriver` for its arguments."""
@@ -123,7 +131,13 @@ class Pipeline:
 
         hasty = Pipeline(replace(self.settings, retention_ms=0), self.effects, self._observe)
         return Undertaker(
-            hasty.settings, hasty.store, hasty.catalog, hasty.effects, hasty.roller, hasty.cleanup
+            hasty.settings,
+            hasty.store,
+            hasty.catalog,
+            hasty.effects,
+            hasty.roller,
+            hasty.cleanup,
+            hasty.dropper,
         )
 
     def probe(self, plan: Plan) -> Probe:

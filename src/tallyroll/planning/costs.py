@@ -32,11 +32,11 @@ POLLERS, POLL_SECONDS = 5, 20
 TOTAL_ITEM_BYTES = 60  # of an item in the table of totals, with a key of ten bytes; a test compares
 TALLY_ITEM_BYTES = 70  # the same, of a stripe of a tally
 FUNCTION_GB = 1_769 / 1024  # what the constructs give functions: one whole processor
-FUNCTION_MS_IDLE = 300  # assumed: an idle run of roller or cleanup
+FUNCTION_MS_IDLE = 300  # assumed: an idle run of roller, cleanup or dropper
 READ_MS = 20  # assumed: a read of the aggregator
-METRICS_WATCHED = 40  # by alarms, which are charged by metric; a test counts them
+METRICS_WATCHED = 44  # by alarms, which are charged by metric; a test counts them
 PAGES = 4  # composite alarms, which are charged by the alarm; a test counts them
-METRICS_IDLE = 21  # of roller and cleanup; a test counts them
+METRICS_IDLE = 24  # of roller, cleanup and dropper; a test counts them
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,14 +125,14 @@ def idle_month(settings: Settings) -> dict[str, float]:
     """What a pipeline costs in a month, whether anything is counted or not."""
     tables = windows_a_month(settings)
     gates = tables * settings.gates * GATE_UNITS_A_WINDOW
-    runs = HOURS_A_MONTH * 60 + HOURS_A_MONTH * 12
+    runs = HOURS_A_MONTH * 60 + 2 * HOURS_A_MONTH * 12
     listed = tables * settings.buckets + runs * 20
     each_run = prices.LAMBDA_REQUEST + function_dollars(FUNCTION_MS_IDLE)
     return {
         "gates of new tables": gates * prices.WRITE_UNIT,
         "warm throughput": warm_dollars(settings, settings.warm_units),
-        "reads of roller and cleanup": listed * prices.READ_UNIT,
-        "roller and cleanup": runs * each_run,
+        "reads of scheduled functions": listed * prices.READ_UNIT,
+        "scheduled functions": runs * each_run,
         "polling": POLLERS * SECONDS_A_MONTH / POLL_SECONDS * prices.SQS_REQUEST,
         "alarms": METRICS_WATCHED * prices.ALARM_MONTH + PAGES * prices.COMPOSITE_ALARM_MONTH,
         "metrics": METRICS_IDLE * prices.METRIC_MONTH,
@@ -284,8 +284,8 @@ def _idle(plan: Plan) -> list[Cost]:
         f" {max(0, plan.warm_units - WARM_WRITE_UNITS_MIN):,} units above a new table's x"
         f" ${prices.WARM_WRITE_UNIT:g}, once each",
         "polling": f"{POLLERS} pollers, a receive each {POLL_SECONDS} s",
-        "reads of roller and cleanup": "listings of each window, and of each run",
-        "roller and cleanup": "a run each minute, and each five minutes",
+        "reads of scheduled functions": "listings of each window, and of each run",
+        "scheduled functions": "roller each minute, cleanup and dropper each five",
         "alarms": f"{METRICS_WATCHED} metrics x ${prices.ALARM_MONTH:g},"
         f" {PAGES} composite alarms x ${prices.COMPOSITE_ALARM_MONTH:g}",
         "metrics": f"{METRICS_IDLE} metrics x ${prices.METRIC_MONTH:g}",

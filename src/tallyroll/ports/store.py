@@ -204,6 +204,9 @@ class Store(Protocol):
     def cool_table(self, table: str) -> None:
         """Lower what is paid for a table whose window is sealed."""
 
+    def tags(self, table: str) -> Mapping[str, str] | None:
+        """A table's tags; None if the store has no tags. Raises Missing."""
+
     def tag_table(self, table: str, tags: Mapping[str, str]) -> None:
         """Add tags to a table."""
 

@@ -1,5 +1,5 @@
-"""The course of a pipeline's windows in virtual time: the roller and cleanup, from due step to due
-step.
+"""The course of a pipeline's windows in virtual time: the functions on a schedule, from due step to
+due step.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SPAN_WINDOWS_MAX = 2_000
 
 
 class Course:
-    """Runs the roller and cleanup of a pipeline when one of their steps is due.
+    """Runs roller, cleanup and dropper of a pipeline when one of their steps is due.
 
     `due` is when (ms) that is the next time.
     """
@@ -38,13 +38,14 @@ class Course:
         self.due = 0
         self._ports = ports
         self._clock = clock
-        self._roller, self._cleanup = ports.roller(), ports.cleanup()
+        self._roller = ports.roller()
+        self._cleanup, self._dropper = ports.cleanup(), ports.dropper()
         self._calendar: Calendar | None = None
 
     def catch_up(self) -> None:
         """Found the pipeline if there is none, and do all steps that are due by now.
 
-        Raises TestingError if the roller or cleanup report problems.
+        Raises TestingError if roller, cleanup or dropper report problems.
         """
         calendar = self._calendar or self._founded()
         if self._clock.now() >= self.due:
@@ -95,6 +96,7 @@ class Course:
             live = self._live()
             if any(each.status in ARCHIVED and self._is_due(each) for each in live):
                 answers.append(invoke("cleanup", self._cleanup, {}))
+                answers.append(invoke("dropper", self._dropper, {}))
                 live = self._live()
             problems = [text for answer in answers for text in answer["problems"]]
             now = self._clock.now()

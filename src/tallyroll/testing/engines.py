@@ -20,6 +20,7 @@ from tallyroll.adapters.dynamodb.totals import DynamoTotals
 from tallyroll.adapters.memory import MemoryBucket, MemoryCatalog, MemoryStore, MemoryTotals
 from tallyroll.ingest.writer import Writer
 from tallyroll.lifecycle.cleanup import Cleanup
+from tallyroll.lifecycle.dropper import Dropper
 from tallyroll.lifecycle.roller import Roller
 from tallyroll.ports.bucket import ArchiveBucket
 from tallyroll.ports.catalog import Catalog
@@ -63,6 +64,10 @@ class Ports:
         return Cleanup(
             self.settings, self.store, self.catalog, self.totals, self.bucket, self.effects
         )
+
+    def dropper(self) -> Dropper:
+        """What the dropper's sandbox holds."""
+        return Dropper(self.settings, self.store, self.catalog, self.bucket, self.effects)
 
     def reader(self) -> Reader:
         """A reader without a cache."""

@@ -26,7 +26,7 @@ _PACKAGE = Path(__file__).parents[1]
 _CLONE = _PACKAGE.parents[1]
 _ASSET = _PACKAGE / "cdk" / "asset" / "functions.zip"
 Handler = Callable[[dict[str, Any], Any], Any]
-_TIME_LEFT_MS = {"writer": 60_000, "roller": 60_000, "cleanup": 900_000}
+_TIME_LEFT_MS = {"writer": 60_000, "roller": 60_000, "cleanup": 900_000, "dropper": 300_000}
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,8 @@ class Context:
 
 
 def invoke(function: str, use_case: object, event: dict[str, Any]) -> Any:
-    """The answer of the function `writer`, `roller` or `cleanup` that works with `use_case`.
-
-    The metrics that it prints are left out.
+    """The answer of a function (`writer`, `roller`, `cleanup`, `dropper`) that works with this
+    `use_case`. The metrics that it prints are left out.
     """
     module: Any = _loaded(function)
     with patch.object(module, "use_case", lambda: use_case), redirect_stdout(io.StringIO()):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -8,9 +9,8 @@ import pytest
 from tallyroll.adapters.memory import MemoryBucket
 from tallyroll.archive import layout
 from tallyroll.errors import StateConflict, Unknown
-from tallyroll.lifecycle.cleanup import CLEANUP_STEPS
 from tallyroll.lifecycle.runner import Rolled
-from tallyroll.lifecycle.state_machine import ROLLER_STEPS, Step
+from tallyroll.lifecycle.state_machine import CLEANUP_STEPS, DROPPER_STEPS, ROLLER_STEPS, Step
 from tallyroll.model.states import Status, Window
 from tallyroll.ports.store import TableStatus
 from tallyroll.resources import TAG_PROVEN
@@ -37,13 +37,29 @@ def sealed(deleting_ms: int = 0) -> Pipeline:
 
 
 def run(pipeline: Pipeline) -> Rolled:
-    return pipeline.cleanup().run(TIME_LEFT)
+    """One run of cleanup, and one of the dropper; what both did."""
+    rolled = pipeline.cleanup().run(TIME_LEFT)
+    dropped = drop(pipeline)
+    rolled.steps.update(dropped.steps)
+    rolled.problems += dropped.problems
+    rolled.mismatches += dropped.mismatches
+    rolled.states = Counter(dict.fromkeys(states(pipeline), 1))
+    return rolled
+
+
+def drop(pipeline: Pipeline) -> Rolled:
+    return pipeline.dropper().run(TIME_LEFT)
+
+
+def states(pipeline: Pipeline) -> list[Status]:
+    found = pipeline.catalog.windows(0, pipeline.effects.now())
+    return [window.status for window in found]
 
 
 def proven(pipeline: Pipeline) -> Window:
     """Run until the archive is proven, and no further."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tallyroll.lifecycle.cleanup.check_proof", broken)
+        patch.setattr("tallyroll.lifecycle.proven.check_proof", broken)
         run(pipeline)
     assert pipeline.state(COLD).status is Status.PROVEN
     return pipeline.state(COLD)
@@ -57,9 +73,9 @@ def tags(pipeline: Pipeline) -> Mapping[str, str]:
     return pipeline.store.tags(pipeline.state(COLD).table)
 
 
-def test_cleanup_and_roller_share_out_all_steps() -> None:
-    assert {*CLEANUP_STEPS, *ROLLER_STEPS} == set(Step)
-    assert not CLEANUP_STEPS & ROLLER_STEPS
+def test_the_functions_share_out_all_steps() -> None:
+    shares = (ROLLER_STEPS, CLEANUP_STEPS, DROPPER_STEPS)
+    assert sorted(step for share in shares for step in share) == sorted(Step)
 
 
 def test_a_cold_window_is_exported_proven_and_dropped() -> None:
@@ -120,19 +136,7 @@ def test_the_tag_is_set_before_the_drop(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(pipeline.store, "tag_table", tag)
     monkeypatch.setattr(pipeline.store, "drop_table", drop)
     run(pipeline)
-    tagged = f"tag {pipeline.state(COLD).attempt.id}"
-    assert done == [tagged, tagged, "drop"]
-
-
-def test_a_table_made_again_by_a_late_roller_is_tagged_before_it_is_dropped() -> None:
-    pipeline = sealed()
-    table = proven(pipeline).table
-    pipeline.move(Status.DROPPING, COLD)
-    pipeline.store.drop_table(table)
-    pipeline.store.make_table(table, {})
-    run(pipeline)
-    assert pipeline.state(COLD).status is Status.DROPPED
-    assert pipeline.store.describe_table(table) is None
+    assert done == [f"tag {pipeline.state(COLD).attempt.id}", "drop"]
 
 
 def test_an_archive_that_does_not_agree_is_never_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,14 +177,13 @@ def test_a_table_that_changed_after_sealing_is_never_dropped() -> None:
 
 def test_a_crash_between_tag_and_drop_is_repaired() -> None:
     pipeline = sealed()
-    run_until_drop = pipeline.cleanup()
 
     def crash(table: str) -> None:
         raise Unknown("no answer")
 
     drop_table = pipeline.store.drop_table
     pipeline.store.drop_table = crash  # type: ignore[method-assign]
-    rolled = run_until_drop.run(TIME_LEFT)
+    rolled = run(pipeline)
     assert "(dropping): no answer" in rolled.problems[0]
     assert pipeline.state(COLD).table in pipeline.store.tables()
     pipeline.store.drop_table = drop_table  # type: ignore[method-assign]

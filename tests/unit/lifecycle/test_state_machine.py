@@ -157,7 +157,7 @@ ALLOWED = {
     Status.SEALED: {None, Step.RECOVER, Step.COOL, Step.EXPORT},
     Status.EXPORTING: {None, Step.EXPORT, Step.COPY, Step.PROVE},
     Status.PROVEN: {Step.DROP},
-    Status.DROPPING: {None, Step.DELETE, Step.FINISH},
+    Status.DROPPING: {None, Step.TAG, Step.DELETE, Step.FINISH},
     Status.DROPPED: {None},
 }
 
@@ -177,6 +177,7 @@ def test_every_state_takes_its_own_steps_and_no_others_whatever_the_facts() -> N
             facts = Facts(table, is_drained, exported)
             state = window(status, ACCEPT_UNTIL, problem)
             taken[status].add(due(state, now, facts))
+            taken[status].add(due(state, now, replace(facts, untagged=True)))
             for time in (Moment.SHUT, Moment.TRIED):
                 changed = replace(state, times={**state.times, time: START})
                 taken[status].add(due(changed, now, facts))

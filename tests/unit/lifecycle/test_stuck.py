@@ -78,6 +78,7 @@ def test_cleanup_tells_for_how_long_it_cannot_archive(monkeypatch: pytest.Monkey
     assert told[0] < HOUR <= told[1] < told[2] < told[3]
     for _ in range(3):
         pipeline.cleanup().run(TIME_LEFT)
+        pipeline.dropper().run(TIME_LEFT)
         pipeline.effects.pass_by(1)
     assert pipeline.state().status is Status.DROPPED
     assert pipeline.cleanup().run(TIME_LEFT).stuck_ms == 0

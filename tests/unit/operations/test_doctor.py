@@ -44,6 +44,7 @@ def test_at_no_time_of_its_life_does_a_healthy_pipeline_have_findings(minutes: i
         pipeline.effects.pass_by(5 * MINUTE)
         roller.run(60_000)
         pipeline.cleanup().run(60_000)
+        pipeline.dropper().run(60_000)
     assert bad(pipeline) == {}
 
 

@@ -14,7 +14,7 @@ from tallyroll.model.states import Status
 from tallyroll.operations.doctor.checkup import Check, Level, Sign
 from tallyroll.operations.doctor.examine import examine
 from tallyroll.operations.doctor.policies import denials
-from tallyroll.operations.doctor.rights import PACKAGES
+from tallyroll.operations.doctor.rights import PACKAGES, SCHEDULED
 from tallyroll.ports.stack import EventSource, FunctionCard, QueueRules, ScheduleCard
 from tallyroll.ports.tables import TableCard
 from tests.docs.commands import check, of_sentences
@@ -49,7 +49,7 @@ def whole(**changes: Any) -> FakeStack:
     """A deployment that is well, but for these changes."""
     plain: dict[str, Any] = {
         "functions": {package: card(package) for package in PACKAGES},
-        "schedules": {package: schedule(package) for package in ("roller", "cleanup")},
+        "schedules": {package: schedule(package) for package in SCHEDULED},
         "feeding": [SOURCE],
     }
     return FakeStack(**{**plain, **changes})
@@ -155,7 +155,8 @@ def test_an_event_source(
     ],
 )
 def test_a_schedule(pipeline: Pipeline, changed: dict[str, Any] | None, says: str) -> None:
-    schedules = {"roller": schedule("roller", target=LAMBDA + "roller:live")}
+    schedules = {package: schedule(package) for package in SCHEDULED if package != "cleanup"}
+    schedules["roller"] = schedule("roller", target=LAMBDA + "roller:live")
     if changed is not None:
         schedules["cleanup"] = schedule("cleanup", **changed)
     sign = only(looked(pipeline, whole(schedules=schedules)), "schedules")
@@ -209,7 +210,7 @@ def test_roles_that_deny(pipeline: Pipeline) -> None:
     assert sign.text == f"tallyroll-writer: its role denies sqs:ReceiveMessage on {ARN}"
     gone = Rights(error=Missing("SimulatePrincipalPolicy: NoSuchEntity", "NoSuchEntity"))
     signs = looked(pipeline, whole(), rights=gone)["roles"].bad
-    assert [sign.level for sign in signs] == [Level.UNCHECKED] * 4
+    assert [sign.level for sign in signs] == [Level.UNCHECKED] * len(PACKAGES)
     lacking = Rights(error=Missing("SimulatePrincipalPolicy: InvalidAction", "InvalidAction"))
     assert looked(pipeline, whole(), rights=lacking)["roles"].level is Level.OK
     without = {package: card(package, role="") for package in PACKAGES}

@@ -39,6 +39,7 @@ def undertaker(pipeline: Pipeline) -> Undertaker:
         pipeline.effects,
         pipeline.roller(),
         pipeline.cleanup(),
+        pipeline.dropper(),
     )
     pipeline.settings = before
     return made

@@ -97,6 +97,9 @@ class DynamoTables:
         if any(found.get(name) != units for name, units in cold.items()):
             self._update(table, ProvisionedThroughput=cold)
 
+    def tags(self, table: str) -> Mapping[str, str] | None:
+        return tags_of(self._caller, self._describe(table)["TableArn"])
+
     def tag_table(self, table: str, tags: Mapping[str, str]) -> None:
         """No effect if the engine has no tags."""
         arn = self._describe(table)["TableArn"]

@@ -135,7 +135,7 @@ def _of_source(source: EventSource) -> Iterator[Sign]:
 
 
 def schedules(case: Checkup) -> Iterator[Sign]:
-    """Roller and cleanup run on their schedules."""
+    """Roller, cleanup and dropper run on their schedules."""
     stack = _deployed(case)
     if stack is None:
         yield _not_seen(case)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from tallyroll.operations.doctor.checkup import Checkup
 
-SCHEDULED = ("roller", "cleanup")
+SCHEDULED = ("roller", "cleanup", "dropper")
 """The functions that run on a schedule."""
 
 WINDOWS, CATALOG, TOTALS = "windows", "catalog", "totals"
@@ -38,6 +38,12 @@ RIGHTS: Mapping[str, Mapping[str, Sequence[str]]] = {
         WINDOWS: ("dynamodb:Scan",),
         CATALOG: ("dynamodb:PutItem", "dynamodb:Query"),
         ARCHIVES: ("s3:GetObject", "s3:PutObject"),
+        BUCKET: ("s3:ListBucket",),
+    },
+    "dropper": {
+        WINDOWS: ("dynamodb:DescribeTable",),
+        CATALOG: ("dynamodb:PutItem", "dynamodb:Query"),
+        ARCHIVES: ("s3:GetObject",),
         BUCKET: ("s3:ListBucket",),
     },
 }

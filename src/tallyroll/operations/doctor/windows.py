@@ -29,8 +29,9 @@ _LATE = {
     Status.EXPORTING: "Cleanup's log names what stops it (docs/operations.md, export-stuck).",
     Status.PROVEN: "Let cleanup run (docs/operations.md, cleanup-silent).",
     Status.DROPPING: (
-        "Cleanup may not delete it: its role needs the table's tag `proven` to be seen, by"
-        " attribute-based access control for DynamoDB (docs/operations.md, steps-failing)."
+        "Let the dropper run. If its log says that it may not delete the table: its role needs the"
+        " tag `proven` to be seen, by attribute-based access control for DynamoDB"
+        " (docs/operations.md, steps-failing)."
     ),
 }
 _NEVER_AGAIN = (

@@ -19,7 +19,7 @@ BOOTSTRAP_LEAST = 6  # what a template of the CDK asks for; AWS CDK Developer Gu
 # Lambda leaves so many unreserved. Source: AWS Lambda Developer Guide, "Configuring reserved
 # concurrency for a function".
 UNRESERVED_LEAST = 100
-OTHER_FUNCTIONS = 3  # at once beside the writers: aggregator, roller, cleanup
+OTHER_FUNCTIONS = 4  # at once beside the writers: aggregator, roller, cleanup, dropper
 _ASK = (
     "`aws service-quotas request-service-quota-increase --service-code {service} --quota-code"
     " {code} --desired-value {value}`"
