@@ -132,7 +132,7 @@ def test_items_are_deleted_only_among_writers_notes(template: Template, name: st
     assert bool(deleting) is (name in ("writer", "roller"))
     for one in deleting:
         assert one["Condition"] == {
-            "ForAllValues:StringEquals": {"dynamodb:LeadingKeys": ["~writers"]},
+            "ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["~writers"]},
             "Null": {"dynamodb:LeadingKeys": "false"},
         }
         assert label(template, resource(one)) == "catalog"

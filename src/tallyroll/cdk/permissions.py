@@ -2,7 +2,8 @@
 
 DynamoDB has no action for transactions: TransactWriteItems needs those of its parts
 (ConditionCheckItem, PutItem, UpdateItem). Source: DynamoDB Developer Guide, "Using IAM with
-DynamoDB transactions".
+DynamoDB transactions". That guide does not say which `dynamodb:LeadingKeys` the parts have, so the
+keys of transactions are not restricted; those of single writes are.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sqs as sqs
 
+from tallyroll.adapters.dynamodb.catalog_items import CATALOG_PK, MONTHS_LIKE
 from tallyroll.cdk.storage import Storage
 from tallyroll.model.dead_letters import REJECTED_PREFIX
 from tallyroll.ports.writer_notes import WRITERS_PK
-from tallyroll.resources import TAG_PIPELINE, TAG_PROVEN
+from tallyroll.resources import PARTITION_KEY, SORT_KEY, TAG_PIPELINE, TAG_PROVEN
 from tallyroll.settings import Settings
 
 # What a caller of SQS, S3 or DynamoDB needs of a key that encrypts their data. Sources: the
@@ -35,16 +37,27 @@ def of_writer(
     them.
     """
     return [
+        _tables(storage.window_tables_arn, "BatchGetItem", "GetItem"),
+        # No single write, which would check no gate. Source: the guide above, example 2.
         _tables(
             storage.window_tables_arn,
-            "BatchGetItem",
             "ConditionCheckItem",
-            "GetItem",
             "PutItem",
             "UpdateItem",
+            conditions={
+                "ForAnyValue:StringEquals": {"dynamodb:EnclosingOperation": ["TransactWriteItems"]}
+            },
         ),
-        _tables(storage.catalog.table_arn, "BatchGetItem", "GetItem", "UpdateItem"),
-        _notes(storage, "DeleteItem", "PutItem", "Query"),
+        _tables(storage.catalog.table_arn, "BatchGetItem", "GetItem"),
+        # A window's stragglers and hot keys, and until when mappings are settled: no spec, and of a
+        # state nothing that decides.
+        _items(
+            storage,
+            "UpdateItem",
+            keys=(CATALOG_PK, MONTHS_LIKE),
+            attributes=("at", "keys", "mapped_until"),
+        ),
+        _notes(storage, "DeleteItem", "PutItem", "Query", "UpdateItem"),
         _allow(
             queue.queue_arn,
             "sqs:ChangeMessageVisibility",
@@ -130,7 +143,8 @@ def of_cleanup(storage: Storage, pipeline: str) -> Sequence[iam.PolicyStatement]
         _tag(storage.window_tables_arn, TAG_PROVEN),
         # An explicit denial too, which no other policy of this role can override.
         _deny(storage.window_tables_arn, "DeleteTable"),
-        _tables(storage.catalog.table_arn, "BatchGetItem", "GetItem", "PutItem", "Query"),
+        _tables(storage.catalog.table_arn, "BatchGetItem", "GetItem", "Query"),
+        _items(storage, "PutItem", keys=(MONTHS_LIKE,)),  # states of windows
         _tables(storage.totals.table_arn, "BatchGetItem"),
         _allow(
             archives(storage, pipeline),
@@ -168,7 +182,8 @@ def of_dropper(storage: Storage, pipeline: str) -> Sequence[iam.PolicyStatement]
             conditions={"Null": {f"aws:ResourceTag/{TAG_PROVEN}": "true"}},
         ),
         _deny(storage.window_tables_arn, "TagResource", "UntagResource"),
-        _tables(storage.catalog.table_arn, "GetItem", "PutItem", "Query"),
+        _tables(storage.catalog.table_arn, "GetItem", "Query"),
+        _items(storage, "PutItem", keys=(MONTHS_LIKE,)),  # states of windows
         _allow(archives(storage, pipeline), "s3:GetObject"),
         _allow(storage.bucket.bucket_arn, "s3:ListBucket"),
         *_keys([storage.key], [storage.bucket.encryption_key]),
@@ -290,14 +305,27 @@ def _keys(
 
 
 def _notes(storage: Storage, *operations: str) -> iam.PolicyStatement:
-    """Allow operations on writers' notes, not on the catalog's other items. Source: DynamoDB
-    Developer Guide, "Using IAM policy conditions for fine-grained access control".
+    """Allow operations on writers' notes, not on the catalog's other items."""
+    return _items(storage, *operations, keys=(WRITERS_PK,))
+
+
+def _items(
+    storage: Storage, *operations: str, keys: Sequence[str], attributes: Sequence[str] = ()
+) -> iam.PolicyStatement:
+    """Allow operations on the catalog's items with partition keys of these patterns; if attributes
+    are named, only on these and the primary key, and without an answer. Source: DynamoDB Developer
+    Guide, "Using IAM policy conditions for fine-grained access control".
     """
-    key = "dynamodb:LeadingKeys"
-    conditions = {
-        "ForAllValues:StringEquals": {key: [WRITERS_PK]},
-        "Null": {key: "false"},  # without values, ForAllValues is true
+    leading = "dynamodb:LeadingKeys"
+    conditions: dict[str, Any] = {
+        "ForAllValues:StringLike": {leading: [*keys]},
+        "Null": {leading: "false"},  # without values, ForAllValues is true
     }
+    if attributes:
+        named = [PARTITION_KEY, SORT_KEY, *attributes]
+        conditions["ForAllValues:StringEquals"] = {"dynamodb:Attributes": named}
+        # What an update returns would be attributes, too.
+        conditions["StringEqualsIfExists"] = {"dynamodb:ReturnValues": "NONE"}
     return _tables(storage.catalog.table_arn, *operations, conditions=conditions)
 
 

@@ -31,10 +31,13 @@ from tallyroll.model.specs import Spec
 from tallyroll.model.states import Attempt, Calendar, LivePointer, Status, Window
 from tallyroll.model.windows import Grid, Span, WindowId
 
-_PK = "~catalog"
-CALENDAR: Key = {"pk": {"S": _PK}, "sk": {"S": "calendar"}}
-LIVE: Key = {"pk": {"S": _PK}, "sk": {"S": "live"}}
-MONTHS: Key = {"pk": {"S": _PK}, "sk": {"S": "months"}}
+CATALOG_PK = "~catalog"
+"""The partition key of what there is once: calendar, live pointer, list of months."""
+MONTHS_LIKE = "????-??"
+"""The pattern of the partition keys of windows' items, as IAM writes patterns; see `month_key`."""
+CALENDAR: Key = {"pk": {"S": CATALOG_PK}, "sk": {"S": "calendar"}}
+LIVE: Key = {"pk": {"S": CATALOG_PK}, "sk": {"S": "live"}}
+MONTHS: Key = {"pk": {"S": CATALOG_PK}, "sk": {"S": "months"}}
 VERSION_UNCHANGED = "#version = :read"
 _ATTEMPT_STORED = {"id": "attempt", "number": "attempts"}  # the other fields by their own names
 

@@ -18,7 +18,7 @@ QUEUE, DEAD_LETTERS, ARCHIVES, BUCKET = "queue", "dead letters", "archives", "bu
 _READS = ("dynamodb:BatchGetItem", "dynamodb:Query")
 RIGHTS: Mapping[str, Mapping[str, Sequence[str]]] = {
     "writer": {
-        WINDOWS: ("dynamodb:BatchGetItem", "dynamodb:ConditionCheckItem"),
+        WINDOWS: ("dynamodb:BatchGetItem", "dynamodb:GetItem"),
         CATALOG: ("dynamodb:BatchGetItem", "dynamodb:GetItem"),
         QUEUE: ("sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:ReceiveMessage"),
         DEAD_LETTERS: ("sqs:SendMessage",),
@@ -36,13 +36,13 @@ RIGHTS: Mapping[str, Mapping[str, Sequence[str]]] = {
     },
     "cleanup": {
         WINDOWS: ("dynamodb:Scan",),
-        CATALOG: ("dynamodb:PutItem", "dynamodb:Query"),
+        CATALOG: ("dynamodb:GetItem", "dynamodb:Query"),
         ARCHIVES: ("s3:GetObject", "s3:PutObject"),
         BUCKET: ("s3:ListBucket",),
     },
     "dropper": {
         WINDOWS: ("dynamodb:DescribeTable",),
-        CATALOG: ("dynamodb:PutItem", "dynamodb:Query"),
+        CATALOG: ("dynamodb:GetItem", "dynamodb:Query"),
         ARCHIVES: ("s3:GetObject",),
         BUCKET: ("s3:ListBucket",),
     },
