@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 import json
 import logging
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 from functions.aggregator.handler import logger
 from tallyroll.errors import Throttled
 from tallyroll.reads.reader import Reader
-from tests.functions.invocation import Invocations, load
+from tests.functions.invocation import EVENTS, Invocations, load
 from tests.harness.pipeline import SMALL
 
 KEY = "video:aurora-over-tromso"
@@ -45,6 +46,17 @@ def test_a_count(functions: Invocations) -> None:
         "as_of": "2026-11-20T08:30:00.000Z",
         "complete": True,
     }
+
+
+def test_a_caller_that_invokes_the_function_itself_needs_no_more_than_the_guide_says(
+    functions: Invocations,
+) -> None:
+    guide = (EVENTS.parent / "docs" / "deploy.md").read_text()
+    event = ast.literal_eval(guide.partition("\nevent = ")[2].partition("\nanswer = ")[0])
+    functions.write(load("writer-own-id.json"))
+    answer = functions.ask({**event, "rawQueryString": f"key={KEY}"})
+    assert (answer["statusCode"], json.loads(answer["body"])["events"]) == (200, 1)
+    assert json.loads(functions.ask(event)["body"])["events"] == 0
 
 
 def test_a_range(functions: Invocations) -> None:

@@ -34,6 +34,7 @@ SHARED = {option.name for option in fields(Options)} & {one.name for one in fiel
 
 
 # Made by the deployment, fixed by what it deploys, or best left as they are.
+LAYER = "arn:aws:lambda:eu-central-1:615299751070:layer:AWSOpenTelemetryDistroPython:11"
 NO_OPTIONS = {
     "queue_url",
     "dead_letters_url",
@@ -226,6 +227,13 @@ def test_unknown_key_is_refused_with_the_nearest(key: str, said: str) -> None:
         ("runbook_url", "docs", "runbook_url 'docs': give the address of your copy of"),
         ("runbook_url", "https://a.example/b#c", "runbook_url 'https://a.example/b#c': give the"),
         ("snap_start", True, r"snap_start true: needs tallyroll:runtime python3\.12 or newer"),
+        ("tracing_layer", "otel", "tracing_layer 'otel': give the ARN of a layer's version"),
+        ("tracing_layer", LAYER, "tracing_layer 'arn:.*': give tallyroll:tracing true too"),
+        ("vpc_subnets", "vpc-1", "vpc_subnets 'vpc-1': give 1 to 16 ids, subnet-"),
+        ("vpc_subnets", "subnet-0a1b2c3d", "vpc_subnets '.*': give tallyroll:vpc_security_groups"),
+        ("vpc_security_groups", "sg-0a1b2c3d", "vpc_security_groups '.*': give tallyroll:vpc_subn"),
+        ("vpc_security_groups", "sg-1", "vpc_security_groups 'sg-1': give 1 to 5 ids, sg-"),
+        ("api", "private", "api 'private': give one of http, none"),
         ("boto3", "latest", "boto3 'latest': give one of runtime, pinned"),
         ("tags", "team", "tags 'team': give an object of texts, such as"),
         ("tags", ["team"], r"tags \['team'\]: give an object of texts"),

@@ -1,6 +1,7 @@
 """The pipeline as AWS CDK constructs; nothing else in this package imports the CDK.
 
     Tallyroll     a whole pipeline, for any stack
+    Endpoints     endpoints in a VPC for all that the functions call
     Options       the options of a pipeline
     OptionsError  wrong options, with the remedy
 
@@ -13,13 +14,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tallyroll.cdk.network import Endpoints
     from tallyroll.cdk.options import Options
     from tallyroll.cdk.options.rules import OptionsError
     from tallyroll.cdk.pipeline import Tallyroll
 
-__all__ = ["Options", "OptionsError", "Tallyroll"]
+__all__ = ["Endpoints", "Options", "OptionsError", "Tallyroll"]
 
-_HOMES = {"Options": "options", "OptionsError": "options.rules", "Tallyroll": "pipeline"}
+_HOMES = {
+    "Endpoints": "network",
+    "Options": "options",
+    "OptionsError": "options.rules",
+    "Tallyroll": "pipeline",
+}
 _OF_THE_EXTRA = ("aws_cdk", "constructs", "jsii")
 
 

@@ -93,6 +93,11 @@ class Rule:
             raise ValueError(f"{self}: `within` is at least `times`, and silence is then good")
 
     @property
+    def sources(self) -> frozenset[Source]:
+        """Who publishes its metrics."""
+        return frozenset(metric.source for metric in self.metrics.values())
+
+    @property
     def evaluated(self) -> int:
         """The number of periods that are evaluated."""
         return max(self.times, self.within)

@@ -13,6 +13,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from tallyroll.cdk.annotations import acknowledge
+from tallyroll.cdk.network import Network, may_attach
 from tallyroll.cdk.options import Options
 from tallyroll.resources import function_name
 
@@ -27,14 +28,15 @@ _NOT_LATEST = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionDefaults:
-    """What the functions of one pipeline share: options, code, environment, and the key of the
-    environment and of logs, if a team handed one in.
+    """What the functions of one pipeline share: options, code, environment, the key of the
+    environment and of logs, if a team handed one in, and the VPC's subnets that they run in.
     """
 
     options: Options
     code: lambda_.Code
     environment: Mapping[str, str]
     key: kms.IKey | None = None
+    network: Network | None = None
 
 
 class PipelineFunction(Construct):
@@ -61,7 +63,12 @@ class PipelineFunction(Construct):
         name = function_name(options.name, package)
         self.package = package
         self.log = log_group(self, "Log", f"/aws/lambda/{name}", options, defaults.key)
-        statements = [*statements, _may_write(self.log), *_may_trace(options)]
+        statements = [
+            *statements,
+            _may_write(self.log),
+            *_may_trace(options),
+            *may_attach(self, defaults.network, name),
+        ]
         self.role = iam.Role(
             self,
             "Role",
@@ -78,14 +85,10 @@ class PipelineFunction(Construct):
             runtime=lambda_.Runtime(
                 options.runtime, lambda_.RuntimeFamily.PYTHON, supports_snap_start=snap_start
             ),
-            architecture=(
-                lambda_.Architecture.ARM_64
-                if options.architecture == "arm64"
-                else lambda_.Architecture.X86_64
-            ),
+            architecture=_architecture(options),
             memory_size=memory_mb,
             timeout=cdk.Duration.seconds(timeout_seconds),
-            environment=dict(defaults.environment),
+            environment={**defaults.environment, **_of_layer(options, name)},
             environment_encryption=defaults.key,
             log_group=self.log,
             role=self.role.without_policy_updates(),  # it allows the statements above only
@@ -94,6 +97,8 @@ class PipelineFunction(Construct):
             reserved_concurrent_executions=reserved_concurrency,
             snap_start=lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS if snap_start else None,
         )
+        _attach(self, defaults.network)
+        _trace_calls(self, options)
         self.invoked = _live(self) if snap_start else self.function
         acknowledge(
             self.function,
@@ -106,6 +111,56 @@ class PipelineFunction(Construct):
             },
         )
         _acknowledge_tracing(self, options)
+
+
+def _architecture(options: Options) -> lambda_.Architecture:
+    arm = options.architecture == "arm64"
+    return lambda_.Architecture.ARM_64 if arm else lambda_.Architecture.X86_64
+
+
+def _trace_calls(function: PipelineFunction, options: Options) -> None:
+    """Add the layer that traces calls of AWS, if there is one."""
+    if options.tracing_layer:
+        layer = lambda_.LayerVersion.from_layer_version_arn(
+            function, "Tracing", options.tracing_layer
+        )
+        function.function.add_layers(layer)
+
+
+def _of_layer(options: Options, name: str) -> dict[str, str]:
+    """The variables that switch AWS's layer for OpenTelemetry on, for traces alone.
+
+    Source: AWS Distro for OpenTelemetry, "Lambda Support For Python".
+    """
+    if not options.tracing_layer:
+        return {}
+    return {
+        "AWS_LAMBDA_EXEC_WRAPPER": "/opt/otel-instrument",
+        "OTEL_AWS_APPLICATION_SIGNALS_ENABLED": "false",
+        "OTEL_SERVICE_NAME": name,
+    }
+
+
+def _attach(function: PipelineFunction, network: Network | None) -> None:
+    """Run a function in a network, and say why its role names no resource for that."""
+    if network is None:
+        return
+    resource = function.function.node.default_child
+    assert isinstance(resource, lambda_.CfnFunction)
+    resource.vpc_config = lambda_.CfnFunction.VpcConfigProperty(
+        subnet_ids=[*network.subnets], security_group_ids=[*network.security_groups]
+    )
+    anywhere = (
+        "network interfaces that Lambda makes have no name before; the function's own code is"
+        " denied the same actions"
+    )
+    acknowledge(
+        function.role,
+        {
+            "AwsSolutions-IAM5[Resource::*]": anywhere,
+            "Serverless-LambdaStarPermissions": anywhere,
+        },
+    )
 
 
 def _live(function: PipelineFunction) -> lambda_.IFunction:

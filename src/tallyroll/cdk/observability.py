@@ -27,6 +27,7 @@ from tallyroll.cdk.options.rules import OptionsError
 
 class Observability(Construct):
     """One alarm for each of `ALARMS`, one composite alarm for each of `PAGES`, one dashboard.
+    Without an API its alarm is left out.
 
     Pages notify `topic`, alarms notify `tickets`, when they begin and when they are over. A `given`
     topic replaces both, `given_tickets` the latter.
@@ -41,7 +42,7 @@ class Observability(Construct):
         options: Options,
         queues: Queues,
         functions: Sequence[PipelineFunction],
-        api: http.IHttpApi,
+        api: http.IHttpApi | None,
         given: sns.ITopic | None = None,
         given_tickets: sns.ITopic | None = None,
         key: kms.IKey | None = None,
@@ -57,6 +58,8 @@ class Observability(Construct):
         self._open_topics()
         rules = rules_for(options.settings(), queues.retention_seconds)
         assert rules.keys() == ALARMS.keys()
+        if api is None:
+            rules = {id_: rule for id_, rule in rules.items() if Source.API not in rule.sources}
         self.alarms = {id_: self._alarm(id_, rule) for id_, rule in rules.items()}
         self.pages = {id_: self._page(id_) for id_ in PAGES}
         shown = {**self.pages, **self.alarms}
@@ -86,6 +89,7 @@ class Observability(Construct):
         on = [
             cloudwatch.AlarmRule.from_alarm(self.alarms[one], cloudwatch.AlarmState.ALARM)
             for one in PAGES[id_].alarms
+            if one in self.alarms
         ]
         page = cloudwatch.CompositeAlarm(
             self,
@@ -170,7 +174,7 @@ class _Published:
         metrics: PipelineMetrics,
         queues: Queues,
         functions: Sequence[PipelineFunction],
-        api: http.IHttpApi,
+        api: http.IHttpApi | None,
     ) -> None:
         self._metrics = metrics
         self._queues = queues
@@ -194,6 +198,7 @@ class _Published:
             function = self._functions[watched.of]
             return function.metric(watched.name, statistic=watched.statistic, period=period)
         if watched.source is Source.API:
+            assert self._api
             return self._api.metric(watched.name, statistic=watched.statistic, period=period)
         queue = self._queues.events if watched.of == EVENTS else self._queues.dead_letters
         return queue.metric(watched.name, statistic=watched.statistic, period=period)

@@ -20,6 +20,7 @@ from tallyroll.cdk.code import functions_code
 from tallyroll.cdk.functions import FunctionDefaults, PipelineFunction
 from tallyroll.cdk.handed_in import all_tags, check_grantee, check_name, check_types, key_of
 from tallyroll.cdk.ingest import Ingest, Queues
+from tallyroll.cdk.network import network_of
 from tallyroll.cdk.observability import Observability
 from tallyroll.cdk.options import Options
 from tallyroll.cdk.options.rules import OptionsError
@@ -30,6 +31,7 @@ from tallyroll.resources import TAG_PIPELINE, declare
 
 if TYPE_CHECKING:
     from aws_cdk import aws_dynamodb as dynamodb
+    from aws_cdk import aws_ec2 as ec2
     from aws_cdk import aws_iam as iam
     from aws_cdk import aws_kms as kms
     from aws_cdk import aws_lambda as lambda_
@@ -59,6 +61,9 @@ class Tallyroll(Construct):
                     must let logs and alarms use it.
     tags            Tags of everything that is made here, and of the window tables that the roller
                     makes from then on.
+    vpc             A VPC for the functions, in `vpc_subnets` (by default its private subnets),
+                    with `security_groups` (by default one that lets out HTTPS alone). It needs
+                    endpoints for what functions call (`tallyroll.cdk.Endpoints`), or a way out.
     code            The asset of the functions; by default the package's own.
 
     What of it works against this advice, as far as it is known at synthesis, is a warning of the
@@ -80,6 +85,9 @@ class Tallyroll(Construct):
         ticket_topic: sns.ITopic | None = None,
         encryption_key: kms.IKey | None = None,
         tags: Mapping[str, str] | None = None,
+        vpc: ec2.IVpc | None = None,
+        vpc_subnets: ec2.SubnetSelection | None = None,
+        security_groups: Sequence[ec2.ISecurityGroup] | None = None,
     ) -> None:
         super().__init__(scope, id_)
         check_types(options, code, tags, (queue, bucket, alarm_topic, encryption_key, ticket_topic))
@@ -87,11 +95,9 @@ class Tallyroll(Construct):
         self.options = options
         tags, key = all_tags(options, tags), key_of(self, options, encryption_key)
         configured = partial(options.settings, tags=tags, kms_key=key.key_arn if key else "")
-        resources = declare(configured())
-        self.storage = Storage(self, "Storage", resources=resources, given=bucket, key=key)
-        self.queues = Queues(
-            self, "Queues", options=options, resources=resources, given=queue, key=key
-        )
+        owned = declare(configured())
+        self.storage = Storage(self, "Storage", resources=owned, given=bucket, key=key)
+        self.queues = Queues(self, "Queues", options=options, resources=owned, given=queue, key=key)
         settings = configured(
             queue_url=self.queues.events.queue_url,
             dead_letters_url=self.queues.dead_letters.queue_url,
@@ -104,6 +110,7 @@ class Tallyroll(Construct):
             code=functions_code(self, options) if code is None else code,
             environment=settings.to_env(),
             key=key,
+            network=network_of(self, options, vpc, vpc_subnets, security_groups),
         )
         self.ingest = Ingest(
             self,
@@ -178,7 +185,9 @@ class Tallyroll(Construct):
 
     @property
     def api_url(self) -> str:
-        """The URL of the HTTP API."""
+        """The URL of the HTTP API. Raises OptionsError if there is none."""
+        if self.reads.api is None:
+            raise OptionsError("tallyroll:api 'none': there is no HTTP API, and so no URL")
         return self.reads.api.api_endpoint
 
     def grant_send(self, grantee: iam.IGrantable) -> iam.Grant:
@@ -210,7 +219,9 @@ class Tallyroll(Construct):
         )
 
     def grant_read(self, grantee: iam.IGrantable) -> None:
-        """Allow `grantee` to call the HTTP API. Raises OptionsError if it requires tokens."""
+        """Allow `grantee` to call the HTTP API, or the aggregator if there is no API. Raises
+        OptionsError if the API requires tokens.
+        """
         if self.options.auth != "iam":
             raise OptionsError(
                 f"tallyroll:auth {self.options.auth!r}: grants are for iam; whom to let in is"

@@ -33,7 +33,11 @@ _LOGGED = {
 
 
 class Reads(Construct):
-    """An HTTP API for callers with signed requests (IAM) or tokens (JWT), and the aggregator."""
+    """An HTTP API for callers with signed requests (IAM) or tokens (JWT), and the aggregator.
+
+    An option leaves the API out: HTTP APIs have no private endpoints (API Gateway Developer Guide,
+    "Choose between REST APIs and HTTP APIs"), and a function can be invoked from within a VPC.
+    """
 
     def __init__(
         self,
@@ -55,7 +59,14 @@ class Reads(Construct):
             statements=permissions.of_aggregator(storage),
             snap_start=options.snap_start,
         )
-        self.api = http.HttpApi(
+        self.api: http.HttpApi | None = None
+        self._routes: list[http.HttpRoute] = []
+        if options.api == "http":
+            self.api = self._open(options, defaults)
+
+    def _open(self, options: Options, defaults: FunctionDefaults) -> http.HttpApi:
+        """Make the API and its routes."""
+        api = http.HttpApi(
             self,
             "Api",
             api_name=options.name,
@@ -66,29 +77,32 @@ class Reads(Construct):
         self._routes = [
             route
             for path in ROUTES
-            for route in self.api.add_routes(
+            for route in api.add_routes(
                 path=path, methods=[http.HttpMethod.GET], integration=integration
             )
         ]
-        self.log = log_group(self, "Log", f"/aws/apigateway/{options.name}", options, defaults.key)
-        self.stage = http.HttpStage(
+        log = log_group(self, "Log", f"/aws/apigateway/{options.name}", options, defaults.key)
+        stage = http.HttpStage(
             self,
             "Stage",
-            http_api=self.api,
+            http_api=api,
             stage_name="$default",
             auto_deploy=True,
             throttle=http.ThrottleSettings(
                 rate_limit=options.reads_per_second, burst_limit=BURST * options.reads_per_second
             ),
         )
-        resource = self.stage.node.default_child
+        resource = stage.node.default_child
         assert isinstance(resource, http.CfnStage)
         resource.access_log_settings = http.CfnStage.AccessLogSettingsProperty(
-            destination_arn=self.log.log_group_arn, format=json.dumps(_LOGGED)
+            destination_arn=log.log_group_arn, format=json.dumps(_LOGGED)
         )
+        return api
 
     def grant(self, grantee: iam.IGrantable) -> None:
-        """Allow `grantee` to call the API, if it uses IAM."""
+        """Allow `grantee` to call the API, if it uses IAM; without an API, the aggregator."""
+        if self.api is None:
+            self.aggregator.invoked.grant_invoke(grantee)
         for route in self._routes:
             route.grant_invoke(grantee)
 

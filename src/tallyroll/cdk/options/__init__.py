@@ -19,6 +19,7 @@ from tallyroll.cdk.options.kinds import (
     Text,
     Units,
     Whole,
+    ids,
     nearest,
 )
 from tallyroll.cdk.options.rules import (
@@ -225,6 +226,25 @@ class Options:
     tracing: bool = _option(
         default=False, kind=Flag(), doc="Lambda's own X-Ray segments; no library is imported"
     )
+    tracing_layer: str = _option(
+        "",
+        Text(
+            r"arn:aws[a-z-]*:lambda:[a-z0-9-]+:\d{12}:layer:[a-zA-Z0-9_-]+:\d+",
+            "give the ARN of a layer's version, arn:aws:lambda:REGION:ACCOUNT:layer:NAME:VERSION",
+        ),
+        "with `tracing`: ARN of AWS's layer for OpenTelemetry in this Region, which adds a span for"
+        " each call of AWS; functions start more slowly",
+    )
+    vpc_subnets: str = _option(
+        "",
+        ids("subnet"),
+        "the subnets of a VPC that the functions run in, separated by commas; unset: in no VPC",
+    )
+    vpc_security_groups: str = _option(
+        "",
+        ids("sg", most=5),
+        "with `vpc_subnets`: the functions' security groups, separated by commas",
+    )
     snap_start: bool = _option(
         default=False,
         kind=Flag(),
@@ -251,6 +271,12 @@ class Options:
         Flag(),
         "whether window tables that are made from then on have a resource policy that denies"
         " everybody, also administrators, to delete them before they are proven",
+    )
+    api: str = _option(
+        "http",
+        OneOf(("http", "none")),
+        "who lets readers in: an HTTP API, which is public; or `none`, and callers in the account"
+        " invoke the aggregator",
     )
     auth: str = _option(
         "iam", OneOf(("iam", "jwt")), "how callers of the HTTP API are known: signed requests, JWT"

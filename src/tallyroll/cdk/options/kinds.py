@@ -103,6 +103,13 @@ class Text:
         return value
 
 
+def ids(prefix: str, most: int = 16) -> Text:
+    """The ids of parts of a VPC, separated by commas."""
+    one = rf"{prefix}-[0-9a-f]{{8}}(?:[0-9a-f]{{9}})?"
+    remedy = f"give 1 to {most} ids, {prefix}-..., separated by commas without blanks"
+    return Text(rf"{one}(,{one}){{0,{most - 1}}}", remedy)
+
+
 @dataclass(frozen=True, slots=True)
 class Name:
     """A pipeline's name."""

@@ -50,6 +50,7 @@ def check_together(options: Options) -> None:
             f"{PREFIX}snap_start true: needs {PREFIX}runtime python3.12 or newer; it is"
             f" {options.runtime}, of which Lambda makes no snapshots"
         )
+    _check_doors(options)
     for name in ("jwt_issuer", "jwt_audience"):
         value = getattr(options, name)
         if (options.auth == "jwt") != bool(value):
@@ -61,6 +62,24 @@ def check_together(options: Options) -> None:
             f"{PREFIX}retention_seconds {options.retention_seconds}: with windows of"
             f" {options.window_seconds} s there would be {kept:,} tables at once, over"
             f" {PREFIX}table_quota ({quota:,}): keep fewer, or make longer windows"
+        )
+
+
+def _check_doors(options: Options) -> None:
+    if bool(options.vpc_subnets) != bool(options.vpc_security_groups):
+        given, lacking = ("vpc_subnets", "vpc_security_groups")
+        if not options.vpc_subnets:
+            given, lacking = lacking, given
+        raise OptionsError(
+            f"{PREFIX}{given} {getattr(options, given)!r}: give {PREFIX}{lacking} too"
+        )
+    if options.tracing_layer and not options.tracing:
+        raise OptionsError(
+            f"{PREFIX}tracing_layer {options.tracing_layer!r}: give {PREFIX}tracing true too"
+        )
+    if options.api == "none" and options.auth == "jwt":
+        raise OptionsError(
+            f"{PREFIX}api 'none': leave {PREFIX}auth jwt out; who calls a function is known by IAM"
         )
 
 
