@@ -1,10 +1,13 @@
 """What moto lacks and the doctor asks for: IAM's simulation of an identity's policies.
 
-Source: IAM API Reference, SimulatePrincipalPolicy. Conditions are not evaluated.
+Source: IAM API Reference, SimulatePrincipalPolicy. Statements with a condition are left out.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
 
@@ -18,29 +21,45 @@ def install() -> None:
 
 def _simulate(self: Any) -> Any:
     from moto.core.responses import ActionResult  # noqa: PLC0415
-    from moto.iam.access_control import IAMPolicy, PermissionResult  # noqa: PLC0415
 
     role = self.backend.get_role_by_arn(self._get_param("PolicySourceArn"))
-    policies = [IAMPolicy(policy) for policy in role.policies.values()]
-    results = []
-    for action in self._get_param("ActionNames"):
-        for resource in self._get_param("ResourceArns"):
-            found = {policy.is_action_permitted(action, resource) for policy in policies}
-            decision = "implicitDeny"
-            if PermissionResult.DENIED in found:
-                decision = "explicitDeny"
-            elif PermissionResult.PERMITTED in found:
-                decision = "allowed"
-            results.append(
-                {
-                    "EvalActionName": action,
-                    "EvalResourceName": resource,
-                    "EvalDecision": decision,
-                    "MatchedStatements": [],
-                    "MissingContextValues": [],
-                }
-            )
+    # Those of a stack are objects, those of the API texts.
+    documents = [json.loads(one) if isinstance(one, str) else one for one in role.policies.values()]
+    results = [
+        {
+            "EvalActionName": action,
+            "EvalResourceName": resource,
+            "EvalDecision": decision(documents, action, resource),
+            "MatchedStatements": [],
+            "MissingContextValues": [],
+        }
+        for action in self._get_param("ActionNames")
+        for resource in self._get_param("ResourceArns")
+    ]
     return ActionResult({"EvaluationResults": results, "IsTruncated": False})
+
+
+def decision(documents: Sequence[Mapping[str, Any]], action: str, resource: str) -> str:
+    """What policies decide on a call; moto's own evaluation fails at a `?` in a resource."""
+    found = {
+        statement["Effect"]
+        for document in documents
+        for statement in _listed(document["Statement"])
+        if "Condition" not in statement
+        and _names(statement["Action"], action)
+        and _names(statement["Resource"], resource)
+    }
+    if "Deny" in found:
+        return "explicitDeny"
+    return "allowed" if "Allow" in found else "implicitDeny"
+
+
+def _names(patterns: Any, name: str) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in _listed(patterns))
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 class _Deaf:
