@@ -41,6 +41,7 @@ class Reason(StrEnum):
     TS_REQUIRED = "ts-required"
     BAD_VALUE = "bad-value"
     BAD_PAYLOAD = "bad-payload"
+    BAD_REFERENCE = "bad-reference"
     BAD_PACKET = "bad-packet"
     PACKET_EMPTY = "packet-empty"
     PACKET_MIXED_KEYS = "packet-mixed-keys"

@@ -53,6 +53,11 @@ INLINE_BYTES_MAX = 384 * 1024  # so that a record with the longest key and id is
 # Copies of a payload in the records of one event; a larger one is stored once, in chunks.
 COPIES_BYTES_MAX = 1024 * 1024
 
+# References to uploaded payloads. A reference is good for 30 days: a message may spend 28 in both
+# queues. The last message that has it leaves the queue after its retention, at most 14 days more.
+REFERENCE_MS_MAX = 30 * 86_400_000
+SWEPT_AFTER_MS = REFERENCE_MS_MAX + 16 * 86_400_000
+
 # Mappings
 MAPPING_BYTES_MAX = 2_048  # so that the list of them fits into the calendar's item
 MAPPINGS_MAX = 100  # of a pipeline, in all its time

@@ -144,3 +144,11 @@ def test_two_uploads_of_one_key_do_not_mix(archives: ArchiveBucket) -> None:
     }
     archives.complete_upload("a/b", second, [receipts[second]])
     assert archives.get("a/b") == second.encode()
+
+
+def test_an_object_is_deleted_once_and_for_all(archives: ArchiveBucket) -> None:
+    archives.put("a", b"x")
+    archives.put("b", b"x")
+    for _ in range(2):
+        archives.delete("a")
+    assert list(archives.list("")) == ["b"]

@@ -11,6 +11,7 @@ from tallyroll.ingest.transactions import Disposition, Fate, plan, run
 from tallyroll.limits import QUEUE_MESSAGE_BYTES_MAX
 from tallyroll.model.events import Event
 from tallyroll.model.formats.payloads import Chunk, Layout
+from tallyroll.model.formats.references import Mark
 from tallyroll.model.items import Content
 from tallyroll.model.messages import Message
 from tallyroll.model.records import Record, record_of
@@ -119,11 +120,26 @@ def test_chunks_are_neither_records_nor_tallies(engine: Engine) -> None:
     assert found["Chunk"] == 9
 
 
+def test_the_object_of_a_reference_is_marked_with_its_record_alone(engine: Engine) -> None:
+    spec = engine.opened()
+    keys = [f"payloads/p/2026-11-20/{number}" for number in range(130)]
+    first, second = (
+        replace(record(spec, "a", str(number)), beside=(Mark(keys[number]),)) for number in range(2)
+    )
+    assert engine.catalog.marked(keys) == set()
+    counted(engine.store, spec, first)
+    again = replace(first, beside=(Mark(keys[2]),))
+    assert [fate.kind for fate in fates(engine, spec, again)] == [Disposition.DUPLICATE]
+    assert engine.catalog.marked(keys) == {keys[0]}
+    assert [fate.kind for fate in fates(engine, spec, second)] == [Disposition.COUNTED]
+    assert engine.catalog.marked([*keys, *keys]) == set(keys[:2])
+
+
 def test_a_stray_chunk_is_replaced_with_its_record(engine: Engine) -> None:
     """None is ever left; were there one, its event would still count."""
     spec = engine.opened()
     event = large(spec, "1", "a")
     stray = replace(event.chunks[0], data=b"stray")
-    counted(engine.store, spec, replace(record(spec, "x", "x"), chunks=(stray,)))
+    counted(engine.store, spec, replace(record(spec, "x", "x"), beside=(stray,)))
     assert [fate.kind for fate in fates(engine, spec, event)] == [Disposition.COUNTED]
     assert payload(engine, spec, "a", "1") == json.dumps(NOISE)

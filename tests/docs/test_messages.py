@@ -40,7 +40,8 @@ def check_is_of_now(body: dict[str, Any]) -> None:
 
 def test_each_example_fits_its_schema() -> None:
     found = examples()
-    assert [name for name, _ in found] == ["event", "packet", "compressed", "rejection", "problem"]
+    names = ["event", "referring", "packet", "compressed", "rejection", "problem"]
+    assert [name for name, _ in found] == names
     for name, value in found:
         Draft202012Validator(schema_of(name)).validate(value)
         if name in ("event", "packet", "compressed"):

@@ -75,6 +75,7 @@ ANSWERS: Mapping[str, Answers] = {
             "the same: the event counts once however often it is redriven or delivered",
         ),
     ),
+    "DeleteObject": (_REPEATED, _PATIENT),
     "DeleteTable": (
         _REPEATED,
         _PATIENT,

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tallyroll.cli.main import WRONG_USE
-from tallyroll.limits import QUEUE_MESSAGE_BYTES_MAX
+from tallyroll.limits import QUEUE_MESSAGE_BYTES_MAX, SWEPT_AFTER_MS
+from tallyroll.model.formats.references import PAYLOADS_PREFIX, object_key
 from tests.faults.exactness import STATES, Ledger, letters, rolled_up, status_of
 from tests.faults.operators import look_after
 from tests.faults.plans import Poison, Seeded
@@ -135,6 +136,7 @@ def busy_life(world: World, ledger: Ledger, plan: Seeded, folder: Path) -> None:
     world.redeliver()
     _redrive(world, ledger, plan)
     ledger.ask_midway("a")
+    uploads = _upload(world)
     turns(world, is_(world, "dropped", *both), lambda: _clean(world, plan), world.roll, world.poll)
     world.redeliver()
     world.time.pass_by(max(0, DAY_SEALED - world.time.now()))
@@ -152,6 +154,17 @@ def busy_life(world: World, ledger: Ledger, plan: Seeded, folder: Path) -> None:
     turns(world, lambda: queue_empty(world), world.poll)
     world.roll()
     world.clean()
+    world.clean()
+    assert set(uploads).isdisjoint(world.raw.keys_in(world.settings.bucket, PAYLOADS_PREFIX))
+
+
+def _upload(world: World) -> list[str]:
+    """Payloads that producers uploaded long ago, and that no message ever referenced."""
+    at = world.time.now() - SWEPT_AFTER_MS
+    keys = [object_key(world.settings.name, at, "0" * 64, str(number)) for number in range(12)]
+    for key in keys:
+        world.raw.put(world.settings.bucket, key, b"x")
+    return keys
 
 
 def outlive_poison(world: World, ledger: Ledger) -> None:

@@ -17,7 +17,7 @@ from tests.faults.summary import PROPERTY
 
 @pytest.mark.engine
 def test_the_sites_in_the_core_are_all_found() -> None:
-    assert len(all_sites()) == 60
+    assert len(all_sites()) == 61
 
 
 def test_every_call_has_met_everything_that_can_happen_to_it(

@@ -113,6 +113,11 @@ class Raw:
         """How many items the data files under a prefix hold."""
         return sum(1 for _ in self.archived(bucket, prefix))
 
+    def keys_in(self, bucket: str, prefix: str) -> list[str]:
+        """The keys of the objects under a prefix."""
+        listed = self.s3.list_objects_v2(Bucket=bucket, Prefix=prefix)
+        return [entry["Key"] for entry in listed.get("Contents", ())]
+
     def put(self, bucket: str, key: str, body: bytes) -> None:
         """Put an object."""
         self.s3.put_object(Bucket=bucket, Key=key, Body=body)

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tallyroll.adapters.dynamodb.items import mark_key
 from tallyroll.archive.layout import prefix_of, summary_key
 from tallyroll.model.dead_letters import REJECTED_PREFIX
+from tallyroll.model.formats.references import object_key
 from tallyroll.model.windows import table_name
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
@@ -35,7 +37,7 @@ BY_EVENT_SOURCE = {
     ("queue", "sqs:ReceiveMessage"),
 }
 # How many calls the trace finds; it follows names, and would pass on nothing if it lost them.
-CALLS = {"writer": 19, "aggregator": 9, "roller": 29, "cleanup": 20, "dropper": 9}
+CALLS = {"writer": 20, "aggregator": 9, "roller": 29, "cleanup": 21, "dropper": 9}
 OF_LOGS = {("log", "logs:CreateLogStream"), ("log", "logs:PutLogEvents")}
 
 
@@ -229,6 +231,25 @@ def test_objects_are_allowed_where_the_core_puts_them(template: Template) -> Non
     assert fnmatchcase(archive, archives)
     assert not fnmatchcase(archive.replace("tallyroll", "tally"), archives)
     assert allowed["aggregator"] == allowed["roller"] == allowed["dropper"] == []
+
+
+def test_only_uploads_are_deleted_and_marks_put(template: Template) -> None:
+    deleting = {
+        name: [one for one in statements(template, name) if "s3:DeleteObject" in actions(one)]
+        for name in FUNCTIONS
+    }
+    [swept] = deleting.pop("cleanup")
+    assert not any(deleting.values())
+    key = object_key("tallyroll", 1_795_163_400_000, "0" * 64, "1")
+    assert fnmatchcase(key, resource(swept).partition("/")[2])
+    assert not fnmatchcase(prefix_of("tallyroll", WINDOW, "a"), resource(swept).partition("/")[2])
+    conditions = [
+        one["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"]
+        for one in statements(template, "writer")
+        if "ForAllValues:StringLike" in one.get("Condition", {})
+    ]
+    assert ["~payloads.*"] in conditions
+    assert fnmatchcase(mark_key(key)["pk"]["S"], "~payloads.*")
 
 
 def test_the_scheduler_may_call_these_functions_alone(template: Template) -> None:

@@ -17,8 +17,10 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sqs as sqs
 
 from tallyroll.adapters.dynamodb.catalog_items import CATALOG_PK, MONTHS_LIKE
+from tallyroll.adapters.dynamodb.items import MARKS
 from tallyroll.cdk.storage import Storage
 from tallyroll.model.dead_letters import REJECTED_PREFIX
+from tallyroll.model.formats.references import PAYLOADS_PREFIX
 from tallyroll.ports.writer_notes import WRITERS_PK
 from tallyroll.resources import PARTITION_KEY, SORT_KEY, TAG_PIPELINE, TAG_PROVEN
 from tallyroll.settings import Settings
@@ -58,6 +60,7 @@ def of_writer(
             attributes=("at", "keys", "mapped_until"),
         ),
         _notes(storage, "DeleteItem", "PutItem", "Query", "UpdateItem"),
+        _marks(storage),
         _allow(
             queue.queue_arn,
             "sqs:ChangeMessageVisibility",
@@ -153,6 +156,7 @@ def of_cleanup(storage: Storage, pipeline: str) -> Sequence[iam.PolicyStatement]
             "s3:PutObject",
             "s3:PutObjectAcl",  # DynamoDB's export sets it, with this role
         ),
+        _allow(uploads(storage, pipeline), "s3:DeleteObject"),  # of what nothing references
         # No condition on the prefix: S3 reports a missing object as such only to a caller that may
         # list, and the proof must tell it from an object that it may not read.
         _allow(storage.bucket.bucket_arn, "s3:ListBucket"),
@@ -247,6 +251,7 @@ def of_operator(
         _tables("*", "ListTables"),  # which has no resource
         _allow(queue.queue_arn, "sqs:GetQueueAttributes"),
         _allow(archives(storage, pipeline), "s3:GetObject"),
+        _allow(uploads(storage, pipeline), "s3:GetObject"),
         _allow(storage.bucket.bucket_arn, "s3:GetBucketPolicy", "s3:ListBucket"),
         _allow("*", "cloudwatch:GetMetricStatistics"),
         *(
@@ -268,6 +273,19 @@ def rejected(storage: Storage) -> str:
 def archives(storage: Storage, pipeline: str) -> str:
     """The ARN of a pipeline's archives."""
     return storage.bucket.arn_for_objects(f"archive/{pipeline}/*")
+
+
+def uploads(storage: Storage, pipeline: str) -> str:
+    """The ARN of the payloads that a pipeline's producers uploaded."""
+    return storage.bucket.arn_for_objects(f"{PAYLOADS_PREFIX}/{pipeline}/*")
+
+
+def of_uploader(storage: Storage, pipeline: str) -> Sequence[iam.PolicyStatement]:
+    """What a producer needs to upload payloads that are too large for a message."""
+    return [
+        _allow(uploads(storage, pipeline), "s3:PutObject"),
+        *_keys([storage.bucket.encryption_key], []),
+    ]
 
 
 def exports(storage: Storage) -> str:
@@ -327,6 +345,13 @@ def _items(
         # What an update returns would be attributes, too.
         conditions["StringEqualsIfExists"] = {"dynamodb:ReturnValues": "NONE"}
     return _tables(storage.catalog.table_arn, *operations, conditions=conditions)
+
+
+def _marks(storage: Storage) -> iam.PolicyStatement:
+    """Allow to mark uploaded payloads as referenced, with a record's transaction."""
+    key = "dynamodb:LeadingKeys"
+    conditions = {"ForAllValues:StringLike": {key: [f"{MARKS}*"]}, "Null": {key: "false"}}
+    return _tables(storage.catalog.table_arn, "PutItem", conditions=conditions)
 
 
 def _new_tables_key(storage: Storage) -> list[iam.PolicyStatement]:

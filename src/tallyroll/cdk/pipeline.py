@@ -190,9 +190,13 @@ class Tallyroll(Construct):
             raise OptionsError("tallyroll:api 'none': there is no HTTP API, and so no URL")
         return self.reads.api.api_endpoint
 
-    def grant_send(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Allow `grantee` to send events."""
+    def grant_send(self, grantee: iam.IGrantable, *, payloads: bool = False) -> iam.Grant:
+        """Allow `grantee` to send events; with `payloads`, also to upload those that are too large
+        for a message.
+        """
         check_grantee("grant_send", grantee)
+        if payloads:
+            _allow(grantee, permissions.of_uploader(self.storage, self.options.name))
         return self.queue.grant_send_messages(grantee)
 
     def grant_redrive(self, grantee: iam.IGrantable) -> None:

@@ -169,11 +169,13 @@ def _show_summary(validation: Validation, screen: Screen) -> None:
 
 
 def schema(
-    name: Literal["event", "packet", "compressed", "message", "rejection", "problem"], /
+    name: Literal["event", "packet", "compressed", "referring", "message", "rejection", "problem"],
+    /,
 ) -> None:
     """Print a JSON Schema (draft 2020-12) of the message contract.
 
-    `message` is what a producer sends: an event, a packet, or a compressed packet.
+    `message` is what a producer sends: an event, an event that refers to an
+    uploaded payload (`referring`), a packet, or a compressed packet.
     `rejection` is a dead letter, `problem` an error of the HTTP API.
 
     For example:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
 
-from tallyroll.client.jsonlines import check_size
+from tallyroll.client.jsonlines import check_size, fits
 from tallyroll.client.outbox import Outbox
 from tallyroll.client.packing import entry_text, queueable
 from tallyroll.client.receipts import Receipt
@@ -15,11 +16,37 @@ from tallyroll.errors import Reason, Rejected
 from tallyroll.limits import NESTING_MAX
 from tallyroll.model.events import Event, message_body
 from tallyroll.model.formats.json_texts import nesting
+from tallyroll.model.formats.references import Reference, object_key
 from tallyroll.model.ids import uuid7_time
+from tallyroll.ports.bucket import Bucket
+from tallyroll.ports.effects import Effects
 
 BODY_NESTING = 3  # brackets around a payload in a packet
 BYTES_OF_CHARACTER_MAX = 6  # of one that is escaped
 STAMPS_KEPT = 10_000  # times given to the newest events with ids and no time
+
+
+class Uploads:
+    """Uploads the payloads that are too large for a message, under the prefix of a pipeline."""
+
+    def __init__(self, bucket: Bucket, pipeline: str, effects: Effects) -> None:
+        self._bucket = bucket
+        self.pipeline = pipeline
+        self._effects = effects
+
+    def referred(self, event: Event) -> Event:
+        """The event with a reference to its payload, which is uploaded; unchanged if its message is
+        small enough. Raises StoreError.
+        """
+        if event.payload is None or fits(event):
+            return event
+        body = event.payload.encode()
+        sha256 = hashlib.sha256(body).hexdigest()
+        random = f"{self._effects.chance.getrandbits(64):016x}"
+        key = object_key(self.pipeline, self._effects.now(), sha256, random)
+        self._bucket.put(key, body)
+        reference = Reference(self._bucket.name, key, len(body), sha256)
+        return replace(event, payload=None, reference=reference)
 
 
 class Intake:
@@ -40,6 +67,9 @@ class Intake:
             if event.ts is None and uuid7_time(record_id) is None:
                 event = replace(event, ts=self._stamp(event.key, record_id, now))
             return self._add_single(event, record_id, tick)
+        if event.reference:
+            record_id, ts = self._new_id(), now if event.ts is None else event.ts
+            return self._add_single(replace(event, id=record_id, ts=ts), record_id, tick)
         ts = now if event.ts is None else event.ts
         dt = ts % self._rules.span_ms
         entry = entry_text(dt, event)

@@ -214,11 +214,19 @@ def envelope_of(
 
 def check_size(event: Event) -> None:
     """Raise Rejected (item-too-large) if the event's message is larger than a queue takes."""
-    payload = event.payload or ""
-    if len(payload) * BYTES_OF_CHARACTER_MAX < EVENT_MESSAGE_BYTES_MAX // 2:
-        return
-    if (size := len(queueable(message_body(event)).encode())) > EVENT_MESSAGE_BYTES_MAX:
+    if not fits(event):
         raise Rejected(
             Reason.ITEM_TOO_LARGE,
-            f"{size} bytes, over {EVENT_MESSAGE_BYTES_MAX} in a message: send a smaller payload",
+            f"{_size(event)} bytes, over {EVENT_MESSAGE_BYTES_MAX} in a message: send a smaller"
+            " payload",
         )
+
+
+def fits(event: Event) -> bool:
+    """Whether a queue takes the event's message."""
+    few = len(event.payload or "") * BYTES_OF_CHARACTER_MAX < EVENT_MESSAGE_BYTES_MAX // 2
+    return few or _size(event) <= EVENT_MESSAGE_BYTES_MAX
+
+
+def _size(event: Event) -> int:
+    return len(queueable(message_body(event)).encode())

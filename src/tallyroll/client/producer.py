@@ -15,7 +15,7 @@ from threading import Condition, Lock, Thread, current_thread
 from typing import Any
 from weakref import WeakSet
 
-from tallyroll.client.intake import Intake
+from tallyroll.client.intake import Intake, Uploads
 from tallyroll.client.outbox import Outbox
 from tallyroll.client.receipts import Delivery, Message, Receipt, call_safely
 from tallyroll.client.rules import Limits, Rules
@@ -54,6 +54,7 @@ class PortProducer:
         spool: Spool | None = None,
         on_delivery: Callable[[Delivery], object] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
+        uploads: Uploads | None = None,
     ) -> None:
         self._poster = poster
         self._effects = effects
@@ -62,6 +63,7 @@ class PortProducer:
         self._on_delivery = on_delivery
         self._monotonic = monotonic
         self._spooled = spool is not None
+        self._uploads = uploads
         self._begin(spool)
         _alive.add(self)
 
@@ -111,14 +113,19 @@ class PortProducer:
         has it. A try whose outcome is unknown is repeated under the same id, so it never counts
         twice.
 
+        A payload that is too large for a message is uploaded first, if the producer has a bucket.
+
         Raises Rejected for what can never count, BufferFull, UsageError if the producer is closed,
-        and OSError if the spool does not take the event.
+        OSError if the spool does not take the event, and StoreError if its payload could not be
+        uploaded.
         """
         event = Event.of(key, value=value, payload=payload, id=id, ts=ts)
         return self._send(event, blocks=self._limits.blocks)
 
     def _send(self, event: Event, *, blocks: bool) -> Receipt:
         outbox = self._outbox
+        if self._uploads:
+            event = self._uploads.referred(event)
         with self._lock:
             if self._closed:
                 raise UsageError(f"the producer {self._closed}")

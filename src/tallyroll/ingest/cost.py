@@ -19,11 +19,11 @@ class ItemSizes:
     some: list[int] = field(default_factory=list)
 
     def add(self, records: Sequence[Record]) -> None:
-        """Add those of stored records with their chunks."""
+        """Add those of stored records, and of what is beside them."""
         sizes = [record.size for record in records]
         for record in records:
-            if record.chunks:
-                sizes += [chunk.size for chunk in record.chunks]
+            if record.beside:
+                sizes += [each.size for each in record.beside]
         room = SIZES_KEPT - len(self.some)
         if room and sizes:
             self.some += sizes[:: -(-len(sizes) // room)]

@@ -24,9 +24,10 @@ from tallyroll.model.acceptance import (
     is_undated,
     span_of,
 )
-from tallyroll.model.events import Envelope, Packet
+from tallyroll.model.events import Envelope, Event, Packet
 from tallyroll.model.foreign.mappings import NO_MAPPINGS
 from tallyroll.model.foreign.reading import read
+from tallyroll.model.formats.references import check_reference
 from tallyroll.model.ids import Identity
 from tallyroll.model.messages import Message, Rejection
 from tallyroll.model.records import Record, event_time
@@ -237,6 +238,9 @@ class Placer:
             return
         else:
             check_accepts(spec, ts, sent)
+        if isinstance(envelope, Event) and envelope.reference:
+            name, bucket = self.settings.name, self.settings.bucket
+            check_reference(envelope.reference, bucket, name, sent)
         home = case.span if case.target else None
         case.record = acceptable_record(envelope, case.message, spec, home, self._layout)
         case.spec = spec

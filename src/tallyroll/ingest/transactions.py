@@ -3,9 +3,9 @@ follows from an outcome, `run` carries commits out.
 
 `plan` and `after` are pure functions. Nothing here depends on a particular store.
 
-The records of an event of several keys and the chunks of its data are a group. Only the first
-record is handled here, and has the others and the chunks: so nothing can divide a group, and all of
-it has one fate.
+The records of an event of several keys and what is stored beside them are a group. Only the first
+record is handled here, and has all the rest: so nothing can divide a group, and all of it has one
+fate.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def plan(spec: Spec, records: Iterable[Record], metering: Metering) -> list[Comm
     for record in sorted(
         map(weighed, records), key=lambda record: (record.key, record.shard, record.id)
     ):
-        if record.others or record.chunks:
+        if record.others or record.beside:
             more, record_bytes = _elements(record, keys), record.group_size
         else:
             more, record_bytes = 1 if record.key in keys else 2, record.size
@@ -122,7 +122,7 @@ def plan(spec: Spec, records: Iterable[Record], metering: Metering) -> list[Comm
         ):
             commits.append(Commit(spec, tuple(chosen)))
             chosen, keys, elements, size = [], set(), 0, 0
-            more = 2 * len(record.group) + len(record.chunks)
+            more = 2 * len(record.group) + len(record.beside)
             grown = record_bytes + more * metering.element_bytes
         chosen.append(record)
         keys.add(record.key)
@@ -136,9 +136,9 @@ def plan(spec: Spec, records: Iterable[Record], metering: Metering) -> list[Comm
 
 
 def _elements(record: Record, keys: set[str]) -> int:
-    """How many records, chunks and increments a group adds to a commit of these keys."""
+    """How many items and increments a group adds to a commit of these keys."""
     new_keys = sum(each.key not in keys for each in record.group)
-    return len(record.group) + len(record.chunks) + new_keys
+    return len(record.group) + len(record.beside) + new_keys
 
 
 def after(

@@ -99,8 +99,8 @@ def acceptable_record(
     if spec.require_ts and is_undated(envelope):
         raise Rejected(Reason.TS_REQUIRED, "the event has an id of its own but no ts")
     record = weighed(record_of(envelope, message, spec, home, layout))
-    if (record.others or record.chunks) and record.group_size > limits.EVENT_BYTES_MAX:
-        items = len(record.group) + len(record.chunks)
+    if (record.others or record.beside) and record.group_size > limits.EVENT_BYTES_MAX:
+        items = len(record.group) + len(record.beside)
         raise Rejected(
             Reason.ITEM_TOO_LARGE,
             f"the {items} items of event {record.id!r} take {record.group_size} bytes"

@@ -1,6 +1,8 @@
 """What producers send: one event, or one packet of many events of one key and one window.
 
     {"id", "key", "ts", "value", "payload"}      only `key` is required
+    {"v": 2, ..., "payload_ref": {"bucket", "key", "bytes", "sha256"}}
+                                                 the same, with an uploaded payload
     {"v": 1, "id", "key", "t0", "events": [[dt, value, payload], ...]}
                                                  dt in ms after t0; value and payload optional
     {"v": 2, "zlib"}                             a packet, compressed (`formats.compression`)
@@ -32,9 +34,13 @@ from tallyroll.model.amounts import (
 )
 from tallyroll.model.formats.compression import FIELD, expanded, is_compressed
 from tallyroll.model.formats.json_texts import canonical, load_json
+from tallyroll.model.formats.references import Reference, parse_reference
 
 DIGEST_VERSION = b"\x01"
 ENVELOPE_VERSION = 1
+# Of events with a reference: releases that know none refuse them, and do not lose the payload.
+REFERRING_VERSION = 2
+REFERENCE = "payload_ref"
 ENTRY_FIELDS_MAX = 3
 _FIELDS = frozenset({"v", "key", "id", "ts", "t0", "value", "events"})
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")  # all of Unicode's category Cc
@@ -46,7 +52,7 @@ class Event:
 
     `ts` is in ms since 1970 or None, `payload` canonical JSON or None. An event that a mapping
     counts under several keys has the least one in `key`, and the others, ascending, in
-    `other_keys`.
+    `other_keys`. An uploaded payload has a `reference` instead.
     """
 
     key: str
@@ -55,6 +61,7 @@ class Event:
     amount: int
     payload: str | None
     other_keys: tuple[str, ...] = ()
+    reference: Reference | None = None
 
     @classmethod
     def of(
@@ -170,6 +177,8 @@ def _parse(fields: Any, written: Any) -> Envelope:
         fields = {**fields, **told}
     version = fields.get("v", ENVELOPE_VERSION)
     if isinstance(version, bool) or version != ENVELOPE_VERSION:
+        if version == REFERRING_VERSION and REFERENCE in fields:
+            return _referring(fields)
         raise Rejected(
             Reason.UNKNOWN_VERSION, f"envelope version {shown(version)}: this writer knows 1"
         )
@@ -190,6 +199,14 @@ def _event(fields: dict[str, Any]) -> Event:
     )
 
 
+def _referring(fields: dict[str, Any]) -> Event:
+    if fields.get("payload") is not None or "events" in fields:
+        raise Rejected(
+            Reason.BAD_REFERENCE, f"an event with a {REFERENCE} has neither a payload nor events"
+        )
+    return replace(_event(fields), reference=parse_reference(fields[REFERENCE]))
+
+
 def digest(envelope: Envelope) -> bytes:
     """A versioned BLAKE2b-128 of what the producer supplied, defaults applied: 17 bytes.
 
@@ -203,7 +220,7 @@ def digest(envelope: Envelope) -> bytes:
             [envelope.key, *envelope.other_keys] if envelope.other_keys else envelope.key,
             envelope.ts,
             format_amount(envelope.amount),
-            envelope.payload,
+            envelope.reference.content if envelope.reference else envelope.payload,
         ]
     else:
         entries = [[dt, format_amount(amount), payload] for dt, amount, payload in envelope.entries]
@@ -379,6 +396,7 @@ def event_body(event: Event) -> str:
         ts=None if event.ts is None else str(event.ts),
         value=format_amount(event.amount),
         payload=event.payload,
+        payload_ref=canonical(event.reference.fields) if event.reference else None,
     )
 
 
@@ -386,7 +404,8 @@ def message_body(event: Event) -> str:
     """The message body of one event, marked by its version as Tallyroll's own, so that no mapping
     applies to it.
     """
-    return f'{{"v":{ENVELOPE_VERSION},{event_body(event)[1:]}'
+    version = REFERRING_VERSION if event.reference else ENVELOPE_VERSION
+    return f'{{"v":{version},{event_body(event)[1:]}'
 
 
 def _joined(**fields: str | None) -> str:

@@ -27,6 +27,7 @@ from tallyroll.model.formats.payloads import (
     manifest_in,
     summed,
 )
+from tallyroll.model.formats.references import FORMAT_REFERENCE, Mark
 from tallyroll.model.ids import uuid7_time
 from tallyroll.model.messages import Message
 from tallyroll.model.specs import Spec
@@ -42,8 +43,9 @@ class Record:
     """One event or packet under `{key}.{shard}`: `n` events, `amount` their sum, in millionths.
 
     `size` is the bytes of its item; 0 until it is computed. An event of several keys has a record
-    for each: the first has the `others`, and the `chunks` of their data, if there are any. All of
-    them are stored in one transaction, or none. A record that was read from a store has neither.
+    for each: the first has the `others`, and what is stored `beside` them: the chunks of their
+    data, or the mark of an uploaded payload. All of that is stored in one transaction, or nothing.
+    A record that was read from a store has neither.
     """
 
     key: str
@@ -58,12 +60,17 @@ class Record:
     format: str | None = None
     size: int = field(default=0, compare=False)
     others: tuple[Record, ...] = field(default=(), compare=False)
-    chunks: tuple[Chunk, ...] = field(default=(), compare=False)
+    beside: tuple[Chunk | Mark, ...] = field(default=(), compare=False)
 
     @property
     def packed(self) -> bool:
         """Whether the record is a packet."""
         return self.format in PACKETS
+
+    @property
+    def chunks(self) -> tuple[Chunk, ...]:
+        """The chunks of its data, before it is stored."""
+        return tuple(each for each in self.beside if isinstance(each, Chunk))
 
     @property
     def in_chunks(self) -> bool:
@@ -86,8 +93,8 @@ class Record:
 
     @property
     def group_size(self) -> int:
-        """The bytes of all their items, chunks included."""
-        return sum(each.size for each in self.group) + sum(each.size for each in self.chunks)
+        """The bytes of all their items, and of those beside them."""
+        return sum(each.size for each in self.group) + sum(each.size for each in self.beside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +154,11 @@ def _of_event(
     ts = event_time(event, message.first_sent)
     record_id = event.id or message.first_id
     data = form = None
-    if event.payload is not None:
+    beside: tuple[Chunk | Mark, ...] = ()
+    if event.reference:
+        data, form = event.reference.encode(), FORMAT_REFERENCE
+        beside = (Mark(event.reference.key),)
+    elif event.payload is not None:
         data, form = deflated(event.payload.encode(), layout)
     record = Record(
         key=event.key,
@@ -160,6 +171,7 @@ def _of_event(
         series=((spec.slot(_shown_at(ts, message, spec, home)), 1),),
         data=data,
         format=form,
+        beside=beside,
     )
     keys = 1 + len(event.other_keys)
     if data is not None and len(data) > min(layout.chunk_over, COPIES_BYTES_MAX // keys):
@@ -168,7 +180,7 @@ def _of_event(
     if not event.other_keys:
         return record
     others = [
-        replace(record, key=key, shard=spec.shard(key, record_id), chunks=())
+        replace(record, key=key, shard=spec.shard(key, record_id), beside=())
         for key in event.other_keys
     ]
     return replace(record, others=tuple(others))
@@ -189,7 +201,7 @@ def _chunked(
     total = summed(chunk.digest for chunk in chunks)
     manifest = Manifest(record.key, len(chunks), len(data), expanded, total)
     form = f"{CHUNKED}{record.format}"
-    return replace(record, data=manifest.encode(), format=form, chunks=chunks)
+    return replace(record, data=manifest.encode(), format=form, beside=chunks)
 
 
 def all_records(records: Iterable[Record]) -> tuple[Record, ...]:

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 
 from tallyroll.errors import Refused
 from tallyroll.model.amounts import read_amount
-from tallyroll.model.events import Event, event_body
+from tallyroll.model.events import Event, event_body, message_body
 from tallyroll.model.formats.payloads import CHUNKED, DAMAGED, Chunk, inflated, joined, manifest_in
+from tallyroll.model.formats.references import FORMAT_REFERENCE, Reference, reference_in
 from tallyroll.model.records import Record
 
 
@@ -18,7 +19,7 @@ from tallyroll.model.records import Record
 class StoredEvent:
     """A stored event; `ts` in ms, `amount` in millionths, `payload` canonical JSON.
 
-    An event of a packet has the id `{packet}:{index}`.
+    An event of a packet has the id `{packet}:{index}`. An uploaded payload has a `reference`.
     """
 
     id: str
@@ -27,6 +28,7 @@ class StoredEvent:
     payload: str | None
     packet: str | None = None
     index: int | None = None
+    reference: Reference | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +64,15 @@ def _damaged(record: Record, error: Exception) -> Refused:
 def stored(record: Record) -> StoredEvent | StoredPacket:
     """The event or packet in a `whole` record. Raises Refused for damaged data."""
     if not record.packed:
-        payload = None
-        if record.data is not None:
-            try:
+        payload = reference = None
+        try:
+            if record.format == FORMAT_REFERENCE:
+                reference = reference_in(record.data)
+            elif record.data is not None:
                 payload = inflated(record.data, record.format)
-            except ValueError as error:
-                raise _damaged(record, error) from None
-        return StoredEvent(record.id, record.ts, record.amount, payload)
+        except ValueError as error:
+            raise _damaged(record, error) from None
+        return StoredEvent(record.id, record.ts, record.amount, payload, reference=reference)
     try:
         t0, entries = json.loads(zlib.decompress(record.data or b""))
         events = tuple(
@@ -111,4 +115,5 @@ def events_of(record: Record) -> tuple[StoredEvent, ...]:
 
 def event_line(key: str, event: StoredEvent) -> str:
     """An event as one line of JSON that `tallyroll send` reads, with the exact value."""
-    return event_body(Event(key, event.id, event.ts, event.amount, event.payload))
+    sent = Event(key, event.id, event.ts, event.amount, event.payload, reference=event.reference)
+    return message_body(sent) if event.reference else event_body(sent)

@@ -13,7 +13,12 @@ from typing import Any
 from tallyroll import limits
 from tallyroll.errors import Absent, Archived, Reason, StoreError, UsageError
 from tallyroll.model import dead_letters
-from tallyroll.model.events import ENTRY_FIELDS_MAX, ENVELOPE_VERSION
+from tallyroll.model.events import (
+    ENTRY_FIELDS_MAX,
+    ENVELOPE_VERSION,
+    REFERENCE,
+    REFERRING_VERSION,
+)
 from tallyroll.model.formats.compression import COMPRESSED_VERSION, FIELD
 from tallyroll.reads.http import answer_error
 
@@ -50,6 +55,29 @@ def event() -> Schema:
         payload={"description": "Any JSON, kept with the event"},
         events=False,
     )
+
+
+def referring() -> Schema:
+    """One event with an uploaded payload: the body of a message."""
+    made = event()
+    properties = {**made["properties"], "v": _version(REFERRING_VERSION)}
+    del properties["payload"]
+    reference = _object(
+        "Where the payload is: its canonical JSON, in the pipeline's bucket, under its prefix"
+        " payloads/NAME/DAY/. It is good for 30 days from its upload on.",
+        required=["bucket", "key", "bytes", "sha256"],
+        bucket={"type": "string"},
+        key={"type": "string"},
+        bytes={"type": "integer", "minimum": 0},
+        sha256={"type": "string", "pattern": "^[0-9a-f]{64}$"},
+    )
+    return {
+        **made,
+        "description": "One event whose payload is larger than a message, the body of an SQS"
+        " message. Other fields are ignored.",
+        "required": ["key", "v", REFERENCE],
+        "properties": {**properties, REFERENCE: reference, "payload": {"type": "null"}},
+    }
 
 
 def packet() -> Schema:
@@ -99,9 +127,10 @@ FORMS: dict[str, Callable[[], Schema]] = {
     "event": event,
     "packet": packet,
     "compressed": compressed,
+    "referring": referring,
 }
-"""The forms of a message. No message has two of them: only a packet has `events`, and only a
-compressed one is of version 2.
+"""The forms of a message. No message has two of them: only a packet has `events`, and of those of
+version 2 only a compressed one has nothing but `zlib`, which needs no key.
 """
 
 
@@ -180,6 +209,7 @@ SCHEMAS: dict[str, tuple[int, Callable[[], Schema]]] = {
     "event": (ENVELOPE_VERSION, event),
     "packet": (ENVELOPE_VERSION, packet),
     "compressed": (COMPRESSED_VERSION, compressed),
+    "referring": (REFERRING_VERSION, referring),
     "message": (ENVELOPE_VERSION, message),
     "rejection": (REJECTION_VERSION, rejection),
     "problem": (PROBLEM_VERSION, problem),
@@ -213,8 +243,8 @@ def _object(text: str, required: list[str], **properties: Schema | bool) -> Sche
     }
 
 
-def _version() -> Schema:
-    return {"const": ENVELOPE_VERSION, "description": "The version of the message's format"}
+def _version(version: int = ENVELOPE_VERSION) -> Schema:
+    return {"const": version, "description": "The version of the message's format"}
 
 
 def _key() -> Schema:

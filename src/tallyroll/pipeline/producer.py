@@ -15,9 +15,12 @@ from typing import Any, Literal, Self, TypeVar, overload
 from weakref import WeakMethod
 
 from tallyroll.adapters.aws.client import Caller, LateClient
+from tallyroll.adapters.aws.s3 import S3Bucket
 from tallyroll.adapters.aws.sqs import SqsPoster
 from tallyroll.adapters.system import SystemEffects
+from tallyroll.client.intake import Uploads
 from tallyroll.client.interleaving import interleaved
+from tallyroll.client.jsonlines import fits
 from tallyroll.client.packing import ENTRIES_BYTES_MAX, MINUTE_MS, PACKET_EVENTS_MAX
 from tallyroll.client.producer import PortProducer
 from tallyroll.client.receipts import Delivery, Receipt
@@ -31,6 +34,7 @@ _log = logging.getLogger(__name__)
 MIB = 1024 * 1024
 DELIVERY_TIMEOUT_MS = 120_000
 SPREAD_EVENTS = 20_000  # events of a bulk of which one of each key is sent in turn
+QUEUE_SUFFIX = "-events"  # of the name of a pipeline's own queue
 EXIT_S = 10.0  # for what is left when the interpreter ends
 RESERVE_S = 0.5  # of an invocation's time, for its answer
 _REGION = re.compile(r"https?://(?:sqs\.([a-z0-9-]+)|([a-z0-9-]+)\.queue)\.amazonaws\.com")
@@ -65,6 +69,10 @@ class Producer(PortProducer):
     `connections`           requests at once
     `group_by_key`          each message has the hash of its key as its message group, so that on a
                             standard queue a flood of one key does not delay the others
+    `bucket`                the pipeline's bucket: payloads that are too large for a message are
+                            uploaded there by `send` itself, and the message refers to them
+    `pipeline`              the pipeline's name, for these uploads; by default the name in the
+                            queue's, `NAME-events`
     `spool`                 a file: after a crash, the next start sends what was not confirmed
     `on_delivery`           called with the Delivery of each message, on a thread of the producer
 
@@ -87,6 +95,8 @@ class Producer(PortProducer):
         delivery_timeout_ms: float | None = None,
         connections: int = 4,
         group_by_key: bool = False,
+        bucket: str | None = None,
+        pipeline: str | None = None,
         spool: str | Path | None = None,
         on_delivery: Callable[[Delivery], object] | None = None,
     ) -> None:
@@ -125,18 +135,36 @@ class Producer(PortProducer):
                 workers=connections,
             ),
             spool=_open_spool(Path(spool)) if spool is not None else None,
+            uploads=self._make_uploads(bucket, pipeline) if bucket else None,
             on_delivery=on_delivery,
         )
         atexit.register(_close_at_exit, WeakMethod(self.close))
 
-    def _make_poster(self) -> SqsPoster:
+    @property
+    def _region(self) -> str | None:
+        """The Region in the queue's URL."""
         region = _REGION.match(self._queue_url)
-        client = self._client or LateClient("sqs", region and (region[1] or region[2]))
+        return region and (region[1] or region[2])
+
+    def _make_poster(self) -> SqsPoster:
+        client = self._client or LateClient("sqs", self._region)
         return SqsPoster(Caller(client, SystemEffects()), self._queue_url)
+
+    def _make_uploads(self, bucket: str, pipeline: str | None) -> Uploads:
+        self._bucket, self._pipeline = bucket, pipeline
+        queue = self._queue_url.rpartition("/")[2]
+        name = pipeline or queue.removesuffix(QUEUE_SUFFIX)
+        if not pipeline and not queue.endswith(QUEUE_SUFFIX):
+            raise UsageError(f"bucket {bucket!r}: give the pipeline's name, too: pipeline=...")
+        effects = SystemEffects()
+        caller = Caller(LateClient("s3", self._region), effects)
+        return Uploads(S3Bucket(caller, effects, bucket), name, effects)
 
     def after_fork(self) -> None:
         """Begin anew in a child."""
         self._poster = self._make_poster()  # connections are not to be shared with the parent
+        if self._uploads:
+            self._uploads = self._make_uploads(self._bucket, self._pipeline)
         super().after_fork()
 
     def send_all(self, events: Iterable[Event | Mapping[str, Any]]) -> int:
@@ -162,6 +190,8 @@ class Producer(PortProducer):
     ) -> Receipt:
         """`send` for asyncio: waits for room without blocking the loop."""
         event = Event.of(key, value=value, payload=payload, id=id, ts=ts)
+        if self._uploads and not fits(event):
+            event = await asyncio.to_thread(self._uploads.referred, event)
         try:
             return self._send(event, blocks=False)
         except BufferFull:

@@ -25,7 +25,7 @@ class Bucket(Protocol):
 
 
 class ArchiveBucket(Bucket, Protocol):
-    """A bucket for archives, whose objects are never overwritten."""
+    """A bucket for archives, whose objects are never overwritten, and for producers' uploads."""
 
     def put_once(self, key: str, body: bytes) -> bytes:
         """Write an object unless its key exists; return the body that is stored afterwards."""
@@ -46,6 +46,9 @@ class ArchiveBucket(Bucket, Protocol):
 
     def abort_upload(self, key: str, upload: str) -> None:
         """Delete the parts. Does nothing if the upload was completed or aborted."""
+
+    def delete(self, key: str) -> None:
+        """Delete a payload that a producer uploaded, if it exists; nothing else is ever deleted."""
 
 
 class ListedBucket(Bucket, Protocol):

@@ -143,5 +143,8 @@ class Catalog(Ledger, Periods, WriterNotes, SharedRate, Protocol):
     def hot(self, window: WindowId) -> list[str]:
         """The keys noted in a window, ascending."""
 
+    def marked(self, keys: Sequence[str]) -> set[str]:
+        """Those of these uploaded objects that records reference, by the objects' keys."""
+
     def stragglers(self, windows: Sequence[WindowId]) -> dict[WindowId, int]:
         """The latest straggler note (ms) of each of these windows that has one."""

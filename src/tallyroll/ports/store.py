@@ -81,8 +81,8 @@ class TableStatus(StrEnum):
 class Metering(ABC):
     """What writes cost, in the store's own measure, and how much a commit or a shard may take.
 
-    A commit has at most `elements_max` records, chunks and increments together, and `bytes_max`
-    bytes: the sizes of records and chunks, and up to `element_bytes` for each element. A shard
+    A commit has at most `elements_max` items and increments together, and `bytes_max` bytes: the
+    sizes of records and of what is beside them, and up to `element_bytes` for each element. A shard
     should take at most `shard_cost_max` a second at its key's peak.
     """
 
@@ -93,7 +93,7 @@ class Metering(ABC):
 
     @abstractmethod
     def record_cost(self, record: Record) -> int:
-        """The cost of storing a record with its chunks."""
+        """The cost of storing a record with what is beside it."""
 
     @abstractmethod
     def shared_cost(self, increments: int) -> int:
@@ -143,9 +143,9 @@ class Store(Protocol):
     def commit(
         self, spec: Spec, records: Sequence[Record], increments: Sequence[Increment]
     ) -> Outcome:
-        """Put the records with their chunks and add each increment to a random stripe, all or
-        nothing: only if a random gate of the window is open and no record exists yet. The answer
-        for a record is also that for its chunks. Never raises StoreError.
+        """Put the records with what is beside them, and add each increment to a random stripe, all
+        or nothing: only if a random gate of the window is open and no record exists yet. The answer
+        for a record is also that for what is beside it. Never raises StoreError.
         """
 
     def record(self, spec: Spec, key: str, record_id: str) -> Record | None:

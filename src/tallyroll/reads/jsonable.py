@@ -96,5 +96,9 @@ def _sums(of: Count | WindowCount | PeriodCount | Top) -> dict[str, Any]:
 
 
 def _packed_json(event: StoredEvent) -> dict[str, Any]:
-    payload = {} if event.payload is None else {"payload": json.loads(event.payload)}
+    payload: dict[str, Any] = {}
+    if event.reference:
+        payload = {"payload_ref": event.reference.fields}
+    elif event.payload is not None:
+        payload = {"payload": json.loads(event.payload)}
     return {"ts": event.ts, "value": format_amount(event.amount), **payload}

@@ -38,7 +38,7 @@ def record_for(payload: str, layout: Layout = LAYOUT, others: tuple[str, ...] = 
 
 def payload_of(record: Record, chunks: Sequence[Chunk] | None = None) -> str | None:
     kept = record.chunks if chunks is None else chunks
-    found = stored(whole(replace(record, chunks=()), lambda *_: kept))
+    found = stored(whole(replace(record, beside=()), lambda *_: kept))
     assert isinstance(found, StoredEvent)
     return found.payload
 
@@ -118,7 +118,7 @@ def test_a_large_packet_is_stored_in_chunks() -> None:
     record = record_of(packet, MESSAGE, SPEC)
     assert record.format == "chunks1:packet1+zlib"
     assert (record.packed, record.n) == (True, 900)
-    found = stored(whole(replace(record, chunks=()), lambda *_: record.chunks))
+    found = stored(whole(replace(record, beside=()), lambda *_: record.chunks))
     assert isinstance(found, StoredPacket)
     assert [event.payload for event in found.events] == [payload for _, _, payload in entries]
 

@@ -99,6 +99,9 @@ class S3Bucket:
         with translated("GetObject"), closing(reply["Body"]) as body:
             yield from body.iter_chunks(CHUNK_BYTES)
 
+    def delete(self, key: str) -> None:
+        self.caller.read("DeleteObject", Bucket=self.name, Key=key)
+
     def list(self, prefix: str) -> Iterator[str]:
         return (entry["Key"] for entry in self._entries(prefix))
 

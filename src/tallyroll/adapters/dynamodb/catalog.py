@@ -25,7 +25,7 @@ from tallyroll.adapters.dynamodb.catalog_items import (
     settling_change,
     window_item,
 )
-from tallyroll.adapters.dynamodb.items import Item, Key
+from tallyroll.adapters.dynamodb.items import Item, Key, mark_key
 from tallyroll.adapters.dynamodb.ledger import DynamoLedger
 from tallyroll.adapters.dynamodb.periods import (
     DynamoPeriods,
@@ -220,6 +220,10 @@ class DynamoCatalog(DynamoLedger, DynamoPeriods, DynamoWriterNotes):
         item = self._table.get(key_of(window, "hot"))
         return sorted(item["keys"]["SS"]) if item else []
 
+    def marked(self, keys: Sequence[str]) -> set[str]:
+        found = self._table.get_all([mark_key(key) for key in dict.fromkeys(keys)])
+        return {item["sk"]["S"] for item in found}
+
     def stragglers(self, windows: Sequence[WindowId]) -> dict[WindowId, int]:
         keys = [key_of(window, "straggler") for window in dict.fromkeys(windows)]
         found = self._table.get_all(keys)
@@ -239,6 +243,11 @@ class DynamoCatalog(DynamoLedger, DynamoPeriods, DynamoWriterNotes):
         if stored is None:
             raise Unknown(f"{key} was put and is not there", "NotThere")
         return stored
+
+
+def mark(table: str, key: str) -> Action:
+    """The mark of an uploaded object, for the transaction of the record that references it."""
+    return {"Put": {"TableName": table, "Item": mark_key(key)}}
 
 
 def creating_check(table: str, window: WindowId) -> Action:

@@ -30,6 +30,7 @@ Key = dict[str, dict[str, str]]
 RECORD = "e#"  # begins the sort keys of records
 RECORDS_END = "e$"  # sorts directly after all sort keys of records
 CHUNK = "c#"  # begins the sort keys of chunks
+MARKS = "~payloads."  # begins the partition keys of marks of uploaded objects, in the catalog
 GATE = "~g."  # begins the partition keys of gates
 TALLY = "t#"  # begins the sort keys of tallies
 SLOT_NAMES = tuple(f"m{slot}" for slot in range(SERIES_SLOTS))  # of a tally's sixtieths
@@ -81,6 +82,14 @@ def chunk_item(chunk: Chunk) -> Item:
         "sk": {"S": CHUNK + chunk.name},
         "data": {"B": chunk.data},
     }
+
+
+def mark_key(key: str) -> Key:
+    """The primary key, in the catalog, of the mark of an uploaded object with this key; the whole
+    item.
+    """
+    day = key.split("/")[2]
+    return {"pk": {"S": f"{MARKS}{day}"}, "sk": {"S": key}}
 
 
 def gate_item(number: int) -> Item:

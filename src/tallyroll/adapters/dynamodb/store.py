@@ -10,7 +10,7 @@ from typing import Any
 
 from tallyroll.adapters.aws.client import response_of
 from tallyroll.adapters.dynamodb.attributes import expressed
-from tallyroll.adapters.dynamodb.catalog import creating_check
+from tallyroll.adapters.dynamodb.catalog import creating_check, mark
 from tallyroll.adapters.dynamodb.items import (
     CODEC,
     RECORD,
@@ -47,6 +47,7 @@ from tallyroll.errors import Missing, Refused, StateConflict, StoreError, Thrott
 from tallyroll.limits import TRANSACTION_ACTIONS_MAX
 from tallyroll.model.amounts import format_amount
 from tallyroll.model.formats.payloads import Chunk
+from tallyroll.model.formats.references import Mark
 from tallyroll.model.items import StoredItem
 from tallyroll.model.records import Increment, Page, Record, RecordName
 from tallyroll.model.sharding import Chance, random_suffix
@@ -81,20 +82,25 @@ class DynamoStore(DynamoTables):
     ) -> Outcome:
         chance = self._effects.chance
         costs = costs_by_key(records)
-        chunks = [chunk for record in records for chunk in record.chunks]
+        beside = [each for record in records for each in record.beside]
         actions = [
             _gate_check(spec, chance),
             *(RecordPut(spec.table, record) for record in records),
             # Without a condition: they are written only with their record, which is absent.
-            *({"Put": {"TableName": spec.table, "Item": chunk_item(chunk)}} for chunk in chunks),
+            *(self._put_beside(spec, each) for each in beside),
             *(_add(spec, each, costs[each.key], chance) for each in increments),
         ]
         try:
             self._caller.call("TransactWriteItems", TransactItems=actions)
         except StoreError as error:
-            outcome = _outcome(error, len(records) + len(chunks), len(increments))
-            return _by_record(outcome, records) if chunks else outcome
+            outcome = _outcome(error, len(records) + len(beside), len(increments))
+            return _by_record(outcome, records) if beside else outcome
         return Outcome(Verdict.COMMITTED)
+
+    def _put_beside(self, spec: Spec, each: Chunk | Mark) -> Action:
+        if isinstance(each, Mark):
+            return mark(self._catalog, each.key)
+        return {"Put": {"TableName": spec.table, "Item": chunk_item(each)}}
 
     def chunks(self, spec: Spec, key: str, record_id: str, count: int) -> Sequence[Chunk]:
         keys = [chunk_key(spec, key, record_id, number) for number in range(count)]
@@ -253,13 +259,13 @@ def _add(spec: Spec, increment: Increment, cost: int, chance: Chance) -> Action:
 
 
 def _by_record(outcome: Outcome, records: Sequence[Record]) -> Outcome:
-    """The outcome with the answers for chunks in those of their records."""
+    """The outcome with the answers for what is beside records in those of the records."""
     if outcome.verdict is not Verdict.CANCELLED:
         return outcome
     answers = list(outcome.records[: len(records)])
-    chunks = iter(outcome.records[len(records) :])
+    beside = iter(outcome.records[len(records) :])
     for at, record in enumerate(records):
-        for answer in islice(chunks, len(record.chunks)):
+        for answer in islice(beside, len(record.beside)):
             if answers[at].answer is Answer.FINE:
                 answers[at] = answer
     return replace(outcome, records=tuple(answers))

@@ -45,8 +45,8 @@ class TransactionMetering(Metering):
 
     def record_cost(self, record: Record) -> int:
         units = write_units(record.size or weighed(record).size)
-        if record.chunks:
-            units += sum(write_units(chunk.size) for chunk in record.chunks)
+        if record.beside:
+            units += sum(write_units(each.size) for each in record.beside)
         return ACTION_UNITS * units
 
     def shared_cost(self, increments: int) -> int:

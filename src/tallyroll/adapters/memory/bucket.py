@@ -72,6 +72,9 @@ class MemoryBucket:
         for first in range(0, len(body), CHUNK_BYTES):
             yield body[first : first + CHUNK_BYTES]
 
+    def delete(self, key: str) -> None:
+        self._objects.pop(key, None)
+
     def list(self, prefix: str) -> Iterable[str]:
         return sorted(key for key in self._objects if key.startswith(prefix))
 

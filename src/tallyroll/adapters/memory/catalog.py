@@ -36,6 +36,7 @@ class MemoryCatalog:
         self._receptions: dict[str, Reception] = {}
         self._heartbeat = Heartbeat()
         self._lines: dict[Line, int] = {}
+        self.marks: set[str] = set()
 
     def calendar(self) -> Calendar | None:
         return self._calendar
@@ -62,6 +63,9 @@ class MemoryCatalog:
         self._calendar = replace(extended, mappings=self._calendar.mappings)
         self._live = replace(live, version=live.version + 1)
         return True
+
+    def marked(self, keys: Sequence[str]) -> set[str]:
+        return self.marks.intersection(keys)
 
     def specs(self, windows: Sequence[WindowId]) -> dict[WindowId, Spec]:
         return {window: self._specs[window] for window in windows if window in self._specs}

@@ -28,6 +28,7 @@ from tallyroll.errors import Missing, Refused, StateConflict
 from tallyroll.limits import ITEM_BYTES_MAX, TRANSACTION_ACTIONS_MAX, TRANSACTION_BYTES_MAX
 from tallyroll.model.amounts import format_amount, read_amount
 from tallyroll.model.formats.payloads import Chunk
+from tallyroll.model.formats.references import Mark
 from tallyroll.model.items import StoredItem, weighed
 from tallyroll.model.records import Increment, Page, Record, RecordName
 from tallyroll.model.sharding import random_suffix, stable_hash
@@ -90,7 +91,9 @@ class MemoryStore(MemoryTables):
         added = [self._added(spec, items, each, costs[each.key]) for each in increments]
         if any(abs(read_amount(tally["v"]["N"])) >= AMOUNT_BOUND for tally in added):
             return Outcome(Verdict.INVALID, detail="a number would need more than 38 digits")
-        chunks = [chunk_item(chunk) for record in records for chunk in record.chunks]
+        beside = [each for record in records for each in record.beside]
+        chunks = [chunk_item(each) for each in beside if isinstance(each, Chunk)]
+        self._catalog.marks.update(each.key for each in beside if isinstance(each, Mark))
         for item in (*puts, *chunks, *added):
             items[_primary(item)] = item
         return Outcome(Verdict.COMMITTED)
@@ -208,8 +211,8 @@ def _number(item: Item, name: str) -> int:
 
 def _check_request(records: Sequence[Record], increments: Sequence[Increment]) -> str:
     """Why AWS would refuse the whole request, or "". Raises AssertionError if it is over limits."""
-    chunks = [chunk for record in records for chunk in record.chunks]
-    sizes = [weighed(record).size for record in records] + [chunk.size for chunk in chunks]
+    beside = [each for record in records for each in record.beside]
+    sizes = [weighed(record).size for record in records] + [each.size for each in beside]
     actions = 1 + len(sizes) + len(increments)
     if actions > TRANSACTION_ACTIONS_MAX:
         raise AssertionError(f"a transaction of {actions} actions")
@@ -218,7 +221,7 @@ def _check_request(records: Sequence[Record], increments: Sequence[Increment]) -
     if sum(sizes) > TRANSACTION_BYTES_MAX:
         raise AssertionError(f"a transaction of {sum(sizes)} bytes")
     names = {(record.key, record.shard, record.id) for record in records}
-    if len(names) < len(records) or len({(each.key, each.name) for each in chunks}) < len(chunks):
+    if len(names) < len(records) or len(set(beside)) < len(beside):
         return "a transaction names an item twice"
     if len({increment.key for increment in increments}) < len(increments):
         return "a transaction adds to a tally twice"
