@@ -31,6 +31,8 @@ class WeighedItems(dict[tuple[str, str], Item]):
         self.unbalanced: dict[str, tuple[int, int]] = {}
         self.places: dict[tuple[str, str], str] = {}
         self.twice: list[str] = []
+        self._parts: dict[tuple[str, str], list[int]] = {}
+        self.torn: set[tuple[str, str]] = set()
 
     def __setitem__(self, primary: tuple[str, str], item: Item) -> None:
         before = self.get(primary)
@@ -39,10 +41,15 @@ class WeighedItems(dict[tuple[str, str], Item]):
         pk, sk = primary
         if pk.startswith("~g."):
             return
+        if sk.startswith("c#"):
+            self._count(pk.rpartition(".")[0], sk[2:].rpartition("#")[0], -1 if before else 0, -1)
+            return
         if pk.startswith("~t."):
             key, sign = sk[2:].rpartition(".")[0], -1
         else:
             key, sign = pk.rpartition(".")[0], 1
+            if owner := _manifest(item):
+                self._count(owner[0], sk[2:], 0, owner[1] if owner[0] == key else 0)
             if self.places.setdefault((key, sk), pk) != pk:
                 self.twice.append(f"{sk} of {key}")
         n, amount = self.unbalanced.pop(key, (0, 0))
@@ -50,6 +57,17 @@ class WeighedItems(dict[tuple[str, str], Item]):
         amount += sign * (_v(item) - (_v(before) if before else 0))
         if n or amount:
             self.unbalanced[key] = (n, amount)
+
+    def _count(self, key: str, record_id: str, less: int, more: int) -> None:
+        """Weigh chunks against what records declare; `torn` are the records that lack some, and
+        the chunks without a record.
+        """
+        found = self._parts.setdefault((key, record_id), [0])
+        found[0] += more - less
+        if found[0]:
+            self.torn.add((key, record_id))
+        else:
+            self.torn.discard((key, record_id))
 
     def as_of(self, at: float) -> dict[tuple[str, str], Item]:
         """The items as they were at `at` (ms)."""
@@ -69,6 +87,14 @@ def put_back(
         items.pop(primary, None)
     else:
         items[primary] = before
+
+
+def _manifest(item: Any) -> tuple[str, int] | None:
+    """The key under which a record's chunks lie, and how many they are, read without the core."""
+    if not item.get("fmt", {}).get("S", "").startswith("chunks1:"):
+        return None
+    key, count, *_ = json.loads(item["data"]["B"][1:])
+    return key, count
 
 
 def _n(item: Any) -> int:
@@ -91,7 +117,7 @@ class Found:
     def add(self, window: str, item: Any) -> None:
         """Count one item."""
         pk, sk, sums = item["pk"]["S"], item["sk"]["S"], self.by_records
-        if pk.startswith("~g."):
+        if pk.startswith("~g.") or sk.startswith("c#"):
             return
         if pk.startswith("~t."):
             key, sums = sk[2:].rpartition(".")[0], self.by_tallies

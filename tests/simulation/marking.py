@@ -102,6 +102,11 @@ class _Commits:
             self._hit(name)
         if commit.attempt == TRIES:
             self._hit("commit-stubborn")
+        if any(record.beside for record in commit.records):
+            if outcome.verdict is Verdict.COMMITTED:
+                self._hit("chunks-committed")
+            if any(record.beside for again in step.commits for record in again.records):
+                self._hit("chunks-again")
         if outcome.verdict is Verdict.INVALID and step.commits:
             self._hit("commit-bisected")
         if outcome.verdict is Verdict.THROTTLED and len(step.commits) > 1:

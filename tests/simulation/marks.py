@@ -19,6 +19,8 @@ MARKS: Mapping[str, str] = {
     "commit-unknown": "a commit's outcome is unknown, and it is tried again",
     "own-record-met": "a commit that is tried again finds its own record",
     "rival-met": "a commit finds another content stored under its identity",
+    "chunks-committed": "an event is committed with a payload in chunks",
+    "chunks-again": "a commit with chunks is tried again",
     "commit-contended": "a commit meets a conflict: gate and stripes are drawn anew",
     "commit-stubborn": "a commit is tried for the sixth time",
     "commit-bisected": "a commit that is refused as a whole is halved",

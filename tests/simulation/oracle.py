@@ -191,6 +191,8 @@ class Oracle:
             fail(f"1: tallies of {spec.window} are off by {items.unbalanced}")
         if items.twice:
             fail(f"1: stored twice in {spec.window}: {items.twice}")
+        if items.torn:
+            fail(f"1: chunks without their record, or a record without some: {items.torn}")
         if outcome.verdict is not Verdict.COMMITTED:
             return
         self.commits += 1

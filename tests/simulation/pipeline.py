@@ -44,8 +44,10 @@ from tests.simulation.plans import (
     START_MS,
     WINDOW_MS,
     gentled,
+    has_large_payloads,
     oversleep_ms,
     plan_of,
+    small_layout,
 )
 from tests.simulation.producers import KEYS, Producer
 from tests.simulation.readers import Reader
@@ -211,6 +213,7 @@ class System:
             plan.lateness,
             poison=plan.poison,
             history=[START_MS - number * WINDOW_MS for number in plan.history],
+            large=has_large_payloads(self.world.seed),
         )
         life = world.current.group
         while self._goes_on(world.random.random() * 16_000 / plan.busyness):
@@ -332,6 +335,7 @@ def functions_of(system: System) -> Iterator[None]:
     is gauged.
     """
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Settings, "layout", property(small_layout))
         for name, function in FUNCTIONS.items():
             patch.setattr(function, "use_case", system.platform.use_case)
             patch.setattr(function, "metrics", Publisher(system, name))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from random import Random
 
+from tallyroll.model.formats.payloads import Layout
 from tallyroll.settings import NATIVE, SCAN, Settings
 from tests.simulation.weather import CALM, Weather
 
@@ -151,3 +152,15 @@ def gentled(weather: Weather) -> Weather:
         mangled=weather.mangled,
         clock_ms=min(weather.clock_ms, SETTINGS.drain_margin_ms),
     )
+
+
+def has_large_payloads(seed: int) -> bool:
+    """Whether producers send payloads that are stored in chunks under a seed."""
+    return Random(f"{seed} large").random() < 0.25
+
+
+def small_layout(settings: Settings) -> Layout:
+    """The sizes from which payloads are stored otherwise, as small as those of the simulation. They
+    change with some deployments.
+    """
+    return Layout(300, 400 if settings.shards % 2 else 600, 100)

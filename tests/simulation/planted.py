@@ -74,6 +74,8 @@ HASTY_AND_SLOW = {**CALM_BUT_HASTY, "slow_verb": "shut_gate", "slow_ms": 4_500}
 PLANTED = (
     Planted(planted_writes.put_without_condition, 0),
     Planted(planted_writes.tally_outside_the_transaction, 0),
+    Planted(planted_writes.chunks_outside_the_transaction, 5),
+    Planted(planted_writes.chunks_dropped_in_the_retry, 5),
     Planted(planted_writes.gate_ignored, 2, MISREAD),
     Planted(planted_writes.random_shard_per_delivery, 0),
     Planted(planted_writes.window_by_processing_time, 0),

@@ -14,7 +14,7 @@ import tallyroll.ingest.placement
 import tallyroll.ingest.transactions
 import tallyroll.ingest.writer
 import tallyroll.model.records
-from tallyroll.adapters.dynamodb.items import record_item
+from tallyroll.adapters.dynamodb.items import chunk_item, record_item
 from tallyroll.adapters.memory import MemoryCatalog, MemoryStore
 from tallyroll.errors import StoreError
 from tallyroll.ingest.placement import Placer
@@ -60,6 +60,31 @@ def tally_outside_the_transaction(patch: Patch) -> None:
         return replace(outcome, increments=outcome.records[:1] * len(increments))
 
     patch.setattr(MemoryStore, "commit", commit)
+
+
+def chunks_outside_the_transaction(patch: Patch) -> None:
+    """They are put first, as on a store without transactions, and stay if nothing follows."""
+
+    def commit(
+        self: Any, spec: Spec, records: Sequence[Record], increments: Sequence[Increment]
+    ) -> Outcome:
+        for chunk in (each for record in records for each in record.chunks):
+            item = chunk_item(chunk)
+            self.items(spec.table)[item["pk"]["S"], item["sk"]["S"]] = item
+        bare = [replace(record, beside=()) for record in records]
+        return COMMIT(self, spec, bare, increments)
+
+    patch.setattr(MemoryStore, "commit", commit)
+
+
+def chunks_dropped_in_the_retry(patch: Patch) -> None:
+    later = tallyroll.ingest.transactions._later
+
+    def bare(commit: Any, *rest: Any) -> Any:
+        again = later(commit, *rest)
+        return replace(again, records=tuple(replace(one, beside=()) for one in again.records))
+
+    patch.setattr(tallyroll.ingest.transactions, "_later", bare)
 
 
 def gate_ignored(patch: Patch) -> None:

@@ -9,10 +9,12 @@ from random import Random
 
 from tallyroll.errors import Reason
 from tallyroll.model.formats.compression import compressed
+from tests.harness.payloads import noise
 from tests.simulation.holdings import MICROS
 from tests.simulation.sent import Sent
 
 KEYS = ("hot", "hot", "hot", "hot", "warm.2", "käse")
+LARGE_CHARACTERS = 900
 OF_THE_PAST = 0.15  # the share of the past's events, where there are any
 VALUES = (("1", MICROS),) * 5 + (("2.5", 2_500_000), ("-3", -3 * MICROS), ("0", 0))
 BAD: tuple[tuple[str, Reason], ...] = (
@@ -37,7 +39,7 @@ class Letter:
 
 class Producer:
     """Makes letters; `window_ms` bounds how late or early their events may lie, `history` holds the
-    starts of past windows of which some are.
+    starts of past windows of which some are. Some payloads are `large`, or none.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class Producer:
         *,
         poison: bool,
         history: Sequence[int] = (),
+        large: bool = False,
     ) -> None:
         self._name = name
         self._random = random
@@ -58,6 +61,7 @@ class Producer:
         self._lateness = lateness
         self._poison = poison
         self._history = history
+        self._large = large
         self._number = 0
 
     def letter(self, now: int) -> Letter:
@@ -121,8 +125,11 @@ class Producer:
         ts = self._time(now) if dated else None
         fields = {"id": record_id, "key": key, "ts": ts}
         kept = {name: field for name, field in fields.items() if field is not None}
-        if self._random.random() < 0.2:
+        draw = self._random.random()
+        if draw < 0.2:
             kept["payload"] = {"by": "producer"}  # type: ignore[assignment]
+        if draw < 0.1 and self._large:
+            kept["payload"] = noise(LARGE_CHARACTERS, int(draw * 10**9))
         body = json.dumps(kept)[:-1] + f', "value": {value}}}'
         return Letter(body, Sent(key, record_id, ts, 1, amount))
 
