@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import hashlib
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -162,3 +164,28 @@ def test_wrong_use(written: Desk, argv: tuple[str, ...]) -> None:
     answer = written.run(*argv)
     assert (answer.status, answer.out) == (2, "")
     assert answer.err
+
+
+def test_an_uploaded_payload_is_a_reference_or_fetched(written: Desk) -> None:
+    body, key = b'{"scan":1}', "payloads/tallyroll/2026-11-20/x"
+    sha256 = hashlib.sha256(body).hexdigest()
+    reference = {"bucket": "memory", "key": key, "bytes": len(body), "sha256": sha256}
+    event = {"v": 2, "id": "r", "key": "k", "ts": NOW, "payload_ref": reference}
+    written.pipeline.settings = replace(written.pipeline.settings, bucket="memory")
+    assert written.pipeline.write(event).events == 1
+    assert written.run("event", "k", "r", "--ts", str(NOW)).row(
+        "r", "2026-11-20T08:30:00.000Z", "1", f"s3://memory/{key}"
+    )
+    (found,) = written.run("event", "k", "r", "--ts", str(NOW), "--json").json
+    assert found["payload_ref"] == reference
+    *_, line = written.run("events", "k", "--window", WINDOW, "--json").json
+    assert line == {"v": 2, "id": "r", "key": "k", "ts": NOW, "value": 1, "payload_ref": reference}
+    fetch = ("event", "k", "r", "--ts", str(NOW), "--fetch", "--json")
+    assert "there is no object" in written.run(*fetch).err
+    written.pipeline.bucket.put(key, body)
+    (found,) = written.run(*fetch).json
+    assert (found["payload"], "payload_ref" in found) == ({"scan": 1}, False)
+    written.pipeline.bucket.put(key, b'{"scan":2}')
+    answer = written.run(*fetch)
+    assert answer.status != 0
+    assert f"{len(body)} with {sha256} were uploaded" in answer.err

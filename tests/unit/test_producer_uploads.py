@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 from moto import mock_aws
 
-from tallyroll import Producer
+from tallyroll import Pipeline, Producer
 from tallyroll.adapters.aws.client import make_client
 from tallyroll.errors import Missing, Reason, Rejected, UsageError
 from tallyroll.limits import EVENT_MESSAGE_BYTES_MAX
 from tallyroll.model.events import Event, Packet, decode
 from tallyroll.model.formats.references import check_reference
+from tallyroll.settings import Settings
 from tests.harness.payloads import noise
 from tests.harness.pipeline import NOW
 from tests.unit.standing_in import URL, StandIn
@@ -66,6 +67,8 @@ def test_a_payload_that_no_message_holds_is_uploaded(s3: Any) -> None:
         assert event.reference.size == len(body)
         assert objects(s3)[event.reference.key] == body
         assert event.payload is None
+        for settings in (Settings(), Settings(bucket="archive")):
+            assert Pipeline(settings).payload(event.reference) == body.decode()
         check_reference(event.reference, "archive", "votes", producer._effects.now())
     assert len(objects(s3)) == 2
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
@@ -80,6 +81,7 @@ def event(
     *,
     ts: Annotated[int | None, HAPPENED, Parameter(group=_WHERE)] = None,
     window: Annotated[str | None, WINDOW, Parameter(group=_WHERE)] = None,
+    fetch: bool = False,
     run: Run,
 ) -> int:
     """Read one event by its id.
@@ -94,11 +96,15 @@ def event(
 
     :param key: its key
     :param event_id: its id
+    :param fetch: an uploaded payload itself, not the reference to it
     """
     key, event_id = required_key(key), required_id(event_id)
     made, screen = run.pipeline(), run.screen
     where = None if window is None else run.window(made, window)
     found = made.reader.event(key, event_id, where, ts)
+    if fetch and isinstance(found.what, StoredEvent) and (there := found.what.reference):
+        whole = replace(found.what, payload=made.payload(there), reference=None)
+        found = replace(found, what=whole)
     if screen.json:
         screen.emit(found_json(found))
         return 0
@@ -203,8 +209,11 @@ def _apart(what: StoredEvent | StoredPacket) -> tuple[StoredEvent, ...]:
 def _show_events(found: Iterable[StoredEvent], screen: Screen) -> None:
     screen.table(
         ("id", "time", "value", "payload"),
-        [
-            (one.id, iso(one.ts), format_amount(one.amount), excerpt(one.payload or ""))
-            for one in found
-        ],
+        [(one.id, iso(one.ts), format_amount(one.amount), excerpt(_payload(one))) for one in found],
     )
+
+
+def _payload(one: StoredEvent) -> str:
+    if one.reference:
+        return f"s3://{one.reference.bucket}/{one.reference.key}"
+    return one.payload or ""

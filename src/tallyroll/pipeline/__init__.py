@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from tallyroll.lifecycle.cleanup import Cleanup
     from tallyroll.lifecycle.dropper import Dropper
     from tallyroll.lifecycle.roller import Roller
+    from tallyroll.model.formats.references import Reference
     from tallyroll.model.windows import WindowId
     from tallyroll.operations.arrivals import Arrivals
     from tallyroll.operations.probe.plan import Plan
@@ -256,6 +257,15 @@ class Pipeline:
     def bucket(self) -> S3Bucket:
         """The bucket of archives and rejected bodies."""
         return S3Bucket(self._late("s3"), self.effects, self.settings.bucket)
+
+    def payload(self, reference: Reference) -> str:
+        """The JSON of an uploaded payload. Raises Missing, and Refused if another is there."""
+        from tallyroll.model.formats.references import verified
+
+        bucket = self.bucket
+        if bucket.name != reference.bucket:
+            bucket = S3Bucket(self._late("s3"), self.effects, reference.bucket)
+        return verified(reference, bucket.get(reference.key))
 
     @cached_property
     def exports(self) -> DynamoExports:

@@ -7,15 +7,17 @@ has no mark once no more references to it are taken is referenced by nothing.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from dataclasses import dataclass
 from typing import Any
 
-from tallyroll.errors import Reason, Rejected
+from tallyroll.errors import Reason, Refused, Rejected
 from tallyroll.limits import REFERENCE_MS_MAX
 from tallyroll.model.amounts import shown
 from tallyroll.model.formats.json_texts import canonical
+from tallyroll.model.formats.payloads import DAMAGED
 from tallyroll.model.windows import iso
 
 FORMAT_REFERENCE = "s3ref1"
@@ -104,6 +106,18 @@ def reference_in(data: bytes | None) -> Reference:
         return parse_reference(json.loads((data or b"").removeprefix(_NO_TEXT)))
     except (Rejected, ValueError) as error:
         raise ValueError(f"its reference is damaged: {error}") from None
+
+
+def verified(reference: Reference, body: bytes) -> str:
+    """The payload in an object. Raises Refused if it is not the one that the reference names."""
+    found = hashlib.sha256(body).hexdigest()
+    if (len(body), found) != (reference.size, reference.sha256):
+        raise Refused(
+            f"s3://{reference.bucket}/{reference.key} has {len(body)} bytes with the SHA-256"
+            f" {found}; {reference.size} with {reference.sha256} were uploaded",
+            DAMAGED,
+        )
+    return body.decode()
 
 
 def check_reference(reference: Reference, bucket: str, pipeline: str, sent: int) -> None:
