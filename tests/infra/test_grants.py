@@ -124,3 +124,26 @@ def test_no_grant_makes_or_deletes_a_table(built: Built) -> None:
         allowed = {action for _, action in granted(built, grant)}
         assert not allowed & {"dynamodb:CreateTable", "dynamodb:DeleteTable", "dynamodb:*"}
         assert not [one for one in allowed if one.endswith("*")]
+
+
+def test_a_producer_that_uploads_is_granted_its_own_prefix_alone(built: Built) -> None:
+    from aws_cdk import aws_iam as iam
+
+    from tallyroll.cdk.pipeline import Tallyroll
+
+    def build(stack: cdk.Stack) -> None:
+        pipeline = Tallyroll(stack, "Counter", options=Options(name="votes"), code=function_code())
+        pipeline.grant_send(iam.User(stack, "Sender"))
+        pipeline.grant_send(iam.User(stack, "Uploader"), payloads=True)
+
+    template = built(build)
+    uploading = [
+        (policy, resource(statement))
+        for policy, made in of_type(template, "AWS::IAM::Policy").items()
+        for statement in made["PolicyDocument"]["Statement"]
+        if "s3:PutObject" in actions(statement)
+        if "Sender" in policy or "Uploader" in policy
+    ]
+    [(policy, objects)] = uploading
+    assert "Uploader" in policy
+    assert objects.partition("/")[2] == "payloads/votes/*"

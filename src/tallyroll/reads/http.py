@@ -178,7 +178,7 @@ def answer_error(error: Exception) -> HttpAnswer:
     elif isinstance(error, Archived):
         status, title, detail, more = 410, "Archived", str(error), {"archive": error.prefix}
     elif isinstance(error, StoreError) and error.code == DAMAGED:
-        status, title, detail = 500, "Damaged payload", str(error)
+        status, title, detail = 500, "Internal error", str(error)
     elif isinstance(error, StoreError):
         status, title, detail = 503, "Store unavailable", "a read failed: try again"
     elif getattr(error, "status_code", None) == HTTPStatus.NOT_FOUND:

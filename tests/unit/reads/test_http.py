@@ -116,5 +116,5 @@ def test_problems(error: Exception, status: int, detail: str) -> None:
 
 def test_a_damaged_payload_is_told_with_its_event() -> None:
     told = answer_error(Refused("the payload of event 'e1' of key 'k' is damaged: x", DAMAGED))
-    assert (told.status, told.body["title"]) == (500, "Damaged payload")
+    assert (told.status, told.body["title"]) == (500, "Internal error")
     assert "event 'e1'" in told.body["detail"]
