@@ -98,12 +98,13 @@ def test_what_a_mapping_does_not_find_is_named_by_its_path(
     assert answer.out.startswith(f"line 1: {begin}"), answer.out
 
 
-def test_records_that_fit_into_no_transaction(monkeypatch: Patch, capsys: Streams) -> None:
+def test_the_payload_of_many_keys_may_be_large(monkeypatch: Patch, capsys: Streams) -> None:
     mapping = json.dumps({"keys": [f"{number}" for number in range(12)], "payload": "@"})
     stdin = lines({"x": "y" * 300_000}, {"x": "y" * 200_000})
     answer = run(monkeypatch, capsys, "validate", "--mapping", mapping, stdin=stdin)
-    assert answer.out.startswith("line 1: $: item-too-large: 12 records of 300")
-    assert "line 2: 0, 1, 10, 11, 2, " in answer.out
+    assert answer.status == 0
+    for number in (1, 2):
+        assert f"line {number}: 0, 1, 10, 11, 2, " in answer.out
 
 
 @pytest.mark.parametrize(

@@ -203,8 +203,7 @@ class System:
         return self.liveness.left(last) == ([], []) and not sending
 
     def _produce(self) -> None:
-        world = self.world
-        plan = self.plan
+        world, plan = self.world, self.plan
         producer = Producer(
             world.current.name,
             world.random,
@@ -389,11 +388,7 @@ def simulate(seed: int, bounds: Bounds = UNBOUND, /, **tweaks: Any) -> Result:
             system.world.end()
     world = system.world
     return Result(
-        seed,
-        world.trace_hash,
-        world.trace,
-        violation,
-        world.steps,
+        *(seed, world.trace_hash, world.trace, violation, world.steps),
         sum(not sent.target for sent in system.oracle.sent.values()),
         system.oracle.commits,
         system.oracle.dropped,

@@ -13,7 +13,6 @@ Other fields are ignored. What can never count raises `Rejected`.
 from __future__ import annotations
 
 import gc
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -33,6 +32,7 @@ from tallyroll.model.amounts import (
     shown,
 )
 from tallyroll.model.formats.compression import FIELD, expanded, is_compressed
+from tallyroll.model.formats.fields import check_id, check_key, check_ts
 from tallyroll.model.formats.json_texts import canonical, load_json
 from tallyroll.model.formats.references import Reference, parse_reference
 
@@ -43,7 +43,6 @@ REFERRING_VERSION = 2
 REFERENCE = "payload_ref"
 ENTRY_FIELDS_MAX = 3
 _FIELDS = frozenset({"v", "key", "id", "ts", "t0", "value", "events"})
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")  # all of Unicode's category Cc
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +192,7 @@ def _event(fields: dict[str, Any]) -> Event:
     return Event(
         key=check_key(fields.get("key")),
         id=check_id(fields.get("id")),
-        ts=_ts(fields.get("ts"), "ts"),
+        ts=check_ts(fields.get("ts"), "ts"),
         amount=parse_amount(1 if given is None else given),
         payload=_payload(fields.get("payload")),
     )
@@ -228,63 +227,6 @@ def digest(envelope: Envelope) -> bytes:
     return DIGEST_VERSION + blake2b(canonical(supplied).encode(), digest_size=16).digest()
 
 
-def check_key(key: Any) -> str:
-    """`key`, if it is a legal key of an event. Raises Rejected (bad-key)."""
-    if key is None:
-        raise Rejected(Reason.BAD_KEY, "key is missing: give a text of 1 to 512 bytes")
-    if not isinstance(key, str) or not key:
-        raise Rejected(Reason.BAD_KEY, f"key {shown(key)}: must be a text of 1 to 512 bytes")
-    problem = _unfit(key, limits.KEY_BYTES_MAX)
-    if key.startswith(limits.KEY_RESERVED_PREFIX):
-        problem = "must not start with '~', which is reserved"
-    if problem:
-        raise Rejected(Reason.BAD_KEY, f"key {shown(key)}: {problem}")
-    return key
-
-
-def check_id(record_id: Any) -> str | None:
-    """`record_id`, if it is a legal id of an event, or None. Raises Rejected (bad-id)."""
-    if record_id is None:
-        return None
-    if not isinstance(record_id, str) or not record_id:
-        raise Rejected(
-            Reason.BAD_ID, f"id {shown(record_id)}: must be a text of 1 to 512 bytes, or left out"
-        )
-    if problem := _unfit(record_id, limits.ID_BYTES_MAX):
-        raise Rejected(Reason.BAD_ID, f"id {shown(record_id)}: {problem}")
-    return record_id
-
-
-def _unfit(text: str, bytes_max: int) -> str | None:
-    try:
-        size = len(text.encode())
-    except UnicodeEncodeError:
-        return "holds a lone surrogate, which is not text"
-    if size > bytes_max:
-        return f"has {size} bytes, over {bytes_max}"
-    if _CONTROL.search(text):
-        return "holds a control character"
-    return None
-
-
-def _ts(ts: Any, name: str) -> int | None:
-    if ts is None:
-        return None
-    if isinstance(ts, bool) or not isinstance(ts, int):
-        raise Rejected(
-            Reason.BAD_TS, f"{name} {shown(ts)}: must be a whole number of ms since the epoch"
-        )
-    if ts < 0:
-        raise Rejected(Reason.BAD_TS, f"{name} {shown(ts)}: must not be negative")
-    if ts < limits.TS_MS_MIN:
-        raise Rejected(
-            Reason.TS_IN_SECONDS, f"{name} {ts} looks like seconds: give ms since the epoch"
-        )
-    if ts > limits.TS_MS_MAX:
-        raise Rejected(Reason.BAD_TS, f"{name} {shown(ts)} lies after the year 9999")
-    return ts
-
-
 def _payload(payload: Any) -> str | None:
     if payload is None:
         return None
@@ -314,7 +256,7 @@ def _as_written(value: Any, text: Any) -> Any:
 def _packet(key: str, fields: dict[str, Any], written: Any) -> Packet:
     packet_id, t0, events = (
         check_id(fields.get("id")),
-        _ts(fields.get("t0"), "t0"),
+        check_ts(fields.get("t0"), "t0"),
         fields["events"],
     )
     if packet_id is None:
@@ -385,7 +327,7 @@ def _no_entry(key: str, entry: Any, texts: Any) -> Rejected:
 def _check_dt(t0: int, dt: Any) -> None:
     if isinstance(dt, bool) or not isinstance(dt, int):
         raise Rejected(Reason.BAD_PACKET, f"dt {shown(dt)}: must be a whole number of ms after t0")
-    _ts(t0 + dt, "t0 + dt")
+    check_ts(t0 + dt, "t0 + dt")
 
 
 def event_body(event: Event) -> str:

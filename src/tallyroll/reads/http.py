@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 
 from tallyroll.errors import Absent, Archived, Rejected, StoreError, UsageError
 from tallyroll.model.amounts import shown
-from tallyroll.model.events import check_key
+from tallyroll.model.formats.fields import check_key
 from tallyroll.model.formats.payloads import DAMAGED
 from tallyroll.model.windows import WindowId, parse_instant, window_start
 from tallyroll.reads.jsonable import counter_json, events_json, found_json, top_json

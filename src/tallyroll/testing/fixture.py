@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 from tallyroll.errors import Rejected, UsageError
 from tallyroll.model.amounts import format_amount, shown
-from tallyroll.model.events import check_key
+from tallyroll.model.formats.fields import check_key
 from tallyroll.reads.reader import Count
 from tallyroll.settings import Settings
 from tallyroll.testing.aws import emulated_aws

@@ -84,13 +84,8 @@ def load(
         producer = made.bulk_sender(
             screen.tell, packed=pack, compress=compress, rate=rate, name="load"
         )
-        options: dict[str, str | None] = {
-            "queue": made.settings.queue_url,
-            "shape": how.text(),
-            "changes": how.changes,
-            "format": how.form and how.form.value,
-            "packet span": f"{producer.span_ms} ms" if pack else "none",
-        }
+        packets = f"{producer.span_ms} ms" if pack else "none"
+        options = {"queue": made.settings.queue_url, **how.facts(), "packet span": packets}
         kept = Kept.of(given, options, checkpoint, bad, places)
         stack.callback(kept.bad_file.close)
         awaiting = Awaiting(producer, screen, made.arrivals() if wait else None, timeout)

@@ -92,6 +92,11 @@ class Reading:
         }
         return canonical({name: value for name, value in chosen.items() if value is not None})
 
+    def facts(self) -> dict[str, str | None]:
+        """What a checkpoint keeps of it."""
+        form = self.form and self.form.value
+        return {"shape": self.text(), "changes": self.changes, "format": form}
+
     def mapping_text(self) -> str | None:
         """The mapping, if there is one, as canonical JSON. Raises UsageError."""
         if self.mapping is None:

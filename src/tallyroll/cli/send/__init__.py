@@ -6,7 +6,7 @@ import time
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 
 from cyclopts import Parameter
 
@@ -132,10 +132,9 @@ def send(
     :param wait: wait until all that was sent is counted or rejected
     :param timeout: wait no longer than that after the last was sent (15m by default)
     """
-    file = "-" if stdin else file
-    single, screen = one.event(file), run.screen
+    file, screen = "-" if stdin else file, run.screen
     with ExitStack() as stack:
-        given = single or stack.enter_context(closing(Source(file)))
+        given = one.event(file) or stack.enter_context(closing(Source(file)))
         source = given if isinstance(given, Source) else None
         _check_unsent(unsent, file)
         made = run.pipeline(run.with_queues() if wait else run.with_queue())
@@ -152,13 +151,17 @@ def send(
         )
         kept = stack.enter_context(Path(unsent).open("w", encoding="utf-8")) if unsent else None
         sending = Sending(producer, screen, made.arrivals() if wait else None, timeout)
-        sent = producer.sent
-        if kept:  # also when the wait fails
-            stack.callback(lambda: kept.writelines(f"{each.body}\n" for each in sent.unsent))
+        if kept:
+            stack.callback(_keep, kept, producer)  # also when the wait fails
         sending.send(given)
         Report(producer, sending.arrivals, source, unsent, screen).show()
     sending.refuse_nothing()
     return sending.status
+
+
+def _keep(file: TextIO, producer: BulkSender) -> None:
+    """Write the messages that were not certainly taken."""
+    file.writelines(f"{each.body}\n" for each in producer.sent.unsent)
 
 
 def _digest(source: Source, screen: Screen) -> str | None:

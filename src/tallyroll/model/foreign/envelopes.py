@@ -26,8 +26,9 @@ from typing import Any
 from tallyroll.errors import Reason, Rejected
 from tallyroll.limits import ENVELOPES_MAX
 from tallyroll.model.amounts import JsonFloat, shown
-from tallyroll.model.events import Envelope, Event, check_id, parse
+from tallyroll.model.events import Envelope, Event, parse
 from tallyroll.model.foreign.times import read_time
+from tallyroll.model.formats.fields import check_id
 from tallyroll.model.formats.json_texts import canonical, load_json
 from tallyroll.model.ids import uuid7_time
 

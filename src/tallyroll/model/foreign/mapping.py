@@ -17,7 +17,7 @@ from typing import Any
 from tallyroll import limits
 from tallyroll.errors import Reason, Rejected, UsageError
 from tallyroll.model.amounts import JsonFloat
-from tallyroll.model.events import Envelope, Event, check_key, parse
+from tallyroll.model.events import Envelope, Event, parse
 from tallyroll.model.foreign.envelopes import (
     Unwrapped,
     completed,
@@ -29,6 +29,7 @@ from tallyroll.model.foreign.expressions import Expression, compiled
 from tallyroll.model.foreign.mappings import UNMAPPED, Fields, Mappings
 from tallyroll.model.foreign.templates import Template, template_of
 from tallyroll.model.foreign.times import read_time
+from tallyroll.model.formats.fields import check_key
 from tallyroll.model.formats.json_texts import canonical
 from tallyroll.model.records import event_time
 

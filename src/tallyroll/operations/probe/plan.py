@@ -15,7 +15,8 @@ from tallyroll.client.packing import pack
 from tallyroll.errors import Missing
 from tallyroll.limits import QUEUE_BATCH_MAX, SKEW_MS_MAX
 from tallyroll.model.amounts import MICROS
-from tallyroll.model.events import Event, check_key, message_body
+from tallyroll.model.events import Event, message_body
+from tallyroll.model.formats.fields import check_key
 from tallyroll.model.sharding import Chance
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status
