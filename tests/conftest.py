@@ -11,6 +11,8 @@ import pytest
 from hypothesis import settings
 
 from local.aws import dynamodb_local
+from local.cassandra import node
+from local.cassandra.jars import NoAnswerError
 from tests.durations import Durations, part_of
 from tests.faults import consistency
 from tests.faults import summary as faults_struck
@@ -144,3 +146,18 @@ def dynamodb_endpoint(made_up_aws: None) -> Iterator[str]:
         pytest.skip(str(missing))
     with engine:
         yield engine.endpoint
+
+
+@pytest.fixture(scope="session")
+def cassandra() -> Iterator[node.Node]:
+    """A node of Cassandra that lives as long as this test process.
+
+    All tests of the process share it, so use keyspaces of your own; mark the test with `cassandra`.
+    Without an answer of Maven's repository such tests are skipped, also in CI.
+    """
+    try:
+        running = node.start()
+    except NoAnswerError as error:
+        pytest.skip(str(error))
+    with running:
+        yield running
