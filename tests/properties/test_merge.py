@@ -91,7 +91,7 @@ class Shards:
         while (places := merge.due(due)) and rounds:
             rounds -= 1
             merge.add({shard: self.page(shard, after, limit) for shard, after in places})
-        return merge.part()
+        return merge.part(lambda record: record)
 
 
 kinds = st.sampled_from([0, 0, 0, 1, 2, 5])  # events of a packet, or none: a single event

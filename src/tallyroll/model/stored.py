@@ -45,12 +45,14 @@ def whole(record: Record, chunks_of: Callable[[str, str, int], Iterable[Chunk]])
     """
     try:
         manifest = manifest_in(record.data, record.format)
-        if manifest is None:
-            return record
-        data = joined(manifest, chunks_of(manifest.key, record.id, manifest.count))
-    except (Refused, ValueError) as error:
-        if isinstance(error, Refused) and error.code != DAMAGED:
-            raise
+    except ValueError as error:
+        raise _damaged(record, error) from None
+    if manifest is None:
+        return record
+    chunks = list(chunks_of(manifest.key, record.id, manifest.count))
+    try:
+        data = joined(manifest, chunks)
+    except Refused as error:
         raise _damaged(record, error) from None
     assert record.format
     return replace(record, data=data, format=record.format.removeprefix(CHUNKED))

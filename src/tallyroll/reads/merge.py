@@ -35,10 +35,6 @@ def page_limit(events: int, shards: int) -> int:
     return max(1, min(events, ceil(share + 3 * sqrt(share))))
 
 
-def _unchanged(record: Record) -> Record:
-    return record
-
-
 @dataclass(frozen=True, slots=True)
 class Part:
     """The events (or packets) of one answer, and the position to continue at; None at the end."""
@@ -108,7 +104,7 @@ class Merge:
         frontier = min(self._read_to.values())
         return [record for record in self._held if record.id <= frontier]
 
-    def part(self, read: Callable[[Record], Record | None] = _unchanged) -> Part:
+    def part(self, read: Callable[[Record], Record | None]) -> Part:
         """One answer. `read` gives a record with its whole data, None to end the answer before it.
 
         Raises Refused for damaged data, and what `read` raises.

@@ -72,3 +72,13 @@ def test_no_large_payload_is_read_after_the_deadline() -> None:
     pipeline.store.records = get  # type: ignore[method-assign]
     rest = reader.events("k", WINDOW, TIME_LEFT, cursor=page.cursor)
     assert (ids(rest), rest.complete) == (["e2", "e3"], True)
+
+
+def test_a_large_payload_that_an_answer_has_no_room_for_is_not_read() -> None:
+    pipeline = opened()
+    for name, size in (("e1", 900_000), ("e2", 700_000)):
+        pipeline.write(event(name, payload=noise(size)))
+    first = listed(pipeline)
+    assert (ids(first), first.complete) == (["e1"], True)
+    second = listed(pipeline, cursor=first.cursor)
+    assert (ids(second), second.cursor) == (["e2"], None)
