@@ -265,6 +265,16 @@ def test_where_all_fail_the_reason_is_that_of_the_mapping_that_holds() -> None:
         key_by(Mappings(((0, BROKEN), (10, A))), 5, "{}")
 
 
+def test_an_own_event_with_an_uploaded_payload_is_not_mapped() -> None:
+    place = {"bucket": "b", "key": "payloads/votes/1", "bytes": 2_000_000, "sha256": "0" * 64}
+    own = {"v": 2, "key": "k", "id": "e", "ts": NOW, "payload_ref": place}
+    event = mapped(own)
+    assert (event.key, event.reference and event.reference.bucket) == ("k", "b")
+    with pytest.raises(Rejected) as refused:
+        mapped({"v": 2, "key": "k"})
+    assert refused.value.reason is Reason.MAPPING_FAILED
+
+
 def test_a_mapping_that_was_taken_out_leaves_own_events() -> None:
     mappings = Mappings(((0, A), (100, UNMAPPED)), marked=True)
     assert key_by(mappings, 100, '{"key": "own", "a": "by a"}') == "own"

@@ -15,7 +15,7 @@ from typing import Any
 
 from tallyroll import limits
 from tallyroll.errors import UsageError
-from tallyroll.model.events import ENVELOPE_VERSION
+from tallyroll.model.events import ENVELOPE_VERSION, REFERENCE, REFERRING_VERSION
 
 UNMAPPED = ""
 """The text of a mapping without fields: only events of Tallyroll's own form count."""
@@ -55,7 +55,8 @@ class Mappings:
     def keep(self, fields: Mapping[str, Any]) -> bool:
         """Whether an object with a field `key` is Tallyroll's own event or packet, unmapped."""
         version = fields.get("v")
-        return not self.marked or (version == ENVELOPE_VERSION and not isinstance(version, bool))
+        own = REFERRING_VERSION if REFERENCE in fields else ENVELOPE_VERSION
+        return not self.marked or (version == own and not isinstance(version, bool))
 
     def settles(self, sent: int) -> bool:
         """Whether no later entry can hold for a message that was sent at `sent` (ms)."""
