@@ -19,7 +19,8 @@ from tests.contract.engines import Engine
 from tests.contract.faults import Faults, error_reply, timeout
 
 NOW = 1_795_161_600_000_000
-TURN = Turn(Line.WRITES, 300, earliest=NOW, latest=NOW + 1_000, believed=NOW + 9_000)
+AT_ONCE = 10**18  # asked in the future: no time passes until the line's end is read
+TURN = Turn(Line.WRITES, 300, asked=AT_ONCE, earliest=NOW, latest=NOW + 1_000, believed=NOW + 9_000)
 CATALOG = declare(Settings()).catalog
 FAILED = error_reply("ConditionalCheckFailedException")
 
@@ -92,6 +93,19 @@ def test_a_line_that_another_began_meanwhile_is_appended_to(
     catalog.take_turn(TURN)
     faults.put(FAILED, FAILED)
     assert catalog.take_turn(TURN) == NOW + 300
+
+
+def test_an_end_that_others_reached_while_a_call_took_long_is_believed(
+    faults: Faults, catalog: DynamoCatalog
+) -> None:
+    now = faults.effects.now() * 1_000
+    asked = now - 30_000_000
+    slow = replace(
+        TURN, asked=asked, earliest=asked, latest=asked + 5_000_000, believed=asked + 10_000_000
+    )
+    assert catalog.take_turn(replace(TURN, earliest=now, latest=now, believed=now)) == now
+    assert catalog.take_turn(slow) == now + 300, "too late, so nothing is appended"
+    assert catalog.take_turn(replace(slow, asked=AT_ONCE)) == asked, "the others' clock was ahead"
 
 
 def test_it_is_given_up_if_others_are_always_faster(faults: Faults, catalog: DynamoCatalog) -> None:

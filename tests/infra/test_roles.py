@@ -125,8 +125,9 @@ def _notes(pipeline: Pipeline, window: WindowId) -> None:
     catalog.note_hot(window, ["a.b"])
     catalog.settle_mappings(now)
     catalog.beat(now, finished=True)
+    asked = now * 1_000
     for line in Line:
-        catalog.take_turn(Turn(line, 1_000, now * 1_000, now * 1_000 + 10**9, now * 1_000 + 10**10))
+        catalog.take_turn(Turn(line, 1_000, asked, asked, asked + 10**9, asked + 10**10))
 
 
 def requests_of(operation: str, params: dict[str, Any]) -> Iterator[Asked]:

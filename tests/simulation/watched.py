@@ -144,6 +144,7 @@ class SimCatalog(MemoryCatalog):
         return self._lens.seen(self, verb)
 
     def take_turn(self, turn: Turn) -> int:
+        turn = turn.read_at(self._system.world.now * 1_000)
         start = super().take_turn(turn)
         self._system.leases.on_turn(turn, start)
         return start

@@ -45,6 +45,7 @@ def lease_turn(cost: float, rate: int, now: int, until: int) -> Turn:
     return Turn(
         Line.WRITES,
         span_of(cost, rate),
+        asked=now * _MS,
         earliest=now * _MS,
         latest=min(now + PATIENCE_MS, until) * _MS,
         believed=(now + PATIENCE_MS + CLOCKS_APART_MS) * _MS + longest,
@@ -60,6 +61,7 @@ def return_turn(cost: float, rate: int, now: int, room_at: int) -> Turn:
     return Turn(
         Line.RETURNS,
         min(most, span_of(cost, rate)),
+        asked=now * _MS,
         earliest=min(room_at, latest),
         latest=latest,
         believed=latest + most + CLOCKS_APART_MS * _MS,

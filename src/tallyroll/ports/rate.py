@@ -7,7 +7,7 @@ rate allows, but for what one of them takes at once. Only the line's end is stor
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 
@@ -23,15 +23,22 @@ class Turn:
     """A span to append to a line; all times in microseconds, by the clock of the one who asks.
 
     The span starts at the line's end, but not before `earliest`. Nothing is appended if it would
-    start after `latest`. An end after `believed` comes from a clock that was far ahead, or from a
-    lower rate: it is ignored.
+    start after `latest`. At the time `asked`, an end after `believed` comes from a clock that was
+    far ahead, or from a lower rate: it is ignored.
     """
 
     line: Line
     span: int
+    asked: int
     earliest: int
     latest: int
     believed: int
+
+    def read_at(self, now: int) -> Turn:
+        """The turn once the line's end is read, which may take long. Meanwhile the others' turns
+        went on: an end may lie as much later.
+        """
+        return replace(self, believed=self.believed + max(0, now - self.asked))
 
     def start_after(self, end: int | None) -> int:
         """The start of the span on a line with this end; None: the line is new."""

@@ -39,7 +39,7 @@ def append_turn(table: Table, turn: Turn) -> int:
         if done:
             assert end is not None
             return end - span
-        start = turn.start_after(end)
+        start = turn.read_at(table.effects.now() * 1_000).start_after(end)
         if start > turn.latest:
             return start
         # Others may have begun the line anew since this one read its end.
