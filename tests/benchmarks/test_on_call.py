@@ -101,6 +101,7 @@ def grow(running: StillRunning, hours: int) -> None:
         running.effects.pass_by(20 * MINUTE)
         running.pipeline.roller.run(MINUTE)
         running.pipeline.cleanup.run(MINUTE)
+        running.pipeline.dropper.run(MINUTE)
     running.effects.pass_by(MINUTE)
     running.pipeline.roller.run(MINUTE)
 

@@ -93,7 +93,7 @@ def test_a_window_lives_from_open_to_dropped(tallyroll: Tallyroll) -> None:
     tallyroll.drain()
     first, *later = tallyroll.windows().values()
     assert first == Status.OPEN
-    assert set(later) == {Status.CREATING}
+    assert later[-1] == Status.CREATING  # shortly before an hour, the next window is open
     tallyroll.advance(hours=5)
     assert next(iter(tallyroll.windows().values())) == Status.DROPPED
     assert time.time() - began >= 5 * 3600
