@@ -17,9 +17,10 @@ from moto import mock_aws
 from tallyroll.adapters.aws.client import Caller, make_client
 from tallyroll.adapters.aws.create_requests import table_request
 from tallyroll.adapters.dynamodb.catalog_items import MONTHS_LIKE, month_key
+from tallyroll.model.formats.references import PAYLOADS_PREFIX, Reference
 from tallyroll.model.messages import Message
 from tallyroll.model.states import Status
-from tallyroll.model.windows import WindowId
+from tallyroll.model.windows import WindowId, iso
 from tallyroll.pipeline import Pipeline
 from tallyroll.ports.rate import Line, Turn
 from tallyroll.resources import declare
@@ -79,7 +80,9 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, dict[str, 
 
 
 def lived(made: list[tuple[str, dict[str, Any]]]) -> dict[str, list[Asked]]:
-    """Let a window be opened, written, sealed, archived and dropped; what each function asked."""
+    """Let a window be opened, written, sealed, archived and dropped; what each function asked. The
+    writer also marks an uploaded payload.
+    """
     declared, dynamodb = declare(SETTINGS), make_client("dynamodb")
     for table in (declared.catalog, declared.totals):
         dynamodb.create_table(**table_request(table))
@@ -99,7 +102,8 @@ def lived(made: list[tuple[str, dict[str, Any]]]) -> dict[str, list[Asked]]:
         run("roller", lambda: pipeline.roller.run(60_000))
     now = pipeline.effects.now()
     body = json.dumps({"video": "a.b", "id": "1"})
-    messages = [Message(f"m{n}", body, now, n, f"r{n}") for n in (1, 3)]
+    sent = (body, json.dumps(referring(now)), body)
+    messages = [Message(f"m{n}", one, now, n, f"r{n}") for n, one in enumerate(sent, 1)]
     run("writer", lambda: pipeline.writer.write(messages, 60_000))
     open_ = pipeline.catalog.windows(0, now)[-1].id
     run("writer", lambda: _notes(pipeline, open_))
@@ -116,6 +120,14 @@ def lived(made: list[tuple[str, dict[str, Any]]]) -> dict[str, list[Asked]]:
     assert state
     assert state.status is Status.DROPPED
     return asked
+
+
+def referring(now: int) -> dict[str, Any]:
+    """An event whose payload is an uploaded object."""
+    sha256 = "0" * 64
+    key = f"{PAYLOADS_PREFIX}/{SETTINGS.name}/{iso(now)[:10]}/{sha256}-1"
+    ref = Reference(SETTINGS.bucket, key, 7, sha256)
+    return {"v": 2, "key": "a.b", "id": "2", "payload_ref": ref.fields}
 
 
 def _notes(pipeline: Pipeline, window: WindowId) -> None:
@@ -138,6 +150,8 @@ def requests_of(operation: str, params: dict[str, Any]) -> Iterator[Asked]:
             # Whatever the leading keys of a transaction are: nothing may depend on them.
             keyed = {**IN_TRANSACTION, **_of_item(given)}
             yield OF_TRANSACTION[part], _table(given["TableName"]), keyed
+            if part == "ConditionCheck":  # AWS's reference lists no enclosing operation for it
+                yield OF_TRANSACTION[part], _table(given["TableName"]), _of_item(given)
     elif operation == "BatchGetItem":
         for table, asked in params["RequestItems"].items():
             keys = [key["pk"]["S"] for key in asked["Keys"]]
@@ -179,6 +193,7 @@ def test_every_request_for_items_is_allowed(
         for leading in context["dynamodb:LeadingKeys"]
     ]
     assert {"~catalog", "~writers"} < set(updated)
+    assert ("PutItem", "catalog", IN_TRANSACTION) in found["writer"]
     assert len(found["writer"]) > 20
 
 
@@ -215,6 +230,9 @@ def item(pk: str, *attributes: str, **more: str) -> Context:
         ("UpdateItem", "catalog", {}),
         ("PutItem", "catalog", item(MONTH)),
         ("PutItem", "catalog", {}),
+        ("PutItem", "catalog", item("~payloads.2026-11-20")),
+        ("PutItem", "catalog", {**IN_TRANSACTION, **item(MONTH)}),
+        ("PutItem", "catalog", {**IN_TRANSACTION, **item("~catalog")}),
         ("DeleteItem", "catalog", item("~claim#20261120T080000Z#k")),
         ("Query", "catalog", {"dynamodb:LeadingKeys": [MONTH]}),
         ("BatchGetItem", "totals", {"dynamodb:LeadingKeys": ["k"]}),

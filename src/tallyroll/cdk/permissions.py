@@ -2,8 +2,8 @@
 
 DynamoDB has no action for transactions: TransactWriteItems needs those of its parts
 (ConditionCheckItem, PutItem, UpdateItem). Source: DynamoDB Developer Guide, "Using IAM with
-DynamoDB transactions". That guide does not say which `dynamodb:LeadingKeys` the parts have, so the
-keys of transactions are not restricted; those of single writes are.
+DynamoDB transactions". No guide says which `dynamodb:LeadingKeys` the parts have, so no commit of
+plain events depends on them.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ from tallyroll.settings import Settings
 # services' developer guides, on encryption at rest with a customer managed key.
 _READS = ("kms:Decrypt", "kms:DescribeKey")
 _WRITES = (*_READS, "kms:Encrypt", "kms:GenerateDataKey", "kms:ReEncryptFrom", "kms:ReEncryptTo")
+_IN_TRANSACTION = {
+    "ForAnyValue:StringEquals": {"dynamodb:EnclosingOperation": ["TransactWriteItems"]}
+}
 
 
 def of_writer(
@@ -39,17 +42,11 @@ def of_writer(
     them.
     """
     return [
-        _tables(storage.window_tables_arn, "BatchGetItem", "GetItem"),
+        # ConditionCheckItem exists in transactions only, and the Service Authorization Reference
+        # lists no `dynamodb:EnclosingOperation` for it.
+        _tables(storage.window_tables_arn, "BatchGetItem", "ConditionCheckItem", "GetItem"),
         # No single write, which would check no gate. Source: the guide above, example 2.
-        _tables(
-            storage.window_tables_arn,
-            "ConditionCheckItem",
-            "PutItem",
-            "UpdateItem",
-            conditions={
-                "ForAnyValue:StringEquals": {"dynamodb:EnclosingOperation": ["TransactWriteItems"]}
-            },
-        ),
+        _tables(storage.window_tables_arn, "PutItem", "UpdateItem", conditions=_IN_TRANSACTION),
         _tables(storage.catalog.table_arn, "BatchGetItem", "GetItem"),
         # A window's stragglers and hot keys, and until when mappings are settled: no spec, and of a
         # state nothing that decides.
@@ -348,9 +345,14 @@ def _items(
 
 
 def _marks(storage: Storage) -> iam.PolicyStatement:
-    """Allow to mark uploaded payloads as referenced, with a record's transaction."""
-    key = "dynamodb:LeadingKeys"
-    conditions = {"ForAllValues:StringLike": {key: [f"{MARKS}*"]}, "Null": {key: "false"}}
+    """Allow to mark uploaded payloads as referenced, with a record's transaction alone.
+
+    No `Null`, so that it also works if parts of transactions have no leading keys. Source that they
+    have their own: Service Authorization Reference, DynamoDB, which lists the condition key also
+    for ConditionCheckItem, an action of transactions alone.
+    """
+    keys = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": [f"{MARKS}*"]}}
+    conditions = {**_IN_TRANSACTION, **keys}
     return _tables(storage.catalog.table_arn, "PutItem", conditions=conditions)
 
 

@@ -18,7 +18,7 @@ QUEUE, DEAD_LETTERS, ARCHIVES, BUCKET = "queue", "dead letters", "archives", "bu
 _READS = ("dynamodb:BatchGetItem", "dynamodb:Query")
 RIGHTS: Mapping[str, Mapping[str, Sequence[str]]] = {
     "writer": {
-        WINDOWS: ("dynamodb:BatchGetItem", "dynamodb:GetItem"),
+        WINDOWS: ("dynamodb:BatchGetItem", "dynamodb:ConditionCheckItem", "dynamodb:GetItem"),
         CATALOG: ("dynamodb:BatchGetItem", "dynamodb:GetItem"),
         QUEUE: ("sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:ReceiveMessage"),
         DEAD_LETTERS: ("sqs:SendMessage",),
