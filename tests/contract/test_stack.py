@@ -137,6 +137,12 @@ def decision(action: str, decided: str, *missing: str, **more: Any) -> dict[str,
     }
 
 
+def of_resource(*missing: str) -> dict[str, Any]:
+    """The result for the one resource that was asked for, where IAM tells what is missing."""
+    only = {"EvalResourceName": "arn", "EvalResourceDecision": "implicitDeny"}
+    return {"ResourceSpecificResults": [{**only, "MissingContextValues": [*missing]}]}
+
+
 def rights(reply: object) -> IamRights:
     return IamRights(Caller(Scripted({"SimulatePrincipalPolicy": reply}), SteadyEffects()))
 
@@ -156,12 +162,32 @@ def test_rights_by_simulation() -> None:
         {
             "EvaluationResults": [
                 decision("a:Missing", "implicitDeny"),
+                decision("a:Keyed", "implicitDeny", **of_resource("dynamodb:LeadingKeys")),
+                decision("a:Nowhere", "implicitDeny", **of_resource()),
                 decision("a:Forbidden", "allowed", **organization),
             ]
         },
     ]
     found = rights(pages).denied(ROLE, {"arn": ["a:Allowed"]})
-    assert found == ["a:Denied on arn", "a:Missing on arn", "a:Forbidden on arn"]
+    assert found == [
+        *("a:Denied on arn", "a:Missing on arn", "a:Nowhere on arn"),
+        "a:Forbidden on arn",
+    ]
+
+
+def test_a_simulation_is_told_the_region() -> None:
+    pages = [{"EvaluationResults": [], "IsTruncated": True, "Marker": "more"}, {}]
+    client = Scripted({"SimulatePrincipalPolicy": pages})
+    made = IamRights(Caller(client, SteadyEffects()), "eu-west-1")
+    assert made.denied(ROLE, {"arn": ["a:b"]}) == []
+    asked = [params for _, params in client.calls]
+    told = {
+        "ContextKeyName": "aws:RequestedRegion",
+        "ContextKeyType": "string",
+        "ContextKeyValues": ["eu-west-1"],
+    }
+    assert [one["ContextEntries"] for one in asked] == [[told], [told]]
+    assert [one.get("Marker") for one in asked] == [None, "more"]
 
 
 def test_a_store_that_simulates_nothing() -> None:

@@ -13,7 +13,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tallyroll.adapters.aws.client import Caller, LateClient, Observe, make_client, translated
+from tallyroll.adapters.aws.client import (
+    Caller,
+    LateClient,
+    Observe,
+    make_client,
+    region,
+    translated,
+)
 from tallyroll.adapters.aws.cloudwatch import QueueMetrics
 from tallyroll.adapters.aws.s3 import S3Bucket
 from tallyroll.adapters.aws.sqs import SqsQueue, SqsSender
@@ -337,7 +344,7 @@ class Pipeline:
         """What identities may do, by simulation."""
         from tallyroll.adapters.aws.stack import IamRights
 
-        return IamRights(self._late("iam"))
+        return IamRights(self._late("iam"), region())
 
     @cached_property
     def _dynamodb(self) -> Caller:

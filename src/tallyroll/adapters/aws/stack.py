@@ -168,6 +168,7 @@ class IamRights:
     """
 
     caller: Caller
+    region: str = ""
 
     def denied(self, identity: str, wanted: Mapping[str, Sequence[str]]) -> Sequence[str]:
         found: list[str] = []
@@ -180,7 +181,7 @@ class IamRights:
     def _simulated(
         self, identity: str, resource: str, actions: Sequence[str]
     ) -> Iterator[Mapping[str, Any]]:
-        more: dict[str, str] = {}
+        more: dict[str, Any] = {"ContextEntries": _facts(self.region)}
         while True:
             try:
                 reply = self.caller.read(
@@ -197,7 +198,15 @@ class IamRights:
             yield from reply.get("EvaluationResults", ())
             if not reply.get("IsTruncated"):
                 return
-            more = {"Marker": reply["Marker"]}
+            more["Marker"] = reply["Marker"]
+
+
+def _facts(region: str) -> list[dict[str, Any]]:
+    """What a simulation does not know by itself: organizations often deny all Regions but some."""
+    if not region:
+        return []
+    name, kind = "aws:RequestedRegion", "string"
+    return [{"ContextKeyName": name, "ContextKeyType": kind, "ContextKeyValues": [region]}]
 
 
 def _refused(result: Mapping[str, Any]) -> bool:
@@ -207,4 +216,7 @@ def _refused(result: Mapping[str, Any]) -> bool:
     decision = result.get("EvalDecision")
     if decision == _FORBIDDEN:
         return True
-    return decision != _ALLOWED and not result.get("MissingContextValues")
+    # Of a named resource, what is missing is told in its own result.
+    of_resources = result.get("ResourceSpecificResults") or ()
+    lacks = any(one.get("MissingContextValues") for one in (result, *of_resources))
+    return decision != _ALLOWED and not lacks
