@@ -127,6 +127,19 @@ def test_a_function(pipeline: Pipeline, changes: dict[str, Any], level: Level, s
     assert "there is no function tallyroll-aggregator" in gone.text
 
 
+def test_a_deployment_of_a_release_without_the_dropper(pipeline: Pipeline) -> None:
+    functions = {package: card(package) for package in PACKAGES if package != "dropper"}
+    schedules = {package: schedule(package) for package in SCHEDULED if package != "dropper"}
+    older = looked(pipeline, whole(functions=functions, schedules=schedules))
+    sign = only(older, "functions", Level.WARNING)
+    assert "no function tallyroll-dropper, and no schedule for it" in sign.text
+    assert sign.remedy.startswith("Deploy this release")
+    gone = looked(pipeline, whole(functions=functions))
+    assert "there is no function tallyroll-dropper" in only(gone, "functions").text
+    idle = looked(pipeline, whole(schedules=schedules))
+    assert "there is no schedule tallyroll-dropper" in only(idle, "schedules").text
+
+
 @pytest.mark.parametrize(
     ("changes", "level", "says", "command"),
     [

@@ -9,7 +9,7 @@ from tallyroll.lifecycle.overdue import MINUTE_MS
 from tallyroll.limits import RECEIVES_FUSE
 from tallyroll.operations.doctor.checkup import Checkup, Level, Sign, finding, fine, warning
 from tallyroll.operations.doctor.policies import denials
-from tallyroll.operations.doctor.rights import PACKAGES, SCHEDULED, rights_of
+from tallyroll.operations.doctor.rights import NEWEST, PACKAGES, SCHEDULED, rights_of
 from tallyroll.ports.stack import EventSource, FunctionCard, QueueRules, Rights, ScheduleCard, Stack
 from tallyroll.resources import function_name
 
@@ -25,6 +25,7 @@ _WRITER_READS = (
 )
 _TABLE_CALLS = (
     "dynamodb:BatchGetItem",
+    "dynamodb:ConditionCheckItem",
     "dynamodb:GetItem",
     "dynamodb:PutItem",
     "dynamodb:Query",
@@ -67,12 +68,24 @@ def functions(case: Checkup) -> Iterator[Sign]:
         return
     for package in PACKAGES:
         card = case.function(package)
-        if card is None:
+        if _not_yet(case, stack, package):
+            yield warning(
+                f"there is no function {function_name(case.settings.name, package)}, and no"
+                " schedule for it: what is deployed is probably of a release that had none, in"
+                " which cleanup drops tables",
+                f"Deploy this release (`npx cdk deploy`). If it is deployed: {_again(case)}",
+            )
+        elif card is None:
             name = function_name(case.settings.name, package)
             yield finding(f"there is no function {name}", _again(case))
         else:
             yield from _of_function(card)
     yield fine(f"functions that may run: {len(PACKAGES)}")
+
+
+def _not_yet(case: Checkup, stack: Stack, package: str) -> bool:
+    """Whether a deployment knows nothing of the dropper, as those of releases before it."""
+    return package == NEWEST and case.function(package) is None and stack.schedule(package) is None
 
 
 def _of_function(card: FunctionCard) -> Iterator[Sign]:
@@ -144,7 +157,8 @@ def schedules(case: Checkup) -> Iterator[Sign]:
         name = function_name(case.settings.name, package)
         card = stack.schedule(package)
         if card is None:
-            yield finding(f"there is no schedule {name}: {package} does not run", _again(case))
+            if not _not_yet(case, stack, package):  # else `functions` says it
+                yield finding(f"there is no schedule {name}: {package} does not run", _again(case))
         elif not card.enabled:
             yield finding(
                 f"the schedule {name} is disabled: {package} does not run", _enabling(card)

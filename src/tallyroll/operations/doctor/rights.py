@@ -13,6 +13,9 @@ from tallyroll.operations.doctor.checkup import Checkup
 SCHEDULED = ("roller", "cleanup", "dropper")
 """The functions that run on a schedule."""
 
+NEWEST = "dropper"
+"""The function that deployments of older releases lack, with its schedule."""
+
 WINDOWS, CATALOG, TOTALS = "windows", "catalog", "totals"
 QUEUE, DEAD_LETTERS, ARCHIVES, BUCKET = "queue", "dead letters", "archives", "bucket"
 _READS = ("dynamodb:BatchGetItem", "dynamodb:Query")
