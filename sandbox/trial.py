@@ -26,6 +26,10 @@ from tallyroll.settings import Settings
 
 READ_MS = 30_000
 _POLL_S = 5.0
+_NO_TAGS = (
+    "some are proven, and their tables stay. Do policies see tables' tags in this account?"
+    " `tallyroll preflight` tries that"
+)
 
 
 class TrialError(Exception):
@@ -198,6 +202,10 @@ class Trial:
 
         try:
             self._until(all_dropped, "its windows are not dropped")
+        except TrialError as error:
+            if any(one.status is Status.DROPPING for one in self._windows(now.truth)):
+                raise TrialError(f"{error}; {_NO_TAGS}") from None
+            raise
         finally:
             found = self._windows(now.truth)
             now.windows = Counter(one.attempt.exporter or "nobody yet" for one in found)

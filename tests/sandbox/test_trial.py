@@ -126,14 +126,26 @@ def test_lost_events_letters_and_another_exporter_are_problems(trial: Trial) -> 
     ]
 
 
-def test_windows_that_do_not_end_end_the_trial_with_what_is_known(
-    trial: Trial, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    open_ = [window(Status.OPEN)]
-    answering(trial, [open_, *[open_] * 40])
+@pytest.fixture
+def without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(0, 10_000, 10))
     monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
     monkeypatch.setattr(module, "send", lambda _load, truth, *_: truth.note("a", now_ms(), 1))
+
+
+@pytest.mark.usefixtures("without_end")
+def test_tables_that_may_not_be_dropped_are_explained(trial: Trial) -> None:
+    proven = [window(Status.DROPPING)]
+    answering(trial, [[window(Status.OPEN)], *[proven] * 40])
+
+    with pytest.raises(TrialError, match=r"are not dropped; some are proven.* tables' tags"):
+        trial.run()
+
+
+@pytest.mark.usefixtures("without_end")
+def test_windows_that_do_not_end_end_the_trial_with_what_is_known(trial: Trial) -> None:
+    open_ = [window(Status.OPEN)]
+    answering(trial, [open_, *[open_] * 40])
 
     with pytest.raises(TrialError, match="after 1 minutes its windows are not dropped"):
         trial.run()
