@@ -25,6 +25,7 @@ UNITS_MOST = 3 * 14
 DELIVERIES_MOST = 10
 GB_MOST = 1.0  # of tables, archives and logs, each
 LOGS_GB = 0.50  # CloudWatch, to take them in
+OTHERS_MOST = 4  # functions at once beside the writers: aggregator, roller, cleanup, dropper
 METRICS_MOST = 40  # of writer and aggregator
 _BY_THE_MONTH = ("alarms", "metrics", "dashboard")
 
@@ -52,7 +53,7 @@ def ceiling(load: Load, rounds: int, hours: float, writers: int, settings: Setti
     stored = prices.TABLE_GB_MONTH + prices.RECOVERY_GB_MONTH + prices.ARCHIVE_GB_MONTH + LOGS_GB
     units = load.messages * UNITS_MOST * prices.WRITE_UNIT
     requests = load.messages * DELIVERIES_MOST * 3 * prices.SQS_REQUEST
-    running = hours * 3_600 * (writers + 2) * FUNCTION_GB * prices.LAMBDA_GB_SECOND
+    running = hours * 3_600 * (writers + OTHERS_MOST) * FUNCTION_GB * prices.LAMBDA_GB_SECOND
     idle = hours * (sum(month.values()) - watching) / HOURS_A_MONTH
     return Ceiling(
         rounds * (units + requests) + GB_MOST * stored,

@@ -9,7 +9,9 @@ import pytest
 from sandbox.account import Account
 from sandbox.load import Load
 from sandbox.measures import Measured, Metrics, Series, ceiling
+from tallyroll.operations.doctor.rights import PACKAGES
 from tallyroll.planning import prices
+from tallyroll.planning.costs import FUNCTION_GB
 from tallyroll.settings import Settings
 
 SINCE = 1_795_163_430.0
@@ -94,3 +96,9 @@ def test_a_ceiling_grows_with_events_rounds_and_hours() -> None:
     # Each event alone costs some 14 units (`make costs`).
     assert ceiling(more, 1, 1.0, 4, SETTINGS).events > 200_000 * 14 * prices.WRITE_UNIT
     assert 10 < least.watching < 50
+
+
+def test_a_ceiling_has_every_function_at_work_all_the_time() -> None:
+    at_work = 4 + len(PACKAGES) - 1  # of the functions, only writers run several at once
+    most = ceiling(Load(singles=0, packets=0), 1, 1.0, 4, SETTINGS).hours
+    assert most > at_work * 3_600 * FUNCTION_GB * prices.LAMBDA_GB_SECOND
