@@ -97,7 +97,7 @@ def add_steps(metrics: Metrics, rolled: Rolled) -> None:
 
 
 def add_rolled(metrics: Metrics, rolled: Rolled) -> None:
-    """The metrics of one run of the roller or of cleanup."""
+    """The metrics of one run of roller, cleanup or dropper."""
     add_steps(metrics, rolled)
     metrics.add_metric("StuckFor", MetricUnit.Seconds, rolled.stuck_ms / 1000)
 

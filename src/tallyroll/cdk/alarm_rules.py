@@ -60,7 +60,7 @@ EVENTS, DEAD_LETTERS, API = "events", "dead-letters", "api"
 class Watched:
     """One metric as an alarm reads it: a statistic per `period` (seconds).
 
-    `of` is the metric's function (writer, aggregator, roller, cleanup), its queue (events,
+    `of` is the metric's function (writer, aggregator, roller, cleanup, dropper), its queue (events,
     dead-letters), or the API (api).
     """
 

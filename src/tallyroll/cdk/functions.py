@@ -107,7 +107,7 @@ class PipelineFunction(Construct):
                 "Serverless-LambdaLatestVersion": _NOT_LATEST,
                 "Serverless-LambdaDLQ": "no asynchronous invocation is worth keeping: the writer"
                 " and the aggregator are called synchronously, and the next scheduled run does"
-                " what one of the roller or of cleanup left",
+                " what an earlier one left",
             },
         )
         _acknowledge_tracing(self, options)
