@@ -155,6 +155,10 @@ def _cleanup(
             wildcard(scope, permissions.archives(storage, pipeline)): "an archive's keys"
             " name its window and attempt; all are written under the pipeline's own prefix",
             wildcard(
+                scope, permissions.uploads(storage, pipeline)
+            ): "producers name what they upload; only what lies under the pipeline's own prefix is"
+            " deleted",
+            wildcard(
                 scope, permissions.exports(storage)
             ): "DynamoDB names exports; only those of this pipeline's window tables are meant",
         },
