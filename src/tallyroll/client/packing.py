@@ -36,7 +36,7 @@ COMPRESS_FROM = QUEUE_CHARGED_BYTES // QUEUE_BATCH_MAX
 @dataclass(frozen=True, slots=True)
 class Packed:
     """The body of one message: a packet of `events` events of `key`, the first of them at `ts`, or
-    a single event that is too large for a packet.
+    a single event that no packet holds.
     """
 
     body: str
@@ -72,9 +72,9 @@ class Packer:
     def add(self, event: Event, packet_id: str | None = None) -> list[Packed]:
         """Add an event; return the packets that are complete by now.
 
-        `packet_id` is for the packet that begins with this event. An event too large for a packet
-        is returned alone, under such an id. Raises ValueError for an event without a time or with
-        an id of its own.
+        `packet_id` is for the packet that begins with this event. An event that is too large for a
+        packet, or refers to an uploaded payload, is returned alone, under such an id. Raises
+        ValueError for an event without a time or with an id of its own.
         """
         if event.ts is None or event.id is not None:
             raise ValueError(
@@ -83,7 +83,7 @@ class Packer:
         t0 = self._start_of(event.ts)
         entry = entry_text(event.ts - t0, event)
         size = len(entry.encode()) + 1
-        if size > ENTRIES_BYTES_MAX:
+        if size > ENTRIES_BYTES_MAX or event.reference:
             single = replace(event, id=packet_id or self._new_id())
             return [Packed(message_body(single), event.key, event.ts, 1)]
         done: list[Packed] = []
@@ -134,7 +134,7 @@ def pack(
     """Bodies of packets of at most `events_max` events and 256 KB, each of one key and time span.
 
     Spans begin at multiples of `span_ms` (by default a UTC minute, which fits every grid of whole
-    minutes). `new_id` makes the packets' ids. An event too large for a packet goes alone, with such
+    minutes). `new_id` makes the packets' ids. An event that no packet holds goes alone, with such
     an id. Raises ValueError for an event without a time or with an id of its own.
     """
     packer = Packer(new_id, lambda ts: ts // span_ms * span_ms, events_max)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from tallyroll.client.jsonlines import Source, UnreadableInput
 from tallyroll.client.packing import PACKET_EVENTS_MAX, Packer, pack
 from tallyroll.limits import PACKET_BYTES_MAX
 from tallyroll.model.events import Event, Packet, decode, event_body
+from tallyroll.model.formats.references import Reference
 from tests.harness.pipeline import MINUTE, NOW, SECOND
 
 
@@ -42,6 +44,15 @@ def test_the_writer_reads_what_was_packed() -> None:
     assert [event(NOW + dt, "k", amount, payload) for dt, amount, payload in packet.entries] == [
         *events
     ]
+
+
+def test_an_event_with_an_uploaded_payload_goes_alone() -> None:
+    """A packed event has no place for a reference, which would be lost."""
+    reference = Reference("archive", "payloads/votes/2026-11-20/x", 7, "0" * 64)
+    referring = replace(event(), reference=reference)
+    single, packet = packed(referring, event(NOW + 1))
+    assert single == replace(referring, id='"packet" 1')
+    assert len(_packet(packet).entries) == 1
 
 
 def test_a_packet_has_one_key_and_one_minute() -> None:
