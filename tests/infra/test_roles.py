@@ -145,13 +145,17 @@ def _notes(pipeline: Pipeline, window: WindowId) -> None:
 def requests_of(operation: str, params: dict[str, Any]) -> Iterator[Asked]:
     """What IAM is asked about one request of DynamoDB's items; nothing for all others."""
     if operation == "TransactWriteItems":
-        for [(part, given)] in (action.items() for action in params["TransactItems"]):
+        parts = [part for action in params["TransactItems"] for part in action.items()]
+        every = [key for _, given in parts for key in _of_item(given)["dynamodb:LeadingKeys"]]
+        for part, given in parts:
             yield OF_TRANSACTION[part], _table(given["TableName"]), IN_TRANSACTION
             # Whatever the leading keys of a transaction are: nothing may depend on them.
             keyed = {**IN_TRANSACTION, **_of_item(given)}
             yield OF_TRANSACTION[part], _table(given["TableName"]), keyed
             if part == "ConditionCheck":  # AWS's reference lists no enclosing operation for it
                 yield OF_TRANSACTION[part], _table(given["TableName"]), _of_item(given)
+            together = {**keyed, "dynamodb:LeadingKeys": every}
+            yield OF_TRANSACTION[part], _table(given["TableName"]), together
     elif operation == "BatchGetItem":
         for table, asked in params["RequestItems"].items():
             keys = [key["pk"]["S"] for key in asked["Keys"]]

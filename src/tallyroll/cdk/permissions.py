@@ -2,8 +2,8 @@
 
 DynamoDB has no action for transactions: TransactWriteItems needs those of its parts
 (ConditionCheckItem, PutItem, UpdateItem). Source: DynamoDB Developer Guide, "Using IAM with
-DynamoDB transactions". No guide says which `dynamodb:LeadingKeys` the parts have, so no commit of
-plain events depends on them.
+DynamoDB transactions". That guide does not say which `dynamodb:LeadingKeys` the parts have, so no
+transaction depends on them; single writes do.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def of_writer(
             attributes=("at", "keys", "mapped_until"),
         ),
         _notes(storage, "DeleteItem", "PutItem", "Query", "UpdateItem"),
-        _marks(storage),
+        *_marks(storage),
         _allow(
             queue.queue_arn,
             "sqs:ChangeMessageVisibility",
@@ -344,16 +344,17 @@ def _items(
     return _tables(storage.catalog.table_arn, *operations, conditions=conditions)
 
 
-def _marks(storage: Storage) -> iam.PolicyStatement:
-    """Allow to mark uploaded payloads as referenced, with a record's transaction alone.
+def _marks(storage: Storage) -> list[iam.PolicyStatement]:
+    """Allow to mark uploaded payloads as referenced, with a record's transaction only.
 
-    No `Null`, so that it also works if parts of transactions have no leading keys. Source that they
-    have their own: Service Authorization Reference, DynamoDB, which lists the condition key also
-    for ConditionCheckItem, an action of transactions alone.
+    The leading keys of its parts may be their own or none (the first statement), or those of all
+    parts together (the second one): the guide does not say.
     """
-    keys = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": [f"{MARKS}*"]}}
-    conditions = {**_IN_TRANSACTION, **keys}
-    return _tables(storage.catalog.table_arn, "PutItem", conditions=conditions)
+    marks = {"dynamodb:LeadingKeys": [f"{MARKS}*"]}
+    return [
+        _tables(storage.catalog.table_arn, "PutItem", conditions={each: marks, **_IN_TRANSACTION})
+        for each in ("ForAllValues:StringLike", "ForAnyValue:StringLike")
+    ]
 
 
 def _new_tables_key(storage: Storage) -> list[iam.PolicyStatement]:
