@@ -182,10 +182,16 @@ def smaller(body: str) -> str:
     SQS charges a request by 64 KB. So bodies under a tenth of that, ten of which are a full
     request, would cost the same.
     """
-    if len(body) < COMPRESS_FROM:
+    size = _size(body)
+    if size < COMPRESS_FROM:
         return body
     shrunk = compressed(body)
-    return shrunk if len(shrunk) < len(body) else body
+    return shrunk if _size(shrunk) < size else body
+
+
+def _size(body: str) -> int:
+    """The bytes of a body, of which a character may take four."""
+    return len(body) if body.isascii() else len(body.encode())
 
 
 def queueable(body: str) -> str:
@@ -224,7 +230,7 @@ def sent_body(packet: Message, body: str, *, compress: bool) -> str:
     plain = queueable(body)
     if packet.compressor:
         shrunk = packet.compressor.body(body[packet.compressor.characters :])
-        return min(shrunk, plain, key=len)  # one that does not shrink is small enough as it is
-    if len(plain) > PACKET_BYTES_MAX:
+        return min(shrunk, plain, key=_size)  # one that does not shrink is small enough as it is
+    if _size(plain) > PACKET_BYTES_MAX:
         return compressed(body)
     return smaller(plain) if compress else plain

@@ -113,6 +113,23 @@ def test_a_large_packet_of_a_spool_is_compressed_by_a_producer_that_does_not(
     assert payloads(packet)[0] == "x" * 500 + "\ufffe"
 
 
+@pytest.mark.parametrize("later", [False, True], ids=["sent", "of a spool"])
+def test_a_packet_is_measured_in_bytes_not_characters(world: Stepped, *, later: bool) -> None:
+    """A text of three bytes to a character has fewer characters than its compressed body has."""
+    journal = Bytes()
+    told = {"packet_events": 100_000, "linger_ms": 60_000, "buffer_bytes": 10_000_000}
+    producer = world.producer(journal=journal, compressed=True, **told)
+    letters = [chr(0x4E00 + number) for number in range(300)]
+    sent = ["".join(RANDOM.choices(letters, k=300)) for _ in range(380)]
+    for payload in sent:
+        producer.send("k", payload=payload)
+    if later:
+        producer = world.producer(journal=Bytes(journal.data))
+    producer.flush()
+    assert [text for packet in packets(world) for text in payloads(packet)] == sent
+    assert all(len(body.encode()) <= PACKET_BYTES_MAX for body in world.poster.bodies)
+
+
 def test_a_packer_compresses_the_packets_that_it_would_make_anyway() -> None:
     events = [Event.of("k", ts=NOW + number, payload="again " * 50) for number in range(2_000)]
 
