@@ -100,6 +100,19 @@ def test_only_what_does_not_fit_is_uploaded(s3: Any) -> None:
     assert len(refers) < 1_000
 
 
+@pytest.mark.parametrize("given", [{}, {"ts": NOW}, {"id": "e1"}])
+def test_the_id_and_the_time_that_an_event_gets_have_room(s3: Any, given: dict[str, Any]) -> None:
+    """An event has neither yet when its message is measured."""
+    client = StandIn()
+    with made(client) as producer:
+        for spare in range(20, 140, 3):
+            producer.send("k", payload="x" * (EVENT_MESSAGE_BYTES_MAX - spare), **given)
+    assert len(client.bodies) == len(range(20, 140, 3))
+    referring = [body for body in client.bodies if len(body) < 1_000]
+    assert 0 < len(referring) == len(objects(s3)) < len(client.bodies)
+    assert max(map(len, client.bodies)) > EVENT_MESSAGE_BYTES_MAX - 8
+
+
 def test_without_a_bucket_it_is_refused(s3: Any) -> None:
     with Producer(URL, client=StandIn()) as producer, pytest.raises(Rejected) as rejected:
         producer.send("k", payload=LARGE)

@@ -23,6 +23,7 @@ from tallyroll.ports.effects import Effects
 
 BODY_NESTING = 3  # brackets around a payload in a packet
 BYTES_OF_CHARACTER_MAX = 6  # of one that is escaped
+_NEW_ID, _NOW_MS = "0" * 36, 10**12  # as long as those that an event without them gets
 STAMPS_KEPT = 10_000  # times given to the newest events with ids and no time
 
 
@@ -34,12 +35,19 @@ class Uploads:
         self.pipeline = pipeline
         self._effects = effects
 
+    def takes(self, event: Event) -> bool:
+        """Whether no message holds the event, with the id and the time that it may get yet."""
+        if event.payload is None:
+            return False
+        return not fits(replace(event, id=event.id or _NEW_ID, ts=event.ts or _NOW_MS))
+
     def referred(self, event: Event) -> Event:
         """The event with a reference to its payload, which is uploaded; unchanged if its message is
         small enough. Raises StoreError.
         """
-        if event.payload is None or fits(event):
+        if not self.takes(event):
             return event
+        assert event.payload is not None
         body = event.payload.encode()
         sha256 = hashlib.sha256(body).hexdigest()
         random = f"{self._effects.chance.getrandbits(64):016x}"

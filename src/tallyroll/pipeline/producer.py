@@ -20,7 +20,6 @@ from tallyroll.adapters.aws.sqs import SqsPoster
 from tallyroll.adapters.system import SystemEffects
 from tallyroll.client.intake import Uploads
 from tallyroll.client.interleaving import interleaved
-from tallyroll.client.jsonlines import fits
 from tallyroll.client.packing import ENTRIES_BYTES_MAX, MINUTE_MS, PACKET_EVENTS_MAX
 from tallyroll.client.producer import PortProducer
 from tallyroll.client.receipts import Delivery, Receipt
@@ -190,7 +189,7 @@ class Producer(PortProducer):
     ) -> Receipt:
         """`send` for asyncio: waits for room without blocking the loop."""
         event = Event.of(key, value=value, payload=payload, id=id, ts=ts)
-        if self._uploads and not fits(event):
+        if self._uploads and self._uploads.takes(event):
             event = await asyncio.to_thread(self._uploads.referred, event)
         try:
             return self._send(event, blocks=False)
