@@ -158,6 +158,7 @@ def test_taking_down_by_way_of_archives(desk: Desk) -> None:
     assert set(states(desk.pipeline).values()) == {Status.DROPPED}
     assert "aws dynamodb delete-table --table-name tallyroll-totals" in answer.err
     assert "s3://memory/archive/tallyroll/" in answer.err
+    assert "s3://memory/payloads/tallyroll/" in answer.err
     assert desk.run("teardown", "--export", "--yes", "tallyroll").status == 0
 
 

@@ -13,6 +13,7 @@ from tallyroll.cli.arguments import BUCKET, DURATION, Run
 from tallyroll.cli.screen import Screen, some
 from tallyroll.errors import UsageError
 from tallyroll.lifecycle.overdue import HOUR_MS
+from tallyroll.model.formats.references import PAYLOADS_PREFIX
 from tallyroll.model.states import Status
 from tallyroll.operations.doctor.checkup import Checkup
 from tallyroll.operations.teardown import (
@@ -229,11 +230,15 @@ def _ended(case: Checkup, screen: Screen, *, left: bool) -> int:
         return 1
     resources = case.resources
     bucket = case.settings.bucket or "BUCKET"
-    screen.tell("what stays: the totals, the catalog, the archives. To remove them, too:")
+    screen.tell(
+        "what stays: the totals, the catalog, the archives, and the uploaded payloads to which they"
+        " refer. To remove them, too:"
+    )
     for table in (resources.totals.name, resources.catalog.name):
         screen.tell(
             f"  aws dynamodb update-table --table-name {table} --no-deletion-protection-enabled"
         )
         screen.tell(f"  aws dynamodb delete-table --table-name {table}")
-    screen.tell(f"  aws s3 rm --recursive s3://{bucket}/archive/{resources.name}/")
+    for prefix in ("archive", PAYLOADS_PREFIX):
+        screen.tell(f"  aws s3 rm --recursive s3://{bucket}/{prefix}/{resources.name}/")
     return 0
