@@ -129,6 +129,9 @@ def test_what_could_not_be_uploaded_is_not_accepted(s3: Any) -> None:
 def test_the_pipelines_name_must_be_known() -> None:
     with pytest.raises(UsageError, match="give the pipeline's name, too"):
         Producer(URL, bucket="archive")
+    for name in ("Votes", "votes/2", "../votes"):
+        with pytest.raises(UsageError, match="lower-case letters, digits and hyphens"):
+            Producer(URL, bucket="archive", pipeline=name)
     with Producer(f"{URL}-events", client=StandIn(), bucket="archive") as producer:
         assert producer._uploads
         assert producer._uploads.pipeline == "votes"

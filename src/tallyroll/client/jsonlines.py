@@ -26,7 +26,7 @@ from tallyroll.model.formats.zstandard_frames import (
     expanded,
 )
 
-LINE_BYTES_MAX = 4 * 1024 * 1024  # an event of 400 KB takes less, however its JSON is escaped
+LINE_BYTES_MAX = 4 * 1024 * 1024  # an event of 1 MiB takes less, if ASCII is not escaped
 CHUNK_BYTES = 64 * 1024
 DIGEST_BYTES = 1024 * 1024
 BYTES_OF_CHARACTER_MAX = 6  # of one that is escaped

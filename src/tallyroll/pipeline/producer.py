@@ -27,6 +27,7 @@ from tallyroll.client.rules import Limits, Rules
 from tallyroll.client.spool import Spool
 from tallyroll.errors import BufferFull, NotSent, UsageError
 from tallyroll.model.events import Event, parse
+from tallyroll.model.formats.references import is_name
 
 _log = logging.getLogger(__name__)
 
@@ -155,6 +156,10 @@ class Producer(PortProducer):
         name = pipeline or queue.removesuffix(QUEUE_SUFFIX)
         if not pipeline and not queue.endswith(QUEUE_SUFFIX):
             raise UsageError(f"bucket {bucket!r}: give the pipeline's name, too: pipeline=...")
+        if not is_name(name):
+            raise UsageError(
+                f"pipeline {name!r}: a pipeline's name has lower-case letters, digits and hyphens"
+            )
         effects = SystemEffects()
         caller = Caller(LateClient("s3", self._region), effects)
         return Uploads(S3Bucket(caller, effects, bucket), name, effects)

@@ -26,7 +26,9 @@ DAY_MS = 86_400_000
 
 _NO_TEXT = b"\xff"  # as of a manifest of chunks
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_KEY = re.compile(r"payloads/([a-z0-9-]+)/([0-9]{4}-[0-9]{2}-[0-9]{2})/[0-9a-z-]{1,128}")
+_NAME = re.compile(r"[a-z0-9-]+")
+_DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_KEY = re.compile(rf"payloads/({_NAME.pattern})/({_DAY})/[0-9a-z-]{{1,128}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,11 @@ class Mark:
     def size(self) -> int:
         """The bytes of its item."""
         return len("pksk~payloads.2026-11-20") + len(self.key)
+
+
+def is_name(pipeline: str) -> bool:
+    """Whether references to uploads of a pipeline of this name are taken."""
+    return _NAME.fullmatch(pipeline) is not None
 
 
 def object_key(pipeline: str, now: int, sha256: str, random: str) -> str:
