@@ -217,6 +217,12 @@ def test_a_bucket_whose_rules_delete_archives(stack: cdk.Stack, prefix: str | No
     assert told.startswith("bucket Theirs/Lake deletes objects below archive/ after 30 days: ")
 
 
+@pytest.mark.parametrize("prefix", ["payloads/", "payloads/tallyroll/2026"])
+def test_a_bucket_whose_rules_delete_uploaded_payloads(stack: cdk.Stack, prefix: str) -> None:
+    [told] = warnings_of(stack, bucket=bucket(stack, {"days": 30, "prefix": prefix}))
+    assert told.startswith("bucket Theirs/Lake deletes objects below payloads/ after 30 days: ")
+
+
 def test_a_queue_of_another_region_is_refused(stack: cdk.Stack) -> None:
     from aws_cdk import aws_sqs as sqs
 

@@ -22,6 +22,7 @@ from tallyroll.cdk.options.kinds import wrong_tags
 from tallyroll.cdk.options.rules import PREFIX, OptionsError
 from tallyroll.limits import RECEIVES_FUSE
 from tallyroll.model.amounts import shown
+from tallyroll.model.formats.references import PAYLOADS_PREFIX
 
 if TYPE_CHECKING:
     from aws_cdk import aws_sns as sns
@@ -36,6 +37,7 @@ _CONSTRUCTS = {
     "ticket_topic": ("topic_arn", "sns.Topic", 'from_topic_arn(stack, "Desk", arn)'),
 }
 _WARNING = "tallyroll:"
+_KEPT = ("archive/", f"{PAYLOADS_PREFIX}/")  # what no rule may delete
 _TAKEN: WeakKeyDictionary[cdk.Stack, dict[str, str]] = WeakKeyDictionary()  # paths by name
 
 
@@ -204,12 +206,12 @@ def check_bucket(scope: IConstruct, bucket: s3.IBucket) -> None:
             f"bucket {path} keeps no versions: what is overwritten or deleted in it by mistake is"
             " lost, and an archive is all that is left of a dropped table. Give it versioned=True",
         )
-    for days in _expiries(properties):
+    for kept, days in _expiries(properties):
         _warn(
             scope,
             "bucketDeletesArchives",
-            f"bucket {path} deletes objects below archive/ {days}: an archive is all that is left"
-            " of a dropped table. Give the rule another prefix",
+            f"bucket {path} deletes objects below {kept} {days}: an archive is all that is left of"
+            " a dropped table, with the uploaded payloads. Give the rule another prefix",
         )
 
 
@@ -236,18 +238,18 @@ def _warn_of_redrive(scope: IConstruct, queue: sqs.IQueue) -> None:
         )
 
 
-def _expiries(properties: Mapping[str, Any]) -> Iterator[str]:
-    """When active lifecycle rules delete archives. No archive has a tag."""
+def _expiries(properties: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What active lifecycle rules delete of archives and uploads, and when. None has a tag."""
     rules = (properties.get("lifecycleConfiguration") or {}).get("rules") or ()
     for rule in rules:
         prefix = rule.get("prefix") or ""
-        at_archives = prefix.startswith("archive/") or "archive/".startswith(prefix)
-        if rule.get("status") != "Enabled" or rule.get("tagFilters") or not at_archives:
+        at = [kept for kept in _KEPT if prefix.startswith(kept) or kept.startswith(prefix)]
+        if rule.get("status") != "Enabled" or rule.get("tagFilters") or not at:
             continue
         if "expirationInDays" in rule:
-            yield f"after {rule['expirationInDays']:g} days"
+            yield at[0], f"after {rule['expirationInDays']:g} days"
         elif "expirationDate" in rule:
-            yield f"on {str(rule['expirationDate'])[:10]}"
+            yield at[0], f"on {str(rule['expirationDate'])[:10]}"
 
 
 def _check_tags(tags: object) -> None:
