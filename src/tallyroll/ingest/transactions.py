@@ -113,16 +113,17 @@ def plan(spec: Spec, records: Iterable[Record], metering: Metering) -> list[Comm
         map(weighed, records), key=lambda record: (record.key, record.shard, record.id)
     ):
         if record.others or record.beside:
-            more, record_bytes = _elements(record, keys), record.group_size
+            more, record_bytes = _elements(record, keys, metering), record.group_size
         else:
-            more, record_bytes = 1 if record.key in keys else 2, record.size
+            more = 1 + (metering.tallied and record.key not in keys)
+            record_bytes = record.size
         grown = record_bytes + more * metering.element_bytes
         if chosen and (
             elements + more > metering.elements_max or size + grown > metering.bytes_max
         ):
             commits.append(Commit(spec, tuple(chosen)))
             chosen, keys, elements, size = [], set(), 0, 0
-            more = 2 * len(record.group) + len(record.beside)
+            more = _elements(record, keys, metering)
             grown = record_bytes + more * metering.element_bytes
         chosen.append(record)
         keys.add(record.key)
@@ -135,9 +136,9 @@ def plan(spec: Spec, records: Iterable[Record], metering: Metering) -> list[Comm
     return commits
 
 
-def _elements(record: Record, keys: set[str]) -> int:
+def _elements(record: Record, keys: set[str], metering: Metering) -> int:
     """How many items and increments a group adds to a commit of these keys."""
-    new_keys = sum(each.key not in keys for each in record.group)
+    new_keys = sum(each.key not in keys for each in record.group) if metering.tallied else 0
     return len(record.group) + len(record.beside) + new_keys
 
 
@@ -154,7 +155,7 @@ def after(
             )
         case Verdict.INVALID:
             return _bisected(commit, outcome.detail)
-        case Verdict.CANCELLED:
+        case Verdict.CANCELLED | Verdict.BY_RECORD:
             return _sorted_out(commit, outcome, now, deadline, chance)
         case Verdict.UNKNOWN:
             return _again(
@@ -182,12 +183,17 @@ def _bisected(commit: Commit, detail: str) -> Continuation:
 def _sorted_out(
     commit: Commit, outcome: Outcome, now: int, deadline: int, chance: Chance
 ) -> Continuation:
-    """Settle duplicates and invalid records, and retry the rest, each throttled key on its own."""
+    """Settle duplicates, invalid records, and those that count already, and retry the rest, each
+    throttled key on its own.
+    """
+    by_record = outcome.verdict is Verdict.BY_RECORD
     settled: list[tuple[Record, Fate]] = []
     left: list[Record] = []
     for record, elements in zip(commit.records, _by_group(commit, outcome), strict=True):
         if fate := _fate(record, elements):
             settled.append((record, fate))
+        elif by_record and all(each.answer is Answer.FINE for each in elements):
+            settled.append((record, Fate(Disposition.COUNTED, record.digest)))
         else:
             left.append(record)
     if invalid := [each for each in outcome.increments if each.answer is Answer.INVALID]:
@@ -195,7 +201,7 @@ def _sorted_out(
             return Continuation(((commit.records[0], _refused(invalid[0].detail)),))
         if not settled:
             return _bisected(commit, "a tally could not be added to")
-    contended = _contended(outcome)
+    contended, unknown = _contended(outcome), _unknown(outcome)
     slow_keys = frozenset(_throttled_keys(commit, outcome))
     slow = [record for record in left if slow_keys.intersection(_keys(record))]
     swift = [record for record in left if slow_keys.isdisjoint(_keys(record))]
@@ -203,9 +209,10 @@ def _sorted_out(
     again = [_later(part, THROTTLE_BACKOFF_MS, now, chance) for part in parts]
     if swift:
         rest = replace(commit, records=tuple(swift))
-        progress = bool(settled or slow) and not contended
+        progress = bool(settled or slow) and not contended and not unknown
         again.append(rest if progress else _later(rest, CONFLICT_BACKOFF_MS, now, chance))
-    step = _again(again, deadline, "contended" if contended else "throttled")
+    why = "contended" if contended else "its outcome is unknown" if unknown else "throttled"
+    step = _again(again, deadline, why)
     return Continuation((*settled, *step.settled), step.commits)
 
 
@@ -361,7 +368,7 @@ def _measure(done: Run, commit: Commit, outcome: Outcome, metering: Metering) ->
     if outcome.limit or outcome.verdict is Verdict.THROTTLED:
         limits = [outcome.limit or LIMIT_UNKNOWN]
     done.throttled.update(limits[:1])
-    done.unknown += outcome.verdict is Verdict.UNKNOWN
+    done.unknown += _unknown(outcome)
     for key in _throttled_keys(commit, outcome):
         done.throttled_keys[commit.spec.window, key] = None
 
@@ -371,13 +378,19 @@ def _contended(outcome: Outcome) -> bool:
     return outcome.gate_contended or any(each.answer is Answer.CONTENDED for each in elements)
 
 
+def _unknown(outcome: Outcome) -> bool:
+    some = any(each.answer is Answer.UNKNOWN for each in outcome.records)
+    return some or outcome.verdict is Verdict.UNKNOWN
+
+
 def _throttled_keys(commit: Commit, outcome: Outcome) -> list[str]:
     """The keys that the store throttled; its only key, if it throttled the whole request."""
     keys = [record.key for record in commit.puts]
     if outcome.verdict is Verdict.THROTTLED:
         return keys[:1] if len(set(keys)) == 1 else []
-    if outcome.verdict is not Verdict.CANCELLED:
+    if outcome.verdict not in (Verdict.CANCELLED, Verdict.BY_RECORD):
         return []
-    keys += [increment.key for increment in commit.increments]
+    if outcome.verdict is Verdict.CANCELLED:
+        keys += [increment.key for increment in commit.increments]
     pairs = zip(keys, (*outcome.records, *outcome.increments), strict=True)
     return [key for key, element in pairs if element.answer is Answer.THROTTLED]

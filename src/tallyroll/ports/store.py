@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
@@ -18,13 +18,14 @@ LIMIT_UNKNOWN = "other"
 
 
 class Answer(StrEnum):
-    """A store's answer for one record or increment of a cancelled commit."""
+    """A store's answer for one record or increment of a commit that has a verdict for each."""
 
-    FINE = "fine"
+    FINE = "fine"  # nothing is wrong with it; if the verdict is BY_RECORD, it is counted
     DUPLICATE = "duplicate"
     CONTENDED = "contended"
     THROTTLED = "throttled"
     INVALID = "invalid"
+    UNKNOWN = "unknown"  # it may be stored, now or later
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,8 @@ class Verdict(StrEnum):
 
     COMMITTED = "committed"
     UNKNOWN = "unknown"
-    CANCELLED = "cancelled"
+    CANCELLED = "cancelled"  # nothing is written
+    BY_RECORD = "by-record"  # of a store that is not transactional: some records are counted
     THROTTLED = "throttled"
     INVALID = "invalid"
     GATE_SHUT = "gate-shut"
@@ -55,7 +57,8 @@ class Verdict(StrEnum):
 class Outcome:
     """A commit's verdict and its reasons.
 
-    If CANCELLED, `records` and `increments` have one answer each, in the order of the request.
+    If CANCELLED, `records` and `increments` have one answer each, in the order of the request; if
+    BY_RECORD, only `records` have.
     `limit` names the limit that the request or its gate exceeded. `gate_contended` is whether
     another transaction held the gate.
     """
@@ -83,13 +86,15 @@ class Metering(ABC):
 
     A commit has at most `elements_max` items and increments together, and `bytes_max` bytes: the
     sizes of records and of what is beside them, and up to `element_bytes` for each element. A shard
-    should take at most `shard_cost_max` a second at its key's peak.
+    should take at most `shard_cost_max` a second at its key's peak. If not `tallied`, the store
+    keeps no tallies while it takes events, and increments are no elements.
     """
 
     elements_max: int
     bytes_max: int
     element_bytes: int
     shard_cost_max: int
+    tallied: bool = field(default=True, kw_only=True)
 
     @abstractmethod
     def record_cost(self, record: Record) -> int:
@@ -133,12 +138,18 @@ class ItemCodec(Protocol):
 
 
 class Store(Protocol):
-    """Window tables. Only `commit` writes events. All reads of items are strongly consistent."""
+    """Window tables. Only `commit` writes events. All reads of items are strongly consistent.
+
+    A read of records gives only counted ones. A store that is not transactional cannot always tell
+    which they are while a window is being closed: such a read then raises Throttled.
+    """
 
     codec: ItemCodec
     metering: Metering
     transactional: bool
-    """Whether a commit of several records is all or nothing. If not, no mapping may have `keys`."""
+    """Whether a commit of several records is all or nothing, and adds to tallies. If not, no
+    mapping may have `keys`.
+    """
 
     def commit(
         self, spec: Spec, records: Sequence[Record], increments: Sequence[Increment]
@@ -146,6 +157,10 @@ class Store(Protocol):
         """Put the records with what is beside them, and add each increment to a random stripe, all
         or nothing: only if a random gate of the window is open and no record exists yet. The answer
         for a record is also that for what is beside it. Never raises StoreError.
+
+        A store that is not transactional puts each record for itself, if it does not exist yet,
+        and keeps no tallies. It says COMMITTED, or FINE of a record, only if it found a gate open
+        after the record was stored.
         """
 
     def record(self, spec: Spec, key: str, record_id: str) -> Record | None:
