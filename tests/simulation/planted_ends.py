@@ -57,6 +57,9 @@ def tallies_listed_before_the_gates_are_shut(patch: Patch) -> None:
         class Stale:
             metering = store.metering
 
+            def fold(self, *_: Any) -> Any:
+                return iter(())
+
             def stripes(self, spec: Spec, number: int, *_: Any) -> Any:
                 return iter(listed[number])
 

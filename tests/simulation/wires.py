@@ -185,6 +185,10 @@ class StoreWire(Wire):
         for number in range(1, spec.gates + 1):
             self._gate("shut_gate", self._port.shut_gate, spec, number)
 
+    def fold(self, spec: Spec, progress: str) -> Iterator[str]:
+        """No call: commits have settled all."""
+        return self._port.fold(spec, progress)
+
     def scan(self, table: str, segment: int, segments: int) -> Iterator[list[StoredItem]]:
         """A segment's pages; one that comes out wrong lacks a page, has one twice or another's."""
         pages: Iterator[list[StoredItem]] = self._call(

@@ -1,5 +1,7 @@
 """Sealing: all tallies are read once, in order, and become totals, slice by slice.
 
+A store that keeps no tallies while it takes events writes them first (`Store.fold`).
+
 A key's stripes lie in several buckets, and each bucket lists its stripes in the order of
 `{key}.{stripe}`. Merged in that order, the buckets bring a key's stripes together. So memory holds
 only the stripes that were just read and the keys that are not complete, however many keys there
@@ -29,7 +31,8 @@ STRIPES_PER_SLICE = 2_000  # the most that a run repeats after another one was c
 
 @dataclass(frozen=True, slots=True)
 class Sealing:
-    """The progress of a window's sealing: the sums of the stripes up to `place`.
+    """The progress of a window's sealing: the sums of the stripes up to `place`, once the store has
+    folded the window, up to `fold`.
 
     `keys`, `events` and `amount` (millionths) are those of the keys whose totals are put. `begun`
     has the keys of which more stripes may follow; each name, followed by a dot, begins the next.
@@ -45,6 +48,7 @@ class Sealing:
     units: tuple[int, ...] = (0,) * SERIES_SLOTS
     additions: tuple[int, ...] = (0,) * SERIES_SLOTS
     done: bool = False
+    fold: str = ""
 
     @classmethod
     def parse(cls, text: str | None) -> Sealing:
@@ -58,7 +62,10 @@ class Sealing:
 
     def text(self) -> str:
         """The text for a window's state."""
-        return json.dumps(asdict(self), ensure_ascii=False, separators=(",", ":"))
+        facts = asdict(self)
+        if not self.fold:  # as always, for the roller of another release
+            del facts["fold"]
+        return json.dumps(facts, ensure_ascii=False, separators=(",", ":"))
 
     def counted(self, ended: Sequence[Sum], **changes: Any) -> Sealing:
         """The progress with the sums of these keys and with changes."""
@@ -80,7 +87,7 @@ def seal(
     spec: Spec, store: Store, totals: Totals, effects: Effects, sealing: Sealing
 ) -> Iterator[Sealing]:
     """Put the totals of a window whose gates were shut `settle_ms` ago; yield the progress after
-    each slice of totals.
+    each part that is folded and each slice of totals.
 
     Continues from `sealing`, which may be any progress that was yielded before. No commit can
     succeed any more, so all runs read the same tallies. The wait after the shutting is needed
@@ -88,6 +95,9 @@ def seal(
     levels and handling transaction conflicts"). Raises StoreError, and ProofMismatch if a total
     exists with another value.
     """
+    for progress in store.fold(spec, sealing.fold):
+        sealing = replace(sealing, fold=progress)
+        yield sealing
     page = max(1, STRIPES_HELD // spec.buckets)
     buckets = [
         store.stripes(spec, number, sealing.place, page) for number in range(1, spec.buckets + 1)

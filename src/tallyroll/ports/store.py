@@ -141,14 +141,15 @@ class Store(Protocol):
     """Window tables. Only `commit` writes events. All reads of items are strongly consistent.
 
     A read of records gives only counted ones. A store that is not transactional cannot always tell
-    which they are while a window is being closed: such a read then raises Throttled.
+    which they are while a window is being closed, before `fold` has ended: such a read then raises
+    Throttled.
     """
 
     codec: ItemCodec
     metering: Metering
     transactional: bool
     """Whether a commit of several records is all or nothing, and adds to tallies. If not, no
-    mapping may have `keys`.
+    mapping may have `keys`, and stripes are listed only once `fold` has written them.
     """
 
     def commit(
@@ -159,8 +160,8 @@ class Store(Protocol):
         for a record is also that for what is beside it. Never raises StoreError.
 
         A store that is not transactional puts each record for itself, if it does not exist yet,
-        and keeps no tallies. It says COMMITTED, or FINE of a record, only if it found a gate open
-        after the record was stored.
+        and leaves the increments to `fold`. It says COMMITTED, or FINE of a record, only if it
+        found a gate open after the record was stored.
         """
 
     def record(self, spec: Spec, key: str, record_id: str) -> Record | None:
@@ -196,6 +197,14 @@ class Store(Protocol):
 
     def shut_gates(self, spec: Spec) -> None:
         """Shut every gate, also an absent one. After that no commit to this window succeeds."""
+
+    def fold(self, spec: Spec, progress: str) -> Iterator[str]:
+        """Settle which records of a window count whose gates were shut `settle_ms` ago, and write
+        their stripes, if commits have not done so; yield the progress after each part.
+
+        Continues from `progress`, which may be any that was yielded before; "" is the beginning.
+        Runs that fold at once, or again, all come to the same records and stripes.
+        """
 
     def scan(self, table: str, segment: int, segments: int) -> Iterator[list[StoredItem]]:
         """All items of one segment, 0..segments-1, of a table, in pages."""

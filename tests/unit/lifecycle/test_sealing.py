@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from random import Random
@@ -12,6 +12,7 @@ from tallyroll.errors import ProofMismatch
 from tallyroll.lifecycle import sealing
 from tallyroll.lifecycle.sealing import Sealing, seal
 from tallyroll.model.records import Increment
+from tallyroll.model.specs import Spec
 from tallyroll.model.tallies import Sum, Tally
 from tallyroll.model.totals import Total
 from tallyroll.ports.paging import listed_tallies
@@ -223,3 +224,26 @@ def test_a_stripe_s_units_are_shared_among_its_events_and_rounded_up() -> None:
     assert (units[7], additions[7]) == (100, 2)
     sealing._weigh(Tally("k", 0, 0, ((8, 0),), 0), minute, METERING, units, additions)
     assert (units[8], additions[8]) == (0, 0)
+
+
+def test_a_store_that_folds_does_so_first_and_goes_on_from_its_progress(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pipeline, asked = counted(), []
+
+    def fold(_: Spec, progress: str) -> Iterator[str]:
+        asked.append(progress)
+        yield from ["1", "2"][int(progress or 0) :]
+
+    monkeypatch.setattr(pipeline.store, "fold", fold)
+    half = sealed(pipeline, most=1)
+    assert (half.fold, half.place, totals(pipeline)) == ("1", "", {})
+    assert Sealing.parse(half.text()) == half
+    last = sealed(pipeline, half)
+    assert asked == ["", "1"]
+    assert (last.fold, last.done, last.keys) == ("2", True, 2)
+    assert sealed(pipeline, last).events == 11
+
+
+def test_the_progress_of_a_store_that_does_not_fold_is_told_as_always() -> None:
+    assert "fold" not in sealed(counted(), most=1).text()
