@@ -270,6 +270,7 @@ def test_no_record_gets_a_random_suffix() -> None:
         "adapters/memory/store.py",
         "adapters/dynamodb/store.py",
         "adapters/dynamodb/requests.py",
+        "adapters/rows/store.py",
     }
 
 
