@@ -11,6 +11,8 @@ from moto import mock_aws
 from tallyroll.adapters.aws.client import make_client
 from tallyroll.adapters.aws.create_requests import table_request
 from tallyroll.adapters.memory import MemoryCatalog, MemoryStore, MemoryTotals
+from tallyroll.adapters.memory.rows import MemoryRows
+from tallyroll.adapters.rows.store import RowStore
 from tallyroll.adapters.system import SystemEffects
 from tallyroll.pipeline import Pipeline
 from tallyroll.ports.effects import Effects
@@ -31,11 +33,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.xfail(reason=f"{engine}: {why}", strict=True))
 
 
-@pytest.fixture(params=ENGINES)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Tests that are marked `common` run on stores without transactions, too."""
+    if "engine" in metafunc.fixturenames:
+        common = metafunc.definition.get_closest_marker("common")
+        engines = (*ENGINES, "rows") if common else ENGINES
+        metafunc.parametrize("engine", engines, indirect=True)
+
+
+@pytest.fixture
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     """Each engine in turn, its permanent tables made."""
     if request.param == "memory":
         yield _in_memory()
+    elif request.param == "rows":
+        yield _on_rows()
     elif request.param == "moto":
         with mock_aws():
             # moto loses writes under threads.
@@ -51,6 +63,12 @@ def _in_memory() -> Engine:
     catalog = MemoryCatalog()
     store = MemoryStore(effects, catalog)
     return Engine("memory", "memory", effects, store, catalog, MemoryTotals())
+
+
+def _on_rows() -> Engine:
+    effects, catalog = SteadyEffects(), MemoryCatalog()
+    store = RowStore(MemoryRows(effects, page_rows=7), catalog, effects)
+    return Engine("rows", "rows", effects, store, catalog, MemoryTotals())
 
 
 def _on_aws(name: str, effects: Effects) -> Engine:

@@ -73,6 +73,11 @@ class Engine:
         self.store.open_gates(spec)
         return spec
 
+    def closed(self, spec: Spec) -> None:
+        """Shut the window's gates and fold it."""
+        self.store.shut_gates(spec)
+        assert "" not in self.store.fold(spec, "")
+
     def made(self, spec: Spec | None = None) -> Spec:
         """A window that is being created: its table is there, its gates are not."""
         spec = spec or self.spec()
@@ -101,6 +106,11 @@ def record(
 def with_data(plain: Record, data: bytes) -> Record:
     """The record with a payload of these bytes."""
     return replace(plain, data=data, format="json")
+
+
+def cost(store: Store, *records: Record) -> int:
+    """What storing these records costs."""
+    return sum(map(store.metering.record_cost, records))
 
 
 def commit(store: Store, spec: Spec, *records: Record) -> Outcome:

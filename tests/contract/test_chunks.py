@@ -6,6 +6,8 @@ import json
 from collections import Counter
 from dataclasses import replace
 
+import pytest
+
 from tallyroll.errors import Reason
 from tallyroll.ingest.transactions import Disposition, Fate, plan, run
 from tallyroll.limits import QUEUE_MESSAGE_BYTES_MAX
@@ -74,6 +76,7 @@ def test_the_largest_message_is_one_transaction(engine: Engine) -> None:
     assert payload(engine, spec, "a", "1") == json.dumps(text)
 
 
+@pytest.mark.common
 def test_a_duplicate_and_a_conflict_leave_the_chunks_that_are_there(engine: Engine) -> None:
     spec = engine.opened()
     event, other = large(spec, "1", "a"), large(spec, "2", "a")
@@ -87,6 +90,7 @@ def test_a_duplicate_and_a_conflict_leave_the_chunks_that_are_there(engine: Engi
     assert payload(engine, spec, "a", "1") == json.dumps(NOISE)
 
 
+@pytest.mark.common
 def test_an_inline_record_of_the_same_event_gets_no_chunks(engine: Engine) -> None:
     spec = engine.opened()
     counted(engine.store, spec, large(spec, "1", "a", layout=Layout(10**6, 10**6)))
@@ -102,6 +106,7 @@ def test_a_key_of_an_event_that_is_stored_already_keeps_all_its_chunks_out(engin
     assert chunks_in(engine, spec) == set()
 
 
+@pytest.mark.common
 def test_a_shut_gate_keeps_chunks_out(engine: Engine) -> None:
     spec = engine.opened()
     engine.store.shut_gates(spec)
@@ -109,6 +114,7 @@ def test_a_shut_gate_keeps_chunks_out(engine: Engine) -> None:
     assert chunks_in(engine, spec) == set()
 
 
+@pytest.mark.common
 def test_chunks_are_neither_records_nor_tallies(engine: Engine) -> None:
     spec = engine.opened(replace(engine.spec(), shards=1))
     counted(engine.store, spec, large(spec, "1", "a"), record(spec, "a", "2"))

@@ -12,6 +12,7 @@ from tallyroll.model.specs import Spec
 from tallyroll.reads.lookups import Lookups
 from tests.contract.engines import Engine, counted, record, with_data
 
+pytestmark = pytest.mark.common
 IDS = ["a", "a.1", "aa", "b", "ü", "z", "é", "中", "\U0001f600", "\ufffd", "A", "#", "e#x", "~"]
 
 
@@ -144,6 +145,7 @@ def test_the_aggregator_reads_a_window_of_any_store(engine: Engine) -> None:
     assert lookups.event("k", "id-007", spec.window, None).what.id == "id-007"
     with pytest.raises(Absent):
         lookups.event("k", "id-7", spec.window, None)
+    engine.closed(spec)
     top = lookups.top(spec.window, 1, 60_000)
     assert [(key.key, key.n) for key in top.largest] == [("k", 180)]
     assert (top.keys, top.events, top.missing) == (2, 181, 0)
