@@ -70,10 +70,10 @@ firstday: $(VENV)/dev.stamp ## Time a newcomer's first steps, from a fresh clone
 oncall: $(VENV)/dev.stamp ## Plant 23 faults, one after another; time how `doctor` names each cause
 	@$(PY) -m benchmarks.on_call
 
-simulate: $(VENV)/dev.stamp ## Simulate faults (SEEDS=10000 FROM=0; SEED=7 replays; BUGS=all plants bugs; RESUME=file)
+simulate: $(VENV)/dev.stamp ## Simulate faults (SEEDS=10000 FROM=0; SEED=7 replays; BUGS=all plants bugs; RESUME=file; STORE=rows)
 	@$(PY) -m tests.simulation.run --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) \
 		$(if $(SEEDS),--seeds $(SEEDS)) $(if $(FROM),--from $(FROM)) $(if $(BUGS),--bugs $(BUGS)) \
-		$(if $(RESUME),--resume $(RESUME)) \
+		$(if $(RESUME),--resume $(RESUME)) $(if $(STORE),--store $(STORE)) \
 		$(if $(WEATHER),--weather "$(WEATHER)") $(if $(ONLY_FAULTS),--only-faults $(ONLY_FAULTS))
 
 mutate: $(VENV)/dev.stamp ## Mutate the modules that decide; each mutant must be caught (MODULE=ingest.transactions)

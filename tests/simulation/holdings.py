@@ -69,6 +69,16 @@ class WeighedItems(dict[tuple[str, str], Item]):
         else:
             self.torn.discard((key, record_id))
 
+    @property
+    def finding(self) -> str:
+        """What does not agree, or "" if all does."""
+        if self.unbalanced:
+            return f"tallies are off by {self.unbalanced}"
+        if self.twice:
+            return f"stored twice: {self.twice}"
+        torn = f"chunks without their record, or a record without some: {self.torn}"
+        return torn if self.torn else ""
+
     def as_of(self, at: float) -> dict[tuple[str, str], Item]:
         """The items as they were at `at` (ms)."""
         past = dict(self)

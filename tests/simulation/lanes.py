@@ -14,8 +14,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from tests.simulation.pipeline import Result, simulate
-from tests.simulation.planted import PLANTED, Planted
+from tests.simulation.modes import DYNAMODB, MODES
+from tests.simulation.pipeline import Result
+from tests.simulation.planted import Planted
 
 START_SECONDS_MAX = 120
 COUNTED = ("messages", "commits", "steps", "dropped", "faults", "marks")
@@ -79,9 +80,9 @@ def bug_name(planted: Planted) -> str:
     return planted.bug.__name__
 
 
-def planted_named(name: str) -> Planted:
+def planted_named(name: str, store: str = DYNAMODB) -> Planted:
     """The planted bug of that name. Raises KeyError."""
-    return {bug_name(planted): planted for planted in PLANTED}[name]
+    return {bug_name(planted): planted for planted in MODES[store].planted}[name]
 
 
 @contextmanager
@@ -93,23 +94,27 @@ def in_place(bug: Planted | None) -> Iterator[Mapping[str, Any]]:
         yield bug.weather if bug else {}
 
 
-def run_seeds(seeds: Iterable[int], tweaks: Mapping[str, Any], processes: int) -> Iterator[Result]:
+def run_seeds(
+    seeds: Iterable[int], tweaks: Mapping[str, Any], processes: int, store: str = DYNAMODB
+) -> Iterator[Result]:
     """The results of the seeds as they come; only a failing one keeps its trace."""
-    return _spread(partial(_run_one, dict(tweaks)), seeds, processes)
+    return _spread(partial(_run_one, store, dict(tweaks)), seeds, processes)
 
 
-def hunt_bugs(names: Iterable[str], seeds: range, processes: int) -> Iterator[Hunt]:
+def hunt_bugs(
+    names: Iterable[str], seeds: range, processes: int, store: str = DYNAMODB
+) -> Iterator[Hunt]:
     """How the search for each planted bug ended, as they end."""
-    return _spread(partial(_hunt_one, seeds), names, processes)
+    return _spread(partial(_hunt_one, store, seeds), names, processes)
 
 
-def _run_one(tweaks: Mapping[str, Any], seed: int) -> Result:
-    result = simulate(seed, **tweaks)
+def _run_one(store: str, tweaks: Mapping[str, Any], seed: int) -> Result:
+    result = MODES[store].simulate(seed, **tweaks)
     return result if result.violation else replace(result, trace=[])
 
 
-def _hunt_one(seeds: range, name: str) -> Hunt:
-    bug = planted_named(name)
+def _hunt_one(store: str, seeds: range, name: str) -> Hunt:
+    bug, simulate = planted_named(name, store), MODES[store].simulate
     for tried, seed in enumerate(seeds, 1):
         with in_place(bug) as weather:
             violation = simulate(seed, **weather).violation or ""

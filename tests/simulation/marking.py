@@ -113,7 +113,7 @@ class _Commits:
             self._hit("throttled-by-key")
         if any(fate.kind is Disposition.HANDED_BACK for _, fate in step.settled):
             self._hit("no-time-left")
-        if outcome.verdict is Verdict.CANCELLED:
+        if outcome.verdict in (Verdict.CANCELLED, Verdict.BY_RECORD):
             self._cancelled(commit, outcome, step)
         return step
 

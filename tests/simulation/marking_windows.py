@@ -26,17 +26,23 @@ Perform = Callable[..., Any]
 
 def watch_windows(system: System, patch: pytest.MonkeyPatch) -> None:
     """Count marks of the catalog, the store, the totals, the bucket and DynamoDB's exports."""
-    catalog, tables, archives = _Catalog(system), _Tables(system), _Archives(system)
+    catalog, archives = _Catalog(system), _Archives(system)
     watched(patch, system.catalog, catalog, "extend", "create", "put_spec", "advance")
     watched(patch, system.catalog, catalog, "move_live", "stragglers", "note_hot")
     watched(patch, system.catalog, _Periods(system), "advance_period")
-    watched(patch, system.world, tables, "note")
-    watched(patch, system.store, tables, "commit", "record", "open_gate", "shut_gate")
-    watched(patch, system.store, tables, "make_table", "stripes")
+    system.watch_store(patch)
     watched(patch, system.totals, _Totals(system), "put", "roll")
     watched(patch, system.bucket, archives, "put_once")
     watched(patch, system.exports, archives, "start", "state")
     patch.setattr(tallyroll.lifecycle.cleanup, "export", archives.export)
+
+
+def watch_store(system: System, patch: pytest.MonkeyPatch) -> None:
+    """Count marks of the store."""
+    tables = _Tables(system)
+    watched(patch, system.world, tables, "note")
+    watched(patch, system.store, tables, "commit", "record", "open_gate", "shut_gate")
+    watched(patch, system.store, tables, "make_table", "stripes")
 
 
 class _Catalog:

@@ -147,22 +147,23 @@ MARKS: Mapping[str, str] = {
 class Marks:
     """How often each mark was met."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: Mapping[str, str] = MARKS) -> None:
+        self._names = names
         self.met: Counter[str] = Counter()
 
     def hit(self, name: str) -> None:
         """Count a mark. Raises KeyError if there is none of that name."""
-        MARKS[name]
+        self._names[name]
         self.met[name] += 1
 
 
-def never_met(met: Mapping[str, int]) -> list[str]:
+def never_met(met: Mapping[str, int], names: Mapping[str, str] = MARKS) -> list[str]:
     """The marks that were never met, in their order."""
-    return [name for name in MARKS if not met.get(name)]
+    return [name for name in names if not met.get(name)]
 
 
-def table(met: Mapping[str, int]) -> str:
+def table(met: Mapping[str, int], names: Mapping[str, str] = MARKS) -> str:
     """How often each mark was met, a line each."""
-    width = max(map(len, MARKS))
-    lines = [f"{name:{width}}  {met.get(name, 0):>9,}  {told}" for name, told in MARKS.items()]
+    width = max(map(len, names))
+    lines = [f"{name:{width}}  {met.get(name, 0):>9,}  {told}" for name, told in names.items()]
     return "\n".join([f"{'mark':{width}}  {'met':>9}", *lines])

@@ -17,10 +17,9 @@ from tallyroll.operations.looks import Look
 from tallyroll.operations.redrive import Redriver
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.dead_letters import DeadLetters
-from tallyroll.ports.store import Store
 from tallyroll.settings import EXPORTERS
 from tests.simulation.plans import SERVICES, SETTINGS, SETTLE_MS_MIN, START_MS, WINDOW_MS
-from tests.simulation.wires import LettersWire, StoreWire, Wire, judged
+from tests.simulation.wires import LettersWire, Wire, judged
 from tests.simulation.world import Group, SimEffects, Streams, Task
 
 if TYPE_CHECKING:
@@ -164,7 +163,7 @@ class Operator:
         effects = SimEffects(world, clock_ms)
         redriver = Redriver(
             system.settings,
-            cast("Store", StoreWire(world, system.store)),
+            system.wired_store(system.store),
             cast("Catalog", Wire(world, system.catalog)),
             letters,
             effects,

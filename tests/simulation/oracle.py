@@ -186,32 +186,30 @@ class Oracle:
         self, spec: Spec, records: list[Record], outcome: Outcome, items: WeighedItems
     ) -> None:
         """Check invariants 1, 4 and 5 after a commit."""
-        fail = self._world.fail
-        if items.unbalanced:
-            fail(f"1: tallies of {spec.window} are off by {items.unbalanced}")
-        if items.twice:
-            fail(f"1: stored twice in {spec.window}: {items.twice}")
-        if items.torn:
-            fail(f"1: chunks without their record, or a record without some: {items.torn}")
+        if finding := items.finding:
+            self._world.fail(f"1: {spec.window}: {finding}")
         if outcome.verdict is not Verdict.COMMITTED:
             return
         self.commits += 1
+        for record in records:
+            self._count(spec, record)
+
+    def _count(self, spec: Spec, record: Record) -> None:
+        """Check that a record may be counted, and take note that it is."""
+        fail, identity = self._world.fail, (spec.window, record.key, record.id)
         if spec.window in self.sealed:
             fail(f"4: a commit succeeded in the sealed window {spec.window}")
-        for record in records:
-            identity = (spec.window, record.key, record.id)
-            messages = self._messages_of(identity)
-            if not any((sent.n, sent.amount) == (record.n, record.amount) for sent in messages):
-                fail(f"5: no message maps to {identity}")
-            if not any(self._admissible(sent, spec) for sent in messages):
-                fail(f"5: {identity} was counted though it was sent too late or too early")
-            if identity not in self.stored:
-                now = self._world.now
-                self._counted.setdefault(identity[1:], []).append((record.n, record.amount))
-                self.truth.on_counted(now, spec.window, record.key, record.n, record.amount)
-            if self.stored.setdefault(identity, record.shard) != record.shard:
-                fail(f"5: {identity} was on shard {self.stored[identity]}, now {record.shard}")
-            self._count_once(identity, messages)
+        messages = self._messages_of(identity)
+        if not any((sent.n, sent.amount) == (record.n, record.amount) for sent in messages):
+            fail(f"5: no message maps to {identity}")
+        if not any(self._admissible(sent, spec) for sent in messages):
+            fail(f"5: {identity} was counted though it was sent too late or too early")
+        if identity not in self.stored:
+            self._counted.setdefault(identity[1:], []).append((record.n, record.amount))
+            self.truth.on_counted(self._world.now, spec.window, record.key, record.n, record.amount)
+        if self.stored.setdefault(identity, record.shard) != record.shard:
+            fail(f"5: {identity} was on shard {self.stored[identity]}, now {record.shard}")
+        self._count_once(identity, messages)
 
     def _count_once(self, identity: Identity, messages: Sequence[Sent]) -> None:
         """Check that a redriven event counts in one window alone, be it its own or another."""

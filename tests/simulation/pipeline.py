@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -21,9 +21,8 @@ from functions.writer import handler as writer_function
 from tallyroll import limits
 from tallyroll.archive import native_export
 from tallyroll.lifecycle import sealing
-from tallyroll.model import dead_letters
-from tallyroll.model.messages import Message
 from tallyroll.operations import looks
+from tallyroll.ports.store import Store
 from tallyroll.settings import Settings
 from tests.harness import native_exports
 from tests.simulation.ailments import Ailment, Ailments
@@ -33,6 +32,7 @@ from tests.simulation.historians import Historian
 from tests.simulation.holdings import made_again
 from tests.simulation.liveness import Liveness, forever
 from tests.simulation.marking import watch
+from tests.simulation.marking_windows import watch_store
 from tests.simulation.marks import Marks
 from tests.simulation.operators import Operator
 from tests.simulation.oracle import Oracle
@@ -51,7 +51,7 @@ from tests.simulation.plans import (
 )
 from tests.simulation.producers import KEYS, Producer
 from tests.simulation.readers import Reader
-from tests.simulation.sandboxes import Invocation, Platform
+from tests.simulation.sandboxes import Invocation, Platform, sqs_record
 from tests.simulation.sqs_rules import Rules, rules
 from tests.simulation.watched import (
     SimBucket,
@@ -63,6 +63,7 @@ from tests.simulation.watched import (
     SimTotals,
 )
 from tests.simulation.weather import CALM, LETTER, forecast
+from tests.simulation.wires import StoreWire
 from tests.simulation.world import UNBOUND, Bounds, Fault, Group, Violation, World
 
 DRAIN_MS_MAX = 1_800_000
@@ -110,6 +111,7 @@ class System:
             self.base, exporter=self.plan.exporter, write_rate=self.plan.write_rate
         )
         self.store = SimStore(self)
+        self.metered: Any = self.store  # what has the store's metering
         self.totals = SimTotals(self)
         self.bucket = SimBucket(self)
         self.exports = SimExports(self)
@@ -125,6 +127,14 @@ class System:
     def ill(self, seed: int) -> Sequence[Ailment]:
         """What fails under a seed: writers, for a while, or something for ever."""
         return deaths(Random(f"{seed} death")) or forever(Random(f"{seed} forever"))
+
+    def wired_store(self, port: Any) -> Store:
+        """The store as a function has it, over a port that may ail."""
+        return cast("Store", StoreWire(self.world, port))
+
+    def watch_store(self, patch: pytest.MonkeyPatch) -> None:
+        """Count the store's marks until the patch is undone."""
+        watch_store(self, patch)
 
     def queue_rules(self) -> Rules:
         """How strict the queue is."""
@@ -187,8 +197,12 @@ class System:
         """In calm weather every read is whole."""
         for key in dict.fromkeys(KEYS):
             answer = reader.read(key, None, None, consistent=True)
-            if answer is None or not answer["complete"]:
+            if answer is None or not self.is_whole(answer):
                 self.world.fail(f"read: {key} is not whole, though nothing fails: {answer}")
+
+    def is_whole(self, answer: Mapping[str, Any]) -> bool:
+        """Whether a count lacks nothing that it could have."""
+        return bool(answer["complete"])
 
     def is_away(self, service: str) -> bool:
         """Whether a service does nothing now."""
@@ -255,7 +269,7 @@ class System:
                 world.pause(500 + world.random.random() * 2_000)
                 continue
             world.note("batch " + ",".join(f"{m.id[:6]}*{m.receives}" for m in batch))
-            event = {"Records": [_sqs_record(message) for message in batch]}
+            event = {"Records": [sqs_record(message) for message in batch]}
             invocation = self._invoke("writer", event)
             died = invocation.answer is None
             unnoted = invocation.group.name in self.gauges.unnoted
@@ -293,21 +307,6 @@ class System:
             if UNEXPECTED in problem:
                 self.world.fail(f"{invocation.group.name} raised and went on: {problem}")
         return invocation
-
-
-def _sqs_record(message: Message) -> dict[str, Any]:
-    told = dead_letters.attributes_of(message.redrive) if message.redrive else {}
-    return {
-        "messageId": message.id,
-        "receiptHandle": message.receipt,
-        "body": message.body,
-        "attributes": {
-            "SentTimestamp": str(message.sent),
-            "ApproximateReceiveCount": str(message.receives),
-        },
-        "messageAttributes": {name: {"stringValue": text} for name, text in told.items()},
-        "eventSource": "aws:sqs",
-    }
 
 
 @dataclass(slots=True)
@@ -360,8 +359,8 @@ def handlers_of(system: System) -> Iterator[None]:
         patch.setattr(native_exports, "LATEST_BEHIND_MS", LATEST_BEHIND_MS)
         patch.setattr(sealing, "STRIPES_HELD", STRIPES_HELD)
         patch.setattr(sealing, "STRIPES_PER_SLICE", STRIPES_PER_SLICE)
-        metering = replace(system.store.metering, shard_cost_max=SHARD_COST_MAX)
-        patch.setattr(system.store, "metering", metering)
+        metering = replace(system.metered.metering, shard_cost_max=SHARD_COST_MAX)
+        patch.setattr(system.metered, "metering", metering)
         if system.plan.with_fuse:
             patch.setattr(limits, "RECEIVES_ALONE", 6)
             patch.setattr(limits, "RECEIVES_GIVEN_UP", 9)

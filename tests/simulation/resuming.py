@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.simulation.lanes import Summary
+from tests.simulation.modes import DYNAMODB
 from tests.simulation.weather import weather_text
 
 ROOT = Path(__file__).parents[2]
@@ -19,7 +20,7 @@ SAVE_EVERY_SECONDS = 10.0
 
 
 class NotResumed(Exception):
-    """The file is of another revision or weather, or no file of a run at all."""
+    """The file is of another revision, weather or store, or no file of a run at all."""
 
 
 class Resumable:
@@ -28,9 +29,9 @@ class Resumable:
     Seeds that failed are run again: their traces are not in the file.
     """
 
-    def __init__(self, path: Path | None, tweaks: Mapping[str, Any]) -> None:
+    def __init__(self, path: Path | None, tweaks: Mapping[str, Any], store: str = DYNAMODB) -> None:
         self._path = path
-        self._head = {"revision": revision(), "weather": weather_text(tweaks)}
+        self._head = {"revision": revision(), "weather": weather_text(tweaks), "store": store}
         self._done: dict[int, None] = {}
         self._next = 0.0
         self.summary = Summary()

@@ -23,8 +23,9 @@ from tests.simulation.lanes import (
     planted_named,
     run_seeds,
 )
-from tests.simulation.pipeline import Result, simulate
-from tests.simulation.planted import PLANTED, Planted
+from tests.simulation.modes import DYNAMODB, MODES
+from tests.simulation.pipeline import Result
+from tests.simulation.planted import Planted
 from tests.simulation.resuming import NotResumed, Resumable
 from tests.simulation.shrinking import concerning, promise_of, shrink
 from tests.simulation.weather import LETTER, parse_weather, weather_text
@@ -65,6 +66,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         type=_names,
         help="leave out all faults and letters but these: names from a trace, or none",
     )
+    parser.add_argument(
+        "--store", choices=MODES, default=DYNAMODB, help="the store on which the pipeline runs"
+    )
     parser.add_argument("--bugs", help="plant a bug: its name, or all, one after the other")
     parser.add_argument("--lines", type=int, default=TRACE_LINES, help="trace lines to show")
     parser.add_argument(
@@ -74,7 +78,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--resume", type=Path, help="keep in this file what was run, and go on from there"
     )
     options = parser.parse_args(arguments)
-    known = [bug_name(planted) for planted in PLANTED]
+    known = [bug_name(planted) for planted in MODES[options.store].planted]
     if options.bugs and options.bugs not in ("all", *known):
         parser.error(f"no planted bug is named {options.bugs!r}: all, {', '.join(known)}")
     if options.seed is not None and options.bugs == "all":
@@ -106,10 +110,10 @@ def _bounds(only: Sequence[str] | None) -> Bounds:
 
 def _one(options: argparse.Namespace) -> int:
     """Run one seed and show its trace; shrink it if it fails, unless its faults were named."""
-    bug = planted_named(options.bugs) if options.bugs else None
+    bug = planted_named(options.bugs, options.store) if options.bugs else None
     with in_place(bug) as weather:
         tweaks = {**weather, **options.weather}
-        result = simulate(options.seed, _bounds(options.only_faults), **tweaks)
+        result = MODES[options.store].simulate(options.seed, _bounds(options.only_faults), **tweaks)
         print(_shown(result))
         if not result.violation:
             _show_lines(result.trace, options.lines)
@@ -124,7 +128,7 @@ def _many(options: argparse.Namespace) -> int:
     """Run many seeds on all cores; tell what failed as it fails, and explain it in the end."""
     seeds = range(options.first, options.first + options.seeds)
     try:
-        kept = Resumable(options.resume, options.weather)
+        kept = Resumable(options.resume, options.weather, options.store)
     except NotResumed as error:
         print(error)
         return WRONG_USE
@@ -132,7 +136,7 @@ def _many(options: argparse.Namespace) -> int:
     progress = _Progress(summary.seeds + len(left))
     interrupted = False
     try:
-        for result in run_seeds(left, options.weather, options.jobs):
+        for result in run_seeds(left, options.weather, options.jobs, options.store):
             summary.add(result)
             kept.done(result.seed)
             if result.violation and len(summary.failed) <= TOLD_MAX:
@@ -144,8 +148,9 @@ def _many(options: argparse.Namespace) -> int:
     kept.save()
     progress.clear()
     print(_summed(summary, progress.seconds))
-    print(f"\n{marks.table(summary.marks)}")
-    unmet = marks.never_met(summary.marks)
+    names = MODES[options.store].marks
+    print(f"\n{marks.table(summary.marks, names)}")
+    unmet = marks.never_met(summary.marks, names)
     if unmet:
         print(f"never met: {', '.join(unmet)}")
     failed = sorted(summary.failed, key=lambda result: result.seed)
@@ -164,11 +169,12 @@ def _many(options: argparse.Namespace) -> int:
 
 def _hunt(options: argparse.Namespace) -> int:
     """Plant bugs one at a time and look for a seed that finds each."""
-    names = [bug_name(planted) for planted in PLANTED if options.bugs in ("all", bug_name(planted))]
+    known = map(bug_name, MODES[options.store].planted)
+    names = [name for name in known if options.bugs in ("all", name)]
     seeds = range(options.first, options.first + BUG_SEEDS)
     hunts: dict[str, Hunt] = {}
     try:
-        for hunt in hunt_bugs(names, seeds, min(options.jobs, len(names))):
+        for hunt in hunt_bugs(names, seeds, min(options.jobs, len(names)), options.store):
             hunts[hunt.name] = hunt
             print(f"{hunt.name}: {'survived' if hunt.seed is None else 'found'}", flush=True)
     except KeyboardInterrupt:
@@ -192,24 +198,31 @@ def _explain(
 ) -> None:
     """Shrink a failure, show what is left of its trace, and the commands that bring it back."""
     print(f"seed {result.seed}: shrinking for up to {options.shrink:.0f} s ...", flush=True)
-    shrunk = shrink(result, tweaks, options.shrink)
+    simulate = MODES[options.store].simulate
+    shrunk = shrink(result, tweaks, options.shrink, simulate=simulate)
     _tell(shrunk.result, options.lines)
     print(
         f"shrunk in {shrunk.runs} runs: {_happened(result)}, now {_happened(shrunk.result)};"
         f" {len(result.trace)} lines of trace, now {len(shrunk.result.trace)}"
     )
-    print(f"replay: {replay_command(result.seed, tweaks, None, bug)}")
+    store = options.store
+    print(f"replay: {replay_command(result.seed, tweaks, None, bug, store)}")
     if shrunk.only is not None:
-        print(f"shrunk: {replay_command(result.seed, shrunk.tweaks, shrunk.only, bug)}")
+        print(f"shrunk: {replay_command(result.seed, shrunk.tweaks, shrunk.only, bug, store)}")
 
 
 def replay_command(
-    seed: int, tweaks: Mapping[str, Any], only: Sequence[str] | None, bug: Planted | None
+    seed: int,
+    tweaks: Mapping[str, Any],
+    only: Sequence[str] | None,
+    bug: Planted | None,
+    store: str = DYNAMODB,
 ) -> str:
     """The command that brings a run back; a planted bug's own weather goes without saying."""
     own = bug.weather if bug else {}
     named = {name: given for name, given in tweaks.items() if own.get(name) != given}
     words = [f"make simulate SEED={seed}"]
+    words += [f"STORE={store}"] if store != DYNAMODB else []
     words += [f"BUGS={bug_name(bug)}"] if bug else []
     words += [f'WEATHER="{weather_text(named)}"'] if named else []
     words += [f"ONLY_FAULTS={','.join(only) or 'none'}"] if only is not None else []

@@ -12,17 +12,18 @@ from tallyroll.ingest.writer import Writer
 from tallyroll.lifecycle.cleanup import Cleanup
 from tallyroll.lifecycle.dropper import Dropper
 from tallyroll.lifecycle.roller import Roller
+from tallyroll.model import dead_letters
+from tallyroll.model.messages import Message
 from tallyroll.ports.bucket import ArchiveBucket
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.exports import PointInTime
 from tallyroll.ports.queue import Queue
-from tallyroll.ports.store import Store
 from tallyroll.ports.totals import Totals
 from tallyroll.reads.reader import Reader
 from tallyroll.settings import Settings
 from tests.simulation.ailments import Ailing
 from tests.simulation.gauges import gauge_invocation
-from tests.simulation.wires import BucketWire, QueueWire, StoreWire, TotalsWire, Wire, judged
+from tests.simulation.wires import BucketWire, QueueWire, TotalsWire, Wire, judged
 from tests.simulation.world import Group, SimEffects, World
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ class Platform:
         clock_ms = round((2 * world.random.random() - 1) * system.weather.clock_ms)
         effects = SimEffects(world, clock_ms)
         ill = partial(Ailing, system.ailments, name)
-        store = cast("Store", StoreWire(world, ill("store", system.store)))
+        store = system.wired_store(ill("store", system.store))
         catalog = cast("Catalog", Wire(world, ill("catalog", system.catalog)))
         totals = cast("Totals", TotalsWire(world, ill("totals", system.totals)))
         queue = cast("Queue", QueueWire(world, ill("queue", system.queue)))
@@ -168,3 +169,19 @@ class Platform:
                 use_case = Cleanup(settings, store, catalog, totals, bucket, effects, exports)
         self._built_ever += 1
         return Sandbox(self._built_ever, use_case, settings, clock_ms)
+
+
+def sqs_record(message: Message) -> dict[str, Any]:
+    """A message as the event source hands it to the writer."""
+    told = dead_letters.attributes_of(message.redrive) if message.redrive else {}
+    return {
+        "messageId": message.id,
+        "receiptHandle": message.receipt,
+        "body": message.body,
+        "attributes": {
+            "SentTimestamp": str(message.sent),
+            "ApproximateReceiveCount": str(message.receives),
+        },
+        "messageAttributes": {name: {"stringValue": text} for name, text in told.items()},
+        "eventSource": "aws:sqs",
+    }

@@ -51,13 +51,14 @@ def shrink(
     seconds: float,
     *,
     clock: Callable[[], float] = time.monotonic,
+    simulate: Callable[..., Result] = simulate,
 ) -> Shrunk:
     """The smallest run found in so many seconds: calmer weather, fewer letters, fewer faults.
 
     A failure that does not come back when it is run again is given as it is.
     """
     assert failing.violation
-    return _Shrinking(failing, tweaks, clock() + seconds, clock).done()
+    return _Shrinking(failing, tweaks, clock() + seconds, clock, simulate).done()
 
 
 class _Shrinking:
@@ -67,12 +68,14 @@ class _Shrinking:
         tweaks: Mapping[str, Any],
         deadline: float,
         clock: Callable[[], float],
+        simulate: Callable[..., Result],
     ) -> None:
         assert failing.violation
         self._promise = promise_of(failing.violation)
         self._best = Shrunk(failing, tweaks, None, 0)
         self._deadline = deadline
         self._clock = clock
+        self._simulate = simulate
         self._runs = 0
 
     def done(self) -> Shrunk:
@@ -113,7 +116,7 @@ class _Shrinking:
             None if faults is None else frozenset(faults),
             SLACK * best.result.lasted_ms + SLACK_MS,
         )
-        result = simulate(best.result.seed, bounds, **tried)
+        result = self._simulate(best.result.seed, bounds, **tried)
         if not result.violation or promise_of(result.violation) != self._promise:
             return False
         only = tuple(dict.fromkeys(fault.name for fault in result.faults))

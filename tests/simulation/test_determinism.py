@@ -28,7 +28,7 @@ OUTSIDE = {
 }  # these run simulations, and no simulation runs them
 SIMULATED = [
     path
-    for path in sorted(HERE.glob("*.py"))
+    for path in sorted([*HERE.glob("*.py"), *HERE.glob("rows/*.py")])
     if path.name not in OUTSIDE and not path.name.startswith(("test_", "conftest"))
 ]
 CORE = sorted((ROOT / "src" / "tallyroll").rglob("*.py"))

@@ -98,13 +98,13 @@ class Wire:
             return self._paged(verb, result)  # type: ignore[return-value]
         return result
 
-    def _tardy(self, verb: str, perform: Callable[[], T]) -> T:
+    def _tardy(self, verb: str, perform: Callable[[], T], most_ms: int = TARDY_MS_MAX) -> T:
         """A write that is carried out seconds to minutes after its caller gave it up."""
         world = self._world
         world.note(f"{verb} will be late")
 
         def late() -> None:
-            world.pause(world.random.random() ** 2 * TARDY_MS_MAX)
+            world.pause(world.random.random() ** 2 * most_ms)
             with suppress(TallyrollError):  # nobody hears of it
                 perform()
                 world.note(f"{verb} at last")

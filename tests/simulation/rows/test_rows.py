@@ -1,0 +1,72 @@
+"""A store on single rows: invariants hold, each planted bug is found, rare states are met."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.simulation import run
+from tests.simulation.lanes import bug_name, in_place
+from tests.simulation.planted import Planted
+from tests.simulation.rows.marking import ROW_MARKS
+from tests.simulation.rows.planted import PLANTED, SLOW_SEALS
+from tests.simulation.rows.system import RowSystem, simulate_rows
+from tests.simulation.run import replay_command
+
+SEEDS = range(100, 112)
+
+
+def test_invariants_hold_and_the_rare_states_are_met() -> None:
+    met: Counter[str] = Counter()
+    broken, messages, commits, dropped = {}, 0, 0, 0
+    for seed in SEEDS:
+        result = simulate_rows(seed)
+        messages, commits = messages + result.messages, commits + result.commits
+        dropped += result.dropped
+        met += result.marks
+        if result.violation:
+            broken[replay_command(seed, {}, None, None, "rows")] = result.violation
+    met += simulate_rows(56, **SLOW_SEALS).marks
+    assert not broken
+    assert messages > commits > dropped > len(SEEDS)
+    assert [name for name in ROW_MARKS if not met[name]] == []
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=bug_name)
+def test_a_planted_bug_is_caught(planted: Planted) -> None:
+    with in_place(planted) as weather:
+        found = simulate_rows(planted.seed, **weather).violation
+    assert found, "it survived: make simulate STORE=rows BUGS=all"
+    assert " raised " not in found, "it was not caught, it does not even run"
+    assert not simulate_rows(planted.seed, **planted.weather).violation, "it is not the planted bug"
+
+
+def test_a_seed_replays_exactly() -> None:
+    assert simulate_rows(103).trace == simulate_rows(103).trace
+
+
+def test_half_of_the_seeds_close_windows_amid_their_traffic() -> None:
+    hurried = [RowSystem(seed).hurried for seed in range(40)]
+    assert 10 <= sum(hurried) <= 30
+
+
+def test_a_run_of_seeds_names_its_store(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run.main(["--store", "rows", "--seeds", "1", "--from", "103", "--jobs", "1"]) == 0
+    told = capsys.readouterr().out
+    assert "1 seeds in" in told
+    assert "ghost-left" in told
+    assert "native-asked-twice" not in told
+    replayed = ["--store", "rows", "--seed", "103", "--lines", "0"]
+    assert run.main(replayed) == 0
+    assert capsys.readouterr().out.startswith("seed 103: ")
+
+
+def test_a_planted_bug_is_known_by_its_store(capsys: pytest.CaptureFixture[str]) -> None:
+    bug = "unknown_insert_taken_for_done"
+    arguments = ["--seed", "0", "--bugs", bug, "--shrink", "0", "--lines", "0"]
+    assert run.main(["--store", "rows", *arguments]) == 1
+    assert f"make simulate SEED=0 STORE=rows BUGS={bug}" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        run.main(arguments)
+    assert "no planted bug is named" in capsys.readouterr().err

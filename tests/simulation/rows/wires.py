@@ -1,0 +1,57 @@
+"""What lies between a store on single rows and its database."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from tallyroll.adapters.memory.rows import MemoryRows
+from tallyroll.errors import Throttled, Unknown
+from tallyroll.model.records import Record
+from tests.simulation.wires import POISON, WRITES, Wire
+
+LATE_MS_MAX = 60_000  # so that many rows come while a window is being closed
+ROW_WRITES = WRITES | {"put_chunks", "put_seal", "put_list", "put_stripes", "put_folded"}
+
+
+class RowsWire(Wire):
+    """The statements. Inserts of one partition contend: such a one may be carried out or not."""
+
+    writes: ClassVar = ROW_WRITES
+    _port: MemoryRows
+
+    def segment(self, key: str, shard: int) -> int:
+        """No statement."""
+        return self._port.segment(key, shard)
+
+    def insert(self, table: str, row: Record) -> bytes | None:
+        """An insert that may be refused, contended, lost, unanswered, or carried out much later."""
+        world, weather = self._world, self._world.weather
+        what = f"insert {row.id[-6:]}"
+
+        def perform() -> bytes | None:
+            there = self._port.insert(table, row)
+            world.note(f"{what} {'new' if there is None else 'there'}")
+            return there
+
+        world.step("commit")
+        if row.id.startswith(POISON):
+            world.crash()
+        if world.roll(weather.refused):
+            world.note(f"{what} throttled")
+            raise Throttled(f"{what}: refused for load", "SimulatedThrottle")
+        if world.roll(weather.belated):
+            return self._tardy(what, perform, LATE_MS_MAX)
+        if world.roll(weather.unanswered):
+            world.note(f"{what} lost")
+            raise Unknown(f"{what}: never arrived", "SimulatedTimeout")
+        if world.roll(weather.contended):
+            if world.random.random() < 0.5:
+                perform()
+            world.note(f"{what} contended")
+            raise Unknown(f"{what}: no quorum in time", "SimulatedContention")
+        there = perform()
+        world.step("commit")
+        if world.roll(weather.unanswered):
+            world.note(f"{what} unanswered")
+            raise Unknown(f"{what}: done, but the reply was lost", "SimulatedTimeout")
+        return there
