@@ -205,7 +205,15 @@ def main(given: Sequence[str] | None = None) -> int:
         return 2
     if options.teardown:
         return take_down(remover)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        return tried(account, plan, options, remover)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def tried(account: Account, plan: Plan, options: argparse.Namespace, remover: Remover) -> int:
+    """Make a trial, and remove what it made; the exit status."""
     status = 1
     with tempfile.TemporaryDirectory() as folder:
         trial = Trial(account, plan, Path(folder), tell)

@@ -25,6 +25,7 @@ KILLED_BY_S = 1.0
 RUN_MS = 2_500
 RESERVE_MS = 500
 RUNS_MAX = 60
+TIME_LEFT_MS = 60_000
 
 
 def data_files(aws: Embedded, window: Window) -> dict[str, bytes]:
@@ -76,6 +77,7 @@ def test_killed_again_and_again_the_archive_is_the_table(
             now = state(made, window)
             if now.status is Status.DROPPED:
                 break
+            made.dropper.run(TIME_LEFT_MS)
             if wait_ms := max(0, now.attempt.busy_until - made.effects.now()):
                 time.sleep(wait_ms / 1000)
             process = spawned(aws.environment, *limits)

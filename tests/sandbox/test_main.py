@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -26,13 +26,6 @@ LEFT = Left("table aws-test-catalog", "aws dynamodb delete-table --table-name aw
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
-
-
-@pytest.fixture(autouse=True)
-def _signals() -> Iterator[None]:
-    before = signal.getsignal(signal.SIGTERM)
-    yield
-    signal.signal(signal.SIGTERM, before)
 
 
 @pytest.fixture
@@ -135,8 +128,10 @@ def test_sigterm_does_what_ctrl_c_does(
     removed: list[str], going: Callable[..., None], tmp_path: Path
 ) -> None:
     going(lambda _trial: signal.raise_signal(signal.SIGTERM))
+    before = signal.getsignal(signal.SIGTERM)
 
     assert main(given(tmp_path)) == 130
+    assert signal.getsignal(signal.SIGTERM) is before
     assert removed == ["aws-test"]
 
 
