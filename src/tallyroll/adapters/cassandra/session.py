@@ -1,0 +1,300 @@
+"""A connection to a cluster: statements prepared, sent to a replica, and tried again."""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import BoundedSemaphore
+from typing import Any
+
+from cassandra import ConsistencyLevel
+from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
+from cassandra.policies import DCAwareRoundRobinPolicy, FallthroughRetryPolicy, TokenAwarePolicy
+from cassandra.query import BatchStatement, BatchType, tuple_factory
+
+from tallyroll.adapters.cassandra import cql
+from tallyroll.adapters.cassandra.failures import DRIVER_ERRORS, RETRIED, is_invalid, translated
+from tallyroll.errors import Missing, Refused, StoreError
+from tallyroll.ports.effects import Effects, attempts
+
+TRIES = 4
+IN_FLIGHT_MAX = 64  # of one connection; a node's own queue has more room
+PREPARED_MAX = 1_000
+PROTOCOL = 4  # the newest that Keyspaces speaks
+SCHEMA_TIMEOUT_S = 60.0
+PARTITIONER = "Murmur3Partitioner"
+Answer = tuple[Any, ...]
+_TABLE = re.compile(rf"[A-Za-z0-9-]{{1,{cql.TABLE_NAME_MAX}}}")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A cluster and the keyspace of one pipeline.
+
+    `status_keyspace` is where tables have a status, `system_schema_mcs` on Amazon Keyspaces: there
+    tables are made and dropped asynchronously. Without it, a table that is there is active.
+    `table_options` follow a window table's columns: `WITH ...`, in the server's own words.
+    """
+
+    hosts: tuple[str, ...]
+    keyspace: str
+    port: int = 9042
+    datacenter: str = "datacenter1"
+    timeout_s: float = 10.0
+    status_keyspace: str = ""
+    table_options: str = ""
+
+
+class Connection:
+    """Sends the texts of `cql`. Raises StoreError; after Unknown, a write may still be done."""
+
+    def __init__(self, cluster: Any, session: Any, endpoint: Endpoint, effects: Effects) -> None:
+        self.endpoint = endpoint
+        self.session = session
+        self.effects = effects
+        self._cluster = cluster
+        self._prepared: dict[str, Any] = {}
+        self._room = BoundedSemaphore(IN_FLIGHT_MAX)
+
+    def close(self) -> None:
+        """Close all connections to the cluster."""
+        self._cluster.shutdown()
+
+    def once(self, text: str, table: str, *values: Any) -> tuple[Sequence[str], list[Answer]]:
+        """Send a statement once; the names of the answer's columns, and its first page."""
+        result = self._page(text, table, values, None, None)
+        return result.column_names or (), result.current_rows or []
+
+    def run(self, text: str, table: str, *values: Any) -> list[Answer]:
+        """The first page of the answer to a statement that may be sent repeatedly, and is."""
+        return self.read(text, table, values)[0]
+
+    def condition(self, text: str, table: str, *values: Any) -> dict[str, Any]:
+        """Send a conditional write that may be repeated; `[applied]`, and the row that is there if
+        it was not.
+        """
+        names, [row] = self._again(lambda: self.once(text, table, *values))
+        return dict(zip(names, row, strict=True))
+
+    def read(
+        self,
+        text: str,
+        table: str,
+        values: Sequence[Any],
+        rows: int | None = None,
+        state: bytes | None = None,
+    ) -> tuple[list[Answer], bytes | None]:
+        """One page of at most `rows`, and the state that the next one is asked for with, if any."""
+        result = self._again(lambda: self._page(text, table, values, rows, state))
+        return result.current_rows or [], result.paging_state
+
+    def pages(
+        self, text: str, table: str, values: Sequence[Any], rows: int
+    ) -> Iterator[list[Answer]]:
+        """All rows, in pages of at most `rows`. A page may be empty, and not the last."""
+        state: bytes | None = None
+        while True:
+            page, state = self.read(text, table, values, rows, state)
+            yield page
+            if state is None:
+                return
+
+    def gathered(
+        self, text: str, table: str, many: Iterable[Sequence[Any]], rows: int | None = None
+    ) -> Iterator[tuple[Sequence[Any], list[Answer]]]:
+        """Send a statement with each of these values, side by side; yield the values with each page
+        of their answer, until all are read. For what may be repeated.
+        """
+        waiting = [(values, None) for values in many]
+        while waiting:
+            now, waiting = waiting[:IN_FLIGHT_MAX], waiting[IN_FLIGHT_MAX:]
+            sent = [(each, self._sent_if(text, table, *each, rows)) for each in now]
+            for (values, state), future in sent:
+                result = self._awaited(text, table, values, state, rows, future)
+                yield values, result.current_rows or []
+                if result.paging_state is not None:
+                    waiting.append((values, result.paging_state))
+
+    def batched(self, text: str, table: str, many: Sequence[Sequence[Any]]) -> None:
+        """Insert rows of one partition, in unlogged batches."""
+        for first in range(0, len(many), cql.BATCH_STATEMENTS_MAX):
+            some = many[first : first + cql.BATCH_STATEMENTS_MAX]
+            self._again(lambda some=some: self._batch(text, table, some))
+
+    def define(self, text: str, **names: str) -> None:
+        """Send a statement that changes the schema, which is never prepared."""
+        named = text.format(keyspace=self.endpoint.keyspace, **names)
+        self._again(lambda: self._define(named))
+
+    def _define(self, text: str) -> None:
+        with self._translated(text, ""):
+            self.session.execute(text, timeout=SCHEMA_TIMEOUT_S)
+
+    def quoted(self, table: str) -> str:
+        """A window table as CQL names it."""
+        return f'{self.endpoint.keyspace}."{cql_name(table)}"'
+
+    def exists(self, table: str) -> bool:
+        """Whether the table is in the schema."""
+        names = (self.endpoint.keyspace, cql_name(table))
+        return bool(self.run(cql.EXISTS, "", *names))
+
+    def _batch(self, text: str, table: str, many: Sequence[Sequence[Any]]) -> None:
+        with self._translated(text, table):
+            batch = BatchStatement(BatchType.UNLOGGED)
+            prepared = self._statement(text, table)
+            for values in many:
+                batch.add(prepared, values)
+            self._send(batch, None).result()
+
+    def _page(
+        self,
+        text: str,
+        table: str,
+        values: Sequence[Any],
+        rows: int | None,
+        state: bytes | None,
+    ) -> Any:
+        with self._translated(text, table):
+            return self._send(self._bound(text, table, values, rows), state).result()
+
+    def _sent_if(
+        self, text: str, table: str, values: Sequence[Any], state: bytes | None, rows: int | None
+    ) -> Any:
+        """The future of an answer; None if it could not be sent."""
+        try:
+            with self._translated(text, table):
+                return self._send(self._bound(text, table, values, rows), state)
+        except RETRIED:
+            return None
+
+    def _awaited(
+        self,
+        text: str,
+        table: str,
+        values: Sequence[Any],
+        state: bytes | None,
+        rows: int | None,
+        future: Any,
+    ) -> Any:
+        """The answer of a future, which is asked for again if it failed."""
+        try:
+            if future is not None:
+                with self._translated(text, table):
+                    return future.result()
+        except RETRIED:
+            pass
+        return self._again(lambda: self._page(text, table, values, rows, state))
+
+    def _send(self, bound: Any, state: bytes | None) -> Any:
+        """Wait for room, and send."""
+        self._room.acquire()
+        try:
+            future = self.session.execute_async(bound, paging_state=state)
+        except BaseException:
+            self._room.release()
+            raise
+        future.add_callbacks(lambda _: self._room.release(), lambda _: self._room.release())
+        return future
+
+    def _bound(self, text: str, table: str, values: Sequence[Any], rows: int | None) -> Any:
+        bound = self._statement(text, table).bind(values)
+        if rows is not None:
+            bound.fetch_size = rows
+        return bound
+
+    def _statement(self, text: str, table: str) -> Any:
+        named = text.format(
+            keyspace=self.endpoint.keyspace,
+            status_keyspace=self.endpoint.status_keyspace,
+            table=self.quoted(table) if table else "",
+        )
+        if named not in self._prepared:
+            if len(self._prepared) >= PREPARED_MAX:
+                self._prepared.clear()  # of windows that are long gone, mostly
+            self._prepared[named] = self.session.prepare(named)
+        return self._prepared[named]
+
+    def _again(self, attempt: Any) -> Any:
+        last: StoreError | None = None
+        for _ in attempts(self.effects, TRIES):
+            try:
+                return attempt()
+            except RETRIED as error:
+                last = error
+        assert last
+        raise last
+
+    @contextmanager
+    def _translated(self, text: str, table: str) -> Iterator[None]:
+        """Raise StoreError for what the driver raises. An invalid statement is asked to be so for
+        want of its table: all others have been prepared on a real node.
+        """
+        try:
+            yield
+        except DRIVER_ERRORS as error:
+            if table and is_invalid(error) and not self.exists(table):
+                raise Missing(f"there is no table {table}", type(error).__name__) from error
+            raise translated(error, text, table or "a permanent table") from error
+
+
+def connect(
+    endpoint: Endpoint,
+    effects: Effects,
+    *,
+    auth_provider: Any = None,
+    ssl_context: ssl.SSLContext | None = None,
+) -> Connection:
+    """Connect to a cluster, for which the driver's `auth_provider` and a TLS context may be given.
+
+    Raises Refused if its partitions have no tokens by Murmur3, since segments depend on them.
+    """
+    profile = ExecutionProfile(
+        load_balancing_policy=TokenAwarePolicy(DCAwareRoundRobinPolicy(endpoint.datacenter)),
+        retry_policy=FallthroughRetryPolicy(),  # this module's tries are the only ones
+        consistency_level=ConsistencyLevel.LOCAL_QUORUM,
+        serial_consistency_level=ConsistencyLevel.LOCAL_SERIAL,
+        request_timeout=endpoint.timeout_s,
+        row_factory=tuple_factory,
+    )
+    cluster = Cluster(
+        endpoint.hosts,
+        port=endpoint.port,
+        execution_profiles={EXEC_PROFILE_DEFAULT: profile},
+        protocol_version=PROTOCOL,
+        auth_provider=auth_provider,
+        ssl_context=ssl_context,
+        connect_timeout=endpoint.timeout_s,
+        control_connection_timeout=endpoint.timeout_s,
+        schema_event_refresh_window=-1,  # other clients' tables change no routing
+    )
+    try:
+        session = cluster.connect()
+        [[partitioner]] = session.execute(cql.PARTITIONER)
+        if not partitioner.endswith(PARTITIONER):
+            why = f"the cluster's partitioner is {partitioner}: set it to {PARTITIONER}"
+            raise Refused(why, "WrongPartitioner")
+    except DRIVER_ERRORS as error:
+        cluster.shutdown()
+        raise translated(error, "CONNECT", ", ".join(endpoint.hosts)) from error
+    except Refused:
+        cluster.shutdown()
+        raise
+    return Connection(cluster, session, endpoint, effects)
+
+
+def cql_name(table: str) -> str:
+    """The name of a table in CQL, which allows letters, digits and underscores, and 48 of them.
+
+    Raises Refused for a name that CQL does not allow, or that another table could have.
+    """
+    if _TABLE.fullmatch(table) is None:
+        raise Refused(
+            f"table {table!r} needs a name of letters, digits and hyphens, at most"
+            f" {cql.TABLE_NAME_MAX} of them",
+            "BadTableName",
+        )
+    return table.replace("-", "_")

@@ -1,0 +1,128 @@
+"""Tables on a cluster: makes, checks, describes and drops them, and notes what is true of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tallyroll.adapters.cassandra import cql
+from tallyroll.adapters.cassandra.session import Connection, cql_name
+from tallyroll.errors import Missing, Refused, Throttled
+from tallyroll.ports.store import TableFacts, TableStatus
+
+PERMANENT = (cql.CREATE_GATES, cql.CREATE_SEALS, cql.CREATE_TABLES)
+TAG = "tag."  # begins the names of facts that are tags
+_KEY = {("key", "partition_key", 0), ("shard", "partition_key", 1), ("id", "clustering", 0)}
+
+
+def make_permanent(connection: Connection) -> None:
+    """Make the tables of a keyspace that outlive windows, where they are absent."""
+    for text in PERMANENT:
+        connection.define(text)
+
+
+class CassandraTables:
+    """The window tables of a keyspace. A table's tags are rows of a permanent one, since CQL has
+    no place for them.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def make_table(
+        self,
+        table: str,
+        tags: Mapping[str, str],
+        peak: int = 0,  # noqa: ARG002 - capacity is in the endpoint's options
+    ) -> None:
+        """Tags precede their table, so a table of this pipeline is never without. One that is there
+        keeps its own.
+        """
+        if self.describe_table(table) is None:
+            self._put_tags(table, tags)
+            named = self._connection.quoted(table)
+            options = self._connection.endpoint.table_options
+            self._connection.define(f"{cql.CREATE_WINDOW} {options}".rstrip(), table=named)
+
+    def describe_table(self, table: str) -> TableFacts | None:
+        """There is no deletion protection. Raises Refused for a status that no pipeline causes."""
+        endpoint = self._connection.endpoint
+        names = (endpoint.keyspace, cql_name(table))
+        if not endpoint.status_keyspace:
+            there = self._connection.exists(table)
+            return TableFacts(TableStatus.ACTIVE, protected=False) if there else None
+        found = self._connection.run(cql.STATUS, "", *names)
+        if not found:
+            return None
+        [[status]] = found
+        if status not in TableStatus.__members__:
+            raise Refused(f"table {table} is in the status {status}", status)
+        return TableFacts(TableStatus[status], protected=False)
+
+    def check_table(self, table: str, tags: Mapping[str, str]) -> None:
+        """Raise Refused for a table with other columns, without these tags, or with gates."""
+        names = (self._connection.endpoint.keyspace, cql_name(table))
+        found = self._connection.run(cql.COLUMNS, "", *names)
+        if not found:
+            raise self._missing(table)
+        types = {name: kind for name, kind, _, _ in found}
+        key = {(name, role, at) for name, _, role, at in found if role != "regular"}
+        if types != cql.WINDOW_COLUMNS or key != _KEY:
+            columns = ", ".join(f"{name} {kind}" for name, kind in sorted(types.items()))
+            raise _not_ours(table, f"its columns are {columns}")
+        there = self._tags(table)
+        for name, value in tags.items():
+            if there.get(name) != value:
+                told = there.get(name, "absent")
+                raise _not_ours(table, f"its tag {name} is {told!r}, not {value!r}")
+
+    def recover_table(self, table: str) -> None:
+        """Nothing is to be done: backups are a matter of the endpoint's options."""
+        self._check_there(table)
+
+    def cool_table(self, table: str) -> None:
+        """Nothing is to be done: capacity is a matter of the endpoint's options."""
+        self._check_there(table)
+
+    def tags(self, table: str) -> dict[str, str]:
+        self._check_there(table)
+        return self._tags(table)
+
+    def tag_table(self, table: str, tags: Mapping[str, str]) -> None:
+        self._check_there(table)
+        self._put_tags(table, tags)
+
+    def drop_table(self, table: str) -> None:
+        """Its tags go once it is gone, which may be at the next call."""
+        facts = self.describe_table(table)
+        if facts and facts.status is TableStatus.CREATING:
+            raise Throttled(f"table {table} is being made", "Creating")
+        if facts and facts.status is not TableStatus.DELETING:
+            self._connection.define(cql.DROP_WINDOW, table=self._connection.quoted(table))
+            facts = self.describe_table(table)
+        if facts is None:
+            for name in self._tags(table):
+                self._connection.run(cql.DROP_FACT, "", table, TAG + name)
+
+    def facts(self, table: str) -> dict[str, str]:
+        """What is noted of a table, and outlives it unless it is a tag."""
+        pages = self._connection.pages(cql.FACTS, "", (table,), cql.PAGE_ROWS)
+        return {name: value for page in pages for name, value in page}
+
+    def _tags(self, table: str) -> dict[str, str]:
+        named = self.facts(table).items()
+        return {name.removeprefix(TAG): value for name, value in named if name.startswith(TAG)}
+
+    def _put_tags(self, table: str, tags: Mapping[str, str]) -> None:
+        for name, value in tags.items():
+            self._connection.run(cql.PUT_FACT, "", table, TAG + name, value)
+
+    def _check_there(self, table: str) -> None:
+        if not self._connection.exists(table):
+            raise self._missing(table)
+
+    def _missing(self, table: str) -> Missing:
+        return Missing(f"there is no table {table} in {self._connection.endpoint.keyspace}")
+
+
+def _not_ours(table: str, why: str) -> Refused:
+    return Refused(f"table {table} is no window table of this pipeline: {why}", "NotOurs")

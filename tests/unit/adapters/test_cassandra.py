@@ -1,0 +1,244 @@
+"""The adapter of Cassandra without a node: texts, tokens, the driver's errors, and tries."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from cassandra import (
+    ConsistencyLevel,
+    InvalidRequest,
+    OperationTimedOut,
+    ReadTimeout,
+    Unauthorized,
+    Unavailable,
+    WriteTimeout,
+    WriteType,
+)
+from cassandra.cluster import NoHostAvailable
+from cassandra.protocol import BadCredentials, OverloadedErrorMessage
+
+from tallyroll.adapters.cassandra import cql
+from tallyroll.adapters.cassandra.failures import translated
+from tallyroll.adapters.cassandra.places import TOKEN_MAX, TOKEN_MIN, segment_of, token, tokens_of
+from tallyroll.adapters.cassandra.session import (
+    IN_FLIGHT_MAX,
+    PREPARED_MAX,
+    TRIES,
+    Connection,
+    Endpoint,
+    cql_name,
+)
+from tallyroll.errors import Missing, Refused, StoreError, Throttled, Unknown
+from tests.harness.cassandra import BATCH_MAX, within_subset
+from tests.harness.pipeline import StillEffects
+
+ROOM = Path(cql.__file__).parent
+TEXTS = {
+    name: value for name, value in vars(cql).items() if isinstance(value, str) and name.isupper()
+}
+NAMES = {"table": 'k."t_1"', "keyspace": "k", "status_keyspace": "system_schema_mcs"}
+CAS = WriteTimeout("cas", write_type=WriteType.CAS, consistency=ConsistencyLevel.LOCAL_SERIAL)
+FEW = Unavailable("few", consistency=ConsistencyLevel.LOCAL_QUORUM)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_each_text_is_one_that_keyspaces_documents(name: str) -> None:
+    assert within_subset(TEXTS[name].format(**NAMES))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT COUNT(*) FROM k.t WHERE key = ?",
+        "SELECT sum(n) FROM k.t WHERE key = ?",
+        "SELECT DISTINCT key FROM k.t",
+        "SELECT n FROM k.t WHERE key IN (?, ?)",
+        "SELECT n FROM k.t WHERE n = ? ALLOW FILTERING",
+        "SELECT n FROM k.t WHERE key = ? GROUP BY key",
+        "BEGIN UNLOGGED BATCH INSERT INTO k.t (key) VALUES (?) IF NOT EXISTS APPLY BATCH",
+        "CREATE TABLE IF NOT EXISTS k.t (key text, s int static, PRIMARY KEY ((key)))",
+        "CREATE MATERIALIZED VIEW k.v AS SELECT n FROM k.t PRIMARY KEY (n)",
+        "CREATE INDEX ON k.t (n)",
+        "INSERT INTO k.t (key) VALUES (?) USING TIMESTAMP ?",
+        "TRUNCATE k.t",
+    ],
+)
+def test_what_keyspaces_has_not_is_outside_the_subset(text: str) -> None:
+    assert not within_subset(text)
+
+
+def test_only_one_module_has_texts_and_batches_are_small() -> None:
+    others = [path for path in ROOM.glob("*.py") if path.name != "cql.py"]
+    literals = [
+        node.value
+        for path in others
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    verbs = ("SELECT ", "INSERT ", "UPDATE ", "DELETE ", "CREATE ", "DROP ", "ALTER ", "BEGIN ")
+    assert len(others) >= 6
+    assert [text for text in literals if text.startswith(verbs)] == []
+    assert cql.BATCH_STATEMENTS_MAX <= BATCH_MAX
+
+
+def test_segments_divide_all_tokens() -> None:
+    for segments in (1, 3, 8, 10):
+        bounds = [tokens_of(segment, segments) for segment in range(segments)]
+        assert bounds[0][0] == TOKEN_MIN
+        assert bounds[-1][1] == TOKEN_MAX
+        assert all(bounds[at][1] == bounds[at + 1][0] for at in range(segments - 1))
+
+
+def test_a_partition_is_in_the_segment_that_has_its_token() -> None:
+    met = set()
+    for number in range(200):
+        segment = segment_of(f"köy.{number}", number % 7, 8)
+        low, high = tokens_of(segment, 8)
+        assert low < token(f"köy.{number}", number % 7) <= high
+        met.add(segment)
+    assert met == set(range(8))
+
+
+@pytest.mark.parametrize(
+    ("error", "text", "kind"),
+    [
+        (CAS, cql.INSERT, Unknown),
+        (OperationTimedOut(), cql.INSERT, Unknown),
+        (ReadTimeout("slow", consistency=ConsistencyLevel.LOCAL_QUORUM), cql.ROW, Unknown),
+        (NoHostAvailable("none", {}), cql.ROW, Unknown),
+        (NoHostAvailable("none", {"a": OSError(), "b": BadCredentials(0, "", None)}), "", Unknown),
+        (NoHostAvailable("none", {"a": BadCredentials(0, "", None)}), cql.ROW, Refused),
+        (FEW, cql.INSERT, Unknown),
+        (FEW, cql.ROW, Throttled),
+        (OverloadedErrorMessage(0, "full", None), cql.INSERT, Throttled),
+        (Unauthorized("no"), cql.ROW, Refused),
+        (InvalidRequest("no"), cql.ROW, Refused),
+        (OSError("gone"), cql.ROW, Unknown),
+    ],
+)
+def test_errors_of_the_driver(error: Exception, text: str, kind: type[StoreError]) -> None:
+    found = translated(error, text, "t-1")
+    assert type(found) is kind
+    assert found.code == type(error).__name__
+
+
+@pytest.mark.parametrize("name", ["a_b", "ü", "a" * 49, "", 'a"b'])
+def test_names_that_cql_does_not_take(name: str) -> None:
+    with pytest.raises(Refused) as refused:
+        cql_name(name)
+    assert refused.value.code == "BadTableName"
+
+
+class Future:
+    """An answer that is there already; `paging_state` says whether another page follows."""
+
+    def __init__(self, answer: Any) -> None:
+        self._answer = answer
+
+    def add_callbacks(self, done: Callable[[Any], None], failed: Callable[[Any], None]) -> None:
+        (failed if isinstance(self._answer, Exception) else done)(self._answer)
+
+    def result(self) -> Any:
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer
+
+
+class Session:
+    """Answers by a script: rows, (rows, state) or an exception, which `now` raises at once."""
+
+    def __init__(self, *answers: Any, now: bool = False) -> None:
+        self._answers = list(answers)
+        self._now = now
+        self.sent: list[tuple[str, Sequence[Any]]] = []
+        self.prepared: list[str] = []
+
+    def prepare(self, text: str) -> Any:
+        self.prepared.append(text)
+
+        def bind(values: Sequence[Any]) -> Any:
+            return SimpleNamespace(text=text, values=values, fetch_size=None)
+
+        return SimpleNamespace(bind=bind)
+
+    def execute_async(self, bound: Any, paging_state: bytes | None = None) -> Future:
+        self.sent.append((bound.text, bound.values))
+        answer = self._answers.pop(0)
+        if isinstance(answer, Exception):
+            if self._now:
+                raise answer
+            return Future(answer)
+        rows, state = answer if isinstance(answer, tuple) else (answer, None)
+        names = ["a"]
+        return Future(SimpleNamespace(column_names=names, current_rows=rows, paging_state=state))
+
+
+def connection(session: Session) -> Connection:
+    cluster = SimpleNamespace(shutdown=lambda: None)
+    return Connection(cluster, session, Endpoint(("h",), "k"), StillEffects())
+
+
+def test_what_may_be_repeated_is() -> None:
+    session = Session(OperationTimedOut(), FEW, [(True,)])
+    assert connection(session).run(cql.GATE, "", "w", 1) == [(True,)]
+    assert len(session.sent) == 3
+    assert len(session.prepared) == 1
+
+
+def test_tries_end_with_the_last_error() -> None:
+    session = Session(*[OperationTimedOut()] * TRIES)
+    with pytest.raises(Unknown):
+        connection(session).run(cql.GATE, "", "w", 1)
+    assert len(session.sent) == TRIES
+
+
+def test_a_row_is_sent_once() -> None:
+    session = Session(CAS)
+    with pytest.raises(Unknown):
+        connection(session).once(cql.INSERT, "t-1", *range(9))
+    assert len(session.sent) == 1
+
+
+def test_an_invalid_statement_is_for_want_of_its_table_if_that_is_not_there() -> None:
+    session = Session(InvalidRequest("unconfigured"), [])
+    with pytest.raises(Missing):
+        connection(session).run(cql.ROW, "t-1", "a", 1, "x")
+    assert session.sent[1][1] == ("k", "t_1")
+    session = Session(InvalidRequest("another"), [("t_1",)])
+    with pytest.raises(Refused):
+        connection(session).run(cql.ROW, "t-1", "a", 1, "x")
+
+
+@pytest.mark.parametrize("now", [False, True])
+def test_a_scatter_reads_all_pages_and_asks_again_for_what_failed(now: bool) -> None:
+    session = Session(([(1,)], b"more"), OperationTimedOut(), [(2,)], [(3,)], now=now)
+    found = list(connection(session).gathered(cql.SUMS, "t-1", [("a", 1), ("a", 2)]))
+    assert sorted(found) == [(("a", 1), [(1,)]), (("a", 1), [(3,)]), (("a", 2), [(2,)])]
+
+
+def test_room_is_given_back_also_after_failures() -> None:
+    times = IN_FLIGHT_MAX + 1
+    session = Session(*[OSError()] * times, [(True,)], now=True)
+    made = connection(session)
+    for _ in range(times):
+        with pytest.raises(Unknown):
+            made.once(cql.GATE, "", "w", 1)
+    assert made.run(cql.GATE, "", "w", 1) == [(True,)]
+
+
+def test_statements_of_old_windows_are_forgotten() -> None:
+    session = Session(*[[]] * (PREPARED_MAX + 1))
+    made = connection(session)
+    for number in range(PREPARED_MAX + 1):
+        made.run(cql.ROW, f"t-{number}", "a", 1, "x")
+    assert len(made._prepared) == 1
+
+
+def test_a_mistake_of_ours_is_no_error_of_the_store() -> None:
+    with pytest.raises(ZeroDivisionError):
+        connection(Session(ZeroDivisionError(), now=True)).run(cql.GATE, "", "w", 1)
