@@ -1,4 +1,4 @@
-"""The contract's engines: in memory, moto in this process, DynamoDB Local."""
+"""The contract's engines: in memory, moto in this process, DynamoDB Local, Cassandra."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from uuid import uuid4
 import pytest
 from moto import mock_aws
 
+from local.cassandra.node import Node
 from tallyroll.adapters.aws.client import make_client
 from tallyroll.adapters.aws.create_requests import table_request
+from tallyroll.adapters.cassandra.rows import CassandraRows
 from tallyroll.adapters.memory import MemoryCatalog, MemoryStore, MemoryTotals
 from tallyroll.adapters.memory.rows import MemoryRows
 from tallyroll.adapters.rows.store import RowStore
@@ -20,8 +22,11 @@ from tallyroll.resources import declare
 from tallyroll.settings import Settings
 from tests.contract.deviations import DEVIATIONS
 from tests.contract.engines import Engine, SteadyEffects
+from tests.harness.cassandra import connected, sent_within_subset
 
 ENGINES = ("memory", "moto", pytest.param("dynamodb-local", marks=pytest.mark.engine))
+
+ROW_ENGINES = ("rows", pytest.param("cassandra", marks=pytest.mark.cassandra))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -37,8 +42,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Tests that are marked `common` run on stores without transactions, too."""
     if "engine" in metafunc.fixturenames:
         common = metafunc.definition.get_closest_marker("common")
-        engines = (*ENGINES, "rows") if common else ENGINES
+        engines = (*ENGINES, *ROW_ENGINES) if common else ENGINES
         metafunc.parametrize("engine", engines, indirect=True)
+
+
+@pytest.fixture(scope="session")
+def cassandra_rows(cassandra: Node) -> Iterator[CassandraRows]:
+    """A keyspace on the node of this test process, whose tests share it and its permanent tables.
+
+    Each statement that is sent has to be one that Keyspaces documents.
+    """
+    connection = connected(cassandra.port)
+    sent_within_subset(connection.session)
+    yield CassandraRows(connection, page_rows=7)
+    connection.close()
 
 
 @pytest.fixture
@@ -48,6 +65,8 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
         yield _in_memory()
     elif request.param == "rows":
         yield _on_rows()
+    elif request.param == "cassandra":
+        yield _on_cassandra(request.getfixturevalue("cassandra_rows"))
     elif request.param == "moto":
         with mock_aws():
             # moto loses writes under threads.
@@ -69,6 +88,13 @@ def _on_rows() -> Engine:
     effects, catalog = SteadyEffects(), MemoryCatalog()
     store = RowStore(MemoryRows(effects, page_rows=7), catalog, effects)
     return Engine("rows", "rows", effects, store, catalog, MemoryTotals())
+
+
+def _on_cassandra(rows: CassandraRows) -> Engine:
+    effects, catalog = SystemEffects(), MemoryCatalog()
+    prefix = f"t{uuid4().hex[:12]}"
+    store = RowStore(rows, catalog, effects)
+    return Engine("cassandra", prefix, effects, store, catalog, MemoryTotals())
 
 
 def _on_aws(name: str, effects: Effects) -> Engine:
