@@ -79,7 +79,7 @@ class CassandraRows(CassandraTables):
         return _record(found[0]) if found else None
 
     def page(self, table: str, key: str, shard: int, after: str, limit: int) -> Page:
-        """One page of the server's, so that no page is held up by another."""
+        """The first page of the server that has rows: a full one would need more requests."""
         text, values = _from(cql.ROWS, cql.ROWS_AFTER, key, shard, after)
         rows, state = min(limit, cql.PAGE_ROWS), None
         while True:
@@ -111,7 +111,7 @@ class CassandraRows(CassandraTables):
         return self.scan(table, segment, SEGMENTS)
 
     def scan(self, table: str, segment: int, segments: int) -> Iterator[list[Record]]:
-        """Pages have rows alone: what lies beside them is passed over."""
+        """Pages have rows only. Stripes, lists and chunks, which are read too, are left out."""
         tokens = tokens_of(segment, segments)
         for page in self._connection.pages(cql.ROWS_BETWEEN, table, tokens, self._page_rows):
             yield [_record(answer) for answer in page if answer[1] > 0]

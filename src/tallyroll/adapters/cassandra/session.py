@@ -69,7 +69,7 @@ class Connection:
         return result.column_names or (), result.current_rows or []
 
     def run(self, text: str, table: str, *values: Any) -> list[Answer]:
-        """The first page of the answer to a statement that may be sent repeatedly, and is."""
+        """`once`, tried again while Throttled or Unknown; the rows alone."""
         return self.read(text, table, values)[0]
 
     def condition(self, text: str, table: str, *values: Any) -> dict[str, Any]:
@@ -230,8 +230,8 @@ class Connection:
 
     @contextmanager
     def _translated(self, text: str, table: str) -> Iterator[None]:
-        """Raise StoreError for what the driver raises. An invalid statement is asked to be so for
-        want of its table: all others have been prepared on a real node.
+        """Raise StoreError for what the driver raises: Missing for an invalid statement whose table
+        is not in the schema. No error's text is read.
         """
         try:
             yield
