@@ -26,8 +26,8 @@ from tallyroll.adapters.cassandra import cql
 from tallyroll.adapters.cassandra.failures import translated
 from tallyroll.adapters.cassandra.places import TOKEN_MAX, TOKEN_MIN, segment_of, token, tokens_of
 from tallyroll.adapters.cassandra.session import (
-    IN_FLIGHT_MAX,
     PREPARED_MAX,
+    REQUESTS_AT_ONCE,
     TRIES,
     Connection,
     Endpoint,
@@ -222,7 +222,7 @@ def test_a_scatter_reads_all_pages_and_asks_again_for_what_failed(now: bool) -> 
 
 
 def test_room_is_given_back_also_after_failures() -> None:
-    times = IN_FLIGHT_MAX + 1
+    times = REQUESTS_AT_ONCE + 1
     session = Session(*[OSError()] * times, [(True,)], now=True)
     made = connection(session)
     for _ in range(times):

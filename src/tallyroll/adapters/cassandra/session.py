@@ -21,7 +21,7 @@ from tallyroll.errors import Missing, Refused, StoreError
 from tallyroll.ports.effects import Effects, attempts
 
 TRIES = 4
-IN_FLIGHT_MAX = 64  # of one connection; a node's own queue has more room
+REQUESTS_AT_ONCE = 64  # of one connection; a node's own queue has more room
 PREPARED_MAX = 1_000
 PROTOCOL = 4  # the newest that Keyspaces speaks
 SCHEMA_TIMEOUT_S = 60.0
@@ -57,7 +57,7 @@ class Connection:
         self.effects = effects
         self._cluster = cluster
         self._prepared: dict[str, Any] = {}
-        self._room = BoundedSemaphore(IN_FLIGHT_MAX)
+        self._room = BoundedSemaphore(REQUESTS_AT_ONCE)
 
     def close(self) -> None:
         """Close all connections to the cluster."""
@@ -110,7 +110,7 @@ class Connection:
         """
         waiting = [(values, None) for values in many]
         while waiting:
-            now, waiting = waiting[:IN_FLIGHT_MAX], waiting[IN_FLIGHT_MAX:]
+            now, waiting = waiting[:REQUESTS_AT_ONCE], waiting[REQUESTS_AT_ONCE:]
             sent = [(each, self._sent_if(text, table, *each, rows)) for each in now]
             for (values, state), future in sent:
                 result = self._awaited(text, table, values, state, rows, future)

@@ -1,4 +1,6 @@
-"""A preflight and the doctor look at what the CDK's command has deployed."""
+"""A preflight and the doctor look at what the CDK's command has deployed, before another module
+destroys it.
+"""
 
 from __future__ import annotations
 
