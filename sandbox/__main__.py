@@ -41,7 +41,7 @@ _ENDS_A_TRIAL = (
 
 
 def tell(text: str) -> None:
-    """Say something to whoever waits."""
+    """Print a line to stderr."""
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
 

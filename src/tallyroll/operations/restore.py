@@ -24,7 +24,7 @@ def check_table(name: str, taken: Iterable[str]) -> None:
     if _WINDOW_TABLE.fullmatch(name):
         raise UsageError(
             f"table {name!r}: that is the name of a window's table, which writers may write to and"
-            f" cleanup may drop; restore into another one, such as {name + '-inspected'!r}"
+            f" the dropper may drop; restore into another one, such as {name + '-inspected'!r}"
         )
     if name in taken:
         raise UsageError(f"table {name!r} belongs to the pipeline: restore into another one")

@@ -85,8 +85,8 @@ class SimRows(MemoryRows):
         super().drop_table(table)
 
     def items(self, table: str) -> dict[tuple[str, str], Item]:
-        """The items that the window's archive must have: of rows those that the oracle counted. The
-        stripes are reckoned from them until the window is folded.
+        """The items that the window's archive must have: of rows those that the oracle counted.
+        Until the window is folded, the stripes are computed from these rows.
         """
         self._usable(table)
         items = [

@@ -42,7 +42,7 @@ class Reference:
 
     @property
     def content(self) -> list[Any]:
-        """What identifies the payload, wherever it lies."""
+        """What identifies the payload: its digest and its size, and not its place."""
         return [self.sha256, self.size]
 
     @property

@@ -20,7 +20,7 @@ TAG_TRIES, TAG_EVERY_MS = 12, 5_000  # policies see a new tag within seconds, at
 _SWITCH = (
     "Switch attribute-based access control on in this account and Region (console of DynamoDB,"
     " Settings), after reading DynamoDB Developer Guide, 'Enabling ABAC in DynamoDB'. Until then"
-    " cleanup archives windows, and drops no table."
+    " windows are archived, and the dropper can drop no table."
 )
 
 
