@@ -67,7 +67,7 @@ def unknown_insert_taken_for_done(patch: Patch) -> None:
 
 def rows_read_without_a_look(patch: Patch) -> None:
     """Reads show whatever rows there are, also while a window is being closed."""
-    patch.setattr(RowStore, "_is_open", lambda *_: True)
+    patch.setattr(RowStore, "_is_live", lambda *_: True)
 
 
 def listed_before_the_last_gate_is_shut(patch: Patch) -> None:

@@ -207,6 +207,15 @@ def test_a_key_without_rows_is_zero_though_no_gate_is_there_yet(stage: Stage) ->
     assert stage.store.tallies(spec, ["k"])["k"].n == 0
 
 
+@pytest.mark.parametrize("read", READS[:4], ids=["record", "lookup", "records", "tallies"])
+def test_rows_are_read_though_a_roller_died_before_it_put_all_gates(
+    stage: Stage, read: Callable[[Stage], object]
+) -> None:
+    stage.commit(row("a"))
+    stage.rows._gates.clear()
+    assert read(stage)
+
+
 def test_the_list_ends_with_its_table(stage: Stage) -> None:
     stage.commit(row("a"))
     stage.shut()

@@ -86,8 +86,11 @@ class RowStore:
     def _looked_after(self, spec: Spec) -> Verdict | None:
         return self._shut(spec)
 
-    def _is_open(self, spec: Spec) -> bool:
-        return self._shut(spec) is None
+    def _is_live(self, spec: Spec) -> bool:
+        """Whether a gate is not shut yet: it is open, or a roller died before it put all. Then the
+        listing begins later, and finds each row that is there now.
+        """
+        return self._shut(spec) is not Verdict.GATE_SHUT
 
     def _shut(self, spec: Spec) -> Verdict | None:
         """What a random gate makes of a commit; None if it is open."""
@@ -144,11 +147,11 @@ class RowStore:
     def tallies(self, spec: Spec, keys: Sequence[str]) -> dict[str, Tally]:
         """Until the gates are shut, the sums of the rows; once folded, those of the stripes."""
         distinct = list(dict.fromkeys(keys))
-        if self._shut(spec) is not Verdict.GATE_SHUT:
+        if self._is_live(spec):
             ask = self._rows.tally
             jobs = [partial(ask, spec.table, key, spec.shards_of(key)) for key in distinct]
             live = self._effects.together(jobs, AT_ONCE)
-            if not any(tally.n for tally in live) or self._is_open(spec):
+            if not any(tally.n for tally in live) or self._is_live(spec):
                 return {tally.key: tally for tally in live}
         self._check_folded(spec.table)
         return {key: self._folded_tally(spec, key) for key in distinct}
@@ -228,11 +231,11 @@ class RowStore:
         self._rows.drop_table(table)
 
     def _counted(self, spec: Spec, rows: Sequence[Record]) -> list[Record]:
-        """Those of the rows, which were just read, that count. A gate that is open now was open
+        """Those of the rows, which were just read, that count. A gate that is not shut now was not
         when they were there. Raises Throttled if that is not settled yet.
         """
-        is_open = not rows or self._is_open(spec)
-        counted = rows if is_open else Lists(self._rows, spec.table).counted(rows)
+        is_live = not rows or self._is_live(spec)
+        counted = rows if is_live else Lists(self._rows, spec.table).counted(rows)
         return [replace(row, series=()) for row in counted]
 
     def _check_folded(self, table: str) -> None:
