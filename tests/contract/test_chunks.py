@@ -19,7 +19,7 @@ from tallyroll.model.messages import Message
 from tallyroll.model.records import Record, record_of
 from tallyroll.model.specs import Spec
 from tallyroll.model.stored import StoredEvent, stored, whole
-from tallyroll.ports.store import Verdict
+from tallyroll.ports.store import Answer, Verdict
 from tests.contract.engines import START, Engine, commit, counted, record
 from tests.harness.payloads import NOISE, noise
 
@@ -139,6 +139,17 @@ def test_the_object_of_a_reference_is_marked_with_its_record_alone(engine: Engin
     assert engine.catalog.marked(keys) == {keys[0]}
     assert [fate.kind for fate in fates(engine, spec, second)] == [Disposition.COUNTED]
     assert engine.catalog.marked([*keys, *keys]) == set(keys[:2])
+
+
+def test_events_that_refer_to_one_object_are_counted_in_one_commit(engine: Engine) -> None:
+    spec = engine.opened()
+    mark = Mark("payloads/p/2026-11-20/shared")
+    events = [replace(record(spec, "a", str(at)), beside=(mark,)) for at in range(3)]
+    counted(engine.store, spec, *events[:2])
+    assert engine.catalog.marked([mark.key]) == {mark.key}
+    outcome = commit(engine.store, spec, *events)
+    answers = [one.answer for one in outcome.records]
+    assert answers == [Answer.DUPLICATE, Answer.DUPLICATE, Answer.FINE]
 
 
 def test_a_stray_chunk_is_replaced_with_its_record(engine: Engine) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from typing import Any
 
 from tallyroll.adapters.aws.client import response_of
@@ -82,7 +81,8 @@ class DynamoStore(DynamoTables):
     ) -> Outcome:
         chance = self._effects.chance
         costs = costs_by_key(records)
-        beside = [each for record in records for each in record.beside]
+        # Each once: records may refer to one object, and no two actions may be on one item.
+        beside = dict.fromkeys(each for record in records for each in record.beside)
         actions = [
             _gate_check(spec, chance),
             *(RecordPut(spec.table, record) for record in records),
@@ -94,7 +94,7 @@ class DynamoStore(DynamoTables):
             self._caller.call("TransactWriteItems", TransactItems=actions)
         except StoreError as error:
             outcome = _outcome(error, len(records) + len(beside), len(increments))
-            return _by_record(outcome, records) if beside else outcome
+            return _by_record(outcome, records, beside) if beside else outcome
         return Outcome(Verdict.COMMITTED)
 
     def _put_beside(self, spec: Spec, each: Chunk | Mark) -> Action:
@@ -262,16 +262,18 @@ def _add(spec: Spec, increment: Increment, cost: int, chance: Chance) -> Action:
     }
 
 
-def _by_record(outcome: Outcome, records: Sequence[Record]) -> Outcome:
+def _by_record(
+    outcome: Outcome, records: Sequence[Record], beside: Iterable[Chunk | Mark]
+) -> Outcome:
     """The outcome with the answers for what is beside records in those of the records."""
     if outcome.verdict is not Verdict.CANCELLED:
         return outcome
     answers = list(outcome.records[: len(records)])
-    beside = iter(outcome.records[len(records) :])
+    found = dict(zip(beside, outcome.records[len(records) :], strict=True))
     for at, record in enumerate(records):
-        for answer in islice(beside, len(record.beside)):
+        for each in record.beside:
             if answers[at].answer is Answer.FINE:
-                answers[at] = answer
+                answers[at] = found[each]
     return replace(outcome, records=tuple(answers))
 
 

@@ -215,7 +215,7 @@ def _number(item: Item, name: str) -> int:
 
 def _check_request(records: Sequence[Record], increments: Sequence[Increment]) -> str:
     """Why AWS would refuse the whole request, or "". Raises AssertionError if it is over limits."""
-    beside = [each for record in records for each in record.beside]
+    beside = {each for record in records for each in record.beside}
     sizes = [weighed(record).size for record in records] + [each.size for each in beside]
     actions = 1 + len(sizes) + len(increments)
     if actions > TRANSACTION_ACTIONS_MAX:
@@ -225,7 +225,7 @@ def _check_request(records: Sequence[Record], increments: Sequence[Increment]) -
     if sum(sizes) > TRANSACTION_BYTES_MAX:
         raise AssertionError(f"a transaction of {sum(sizes)} bytes")
     names = {(record.key, record.shard, record.id) for record in records}
-    if len(names) < len(records) or len(set(beside)) < len(beside):
+    if len(names) < len(records):
         return "a transaction names an item twice"
     if len({increment.key for increment in increments}) < len(increments):
         return "a transaction adds to a tally twice"
