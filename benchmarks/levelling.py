@@ -149,7 +149,8 @@ class MeteredStore(MemoryStore):
     ) -> Outcome:
         """Commit."""
         second = (self.course.now - START) // 1_000
-        self.levelled.asked[second] += round(commit_cost(records, increments, self.metering).total)
+        metering = self.metering_of(spec.table)
+        self.levelled.asked[second] += round(commit_cost(records, increments, metering).total)
         self.course.sleep(COMMIT_MS)
         return super().commit(spec, records, increments)
 

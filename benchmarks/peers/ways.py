@@ -218,7 +218,7 @@ class _Metered:
         self, spec: Spec, records: Sequence[Record], increments: Sequence[Increment]
     ) -> Outcome:
         """Commit, and add the cost, whether it succeeds or not."""
-        self.cost += commit_cost(records, increments, self._store.metering)
+        self.cost += commit_cost(records, increments, self._store.metering_of(spec.table))
         return self._store.commit(spec, records, increments)
 
     def __getattr__(self, name: str) -> Any:

@@ -110,7 +110,7 @@ def write(store: RowStore, spec: Spec, numbers: Sequence[int], told: Told) -> No
     """Write events as the writer does, and note what it is told."""
     records = {number: event(spec, number) for number in numbers}
     effects = SystemEffects()
-    commits = plan(spec, records.values(), store.metering)
+    commits = plan(spec, records.values(), store.metering_of(spec.table))
     deadline = effects.now() + TIME_LEFT_MS
     done = run(store, commits, effects, deadline, COMMITS_AT_ONCE)
     for number, each in records.items():

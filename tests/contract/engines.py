@@ -110,7 +110,7 @@ def with_data(plain: Record, data: bytes) -> Record:
 
 def cost(store: Store, *records: Record) -> int:
     """What storing these records costs."""
-    return sum(map(store.metering.record_cost, records))
+    return sum(map(store.metering_of("").record_cost, records))
 
 
 def commit(store: Store, spec: Spec, *records: Record) -> Outcome:

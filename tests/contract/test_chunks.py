@@ -36,7 +36,7 @@ def large(
 
 
 def fates(engine: Engine, spec: Spec, *records: Record) -> list[Fate]:
-    commits = plan(spec, records, engine.store.metering)
+    commits = plan(spec, records, engine.store.metering_of(spec.table))
     done = run(engine.store, commits, engine.effects, engine.effects.now() + MINUTE_MS, 1)
     return [done.fates[spec.window, each.key, each.id] for each in records]
 

@@ -21,7 +21,7 @@ def group(spec: Spec, record_id: str, *keys: str, digest: bytes = b"d" * 16) -> 
 
 
 def written(engine: Engine, spec: Spec, *records: Record) -> list[Fate]:
-    commits = plan(spec, records, engine.store.metering)
+    commits = plan(spec, records, engine.store.metering_of(spec.table))
     deadline = engine.effects.now() + MINUTE_MS
     done = run(engine.store, commits, engine.effects, deadline, 1)
     return [done.fates[spec.window, each.key, each.id] for each in records]
@@ -61,6 +61,6 @@ def test_two_of_the_largest_events_are_one_transaction(engine: Engine) -> None:
     keys = [f"k{number:02}" for number in range(2 * EVENT_KEYS_MAX)]
     halves = keys[:EVENT_KEYS_MAX], keys[EVENT_KEYS_MAX:]
     events = [group(spec, f"{number}", *half) for number, half in enumerate(halves)]
-    assert len(plan(spec, events, engine.store.metering)) == 1
+    assert len(plan(spec, events, engine.store.metering_of(spec.table))) == 1
     assert {fate.kind for fate in written(engine, spec, *events)} == {Disposition.COUNTED}
     assert {tally.n for tally in engine.store.tallies(spec, keys).values()} == {1}

@@ -359,8 +359,8 @@ def handlers_of(system: System) -> Iterator[None]:
         patch.setattr(native_exports, "LATEST_BEHIND_MS", LATEST_BEHIND_MS)
         patch.setattr(sealing, "STRIPES_HELD", STRIPES_HELD)
         patch.setattr(sealing, "STRIPES_PER_SLICE", STRIPES_PER_SLICE)
-        metering = replace(system.metered.metering, shard_cost_max=SHARD_COST_MAX)
-        patch.setattr(system.metered, "metering", metering)
+        metering = replace(system.metered.metering_of(""), shard_cost_max=SHARD_COST_MAX)
+        patch.setattr(system.metered, "metering_of", staticmethod(lambda _: metering))
         if system.plan.with_fuse:
             patch.setattr(limits, "RECEIVES_ALONE", 6)
             patch.setattr(limits, "RECEIVES_GIVEN_UP", 9)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -37,7 +37,7 @@ class Scout:
 
     settings: Settings
     catalog: Catalog
-    metering: Metering
+    metering_of: Callable[[str], Metering]
     effects: Effects
     _noted: dict[HotKey, None] = field(default_factory=dict, init=False)
 
@@ -52,7 +52,7 @@ class Scout:
         records: Counter[HotKey] = Counter()
         specs: dict[WindowId, Spec] = {}
         for spec, record in written:
-            costs[spec.window, record.key] += self.metering.record_cost(record)
+            costs[spec.window, record.key] += self.metering_of(spec.table).record_cost(record)
             records[spec.window, record.key] += 1
             specs[spec.window] = spec
         least = SHARE_MIN * costs.total()
@@ -61,8 +61,7 @@ class Scout:
             for (window, key), cost in costs.items()
             # A single record tells nothing of a key's share, unless it is the whole batch.
             if cost >= least and records[window, key] > (records.total() > 1)
-            if self.effects.chance.random()
-            < note_chance(specs[window], key, cost, self.metering.shard_cost_max)
+            if self.effects.chance.random() < self._chance(specs[window], key, cost)
         ]
         fresh: dict[WindowId, list[str]] = {}
         for window, key in dict.fromkeys([*throttled, *chosen]):
@@ -74,6 +73,9 @@ class Scout:
                 self._noted |= {(window, key): None for key in keys[:KEYS_PER_NOTE_MAX]}
         while len(self._noted) > NOTED_REMEMBERED_MAX:
             self._noted.pop(next(iter(self._noted)))
+
+    def _chance(self, spec: Spec, key: str, cost: float) -> float:
+        return note_chance(spec, key, cost, self.metering_of(spec.table).shard_cost_max)
 
 
 def note_chance(spec: Spec, key: str, cost: float, shard_cost_max: int) -> float:

@@ -23,7 +23,7 @@ from tallyroll.ingest.transactions import Commit, Disposition, Fate, Run, run
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.rate import Line, Turn
-from tallyroll.ports.store import Metering, Store
+from tallyroll.ports.store import Store
 
 LEASE_MS = 250
 PATIENCE_MS = 5_000  # longest wait for a lease
@@ -121,9 +121,8 @@ class Pacer:
 
         Each attempt is paid before it is sent. What a lease leaves over is forgotten.
         """
-        metering = store.metering
         done, left = Run(), list(commits)
-        costs = [_cost(commit, metering) for commit in left]
+        costs = [_cost(commit, store) for commit in left]
         began = effects.now()
         until = began + (deadline - began) // TIME_SHARE
         while left:
@@ -146,13 +145,14 @@ class Pacer:
             effects.sleep(max(0, -(-start // _MS) - effects.now()))
             part = run(store, left[:number], effects, deadline, at_once, Budget(leased).pay)
             left = [*part.unpaid, *left[number:]]
-            costs = [*(_cost(commit, metering) for commit in part.unpaid), *costs[number:]]
+            costs = [*(_cost(commit, store) for commit in part.unpaid), *costs[number:]]
             part.unpaid = []
             done.add(part)
         return done
 
 
-def _cost(commit: Commit, metering: Metering) -> float:
+def _cost(commit: Commit, store: Store) -> float:
+    metering = store.metering_of(commit.spec.table)
     return commit_cost(commit.puts, commit.increments, metering).total
 
 

@@ -340,6 +340,7 @@ def run(
 def _lineage(store: Store, commit: Commit, effects: Effects, deadline: int, pay: Pay | None) -> Run:
     """One planned commit and all its successors, the earliest due first."""
     done, due = Run(), [commit]
+    metering = store.metering_of(commit.spec.table)
     while due:
         due.sort(key=lambda commit: commit.not_before, reverse=True)
         current = due.pop()
@@ -347,12 +348,12 @@ def _lineage(store: Store, commit: Commit, effects: Effects, deadline: int, pay:
             effects.sleep(current.not_before - now)
         if effects.now() >= deadline:
             step = _again([replace(current, not_before=deadline)], deadline, "no time left")
-        elif pay and not pay(commit_cost(current.puts, current.increments, store.metering).total):
+        elif pay and not pay(commit_cost(current.puts, current.increments, metering).total):
             done.unpaid.append(current)
             continue
         else:
             outcome = store.commit(current.spec, current.puts, current.increments)
-            _measure(done, current, outcome, store.metering)
+            _measure(done, current, outcome, metering)
             step = after(current, outcome, effects.now(), deadline, effects.chance)
         due.extend(step.commits)
         for record, fate in step.settled:

@@ -93,7 +93,7 @@ class Writer:
         self.settings.check_store(transactional=self.store.transactional)
         cached = CachedCatalog(self.catalog, self.effects, self.settings.cache_calendar_ms)
         self._placer = Placer(self.settings, self.catalog, cached)
-        self._scout = Scout(self.settings, self.catalog, self.store.metering, self.effects)
+        self._scout = Scout(self.settings, self.catalog, self.store.metering_of, self.effects)
         self._notes = WriterNotebook(self.settings, self.catalog, self.queue, self.effects)
         self._run: Callable[..., Run] = run
         if self.settings.write_rate:
@@ -160,7 +160,7 @@ class Writer:
             # Likely duplicates have commits of their own, so that they do not cancel others.
             for group in (fresh, again)
             for spec, records in _by_window(group)
-            for commit in plan(spec, records, self.store.metering)
+            for commit in plan(spec, records, self.store.metering_of(spec.table))
         ]
         done = self._run(
             self.store, commits, self.effects, deadline, self.settings.transactions_at_once

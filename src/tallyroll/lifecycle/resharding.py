@@ -97,9 +97,10 @@ def _loads(specs: Iterable[Spec], catalog: Catalog, store: Store) -> dict[str, f
     loads: dict[str, float] = {}
     for spec in specs:
         keys = list(dict.fromkeys([*spec.hot, *catalog.hot(spec.window)]))
+        most = store.metering_of(spec.table).shard_cost_max
         with suppress(Missing):  # dropped meanwhile
             for key, tally in store.tallies(spec, keys).items():
-                load = peak_cost(tally, spec) / store.metering.shard_cost_max
+                load = peak_cost(tally, spec) / most
                 loads[key] = max(loads.get(key, 0.0), load)
     return loads
 

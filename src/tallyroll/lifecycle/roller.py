@@ -338,7 +338,7 @@ class Roller:
                     keys=sealing.keys,
                     events=sealing.events,
                     amount=sealing.amount,
-                    peak=sealing.peak(spec, self.store.metering),
+                    peak=sealing.peak(spec, self.store.metering_of(spec.table)),
                     listed=LISTING_BUCKETS,
                     sealing=None,
                 )

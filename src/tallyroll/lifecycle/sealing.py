@@ -105,7 +105,7 @@ def seal(
     for batch in merged(buckets, place_of, page, effects):
         for first in range(0, len(batch), STRIPES_PER_SLICE):
             stripes = batch[first : first + STRIPES_PER_SLICE]
-            sealing, ended = _with(sealing, stripes, spec, store.metering)
+            sealing, ended = _with(sealing, stripes, spec, store.metering_of(spec.table))
             totals.put([Total(key, spec.window, n, amount) for key, n, amount in ended])
             yield sealing
     totals.put([Total(key, spec.window, n, amount) for key, n, amount in sealing.begun])

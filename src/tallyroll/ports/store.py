@@ -146,11 +146,13 @@ class Store(Protocol):
     """
 
     codec: ItemCodec
-    metering: Metering
     transactional: bool
     """Whether a commit of several records is all or nothing, and adds to tallies. If not, no
     mapping may have `keys`, and stripes are listed only once `fold` has written them.
     """
+
+    def metering_of(self, table: str) -> Metering:
+        """What writes to a window's table cost."""
 
     def commit(
         self, spec: Spec, records: Sequence[Record], increments: Sequence[Increment]

@@ -33,7 +33,7 @@ def stage() -> Stage:
 def test_it_is_a_store_without_transactions(stage: Stage) -> None:
     store: Store = stage.store
     assert not store.transactional
-    assert not store.metering.tallied
+    assert not store.metering_of("").tallied
 
 
 # --- commits

@@ -79,7 +79,9 @@ def test_a_batch_is_cut_where_a_second_is_full() -> None:
 
 
 def test_what_is_handed_back_comes_when_there_is_room_for_it() -> None:
-    commits = plan(spec_of(), [record_with(f"e{n}") for n in range(250)], opened().store.metering)
+    commits = plan(
+        spec_of(), [record_with(f"e{n}") for n in range(250)], opened().store.metering_of("")
+    )
     fates = [fate for _, fate in handed_back(commits, [200, 200, 100], 100, NOW * US)]
     assert [fate.due for fate in fates] == [NOW, NOW + 2 * SECOND, NOW + 4 * SECOND]
 
