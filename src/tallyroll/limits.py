@@ -4,7 +4,8 @@ Sources: [ddb] Amazon DynamoDB Developer Guide, "Quotas"; [txn] the same, "Amazo
 Transactions: How it works"; [part] the same, "Best practices for designing and using partition keys
 effectively"; [sqs] Amazon SQS Developer Guide, "Message quotas"; [lambda] AWS Lambda
 Developer Guide, "Using Lambda with Amazon SQS"; [env] the same, "Lambda quotas"; [tags] Tagging AWS
-Resources User Guide, "Tag naming limits and requirements".
+Resources User Guide, "Tag naming limits and requirements"; [ks] Amazon Keyspaces Developer Guide,
+"Quotas".
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ TRANSACTION_BYTES_PLANNED = TRANSACTION_BYTES_MAX - 256 * 1024  # room for expre
 ITEM_BYTES_MAX = 400 * 1024  # [ddb], attribute names included
 BATCH_GET_KEYS_MAX = 100  # [ddb]
 TABLE_QUOTA = 2_500  # tables of an account in one region [ddb], adjustable
+KEYSPACES_TABLE_QUOTA = 256  # the same in Amazon Keyspaces [ks], adjustable
+KEYSPACES_TABLES_PERMANENT = 3  # of a keyspace, beside those of windows
+KEYSPACES_NAME_MAX = 48  # characters of a keyspace's or a table's name [ks]
 WARM_WRITE_UNITS_MIN, WARM_READ_UNITS_MIN = 4_000, 12_000  # of a new on-demand table [ddb]
 WARM_UNITS_MAX = 10_000_000
 PARTITION_WRITE_UNITS = 1_000  # a second, of one partition [ddb]

@@ -50,6 +50,12 @@ def exports(client: Any) -> DynamoExports:
     return DynamoExports(Caller(client, SteadyEffects()))
 
 
+def test_a_table_in_keyspaces_is_left_to_the_scan() -> None:
+    client = Scripted()
+    assert exports(client).restorable(f"keyspaces:{TABLE}") is None
+    assert client.asked == []
+
+
 def test_the_range_that_can_be_restored() -> None:
     earliest = datetime(2026, 11, 20, 8, tzinfo=UTC)
     said = {

@@ -52,6 +52,9 @@ NO_OPTIONS = {
     "transactions_at_once",
     "cache_live_ms",
     "cache_calendar_ms",
+    "cassandra",
+    "keyspace",
+    "store",
 }
 
 

@@ -15,6 +15,9 @@ EVERY = Settings(
     queue_url="https://sqs.example/events",
     dead_letters_url="https://sqs.example/dead",
     bucket="archive",
+    store="keyspaces",
+    keyspace="elections",
+    cassandra="localhost:9042",
     window_seconds=60,
     suffix="product",
     shards=200,
@@ -88,6 +91,16 @@ BAD = [
     ("NAME", "1votes"),
     ("NAME", "votes-"),
     ("NAME", "v" * 49),
+    ("STORE", "cassandra"),
+    ("STORE", "Keyspaces"),
+    ("KEYSPACE", "Votes"),
+    ("KEYSPACE", "my-votes"),
+    ("KEYSPACE", "1votes"),
+    ("KEYSPACE", "v" * 49),
+    ("CASSANDRA", "localhost"),
+    ("CASSANDRA", "localhost:0"),
+    ("CASSANDRA", "localhost:65536"),
+    ("CASSANDRA", "http://localhost:9042"),
     ("WINDOW_SECONDS", "0"),
     ("WINDOW_SECONDS", "61"),
     ("WINDOW_SECONDS", "1h"),
@@ -194,6 +207,32 @@ def test_windows_whose_tables_pass_the_quota_are_refused() -> None:
         Settings.from_env(minutes)
     assert Settings.from_env({**minutes, "TALLYROLL_TABLE_QUOTA": "5000"}).tables_kept == 4_383
     assert Settings.from_env({**minutes, "TALLYROLL_RETENTION_MS": "3600000"}).tables_kept == 123
+
+
+def test_keyspaces_has_a_quota_of_its_own_for_window_tables_and_the_permanent_ones() -> None:
+    keyspaces = {"TALLYROLL_STORE": "keyspaces"}
+    days = {"TALLYROLL_RETENTION_MS": "864000000"}  # 10 days: 244 windows, and 3 permanent tables
+    assert Settings.from_env({**keyspaces, **days}).tables_kept == 244
+    longer = {"TALLYROLL_RETENTION_MS": "903600000"}
+    with pytest.raises(SettingsError, match=r"RETENTION_MS 903600000: .* 258 tables .* of 256 \("):
+        Settings.from_env({**keyspaces, **longer})
+    assert Settings.from_env(longer).tables_kept == 255
+    raised = Settings.from_env({**keyspaces, **longer, "TALLYROLL_TABLE_QUOTA": "258"})
+    assert raised.tables_kept == 255
+
+
+def test_the_keyspace_is_named_after_the_pipeline() -> None:
+    assert Settings(name="my-votes").window_keyspace == ""
+    assert Settings(name="my-votes", store="keyspaces").window_keyspace == "my_votes"
+    assert Settings(name="my-votes", store="keyspaces", keyspace="k").window_keyspace == "k"
+    assert Settings(name="my-votes", keyspace="k").window_keyspace == "k"
+
+
+def test_a_name_that_is_too_long_for_a_table_in_keyspaces_is_refused() -> None:
+    Settings(name="v" * 31, store="keyspaces")
+    Settings(name="v" * 32, keyspace="votes")
+    with pytest.raises(SettingsError, match=r"^TALLYROLL_NAME 'v{32}': .* name of at most 31, or"):
+        Settings(name="v" * 32, store="keyspaces")
 
 
 def test_every_setting_that_can_be_wrong_is_tried() -> None:

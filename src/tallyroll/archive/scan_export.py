@@ -20,6 +20,7 @@ from tallyroll.archive.notes import SegmentNote, Upload, note_body, parse_note
 from tallyroll.errors import Missing, ProofMismatch, StoreError
 from tallyroll.limits import PART_BYTES_MIN
 from tallyroll.model.states import Window
+from tallyroll.model.windows import name_in_store
 from tallyroll.ports.bucket import ArchiveBucket
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.store import Store
@@ -156,7 +157,7 @@ class _Work:
             if file.key not in existing:
                 self._complete(file)
         listed = [DataFile(file.key, file.items, file.md5) for file in files]
-        place = (bucket.name, attempt.archive, self.window.table)
+        place = (bucket.name, attempt.archive, name_in_store(self.window.table))
         for key, body in manifests(*place, listed, attempt.export_at):
             bucket.put_once(key, body)
 

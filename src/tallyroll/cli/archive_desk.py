@@ -169,11 +169,12 @@ def explain(
     """
     desk, screen = Desk(run, source), run.screen
     found = desk.named(archive)
-    table = table_name(found.place.pipeline, found.place.window)
+    state = desk.made.catalog.window(found.place.window)
+    table = state.table if state else table_name(found.place.pipeline, found.place.window)
     store = desk.made.store
     if store.describe_table(table) is None:
         raise Missing(f"the table {table} is gone: there is nothing to compare with", "NoTable")
-    if state := desk.made.catalog.window(found.place.window):
+    if state:
         problem = state.attempt.problem or "no problem"
         screen.tell(f"{found.place.window} is {state.status}: {problem}")
     screen.tell(f"comparing {found.prefix} with {table}")

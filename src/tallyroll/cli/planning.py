@@ -372,7 +372,7 @@ def _rehearsal(world: World, seed: int) -> Rehearsal:
     from tallyroll.lifecycle.state_machine import freeze
     from tallyroll.model.states import Window
     from tallyroll.operations.rehearsal import Rehearsal
-    from tallyroll.pipeline import metering
+    from tallyroll.pipeline.stores import metering
 
     settings = replace(Settings(), shards=world.shards_used)
     spec = freeze(Window("20260101T000000Z", "", 1_767_225_600_000, 1_767_229_200_000), settings)

@@ -155,7 +155,8 @@ def open_windows(
     made, screen, name = run.pipeline(), run.screen, run.settings.name
     calendar, now = run.calendar(made), made.effects.now()
     first, last = (bound or 0 for bound in run.bounds(made, since, until))
-    past = open_past(made.catalog, calendar, name, first, last, now, accept_for)
+    store = run.settings.store
+    past = open_past(made.catalog, calendar, name, first, last, now, accept_for, store)
     windows = past.windows
     screen.tell(f"{len(past.created)} created, {len(past.existed)} were there already")
     if wait:

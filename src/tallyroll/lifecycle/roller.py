@@ -172,7 +172,7 @@ class Roller:
         for span in spans:
             window = Window(
                 id=span.id,
-                table=table_name(self.settings.name, span.id),
+                table=table_name(self.settings.name, span.id, self.settings.store),
                 start=span.start,
                 end=span.end,
                 times={Status.CREATING: self.effects.now()},

@@ -19,7 +19,12 @@ from tallyroll.limits import TS_MS_MAX, WINDOW_SECONDS_MAX, WINDOW_SECONDS_MIN
 WindowId = str
 """A window's start in UTC, to the second: `20261120T080000Z`."""
 
+DYNAMODB, KEYSPACES = STORES = ("dynamodb", "keyspaces")
+"""Where window tables may be."""
+
+TABLE_SUFFIX = "-20261120T080000Z"  # such as follows a pipeline's name in that of a table
 _ID = re.compile(r"[0-9]{8}T[0-9]{6}Z")
+_IN_KEYSPACES = f"{KEYSPACES}:"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -138,9 +143,22 @@ def is_window_id(text: str) -> bool:
         return False
 
 
-def table_name(pipeline: str, window: WindowId) -> str:
-    """The name of a window's table."""
-    return f"{pipeline}-{window}"
+def table_name(pipeline: str, window: WindowId, store: str = DYNAMODB) -> str:
+    """The name of a window's table, which also names its store: `votes-20261120T080000Z` is in
+    DynamoDB, `keyspaces:votes-20261120T080000Z` in Keyspaces.
+    """
+    name = f"{pipeline}-{window}"
+    return _IN_KEYSPACES + name if store == KEYSPACES else name
+
+
+def store_of(table: str) -> str:
+    """The store of a window table, by its name."""
+    return KEYSPACES if table.startswith(_IN_KEYSPACES) else DYNAMODB
+
+
+def name_in_store(table: str) -> str:
+    """The name of a window table in its own store."""
+    return table.removeprefix(_IN_KEYSPACES)
 
 
 def parse_instant(text: str) -> int:

@@ -15,7 +15,7 @@ from itertools import islice
 from tallyroll.errors import UsageError
 from tallyroll.limits import SPEC_ABSENT_CACHED_MS
 from tallyroll.model.states import Calendar, Status, Window
-from tallyroll.model.windows import Grid, Span, iso, table_name
+from tallyroll.model.windows import DYNAMODB, Grid, Span, iso, table_name
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.live_windows import cover
@@ -46,8 +46,10 @@ def open_past(
     until: int,
     now: int,
     accept_for_ms: int,
+    store: str = DYNAMODB,
 ) -> PastWindows:
-    """Create the windows that start in [since, until) and have no state yet; times in ms.
+    """Create the windows that start in [since, until) and have no state yet, in this store; times
+    in ms.
 
     Once the roller has made them, they take events sent from `now` until `accept_for_ms` later. A
     call may be repeated: it keeps the states of existing windows, and moves the live pointer back
@@ -71,7 +73,7 @@ def open_past(
     for span in absent:
         window = Window(
             id=span.id,
-            table=table_name(pipeline, span.id),
+            table=table_name(pipeline, span.id, store),
             start=span.start,
             end=span.end,
             times={Status.CREATING: now},
@@ -93,6 +95,7 @@ def open_needed(
     needed: Iterable[Span],
     now: int,
     accept_for_ms: int,
+    store: str = DYNAMODB,
 ) -> list[Window]:
     """Create those of the needed windows that lie before the pipeline's first and have no state
     yet; return the states of all that lie before it, ascending.
@@ -108,7 +111,7 @@ def open_needed(
     opened: list[Window] = []
     for run in _runs(past):
         since, until = run[0].start, run[-1].end
-        part = open_past(catalog, calendar, pipeline, since, until, now, accept_for_ms)
+        part = open_past(catalog, calendar, pipeline, since, until, now, accept_for_ms, store)
         opened += part.windows
     return opened
 

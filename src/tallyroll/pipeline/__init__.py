@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from tallyroll.operations.probe.run import Probe
     from tallyroll.operations.redrive import Redriver
     from tallyroll.operations.teardown import Undertaker
-    from tallyroll.ports.store import ItemCodec, Metering
+    from tallyroll.ports.store import ItemCodec, Store
     from tallyroll.reads.reader import Reader
 
 Tell = Callable[[str], None]
@@ -193,9 +193,14 @@ class Pipeline:
         return Arrivals(self.store, self.catalog, self.queue, self.dead_letters, self.effects)
 
     @cached_property
-    def store(self) -> DynamoStore:
+    def store(self) -> Store:
         """The window tables."""
-        return DynamoStore(self._dynamodb, self.effects, self.settings)
+        dynamodb = DynamoStore(self._dynamodb, self.effects, self.settings)
+        if not self.settings.window_keyspace:
+            return dynamodb
+        from tallyroll.pipeline.stores import routed
+
+        return routed(self.settings, dynamodb, self.catalog, self.effects)
 
     @property
     def codec(self) -> ItemCodec:
@@ -382,13 +387,6 @@ def bucket_copy(directory: Path) -> DirectoryBucket:
     from tallyroll.adapters.directory import DirectoryBucket
 
     return DirectoryBucket(directory)
-
-
-def metering() -> Metering:
-    """What writes cost in the store of pipelines."""
-    from tallyroll.adapters.dynamodb.throughput import METERING
-
-    return METERING
 
 
 def connecting() -> AbstractContextManager[None]:

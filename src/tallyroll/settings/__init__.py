@@ -19,6 +19,8 @@ from tallyroll.limits import (
     GATES_MAX,
     INLINE_BYTES_MAX,
     ITEM_BYTES_MAX,
+    KEYSPACES_TABLE_QUOTA,
+    KEYSPACES_TABLES_PERMANENT,
     SHARDS_MAX,
     SKEW_MS_MAX,
     TABLE_QUOTA,
@@ -29,7 +31,8 @@ from tallyroll.model.foreign.mappings import UNMAPPED, Fields
 from tallyroll.model.formats.json_texts import canonical
 from tallyroll.model.formats.payloads import LAYOUT, Layout
 from tallyroll.model.sharding import strategy
-from tallyroll.model.windows import check_length
+from tallyroll.model.windows import DYNAMODB, KEYSPACES, check_length
+from tallyroll.settings.stores import check_stores, keyspace_of
 from tallyroll.settings.tags import check_tags
 from tallyroll.settings.texts import PREFIX, parse, text_of
 
@@ -55,6 +58,21 @@ class Settings:
     queue_url: str = _described("", "URL of the event queue")
     dead_letters_url: str = _described("", "URL of the dead-letter queue")
     bucket: str = _described("", "name of the archive bucket")
+    store: str = _described(
+        DYNAMODB,
+        "where new windows are stored: `dynamodb`; or `keyspaces`: Amazon Keyspaces. A window stays"
+        " in the store that it was made in",
+    )
+    keyspace: str = _described(
+        "",
+        "the keyspace of window tables; empty: the pipeline's name, with underscores, if `store` is"
+        " `keyspaces`, else none. Leave it set until no window is in Keyspaces any more",
+    )
+    cassandra: str = _described(
+        "",
+        "`HOST:PORT` of a node of Apache Cassandra in place of Amazon Keyspaces, without TLS and"
+        " signatures: for trials on one machine",
+    )
     window_seconds: int = _described(
         3600, "length of new windows, 1 s to 366 days; over a minute in whole minutes"
     )
@@ -114,7 +132,11 @@ class Settings:
     point_in_time_recovery: bool = _described(
         default=True, doc="whether window tables have point-in-time recovery, which AWS charges"
     )
-    table_quota: int = _described(TABLE_QUOTA, "how many tables the account may have in the region")
+    table_quota: int = _described(
+        TABLE_QUOTA,
+        "how many tables the account may have in the region, in `store`; as long as it is the"
+        f" default, {KEYSPACES_TABLE_QUOTA} in Keyspaces",
+    )
     tags: Mapping[str, str] = _described(
         {}, 'tags of the tables that are made, as JSON: `{"team": "elections"}`'
     )
@@ -182,6 +204,7 @@ class Settings:
             check_tags(self.tags)
         except UsageError as error:
             raise SettingsError(f"{PREFIX}TAGS {error}") from None
+        check_stores(self.name, self.store, self.keyspace, self.cassandra)
         if self.exporter not in EXPORTERS:
             raise SettingsError(f"{PREFIX}EXPORTER {self.exporter!r}: must be scan or native")
         for name, least, most in _RANGES:
@@ -259,6 +282,11 @@ class Settings:
             )
 
     @property
+    def window_keyspace(self) -> str:
+        """The keyspace of window tables; "" if the pipeline has none."""
+        return keyspace_of(self.name, self.store, self.keyspace)
+
+    @property
     def adapts(self) -> bool:
         """Whether keys get shards by their traffic."""
         return self.shards_max > self.shards
@@ -279,13 +307,29 @@ class Settings:
         window_ms = self.window_seconds * 1000
         return self.ahead_windows + 1 + -(-(self.accept_for_ms + self.retention_ms) // window_ms)
 
+    @property
+    def quota(self) -> int:
+        """How many tables the account may have where new windows are stored."""
+        given = self.table_quota
+        return KEYSPACES_TABLE_QUOTA if self._in_keyspaces and given == TABLE_QUOTA else given
+
+    @property
+    def permanent_tables(self) -> int:
+        """How many tables the pipeline has beside those of windows, where new ones are stored."""
+        return KEYSPACES_TABLES_PERMANENT if self._in_keyspaces else 0
+
+    @property
+    def _in_keyspaces(self) -> bool:
+        return self.store == KEYSPACES
+
     def check_tables_fit(self) -> None:
-        """Raise SettingsError if the window tables kept at once are more than the quota."""
-        if self.tables_kept > self.table_quota:
+        """Raise SettingsError if the tables kept at once are more than the quota."""
+        tables = self.tables_kept + self.permanent_tables
+        if tables > self.quota:
             raise SettingsError(
                 f"{PREFIX}RETENTION_MS {self.retention_ms}: with windows of {self.window_seconds} s"
-                f" there would be {self.tables_kept:,} tables at once, over the quota of"
-                f" {self.table_quota:,} ({PREFIX}TABLE_QUOTA): keep fewer, or make longer windows"
+                f" there would be {tables:,} tables at once, over the quota of"
+                f" {self.quota:,} ({PREFIX}TABLE_QUOTA): keep fewer, or make longer windows"
             )
 
 

@@ -14,6 +14,7 @@ from typing import Final
 BATCH_STATEMENTS_MAX: Final = 30
 TABLE_NAME_MAX: Final = 48  # characters
 PAGE_ROWS: Final = 200
+PERMANENT_NAMES: Final = ("gates", "seals", "tables")
 
 WINDOW_COLUMNS: Final = {
     "key": "text",

@@ -18,6 +18,7 @@ from cassandra.query import BatchStatement, BatchType, tuple_factory
 from tallyroll.adapters.cassandra import cql
 from tallyroll.adapters.cassandra.failures import DRIVER_ERRORS, RETRIED, is_invalid, translated
 from tallyroll.errors import Missing, Refused, StoreError
+from tallyroll.model.windows import name_in_store
 from tallyroll.ports.effects import Effects, attempts
 
 TRIES = 4
@@ -291,10 +292,11 @@ def cql_name(table: str) -> str:
 
     Raises Refused for a name that CQL does not allow, or that another table could have.
     """
-    if _TABLE.fullmatch(table) is None:
+    name = name_in_store(table)
+    if _TABLE.fullmatch(name) is None:
         raise Refused(
-            f"table {table!r} needs a name of letters, digits and hyphens, at most"
+            f"table {name!r} needs a name of letters, digits and hyphens, at most"
             f" {cql.TABLE_NAME_MAX} of them",
             "BadTableName",
         )
-    return table.replace("-", "_")
+    return name.replace("-", "_")

@@ -12,6 +12,7 @@ from typing import Any
 from tallyroll.adapters.aws.client import Caller
 from tallyroll.adapters.dynamodb.requests import RECOVERY_ON, recovery_of
 from tallyroll.errors import Throttled
+from tallyroll.model.windows import DYNAMODB, store_of
 from tallyroll.ports.exports import ExportState, ExportStatus
 
 _STATES = {
@@ -28,6 +29,8 @@ class DynamoExports:
     caller: Caller
 
     def restorable(self, table: str) -> tuple[int, int] | None:
+        if store_of(table) != DYNAMODB:
+            return None
         found = recovery_of(self.caller, table)
         if not found or found.get("PointInTimeRecoveryStatus") != RECOVERY_ON:
             return None

@@ -14,6 +14,7 @@ from tallyroll.adapters.dynamodb.items import Item, Key
 from tallyroll.adapters.dynamodb.throughput import Limit
 from tallyroll.errors import Refused, StoreError, Throttled
 from tallyroll.limits import BATCH_GET_KEYS_MAX
+from tallyroll.model.windows import DYNAMODB, store_of
 from tallyroll.ports.effects import Effects, attempts
 
 CANCELLED = "TransactionCanceledException"
@@ -42,6 +43,20 @@ TRIPS_AT_ONCE = 16
 
 Action = dict[str, dict[str, Any]]
 """One action of TransactWriteItems: {"Put": {...}}."""
+
+
+def in_dynamodb(table: str) -> str:
+    """A window table's name, which DynamoDB must not be asked about if the table is in Keyspaces:
+    it would call a statement invalid for which only a setting lacks. Raises Refused then.
+    """
+    if store_of(table) != DYNAMODB:
+        raise Refused(
+            f"{table} is in Amazon Keyspaces, and this pipeline has no keyspace: set"
+            " TALLYROLL_KEYSPACE to that of its windows (tallyroll:keyspace in the CDK's context),"
+            " until none of them is left",
+            "NoKeyspace",
+        )
+    return table
 
 
 @dataclass(frozen=True)

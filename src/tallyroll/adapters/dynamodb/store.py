@@ -37,6 +37,7 @@ from tallyroll.adapters.dynamodb.requests import (
     REASONS_INVALID,
     Action,
     cancellation_reasons,
+    in_dynamodb,
     limit_named,
     limit_of,
 )
@@ -94,6 +95,7 @@ class DynamoStore(DynamoTables):
             *(_add(spec, each, costs[each.key], chance) for each in increments),
         ]
         try:
+            in_dynamodb(spec.table)
             self._caller.call("TransactWriteItems", TransactItems=actions)
         except StoreError as error:
             outcome = _outcome(error, len(records) + len(beside), len(increments))
@@ -135,7 +137,7 @@ class DynamoStore(DynamoTables):
         while True:
             reply = self._caller.read(
                 "Query",
-                TableName=spec.table,
+                TableName=in_dynamodb(spec.table),
                 ConsistentRead=True,
                 KeyConditionExpression="pk = :pk AND sk BETWEEN :from AND :to",
                 ExpressionAttributeValues=values,
@@ -193,7 +195,8 @@ class DynamoStore(DynamoTables):
             ]
 
     def shut_gates(self, spec: Spec) -> None:
-        jobs = [partial(self._shut_gate, spec.table, number) for number in range(1, spec.gates + 1)]
+        table = in_dynamodb(spec.table)
+        jobs = [partial(self._shut_gate, table, number) for number in range(1, spec.gates + 1)]
         self._effects.together(jobs, GATES_AT_ONCE)
 
     def fold(self, spec: Spec, progress: str) -> Iterator[str]:  # noqa: ARG002 - the port's
@@ -224,7 +227,7 @@ class DynamoStore(DynamoTables):
         while True:
             reply = self._caller.read(
                 "Scan",
-                TableName=table,
+                TableName=in_dynamodb(table),
                 ConsistentRead=True,
                 Segment=segment,
                 TotalSegments=segments,

@@ -15,6 +15,7 @@ from tallyroll.adapters.dynamodb.requests import (
     UNKNOWN_OPERATION,
     Table,
     ignoring,
+    in_dynamodb,
     tags_of,
     throttled_if,
 )
@@ -40,11 +41,12 @@ class DynamoTables:
         self._catalog = declared.catalog.name
 
     def _table(self, name: str) -> Table:
-        return Table(self._caller, self._effects, name)
+        return Table(self._caller, self._effects, in_dynamodb(name))
 
     def make_table(self, table: str, tags: Mapping[str, str], peak: int = 0) -> None:
         """Raises Throttled while 500 tables are changing, the service's limit."""
-        declared = replace(self._declaration, name=table, tags={**self._declaration.tags, **tags})
+        all_tags = {**self._declaration.tags, **tags}
+        declared = replace(self._declaration, name=in_dynamodb(table), tags=all_tags)
         request = {**table_request(declared), **new_throughput(self._settings, peak)}
         with ignoring(IN_USE):
             self._caller.read("CreateTable", **request)
@@ -87,7 +89,7 @@ class DynamoTables:
         with throttled_if(_BACKUPS_BEGIN), ignoring(UNKNOWN_OPERATION):
             self._caller.read(
                 "UpdateContinuousBackups",
-                TableName=table,
+                TableName=in_dynamodb(table),
                 PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True},
             )
 
@@ -118,7 +120,9 @@ class DynamoTables:
                 self._caller.read("DeleteTable", TableName=table)
 
     def _describe(self, table: str) -> dict[str, Any]:
-        facts: dict[str, Any] = self._caller.read("DescribeTable", TableName=table)["Table"]
+        facts: dict[str, Any] = self._caller.read("DescribeTable", TableName=in_dynamodb(table))[
+            "Table"
+        ]
         return facts
 
     def _update(self, table: str, **changes: Any) -> None:

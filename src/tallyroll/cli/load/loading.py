@@ -120,7 +120,8 @@ class Loading:
             shape.notes.clear()  # of lines that are read once more
         now = made.effects.now()
         name = made.settings.name
-        windows = open_needed(made.catalog, calendar, name, needed, now, accept_for_ms)
+        store = made.settings.store
+        windows = open_needed(made.catalog, calendar, name, needed, now, accept_for_ms, store)
         if not windows:
             return
         with screen.progress("opening", len(windows)) as bar:

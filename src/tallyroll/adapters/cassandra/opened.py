@@ -1,0 +1,43 @@
+"""The window tables of one pipeline, on the cluster that its settings name."""
+
+from __future__ import annotations
+
+from tallyroll.adapters.cassandra import cql
+from tallyroll.adapters.cassandra.rows import CassandraRows
+from tallyroll.adapters.cassandra.session import Connection, Endpoint, connect
+from tallyroll.errors import Refused, StoreError
+from tallyroll.ports.effects import Effects
+from tallyroll.settings import Settings
+from tallyroll.settings.stores import node_of
+
+
+def open_rows(settings: Settings, effects: Effects) -> CassandraRows:
+    """Connect to Amazon Keyspaces in the Region of the AWS environment, or to the node that takes
+    its place. Raises StoreError; Refused if the keyspace lacks the permanent tables.
+    """
+    connection = _connected(settings, effects)
+    try:
+        _check_permanent(connection)
+    except StoreError:
+        connection.close()
+        raise
+    return CassandraRows(connection)
+
+
+def _connected(settings: Settings, effects: Effects) -> Connection:
+    if not settings.cassandra:
+        raise Refused("Amazon Keyspaces: not reached yet; set TALLYROLL_CASSANDRA", "NoSigning")
+    host, port = node_of(settings.cassandra)
+    return connect(Endpoint((host,), settings.window_keyspace, port=port), effects)
+
+
+def _check_permanent(connection: Connection) -> None:
+    keyspace = connection.endpoint.keyspace
+    for table in cql.PERMANENT_NAMES:
+        if not connection.run(cql.EXISTS, "", keyspace, table):
+            raise Refused(
+                f"the keyspace {keyspace} is not there, or has no table {table}: set"
+                " TALLYROLL_KEYSPACE to the one that was deployed, or deploy with"
+                " tallyroll:keyspace",
+                "NoKeyspace",
+            )
