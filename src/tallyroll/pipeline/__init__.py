@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from tallyroll.adapters.dynamodb.tools.listing import DynamoListing
     from tallyroll.adapters.dynamodb.tools.restore import DynamoRestore
     from tallyroll.adapters.dynamodb.totals import DynamoTotals
+    from tallyroll.adapters.routed import RoutedStore
     from tallyroll.client.bulk import BulkSender, Outgoing
     from tallyroll.ingest.writer import Writer
     from tallyroll.lifecycle.cleanup import Cleanup
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     from tallyroll.operations.probe.run import Probe
     from tallyroll.operations.redrive import Redriver
     from tallyroll.operations.teardown import Undertaker
-    from tallyroll.ports.store import ItemCodec, Store
+    from tallyroll.ports.store import ItemCodec
     from tallyroll.reads.reader import Reader
 
 Tell = Callable[[str], None]
@@ -193,7 +194,7 @@ class Pipeline:
         return Arrivals(self.store, self.catalog, self.queue, self.dead_letters, self.effects)
 
     @cached_property
-    def store(self) -> Store:
+    def store(self) -> DynamoStore | RoutedStore:
         """The window tables."""
         dynamodb = DynamoStore(self._dynamodb, self.effects, self.settings)
         if not self.settings.window_keyspace:
