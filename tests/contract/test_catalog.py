@@ -174,6 +174,13 @@ def test_hot_keys_are_noted_by_window(engine: Engine) -> None:
     assert engine.catalog.hot(later) == ["x"]
 
 
+def test_an_uploaded_object_is_marked_once_and_for_good(engine: Engine) -> None:
+    keys = [f"payloads/votes/2026-11-20/{number}" for number in range(3)]
+    for key in (keys[0], keys[2], keys[0]):
+        engine.catalog.mark(key)
+    assert engine.catalog.marked(keys) == {keys[0], keys[2]}
+
+
 def test_the_notes_of_a_window_end(engine: Engine) -> None:
     window = window_id(START)
     for part in range(HOT_NOTES_MAX // 20 + 2):

@@ -126,6 +126,7 @@ def test_chunks_are_neither_records_nor_tallies(engine: Engine) -> None:
     assert found["Chunk"] == 9
 
 
+@pytest.mark.common
 def test_the_object_of_a_reference_is_marked_with_its_record_alone(engine: Engine) -> None:
     spec = engine.opened()
     keys = [f"payloads/p/2026-11-20/{number}" for number in range(130)]

@@ -38,11 +38,12 @@ WRITES = frozenset(
         *("recover_table", "cool_table", "put", "roll"),
         *("append_mapping", "settle_mappings"),
         *("found", "extend", "put_spec", "create", "advance", "advance_period", "move_live"),
-        *("note_straggler", "note_hot", "note_received", "clear_received", "beat"),
+        *("note_straggler", "note_hot", "mark", "note_received", "clear_received", "beat"),
         "take_turn",
         *("claim", "move", "reject", "delay", "acknowledge", "resend"),
     }
 )
+ASKS_NOTHING = ("metering_of",)
 ECLIPSE_MS = 60_000  # wrong counts stay wrong for a while
 
 
@@ -59,7 +60,7 @@ class Wire:
 
     def __getattr__(self, verb: str) -> Any:
         found = getattr(self._port, verb)
-        if not callable(found):
+        if not callable(found) or verb in ASKS_NOTHING:
             return found
         return lambda *args, **named: self._call(
             verb, lambda: getattr(self._seen(verb), verb)(*args, **named)

@@ -143,6 +143,11 @@ class Catalog(Ledger, Periods, WriterNotes, SharedRate, Protocol):
     def hot(self, window: WindowId) -> list[str]:
         """The keys noted in a window, ascending."""
 
+    def mark(self, key: str) -> None:
+        """Mark an uploaded object as referenced by a record, by the object's key, before a store
+        without transactions puts the record. A store with transactions does both in one.
+        """
+
     def marked(self, keys: Sequence[str]) -> set[str]:
         """Those of these uploaded objects that records reference, by the objects' keys."""
 

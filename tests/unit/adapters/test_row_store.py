@@ -161,9 +161,56 @@ def test_in_an_empty_list_no_row_counts(stage: Stage) -> None:
     assert stage.store.record(stage.spec, "k", "a") is None
 
 
-def test_an_uploaded_payload_is_refused_since_its_mark_could_be_lost(stage: Stage) -> None:
-    outcome = stage.commit(replace(row("a"), beside=(Mark("uploads/votes/2026/x"),)), row("b"))
-    assert [one.answer for one in outcome.records] == [Answer.INVALID, Answer.FINE]
+UPLOADS = ["payloads/votes/2026-11-20/x", "payloads/votes/2026-11-20/y"]
+FIRST, SECOND = (replace(row("a"), beside=(Mark(key),)) for key in UPLOADS)
+
+
+@pytest.mark.parametrize("dies_at", ["mark", "row"])
+def test_an_uploaded_payload_is_marked_before_its_row_is_there(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, dies_at: str
+) -> None:
+    """A writer that dies leaves a mark without a row, never a row without a mark."""
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        port, verb = (stage.catalog, "mark") if dies_at == "mark" else (stage.rows, "insert")
+        patch.setattr(port, verb, die)
+        with pytest.raises(KeyboardInterrupt):
+            stage.commit(FIRST)
+    assert stage.catalog.marked(UPLOADS) == (set() if dies_at == "mark" else {UPLOADS[0]})
+    assert stage.ids("k") == []
+    assert stage.commit(FIRST, row("b")).verdict is Verdict.COMMITTED
+    assert stage.catalog.marked(UPLOADS) == {UPLOADS[0]}
+
+
+@pytest.mark.parametrize("digest", [FIRST.digest, b"another content"], ids=["same", "another"])
+def test_a_duplicate_marks_no_upload_of_its_own(stage: Stage, digest: bytes) -> None:
+    assert stage.commit(FIRST).verdict is Verdict.COMMITTED
+    [element] = stage.commit(replace(SECOND, digest=digest)).records
+    assert (element.answer, element.digest) == (Answer.DUPLICATE, FIRST.digest)
+    assert stage.catalog.marked(UPLOADS) == {UPLOADS[0]}
+
+
+@pytest.mark.parametrize(
+    ("error", "answer"),
+    [
+        (Throttled("slow"), Answer.THROTTLED),
+        (Unknown("no answer"), Answer.UNKNOWN),
+        (Missing("no catalog"), Answer.UNKNOWN),
+    ],
+    ids=["throttled", "unknown", "missing"],
+)
+def test_without_its_mark_no_row_is_put(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, error: StoreError, answer: Answer
+) -> None:
+    def fails(_: str) -> None:
+        raise error
+
+    monkeypatch.setattr(stage.catalog, "mark", fails)
+    outcome = stage.commit(FIRST, row("b"))
+    assert [one.answer for one in outcome.records] == [answer, Answer.FINE]
     assert stage.ids("k") == ["b"]
 
 

@@ -220,6 +220,10 @@ class DynamoCatalog(DynamoLedger, DynamoPeriods, DynamoWriterNotes):
         item = self._table.get(key_of(window, "hot"))
         return sorted(item["keys"]["SS"]) if item else []
 
+    def mark(self, key: str) -> None:
+        """In a transaction, the only one in which a policy lets writers put marks."""
+        self._table.transact([mark(self._table.name, key)])
+
     def marked(self, keys: Sequence[str]) -> set[str]:
         found = self._table.get_all([mark_key(key) for key in dict.fromkeys(keys)])
         return {item["sk"]["S"] for item in found}

@@ -64,6 +64,9 @@ class MemoryCatalog:
         self._live = replace(live, version=live.version + 1)
         return True
 
+    def mark(self, key: str) -> None:
+        self.marks.add(key)
+
     def marked(self, keys: Sequence[str]) -> set[str]:
         return self.marks.intersection(keys)
 

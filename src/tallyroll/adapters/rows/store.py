@@ -19,7 +19,7 @@ from tallyroll.adapters.dynamodb.items import (
 from tallyroll.adapters.rows.folding import NOT_FOLDED, Lists, fold
 from tallyroll.adapters.rows.metering import METERING, ROW_BYTES_MAX
 from tallyroll.adapters.rows.statements import Rows
-from tallyroll.errors import Missing, Refused, StateConflict, StoreError, Throttled
+from tallyroll.errors import Missing, Refused, StateConflict, StoreError, Throttled, Unknown
 from tallyroll.model.amounts import format_amount
 from tallyroll.model.formats.payloads import Chunk, manifest_in
 from tallyroll.model.formats.references import Mark
@@ -44,7 +44,6 @@ from tallyroll.ports.store import (
 AT_ONCE = 16
 FINE = Element(Answer.FINE)
 LARGE = Element(Answer.INVALID, detail=f"a row of more than {ROW_BYTES_MAX} bytes")
-UPLOADED = Element(Answer.INVALID, detail="no transaction can mark its uploaded payload with it")
 
 
 class RowStore:
@@ -103,15 +102,15 @@ class RowStore:
         return None if open_ else Verdict.GATE_SHUT
 
     def _insert(self, table: str, record: Record) -> Element:
-        """Put the chunks first, so that no row lacks some. Raises Missing, and no other error."""
+        """Put chunks and marks first, so that no row lacks some. Raises Missing, and no other
+        error.
+        """
         if weighed(record).size > ROW_BYTES_MAX:
             return LARGE
-        if any(isinstance(each, Mark) for each in record.beside):
-            return UPLOADED
         try:
-            if record.beside:
+            if record.chunks:
                 self._rows.put_chunks(table, record)
-            there = self._rows.insert(table, record)
+            there = self._marked(table, record) or self._rows.insert(table, record)
         except Missing:
             raise
         except Throttled as error:
@@ -119,6 +118,20 @@ class RowStore:
         except StoreError as error:
             return Element(Answer.UNKNOWN, detail=str(error))
         return FINE if there is None else Element(Answer.DUPLICATE, there)
+
+    def _marked(self, table: str, record: Record) -> bytes | None:
+        """Mark what the record references, unless its place is taken: the digest of the row that is
+        there. A duplicate may reference another upload, which nothing else would ever delete.
+        """
+        marks = [each for each in record.beside if isinstance(each, Mark)]
+        if marks and (row := self._rows.row(table, record.key, record.shard, record.id)):
+            return row.digest
+        try:
+            for each in marks:
+                self._catalog.mark(each.key)
+        except Missing as error:  # of the catalog, and not of the window's table
+            raise Unknown(str(error), error.code) from error
+        return None
 
     def record(self, spec: Spec, key: str, record_id: str) -> Record | None:
         found = self._rows.row(spec.table, key, spec.shard(key, record_id), record_id)
