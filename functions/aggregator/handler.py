@@ -52,6 +52,8 @@ def counters() -> Response[str]:
     answer = answer_counter(use_case(), _parameters(), _time_left_ms())
     if gathering := use_case().gathering:
         add_gathering(metrics, gathering)
+    if missing := use_case().why_missing:
+        logger.warning("windows not read", extra={"windows": dict(missing)})
     return _response(answer)
 
 

@@ -97,7 +97,8 @@ class FakeStack:
 def listing_of(pipeline: Pipeline) -> MemoryListing:
     """The pipeline's tables, the permanent ones beside those of its store."""
     declared = declare(pipeline.settings)
-    return MemoryListing(pipeline.store, (declared.catalog, declared.totals))
+    store = getattr(pipeline, "dynamodb", pipeline.store)
+    return MemoryListing(store, (declared.catalog, declared.totals))
 
 
 def grown(hours: int = 8, pipeline: Pipeline | None = None) -> Pipeline:

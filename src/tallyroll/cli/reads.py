@@ -52,6 +52,8 @@ def count(
             screen.emit(counter_json(counted))
         if counted.missing:
             screen.tell(f"{key}: could not read {', '.join(counted.missing)}: the rest is counted")
+            for why in dict.fromkeys(made.reader.why_missing.values()):
+                screen.tell(f"  {why}")
     if not screen.json:
         screen.table(
             ("key", "events", "sum", "complete", "as of"),

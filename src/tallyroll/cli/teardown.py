@@ -239,6 +239,8 @@ def _ended(case: Checkup, screen: Screen, *, left: bool) -> int:
             f"  aws dynamodb update-table --table-name {table} --no-deletion-protection-enabled"
         )
         screen.tell(f"  aws dynamodb delete-table --table-name {table}")
+    if keyspace := case.settings.window_keyspace:  # with its gates and seals
+        screen.tell(f"  aws keyspaces delete-keyspace --keyspace-name {keyspace}")
     for prefix in ("archive", PAYLOADS_PREFIX):
         screen.tell(f"  aws s3 rm --recursive s3://{bucket}/{prefix}/{resources.name}/")
     return 0

@@ -17,7 +17,8 @@ from tallyroll.lifecycle.roller import Roller
 from tallyroll.lifecycle.state_machine import freeze
 from tallyroll.limits import TS_MS_MAX
 from tallyroll.model.states import Moment, Status, Window
-from tallyroll.model.windows import WindowId
+from tallyroll.model.windows import DYNAMODB, WindowId, store_of
+from tallyroll.operations.doctor import keyspaces
 from tallyroll.operations.doctor.checkup import Checkup
 from tallyroll.operations.doctor.tables import DELETING, foreign, of_pattern
 from tallyroll.ports.catalog import Catalog
@@ -157,6 +158,8 @@ def without_table(case: Checkup, windows: Sequence[Window]) -> Mapping[WindowId,
     def look(window: Window) -> str:
         if window.status in _ARCHIVED:
             return ""
+        if keyspaces.in_keyspaces(window):
+            return keyspaces.without_table(case, window)
         card = case.tables.card(window.table)
         if card is None or card.status == DELETING:
             made = window.status is not Status.CREATING  # else it is made, and dropped
@@ -221,7 +224,21 @@ def inventory(case: Checkup) -> Inventory:
                 archived=window is not None and window.status in _ARCHIVED,
             )
             found.losses.append(loss)
+    for window in case.windows.values():
+        if not keyspaces.in_keyspaces(window) or window.status is Status.DROPPED:
+            continue
+        if case.store.describe_table(window.table) is None:
+            continue
+        if why := keyspaces.without_table(case, window):
+            found.spared[window.table] = why
+        else:
+            found.losses.append(_loss(case, window))
     return found
+
+
+def _loss(case: Checkup, window: Window) -> Loss:
+    archived = window.status in _ARCHIVED
+    return Loss(window.table, window.id, window.status, _events(case, window), archived)
 
 
 def _events(case: Checkup, window: Window) -> int | None:
@@ -234,7 +251,7 @@ def _events(case: Checkup, window: Window) -> int | None:
     try:
         listed = (listed_tallies(case.store, spec, number) for number in range(1, spec.buckets + 1))
         return sum(tally.n for bucket in listed for tally in bucket)
-    except Missing:
+    except (Missing, Throttled):  # in Keyspaces it has no tallies before it is closed
         return None
 
 
@@ -259,13 +276,14 @@ def delete(case: Checkup, tables: Sequence[str], told: Callable[[Deleted], None]
         for table in list(done.left):
             try:
                 case.store.drop_table(table)
-                gone = case.tables.card(table) is None
+                gone = case.store.describe_table(table) is None
             except Throttled:
                 continue  # the table is changing: try again later
             except Refused as error:
                 done.refused[table] = f"{error.code}: {error}"
                 done.left.remove(table)
-                bare.append(table)  # its protection may have been lifted before
+                if store_of(table) == DYNAMODB:  # the other has no protection
+                    bare.append(table)  # its protection may have been lifted before
                 continue
             if gone:
                 done.gone.append(table)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from tallyroll.errors import Absent, Archived, Missing, StoreError, UsageError
+from tallyroll.errors import Absent, Archived, Missing, Refused, StoreError, UsageError
 from tallyroll.limits import TS_MS_MAX
 from tallyroll.model.ids import uuid7_time
 from tallyroll.model.records import Page, Record
@@ -196,7 +196,7 @@ class Lookups:
             return None
         try:
             return self._store.records(spec, key, shard, after, limit)
-        except Missing:
+        except (Missing, Refused):  # going on from a cursor would meet it again
             raise
         except StoreError:
             return None
@@ -217,6 +217,11 @@ class Lookups:
         found = Largest(n, by_amount)
         if state and state.listed:
             missing = self._add_listed(found, state, deadline)
+        elif state and not state.status.sealed and not self._tallied(state):
+            raise UsageError(
+                f"window {window} is {state.status}: its store keeps no tallies, so its largest"
+                " keys are known once it is sealed; count keys by their names until then"
+            )
         else:
             unread, state = self._read(window, lambda spec: self._add_live(found, spec, deadline))
             missing = unread or 0
@@ -230,6 +235,9 @@ class Lookups:
             missing=missing,
             as_of=now,
         )
+
+    def _tallied(self, window: Window) -> bool:
+        return self._store.metering_of(window.table).tallied
 
     def _add_listed(self, found: Largest, window: Window, deadline: int) -> int:
         """Add a window's listed totals; return the number of buckets not read in time."""

@@ -12,6 +12,7 @@ from itertools import chain
 from tallyroll.errors import Missing, StoreError
 from tallyroll.limits import SKEW_MS_MAX
 from tallyroll.model.periods import KINDS, PeriodName, PeriodState, period_of
+from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status, Window
 from tallyroll.model.totals import PeriodTotal, Total
 from tallyroll.model.windows import WindowId, window_id
@@ -80,7 +81,9 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Gathering:
-    """The number of tally stripes that a count read in all live windows, and the time that took."""
+    """The number of tally stripes that a count read in all live windows, and the time that took. In
+    a store that keeps no tallies, the shards whose records were summed up.
+    """
 
     stripes: int
     took_ms: int
@@ -90,7 +93,8 @@ class Reader(Lookups):
     """Reads a pipeline: counts of keys, single events, all events of a key, the largest keys.
 
     Use one per process, since it caches counts. `gathering` is set by a count that reads live
-    windows, None after one that reads none.
+    windows, None after one that reads none. `why_missing` says why the last count could not read
+    the windows that its answer lacks.
     """
 
     def __init__(
@@ -100,6 +104,7 @@ class Reader(Lookups):
         self._settings = settings
         self._counts: dict[Asked, Count] = {}
         self.gathering: Gathering | None = None
+        self.why_missing: dict[WindowId, str] = {}
 
     def count(
         self,
@@ -117,7 +122,7 @@ class Reader(Lookups):
         strongly consistent, but the answer may come from the cache unless `consistent`. Raises
         UsageError, naming the nearest bound, if the range is off the bounds or backwards.
         """
-        self.gathering = None
+        self.gathering, self.why_missing = None, {}
         now = self._effects.now()
         asked = (key, since, until, by_window)
         cached = self._counts.get(asked)
@@ -222,20 +227,27 @@ class Reader(Lookups):
         began = self._effects.now()
         answers = self._effects.together(jobs, WINDOWS_AT_ONCE)
         if begun:
-            stripes = sum(self._specs[window.id].stripes_of(key) for window in begun)
+            stripes = sum(self._width(self._specs[window.id], key) for window in begun)
             self.gathering = Gathering(stripes, self._effects.now() - began)
         counted = [answer for answer in answers if answer]
         missing = [window.id for window, answer in zip(begun, answers, strict=True) if not answer]
         return counted, missing
 
+    def _width(self, spec: Spec, key: str) -> int:
+        """How many partitions hold what a key's live count is summed from."""
+        tallied = self._store.metering_of(spec.table).tallied
+        return spec.stripes_of(key) if tallied else spec.shards_of(key)
+
     def _tally_window(self, key: str, window: Window, deadline: int) -> WindowCount | None:
         if self._effects.now() >= deadline:
+            self.why_missing[window.id] = "no time left"
             return None
         try:
             tally = self._store.tallies(self._specs[window.id], [key])[key]
         except Missing:
             return self._total_of(key, window.id)
-        except StoreError:
+        except StoreError as error:
+            self.why_missing[window.id] = str(error)
             return None
         return WindowCount(window.id, tally.n, tally.amount, window.status)
 

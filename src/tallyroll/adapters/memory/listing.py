@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from tallyroll.adapters.dynamodb.items import CODEC, stored_item
 from tallyroll.adapters.memory.store import MemoryStore
+from tallyroll.model.windows import DYNAMODB, store_of
 from tallyroll.ports.tables import TableCard
 from tallyroll.resources import TableDeclaration
 
@@ -25,7 +26,7 @@ class MemoryListing:
     def card(self, table: str) -> TableCard | None:
         if declared := self.beside.get(table):
             return TableCard(table, "ACTIVE", declared.deletion_protection, _KEYS, 0, 0)
-        facts = self._store.describe_table(table)
+        facts = self._store.describe_table(table) if store_of(table) == DYNAMODB else None
         if facts is None:
             return None
         held = self._store.table(table)

@@ -56,7 +56,8 @@ def check_together(options: Options) -> None:
         if (options.auth == "jwt") != bool(value):
             remedy = "leave it out, or give" if value else "it is needed for"
             raise OptionsError(f"{PREFIX}{name} {value!r}: {remedy} {PREFIX}auth jwt")
-    kept, quota = options.settings().tables_kept, options.table_quota
+    settings = options.settings()
+    kept, quota = settings.tables_kept + settings.permanent_tables, settings.quota
     if kept > quota:
         raise OptionsError(
             f"{PREFIX}retention_seconds {options.retention_seconds}: with windows of"

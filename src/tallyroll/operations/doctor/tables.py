@@ -10,9 +10,10 @@ from functools import partial
 
 from tallyroll.errors import Missing
 from tallyroll.lifecycle.overdue import roller_grace_ms
-from tallyroll.limits import TS_MS_MAX
+from tallyroll.limits import TABLE_QUOTA, TS_MS_MAX
 from tallyroll.model.states import Moment, Status, Window
-from tallyroll.model.windows import WindowId, window_start
+from tallyroll.model.windows import DYNAMODB, WindowId, name_in_store, window_start
+from tallyroll.operations.doctor import keyspaces
 from tallyroll.operations.doctor.checkup import (
     Checkup,
     Sign,
@@ -77,6 +78,8 @@ def foreign(
 def why_creating(window: Window, tables: TableListing, declared: TableDeclaration) -> str:
     """Why a window is not open yet although it is time, by its table, for people."""
     name = window.table
+    if keyspaces.in_keyspaces(window):
+        return f"its table {name_in_store(name)} is made in Keyspaces: the roller's log says more"
     with suppress(Missing):  # deleted meanwhile
         if card := tables.card(name):
             if card.status == "CREATING":  # its tags are not there yet
@@ -114,6 +117,8 @@ def _foreign_sign(card: TableCard, why: str, window: Window) -> Sign:
 
 
 def _of_window(case: Checkup, window: Window) -> list[Sign]:
+    if keyspaces.in_keyspaces(window):
+        return keyspaces.of_window(case, window)
     declared = case.resources.window_table(window.id)
     if window.table != declared.name:
         text = f"the catalog names the table {window.table}, not {declared.name}"
@@ -282,8 +287,10 @@ def _made_by_roller(case: Checkup, card: TableCard) -> bool:
 
 def quota(case: Checkup) -> Iterator[Sign]:
     """The account has room for the tables that retention will need."""
-    quota, ours = case.settings.table_quota, len(of_pattern(case))
-    total, kept = len(case.names), case.settings.tables_kept
+    here = case.settings.store == DYNAMODB
+    quota = case.settings.quota if here else TABLE_QUOTA
+    total, ours = len(case.names), len(of_pattern(case))
+    kept = case.settings.tables_kept if here else ours
     others = total - ours
     text = f"{total:,} tables of a quota of {quota:,}"
     remedy = (
@@ -299,4 +306,6 @@ def quota(case: Checkup) -> Iterator[Sign]:
         yield finding(needed, remedy)
     elif total >= QUOTA_NEAR * quota:
         yield warning(text, remedy)
+    if not here:
+        yield from keyspaces.quota(case)
     yield fine(f"tables: {total:,}, of windows {ours:,}; to be kept {kept:,}, allowed {quota:,}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tallyroll.errors import Missing, StoreError
+from tallyroll.limits import TABLE_QUOTA
+from tallyroll.model.windows import DYNAMODB
 from tallyroll.operations.doctor.checkup import Check, Checkup, Level, Sign, finding, fine, warning
 from tallyroll.operations.doctor.deployment import functions, schedules, trigger
 from tallyroll.operations.doctor.examine import checked
@@ -14,6 +16,7 @@ from tallyroll.operations.preflight.names import names
 from tallyroll.ports.account import Identity
 from tallyroll.ports.gauges import Quota
 from tallyroll.resources import function_name
+from tallyroll.settings import Settings
 
 BOOTSTRAP_LEAST = 6  # what a template of the CDK asks for; AWS CDK Developer Guide, bootstrapping
 # Lambda leaves so many unreserved. Source: AWS Lambda Developer Guide, "Configuring reserved
@@ -55,9 +58,12 @@ def bootstrap(of: Preflight) -> Iterator[Sign]:
 def table_quota(of: Preflight) -> Iterator[Sign]:
     """The Region has room for the tables that the retention keeps."""
     settings = of.wish.settings
+    here = settings.store == DYNAMODB
+    wished = settings.table_quota if here else TABLE_QUOTA
     quota, why = of.quota(Quota.TABLES)
-    most = settings.table_quota if quota is None else round(quota)
-    others, kept = len(of.names) - len(of.windows), settings.tables_kept
+    most = wished if quota is None else round(quota)
+    others = len(of.names) - len(of.windows)
+    kept = settings.tables_kept if here else len(of.windows)
     permanent = 0 if of.deployed else 2  # catalog and totals
     wanted = others + permanent + kept
     text = f"{len(of.names):,} tables, {kept:,} of windows to be kept, by a quota of {most:,}"
@@ -72,13 +78,22 @@ def table_quota(of: Preflight) -> Iterator[Sign]:
             f"{text}, as tallyroll:table_quota says; the account's is not known: {why}",
             "Let this identity call servicequotas:GetServiceQuota, or look in Service Quotas.",
         )
-    elif settings.table_quota > quota:
+    elif here and wished > quota:
         yield warning(
-            f"tallyroll:table_quota is {settings.table_quota:,}, and the account's is {most:,}",
+            f"tallyroll:table_quota is {wished:,}, and the account's is {most:,}",
             f"Set tallyroll:table_quota to {most}, so that the roller and `tallyroll doctor` warn"
             " in time.",
         )
+    if not here:
+        yield from _in_keyspaces(settings)
     yield fine(text)
+
+
+def _in_keyspaces(settings: Settings) -> Iterator[Sign]:
+    needed, most = settings.tables_kept + settings.permanent_tables, settings.quota
+    text = f"{needed:,} tables are needed in Keyspaces, of a quota of {most:,}"
+    if needed > 0.8 * most:
+        yield warning(text, "Ask for a higher quota (Service Quotas, Amazon Keyspaces).")
 
 
 def concurrency(of: Preflight) -> Iterator[Sign]:

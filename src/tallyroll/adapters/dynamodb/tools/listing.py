@@ -19,6 +19,7 @@ from tallyroll.adapters.dynamodb.requests import (
     throttled_if,
 )
 from tallyroll.errors import Missing
+from tallyroll.model.windows import DYNAMODB, store_of
 from tallyroll.ports.tables import TableCard
 
 
@@ -39,6 +40,8 @@ class DynamoListing:
             more = {"ExclusiveStartTableName": reply["LastEvaluatedTableName"]}
 
     def card(self, table: str) -> TableCard | None:
+        if store_of(table) != DYNAMODB:
+            return None
         try:
             facts: dict[str, Any] = self.caller.read("DescribeTable", TableName=table)["Table"]
         except Missing:
