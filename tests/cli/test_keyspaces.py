@@ -66,8 +66,8 @@ def test_the_doctor_names_a_table_that_is_gone(pipeline: BothStores) -> None:
 def test_the_doctor_names_a_table_that_another_hand_made(pipeline: BothStores) -> None:
     window = pipeline.state(hour(9))
     pipeline.rows.tag_table(window.table, {TAG_PIPELINE: "votes"})
-    times = {Status.CREATING: NOW}
-    pipeline.catalog.advance(replace(window, status=Status.CREATING, times=times))
+    creating = replace(window, status=Status.CREATING, times={str(Status.CREATING): NOW})
+    pipeline.catalog.advance(creating)
     told = f"another hand made its table tallyroll-{hour(9)}: it lacks our tag"
     assert bad(pipeline)["tables"] == [f"{hour(9)}: it is creating, and {told}"]
 

@@ -55,7 +55,7 @@ def tallies_listed_before_the_gates_are_shut(patch: Patch) -> None:
         store.shut_gates(spec)
 
         class Stale:
-            metering_of = store.metering_of
+            metering_of = staticmethod(store.metering_of)
 
             def fold(self, *_: Any) -> Any:
                 return iter(())
