@@ -274,6 +274,7 @@ def connect(
     )
     try:
         session = cluster.connect()
+        session.use_client_timestamp = False  # the order of writes must not be that of our clocks
         [[partitioner]] = session.execute(cql.PARTITIONER)
         if not partitioner.endswith(PARTITIONER):
             why = f"the cluster's partitioner is {partitioner}: set it to {PARTITIONER}"
