@@ -12,8 +12,9 @@ import pytest
 from tallyroll.adapters.rows import folding, statements
 from tallyroll.adapters.rows import store as row_store
 from tallyroll.adapters.rows.folding import Lists
-from tallyroll.adapters.rows.statements import Seal
-from tallyroll.adapters.rows.store import AT_ONCE, FINE, RowStore
+from tallyroll.adapters.rows.statements import AT_ONCE, Seal
+from tallyroll.adapters.rows.store import FINE, RowStore
+from tallyroll.errors import StoreError
 from tallyroll.model.records import Record
 from tallyroll.model.specs import Spec
 from tallyroll.ports.store import Answer, Element, Outcome, Verdict
@@ -56,13 +57,13 @@ def own_list_taken_for_the_winning_one(patch: Patch) -> None:
 
 
 def unknown_insert_taken_for_done(patch: Patch) -> None:
-    insert = RowStore._insert
+    element_of = row_store.element_of
 
-    def hopeful(self: Any, table: str, record: Record) -> Element:
-        answer = insert(self, table, record)
-        return FINE if answer.answer is Answer.UNKNOWN else answer
+    def hopeful(answer: bytes | StoreError | None) -> Element:
+        element = element_of(answer)
+        return FINE if element.answer is Answer.UNKNOWN else element
 
-    patch.setattr(RowStore, "_insert", hopeful)
+    patch.setattr(row_store, "element_of", hopeful)
 
 
 def rows_read_without_a_look(patch: Patch) -> None:
@@ -121,7 +122,7 @@ SLOW_ROWS: Mapping[str, object] = {"slow_verb": "commit", "slow_ms": 12_000, "be
 PLANTED = (
     Planted(gate_read_before_the_rows_alone, 0, SLOW_ROWS),
     Planted(stored_taken_for_listed, 1),
-    Planted(own_list_taken_for_the_winning_one, 56, SLOW_SEALS),
+    Planted(own_list_taken_for_the_winning_one, 71, SLOW_SEALS),
     Planted(unknown_insert_taken_for_done, 0),
     Planted(rows_read_without_a_look, 0),
     Planted(listed_before_the_last_gate_is_shut, 0),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from tallyroll.adapters.memory.rows import MemoryRows
-from tallyroll.errors import Throttled, Unknown
+from tallyroll.adapters.rows.statements import each_inserted
+from tallyroll.errors import StoreError, Throttled, Unknown
 from tallyroll.model.records import Record
 from tests.simulation.wires import POISON, WRITES, Wire
+from tests.simulation.world import SimEffects
 
 LATE_MS_MAX = 60_000  # so that many rows come while a window is being closed
 ROW_WRITES = WRITES | {"put_chunks", "put_seal", "put_list", "put_stripes", "put_folded"}
@@ -22,6 +25,10 @@ class RowsWire(Wire):
     def segment(self, key: str, shard: int) -> int:
         """No statement."""
         return self._port.segment(key, shard)
+
+    def insert_all(self, table: str, rows: Sequence[Record]) -> list[bytes | StoreError | None]:
+        """Each fails for itself."""
+        return each_inserted(self, table, rows, SimEffects(self._world))
 
     def insert(self, table: str, row: Record) -> bytes | None:
         """An insert that may be refused, contended, lost, unanswered, or carried out much later."""

@@ -221,6 +221,48 @@ def test_a_scatter_reads_all_pages_and_asks_again_for_what_failed(now: bool) -> 
     assert sorted(found) == [(("a", 1), [(1,)]), (("a", 1), [(3,)]), (("a", 2), [(2,)])]
 
 
+@pytest.mark.parametrize("now", [False, True])
+@pytest.mark.parametrize(
+    ("first", "kinds"),
+    [
+        ([(True,)], [dict, dict]),
+        (CAS, [Unknown, Throttled]),
+        (OperationTimedOut(), [Unknown, Throttled]),
+        (Unauthorized("no"), [Refused, dict]),
+    ],
+    ids=["answered", "contended", "timeout", "refused"],
+)
+def test_a_chain_ends_where_its_partition_does_not_answer(
+    now: bool, first: Any, kinds: list[type]
+) -> None:
+    """What follows was not sent, so nothing waits for one timeout after the other."""
+    session = Session(first, [(True,)], now=now)
+    made = connection(session)
+    chain = [(cql.PUT_GATE, ("w", number, True)) for number in (1, 2)]
+    [found] = made.chained("", [chain])
+    assert list(map(type, found)) == kinds
+    assert len(session.sent) == (2 if kinds[1] is dict else 1)
+    if isinstance(found[1], Throttled):
+        assert found[1].code == "NotSent"
+
+
+def test_chains_give_their_room_back_and_do_not_fail_together() -> None:
+    times = REQUESTS_AT_ONCE + 1
+    session = Session(*[OSError()] * times, [(True,)])
+    made = connection(session)
+    chains = [[(cql.PUT_GATE, ("w", number, True))] for number in range(times + 1)]
+    found = made.chained("", chains)
+    assert [type(answers[0]) for answers in found] == [Unknown] * times + [dict]
+
+
+def test_chains_of_a_table_that_is_gone() -> None:
+    session = Session(InvalidRequest("unconfigured"), [(True,)], [])
+    values = tuple(range(9))
+    [[first, second]] = connection(session).chained("t-1", [[(cql.INSERT, values)] * 2])
+    assert isinstance(first, Missing)
+    assert second == {"a": True}
+
+
 def test_room_is_given_back_also_after_failures() -> None:
     times = REQUESTS_AT_ONCE + 1
     session = Session(*[OSError()] * times, [(True,)], now=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from tallyroll.adapters.rows import folding, statements
@@ -123,3 +125,22 @@ def test_rows_that_are_gone_are_never_summed_up(stage: Stage) -> None:
             stage.rows.put_list(spec.table, at, seal.attempt, part, b"".join(marks))
     with pytest.raises(Refused, match="0 of 1 rows"):
         list(stage.store.fold(spec, ""))
+
+
+def test_a_run_that_wins_reads_each_segment_once(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.commit(*(row(f"e{n}", key) for n, key in enumerate(KEYS)))
+    stage.shut()
+    listed: list[int] = []
+    scan = stage.rows.listed
+
+    def noted(table: str, segment: int) -> Iterator[list[Record]]:
+        listed.append(segment)
+        return scan(table, segment)
+
+    monkeypatch.setattr(stage.rows, "listed", noted)
+    stage.fold()
+    assert listed == list(range(statements.SEGMENTS))
+    stage.fold()
+    assert listed == list(range(statements.SEGMENTS)) * 2

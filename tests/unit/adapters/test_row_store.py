@@ -342,3 +342,32 @@ def test_a_record_costs_its_row_and_its_chunks() -> None:
     assert METERING.record_cost(replace(event, beside=())) == METERING.record_cost(event)
     assert (METERING.shared_cost(9), METERING.likely_increments(9, 9)) == (0, 0)
     assert METERING.total_cost(9, 5) == 9
+
+
+def test_a_scan_looks_at_one_gate_a_page_until_it_is_shut(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.commit(*(row(f"e{number:02}") for number in range(30)))
+    looked: list[int] = []
+    gate = stage.rows.gate
+
+    def noted(table: str, number: int) -> bool | None:
+        looked.append(number)
+        return gate(table, number)
+
+    monkeypatch.setattr(stage.rows, "gate", noted)
+    table = stage.spec.table
+    pages = list(stage.store.scan(table, 0, 1))
+    assert len([page for page in pages if page]) > 10
+    assert set(looked) == {1}
+    assert len(looked) == 11
+    pages_left = stage.store.scan(table, 0, 1)
+    assert next(pages_left)
+    assert next(pages_left)
+    stage.shut()
+    with pytest.raises(Throttled):
+        next(pages_left)
+    stage.fold()
+    looked.clear()
+    assert list(stage.store.scan(table, 0, 1))
+    assert looked == []

@@ -33,6 +33,11 @@ def is_invalid(error: Exception) -> bool:
     return isinstance(error, InvalidRequest)
 
 
+def is_for_good(error: Exception) -> bool:
+    """Whether the server refused a statement for what it is, and not for its own state."""
+    return isinstance(error, _FOR_GOOD)
+
+
 def translated(error: Exception, text: str, place: str) -> StoreError:
     """The core's error for one of the driver's, when a statement was sent to a place.
 
@@ -49,11 +54,11 @@ def _kind(error: Exception, *, conditional: bool) -> type[StoreError]:
         return _of_hosts(error)
     if isinstance(error, _LOAD) or (isinstance(error, Unavailable) and not conditional):
         return Throttled
-    return Refused if isinstance(error, _FOR_GOOD) else Unknown
+    return Refused if is_for_good(error) else Unknown
 
 
 def _of_hosts(error: NoHostAvailable) -> type[StoreError]:
     """Refused if each host refused it for good; else some host may have done it."""
     causes = list(error.errors.values()) if isinstance(error.errors, dict) else []
-    refused = causes and all(isinstance(cause, _FOR_GOOD) for cause in causes)
+    refused = causes and all(map(is_for_good, causes))
     return Refused if refused else Unknown

@@ -19,11 +19,11 @@ from tallyroll.adapters.cassandra.places import (
     segment_of,
     tokens_of,
 )
-from tallyroll.adapters.cassandra.session import Answer, Connection
+from tallyroll.adapters.cassandra.session import Answer, Connection, NamedRow
 from tallyroll.adapters.cassandra.tables import CassandraTables
 from tallyroll.adapters.rows.metering import METERING
 from tallyroll.adapters.rows.statements import SEGMENTS, Seal
-from tallyroll.errors import Missing, Refused
+from tallyroll.errors import Missing, Refused, StoreError
 from tallyroll.model.formats.payloads import Chunk
 from tallyroll.model.items import Gate
 from tallyroll.model.records import Page, Record
@@ -42,17 +42,24 @@ class CassandraRows(CassandraTables):
         self._page_rows = page_rows
 
     def insert(self, table: str, row: Record) -> bytes | None:
+        [answer] = self.insert_all(table, [row])
+        if isinstance(answer, StoreError):
+            raise answer
+        return answer
+
+    def insert_all(self, table: str, rows: Sequence[Record]) -> list[bytes | StoreError | None]:
         """Sent once: a second try could find the row of the first, and take it for another's."""
-        values: list[Any] = [row.key, row.shard, row.id, row.ts, row.n, row.amount, row.digest]
-        values += [_text(row.series), METERING.record_cost(row)]
-        if row.data is None and row.format is None:
-            names, [answer] = self._connection.once(cql.INSERT, table, *values)
-        else:
-            values += [row.data, row.format]
-            names, [answer] = self._connection.once(cql.INSERT_WITH_DATA, table, *values)
-        there = dict(zip(names, answer, strict=True))
-        digest: bytes = there.get("h", b"")
-        return None if there[APPLIED] else digest
+        chains: dict[tuple[str, int], list[int]] = {}
+        for at, row in enumerate(rows):
+            chains.setdefault((row.key, row.shard), []).append(at)
+        texts = [[_insertion(rows[at]) for at in chain] for chain in chains.values()]
+        found: list[bytes | StoreError | None] = [None] * len(rows)
+        for chain, answers in zip(
+            chains.values(), self._connection.chained(table, texts), strict=True
+        ):
+            for at, answer in zip(chain, answers, strict=True):
+                found[at] = answer if isinstance(answer, StoreError) else _there(answer)
+        return found
 
     def put_chunks(self, table: str, row: Record) -> None:
         prefix = chunk_prefix(row)
@@ -201,6 +208,21 @@ class CassandraRows(CassandraTables):
         super().check_table(table, tags)
         if self.gates(table):
             raise Refused(f"table {table} is there, with gates", "UsedBefore")
+
+
+def _insertion(row: Record) -> tuple[str, list[Any]]:
+    """The text and values that insert a row."""
+    values: list[Any] = [row.key, row.shard, row.id, row.ts, row.n, row.amount, row.digest]
+    values += [_text(row.series), METERING.record_cost(row)]
+    if row.data is None and row.format is None:
+        return cql.INSERT, values
+    return cql.INSERT_WITH_DATA, [*values, row.data, row.format]
+
+
+def _there(answer: NamedRow) -> bytes | None:
+    """The digest of the row that was there before an insert."""
+    digest: bytes = answer.get("h", b"")
+    return None if answer[APPLIED] else digest
 
 
 def _from(whole: str, rest: str, key: str, shard: int, after: str) -> tuple[str, tuple[Any, ...]]:

@@ -16,6 +16,7 @@ from cassandra.policies import DCAwareRoundRobinPolicy, FallthroughRetryPolicy, 
 from cassandra.query import BatchStatement, BatchType, tuple_factory
 
 from tallyroll.adapters.cassandra import cql
+from tallyroll.adapters.cassandra.chains import Chain, Step
 from tallyroll.adapters.cassandra.failures import DRIVER_ERRORS, RETRIED, is_invalid, translated
 from tallyroll.errors import Missing, Refused, StoreError
 from tallyroll.model.windows import name_in_store
@@ -28,6 +29,7 @@ PROTOCOL = 4  # the newest that Keyspaces speaks
 SCHEMA_TIMEOUT_S = 60.0
 PARTITIONER = "Murmur3Partitioner"
 Answer = tuple[Any, ...]
+NamedRow = dict[str, Any]
 _TABLE = re.compile(rf"[A-Za-z0-9-]{{1,{cql.TABLE_NAME_MAX}}}")
 
 
@@ -57,7 +59,7 @@ class Connection:
         self.session = session
         self.effects = effects
         self._cluster = cluster
-        self._prepared: dict[str, Any] = {}
+        self._prepared: dict[tuple[str, str], Any] = {}
         self._room = BoundedSemaphore(REQUESTS_AT_ONCE)
 
     def close(self) -> None:
@@ -73,7 +75,7 @@ class Connection:
         """`once`, tried again while Throttled or Unknown; the rows alone."""
         return self.read(text, table, values)[0]
 
-    def condition(self, text: str, table: str, *values: Any) -> dict[str, Any]:
+    def condition(self, text: str, table: str, *values: Any) -> NamedRow:
         """Send a conditional write that may be repeated; `[applied]`, and the row that is there if
         it was not.
         """
@@ -118,6 +120,40 @@ class Connection:
                 yield values, result.current_rows or []
                 if result.paging_state is not None:
                     waiting.append((values, result.paging_state))
+
+    def chained(
+        self, table: str, chains: Sequence[Sequence[tuple[str, Sequence[Any]]]]
+    ) -> list[list[NamedRow | StoreError]]:
+        """Send the statements of each chain one after the other, once, and the chains side by side.
+        For each statement, the first row of its answer, or its error: Throttled if it was not sent,
+        since one before it in its chain failed.
+        """
+        bound = [
+            [self._bound_in(text, table, values) for text, values in chain] for chain in chains
+        ]
+        sent = [Chain(self.session, each, self._room.release) for each in bound]
+        for chain in sent:
+            self._room.acquire()
+            chain.begin()
+        return [
+            [
+                self._answered(table, text, step)
+                for (text, _), step in zip(of, chain.wait(), strict=True)
+            ]
+            for of, chain in zip(chains, sent, strict=True)
+        ]
+
+    def _bound_in(self, text: str, table: str, values: Sequence[Any]) -> Any:
+        with self._translated(text, table):
+            return self._bound(text, table, values, None)
+
+    def _answered(self, table: str, text: str, step: Step) -> NamedRow | StoreError:
+        try:
+            with self._translated(text, table):
+                result = step()
+        except StoreError as error:
+            return error
+        return dict(zip(result.column_names, result.current_rows[0], strict=True))
 
     def batched(self, text: str, table: str, many: Sequence[Sequence[Any]]) -> None:
         """Insert rows of one partition, in unlogged batches."""
@@ -208,16 +244,16 @@ class Connection:
         return bound
 
     def _statement(self, text: str, table: str) -> Any:
-        named = text.format(
-            keyspace=self.endpoint.keyspace,
-            status_keyspace=self.endpoint.status_keyspace,
-            table=self.quoted(table) if table else "",
-        )
-        if named not in self._prepared:
+        if (text, table) not in self._prepared:
             if len(self._prepared) >= PREPARED_MAX:
                 self._prepared.clear()  # of windows that are long gone, mostly
-            self._prepared[named] = self.session.prepare(named)
-        return self._prepared[named]
+            named = text.format(
+                keyspace=self.endpoint.keyspace,
+                status_keyspace=self.endpoint.status_keyspace,
+                table=self.quoted(table) if table else "",
+            )
+            self._prepared[text, table] = self.session.prepare(named)
+        return self._prepared[text, table]
 
     def _again(self, attempt: Any) -> Any:
         last: StoreError | None = None

@@ -8,8 +8,8 @@ from typing import cast
 from tallyroll.adapters.memory.tables import Items, MemoryTables
 from tallyroll.adapters.rows import statements
 from tallyroll.adapters.rows.folding import tally_of
-from tallyroll.adapters.rows.statements import Seal
-from tallyroll.errors import Missing, Refused
+from tallyroll.adapters.rows.statements import Seal, each_inserted
+from tallyroll.errors import Missing, Refused, StoreError
 from tallyroll.model.formats.payloads import Chunk
 from tallyroll.model.items import Gate
 from tallyroll.model.records import Page, Record
@@ -56,6 +56,9 @@ class MemoryRows(MemoryTables):
             return rows[place].digest
         rows[place] = row
         return None
+
+    def insert_all(self, table: str, rows: Sequence[Record]) -> list[bytes | StoreError | None]:
+        return each_inserted(self, table, rows, self._effects)
 
     def put_chunks(self, table: str, row: Record) -> None:
         self._held(table).chunks[row.key, row.id, row.data] = row.chunks

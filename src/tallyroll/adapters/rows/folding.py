@@ -36,19 +36,48 @@ def fold(rows: Rows, spec: Spec, chance: Chance, progress: str) -> Iterator[str]
     """Seal one segment after the other, and put its stripes; yield the number of those done.
 
     Any number of runs may do so at once: each finds the winning lists, and sums up what they have.
+    A run that wins reads a segment once.
     """
+    table = spec.table
     for segment in range(int(progress or 0), statements.SEGMENTS):
-        seal = rows.seal(spec.table, segment) or _attempted(rows, spec.table, segment, chance)
-        _put_stripes(rows, spec, segment, listed_marks(rows, spec.table, segment, seal))
+        attempt = f"{chance.getrandbits(ATTEMPT_BITS):032x}"
+        seal, found = rows.seal(table, segment), _Found()
+        if seal is None:
+            found.add(rows.listed(table, segment))
+            seal = _attempted(rows, table, segment, attempt, found.marks)
+        if seal.attempt != attempt:
+            found = _refound(rows, table, segment, seal)
+        _put_stripes(rows, spec, found)
         if segment == statements.SEGMENTS - 1:
-            rows.put_folded(spec.table)
+            rows.put_folded(table)
         yield str(segment + 1)
 
 
-def _attempted(rows: Rows, table: str, segment: int, chance: Chance) -> Seal:
-    """List a segment and put the list; the seal that wins, be it of this attempt or of another."""
-    marks = [mark(row) for page in rows.listed(table, segment) for row in page]
-    attempt = f"{chance.getrandbits(ATTEMPT_BITS):032x}"
+class _Found:
+    """Rows of a segment: their marks, and the sums of each partition."""
+
+    def __init__(self) -> None:
+        self.marks: list[bytes] = []
+        self.tallies: dict[tuple[str, int], Tally] = {}
+
+    def add(
+        self, pages: Iterable[Sequence[Record]], counted: Collection[bytes] | None = None
+    ) -> None:
+        """Add rows; if `counted` is given, those alone that have these marks."""
+        for page in pages:
+            parts: dict[tuple[str, int], list[Tally]] = {}
+            for row in page:
+                row_mark = mark(row)
+                if counted is None or row_mark in counted:
+                    self.marks.append(row_mark)
+                    parts.setdefault((row.key, row.shard), []).append(tally_of(row))
+            for place, tallies in parts.items():
+                before = [self.tallies[place]] if place in self.tallies else []
+                self.tallies[place] = gathered(place[0], before + tallies)
+
+
+def _attempted(rows: Rows, table: str, segment: int, attempt: str, marks: Sequence[bytes]) -> Seal:
+    """Put a list; the seal that wins, be it of this attempt or of another."""
     parts = -(-len(marks) // PART_MARKS)
     divided: list[list[bytes]] = [[] for _ in range(parts)]
     for each in marks:
@@ -56,6 +85,16 @@ def _attempted(rows: Rows, table: str, segment: int, chance: Chance) -> Seal:
     for part, inside in enumerate(divided):
         rows.put_list(table, segment, attempt, part, b"".join(inside))
     return rows.put_seal(table, segment, Seal(attempt, len(marks), parts))
+
+
+def _refound(rows: Rows, table: str, segment: int, seal: Seal) -> _Found:
+    """The rows in the winning list of another attempt. Raises Refused if some are not there."""
+    found, counted = _Found(), listed_marks(rows, table, segment, seal)
+    found.add(rows.listed(table, segment), counted)
+    if len(found.marks) != len(counted):
+        what = f"{len(found.marks)} of {len(counted)} rows in the list of segment {segment}"
+        raise Refused(f"only {what} of {table} are there", "RowsMissing")
+    return found
 
 
 def listed_marks(rows: Rows, table: str, segment: int, seal: Seal) -> frozenset[bytes]:
@@ -104,22 +143,11 @@ class Lists:
         return row_mark in self._parts[segment, part]
 
 
-def _put_stripes(rows: Rows, spec: Spec, segment: int, counted: Collection[bytes]) -> None:
-    """Put a stripe for each partition of a segment: the sums of its counted rows."""
-    tallies: dict[tuple[str, int], list[Tally]] = {}
-    found = 0
-    for page in rows.listed(spec.table, segment):
-        for row in page:
-            if mark(row) in counted:
-                found += 1
-                tallies.setdefault((row.key, row.shard), []).append(tally_of(row))
-    if found != len(counted):
-        what = f"{found} of {len(counted)} rows in the list of segment {segment} of {spec.table}"
-        raise Refused(f"only {what} are there", "RowsMissing")
+def _put_stripes(rows: Rows, spec: Spec, found: _Found) -> None:
+    """Put a stripe for each partition of a segment."""
     buckets: dict[int, list[Stripe]] = {}
-    for (key, shard), parts in tallies.items():
-        stripe = Stripe(f"{key}.{shard}", gathered(key, parts))
-        buckets.setdefault(spec.bucket(key, shard), []).append(stripe)
+    for (key, shard), tally in found.tallies.items():
+        buckets.setdefault(spec.bucket(key, shard), []).append(Stripe(f"{key}.{shard}", tally))
     for bucket, stripes in buckets.items():
         rows.put_stripes(spec.table, bucket, stripes)
 

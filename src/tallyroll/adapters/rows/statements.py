@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
+from tallyroll.errors import StoreError
 from tallyroll.model.formats.payloads import Chunk
 from tallyroll.model.items import Gate
 from tallyroll.model.records import Page, Record
 from tallyroll.model.tallies import Stripe, Tally
+from tallyroll.ports.effects import Effects
 from tallyroll.ports.store import TableFacts
 
+AT_ONCE = 16
 SEGMENTS = 8  # into which a window's partitions are divided; stored windows depend on it
 
 
@@ -33,6 +37,9 @@ class Rows(Protocol):
 
     def insert(self, table: str, row: Record) -> bytes | None:
         """Insert a row if its place is free; else give the digest of the row that is there."""
+
+    def insert_all(self, table: str, rows: Sequence[Record]) -> Sequence[bytes | StoreError | None]:
+        """`insert` for each of these rows, side by side; for each its answer, or its error."""
 
     def put_chunks(self, table: str, row: Record) -> None:
         """Put a row's chunks, under names that have a digest of its manifest: another content of
@@ -122,3 +129,17 @@ class Rows(Protocol):
     def tag_table(self, table: str, tags: Mapping[str, str]) -> None: ...
 
     def drop_table(self, table: str) -> None: ...
+
+
+def each_inserted(
+    rows: Rows, table: str, many: Sequence[Record], effects: Effects
+) -> list[bytes | StoreError | None]:
+    """`insert_all` by means of `insert`."""
+    return effects.together([partial(_tried, rows, table, row) for row in many], AT_ONCE)
+
+
+def _tried(rows: Rows, table: str, row: Record) -> bytes | StoreError | None:
+    try:
+        return rows.insert(table, row)
+    except StoreError as error:
+        return error

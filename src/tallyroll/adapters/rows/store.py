@@ -18,7 +18,7 @@ from tallyroll.adapters.dynamodb.items import (
 )
 from tallyroll.adapters.rows.folding import NOT_FOLDED, Lists, fold
 from tallyroll.adapters.rows.metering import METERING, ROW_BYTES_MAX
-from tallyroll.adapters.rows.statements import Rows
+from tallyroll.adapters.rows.statements import AT_ONCE, Rows
 from tallyroll.errors import Missing, Refused, StateConflict, StoreError, Throttled, Unknown
 from tallyroll.model.amounts import format_amount
 from tallyroll.model.formats.payloads import Chunk, manifest_in
@@ -41,7 +41,6 @@ from tallyroll.ports.store import (
     Verdict,
 )
 
-AT_ONCE = 16
 FINE = Element(Answer.FINE)
 LARGE = Element(Answer.INVALID, detail=f"a row of more than {ROW_BYTES_MAX} bytes")
 
@@ -68,10 +67,9 @@ class RowStore:
         increments: Sequence[Increment],  # noqa: ARG002 - `fold` counts the rows
     ) -> Outcome:
         """Look at a gate before, which spares most ghosts, and after, which decides."""
-        jobs = [partial(self._insert, spec.table, record) for record in records]
         try:
             shut = self._shut(spec)
-            answers = [] if shut else self._effects.together(jobs, AT_ONCE)
+            answers = [] if shut else self._inserted(spec.table, records)
             shut = shut or self._looked_after(spec)
         except Missing as error:
             return Outcome(Verdict.GATE_MISSING, detail=str(error))
@@ -101,23 +99,29 @@ class RowStore:
             return Verdict.GATE_MISSING
         return None if open_ else Verdict.GATE_SHUT
 
-    def _insert(self, table: str, record: Record) -> Element:
-        """Put chunks and marks first, so that no row lacks some. Raises Missing, and no other
-        error.
+    def _inserted(self, table: str, records: Sequence[Record]) -> list[Element]:
+        """Insert the records that can be; the answer for each. Raises Missing, and no other error.
+
+        Chunks and marks are put first, so that no row lacks some.
         """
+        jobs = [partial(self._put_beside, table, record) for record in records]
+        threads = AT_ONCE if any(record.beside for record in records) else 1
+        hindered = self._effects.together(jobs, threads)
+        ready = [record for record, why in zip(records, hindered, strict=True) if why is None]
+        found = iter(self._rows.insert_all(table, ready))
+        return [element_of(next(found)) if why is None else why for why in hindered]
+
+    def _put_beside(self, table: str, record: Record) -> Element | None:
+        """Put what is beside a record; the answer for one that cannot be inserted."""
         if weighed(record).size > ROW_BYTES_MAX:
             return LARGE
         try:
             if record.chunks:
                 self._rows.put_chunks(table, record)
-            there = self._marked(table, record) or self._rows.insert(table, record)
-        except Missing:
-            raise
-        except Throttled as error:
-            return Element(Answer.THROTTLED, detail=str(error))
+            there = self._marked(table, record)
         except StoreError as error:
-            return Element(Answer.UNKNOWN, detail=str(error))
-        return FINE if there is None else Element(Answer.DUPLICATE, there)
+            return element_of(error)
+        return element_of(there) if there else None
 
     def _marked(self, table: str, record: Record) -> bytes | None:
         """Mark what the record references, unless its place is taken: the digest of the row that is
@@ -211,10 +215,11 @@ class RowStore:
             yield [stored_item(_gate_item(gate)) for gate in ours]
         for stripes in self._rows.scan_stripes(table, segment, segments):
             yield [stored_item(stripe_item(bucket, stripe)) for bucket, stripe in stripes]
-        lists = Lists(self._rows, table)
+        lists, open_ = Lists(self._rows, table), next((g.number for g in gates if g.open), None)
         for page in self._rows.scan(table, segment, segments):
-            is_open = any(gate.open for gate in self._rows.gates(table))
-            rows = page if is_open else lists.counted(page)
+            if open_ is not None and not self._rows.gate(table, open_):
+                open_ = None  # for good
+            rows = lists.counted(page) if open_ is None else page
             yield [stored_item(item) for row in rows for item in self._items(table, row)]
 
     def _items(self, table: str, row: Record) -> Iterator[Item]:
@@ -257,6 +262,18 @@ class RowStore:
     def _check_folded(self, table: str) -> None:
         if not self._rows.folded(table):
             raise Throttled(f"the tallies of {table} are not written yet", NOT_FOLDED)
+
+
+def element_of(answer: bytes | StoreError | None) -> Element:
+    """The answer for a record by that of its insert. Raises Missing."""
+    if answer is None:
+        return FINE
+    if isinstance(answer, bytes):
+        return Element(Answer.DUPLICATE, answer)
+    if isinstance(answer, Missing):
+        raise answer
+    kind = Answer.THROTTLED if isinstance(answer, Throttled) else Answer.UNKNOWN
+    return Element(kind, detail=str(answer))
 
 
 def _gate_item(gate: Gate) -> Item:
