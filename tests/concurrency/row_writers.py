@@ -106,12 +106,18 @@ def store_on(rows: CassandraRows) -> RowStore:
     return RowStore(rows, MemoryCatalog(), SystemEffects())
 
 
-def write(store: RowStore, spec: Spec, numbers: Sequence[int], told: Told) -> None:
+def write(
+    store: RowStore,
+    spec: Spec,
+    numbers: Sequence[int],
+    told: Told,
+    time_left_ms: int = TIME_LEFT_MS,
+) -> None:
     """Write events as the writer does, and note what it is told."""
     records = {number: event(spec, number) for number in numbers}
     effects = SystemEffects()
     commits = plan(spec, records.values(), store.metering_of(spec.table))
-    deadline = effects.now() + TIME_LEFT_MS
+    deadline = effects.now() + time_left_ms
     done = run(store, commits, effects, deadline, COMMITS_AT_ONCE)
     for number, each in records.items():
         fate = done.fates[spec.window, each.key, each.id]

@@ -94,8 +94,8 @@ def agree(store: RowStore, spec: Spec, tallies: dict[str, Tally], numbers: set[i
     amounts: Counter[str] = Counter()
     for number in numbers:
         amounts[f"key-{number % KEYS}"] += amount_of(number)
-    assert {key: tally.n for key, tally in tallies.items()} == n
-    assert {key: tally.amount for key, tally in tallies.items()} == amounts
+    assert Counter({key: tally.n for key, tally in tallies.items()}) == n
+    assert Counter({key: tally.amount for key, tally in tallies.items()}) == amounts
     listed: Counter[str] = Counter()
     for bucket in range(1, spec.buckets + 1):
         for tally in listed_tallies(store, spec, bucket):

@@ -12,7 +12,12 @@ from typing import Any
 
 from cassandra import ConsistencyLevel
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
-from cassandra.policies import DCAwareRoundRobinPolicy, FallthroughRetryPolicy, TokenAwarePolicy
+from cassandra.policies import (
+    DCAwareRoundRobinPolicy,
+    ExponentialReconnectionPolicy,
+    FallthroughRetryPolicy,
+    TokenAwarePolicy,
+)
 from cassandra.query import BatchStatement, BatchType, tuple_factory
 
 from tallyroll.adapters.cassandra import cql
@@ -27,6 +32,7 @@ REQUESTS_AT_ONCE = 64  # of one connection; a node's own queue has more room
 PREPARED_MAX = 1_000
 PROTOCOL = 4  # the newest that Keyspaces speaks
 SCHEMA_TIMEOUT_S = 60.0
+RECONNECT_S, RECONNECT_S_MAX = 0.5, 10.0  # the driver's own would be ten minutes at most
 PARTITIONER = "Murmur3Partitioner"
 Answer = tuple[Any, ...]
 NamedRow = dict[str, Any]
@@ -275,7 +281,7 @@ class Connection:
         except DRIVER_ERRORS as error:
             if table and is_invalid(error) and not self.exists(table):
                 raise Missing(f"there is no table {table}", type(error).__name__) from error
-            raise translated(error, text, table or "a permanent table") from error
+            raise translated(error, text, table or f"keyspace {self.endpoint.keyspace}") from error
 
 
 def connect(
@@ -306,6 +312,7 @@ def connect(
         ssl_context=ssl_context,
         connect_timeout=endpoint.timeout_s,
         control_connection_timeout=endpoint.timeout_s,
+        reconnection_policy=ExponentialReconnectionPolicy(RECONNECT_S, RECONNECT_S_MAX),
         schema_event_refresh_window=-1,  # other clients' tables change no routing
     )
     try:
