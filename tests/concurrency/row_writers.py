@@ -1,65 +1,57 @@
-"""Writers of rows on Cassandra, each a process of its own, and a window that is closed meanwhile.
-
-The main process and its writers meet at barriers, so nothing here depends on how fast they are:
-
-1. Each writer commits its first events. All of them are acknowledged.
-2. One commit of each is held when its rows are stored, before it looks at the gate again; another
-   one when it found a gate open, before its rows are stored. Then the gates are shut, while the
-   writers go on with their last events.
-3. The gates are shut: the first held commit goes on. The window is folded: so does the second one.
-"""
+"""Writers of rows on Cassandra: their events, what they are told, and the troubles they have."""
 
 from __future__ import annotations
 
+import signal
+import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from multiprocessing.queues import Queue
-from multiprocessing.synchronize import Barrier, Event
+from enum import StrEnum
+from multiprocessing.connection import Connection as Pipe
 from random import Random
-from typing import TYPE_CHECKING
+from threading import Lock, get_ident
 
 from tallyroll.adapters.cassandra.rows import CassandraRows
-from tallyroll.adapters.cassandra.session import Endpoint, connect
+from tallyroll.adapters.cassandra.session import Connection, Endpoint, connect
 from tallyroll.adapters.memory import MemoryCatalog
 from tallyroll.adapters.rows.store import RowStore
 from tallyroll.adapters.system import SystemEffects
+from tallyroll.errors import StoreError
 from tallyroll.ingest.transactions import Disposition, plan, run
 from tallyroll.model.records import Record
 from tallyroll.model.specs import Spec
-from tallyroll.ports.store import Verdict
-from tests.contract.engines import commit, record
+from tests.contract.engines import record
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-WRITERS = 4
 KEYS = 40
-WAIT_S = 120.0
 TIME_LEFT_MS = 240_000
-HELD = 100  # events of a commit that is held
 COMMITS_AT_ONCE = 4
+NAP_S_MAX = 0.03
+
+
+class Trouble(StrEnum):
+    """What happens to a writer at one of its commits."""
+
+    NONE = "none"
+    NAPS = "naps before the rows and before the look at the gate"
+    DIES_MIDWAY = "dies when a half of the rows is stored"
+    DIES_STORED = "dies before it looks at the gate"
+    STOPS_BEFORE = "is stopped before its rows are sent"
+    STOPS_STORED = "is stopped before it looks at the gate"
 
 
 @dataclass(frozen=True)
-class Work:
-    """The numbers of the events of one writer; every delivery of a number is the same event."""
+class Batch:
+    """Numbers of events to write; the trouble comes with the first commit."""
 
-    first: Sequence[int]
-    sleeping: Sequence[int]  # its rows are stored before the gates are shut
-    late: Sequence[int]  # its rows are stored after the window is folded
-    last: Sequence[int]
+    numbers: tuple[int, ...]
+    trouble: Trouble = Trouble.NONE
 
 
-@dataclass(frozen=True)
-class Stage:
-    """Where the processes meet."""
+class State(StrEnum):
+    """What a writer says of itself."""
 
-    begun: Barrier
-    held: Barrier
-    shut: Event
-    folded: Event
-    told: Queue[Told]
+    ASLEEP = "asleep"
+    AWAKE = "awake"
 
 
 @dataclass
@@ -68,37 +60,75 @@ class Told:
 
     counted: list[int] = field(default_factory=list)
     duplicates: list[int] = field(default_factory=list)
+    conflicts: list[int] = field(default_factory=list)
     shut_out: list[int] = field(default_factory=list)
     others: list[str] = field(default_factory=list)
 
 
-class HeldRows(CassandraRows):
-    """Rows of one commit, which waits where the test says: after it read its first gate, or before
-    it reads its second one.
-    """
+class TroubledRows(CassandraRows):
+    """Rows of a writer that has troubles, and says when it is stopped."""
 
-    before: Callable[[], None] | None = None
-    after: Callable[[], None] | None = None
-    reads = 0
+    def __init__(self, connection: Connection, chance: Random, pipe: Pipe) -> None:
+        super().__init__(connection)
+        self._chance = chance
+        self._pipe = pipe
+        self._lock = Lock()
+        self.trouble = Trouble.NONE
 
-    def gate(self, table: str, number: int) -> bool | None:
-        self.reads += 1
-        if self.reads == 2 and self.after:
-            self.after()
-        is_open = super().gate(table, number)
-        if self.reads == 1 and self.before:
-            self.before()
-        return is_open
+    def insert_all(self, table: str, rows: Sequence[Record]) -> list[bytes | StoreError | None]:
+        with self._lock:
+            trouble = self.trouble
+            if trouble is not Trouble.NAPS:
+                self.trouble = Trouble.NONE
+            before, after = (self._chance.random() * NAP_S_MAX for _ in range(2))
+        if trouble is Trouble.NAPS:
+            time.sleep(before)
+        if trouble is Trouble.DIES_MIDWAY:
+            super().insert_all(table, rows[::2])
+            _signal(signal.SIGKILL)
+        if trouble is Trouble.STOPS_BEFORE:
+            self._stop()
+        answers = super().insert_all(table, rows)
+        if trouble is Trouble.NAPS:
+            time.sleep(after)
+        if trouble is Trouble.DIES_STORED:
+            _signal(signal.SIGKILL)
+        if trouble is Trouble.STOPS_STORED:
+            self._stop()
+        return answers
+
+    def _stop(self) -> None:
+        self._pipe.send(State.ASLEEP)
+        _signal(signal.SIGSTOP)
+        self._pipe.send(State.AWAKE)
+
+
+def _signal(number: signal.Signals) -> None:
+    """Sent to this thread, since one to the process may strike another thread, and later."""
+    signal.pthread_kill(get_ident(), number)
 
 
 def event(spec: Spec, number: int) -> Record:
-    """The event of a number, of the amount that `amount_of` gives."""
-    return record(spec, f"key-{number % KEYS}", f"event-{number}", amount=amount_of(number))
+    """The event of a number, of the amount that `amount_of` gives. ~number has the same id as
+    number, and another content.
+    """
+    return record(spec, key_of(number), f"event-{max(number, ~number)}", amount=amount_of(number))
+
+
+def key_of(number: int) -> str:
+    """An event's key."""
+    return f"key-{max(number, ~number) % KEYS}"
 
 
 def amount_of(number: int) -> int:
     """An event's amount, so that sums show which events they are of."""
     return 10**6 + number
+
+
+def number_of(found: Record) -> int:
+    """The number of a stored event."""
+    number = int(found.id.removeprefix("event-"))
+    return number if found.amount == amount_of(number) else ~number
 
 
 def store_on(rows: CassandraRows) -> RowStore:
@@ -124,43 +154,23 @@ def write(
         if fate.kind is Disposition.COUNTED:
             told.counted.append(number)
         elif fate.kind is Disposition.DUPLICATE:
-            told.duplicates.append(number)
+            (told.duplicates if fate.digest == each.digest else told.conflicts).append(number)
         elif fate.kind is Disposition.SHUT_OUT:
             told.shut_out.append(number)
         else:
             told.others.append(f"{number}: {fate}")
 
 
-def writer(endpoint: Endpoint, spec: Spec, work: Work, stage: Stage, seed: int) -> None:
-    """One writer, from its first event to its last."""
-    told = Told()
+def writer(endpoint: Endpoint, spec: Spec, pipe: Pipe, seed: str) -> None:
+    """Write batches, and say what was told of each, until None comes."""
     connection = connect(endpoint, SystemEffects())
-    store = store_on(CassandraRows(connection))
-    stage.begun.wait(WAIT_S)
-    write(store, spec, work.first, told)
-    sleeping, late = HeldRows(connection), HeldRows(connection)
-
-    def sleep() -> None:
-        stage.held.wait(WAIT_S)
-        assert stage.shut.wait(WAIT_S)
-
-    def come_late() -> None:
-        stage.held.wait(WAIT_S)
-        assert stage.folded.wait(WAIT_S)
-
-    sleeping.after, late.before = sleep, come_late
-    numbers = list(work.last)
-    Random(seed).shuffle(numbers)
-    with ThreadPoolExecutor(2) as pool:
-        ends = [
-            pool.submit(commit, store_on(held), spec, *(event(spec, number) for number in some))
-            for held, some in ((sleeping, work.sleeping), (late, work.late))
-        ]
-        stage.held.wait(WAIT_S)
-        write(store, spec, numbers, told)
-        for end in ends:
-            outcome = end.result()
-            if outcome.verdict is not Verdict.GATE_SHUT:
-                told.others.append(f"held: {outcome.verdict}")
-    stage.told.put(told)
+    rows = TroubledRows(connection, Random(seed), pipe)
+    store = store_on(rows)
+    while True:
+        batch: Batch | None = pipe.recv()
+        if batch is None:
+            break
+        rows.trouble, told = batch.trouble, Told()
+        write(store, spec, batch.numbers, told)
+        pipe.send(told)
     connection.close()

@@ -20,7 +20,7 @@ from tallyroll.model.records import Record
 from tallyroll.model.specs import Spec
 from tallyroll.ports.store import Answer, Verdict
 from tests.concurrency.row_writers import Told, event, store_on, write
-from tests.concurrency.test_rows import agree, folded, opened
+from tests.concurrency.rows_night import agree, folded, opened
 from tests.contract.engines import commit
 from tests.harness.cassandra import connected
 from tests.harness.relay import Relay
