@@ -112,7 +112,10 @@ def event(spec: Spec, number: int) -> Record:
     """The event of a number, of the amount that `amount_of` gives. ~number has the same id as
     number, and another content.
     """
-    return record(spec, key_of(number), f"event-{max(number, ~number)}", amount=amount_of(number))
+    amount = amount_of(number)
+    digest = amount.to_bytes(16, "big")
+    name = f"event-{max(number, ~number)}"
+    return record(spec, key_of(number), name, amount=amount, digest=digest)
 
 
 def key_of(number: int) -> str:

@@ -128,10 +128,9 @@ def batches_of(events: int, chance: Random) -> list[Batch]:
     numbers += chance.sample(range(events), int(events * TWICE))
     numbers += [~number for number in chance.sample(range(events), int(events * CONFLICTING))]
     chance.shuffle(numbers)
-    return [
-        Batch(tuple(dict.fromkeys(numbers[at : at + BATCH])))
-        for at in range(0, len(numbers), BATCH)
-    ]
+    some = (numbers[at : at + BATCH] for at in range(0, len(numbers), BATCH))
+    # A writer hands an id to the store once.
+    return [Batch(tuple({max(each, ~each): each for each in batch}.values())) for batch in some]
 
 
 @dataclass
@@ -190,7 +189,7 @@ class Night:
         shut: Future[None] | None = None
         folds: list[Future[dict[str, Tally]]] = []
         while self.todo or any(each.batch for each in self.writers):
-            assert time.monotonic() < until, "the writers do not end"
+            assert time.monotonic() < until, f"the writers do not end: {self.writers}"
             self._turn()
             across = self.given >= self.close_at + len(STOPS)
             asleep = [each for each in self.writers if each.asleep]
