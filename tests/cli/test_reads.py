@@ -9,6 +9,7 @@ import pytest
 
 from tallyroll.errors import Throttled
 from tallyroll.model.states import Attempt, Status
+from tallyroll.model.tallies import Reading
 from tests.cli.desk import Desk
 from tests.harness.pipeline import NOW, START, WINDOW, hour
 
@@ -189,3 +190,22 @@ def test_an_uploaded_payload_is_a_reference_or_fetched(written: Desk) -> None:
     answer = written.run(*fetch)
     assert answer.status != 0
     assert f"{len(body)} with {sha256} were uploaded" in answer.err
+
+
+def test_a_count_of_single_rows_says_what_it_read(
+    written: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here in each of three live windows."""
+    tallies = written.pipeline.store.tallies
+
+    def read(*arguments: Any) -> Any:
+        found = tallies(*arguments)
+        return {key: replace(one, reading=Reading(5_000, 1_250)) for key, one in found.items()}
+
+    monkeypatch.setattr(written.pipeline.store, "tallies", read)
+    answer = written.run("count", "k", "l")
+    assert answer.status == 0
+    assert "k: live windows in Keyspaces have no tallies: 15,000 rows read" in answer.err
+    assert "3,750 read units at most" in answer.err
+    first, _ = written.run("count", "k", "l", "--json").json
+    assert first["reading"] == {"rows": 15_000, "read_units_max": 3_750}

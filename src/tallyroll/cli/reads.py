@@ -50,6 +50,10 @@ def count(
         counts.append(counted)
         if screen.json:
             screen.emit(counter_json(counted))
+        if (reading := counted.reading) and not screen.json:
+            rows, units = number_of(reading.rows, "row"), number_of(reading.units_max, "read unit")
+            what = f"{rows} read, {units} at most"
+            screen.tell(f"{key}: live windows in Keyspaces have no tallies: {what}")
         if counted.missing:
             screen.tell(f"{key}: could not read {', '.join(counted.missing)}: the rest is counted")
             for why in dict.fromkeys(made.reader.why_missing.values()):

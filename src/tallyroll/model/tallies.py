@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
@@ -12,11 +12,18 @@ Series = tuple[tuple[int, int], ...]
 """(sixtieth of a window, events) pairs, ascending."""
 
 
+class Reading(NamedTuple):
+    """What it took to sum up records: the rows that were read, and the read units at most."""
+
+    rows: int
+    units_max: int
+
+
 @dataclass(frozen=True, slots=True)
 class Tally:
     """The counts of a key, or of one of its stripes: `n` events, `amount` their sum in millionths.
 
-    `cost` is what it cost to store the records.
+    `cost` is what it cost to store the records. `reading` is set if they were read one by one.
     """
 
     key: str
@@ -24,6 +31,7 @@ class Tally:
     amount: int
     series: Series = ()
     cost: int = 0
+    reading: Reading | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

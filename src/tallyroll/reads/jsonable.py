@@ -18,6 +18,7 @@ def counter_json(count: Count) -> dict[str, Any]:
     """A count as JSON. Sums are strings, since they may have more digits than a double holds.
 
     `rolled_up` has the days and months that were read as a whole; `windows` omits their windows.
+    `reading` is there if records were read one by one, and says what that took.
     """
     answer: dict[str, Any] = {
         "key": count.key,
@@ -34,6 +35,9 @@ def counter_json(count: Count) -> dict[str, Any]:
             {"period": shown_name(period.period), "windows": period.windows, **_sums(period)}
             for period in count.periods
         ]
+    if count.reading:
+        rows, units_max = count.reading
+        answer["reading"] = {"rows": rows, "read_units_max": units_max}
     if count.missing:
         answer["missing"] = list(count.missing)
     return answer

@@ -14,6 +14,7 @@ from tallyroll.limits import SKEW_MS_MAX
 from tallyroll.model.periods import KINDS, PeriodName, PeriodState, period_of
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status, Window
+from tallyroll.model.tallies import Reading
 from tallyroll.model.totals import PeriodTotal, Total
 from tallyroll.model.windows import WindowId, window_id
 from tallyroll.ports.catalog import Catalog
@@ -37,13 +38,14 @@ class WindowCount:
     """A key's count in one window; `amount` in millionths.
 
     `status` is a live window's status when it was read, and `sealed` for every window that has its
-    totals, even if its table is dropped.
+    totals, even if its table is dropped. `reading` is set if its records were read one by one.
     """
 
     window: WindowId
     events: int
     amount: int
     status: Status
+    reading: Reading | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,16 @@ class Count:
     as_of: int
     missing: tuple[WindowId, ...] = ()
     periods: tuple[PeriodCount, ...] = ()
+
+    @property
+    def reading(self) -> Reading | None:
+        """What it took to read the records of live windows that have no tallies yet; None if there
+        is no such window.
+        """
+        some = [window.reading for window in self.windows if window.reading]
+        if not some:
+            return None
+        return Reading(sum(one.rows for one in some), sum(one.units_max for one in some))
 
     @property
     def complete(self) -> bool:
@@ -249,7 +261,7 @@ class Reader(Lookups):
         except StoreError as error:
             self.why_missing[window.id] = str(error)
             return None
-        return WindowCount(window.id, tally.n, tally.amount, window.status)
+        return WindowCount(window.id, tally.n, tally.amount, window.status, tally.reading)
 
     def _total_of(self, key: str, window: WindowId) -> WindowCount | None:
         """The total of a window that was sealed after its state was read; None: it was not."""

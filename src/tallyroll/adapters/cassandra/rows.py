@@ -21,13 +21,13 @@ from tallyroll.adapters.cassandra.places import (
 )
 from tallyroll.adapters.cassandra.session import Answer, Connection, NamedRow
 from tallyroll.adapters.cassandra.tables import CassandraTables
-from tallyroll.adapters.rows.metering import METERING
+from tallyroll.adapters.rows.metering import METERING, reading_of
 from tallyroll.adapters.rows.statements import SEGMENTS, Seal
 from tallyroll.errors import Missing, Refused, StoreError
 from tallyroll.model.formats.payloads import Chunk
 from tallyroll.model.items import Gate
 from tallyroll.model.records import Page, Record
-from tallyroll.model.tallies import Series, Stripe, Tally, added
+from tallyroll.model.tallies import Reading, Series, Stripe, Tally, added
 
 SUM_ROWS = 5_000  # of a page without data
 GATE_FACT = "gate."  # begins the names of facts that are gates' numbers
@@ -96,20 +96,23 @@ class CassandraRows(CassandraTables):
 
     def tally(self, table: str, key: str, shards: int) -> Tally:
         """Reads every row of the key, since Keyspaces has no aggregates."""
-        n = amount = cost = 0
+        n = amount = cost = rows = units = 0
         series: Counter[str] = Counter()
         each = [(key, shard) for shard in range(1, shards + 1)]
         for _, page in self._connection.gathered(cql.SUMS, table, each, SUM_ROWS):
+            before = cost
             for row_n, row_amount, row_cost, row_series in page:
                 n += row_n
                 amount += row_amount
                 cost += row_cost
                 series[row_series] += 1
+            reading = reading_of(len(page), cost - before)
+            rows, units = rows + reading.rows, units + reading.units_max
         slots = [
             tuple((slot, events * rows) for slot, events in _series(text))
             for text, rows in series.items()
         ]
-        return Tally(key, n, amount, added(slots), cost)
+        return Tally(key, n, amount, added(slots), cost, Reading(rows, units))
 
     def segment(self, key: str, shard: int) -> int:
         return segment_of(key, shard, SEGMENTS)

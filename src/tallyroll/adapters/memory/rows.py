@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import cast
 
 from tallyroll.adapters.memory.tables import Items, MemoryTables
 from tallyroll.adapters.rows import statements
 from tallyroll.adapters.rows.folding import tally_of
+from tallyroll.adapters.rows.metering import reading_of
 from tallyroll.adapters.rows.statements import Seal, each_inserted
 from tallyroll.errors import Missing, Refused, StoreError
 from tallyroll.model.formats.payloads import Chunk
@@ -78,8 +80,9 @@ class MemoryRows(MemoryTables):
 
     def tally(self, table: str, key: str, shards: int) -> Tally:
         rows = self._held(table).rows.items()
-        ours = (row for (_, of, shard, _), row in rows if of == key and shard <= shards)
-        return gathered(key, list(map(tally_of, ours)))
+        ours = [row for (_, of, shard, _), row in rows if of == key and shard <= shards]
+        sums = gathered(key, list(map(tally_of, ours)))
+        return replace(sums, reading=reading_of(len(ours), sums.cost))
 
     def segment(self, key: str, shard: int) -> int:
         return _token(key, shard) % statements.SEGMENTS

@@ -1,4 +1,4 @@
-"""What writes of single rows cost: a unit per KB of a row, conditional or not.
+"""What writes of single rows cost: a unit per KB of a row, conditional or not; and reads.
 
 Source: Amazon Keyspaces Developer Guide, "Read/write capacity modes" and "Quotas".
 """
@@ -9,8 +9,10 @@ from tallyroll.limits import PARTITION_WRITE_UNITS, UNIT_BYTES
 from tallyroll.model.formats.payloads import manifest_in
 from tallyroll.model.items import weighed
 from tallyroll.model.records import Record
+from tallyroll.model.tallies import Reading
 from tallyroll.ports.store import Metering
 
+READ_UNIT_BYTES = 4 * 1024  # of a read with LOCAL_QUORUM
 ROW_BYTES_MAX = 1_000_000
 ROWS_MAX = 100  # of one commit, after which a gate is read
 
@@ -40,6 +42,13 @@ METERING = RowMetering(
     shard_cost_max=PARTITION_WRITE_UNITS // 2,
     tallied=False,
 )
+
+
+def reading_of(rows: int, cost: int) -> Reading:
+    """What one page of so many rows took, of which `record_cost` is known, so that their size is
+    known up to a KB: a read unit for each 4 KB, and one for a page without rows.
+    """
+    return Reading(rows, -(-cost * UNIT_BYTES // READ_UNIT_BYTES) or 1)
 
 
 def _units(size: int) -> int:
