@@ -53,6 +53,7 @@ bench: $(VENV)/dev.stamp engine ## Compare with other ways to count, and measure
 	@$(PY) -m benchmarks.sealing $(KEYS)
 	@$(PY) -m benchmarks.redriving
 	@$(PY) -m benchmarks.producing
+	@$(PY) -m benchmarks.keyspaces
 
 costs: $(VENV)/dev.stamp ## Compute what events and an idle month cost on AWS, and what writers sustain
 	@$(PY) -m benchmarks.costs

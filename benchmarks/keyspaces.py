@@ -24,6 +24,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from rich.console import Console
@@ -44,8 +45,10 @@ from tallyroll.adapters.system import SystemEffects
 from tallyroll.model.amounts import MICROS
 from tallyroll.model.records import Record
 from tallyroll.model.specs import Spec
+from tallyroll.model.tallies import Reading, Tally
+from tallyroll.model.windows import KEYSPACES
 from tallyroll.pipeline import Pipeline
-from tallyroll.settings import KEYSPACES, Settings
+from tallyroll.settings import Settings
 
 EVENTS = 5_000
 RECORDS = 200_000
@@ -142,7 +145,7 @@ def strategies(aws: Embedded, endpoint: Endpoint, events: int) -> Iterator[Measu
     yield measured(Adding("UpdateItem ADD (DynamoDB)", "keyspaces-add"), single, lambda: 1.0)
     for name, shards in (("one partition", 1), ("random suffix", SHARDS)):
         plain = Plain(name, connection, shards)
-        yield measured(plain, single, lambda plain=plain: share_of(plain.partitions))
+        yield measured(plain, single, partial(share_of, plain.partitions))
     connection.close()
     settings = pipeline_of(
         aws,
@@ -157,7 +160,7 @@ def strategies(aws: Embedded, endpoint: Endpoint, events: int) -> Iterator[Measu
     spec = current_spec(Pipeline(settings))
     ids = [json.loads(message.body)["id"] for batch in load.batches for message in batch]
     writes = Counter(spec.shard(KEY, each) for each in ids)
-    yield measured(ours, load, lambda: share_of(writes))
+    yield measured(ours, load, partial(share_of, writes))
 
 
 def strategy_table(events: int, found: list[Measured]) -> Table:
@@ -208,13 +211,13 @@ def big_window(settings: Settings, endpoint: Endpoint, records: int) -> Mapping[
     made = Pipeline(settings)
     spec = filled(connection, made, records)
     connection.close()
-    taken = []
+    taken, live = [], Tally(KEY, 0, 0)
     for _ in range(COUNTS):
         began, cpu = time.perf_counter(), time.process_time()
-        tally = made.store.tallies(spec, [KEY])[KEY]
+        live = made.store.tallies(spec, [KEY])[KEY]
         taken.append((time.perf_counter() - began, time.process_time() - cpu))
-        if tally.n != records:
-            raise RuntimeError(f"{tally.n} of {records} records were counted")
+        if live.n != records:
+            raise RuntimeError(f"{live.n} of {records} records were counted")
     made.store.shut_gates(spec)
     began, cpu = time.perf_counter(), time.process_time()
     for _ in made.store.fold(spec, ""):
@@ -226,8 +229,10 @@ def big_window(settings: Settings, endpoint: Endpoint, records: int) -> Mapping[
     if tally.n != records:
         raise RuntimeError(f"{tally.n} of {records} records were folded")
     best = min(taken)
+    reading = live.reading or Reading(0, 0)
     return {
         "count, live": f"{best[0]:.2f} s, CPU {best[1]:.2f} s (best of {COUNTS})",
+        "reads of it": f"{reading.rows:,} rows, {reading.units_max:,} read units at most",
         "fold": f"{folding[0]:.1f} s, CPU {folding[1]:.1f} s",
         "count, folded": f"{sealed * 1e3:.0f} ms",
     }
