@@ -164,6 +164,8 @@ class _Batches:
             self._hit("runs-alone")
         if kind is Disposition.COUNTED and receives > 1:
             self._hit("counted-later")
+        if kind is Disposition.DUPLICATE and not case.placed:
+            self._hit("remembered")
         if kind is Disposition.DUPLICATE and case.spec:
             state = self._system.catalog.window(case.spec.window)
             if state and state.status.sealed:

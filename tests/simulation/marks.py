@@ -15,6 +15,7 @@ MARKS: Mapping[str, str] = {
     "rivals-in-batch": "a batch holds two contents of one identity",
     "windows-in-batch": "a batch is for several windows",
     "counted-later": "a message counts at its second delivery or later",
+    "remembered": "a message comes again to the writer that counted it, and is known to it",
     "runs-alone": "a message was received so often that it runs alone",
     "commit-unknown": "a commit's outcome is unknown, and it is tried again",
     "own-record-met": "a commit that is tried again finds its own record",

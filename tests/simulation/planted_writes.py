@@ -156,6 +156,17 @@ def unknown_taken_for_success(patch: Patch) -> None:
     patch.setattr(tallyroll.ingest.transactions, "after", hopeful)
 
 
+def remembered_before_the_answer(patch: Patch) -> None:
+    """A message whose commit fails comes again, and is taken for one that was counted."""
+    count = Writer._count
+
+    def hasty(self: Any, placed: Any, *rest: Any) -> None:
+        self._memory.keep(each.delivery.message for each in placed)
+        count(self, placed, *rest)
+
+    patch.setattr(Writer, "_count", hasty)
+
+
 def duplicates_kept_in_the_retry(patch: Patch) -> None:
     """A commit with a duplicate is cancelled again and again: nothing of it ever counts."""
     patch.setattr(tallyroll.ingest.transactions, "_fate", lambda record, element: None)

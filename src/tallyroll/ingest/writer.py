@@ -16,6 +16,7 @@ from tallyroll.errors import Missing, Reason, StoreError
 from tallyroll.ingest.cost import Cost, ItemSizes
 from tallyroll.ingest.handing_back import is_expiring
 from tallyroll.ingest.hot_keys import Scout
+from tallyroll.ingest.memory import Memory
 from tallyroll.ingest.notebook import WriterNotebook
 from tallyroll.ingest.placement import Delivery, Placed, Placer
 from tallyroll.ingest.transactions import Disposition, Fate, Run, beside_stored, plan, run
@@ -37,6 +38,7 @@ from tallyroll.settings import Settings
 # 5 s to read. With less than three times as much time, the reserve is a third of it.
 DEADLINE_RESERVE_MS = 15_000
 UNDECIDED = (Disposition.SHUT_OUT, Disposition.UNCOMPARED)
+STORED = (Disposition.COUNTED, Disposition.DUPLICATE)
 
 
 @dataclass(slots=True)
@@ -78,7 +80,8 @@ class Report:
 
 @dataclass(eq=False)
 class Writer:
-    """Counts batches; one per process, with a cache of specs and the calendar.
+    """Counts batches; one per process, with a cache of specs and the calendar, and a memory of the
+    messages that were counted.
 
     Raises SettingsError if its store cannot do what the mapping says; so does `Roller`.
     """
@@ -95,6 +98,7 @@ class Writer:
         self._placer = Placer(self.settings, self.catalog, cached)
         self._scout = Scout(self.settings, self.catalog, self.store.metering_of, self.effects)
         self._notes = WriterNotebook(self.settings, self.catalog, self.queue, self.effects)
+        self._memory = Memory()
         self._run: Callable[..., Run] = run
         if self.settings.write_rate:
             from tallyroll.ingest.pacing import Pacer  # noqa: PLC0415 - most pipelines have none
@@ -105,13 +109,19 @@ class Writer:
         """Count a batch within `time_left_ms`; messages that are not finished by then are handed
         back.
 
-        Messages that were received before are noted first. So even if this process dies, no window
-        closes while it may accept them, and the next writers know of the death.
+        Messages that this writer counted before are duplicates, and nothing is read or written for
+        them. Of the others, those that were received before are noted first. So even if this
+        process dies, no window closes while it may accept them, and the next writers know of the
+        death.
         """
         reserve = min(DEADLINE_RESERVE_MS, time_left_ms // 3)
         deadline = self.effects.now() + time_left_ms - reserve
         report = Report(messages=len(messages))
-        cases = [Delivery(message) for message in messages]
+        every = [Delivery(message) for message in messages]
+        for case in every:
+            if case.message in self._memory:
+                case.fate = Fate(Disposition.DUPLICATE)
+        cases = [case for case in every if not case.fate]
         groups = self._notes.begin(cases)
         for number, group in enumerate(groups):
             if number and self.effects.now() >= deadline:
@@ -128,7 +138,8 @@ class Writer:
                 done = [case.message.receipt for case in group if not case.comes_again]
                 self.queue.acknowledge(done)
         report.notes_failed = self._notes.end(cases)
-        _sum_up(report, cases, self.effects.now())
+        self._memory.keep(case.message for case in every if case.fate and case.fate.kind in STORED)
+        _sum_up(report, every, self.effects.now())
         return report
 
     def _write_group(self, group: Sequence[Delivery], report: Report, deadline: int) -> None:
