@@ -119,7 +119,8 @@ def section(
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     text = (
         f"Measured by `make bench` on {today}: {platform.machine()}, {cores} cores, Python"
-        f" {platform.python_version()}, DynamoDB Local on the same machine; {CAPTION}."
+        f" {platform.python_version()}, DynamoDB Local on the same machine, with Java's full"
+        f" optimization, after a load for each way that is not counted; {CAPTION}."
         f" {transactions_again(*again)}"
     )
     yield f"\n{fill(text, COLUMNS)}"

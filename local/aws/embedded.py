@@ -49,6 +49,8 @@ class Embedded:
         dynamodb_endpoint: The address of a DynamoDB Local that runs already, to be used instead and
             left running.
         port, dynamodb_port: The loopback ports to take (0: free ones).
+        optimized: Whether Java optimizes a DynamoDB Local that is started here as far as it can:
+            for loads of minutes.
 
     Attributes:
         settings: The settings with queue addresses and bucket, once entered.
@@ -64,6 +66,7 @@ class Embedded:
         dynamodb_endpoint: str | None = None,
         port: int = 0,
         dynamodb_port: int = 0,
+        optimized: bool = False,
     ) -> None:
         if engine not in ENGINES:
             raise ValueError(f"engine {engine!r}: must be one of {', '.join(ENGINES)}")
@@ -72,7 +75,7 @@ class Embedded:
         self.pids: dict[str, int] = {}
         self._engine = engine
         self._dynamodb_endpoint = dynamodb_endpoint
-        self._port, self._dynamodb_port = port, dynamodb_port
+        self._port, self._dynamodb_port, self._optimized = port, dynamodb_port, optimized
         self._stack = ExitStack()
         self._moto: _Moto | None = None
 
@@ -81,7 +84,10 @@ class Embedded:
             moto = stack.enter_context(_Moto(self._port))
             dynamodb = self._dynamodb_endpoint
             if dynamodb is None and self._engine == "dynamodb-local":
-                local = stack.enter_context(dynamodb_local.start(self._dynamodb_port or None))
+                started = dynamodb_local.start(
+                    self._dynamodb_port or None, optimized=self._optimized
+                )
+                local = stack.enter_context(started)
                 dynamodb = local.endpoint
                 self.pids["dynamodb-local"] = local.pid
             endpoint = moto.await_endpoint()

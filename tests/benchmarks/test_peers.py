@@ -141,6 +141,7 @@ def test_payloads_have_40_bytes() -> None:
 def test_reads_are_compared_with_the_truth(aws: Embedded, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmarks.peers.reads.SHARDS", (1, 3))
     monkeypatch.setattr("benchmarks.peers.reads.TIMES", 2)
+    monkeypatch.setattr("benchmarks.peers.reads.WARM_UP", 1)
     found = measured_reads(aws, bench.pipeline_of)
     assert [read.shards for read in found] == [1, 3]
     assert all(read.ours > 0 and read.in_turn > 0 and read.threads > 0 for read in found)

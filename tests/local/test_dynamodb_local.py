@@ -10,6 +10,8 @@ import boto3
 import pytest
 
 from local.aws import dynamodb_local
+from local.aws.embedded import Embedded
+from tallyroll.settings import Settings
 
 if TYPE_CHECKING:
     from types_boto3_dynamodb import DynamoDBClient
@@ -73,6 +75,25 @@ def test_an_engine_that_fails_says_why(dynamodb_endpoint: str) -> None:
 def test_a_missing_engine_names_the_command(tmp_path: Path) -> None:
     with pytest.raises(dynamodb_local.EngineMissingError, match="dynamodb_local install"):
         dynamodb_local.start(cache=tmp_path)
+
+
+@pytest.mark.parametrize("optimized", [True, False])
+def test_java_optimizes_fully_only_if_asked(
+    optimized: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dynamodb_local, "_home", lambda _: tmp_path)
+
+    def spawn(command: list[str], **_: object) -> None:
+        raise InterruptedError(" ".join(command))
+
+    monkeypatch.setattr(dynamodb_local, "spawn_guarded", spawn)
+    for start in (
+        lambda: dynamodb_local.start(optimized=optimized),
+        lambda: Embedded(Settings(), optimized=optimized).__enter__(),
+    ):
+        with pytest.raises(InterruptedError, match="-jar") as raised:
+            start()
+        assert ("TieredStopAtLevel=1" in str(raised.value)) is not optimized
 
 
 def test_installing_twice_at_once_keeps_one_whole_copy(
