@@ -34,6 +34,7 @@ from tallyroll.model.states import Window
 from tallyroll.planning.costs import (
     FUNCTION_GB,
     FUNCTION_MS_IDLE,
+    READ_MS,
     SQS_BATCH,
     SQS_CHUNK_BYTES,
     TALLY_ITEM_BYTES,
@@ -44,7 +45,14 @@ from tallyroll.planning.costs import (
 )
 from tallyroll.planning.load import Load as Planned
 from tallyroll.planning.plan import ARCHIVED_SHARE
-from tallyroll.planning.prices import LAMBDA_REQUEST, MILLION, SQS_REQUEST, WRITE_UNIT
+from tallyroll.planning.prices import (
+    API_REQUEST,
+    LAMBDA_REQUEST,
+    MILLION,
+    REST_API_REQUEST,
+    SQS_REQUEST,
+    WRITE_UNIT,
+)
 from tallyroll.planning.writers import (
     PACKED_EVENT_MS,
     RECORD_ENVELOPE_BYTES,
@@ -257,6 +265,17 @@ def of_a_month(settings: Settings) -> Rows:
     return [("for", "cost"), *((name, f"{cost:.2f}") for name, cost in costs.items())]
 
 
+def of_reads() -> Rows:
+    """What a million reads cost by who lets readers in, without the read units."""
+    function = function_dollars(READ_MS * MILLION) + LAMBDA_REQUEST * MILLION
+    requests = {"http": API_REQUEST, "private": REST_API_REQUEST, "none": 0.0}
+    rows: Rows = [("`tallyroll:api`", "API", "Lambda", "in all")]
+    for name, price in requests.items():
+        costs = (price * MILLION, function, price * MILLION + function)
+        rows.append((f"`{name}`", *(f"{cost:.2f}" for cost in costs)))
+    return rows
+
+
 def of_warm_throughput(settings: Settings) -> Rows:
     """What warm throughput costs in a month, by the length of windows: each has a table."""
     lengths = {"windows of an hour": 3_600, "of six hours": 21_600, "of a day": 86_400}
@@ -315,6 +334,7 @@ def main() -> None:
         ("Keeping them, in US dollars", of_keeping(settings)),
         ("An idle month, in US dollars", of_a_month(settings)),
         ("Warm throughput, a month, in US dollars", of_warm_throughput(settings)),
+        ("A million reads, in US dollars", of_reads()),
         ("Events a second by writers and batches, single events", of_writers(settings)),
         ("The same, packets of 1,000", of_writers(settings, PACKET_EVENTS_MAX)),
         ("Assumed, not computed", assumed()),
@@ -323,7 +343,7 @@ def main() -> None:
     console.print("units are without conflicts; `python -m benchmarks.conflicts` models these")
     console.print("`python -m benchmarks.sizing` measures a writer's time for a message here")
     console.print(
-        "left out: logs, reads by the API, data transfer, metrics of writer and aggregator"
+        "left out: logs, data transfer, read units, endpoints in a VPC, metrics of functions"
     )
 
 

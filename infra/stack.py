@@ -30,7 +30,7 @@ class TallyrollStack(cdk.Stack):
             "BucketName": self.pipeline.bucket.bucket_name,
             "CatalogTable": self.pipeline.catalog.table_name,
             "TotalsTable": self.pipeline.totals.table_name,
-            **({"ApiUrl": self.pipeline.api_url} if options.api == "http" else {}),
+            **({"ApiUrl": self.pipeline.api_url} if options.api != "none" else {}),
             "AlarmTopic": self.pipeline.alarm_topic_arn,
             "TicketTopic": self.pipeline.ticket_topic_arn,
         }.items():

@@ -150,7 +150,8 @@ def moment_of(event: Mapping[str, Any]) -> int | None:
         sent = [int(record["attributes"]["SentTimestamp"]) for record in event["Records"]]
         return max(sent, default=None)
     if "requestContext" in event:
-        return int(event["requestContext"]["timeEpoch"])
+        context = event["requestContext"]
+        return int(context["timeEpoch"] if "timeEpoch" in context else context["requestTimeEpoch"])
     return int(datetime.fromisoformat(event["time"]).timestamp() * 1000)
 
 

@@ -1,4 +1,4 @@
-"""HTTP API requests (payload v2) in, exact answers out.
+"""API requests in, exact answers out: an HTTP API's (payload 2.0), or a REST API's (payload 1.0).
 
 GET /v1/counters?key=...&since=&until=&consistent=&windows=
 GET /v1/event?key=...&id=...&window=|ts=
@@ -16,9 +16,15 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools import Logger
-from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
+from aws_lambda_powertools.event_handler import (
+    APIGatewayHttpResolver,
+    APIGatewayRestResolver,
+    Response,
+)
+from aws_lambda_powertools.event_handler.api_gateway import Router
 
 from tallyroll import pipeline
+from tallyroll.adapters.aws.lambda_events import is_rest, query_of
 from tallyroll.reads.http import (
     HttpAnswer,
     answer_counter,
@@ -37,7 +43,7 @@ if TYPE_CHECKING:
 
 logger = Logger(service="aggregator")
 metrics = metrics_of("aggregator")
-app = APIGatewayHttpResolver()
+routes = Router()  # type: ignore[no-untyped-call]
 
 
 @cache
@@ -46,7 +52,7 @@ def use_case() -> Reader:
     return pipeline.Pipeline(Settings.from_env(os.environ)).reader
 
 
-@app.get("/v1/counters")
+@routes.get("/v1/counters")
 def counters() -> Response[str]:
     """The count of one key over a range of windows."""
     answer = answer_counter(use_case(), _parameters(), _time_left_ms())
@@ -57,30 +63,30 @@ def counters() -> Response[str]:
     return _response(answer)
 
 
-@app.get("/v1/event")
+@routes.get("/v1/event")
 def event() -> Response[str]:
     """One event by its id."""
     return _response(answer_event(use_case(), _parameters()))
 
 
-@app.get("/v1/events")
+@routes.get("/v1/events")
 def events() -> Response[str]:
     """The events of one key in one window."""
     return _response(answer_events(use_case(), _parameters(), _time_left_ms()))
 
 
-@app.get("/v1/top")
+@routes.get("/v1/top")
 def top() -> Response[str]:
     """The largest keys of one window."""
     return _response(answer_top(use_case(), _parameters(), _time_left_ms()))
 
 
 def _parameters() -> dict[str, str]:
-    return parse_parameters(app.current_event.raw_event.get("rawQueryString", ""))
+    return parse_parameters(query_of(routes.current_event.raw_event))
 
 
 def _time_left_ms() -> int:
-    return int(app.lambda_context.get_remaining_time_in_millis())
+    return int(routes.lambda_context.get_remaining_time_in_millis())
 
 
 def problem(error: Exception) -> Response[str]:
@@ -93,8 +99,11 @@ def problem(error: Exception) -> Response[str]:
     return _response(answer)
 
 
-app.not_found(problem)
-app.exception_handler(Exception)(problem)
+http_api, rest_api = APIGatewayHttpResolver(), APIGatewayRestResolver()
+for api in (http_api, rest_api):
+    api.include_router(routes)
+    api.not_found(problem)
+    api.exception_handler(Exception)(problem)
 
 
 def _is_ours(status: int) -> bool:
@@ -109,9 +118,9 @@ def _response(answer: HttpAnswer) -> Response[str]:
 @logger.inject_lambda_context
 @metrics.log_metrics
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """HttpAnswer one HTTP request."""
+    """Answer one request, in the form of the API that it comes from."""
     began = time.monotonic()
-    response = app.resolve(event, context)
+    response = (rest_api if is_rest(event) else http_api).resolve(event, context)
     took_ms = (time.monotonic() - began) * 1000
     add_read(metrics, took_ms, failed=_is_ours(response["statusCode"]))
     return response

@@ -18,6 +18,7 @@ from benchmarks.costs import (
     of_a_month,
     of_events,
     of_keeping,
+    of_reads,
     of_warm_throughput,
     of_writers,
 )
@@ -81,6 +82,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "costs-events": ("deploy.md", lambda: table_of(of_events(Settings()))),
     "costs-keeping": ("deploy.md", lambda: table_of(of_keeping(Settings()))),
     "costs-warm": ("deploy.md", lambda: table_of(of_warm_throughput(Settings()))),
+    "costs-reads": ("deploy.md", lambda: table_of(of_reads())),
     "sizing": ("deploy.md", lambda: table_of(of_writers(Settings()))),
     "sizing-packed": (
         "deploy.md",

@@ -99,6 +99,35 @@ def _topic_policy(_name: str, properties: Properties) -> list[Call]:
     return [("SetTopicAttributes", {"TopicArn": arn, **policy}) for arn in properties["Topics"]]
 
 
+def _replacing(path: str, value: object) -> Properties:
+    return {"op": "replace", "path": path, "value": str(value)}
+
+
+def _rest_account(_name: str, properties: Properties) -> list[Call]:
+    replaced = _replacing("/cloudwatchRoleArn", properties["CloudWatchRoleArn"])
+    return [("UpdateAccount", {"patchOperations": [replaced]})]
+
+
+def _rest_stage(_name: str, properties: Properties) -> list[Call]:
+    """A stage, whose log and limits are changes of it: for all methods, or for none."""
+    where = {"restApiId": properties["RestApiId"], "stageName": properties["StageName"]}
+    deployed = properties["DeploymentId"]  # moto's own object, where AWS gives the id
+    log = properties["AccessLogSetting"]
+    [limits] = properties["MethodSettings"]
+    assert (limits["HttpMethod"], limits["ResourcePath"]) == ("*", "/*")
+    changes = [
+        _replacing("/accessLogSettings/destinationArn", log["DestinationArn"]),
+        _replacing("/accessLogSettings/format", log["Format"]),
+        _replacing("/*/*/throttling/rateLimit", limits["ThrottlingRateLimit"]),
+        _replacing("/*/*/throttling/burstLimit", limits["ThrottlingBurstLimit"]),
+    ]
+    traced = {"tracingEnabled": properties["TracingEnabled"]}
+    return [
+        ("CreateStage", {**where, **traced, "deploymentId": deployed.id}),
+        ("UpdateStage", {**where, "patchOperations": changes}),
+    ]
+
+
 KINDS = (
     Kind(
         "AWS::CloudWatch::Alarm",
@@ -153,6 +182,8 @@ KINDS = (
         reference="StageName",
         changes=_changed("UpdateStage", "StageName"),
     ),
+    Kind("AWS::ApiGateway::Account", "apigateway", _rest_account),
+    Kind("AWS::ApiGateway::Stage", "apigateway", _rest_stage, reference="stageName"),
     Kind("AWS::Lambda::EventInvokeConfig", "lambda", _as_it_is("PutFunctionEventInvokeConfig")),
     Kind("AWS::SQS::QueuePolicy", "sqs", _queue_policy),
     Kind("AWS::SNS::TopicPolicy", "sns", _topic_policy),

@@ -19,7 +19,7 @@ from typing import Any
 from local.aws.guard import GuardedProcess, spawn_guarded
 from local.runtime.api import RuntimeApi
 from local.runtime.packages import reserved, start_command
-from tallyroll.cdk.options import RUNTIMES
+from tallyroll.cdk.options.rules import RUNTIMES
 from tests.e2e.cdk_command import written_to
 
 _INIT_TIMEOUT_S = 60.0  # on a busy machine; Lambda gives 10 s

@@ -5,6 +5,7 @@ and the schedules.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from local.runtime.poller import RECEIVE_MAX, failed_ids
 from local.runtime.schedule import scheduled_event
 from tallyroll.testing.sqs_records import record
 from tests.e2e.deployment import REGION, Deployed, Json
+from tests.functions.invocation import rest_form
 
 Invoke = Callable[[str, Any], Any]
 """Invokes the function of an ARN with an event."""
@@ -115,37 +117,69 @@ class HttpApi:
             "AWS_PROXY",
             "2.0",
         )
-        response = self._invoke(integration["IntegrationUri"], self._event(route, path, query))
+        event = http_event(self.id, self._host, path, query)
+        response = self._invoke(integration["IntegrationUri"], event)
         return response["statusCode"], json.loads(response["body"])
 
-    def _event(self, route: str, path: str, query: dict[str, str]) -> Json:
-        """A request of payload format 2.0. Source: Amazon API Gateway Developer Guide, "Create AWS
-        Lambda proxy integrations for HTTP APIs".
-        """
-        now = datetime.now(UTC)
-        text = urlencode(query)
-        http = {"method": "GET", "path": path, "protocol": "HTTP/1.1", "sourceIp": "192.0.2.17"}
-        return {
-            "version": "2.0",
-            "routeKey": route,
-            "rawPath": path,
-            "rawQueryString": text,
-            "headers": {"accept": "*/*", "host": self._host, "x-forwarded-proto": "https"},
-            "queryStringParameters": dict(parse_qsl(text)),
-            "requestContext": {
-                "accountId": "123456789012",
-                "apiId": self.id,
-                "domainName": self._host,
-                "domainPrefix": self.id,
-                "http": {**http, "userAgent": "e2e"},
-                "requestId": "JKJaXmPLvHcESHA=",
-                "routeKey": route,
-                "stage": "$default",
-                "time": f"{now:%d/%b/%Y:%H:%M:%S} +0000",
-                "timeEpoch": int(now.timestamp() * 1000),
-            },
-            "isBase64Encoded": False,
+
+def http_event(api_id: str, host: str, path: str, query: dict[str, str]) -> Json:
+    """A request of payload format 2.0. Source: Amazon API Gateway Developer Guide, "Create AWS
+    Lambda proxy integrations for HTTP APIs".
+    """
+    now = datetime.now(UTC)
+    text = urlencode(query)
+    http = {"method": "GET", "path": path, "protocol": "HTTP/1.1", "sourceIp": "192.0.2.17"}
+    return {
+        "version": "2.0",
+        "routeKey": f"GET {path}",
+        "rawPath": path,
+        "rawQueryString": text,
+        "headers": {"accept": "*/*", "host": host, "x-forwarded-proto": "https"},
+        "queryStringParameters": dict(parse_qsl(text)),
+        "requestContext": {
+            "accountId": "123456789012",
+            "apiId": api_id,
+            "domainName": host,
+            "domainPrefix": api_id,
+            "http": {**http, "userAgent": "e2e"},
+            "requestId": "JKJaXmPLvHcESHA=",
+            "routeKey": f"GET {path}",
+            "stage": "$default",
+            "time": f"{now:%d/%b/%Y:%H:%M:%S} +0000",
+            "timeEpoch": int(now.timestamp() * 1000),
+        },
+        "isBase64Encoded": False,
+    }
+
+
+class RestApi:
+    """A deployed REST API: its methods and its stage, and the functions behind them."""
+
+    def __init__(self, client: Any, invoke: Invoke) -> None:
+        [self.api] = client.get_rest_apis()["items"]
+        self.id = self.api["id"]
+        [self.stage] = client.get_stages(restApiId=self.id)["item"]
+        resources = client.get_resources(restApiId=self.id, embed=["methods"])["items"]
+        self.methods = {
+            f"{name} {resource['path']}": method
+            for resource in resources
+            for name, method in resource.get("resourceMethods", {}).items()
         }
+        self._invoke = invoke
+
+    def get(self, path: str, **query: str) -> tuple[int, Json]:
+        """Status and JSON of the answer to a GET; raises KeyError where there is no such method."""
+        integration = self.methods[f"GET {path}"]["methodIntegration"]
+        assert (integration["type"], integration["httpMethod"]) == ("AWS_PROXY", "POST")
+        [arn] = re.findall(
+            r":lambda:path/2015-03-31/functions/(.+)/invocations$", integration["uri"]
+        )
+        host = f"{self.id}.execute-api.{REGION}.amazonaws.com"
+        event = rest_form(http_event(self.id, host, path, query), self.stage["stageName"])
+        response = self._invoke(arn, event)
+        [kind] = response["multiValueHeaders"]["Content-Type"]
+        assert kind in ("application/json", "application/problem+json")
+        return response["statusCode"], json.loads(response["body"])
 
 
 class Schedules:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs
 
 from functions.aggregator import handler as aggregator
 from functions.cleanup import handler as cleanup
@@ -26,6 +27,54 @@ def load(name: str) -> dict[str, Any]:
     event = json.loads((EVENTS / name).read_text())
     assert isinstance(event, dict)
     return event
+
+
+def rest_form(event: dict[str, Any], stage: str = "live") -> dict[str, Any]:
+    """An HTTP API's event (payload 2.0) as a private REST API sends the same request (1.0).
+
+    Source: API Gateway Developer Guide, "Lambda proxy integrations in API Gateway".
+    """
+    http, path = event["requestContext"]["http"], event["rawPath"]
+    query = parse_qs(event["rawQueryString"], keep_blank_values=True)
+    headers = {name.title(): value for name, value in event["headers"].items()}
+    return {
+        "resource": path,
+        "path": path,
+        "httpMethod": http["method"],
+        "headers": headers,
+        "multiValueHeaders": {name: [value] for name, value in headers.items()},
+        "queryStringParameters": {name: values[-1] for name, values in query.items()} or None,
+        "multiValueQueryStringParameters": query or None,
+        "pathParameters": None,
+        "stageVariables": None,
+        "requestContext": {
+            "accountId": event["requestContext"]["accountId"],
+            "apiId": event["requestContext"]["apiId"],
+            "domainName": event["requestContext"]["domainName"],
+            "domainPrefix": event["requestContext"]["domainPrefix"],
+            "extendedRequestId": "JKJaXmPLvHcESHA=",
+            "httpMethod": http["method"],
+            "identity": {
+                "caller": "AROAEXAMPLE:reader",
+                "sourceIp": "10.0.1.17",
+                "user": "AROAEXAMPLE:reader",
+                "userAgent": http["userAgent"],
+                "userArn": "arn:aws:sts::123456789012:assumed-role/reader/reader",
+                "vpcId": "vpc-0a1b2c3d4e5f60718",
+                "vpceId": "vpce-0a1b2c3d4e5f60718",
+            },
+            "path": f"/{stage}{path}",
+            "protocol": http["protocol"],
+            "requestId": "79104EXAMPLEB723",
+            "requestTime": event["requestContext"]["time"],
+            "requestTimeEpoch": event["requestContext"]["timeEpoch"],
+            "resourceId": "abc123",
+            "resourcePath": path,
+            "stage": stage,
+        },
+        "body": None,
+        "isBase64Encoded": False,
+    }
 
 
 @dataclass

@@ -15,7 +15,7 @@ import pytest
 from tallyroll.ingest.writer import Report, Writer
 from tallyroll.model.events import Event, decode, digest
 from tallyroll.ports.catalog import Claim
-from tests.functions.invocation import EVENTS, Invocations, load
+from tests.functions.invocation import EVENTS, Invocations, load, rest_form
 from tests.functions.test_schedules import sealed
 from tests.harness.pipeline import NOW, TIME_LEFT, WINDOW, Pipeline, hour
 
@@ -47,8 +47,15 @@ def test_the_readme_lists_every_file_and_no_other() -> None:
     assert set(LISTED) == {path.name for path in EVENTS.iterdir()} - {"README.md"}
 
 
+REST = "aggregator-rest-"
+
+
 def named(kind: str) -> list[str]:
     return sorted(name for name in LISTED if name.startswith(kind))
+
+
+def of_http_apis() -> list[str]:
+    return [name for name in named("aggregator-") if not name.startswith(REST)]
 
 
 def test_every_file_is_used_by_a_test() -> None:
@@ -143,7 +150,7 @@ def test_sqs_events_are_as_aws_documents_them(name: str) -> None:
     assert len(set(ids)) == len(ids)
 
 
-@pytest.mark.parametrize("name", named("aggregator-"))
+@pytest.mark.parametrize("name", of_http_apis())
 def test_http_events_are_as_aws_documents_them(name: str) -> None:
     """API Gateway Developer Guide, "Create AWS Lambda proxy integrations for HTTP APIs", 2.0."""
     event = load(name)
@@ -154,6 +161,25 @@ def test_http_events_are_as_aws_documents_them(name: str) -> None:
     assert event["routeKey"] == event["requestContext"]["routeKey"]
     assert ("queryStringParameters" in event) == bool(event["rawQueryString"])
     assert event["requestContext"]["timeEpoch"] == NOW
+
+
+@pytest.mark.parametrize("name", named(REST))
+def test_rest_events_are_those_of_an_http_api_in_the_form_of_a_rest_api(name: str) -> None:
+    """API Gateway Developer Guide, "Lambda proxy integrations in API Gateway"."""
+    assert load(name) == rest_form(load(name.replace(REST, "aggregator-")))
+
+
+@pytest.mark.parametrize("name", of_http_apis())
+def test_both_apis_answer_the_same(functions: Invocations, name: str) -> None:
+    functions.write(load("writer-own-id.json"))
+    functions.write(load("writer-packet.json"))
+    told = functions.ask(load(name))
+    answer = functions.ask(rest_form(load(name)))
+    assert (answer["statusCode"], answer["body"]) == (told["statusCode"], told["body"])
+    # A REST API takes several values of a header, and refuses an answer with other members.
+    assert answer.keys() == {"statusCode", "body", "isBase64Encoded", "multiValueHeaders"}
+    kind = told["headers"]["Content-Type"]
+    assert answer["multiValueHeaders"] == {"Content-Type": [kind]}
 
 
 @pytest.mark.parametrize("name", ["roller-schedule.json", "cleanup-schedule.json"])

@@ -13,7 +13,8 @@ import pytest
 
 from infra.build import prebuilt
 from infra.build.bundle import RUNTIME, BundleError, packages
-from tallyroll.cdk.options import RUNTIMES, Options
+from tallyroll.cdk.options import Options
+from tallyroll.cdk.options.rules import RUNTIMES
 from tests.infra.templates import FUNCTIONS, of_type
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import importlib
 
 import pytest
 
-from tallyroll.cdk.options import RUNTIMES, Options
-from tallyroll.cdk.options.rules import OptionsError
+from tallyroll.cdk.options import Options
+from tallyroll.cdk.options.rules import RUNTIMES, OptionsError
 from tallyroll.settings import Settings
 from tests.infra.conftest import Synthesize
 from tests.infra.templates import FUNCTIONS, Template, function, of_type, only

@@ -55,8 +55,8 @@ def inside(synthesize: Synthesize) -> Template:
     )
 
 
-def in_vpc(built: Built, **given: Any) -> Template:
-    """A pipeline in a VPC of the same stack."""
+def in_vpc(built: Built, _options: Options | None = None, **given: Any) -> Template:
+    """A pipeline in a VPC of the same stack, with two subnets in each of two zones."""
     from aws_cdk import aws_ec2 as ec2
 
     from tallyroll.cdk import Endpoints, Tallyroll
@@ -75,7 +75,8 @@ def in_vpc(built: Built, **given: Any) -> Template:
         )
         more = {name: make(stack, vpc) for name, make in given.items()}
         Endpoints(stack, "Endpoints", vpc=vpc, subnets=ec2.SubnetSelection(one_per_az=True))
-        Tallyroll(stack, "Counter", options=Options(), code=function_code(), vpc=vpc, **more)
+        options = _options or Options()
+        Tallyroll(stack, "Counter", options=options, code=function_code(), vpc=vpc, **more)
 
     return built(build)
 

@@ -8,14 +8,15 @@ import pytest
 from cfnlint.api import lint  # type: ignore[import-untyped]
 
 from tallyroll.adapters.dynamodb.store import GATES_AT_ONCE
-from tallyroll.cdk.options import (
+from tallyroll.cdk.options import Options
+from tallyroll.cdk.options.kinds import Whole
+from tallyroll.cdk.options.rules import (
     LOG_DAYS,
+    PREFIX,
     VISIBILITY_BATCHES,
     WRITER_TIMEOUT_SECONDS,
-    Options,
+    OptionsError,
 )
-from tallyroll.cdk.options.kinds import Whole
-from tallyroll.cdk.options.rules import PREFIX, OptionsError
 from tallyroll.cdk.schedules import ROLLER_TIMEOUT_SECONDS
 from tallyroll.errors import SettingsError
 from tallyroll.lifecycle.runner import DEADLINE_RESERVE_MS
@@ -35,6 +36,7 @@ SHARED = {option.name for option in fields(Options)} & {one.name for one in fiel
 
 # Made by the deployment, fixed by what it deploys, or best left as they are.
 LAYER = "arn:aws:lambda:eu-central-1:615299751070:layer:AWSOpenTelemetryDistroPython:11"
+ENDPOINT = "vpce-0a1b2c3d4e5f60718"
 NO_OPTIONS = {
     "queue_url",
     "dead_letters_url",
@@ -236,7 +238,10 @@ def test_unknown_key_is_refused_with_the_nearest(key: str, said: str) -> None:
         ("vpc_subnets", "subnet-0a1b2c3d", "vpc_subnets '.*': give tallyroll:vpc_security_groups"),
         ("vpc_security_groups", "sg-0a1b2c3d", "vpc_security_groups '.*': give tallyroll:vpc_subn"),
         ("vpc_security_groups", "sg-1", "vpc_security_groups 'sg-1': give 1 to 5 ids, sg-"),
-        ("api", "private", "api 'private': give one of http, none"),
+        ("api", "public", "api 'public': give one of http, private, none"),
+        ("api_endpoint", "vpc-1", "api_endpoint 'vpc-1': give the id of an interface endpoint"),
+        ("api_endpoint", ENDPOINT, "api_endpoint 'vpce-.*': leave it out, or give tallyroll:api p"),
+        ("api_log_role", "no", "api_log_role 'no': give true or false"),
         ("boto3", "latest", "boto3 'latest': give one of runtime, pinned"),
         ("tags", "team", "tags 'team': give an object of texts, such as"),
         ("tags", ["team"], r"tags \['team'\]: give an object of texts"),

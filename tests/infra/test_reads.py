@@ -17,14 +17,14 @@ def routes_of(template: Template) -> set[str]:
 
 
 def test_the_api_has_the_routes_of_the_handler(template: Template) -> None:
-    resolver = aggregator.app
-    paths = {
-        (str(route.method), route.path)
-        for route in [*resolver._static_routes, *resolver._dynamic_routes]
-    }
+    for resolver in (aggregator.http_api, aggregator.rest_api):
+        paths = {
+            (str(route.method), route.path)
+            for route in [*resolver._static_routes, *resolver._dynamic_routes]
+        }
 
-    assert routes_of(template) == {f"{method} {path}" for method, path in paths}
-    assert ("GET", "/v1/counters") in paths
+        assert routes_of(template) == {f"{method} {path}" for method, path in paths}
+        assert ("GET", "/v1/counters") in paths
 
 
 def test_reads_need_a_signature(template: Template) -> None:

@@ -15,7 +15,7 @@ from cfnlint.api import lint  # type: ignore[import-untyped]
 from tallyroll.cdk.options import Options
 from tests.infra.conftest import KEY, SKIP_BUNDLING, Synthesize
 from tests.infra.templates import Template
-from tests.infra.test_options import LAYER
+from tests.infra.test_options import ENDPOINT, LAYER
 
 # The CDK says of every function that it depends on its role, which CloudFormation knows already.
 SAID_TWICE = "W3005"
@@ -79,8 +79,18 @@ def findings(outdir: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> F
         {"tags": {"team": "elections"}, "kms_key": KEY},
         {"snap_start": True, "runtime": "python3.12", "pollers": {"min": 2, "max": 20}},
         {"vpc_subnets": "subnet-0a1b2c3d", "vpc_security_groups": "sg-0a1b2c3d", "api": "none"},
+        {"api": "private", "api_endpoint": ENDPOINT},
+        {"api": "private", "api_endpoint": ENDPOINT, "tracing": True, "api_log_role": False},
     ],
-    ids=["by default", "with options", "with tags and a key", "with options of Lambda", "inside"],
+    ids=[
+        "by default",
+        "with options",
+        "with tags and a key",
+        "with options of Lambda",
+        "inside",
+        "with a private API",
+        "with a private API that is traced",
+    ],
 )
 def test_rule_packs_find_what_is_acknowledged_and_nothing_else(
     node: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
@@ -108,6 +118,8 @@ def test_cloudformation_would_take_the_template(
     assert complaints(governed) == []
     pollers = {"min": 2, "max": 20}
     assert complaints(synthesize(snap_start=True, runtime="python3.14", pollers=pollers)) == []
+    private = {"api": "private", "api_endpoint": ENDPOINT}
+    assert complaints(synthesize(**private, tracing=True, kms_key=KEY)) == []
     network = {"vpc_subnets": "subnet-0a1b2c3d", "vpc_security_groups": "sg-0a1b2c3d"}
     assert complaints(synthesize(api="none", tracing=True, tracing_layer=LAYER, **network)) == []
 

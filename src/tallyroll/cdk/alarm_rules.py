@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tallyroll.cdk.alarms import FUNCTIONS
-from tallyroll.cdk.options import WRITER_TIMEOUT_SECONDS
+from tallyroll.cdk.options.rules import WRITER_TIMEOUT_SECONDS
 from tallyroll.limits import IN_FLIGHT_MAX
 from tallyroll.resources import DEAD_LETTERS_RETENTION_SECONDS
 from tallyroll.settings import Settings

@@ -32,9 +32,12 @@ def make_dashboard(
     queues: Queues,
     functions: Sequence[PipelineFunction],
     alarms: Mapping[str, cloudwatch.IAlarm],
+    of_api: Sequence[cloudwatch.IMetric] = (),
 ) -> cloudwatch.Dashboard:
-    """The dashboard of a pipeline, named after it and its Region, since all Regions of an account
-    share one list of dashboards. Source: CloudWatch API Reference, PutDashboard.
+    """The dashboard of a pipeline, with a graph of its API if there are metrics `of_api`.
+
+    It is named after the pipeline and its Region, since all Regions of an account share one list of
+    dashboards. Source: CloudWatch API Reference, PutDashboard.
     """
     alarm_status = cloudwatch.AlarmStatusWidget(
         title="Alarms", alarms=list(alarms.values()), width=24, height=4
@@ -48,7 +51,10 @@ def make_dashboard(
             [_heading("Is it exact?", "all of these are zero, or have a reason that is known")],
             _exact(metrics, queues),
             [_heading("Does it keep up?", "the oldest event is young, the states move on")],
-            _keeping_up(options, metrics, queues),
+            [
+                *_keeping_up(options, metrics, queues),
+                *([_graph("Private API", of_api)] if of_api else []),
+            ],
             [_heading("What is hot?", "throttles ask for shards, conflicts for gates and stripes")],
             _hot(metrics),
             [_heading("What does it cost?", "prices of us-east-1, on demand")],

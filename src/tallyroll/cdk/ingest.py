@@ -13,8 +13,8 @@ from tallyroll.cdk import permissions
 from tallyroll.cdk.annotations import acknowledge, tag, wildcard
 from tallyroll.cdk.functions import FULL_CPU_MB, FunctionDefaults, PipelineFunction
 from tallyroll.cdk.handed_in import check_queue
-from tallyroll.cdk.options import WRITER_TIMEOUT_SECONDS, Options
-from tallyroll.cdk.options.rules import OptionsError
+from tallyroll.cdk.options import Options
+from tallyroll.cdk.options.rules import WRITER_TIMEOUT_SECONDS, OptionsError
 from tallyroll.cdk.storage import Storage
 from tallyroll.resources import QueueDeclaration, Resources
 

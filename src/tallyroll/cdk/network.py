@@ -38,10 +38,14 @@ _ATTACHING = (
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """The ids of the subnets that functions run in, and of their security groups."""
+    """The ids of the subnets that functions run in, and of their security groups; the VPC and its
+    subnets themselves, if a VPC is handed in.
+    """
 
     subnets: Sequence[str]
     security_groups: Sequence[str]
+    vpc: ec2.IVpc | None = None
+    chosen: Sequence[ec2.ISubnet] = ()
 
 
 def network_of(
@@ -74,7 +78,8 @@ def network_of(
         )
     chosen = vpc.select_subnets() if subnets is None else _selected(vpc, subnets)
     given = security_groups or [_lets_out_https(scope, vpc)]
-    return Network(chosen.subnet_ids, [group.security_group_id for group in given])
+    groups = [group.security_group_id for group in given]
+    return Network(chosen.subnet_ids, groups, vpc, chosen.subnets)
 
 
 def may_attach(scope: IConstruct, network: Network | None, name: str) -> list[iam.PolicyStatement]:

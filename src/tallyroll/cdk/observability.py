@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import aws_cdk as cdk
-from aws_cdk import aws_apigatewayv2 as http
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_iam as iam
@@ -23,6 +22,7 @@ from tallyroll.cdk.ingest import Queues
 from tallyroll.cdk.metrics import PipelineMetrics, computed
 from tallyroll.cdk.options import Options
 from tallyroll.cdk.options.rules import OptionsError
+from tallyroll.cdk.reads import Api
 
 
 class Observability(Construct):
@@ -42,7 +42,7 @@ class Observability(Construct):
         options: Options,
         queues: Queues,
         functions: Sequence[PipelineFunction],
-        api: http.IHttpApi | None,
+        api: Api | None,
         given: sns.ITopic | None = None,
         given_tickets: sns.ITopic | None = None,
         key: kms.IKey | None = None,
@@ -63,7 +63,8 @@ class Observability(Construct):
         self.alarms = {id_: self._alarm(id_, rule) for id_, rule in rules.items()}
         self.pages = {id_: self._page(id_) for id_ in PAGES}
         shown = {**self.pages, **self.alarms}
-        self.dashboard = make_dashboard(self, options, metrics, queues, functions, shown)
+        graphed = api.graphed if api else []
+        self.dashboard = make_dashboard(self, options, metrics, queues, functions, shown, graphed)
 
     def _alarm(self, id_: str, rule: Rule) -> cloudwatch.Alarm:
         alarm = cloudwatch.Alarm(
@@ -174,7 +175,7 @@ class _Published:
         metrics: PipelineMetrics,
         queues: Queues,
         functions: Sequence[PipelineFunction],
-        api: http.IHttpApi | None,
+        api: Api | None,
     ) -> None:
         self._metrics = metrics
         self._queues = queues
@@ -199,6 +200,6 @@ class _Published:
             return function.metric(watched.name, statistic=watched.statistic, period=period)
         if watched.source is Source.API:
             assert self._api
-            return self._api.metric(watched.name, statistic=watched.statistic, period=period)
+            return self._api.metric(watched.name, watched.statistic, period)
         queue = self._queues.events if watched.of == EVENTS else self._queues.dead_letters
         return queue.metric(watched.name, statistic=watched.statistic, period=period)

@@ -64,6 +64,7 @@ class Tallyroll(Construct):
     vpc             A VPC for the functions, in `vpc_subnets` (by default its private subnets),
                     with `security_groups` (by default one that lets out HTTPS alone). It needs
                     endpoints for what functions call (`tallyroll.cdk.Endpoints`), or a way out.
+                    A private API gets its endpoint there, unless `options.api_endpoint` has one.
     code            The asset of the functions; by default the package's own.
 
     What of it works against this advice, as far as it is known at synthesis, is a warning of the
@@ -185,10 +186,10 @@ class Tallyroll(Construct):
 
     @property
     def api_url(self) -> str:
-        """The URL of the HTTP API. Raises OptionsError if there is none."""
+        """The URL of the API. Raises OptionsError if there is none."""
         if self.reads.api is None:
             raise OptionsError("tallyroll:api 'none': there is no HTTP API, and so no URL")
-        return self.reads.api.api_endpoint
+        return self.reads.api.url
 
     def grant_send(self, grantee: iam.IGrantable, *, payloads: bool = False) -> iam.Grant:
         """Allow `grantee` to send events; with `payloads`, also to upload those that are too large
@@ -223,7 +224,7 @@ class Tallyroll(Construct):
         )
 
     def grant_read(self, grantee: iam.IGrantable) -> None:
-        """Allow `grantee` to call the HTTP API, or the aggregator if there is no API. Raises
+        """Allow `grantee` to call the API, or the aggregator if there is no API. Raises
         OptionsError if the API requires tokens.
         """
         if self.options.auth != "iam":

@@ -3,7 +3,8 @@
 Of us-east-1, as of AS_OF, on demand, without free tiers and discounts. Sources: AWS's pages "Amazon
 DynamoDB pricing", "AWS Lambda pricing", "Amazon SQS pricing", "Amazon S3 pricing", "Amazon
 CloudWatch pricing" and "Amazon API Gateway pricing"; of the overhead of an item DynamoDB Developer
-Guide, "DynamoDB item sizes and formats".
+Guide, "DynamoDB item sizes and formats"; of a REST API's requests AWS's whitepaper "Best Practices
+for Designing Amazon API Gateway Private APIs and Private Integration", "Cost optimization".
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ RECOVERY_GB_MONTH = 0.20  # point-in-time recovery
 PROVISIONED_WRITE_UNIT_HOUR = 0.00065
 WARM_WRITE_UNIT = PROVISIONED_WRITE_UNIT_HOUR
 
-# SQS, Lambda, S3, API Gateway's HTTP API
+# SQS, Lambda, S3, API Gateway's HTTP API and REST API
 SQS_REQUEST = 0.40 / MILLION  # each 64 KB of a request is one
 LAMBDA_REQUEST = 0.20 / MILLION
 LAMBDA_GB_SECOND = 0.0000133334  # arm64
 ARCHIVE_GB_MONTH = 0.023  # S3 Standard
 API_REQUEST = 1.00 / MILLION
+REST_API_REQUEST = 3.50 / MILLION  # of the first 333 million in a month
 
 # CloudWatch, a month
 COMPOSITE_ALARM_MONTH = 0.50

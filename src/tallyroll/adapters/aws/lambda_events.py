@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Protocol
+from urllib.parse import urlencode
 
 from tallyroll.model.dead_letters import redrive_of
 from tallyroll.model.messages import Message
@@ -46,3 +47,23 @@ def _texts(attributes: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
 def batch_failures(message_ids: list[str]) -> dict[str, list[dict[str, str]]]:
     """The response that makes SQS redeliver only these messages (ReportBatchItemFailures)."""
     return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in message_ids]}
+
+
+def is_rest(event: Mapping[str, Any]) -> bool:
+    """Whether a REST API sent the event (payload format 1.0), and not an HTTP API (2.0).
+
+    Source: API Gateway Developer Guide, "Create AWS Lambda proxy integrations for HTTP APIs".
+    """
+    return "httpMethod" in event
+
+
+def query_of(event: Mapping[str, Any]) -> str:
+    """The raw query string of a request. A REST API decodes it: its parameters are encoded.
+
+    Source: API Gateway Developer Guide, "Lambda proxy integrations in API Gateway".
+    """
+    if not is_rest(event):
+        return str(event.get("rawQueryString", ""))
+    parameters = event.get("multiValueQueryStringParameters") or {}
+    # A lone surrogate, which no URL holds, is refused where the query is read.
+    return urlencode(parameters, doseq=True, errors="surrogatepass")

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Unpack
 
+from tallyroll.cdk.options.derived import Given, settings_of
 from tallyroll.cdk.options.kinds import (
+    EMAIL,
+    ENDPOINT,
+    KMS_KEY,
+    LAYER_VERSION,
     Flag,
     HotShards,
     Kind,
@@ -23,9 +28,13 @@ from tallyroll.cdk.options.kinds import (
     nearest,
 )
 from tallyroll.cdk.options.rules import (
+    LOG_DAYS,
     MAX_CONCURRENCY,
     POLLER_INVOCATIONS_MAX,
     PREFIX,
+    RUNTIMES,
+    VISIBILITY_BATCHES,
+    WRITER_TIMEOUT_SECONDS,
     OptionsError,
     both_given,
     check_together,
@@ -35,30 +44,17 @@ from tallyroll.limits import (
     CHUNK_BYTES_MAX,
     CHUNK_BYTES_MIN,
     GATES_MAX,
-    GATES_PER_COMMIT,
     INLINE_BYTES_MAX,
     ITEM_BYTES_MAX,
     RECEIVES_FUSE,
     SHARDS_MAX,
     SKEW_MS_MAX,
-    STRIPES_PER_COMMIT,
     VISIBILITY_MS,
     WARM_UNITS_MAX,
 )
 from tallyroll.settings import EXPORTERS, Settings
 
-WRITER_TIMEOUT_SECONDS = 60
-# The queue must hide messages for this many times the longest batch, so that Lambda can retry while
-# it is throttled. Source: AWS Lambda Developer Guide, "Using Lambda with Amazon SQS".
-VISIBILITY_BATCHES = 6
-# Lambda's runtimes that the core can run on. The first is the default: the tests of every change
-# run on that Python, and the byte-code in the package's asset is that Python's.
-RUNTIMES = ("python3.11", "python3.12", "python3.13", "python3.14")
-# Source: CloudWatch Logs API Reference, PutRetentionPolicy; all values up to ten years.
-LOG_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1827, 3653)
-
 _DEFAULTS = Settings()
-_EMAIL = Text(r"[^@\s]+@[^@\s]+\.[^@\s]+", "give one e-mail address")
 _DAY = 86_400
 
 
@@ -228,10 +224,7 @@ class Options:
     )
     tracing_layer: str = _option(
         "",
-        Text(
-            r"arn:aws[a-z-]*:lambda:[a-z0-9-]+:\d{12}:layer:[a-zA-Z0-9_-]+:\d+",
-            "give the ARN of a layer's version, arn:aws:lambda:REGION:ACCOUNT:layer:NAME:VERSION",
-        ),
+        LAYER_VERSION,
         "with `tracing`: ARN of AWS's layer for OpenTelemetry in this Region, which adds a span for"
         " each call of AWS; functions start more slowly",
     )
@@ -259,10 +252,7 @@ class Options:
     )
     kms_key: str = _option(
         "",
-        Text(
-            r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[a-zA-Z0-9-]+",
-            "give the ARN of a KMS key, arn:aws:kms:REGION:ACCOUNT:key/ID; an alias will not do",
-        ),
+        KMS_KEY,
         "ARN of the KMS key of all that is deployed, and of the window tables that are made from"
         " then on; unset: AWS's own keys",
     )
@@ -274,9 +264,21 @@ class Options:
     )
     api: str = _option(
         "http",
-        OneOf(("http", "none")),
-        "who lets readers in: an HTTP API, which is public; or `none`, and callers in the account"
-        " invoke the aggregator",
+        OneOf(("http", "private", "none")),
+        "who lets readers in: an HTTP API, which is public; `private`, a REST API that only an"
+        " endpoint in a VPC reaches; or `none`, and callers in the account invoke the aggregator",
+    )
+    api_endpoint: str = _option(
+        "",
+        ENDPOINT,
+        "with `private`: id of the interface endpoint for `execute-api` that callers use; unset: a"
+        " new one, in the VPC that is handed in",
+    )
+    api_log_role: bool = _option(
+        default=True,
+        kind=Flag(),
+        doc="with `private`: whether to set the role by which API Gateway writes logs, which the"
+        " account has once in a Region; `false`: it is set",
     )
     auth: str = _option(
         "iam", OneOf(("iam", "jwt")), "how callers of the HTTP API are known: signed requests, JWT"
@@ -294,7 +296,7 @@ class Options:
     reads_per_second: int = _option(
         100,
         Whole(1, 10_000),
-        "requests a second that the HTTP API lets through; twice that in a burst",
+        "requests a second that the API lets through; twice that in a burst",
     )
     runbook_url: str = _option(
         "",
@@ -303,9 +305,9 @@ class Options:
         " a heading for each alarm",
     )
     ticket_email: str = _option(
-        "", _EMAIL, "the address that gets the alarms that can wait; unset: `alarm_email`"
+        "", EMAIL, "the address that gets the alarms that can wait; unset: `alarm_email`"
     )
-    alarm_email: str = _option("", _EMAIL, "the address that gets the alarms, once it is confirmed")
+    alarm_email: str = _option("", EMAIL, "the address that gets the alarms, once it is confirmed")
 
     def __post_init__(self) -> None:
         for option in fields(self):
@@ -360,40 +362,6 @@ class Options:
         """The audiences of the tokens."""
         return self.jwt_audience.split(",") if self.jwt_audience else []
 
-    def settings(
-        self,
-        *,
-        queue_url: str = "",
-        dead_letters_url: str = "",
-        bucket: str = "",
-        visibility_seconds: int | None = None,
-        retention_seconds: int | None = None,
-        tags: Mapping[str, str] | None = None,
-        kms_key: str | None = None,
-    ) -> Settings:
-        """The pipeline's settings; URLs and the bucket's name are known once these exist.
-
-        `visibility_seconds` and `retention_seconds` are those of a given queue; `tags` and
-        `kms_key` replace the options'.
-        """
-        kept_seconds = retention_seconds or _DEFAULTS.queue_retention_ms // 1000
-        at_once = self.writers_max * _DEFAULTS.transactions_at_once
-        stripes = min(SHARDS_MAX, max(_DEFAULTS.stripes_min, STRIPES_PER_COMMIT * at_once))
-        gates = min(GATES_MAX, max(_DEFAULTS.gates, GATES_PER_COMMIT * at_once))
-        own = {option.name for option in fields(self)}
-        computed: dict[str, Any] = {
-            "queue_url": queue_url,
-            "dead_letters_url": dead_letters_url,
-            "bucket": bucket,
-            "stripes_min": self.stripes if self.stripes is not None else stripes,
-            "gates": self.gates if self.gates is not None else gates,
-            "accept_for_ms": self.accept_for_seconds * 1000,
-            "skew_ms": self.skew_seconds * 1000,
-            "retention_ms": self.retention_seconds * 1000,
-            "visibility_ms": (visibility_seconds or self.visibility_seconds) * 1000,
-            "queue_retention_ms": kept_seconds * 1000,
-            "tags": self.tags if tags is None else tags,
-            "kms_key": self.kms_key if kms_key is None else kms_key,
-        }
-        names = [setting.name for setting in fields(Settings) if setting.name in own]
-        return Settings(**{**{name: getattr(self, name) for name in names}, **computed})
+    def settings(self, **given: Unpack[Given]) -> Settings:
+        """The pipeline's settings; URLs and the bucket's name are known once these exist."""
+        return settings_of(self, given)

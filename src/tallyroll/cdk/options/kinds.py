@@ -110,6 +110,22 @@ def ids(prefix: str, most: int = 16) -> Text:
     return Text(rf"{one}(,{one}){{0,{most - 1}}}", remedy)
 
 
+EMAIL = Text(r"[^@\s]+@[^@\s]+\.[^@\s]+", "give one e-mail address")
+LAYER_VERSION = Text(
+    r"arn:aws[a-z-]*:lambda:[a-z0-9-]+:\d{12}:layer:[a-zA-Z0-9_-]+:\d+",
+    "give the ARN of a layer's version, arn:aws:lambda:REGION:ACCOUNT:layer:NAME:VERSION",
+)
+KMS_KEY = Text(
+    r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[a-zA-Z0-9-]+",
+    "give the ARN of a KMS key, arn:aws:kms:REGION:ACCOUNT:key/ID; an alias will not do",
+)
+# A token is the id of an endpoint that the CDK makes.
+ENDPOINT = Text(
+    r"vpce-[0-9a-f]{8}(?:[0-9a-f]{9})?|\$\{Token\[.+\]\}",
+    "give the id of an interface endpoint, vpce-...",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Name:
     """A pipeline's name."""

@@ -12,6 +12,15 @@ if TYPE_CHECKING:
     from tallyroll.cdk.options import Options
 
 PREFIX = "tallyroll:"
+WRITER_TIMEOUT_SECONDS = 60
+# The queue must hide messages for this many times the longest batch, so that Lambda can retry while
+# it is throttled. Source: AWS Lambda Developer Guide, "Using Lambda with Amazon SQS".
+VISIBILITY_BATCHES = 6
+# Lambda's runtimes that the core can run on. The first is the default: the tests of every change
+# run on that Python, and the byte-code in the package's asset is that Python's.
+RUNTIMES = ("python3.11", "python3.12", "python3.13", "python3.14")
+# Source: CloudWatch Logs API Reference, PutRetentionPolicy; all values up to ten years.
+LOG_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1827, 3653)
 BATCH_SIZE_UNBUFFERED = 10  # a larger batch needs a window of at least 1 s
 # Source: AWS Lambda Developer Guide, "Configuring scaling behavior for SQS event source mappings".
 POLLER_INVOCATIONS_MAX = 10  # of one provisioned poller at once
@@ -77,6 +86,16 @@ def _check_doors(options: Options) -> None:
     if options.tracing_layer and not options.tracing:
         raise OptionsError(
             f"{PREFIX}tracing_layer {options.tracing_layer!r}: give {PREFIX}tracing true too"
+        )
+    if options.api_endpoint and options.api != "private":
+        raise OptionsError(
+            f"{PREFIX}api_endpoint {options.api_endpoint!r}: leave it out, or give {PREFIX}api"
+            " private"
+        )
+    if options.api == "private" and options.auth == "jwt":
+        raise OptionsError(
+            f"{PREFIX}api 'private': leave {PREFIX}auth jwt out; callers of a REST API are known by"
+            " IAM"
         )
     if options.api == "none" and options.auth == "jwt":
         raise OptionsError(

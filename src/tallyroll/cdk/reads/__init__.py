@@ -1,0 +1,173 @@
+"""The aggregator, and the API in front of it: an HTTP API, a private REST API, or none."""
+
+from __future__ import annotations
+
+import json
+from typing import Protocol
+
+import aws_cdk as cdk
+from aws_cdk import aws_apigatewayv2 as http
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_iam as iam
+from aws_cdk.aws_apigatewayv2_authorizers import HttpIamAuthorizer, HttpJwtAuthorizer
+from aws_cdk.aws_apigatewayv2_integrations import HttpLambdaIntegration
+from constructs import Construct
+
+from tallyroll.cdk import permissions
+from tallyroll.cdk.functions import FULL_CPU_MB, FunctionDefaults, PipelineFunction, log_group
+from tallyroll.cdk.options import Options
+from tallyroll.cdk.reads.private import BURST, PrivateApi, endpoint_id_of
+from tallyroll.cdk.storage import Storage
+from tallyroll.reads.http import ROUTES
+
+# A second less than the API waits at most: 30 s for an HTTP API, 29 s for a REST API by default.
+# Source: API Gateway Developer Guide, the quotas of both.
+AGGREGATOR_TIMEOUT_SECONDS = {"http": 29, "private": 28, "none": 29}
+
+# No path, query, address or agent, since keys and ids may be personal data.
+_LOGGED = {
+    "requestId": "$context.requestId",
+    "at": "$context.requestTimeEpoch",
+    "route": "$context.routeKey",
+    "status": "$context.status",
+    "ms": "$context.responseLatency",
+    "bytes": "$context.responseLength",
+    "authorizerError": "$context.authorizer.error",
+    "integrationError": "$context.integrationErrorMessage",
+}
+
+
+class Api(Protocol):
+    """The API in front of the aggregator."""
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        ...
+
+    @property
+    def graphed(self) -> list[cloudwatch.IMetric]:
+        """What the dashboard shows of it."""
+        ...
+
+    def metric(self, name: str, statistic: str, period: cdk.Duration) -> cloudwatch.IMetric:
+        """One of its metrics, by its name among those of HTTP APIs."""
+        ...
+
+    def grant(self, grantee: iam.IGrantable) -> None:
+        """Allow `grantee` to call it, if it uses IAM."""
+        ...
+
+
+class Reads(Construct):
+    """The aggregator, and by an option an HTTP API for callers with signed requests (IAM) or tokens
+    (JWT), a private REST API for callers in a VPC, or none: a function can be invoked without one.
+
+    HTTP APIs have no private endpoints. Source: API Gateway Developer Guide, "Choose between REST
+    APIs and HTTP APIs".
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        options: Options,
+        defaults: FunctionDefaults,
+        storage: Storage,
+    ) -> None:
+        """Raises OptionsError for a private API without an endpoint, or a VPC to make one in."""
+        super().__init__(scope, id_)
+        self.aggregator = PipelineFunction(
+            self,
+            "Aggregator",
+            defaults=defaults,
+            package="aggregator",
+            memory_mb=FULL_CPU_MB,
+            timeout_seconds=AGGREGATOR_TIMEOUT_SECONDS[options.api],
+            statements=permissions.of_aggregator(storage),
+            snap_start=options.snap_start,
+        )
+        self.api: Api | None = None
+        if options.api == "http":
+            self.api = _HttpApi(self, options, defaults, self.aggregator)
+        if options.api == "private":
+            self.api = PrivateApi(
+                self,
+                "Private",
+                options=options,
+                key=defaults.key,
+                called=self.aggregator.invoked,
+                endpoint_id=endpoint_id_of(self, options, defaults.network),
+            )
+
+    def grant(self, grantee: iam.IGrantable) -> None:
+        """Allow `grantee` to call the API, if it uses IAM; without an API, the aggregator."""
+        if self.api is None:
+            self.aggregator.invoked.grant_invoke(grantee)
+        else:
+            self.api.grant(grantee)
+
+
+class _HttpApi:
+    """The HTTP API, whose parts are those of the construct `scope`."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        options: Options,
+        defaults: FunctionDefaults,
+        aggregator: PipelineFunction,
+    ) -> None:
+        self._api = http.HttpApi(
+            scope,
+            "Api",
+            api_name=options.name,
+            default_authorizer=_authorizer(options),
+            create_default_stage=False,
+        )
+        integration = HttpLambdaIntegration("Aggregate", aggregator.invoked)
+        self._routes = [
+            route
+            for path in ROUTES
+            for route in self._api.add_routes(
+                path=path, methods=[http.HttpMethod.GET], integration=integration
+            )
+        ]
+        log = log_group(scope, "Log", f"/aws/apigateway/{options.name}", options, defaults.key)
+        stage = http.HttpStage(
+            scope,
+            "Stage",
+            http_api=self._api,
+            stage_name="$default",
+            auto_deploy=True,
+            throttle=http.ThrottleSettings(
+                rate_limit=options.reads_per_second, burst_limit=BURST * options.reads_per_second
+            ),
+        )
+        resource = stage.node.default_child
+        assert isinstance(resource, http.CfnStage)
+        resource.access_log_settings = http.CfnStage.AccessLogSettingsProperty(
+            destination_arn=log.log_group_arn, format=json.dumps(_LOGGED)
+        )
+
+    @property
+    def url(self) -> str:
+        return self._api.api_endpoint
+
+    @property
+    def graphed(self) -> list[cloudwatch.IMetric]:
+        return []  # the aggregator's own metrics have all that reaches it
+
+    def metric(self, name: str, statistic: str, period: cdk.Duration) -> cloudwatch.IMetric:
+        return self._api.metric(name, statistic=statistic, period=period)
+
+    def grant(self, grantee: iam.IGrantable) -> None:
+        for route in self._routes:
+            route.grant_invoke(grantee)
+
+
+def _authorizer(options: Options) -> http.IHttpRouteAuthorizer:
+    if options.auth == "jwt":
+        return HttpJwtAuthorizer("Jwt", options.jwt_issuer, jwt_audience=options.audiences)
+    return HttpIamAuthorizer()
