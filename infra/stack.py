@@ -21,7 +21,7 @@ class TallyrollStack(cdk.Stack):
 
     def __init__(self, scope: Construct, id_: str, *, options: Options) -> None:
         super().__init__(scope, id_, description=f"Tallyroll pipeline {options.name}")
-        code = function_code(with_boto3=options.boto3 == "pinned")
+        code = function_code(with_boto3=options.boto3 == "pinned", with_tracer=options.tracer)
         tell_colder_starts(self, options, RUNTIME)
         self.pipeline = Tallyroll(self, "Pipeline", options=options, code=code)
         for output, value in {

@@ -36,7 +36,7 @@ from tallyroll.reads.http import (
 )
 from tallyroll.reads.reader import Reader
 from tallyroll.settings import Settings
-from tallyroll.telemetry import add_answer, add_gathering, add_read, metrics_of
+from tallyroll.telemetry import add_answer, add_gathering, add_read, metrics_of, trace_error, traced
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -94,6 +94,7 @@ def problem(error: Exception) -> Response[str]:
     answer = answer_error(error)
     if _is_ours(answer.status):
         logger.error("request failed", exc_info=error)
+        trace_error(error)
     else:
         logger.info("request refused", extra=dict(answer.body))
     return _response(answer)
@@ -115,6 +116,7 @@ def _response(answer: HttpAnswer) -> Response[str]:
     return Response(answer.status, answer.content_type, json.dumps(answer.body))
 
 
+@traced("aggregator")
 @logger.inject_lambda_context
 @metrics.log_metrics
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:

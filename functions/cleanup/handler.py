@@ -12,7 +12,7 @@ from tallyroll import pipeline
 from tallyroll.adapters.aws.lambda_events import LambdaContext
 from tallyroll.lifecycle.cleanup import Cleanup
 from tallyroll.settings import Settings
-from tallyroll.telemetry import add_rolled, metrics_of
+from tallyroll.telemetry import add_rolled, metrics_of, traced
 
 logger = Logger(service="cleanup")
 metrics = metrics_of("cleanup")
@@ -24,6 +24,7 @@ def use_case() -> Cleanup:
     return pipeline.Pipeline(Settings.from_env(os.environ)).cleanup
 
 
+@traced("cleanup")
 @logger.inject_lambda_context
 @metrics.log_metrics
 def handler(_event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:

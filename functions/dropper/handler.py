@@ -12,7 +12,7 @@ from tallyroll import pipeline
 from tallyroll.adapters.aws.lambda_events import LambdaContext
 from tallyroll.lifecycle.dropper import Dropper
 from tallyroll.settings import Settings
-from tallyroll.telemetry import add_steps, metrics_of
+from tallyroll.telemetry import add_steps, metrics_of, traced
 
 logger = Logger(service="dropper")
 metrics = metrics_of("dropper")
@@ -24,6 +24,7 @@ def use_case() -> Dropper:
     return pipeline.Pipeline(Settings.from_env(os.environ)).dropper
 
 
+@traced("dropper")
 @logger.inject_lambda_context
 @metrics.log_metrics
 def handler(_event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from tallyroll import pipeline
 from tallyroll.adapters.aws.lambda_events import LambdaContext
 from tallyroll.lifecycle.roller import Roller
 from tallyroll.settings import Settings
-from tallyroll.telemetry import add_rolled, add_windows, metrics_of
+from tallyroll.telemetry import add_rolled, add_windows, metrics_of, traced
 
 logger = Logger(service="roller")
 metrics = metrics_of("roller")
@@ -24,6 +24,7 @@ def use_case() -> Roller:
     return pipeline.Pipeline(Settings.from_env(os.environ)).roller
 
 
+@traced("roller")
 @logger.inject_lambda_context
 @metrics.log_metrics
 def handler(_event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from tallyroll import pipeline
 from tallyroll.adapters.aws.lambda_events import LambdaContext, batch_failures, sqs_messages
 from tallyroll.ingest.writer import Writer
 from tallyroll.settings import Settings
-from tallyroll.telemetry import add_report, metrics_of
+from tallyroll.telemetry import add_report, metrics_of, traced
 
 logger = Logger(service="writer")
 metrics = metrics_of("writer")
@@ -29,6 +29,7 @@ def use_case() -> Writer:
     return pipeline.Pipeline(Settings.from_env(os.environ)).writer
 
 
+@traced("writer")
 @logger.inject_lambda_context
 @metrics.log_metrics
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, list[dict[str, str]]]:

@@ -2,8 +2,8 @@
 
 Copied out of the running environment, so that it needs neither Docker nor a network, and what is
 deployed is what the tests ran on. boto3 is left out unless it is asked for: Lambda's runtimes bring
-one, which AWS keeps up to date. The same sources, packages and interpreter give the same bytes,
-hence the same asset hash.
+one, which AWS keeps up to date. So is what Powertools' Tracer needs. The same sources, packages and
+interpreter give the same bytes, hence the same asset hash.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path, PurePath
 
 ROOT = Path(__file__).resolve().parents[2]
 BROUGHT_BY_LAMBDA = frozenset({"boto3", "botocore", "s3transfer"})
+TRACER = "aws-xray-sdk"  # what the extra `tracer` adds
 RUNTIME = f"python3.{sys.version_info.minor}"  # Lambda's name of what the byte-code is for
 UNPACKED_AT = "/var/task"  # where Lambda unpacks a function's code
 
@@ -34,6 +35,7 @@ _SOURCE_SUFFIXES = frozenset({".py", ".typed"})
 # What an installer writes into a package's metadata: it differs from machine to machine.
 _INSTALLER_FILES = frozenset({"INSTALLER", "RECORD", "REQUESTED", "direct_url.json"})
 _BINARY_SUFFIXES = frozenset({".so", ".pyd", ".dll", ".dylib"})
+_FASTER_WITH_BINARIES = frozenset({"wrapt"})  # it has the same in Python, for where they are not
 _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)[^;]*(?:;(.*))?")
 
 
@@ -41,7 +43,13 @@ class BundleError(Exception):
     """The running environment cannot be bundled; the message says what is wrong with it."""
 
 
-def assemble(target: Path, *, with_boto3: bool = False, sources: Sequence[Path] = SOURCES) -> None:
+def assemble(
+    target: Path,
+    *,
+    with_boto3: bool = False,
+    with_tracer: bool = False,
+    sources: Sequence[Path] = SOURCES,
+) -> None:
     """Fill the directory `target`, which is made if need be, with all that the functions import.
 
     Raises BundleError for a package that is not installed, or has machine code in it (the bundle
@@ -50,7 +58,15 @@ def assemble(target: Path, *, with_boto3: bool = False, sources: Sequence[Path] 
     for source in sources:
         for path, inside in sources_of(source):
             _copy(path, target / source.name / inside)
-    for package in packages(with_boto3=with_boto3):
+    gather(target, packages(with_boto3=with_boto3, with_tracer=with_tracer))
+
+
+def gather(target: Path, found: Sequence[Distribution]) -> None:
+    """Copy packages into the directory `target`, and compile all that is there.
+
+    Raises BundleError for a package that has machine code in it.
+    """
+    for package in found:
         for file in package.files or ():
             if _wanted(package, file):
                 _copy(Path(str(package.locate_file(file))), target / file)
@@ -67,14 +83,15 @@ def sources_of(folder: Path) -> Iterator[tuple[Path, PurePath]]:
             yield path, inside
 
 
-def packages(*, with_boto3: bool = False) -> list[Distribution]:
+def packages(*, with_boto3: bool = False, with_tracer: bool = False) -> list[Distribution]:
     """The installed packages that pyproject.toml names and what these need, sorted by name; without
-    what Lambda brings, unless asked for.
+    what Lambda brings and what the tracer needs, unless asked for.
 
     Raises BundleError for one that is not installed.
     """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     left = [name for name, _ in map(_requirement, project["dependencies"])]
+    left += [TRACER] if with_tracer else []
     found: dict[str, Distribution] = {}
     while left:
         name = left.pop()
@@ -111,6 +128,8 @@ def _applies(name: str, marker: str) -> bool:
 
 def _wanted(package: Distribution, file: PurePath) -> bool:
     if file.suffix in _BINARY_SUFFIXES:
+        if package.name in _FASTER_WITH_BINARIES:
+            return False
         raise BundleError(f"{package.name} is not pure Python: it has {file}")
     outside = file.is_absolute() or ".." in file.parts  # scripts
     metadata = file.parts[0].endswith(".dist-info")

@@ -25,7 +25,7 @@ def build(folder: Path) -> list[Path]:
     their paths. Removes older ones from the folder. Raises BundleError.
     """
     shutil.rmtree(prebuilt.FOLDER, ignore_errors=True)
-    prebuilt.build(prebuilt.FOLDER)
+    prebuilt.build_for_package(prebuilt.FOLDER)
     for pattern in _WRITTEN:
         for old in folder.glob(pattern):
             old.unlink()

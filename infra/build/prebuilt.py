@@ -1,8 +1,9 @@
 """The functions' asset as the package carries it: its zip, what is in it, and the licences.
 
-    python -m infra.build.prebuilt [FOLDER] [--boto3]
+    python -m infra.build.prebuilt [FOLDER] [--boto3] [--tracer]
 
-writes them into the folder, by default the one in `src/tallyroll/cdk` that `make dist` packs.
+writes them into the folder, by default the one in `src/tallyroll/cdk` that `make dist` packs. The
+package has a second zip, with what Powertools' Tracer needs beside the first.
 """
 
 from __future__ import annotations
@@ -15,31 +16,46 @@ import tempfile
 from importlib.metadata import Distribution
 from pathlib import Path
 
-from infra.build.bundle import ROOT, RUNTIME, BundleError, assemble, packages
+from infra.build.bundle import ROOT, RUNTIME, BundleError, assemble, gather, packages
 from infra.build.package import zip_folder
 
 # The names by which `tallyroll.cdk.code` finds them.
 FOLDER = ROOT / "src" / "tallyroll" / "cdk" / "asset"
-CODE, ABOUT, LICENCES = "functions.zip", "asset.json", "LICENSES.txt"
+CODE, TRACER, ABOUT, LICENCES = "functions.zip", "tracer.zip", "asset.json", "LICENSES.txt"
 _LICENCE = re.compile(r"(LICEN[CS]E|NOTICE|COPYING|COPYRIGHT|AUTHORS)\b.*", re.IGNORECASE)
 _PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE)
 
 
-def build(folder: Path, *, with_boto3: bool = False) -> None:
+def build(folder: Path, *, with_boto3: bool = False, with_tracer: bool = False) -> None:
     """Write the asset into a folder, which is made if need be.
 
     Raises BundleError for a package that is not installed, that another version is locked of, or
     that has no text of its licence.
     """
-    found = packages(with_boto3=with_boto3)
+    _describe(folder, packages(with_boto3=with_boto3, with_tracer=with_tracer))
+    with tempfile.TemporaryDirectory() as made:
+        assemble(Path(made), with_boto3=with_boto3, with_tracer=with_tracer)
+        zip_folder(Path(made), folder / CODE)
+
+
+def build_for_package(folder: Path) -> None:
+    """Write the asset, and beside it what the tracer needs. Raises BundleError as `build` does."""
+    build(folder)
+    whole = packages(with_tracer=True)
+    _describe(folder, whole)
+    there = {each.name for each in packages()}
+    with tempfile.TemporaryDirectory() as made:
+        gather(Path(made), [each for each in whole if each.name not in there])
+        zip_folder(Path(made), folder / TRACER)
+
+
+def _describe(folder: Path, found: list[Distribution]) -> None:
+    """Write which packages are in the asset, and their licences."""
     _check_locked(found)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / LICENCES).write_text(licences(found), encoding="utf-8")
     about = {"runtime": RUNTIME, "packages": {each.name: each.version for each in found}}
     (folder / ABOUT).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
-    with tempfile.TemporaryDirectory() as made:
-        assemble(Path(made), with_boto3=with_boto3)
-        zip_folder(Path(made), folder / CODE)
 
 
 def licences(found: list[Distribution]) -> str:
@@ -80,9 +96,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m infra.build.prebuilt", description=__doc__)
     parser.add_argument("folder", type=Path, nargs="?", default=FOLDER)
     parser.add_argument("--boto3", action="store_true", help="with a boto3 of its own")
+    parser.add_argument("--tracer", action="store_true", help="with what the tracer needs")
     options = parser.parse_args()
     try:
-        build(options.folder, with_boto3=options.boto3)
+        build(options.folder, with_boto3=options.boto3, with_tracer=options.tracer)
     except BundleError as error:
         sys.exit(str(error))
 

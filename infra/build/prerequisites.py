@@ -49,7 +49,8 @@ def check_packages(root: Path = ROOT) -> None:
     if not missing:
         return
     asked = _read(root / "requirements" / "deploy.in") + _read(root / "requirements" / "runtime.in")
-    named = sorted(missing & set(asked.split("\n"))) or sorted(missing)
+    by_name = {line.partition("[")[0] for line in asked.split("\n")}  # without extras
+    named = sorted(missing & by_name) or sorted(missing)
     others = len(missing) - len(named)
     what = ", ".join(named) + (f" and {others} more" if others else "")
     raise PrerequisiteError(

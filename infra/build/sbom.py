@@ -1,6 +1,6 @@
 """The software bill of materials of the functions' asset: CycloneDX 1.6, the same on two builds.
 
-python -m infra.build.sbom [--boto3] > build/sbom.json
+python -m infra.build.sbom [--boto3] [--tracer] > build/sbom.json
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from infra.build.bundle import packages
 _NOT_REPRODUCIBLE = ("serialNumber", "timestamp")
 
 
-def bill_of_materials(*, with_boto3: bool = False) -> dict[str, Any]:
+def bill_of_materials(*, with_boto3: bool = False, with_tracer: bool = False) -> dict[str, Any]:
     """The packages in the asset with versions and licences, as CycloneDX JSON.
 
     Raises BundleError for a package that is not installed.
@@ -33,7 +33,8 @@ def bill_of_materials(*, with_boto3: bool = False) -> dict[str, Any]:
         type=ComponentType.APPLICATION,
         bom_ref="tallyroll",
     )
-    components = [_component(package) for package in packages(with_boto3=with_boto3)]
+    found = packages(with_boto3=with_boto3, with_tracer=with_tracer)
+    components = [_component(package) for package in found]
     bom.components.update(components)
     bom.register_dependency(bom.metadata.component, components)
     made: dict[str, Any] = json.loads(JsonV1Dot6(bom).output_as_string())
@@ -61,8 +62,10 @@ def main() -> None:
     """Print it."""
     parser = argparse.ArgumentParser(prog="python -m infra.build.sbom", description=__doc__)
     parser.add_argument("--boto3", action="store_true", help="the asset carries its own boto3")
+    parser.add_argument("--tracer", action="store_true", help="with what the tracer needs")
     options = parser.parse_args()
-    print(json.dumps(bill_of_materials(with_boto3=options.boto3), indent=2))  # noqa: T201  (its output)
+    bom = bill_of_materials(with_boto3=options.boto3, with_tracer=options.tracer)
+    print(json.dumps(bom, indent=2))  # noqa: T201  (its output)
 
 
 if __name__ == "__main__":

@@ -1,20 +1,26 @@
-"""What the functions publish: reports of the core as CloudWatch metrics (EMF), each with its unit.
+"""What the functions publish: reports of the core as CloudWatch metrics (EMF), each with its unit,
+and, by a setting, traces.
 
-Their dimensions are the pipeline and the function. None names a key or a window: their number has
-no bound, and each would be billed as a metric.
+The metrics' dimensions are the pipeline and the function. None names a key or a window: their
+number has no bound, and each would be billed as a metric.
 """
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import sys
+from collections.abc import Callable
+from functools import cache, wraps
+from traceback import extract_tb
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from aws_lambda_powertools import Metrics
+from aws_lambda_powertools import Metrics, Tracer
 from aws_lambda_powertools.metrics import MetricUnit
 
+from tallyroll.errors import SettingsError
 from tallyroll.model.states import Status
 from tallyroll.settings import Settings
-from tallyroll.settings.texts import PREFIX
+from tallyroll.settings.texts import PREFIX, parse
 
 if TYPE_CHECKING:  # each function loads its own at a cold start, and no other's
     from tallyroll.ingest.writer import Report
@@ -22,6 +28,9 @@ if TYPE_CHECKING:  # each function loads its own at a cold start, and no other's
     from tallyroll.reads.reader import Gathering
 
 NAMESPACE = "Tallyroll"
+
+T = TypeVar("T")
+Handler = Callable[[dict[str, Any], Any], T]
 
 
 def metrics_of(function: str) -> Metrics:
@@ -122,3 +131,46 @@ def _name_pipeline(metrics: Metrics) -> None:
     """Add the pipeline's name, which nothing may ask the environment for before the first call."""
     name = os.environ.get(f"{PREFIX}NAME") or Settings().name
     metrics.add_dimension("pipeline", name)
+
+
+def traced(function: str) -> Callable[[Handler[T]], Handler[T]]:
+    """Powertools' Tracer captures a handler and its calls of AWS, if the setting `tracer` is on.
+
+    The first invocation reads the setting, and imports the X-Ray SDK only if it is on. Raises
+    SettingsError if the SDK is not there.
+    """
+
+    def decorate(handler: Handler[T]) -> Handler[T]:
+        @cache
+        def chosen() -> Handler[T]:
+            text = os.environ.get(f"{PREFIX}TRACER") or "false"
+            on = parse("tracer", text, Settings.tracer)
+            return _captured(function, handler) if on else handler
+
+        @wraps(handler)
+        def invoked(event: dict[str, Any], context: Any) -> T:
+            return chosen()(event, context)
+
+        return invoked
+
+    return decorate
+
+
+def _captured(function: str, handler: Handler[T]) -> Handler[T]:
+    try:
+        tracer = Tracer(service=function, patch_modules=["botocore"])
+    except ModuleNotFoundError as missing:
+        raise SettingsError(
+            f"{PREFIX}TRACER true: {missing.name} is not installed: add the extra tallyroll[tracer]"
+        ) from missing
+    # Answers have keys and payloads, which may be personal data.
+    captured: Handler[T] = tracer.capture_lambda_handler(handler, capture_response=False)
+    return captured
+
+
+def trace_error(error: Exception) -> None:
+    """Add an error that the handler answers, and does not raise, to its trace, if there is one."""
+    if core := sys.modules.get("aws_xray_sdk.core"):
+        subsegment = core.xray_recorder.current_subsegment()
+        if subsegment:
+            subsegment.add_exception(error, extract_tb(error.__traceback__))

@@ -19,6 +19,8 @@ FUNCTIONS = ("writer", "aggregator", "roller", "cleanup", "dropper")
 # boto3 and what it needs: in Lambda's runtime, not in the bundle.
 RUNTIME = ("boto3", "botocore", "s3transfer", "urllib3", "dateutil", "six")
 
+with_sdk = pytest.mark.skipif(find_spec("aws_xray_sdk") is None, reason="it is an extra")
+
 LOCKED = (ROOT / "requirements" / "runtime.txt").read_text()
 
 USE = """
@@ -34,8 +36,19 @@ print(json.dumps(origins))
 """
 
 
-def test_functions_start_from_the_bundle_alone(bundle: Path, tmp_path: Path) -> None:
-    runtime = tmp_path / "runtime"
+USE_TRACER = """
+import json, sys
+sys.path[:0] = {paths!r}
+import wrapt, aws_xray_sdk.core
+from wrapt.__wrapt__ import _using_c_extension
+aws_xray_sdk.core.patch(["botocore"])
+print(json.dumps([wrapt.__file__, aws_xray_sdk.__file__, _using_c_extension]))
+"""
+
+
+def runtime_in(folder: Path) -> Path:
+    """A folder with what Lambda's runtime brings."""
+    runtime = folder / "runtime"
     runtime.mkdir()
     for name in RUNTIME:
         spec = find_spec(name)
@@ -44,6 +57,11 @@ def test_functions_start_from_the_bundle_alone(bundle: Path, tmp_path: Path) -> 
         origin = Path(spec.origin)
         there = origin.parent if origin.name == "__init__.py" else origin
         (runtime / there.name).symlink_to(there)
+    return runtime
+
+
+def test_functions_start_from_the_bundle_alone(bundle: Path, tmp_path: Path) -> None:
+    runtime = runtime_in(tmp_path)
     script = USE.format(paths=[str(bundle), str(runtime)], functions=FUNCTIONS)
 
     done = subprocess.run(
@@ -126,6 +144,28 @@ def test_boto3_comes_along_where_it_is_pinned(tmp_path: Path) -> None:
     assert {f"{name}-{version}.dist-info" for name, version in pinned} <= tops
 
 
+@with_sdk
+def test_what_the_tracer_needs_comes_along_where_it_is_asked_for(
+    bundle: Path, tmp_path: Path
+) -> None:
+    asset = tmp_path / "asset"
+    assemble(asset, with_tracer=True)
+
+    more = {path.name for path in asset.iterdir()} - {path.name for path in bundle.iterdir()}
+    assert {"aws_xray_sdk", "wrapt"} <= more
+    assert not {name for name in more if "xray" not in name and "wrapt" not in name}
+    # Nothing is built for this machine's processor: wrapt runs without its part in C.
+    assert not [path for path in asset.rglob("*") if path.suffix in (".so", ".pyd")]
+    script = USE_TRACER.format(paths=[str(asset), str(runtime_in(tmp_path))])
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    *origins, compiled = json.loads(done.stdout)
+    assert all(Path(origin).is_relative_to(asset) for origin in origins)
+    assert compiled is False
+
+
 def test_byte_code_holds_lambdas_paths_only(bundle: Path) -> None:
     code = b"".join(path.read_bytes() for path in bundle.rglob("functions/**/*.pyc"))
 
@@ -139,6 +179,12 @@ def test_packages_are_those_of_the_project_and_their_needs() -> None:
     assert names == {"aws-lambda-powertools", "jmespath", "typing-extensions"}
     pinned = {package.name for package in packages(with_boto3=True)}
     assert {"boto3", "botocore", "s3transfer", "urllib3"} < pinned
+
+
+@with_sdk
+def test_packages_of_the_tracer_are_its_sdk_and_what_that_needs() -> None:
+    more = {package.name for package in packages(with_tracer=True)}
+    assert more - {package.name for package in packages()} == {"aws-xray-sdk", "wrapt"}
 
 
 @pytest.mark.parametrize(

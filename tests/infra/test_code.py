@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +16,14 @@ from infra.build import prebuilt
 from infra.build.bundle import RUNTIME, BundleError, packages
 from tallyroll.cdk.options import Options
 from tallyroll.cdk.options.rules import RUNTIMES
+from tests.infra.conftest import Built
 from tests.infra.templates import FUNCTIONS, of_type
 
 if TYPE_CHECKING:
     import aws_cdk as cdk
 
+_ZIPS = (prebuilt.CODE, prebuilt.TRACER)
+with_sdk = pytest.mark.skipif(find_spec("aws_xray_sdk") is None, reason="it is an extra")
 [OTHER, *_] = [runtime for runtime in RUNTIMES if runtime != RUNTIME]
 
 
@@ -36,6 +40,7 @@ def app(node: None, tmp_path_factory: pytest.TempPathFactory) -> cdk.App:
         "usual": {"runtime": RUNTIME},
         "colder": {"runtime": OTHER},
         "pinned": {"runtime": RUNTIME, "boto3": "pinned"},
+        **({"traced": {"runtime": RUNTIME, "tracer": True}} if find_spec("aws_xray_sdk") else {}),
     }
     for name, options in chosen.items():
         Tallyroll(cdk.Stack(app, name), "Counter", options=Options(name=name, **options))
@@ -70,6 +75,15 @@ def test_a_pinned_boto3_is_in_the_code(app: cdk.App) -> None:
         assert "boto3/__init__.py" in code.namelist()
 
 
+@with_sdk
+@pytest.mark.slow
+def test_what_the_tracer_needs_is_in_the_code_where_it_is_asked_for(app: cdk.App) -> None:
+    with zipfile.ZipFile(code_of(app, "traced")) as code:
+        assert "aws_xray_sdk/core/__init__.py" in code.namelist()
+    with zipfile.ZipFile(code_of(app, "usual")) as code:
+        assert not [name for name in code.namelist() if "xray" in name or "wrapt" in name]
+
+
 @pytest.mark.slow
 def test_a_runtime_that_the_asset_was_not_built_for_is_told(app: cdk.App) -> None:
     [stack] = [one for one in app.node.children if one.node.id == "colder"]
@@ -94,13 +108,44 @@ def test_a_failed_build_says_why(node: None, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(code, "_BUILD", "infra.build.nothing")
     code._built.cache_clear()
     with pytest.raises(code.CodeMissingError, match=r"could not be built: .*No module named"):
-        code._built(with_boto3=False)
+        code._built(with_boto3=False, with_tracer=False)
 
 
 def test_the_names_of_the_assets_files_agree(node: None) -> None:
     from tallyroll.cdk import code
 
     assert (prebuilt.FOLDER, prebuilt.CODE, prebuilt.ABOUT) == (code.ASSET, code.CODE, code.ABOUT)
+    assert prebuilt.TRACER == code.TRACER
+
+
+@with_sdk
+def test_the_package_joins_its_code_and_what_the_tracer_needs(
+    built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tallyroll.cdk import Tallyroll, code
+
+    prebuilt.build_for_package(tmp_path / "asset")
+    about = json.loads((tmp_path / "asset" / prebuilt.ABOUT).read_text())
+    assert {"aws-xray-sdk", "wrapt"} < about["packages"].keys()
+    assert "aws-xray-sdk" in (tmp_path / "asset" / prebuilt.LICENCES).read_text()
+    monkeypatch.setattr(code, "ASSET", tmp_path / "asset")
+    monkeypatch.setattr(code, "_CLONE", tmp_path)
+
+    def build(stack: cdk.Stack) -> None:
+        Tallyroll(stack, "Votes", options=Options(runtime=RUNTIME, tracer=True))
+        Tallyroll(stack, "Plain", options=Options(runtime=RUNTIME, name="plain"))
+
+    template = built(build)
+
+    functions = of_type(template, "AWS::Lambda::Function").values()
+    keys = {one["FunctionName"]: one["Code"]["S3Key"] for one in functions}
+    assert keys["tallyroll-writer"] != keys["plain-writer"]
+    plain, more = ({*zipfile.ZipFile(tmp_path / "asset" / name).namelist()} for name in _ZIPS)
+    with zipfile.ZipFile(code._with_tracer(tmp_path / "asset")) as whole:
+        assert whole.testzip() is None
+        assert sorted(whole.namelist()) == sorted(plain | more)
+    assert {name.partition("/")[0] for name in more} >= {"aws_xray_sdk", "wrapt"}
+    assert not plain & more
 
 
 def test_only_locked_packages_are_prebuilt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from tallyroll.cdk.options import Options
 from tallyroll.cdk.options.rules import RUNTIMES, OptionsError
 from tallyroll.settings import Settings
 from tests.infra.conftest import Synthesize
-from tests.infra.templates import FUNCTIONS, Template, function, of_type, only
+from tests.infra.templates import FUNCTIONS, Template, actions, function, of_type, only, statements
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -41,6 +41,22 @@ def test_functions_follow_the_options(chosen: Template, name: str) -> None:
     assert variables["TALLYROLL_EXPORTER"] == "native"
     assert variables["TALLYROLL_HOT_SHARDS"] == '{"Ada":64}'
     assert not [one for one in variables if "XRAY" in one or one.startswith("POWERTOOLS_TRACE")]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_tracer_is_a_setting_of_each_function_which_may_send_segments(
+    synthesize: Synthesize, template: Template, name: str
+) -> None:
+    made = synthesize(tracer="true")
+
+    found = function(made, name)
+    assert found["TracingConfig"] == {"Mode": "Active"}
+    assert found["Environment"]["Variables"]["TALLYROLL_TRACER"] == "true"
+    assert "Layers" not in found
+    sent = ["xray:PutTelemetryRecords", "xray:PutTraceSegments"]
+    assert [one for one in statements(made, name) if actions(one) == sent]
+    assert "TALLYROLL_TRACER" not in function(template, name)["Environment"]["Variables"]
+    assert not [one for one in statements(template, name) if "xray" in str(actions(one))]
 
 
 def test_all_logs_follow_the_options(chosen: Template) -> None:

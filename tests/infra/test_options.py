@@ -234,6 +234,7 @@ def test_unknown_key_is_refused_with_the_nearest(key: str, said: str) -> None:
         ("snap_start", True, r"snap_start true: needs tallyroll:runtime python3\.12 or newer"),
         ("tracing_layer", "otel", "tracing_layer 'otel': give the ARN of a layer's version"),
         ("tracing_layer", LAYER, "tracing_layer 'arn:.*': give tallyroll:tracing true too"),
+        ("tracer", "xray", "tracer 'xray': give true or false"),
         ("vpc_subnets", "vpc-1", "vpc_subnets 'vpc-1': give 1 to 16 ids, subnet-"),
         ("vpc_subnets", "subnet-0a1b2c3d", "vpc_subnets '.*': give tallyroll:vpc_security_groups"),
         ("vpc_security_groups", "sg-0a1b2c3d", "vpc_security_groups '.*': give tallyroll:vpc_subn"),
@@ -358,3 +359,11 @@ def test_a_retention_beyond_the_recovery_period_goes_with_native_exports() -> No
 def test_a_mapping_of_several_keys_reaches_the_settings(given: object) -> None:
     options = Options.from_context({"tallyroll:mapping": given})
     assert options.mapping == {"keys": ["a:{b}", "{%H}"]}
+
+
+def test_calls_are_traced_by_the_tracer_or_by_the_layer() -> None:
+    assert not Options().traces
+    assert Options(tracing=True).traces
+    assert Options(tracer=True).traces
+    with pytest.raises(OptionsError, match=r"^tallyroll:tracer true: leave tallyroll:tracing_l"):
+        Options(tracer=True, tracing_layer=LAYER)

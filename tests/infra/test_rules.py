@@ -80,7 +80,7 @@ def findings(outdir: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> F
         {"snap_start": True, "runtime": "python3.12", "pollers": {"min": 2, "max": 20}},
         {"vpc_subnets": "subnet-0a1b2c3d", "vpc_security_groups": "sg-0a1b2c3d", "api": "none"},
         {"api": "private", "api_endpoint": ENDPOINT},
-        {"api": "private", "api_endpoint": ENDPOINT, "tracing": True, "api_log_role": False},
+        {"api": "private", "api_endpoint": ENDPOINT, "tracer": True, "api_log_role": False},
     ],
     ids=[
         "by default",
@@ -119,7 +119,7 @@ def test_cloudformation_would_take_the_template(
     pollers = {"min": 2, "max": 20}
     assert complaints(synthesize(snap_start=True, runtime="python3.14", pollers=pollers)) == []
     private = {"api": "private", "api_endpoint": ENDPOINT}
-    assert complaints(synthesize(**private, tracing=True, kms_key=KEY)) == []
+    assert complaints(synthesize(**private, tracer=True, kms_key=KEY)) == []
     network = {"vpc_subnets": "subnet-0a1b2c3d", "vpc_security_groups": "sg-0a1b2c3d"}
     assert complaints(synthesize(api="none", tracing=True, tracing_layer=LAYER, **network)) == []
 

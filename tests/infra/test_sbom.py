@@ -8,14 +8,16 @@ from infra.build.bundle import packages
 from infra.build.sbom import bill_of_materials
 
 
-@pytest.mark.parametrize("with_boto3", [False, True])
-def test_each_package_of_the_asset_is_listed(with_boto3: bool) -> None:
-    bom = bill_of_materials(with_boto3=with_boto3)
+@pytest.mark.parametrize(
+    ("options", "holds"),
+    [({}, set()), ({"with_boto3": True}, {"boto3"}), ({"with_tracer": True}, {"aws-xray-sdk"})],
+    ids=["by default", "with boto3", "with the tracer"],
+)
+def test_each_package_of_the_asset_is_listed(options: dict[str, bool], holds: set[str]) -> None:
+    bom = bill_of_materials(**options)
     listed = {(each["name"], each["version"]) for each in bom["components"]}
-    assert listed == {
-        (package.name, package.version) for package in packages(with_boto3=with_boto3)
-    }
-    assert ("boto3" in {name for name, _ in listed}) is with_boto3
+    assert listed == {(package.name, package.version) for package in packages(**options)}
+    assert {name for name, _ in listed} & {"boto3", "aws-xray-sdk"} == holds
     for component in bom["components"]:
         assert component["purl"].startswith("pkg:pypi/")
         assert component["licenses"], component["name"]

@@ -117,10 +117,11 @@ def test_the_wheel_holds_the_package_and_nothing_beside_it(dist: tuple[Path, Pat
     assert {"tallyroll/py.typed", f"tallyroll-{version}.dist-info/licenses/LICENSE"} <= {*names}
     assert {name.rpartition("/")[2] for name in names if name.startswith(ASSET)} == {
         prebuilt.CODE,
+        prebuilt.TRACER,
         prebuilt.ABOUT,
         prebuilt.LICENCES,
     }
-    locked = {package.name: package.version for package in packages()}
+    locked = {package.name: package.version for package in packages(with_tracer=True)}
     assert about == {"runtime": RUNTIME, "packages": locked}
     for name, version in locked.items():
         assert re.search(rf"^{name} {re.escape(version)} \(.+\)$", licences, re.MULTILINE)

@@ -1,8 +1,9 @@
 """The functions' code: the asset that the package carries, or in a clone a new one of its sources.
 
 `make dist` builds the package's asset into the folder `asset` beside this module: a zip with the
-functions, the core and the packages that these import, and `asset.json`, which names the runtime
-that the byte-code in the zip is for. A clone never uses that folder, so its code is never stale.
+functions, the core and the packages that these import, a zip with what the tracer needs, and
+`asset.json`, which names the runtime that the byte-code in both is for. A clone never uses that
+folder, so its code is never stale.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from constructs import IConstruct
 
 ASSET = Path(__file__).parent / "asset"
-CODE, ABOUT = "functions.zip", "asset.json"
+CODE, TRACER, ABOUT = "functions.zip", "tracer.zip", "asset.json"
 _CLONE = Path(__file__).parents[3]
 _BUILD = "infra.build.prebuilt"
 
@@ -43,7 +45,7 @@ def functions_code(scope: IConstruct, options: Options) -> lambda_.Code:
     """
     with_boto3 = options.boto3 == "pinned"
     if (_CLONE / f"{_BUILD.replace('.', '/')}.py").is_file():
-        asset = _built(with_boto3=with_boto3)
+        asset = _built(with_boto3=with_boto3, with_tracer=options.tracer)
     elif with_boto3:
         raise OptionsError(
             f"{PREFIX}boto3 'pinned': the package's asset holds no boto3; give 'runtime', or hand"
@@ -58,7 +60,8 @@ def functions_code(scope: IConstruct, options: Options) -> lambda_.Code:
         )
     built_for = json.loads((asset / ABOUT).read_text(encoding="utf-8"))["runtime"]
     tell_colder_starts(scope, options, built_for)
-    return lambda_.Code.from_asset(str(asset / CODE))
+    code = _with_tracer(asset) if options.tracer and asset == ASSET else asset / CODE
+    return lambda_.Code.from_asset(str(code))
 
 
 def tell_colder_starts(scope: IConstruct, options: Options, built_for: str) -> None:
@@ -71,13 +74,29 @@ def tell_colder_starts(scope: IConstruct, options: Options, built_for: str) -> N
 
 
 @cache
-def _built(*, with_boto3: bool) -> Path:
-    """The folder of an asset of the clone's own sources, built once in a process, for as long as
-    the process lives: the CDK copies it.
-    """
+def _with_tracer(asset: Path) -> Path:
+    """A zip of the package's asset and of what the tracer needs; both as they were built."""
+    whole = _folder() / CODE
+    shutil.copyfile(asset / CODE, whole)
+    with zipfile.ZipFile(asset / TRACER) as more, zipfile.ZipFile(whole, "a") as both:
+        for entry in more.infolist():
+            both.writestr(entry, more.read(entry))
+    return whole
+
+
+def _folder() -> Path:
+    """A folder for as long as the process lives: the CDK copies what is there."""
     folder = Path(tempfile.mkdtemp(prefix="tallyroll-asset-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    command = [sys.executable, "-m", _BUILD, str(folder), *(["--boto3"] if with_boto3 else [])]
+    return folder
+
+
+@cache
+def _built(*, with_boto3: bool, with_tracer: bool) -> Path:
+    """The folder of an asset of the clone's own sources, built once in a process."""
+    folder = _folder()
+    flags = [*(["--boto3"] if with_boto3 else []), *(["--tracer"] if with_tracer else [])]
+    command = [sys.executable, "-m", _BUILD, str(folder), *flags]
     done = subprocess.run(command, cwd=_CLONE, capture_output=True, text=True, check=False)
     if done.returncode:
         raise CodeMissingError(f"the functions' asset could not be built: {done.stderr.strip()}")

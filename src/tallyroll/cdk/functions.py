@@ -93,7 +93,7 @@ class PipelineFunction(Construct):
             log_group=self.log,
             role=self.role.without_policy_updates(),  # it allows the statements above only
             # Lambda traces by itself, without a library.
-            tracing=lambda_.Tracing.ACTIVE if options.tracing else None,
+            tracing=lambda_.Tracing.ACTIVE if options.traces else None,
             reserved_concurrent_executions=reserved_concurrency,
             snap_start=lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS if snap_start else None,
         )
@@ -219,14 +219,14 @@ def _may_use(key: kms.IKey, group: logs.LogGroup, name: str) -> None:
 
 
 def _may_trace(options: Options) -> list[iam.PolicyStatement]:
-    if not options.tracing:
+    if not options.traces:
         return []
     sent = ["xray:PutTelemetryRecords", "xray:PutTraceSegments"]
     return [iam.PolicyStatement(actions=sent, resources=["*"])]
 
 
 def _acknowledge_tracing(function: PipelineFunction, options: Options) -> None:
-    if options.tracing:
+    if options.traces:
         anywhere = "traces have no ARN: sending them is allowed on all or on none"
         acknowledge(
             function.role,

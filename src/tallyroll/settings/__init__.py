@@ -181,6 +181,10 @@ class Settings:
         1_000, "how long the aggregator caches a live window's counts, ms; 0: not at all"
     )
     cache_calendar_ms: int = _described(60_000, "how long writers cache the calendar, ms")
+    tracer: bool = _described(
+        default=False,
+        doc="whether functions send segments to X-Ray with Powertools' Tracer (the `tracer` extra)",
+    )
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):

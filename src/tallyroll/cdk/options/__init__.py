@@ -222,6 +222,12 @@ class Options:
     tracing: bool = _option(
         default=False, kind=Flag(), doc="Lambda's own X-Ray segments; no library is imported"
     )
+    tracer: bool = _option(
+        _DEFAULTS.tracer,
+        Flag(),
+        "Powertools' Tracer: X-Ray segments of each handler and each call of AWS; functions start"
+        " more slowly",
+    )
     tracing_layer: str = _option(
         "",
         LAYER_VERSION,
@@ -356,6 +362,11 @@ class Options:
         """
         batches = VISIBILITY_BATCHES * (WRITER_TIMEOUT_SECONDS + self.batch_window_seconds)
         return max(batches, -(-retention_seconds // RECEIVES_FUSE))
+
+    @property
+    def traces(self) -> bool:
+        """Whether functions send traces to X-Ray."""
+        return self.tracing or self.tracer
 
     @property
     def audiences(self) -> list[str]:

@@ -83,9 +83,14 @@ def _check_doors(options: Options) -> None:
         raise OptionsError(
             f"{PREFIX}{given} {getattr(options, given)!r}: give {PREFIX}{lacking} too"
         )
-    if options.tracing_layer and not options.tracing:
+    if options.tracing_layer and not options.traces:
         raise OptionsError(
             f"{PREFIX}tracing_layer {options.tracing_layer!r}: give {PREFIX}tracing true too"
+        )
+    if options.tracing_layer and options.tracer:
+        raise OptionsError(
+            f"{PREFIX}tracer true: leave {PREFIX}tracing_layer out, or the tracer; with both, each"
+            " call of AWS would be traced twice"
         )
     if options.api_endpoint and options.api != "private":
         raise OptionsError(

@@ -104,7 +104,7 @@ class PrivateApi(Construct):
                 throttling_burst_limit=BURST * options.reads_per_second,
                 access_log_destination=rest.LogGroupLogDestination(log),
                 access_log_format=rest.AccessLogFormat.custom(json.dumps(_LOGGED)),
-                tracing_enabled=options.tracing,
+                tracing_enabled=options.traces,
             ),
         )
         self._api.node.try_remove_child(
@@ -219,7 +219,7 @@ def _acknowledge(api: rest.RestApi, options: Options) -> None:
         "AwsSolutions-APIG6": "execution logs have the query, and so keys and ids, which may be"
         " personal data; the access log has each request without them",
     }
-    if not options.tracing:
+    if not options.traces:
         off = "an option (tallyroll:tracing), off by default: it is billed by the trace"
         stage["Serverless-APIGWXrayEnabled"] = off
     acknowledge(api.deployment_stage, stage)
