@@ -45,7 +45,6 @@ from tallyroll.adapters.system import SystemEffects
 from tallyroll.model.amounts import MICROS
 from tallyroll.model.records import Record
 from tallyroll.model.specs import Spec
-from tallyroll.model.windows import KEYSPACES
 from tallyroll.model.tallies import Reading, Tally
 from tallyroll.model.windows import KEYSPACES
 from tallyroll.pipeline import Pipeline
