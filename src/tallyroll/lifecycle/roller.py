@@ -27,7 +27,7 @@ from tallyroll.limits import LISTING_BUCKETS, PATIENT_VISIBILITY_SECONDS_MAX, RE
 from tallyroll.model.foreign.mappings import founded_with
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar, LivePointer, Moment, Status, Window
-from tallyroll.model.windows import Grid, Span, WindowId, iso, table_name
+from tallyroll.model.windows import Grid, Span, WindowId, iso, store_of, table_name
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.live_windows import list_live
@@ -318,11 +318,14 @@ class Roller:
         return {TAG_PIPELINE: self.settings.name}
 
     def _peak(self, window: Window) -> int:
-        """The peak of the last two days' windows, which the new table should sustain."""
+        """The peak of the last two days' windows, which the new table should sustain; of those in
+        its store if there are any, since each charges in its own way.
+        """
         if not self.settings.follows_peaks:
             return 0
         lately = self.catalog.windows(window.start - PEAKS_LOOKED_BACK_MS, window.start)
-        return max((each.peak or 0 for each in lately), default=0)
+        alike = [each for each in lately if store_of(each.table) == store_of(window.table)]
+        return max((each.peak or 0 for each in alike or lately), default=0)
 
     def _shut(self, window: Window) -> None:
         self.store.shut_gates(self._spec(window))

@@ -9,6 +9,8 @@ import pytest
 from tallyroll.errors import Throttled
 from tallyroll.lifecycle.runner import Rolled
 from tallyroll.model.states import Status
+from tallyroll.model.windows import KEYSPACES, store_of
+from tests.harness.both_stores import KEPT, BothStores
 from tests.harness.pipeline import HOUR, SMALL, TIME_LEFT, WINDOW, Pipeline, hour, opened
 
 
@@ -66,6 +68,21 @@ def test_new_tables_are_made_for_the_peak_of_the_last_windows() -> None:
     pipeline.effects.pass_by(HOUR)
     run(pipeline)
     assert pipeline.store.table(f"tallyroll-{hour(11)}").peak == 8_000
+
+
+def test_the_peak_is_that_of_windows_in_the_same_store_if_there_are_any() -> None:
+    """A store charges what it writes in its own way."""
+    pipeline = BothStores(replace(KEPT, ahead_windows=1, warm_units_max=40_000))
+    pipeline.roller().run(TIME_LEFT)
+    pipeline.move(Status.OPEN, peak=8_000)
+    pipeline.change_store(KEYSPACES)
+    for number, peak in ((10, 8_000), (11, 3_000)):
+        pipeline.effects.pass_by(HOUR)
+        pipeline.roller().run(TIME_LEFT)
+        pipeline.roller().run(TIME_LEFT)
+        table = pipeline.state(hour(number)).table
+        assert (store_of(table), pipeline.rows.table(table).peak) == (KEYSPACES, peak)
+        pipeline.catalog.advance(replace(pipeline.state(hour(number)), peak=3_000))
 
 
 def test_provisioned_tables_are_cooled_when_they_are_sealed() -> None:

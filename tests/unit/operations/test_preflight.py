@@ -202,6 +202,18 @@ def test_the_quota_of_tables() -> None:
     assert "AccessDenied" in unknown.text
 
 
+def test_the_quota_of_tables_of_a_pipeline_in_keyspaces() -> None:
+    """DynamoDB keeps room for its permanent tables, and for windows that are still there."""
+    others = [f"other-{number}" for number in range(2_430)]
+    full = looked(tables=others, store="keyspaces")
+    near = only(full, "table-quota", Level.WARNING)
+    assert near.text == "2,430 tables, 0 of windows to be kept, by a quota of 2,500"
+    assert looked(store="keyspaces")["table-quota"].level is Level.OK
+    long = only(looked(store="keyspaces", retention_seconds=800_000), "table-quota", Level.WARNING)
+    assert long.text == "230 tables are needed in Keyspaces, of a quota of 256"
+    assert "Amazon Keyspaces" in long.remedy
+
+
 def test_concurrency() -> None:
     new = FakeAccount(at_once=Concurrency(10, 10))
     assert looked(new)["concurrency"].level is Level.OK

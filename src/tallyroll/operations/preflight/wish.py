@@ -16,9 +16,11 @@ OPTION = "tallyroll:"
 MAX_CONCURRENCY, POLLER_WRITERS = 4, 10
 _SAME = (
     "deny_drops",
+    "keyspace",
     "kms_key",
     "name",
     "provisioned",
+    "store",
     "table_quota",
     "tags",
     "warm_units",
