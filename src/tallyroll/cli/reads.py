@@ -176,7 +176,8 @@ def top(
     """List the keys of a window that have most events, or the largest sums.
 
     Of a live window they come from its tallies, exact at this moment; of a sealed
-    one from its totals, also when its table is gone.
+    one from its totals, also when its table is gone. A live window in Keyspaces has
+    no tallies: its largest keys are known once it is sealed.
 
     For example:
       tallyroll top --window current -n 3

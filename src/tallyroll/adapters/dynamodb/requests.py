@@ -46,8 +46,8 @@ Action = dict[str, dict[str, Any]]
 
 
 def in_dynamodb(table: str) -> str:
-    """A window table's name, which DynamoDB must not be asked about if the table is in Keyspaces:
-    it would call a statement invalid for which only a setting lacks. Raises Refused then.
+    """The name of a window table in DynamoDB. Raises Refused for one in Keyspaces: DynamoDB would
+    call its name invalid, and the writer would reject its records.
     """
     if store_of(table) != DYNAMODB:
         raise Refused(
