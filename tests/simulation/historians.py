@@ -12,7 +12,6 @@ from decimal import Decimal
 from math import ceil, inf
 from typing import TYPE_CHECKING, Any
 
-from tallyroll.errors import Absent, Archived
 from tallyroll.model.periods import DAY, MONTH, period_of
 from tallyroll.model.windows import window_id, window_start
 from tallyroll.operations.probe import history as histories
@@ -149,7 +148,7 @@ class Historian:
             lookups = self._system.platform.use_case()
             try:
                 found: Top = lookups.top(window, TOP_MAX, context.get_remaining_time_in_millis())
-            except (Absent, Archived) as error:
+            except self._system.unlisted as error:
                 return type(error).__name__
             return found
 

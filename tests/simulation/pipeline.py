@@ -20,6 +20,7 @@ from functions.roller import handler as roller_function
 from functions.writer import handler as writer_function
 from tallyroll import limits
 from tallyroll.archive import native_export
+from tallyroll.errors import Absent, Archived
 from tallyroll.lifecycle import sealing
 from tallyroll.operations import looks
 from tallyroll.ports.store import Store
@@ -90,6 +91,7 @@ class System:
 
     start: ClassVar[int] = START_MS
     base: ClassVar[Settings] = SETTINGS
+    unlisted: ClassVar[tuple[type[Exception], ...]] = (Absent, Archived)  # raised for largest keys
 
     def __init__(self, seed: int, bounds: Bounds = UNBOUND) -> None:
         self.world = World(seed, self.start, bounds)

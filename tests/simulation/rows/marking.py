@@ -25,6 +25,7 @@ ROW_MARKS: Mapping[str, str] = {
     "by-record": "a commit settles some of its records, and leaves others open",
     "gate-shut-behind": "a gate is found shut by the look that follows a write or a read",
     "row-contended": "an insert gets no quorum in time, and may be carried out",
+    "node-slow": "a statement gets no answer in time, since the database gives none for a while",
     "ghost": "a row is inserted after all gates were shut",
     "ghost-listed": "a row that came after all gates were shut is in the list that counts",
     "ghost-left": "a row comes after the list of its segment won",
@@ -75,6 +76,8 @@ class _Rows:
             self._late[text.partition(" ")[0]] = None
         if text.startswith("insert ") and text.endswith(" contended"):
             self._hit("row-contended")
+        if text.endswith(" on a slow node"):
+            self._hit("node-slow")
 
     def commit(self, commit: Any, store: Any, spec: Any, *rest: Any) -> Any:
         outcome = commit(store, spec, *rest)

@@ -124,7 +124,7 @@ PLANTED = (
     Planted(stored_taken_for_listed, 1),
     Planted(own_list_taken_for_the_winning_one, 71, SLOW_SEALS),
     Planted(unknown_insert_taken_for_done, 0),
-    Planted(rows_read_without_a_look, 0),
+    Planted(rows_read_without_a_look, 1),
     Planted(listed_before_the_last_gate_is_shut, 0),
     Planted(duplicates_settled_behind_a_shut_gate, 0),
     Planted(progress_noted_before_the_stripes, 0),

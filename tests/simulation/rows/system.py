@@ -11,6 +11,7 @@ import pytest
 
 from tallyroll.adapters.rows import folding, statements
 from tallyroll.adapters.rows.store import RowStore
+from tallyroll.errors import UsageError
 from tallyroll.lifecycle import roller
 from tallyroll.model.states import Status
 from tallyroll.ports.catalog import Catalog
@@ -30,6 +31,8 @@ from tests.simulation.wires import Wire
 from tests.simulation.world import UNBOUND, Bounds, SimEffects
 
 SEGMENTS = 2
+SLOW_NODES = 0.3  # of seeds
+SPELL_MS_MAX = 40_000
 PART_MARKS = 4  # so that a list has several parts
 
 
@@ -57,18 +60,22 @@ class RowSystem(System):
     """A system whose functions have a store of single rows, above statements that may fail."""
 
     base = replace(SETTINGS, accept_for_ms=6_000)
+    unlisted = (*System.unlisted, UsageError)
 
     def __init__(self, seed: int, bounds: Bounds = UNBOUND) -> None:
         super().__init__(seed, bounds)
         self.marks, self.metered = Marks(ALL_MARKS), RowStore
         chance = Random(f"{seed} hurried")
         self.hurried = chance.random() < 0.5 and not self.plan.gentle
+        slow = Random(f"{seed} slow node")
+        can_be_slow = slow.random() < SLOW_NODES and not self.plan.gentle
+        self.spell_ms = int(SPELL_MS_MAX * slow.random()) if can_be_slow else 0
         if self.hurried:
             self.weather = hurried(self.weather, chance)
 
     def wired_store(self, port: Any) -> Store:
         catalog = cast("Catalog", Wire(self.world, self.catalog))
-        rows = cast("Any", RowsWire(self.world, port))
+        rows = cast("Any", RowsWire(self.world, port, self.spell_ms))
         return RowStore(rows, catalog, SimEffects(self.world))
 
     def is_whole(self, answer: Mapping[str, Any]) -> bool:

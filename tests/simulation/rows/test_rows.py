@@ -27,7 +27,7 @@ def test_invariants_hold_and_the_rare_states_are_met() -> None:
         met += result.marks
         if result.violation:
             broken[replay_command(seed, {}, None, None, "rows")] = result.violation
-    met += simulate_rows(56, **SLOW_SEALS).marks
+    met += simulate_rows(71, **SLOW_SEALS).marks
     assert not broken
     assert messages > commits > dropped > len(SEEDS)
     assert [name for name in ROW_MARKS if not met[name]] == []

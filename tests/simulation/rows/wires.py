@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, TypeVar
 
 from tallyroll.adapters.memory.rows import MemoryRows
 from tallyroll.adapters.rows.statements import each_inserted
 from tallyroll.errors import StoreError, Throttled, Unknown
 from tallyroll.model.records import Record
+from tests.simulation.weather import CALM
 from tests.simulation.wires import POISON, WRITES, Wire
-from tests.simulation.world import SimEffects
+from tests.simulation.world import SimEffects, World
 
+T = TypeVar("T")
+
+SPELL_EVERY_MS, TIMEOUT_MS = 240_000, 10_000
 LATE_MS_MAX = 60_000  # so that many rows come while a window is being closed
 ROW_WRITES = WRITES | {"put_chunks", "put_seal", "put_list", "put_stripes", "put_folded"}
 
@@ -21,6 +25,27 @@ class RowsWire(Wire):
 
     writes: ClassVar = ROW_WRITES
     _port: MemoryRows
+
+    def __init__(self, world: World, port: Any, spell_ms: int = 0) -> None:
+        super().__init__(world, port)
+        self._spell_ms = spell_ms
+
+    def _call(self, verb: str, perform: Callable[[], T]) -> T:
+        self._in_spell(verb, perform, late=verb in self.writes)
+        return super()._call(verb, perform)
+
+    def _in_spell(self, what: str, perform: Callable[[], object], *, late: bool) -> None:
+        """Raise Unknown while the database answers nothing in time, for `spell_ms` of every four
+        minutes. A write is lost, or carried out up to a minute later.
+        """
+        world = self._world
+        if world.weather is CALM or world.now % SPELL_EVERY_MS >= self._spell_ms:
+            return
+        world.pause(TIMEOUT_MS)
+        world.note(f"{what} timed out on a slow node")
+        if late and world.random.random() < 0.5:
+            self._tardy(what, perform, LATE_MS_MAX)
+        raise Unknown(f"{what}: no answer in time", "SimulatedTimeout")
 
     def segment(self, key: str, shard: int) -> int:
         """No statement."""
@@ -40,6 +65,7 @@ class RowsWire(Wire):
             world.note(f"{what} {'new' if there is None else 'there'}")
             return there
 
+        self._in_spell(what, perform, late=True)
         world.step("commit")
         if row.id.startswith(POISON):
             world.crash()
