@@ -310,6 +310,8 @@ def connect(
         protocol_version=PROTOCOL,
         auth_provider=auth_provider,
         ssl_context=ssl_context,
+        # Nodes are known by their addresses, which no certificate names.
+        ssl_options={"server_hostname": endpoint.hosts[0]} if ssl_context else None,
         connect_timeout=endpoint.timeout_s,
         control_connection_timeout=endpoint.timeout_s,
         reconnection_policy=ExponentialReconnectionPolicy(RECONNECT_S, RECONNECT_S_MAX),
