@@ -177,9 +177,7 @@ def test_tables_that_are_made_and_dropped_asynchronously(connection: Connection)
         f"CREATE TABLE {told}.tables (keyspace_name text, table_name text, status text,"
         " PRIMARY KEY (keyspace_name, table_name))"
     )
-    endpoint = replace(
-        connection.endpoint, status_keyspace=told, table_options="WITH comment = 'x'"
-    )
+    endpoint = replace(connection.endpoint, status_keyspace=told)
     made = connect(endpoint, SystemEffects())
     rows, name = CassandraRows(made), f"t{uuid4().hex[:8]}"
 
@@ -191,12 +189,13 @@ def test_tables_that_are_made_and_dropped_asynchronously(connection: Connection)
 
     assert rows.describe_table(name) is None
     rows.make_table(name, TAGS)
-    tell("CREATING")
-    facts = rows.describe_table(name)
-    assert facts
-    assert facts.status is TableStatus.CREATING
-    with pytest.raises(Throttled):
-        rows.drop_table(name)
+    for status in (TableStatus.CREATING, TableStatus.UPDATING):
+        tell(status.name)
+        facts = rows.describe_table(name)
+        assert facts
+        assert facts.status is status
+        with pytest.raises(Throttled):
+            rows.drop_table(name)
     tell("DELETING")
     rows.drop_table(name)
     assert made.exists(name)
@@ -204,6 +203,8 @@ def test_tables_that_are_made_and_dropped_asynchronously(connection: Connection)
     tell("ACTIVE")
     rows.drop_table(name)
     assert not made.exists(name)
+    tell("DELETED")
+    assert rows.describe_table(name) is None
     tell("INACCESSIBLE_ENCRYPTION_CREDENTIALS")
     with pytest.raises(Refused):
         rows.describe_table(name)

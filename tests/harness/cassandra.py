@@ -24,7 +24,23 @@ _TERM = rf"(\w+|{_TOKEN}) (=|<|<=|>|>=) {_VALUE}"
 _TERMS = rf"{_TERM}( AND {_TERM})*"
 _EQUAL = rf"\w+ = {_VALUE}"
 _DEFINED = r"\w+ (text|int|bigint|boolean|blob|varint)"
+# Properties and tags of Amazon Keyspaces, as in its examples of CREATE TABLE and ALTER TABLE.
+_TEXT = r"'(?:[^']|'')*'"
+_CAPACITY = (
+    r"'capacity_mode': \{'throughput_mode': ('PAY_PER_REQUEST'"
+    r"|'PROVISIONED', 'read_capacity_units': \d+, 'write_capacity_units': \d+)\}"
+)
+_WARM = r"'warm_throughput': \{'read_units_per_second': \d+, 'write_units_per_second': \d+\}"
+_SECRET = (
+    r"'encryption_specification': \{'encryption_type': 'CUSTOMER_MANAGED_KMS_KEY',"
+    r" 'kms_key_identifier': 'arn:aws[a-z-]*:kms:[^']+'\}"
+)
+_BACKUPS = r"'point_in_time_recovery': \{'status': '(enabled|disabled)'\}"
+_ONE = rf"({_CAPACITY}|{_WARM}|{_SECRET}|{_BACKUPS})"
+_TAGS = rf"\{{{_TEXT}: {_TEXT}(, {_TEXT}: {_TEXT})*\}}"
+_OPTIONS = rf"CUSTOM_PROPERTIES = \{{{_ONE}(, {_ONE})*\}} AND TAGS = {_TAGS}"
 _KEY = rf"PRIMARY KEY \(\({_COLUMNS}\)(, \w+)*\)"
+_COLUMN_LIST = rf"{_DEFINED}(, {_DEFINED})*, {_KEY}"
 SUBSET = [
     re.compile(pattern)
     for pattern in (
@@ -32,12 +48,15 @@ SUBSET = [
         rf"INSERT INTO {_NAME} \({_COLUMNS}\) VALUES \({_MARKS}\)( IF NOT EXISTS)?",
         rf"UPDATE {_NAME} SET {_EQUAL} WHERE {_EQUAL}( AND {_EQUAL})* IF {_EQUAL}",
         rf"DELETE FROM {_NAME} WHERE {_EQUAL}( AND {_EQUAL})*",
-        rf"CREATE TABLE IF NOT EXISTS {_NAME} \({_DEFINED}(, {_DEFINED})*, {_KEY}\)",
+        rf"CREATE TABLE IF NOT EXISTS {_NAME} \({_COLUMN_LIST}\)( WITH {_OPTIONS})?",
+        rf"ALTER TABLE {_NAME} WITH CUSTOM_PROPERTIES = \{{{_ONE}\}}",
+        rf"ALTER TABLE {_NAME} ADD TAGS {_TAGS}",
         rf"DROP TABLE IF EXISTS {_NAME}",
     )
 ]
 """The statements of Amazon Keyspaces that the adapter may use, all of them documented in
-"Supported Cassandra APIs, operations, functions, and data types" and "CQL language reference".
+"Supported Cassandra APIs, operations, functions, and data types", "CQL language reference", "Create
+a new Amazon Keyspaces table with higher warm throughput" and "Add tags to a table".
 """
 
 

@@ -41,14 +41,24 @@ ROOM = Path(cql.__file__).parent
 TEXTS = {
     name: value for name, value in vars(cql).items() if isinstance(value, str) and name.isupper()
 }
-NAMES = {"table": 'k."t_1"', "keyspace": "k", "status_keyspace": "system_schema_mcs"}
+NAMES = {
+    "table": 'k."t_1"',
+    "keyspace": "k",
+    "status_keyspace": "system_schema_mcs",
+    "tags": "{'a': 'b'}",
+}
+BACKUPS = "'point_in_time_recovery': {'status': 'enabled'}"
+OPTIONS = {
+    "CREATE_WINDOW_WITH": f"CUSTOM_PROPERTIES = {{{BACKUPS}}} AND TAGS = {{'a': 'b', 'c': 'd'}}",
+    "ALTER_WINDOW": f"CUSTOM_PROPERTIES = {{{BACKUPS}}}",
+}
 CAS = WriteTimeout("cas", write_type=WriteType.CAS, consistency=ConsistencyLevel.LOCAL_SERIAL)
 FEW = Unavailable("few", consistency=ConsistencyLevel.LOCAL_QUORUM)
 
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_each_text_is_one_that_keyspaces_documents(name: str) -> None:
-    assert within_subset(TEXTS[name].format(**NAMES))
+    assert within_subset(TEXTS[name].format(**NAMES, options=OPTIONS.get(name, "")))
 
 
 @pytest.mark.parametrize(
@@ -66,6 +76,11 @@ def test_each_text_is_one_that_keyspaces_documents(name: str) -> None:
         "CREATE INDEX ON k.t (n)",
         "INSERT INTO k.t (key) VALUES (?) USING TIMESTAMP ?",
         "TRUNCATE k.t",
+        "ALTER TABLE k.t DROP n",
+        "ALTER TABLE k.t WITH comment = 'x'",
+        # One property at a time, and those that there are.
+        f"ALTER TABLE k.t WITH CUSTOM_PROPERTIES = {{{BACKUPS}, {BACKUPS}}}",
+        "ALTER TABLE k.t WITH CUSTOM_PROPERTIES = {'warm': {'write_units_per_second': 5}}",
     ],
 )
 def test_what_keyspaces_has_not_is_outside_the_subset(text: str) -> None:

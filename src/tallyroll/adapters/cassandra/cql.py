@@ -4,7 +4,8 @@ No aggregates, indexes, views, ALLOW FILTERING, IN, TRUNCATE or conditions in ba
 unlogged, of inserts into one partition. A condition is on the row that the statement writes.
 
 Sources: Amazon Keyspaces Developer Guide, "Supported Cassandra APIs, operations, functions, and
-data types", "Functional differences", "Working with partitioners" (`token` in WHERE), "Quotas".
+data types", "Functional differences", "Working with partitioners" (`token` in WHERE), "Quotas",
+"CQL language reference", at Tables, and "Add tags to a table".
 """
 
 from __future__ import annotations
@@ -34,6 +35,11 @@ CREATE_WINDOW: Final = (
     "CREATE TABLE IF NOT EXISTS {table} (key text, shard int, id text, ts bigint, n bigint,"
     " v varint, h blob, data blob, fmt text, m text, u bigint, PRIMARY KEY ((key, shard), id))"
 )
+# What Amazon Keyspaces has besides: properties of its own, and tags. An ALTER TABLE changes one
+# property. `options` has the texts of both.
+CREATE_WINDOW_WITH: Final = CREATE_WINDOW + " WITH {options}"
+ALTER_WINDOW: Final = "ALTER TABLE {table} WITH {options}"
+TAG_WINDOW: Final = "ALTER TABLE {table} ADD TAGS {tags}"
 DROP_WINDOW: Final = "DROP TABLE IF EXISTS {table}"
 CREATE_GATES: Final = (
     "CREATE TABLE IF NOT EXISTS {keyspace}.gates"
@@ -54,6 +60,10 @@ EXISTS: Final = (
 )
 STATUS: Final = (
     "SELECT status FROM {status_keyspace}.tables WHERE keyspace_name = ? AND table_name = ?"
+)
+PROPERTIES: Final = (
+    "SELECT custom_properties FROM {status_keyspace}.tables"
+    " WHERE keyspace_name = ? AND table_name = ?"
 )
 COLUMNS: Final = (
     "SELECT column_name, type, kind, position FROM system_schema.columns"

@@ -23,6 +23,7 @@ from cassandra.query import BatchStatement, BatchType, tuple_factory
 from tallyroll.adapters.cassandra import cql
 from tallyroll.adapters.cassandra.chains import Chain, Step
 from tallyroll.adapters.cassandra.failures import DRIVER_ERRORS, RETRIED, is_invalid, translated
+from tallyroll.adapters.cassandra.options import TableOptions
 from tallyroll.errors import Missing, Refused, StoreError
 from tallyroll.model.windows import name_in_store
 from tallyroll.ports.effects import Effects, attempts
@@ -44,8 +45,9 @@ class Endpoint:
     """A cluster and the keyspace of one pipeline.
 
     `status_keyspace` is where tables have a status, `system_schema_mcs` on Amazon Keyspaces: there
-    tables are made and dropped asynchronously. Without it, a table that is there is active.
-    `table_options` follow a window table's columns: `WITH ...`, in the server's own words.
+    tables are made, changed and dropped asynchronously, and have `options`, which Apache Cassandra
+    has not. Without it, a table that is there is active. With TLS, each node must have a
+    certificate for the first of the hosts.
     """
 
     hosts: tuple[str, ...]
@@ -54,7 +56,7 @@ class Endpoint:
     datacenter: str = "datacenter1"
     timeout_s: float = 10.0
     status_keyspace: str = ""
-    table_options: str = ""
+    options: TableOptions | None = None
 
 
 class Connection:

@@ -99,11 +99,17 @@ def new_throughput(settings: Settings, peak: int) -> dict[str, Any]:
             "BillingMode": "PROVISIONED",
             "ProvisionedThroughput": _provisioned(settings, "write", "read"),
         }
-    warm = max(settings.warm_units, min(settings.warm_units_max, round(HEADROOM * peak)))
-    if warm <= WARM_WRITE_UNITS_MIN:
+    warm = warm_units(settings, peak)
+    if not warm:
         return {}
     units = {"WriteUnitsPerSecond": warm, "ReadUnitsPerSecond": WARM_READ_UNITS_MIN}
     return {"WarmThroughput": units}
+
+
+def warm_units(settings: Settings, peak: int) -> int:
+    """The warm throughput of a new table on demand, in write units a second; 0: AWS's default."""
+    warm = max(settings.warm_units, min(settings.warm_units_max, round(HEADROOM * peak)))
+    return warm if warm > WARM_WRITE_UNITS_MIN else 0
 
 
 def cold_throughput(settings: Settings) -> dict[str, int]:
