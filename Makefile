@@ -93,7 +93,7 @@ docs: $(VENV)/dev.stamp ## Serve the documents as a site, with search (ADDRESS=l
 
 audit: $(VENV)/dev.stamp ## Look up all locked packages' vulnerabilities; write the asset's bill of materials
 	@mkdir -p build && $(PY) -m infra.build.sbom > build/sbom.json && echo "wrote build/sbom.json"
-	@for name in runtime local dev ministack; do \
+	@for name in runtime keyspaces local dev ministack; do \
 		$(VENV)/bin/pip-audit --strict --disable-pip --require-hashes \
 			--requirement requirements/$$name.txt || exit 1; \
 	done
@@ -120,7 +120,7 @@ release-template: $(VENV)/dev.stamp ## Keep a release, from which a test updates
 
 lock: $(VENV)/dev.stamp ## Pin the dependencies anew (UPGRADE=1 takes the newest)
 	@UV_CUSTOM_COMPILE_COMMAND="make lock" $(LOCK) requirements/dev.in -o requirements/dev.txt
-	@for name in local runtime; do \
+	@for name in local runtime keyspaces; do \
 		UV_CUSTOM_COMPILE_COMMAND="make lock" $(LOCK) requirements/$$name.in \
 			-c requirements/dev.txt -o requirements/$$name.txt || exit 1; \
 	done

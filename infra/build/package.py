@@ -1,8 +1,8 @@
 """A synthesized pipeline as a zip and a plain template, for who deploys without the CDK:
-`make package`.
+`make package`. With a keyspace there is a second zip, with the driver.
 
-The template asks for the bucket that the zip was uploaded to; nothing of the CDK's bootstrapping is
-left in it. The same assembly gives the same bytes.
+The template asks for the bucket that the zips were uploaded to; nothing of the CDK's bootstrapping
+is left in it. The same assembly gives the same bytes.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,49 +21,74 @@ _ARGUMENTS = 2
 
 Json = dict[str, Any]
 
+# By the types of what has code: where, the parameter with its key, and what the key is of.
+_CODE = {
+    "AWS::Lambda::Function": ("Code", "CodeKey", "zip"),
+    "AWS::Lambda::LayerVersion": ("Content", "DriverKey", "driver's zip"),
+}
 
-def package(assembly: Path, target: Path) -> tuple[Path, Path]:
+
+def package(assembly: Path, target: Path) -> tuple[Path, ...]:
     """Write what `assembly` holds, as `python app.py` left it, into the directory `target`; the
-    paths of the zip, which is named after its content, and of the template.
+    paths of the functions' zip, which is named after its content, of the template, and of the
+    driver's zip, if there is one.
     """
     [source] = assembly.glob("*.template.json")
     template = json.loads(source.read_text())
-    asset = _asset(template)
     name = source.name.removesuffix(".template.json")
     target.mkdir(parents=True, exist_ok=True)
-    code = target / f"{name}-{asset[:_HASH_CHARACTERS]}.zip"
-    zip_folder(assembly / f"asset.{asset}", code)
+    zips = {}
+    for kind, asset in _assets(template).items():
+        zips[kind] = target / f"{name}-{asset[:_HASH_CHARACTERS]}.zip"
+        zip_folder(assembly / f"asset.{asset}", zips[kind])
     plain = target / source.name
-    plain.write_text(json.dumps(plain_template(template, code.name), indent=1) + "\n")
-    return code, plain
+    keys = {kind: path.name for kind, path in zips.items()}
+    plain.write_text(json.dumps(plain_template(template, keys), indent=1) + "\n")
+    code, *driver = zips.values()
+    return code, plain, *driver
 
 
-def plain_template(template: Json, key: str) -> Json:
-    """The template with the functions' code under `key` in a bucket that it asks for."""
+def plain_template(template: Json, keys: Mapping[str, str]) -> Json:
+    """The template with code under these keys, by the types of what has it, in a bucket that it
+    asks for.
+    """
     resources = {id_: _with_code(found) for id_, found in template["Resources"].items()}
     parameters: Json = {
         "CodeBucket": {"Type": "String", "Description": "The bucket that holds the zip"},
-        "CodeKey": {"Type": "String", "Default": key, "Description": "The key of the zip there"},
+        **{
+            _CODE[kind][1]: {
+                "Type": "String",
+                "Default": key,
+                "Description": f"The key of the {_CODE[kind][2]} there",
+            }
+            for kind, key in keys.items()
+        },
     }
     kept = {name: part for name, part in template.items() if name not in ("Rules", "Parameters")}
     return {**kept, "Parameters": parameters, "Resources": resources}
 
 
 def _with_code(resource: Json) -> Json:
-    if resource["Type"] != "AWS::Lambda::Function":
+    if resource["Type"] not in _CODE:
         return resource
-    code = {"S3Bucket": {"Ref": "CodeBucket"}, "S3Key": {"Ref": "CodeKey"}}
-    return {**resource, "Properties": {**resource["Properties"], "Code": code}}
+    part, parameter, _ = _CODE[resource["Type"]]
+    code = {"S3Bucket": {"Ref": "CodeBucket"}, "S3Key": {"Ref": parameter}}
+    return {**resource, "Properties": {**resource["Properties"], part: code}}
 
 
-def _asset(template: Json) -> str:
-    """The hash of the one asset that all functions share."""
-    [key] = {
-        found["Properties"]["Code"]["S3Key"]
-        for found in template["Resources"].values()
-        if found["Type"] == "AWS::Lambda::Function"
-    }
-    return str(key).removesuffix(".zip")
+def _assets(template: Json) -> dict[str, str]:
+    """The hashes of the one asset that all functions share, and of the driver's, by their types."""
+    found: dict[str, str] = {}
+    for kind, (part, _, _) in _CODE.items():
+        keys = {
+            one["Properties"][part]["S3Key"]
+            for one in template["Resources"].values()
+            if one["Type"] == kind
+        }
+        for key in keys:
+            assert kind not in found, f"several assets of {kind}"
+            found[kind] = str(key).removesuffix(".zip")
+    return found
 
 
 def zip_folder(folder: Path, to: Path) -> None:

@@ -1,4 +1,5 @@
-"""The functions' asset as the package carries it: its zip, what is in it, and the licences.
+"""The functions' asset as the package carries it: its zip, what is in it, the licences, and
+the lock file of the driver of Amazon Keyspaces.
 
     python -m infra.build.prebuilt [FOLDER] [--boto3] [--tracer]
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shutil
 import sys
 import tempfile
 from importlib.metadata import Distribution
@@ -22,6 +24,7 @@ from infra.build.package import zip_folder
 # The names by which `tallyroll.cdk.code` finds them.
 FOLDER = ROOT / "src" / "tallyroll" / "cdk" / "asset"
 CODE, TRACER, ABOUT, LICENCES = "functions.zip", "tracer.zip", "asset.json", "LICENSES.txt"
+DRIVER = "keyspaces.txt"
 _LICENCE = re.compile(r"(LICEN[CS]E|NOTICE|COPYING|COPYRIGHT|AUTHORS)\b.*", re.IGNORECASE)
 _PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE)
 
@@ -50,12 +53,13 @@ def build_for_package(folder: Path) -> None:
 
 
 def _describe(folder: Path, found: list[Distribution]) -> None:
-    """Write which packages are in the asset, and their licences."""
+    """Write which packages are in the asset, their licences, and the driver's lock file."""
     _check_locked(found)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / LICENCES).write_text(licences(found), encoding="utf-8")
     about = {"runtime": RUNTIME, "packages": {each.name: each.version for each in found}}
     (folder / ABOUT).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    shutil.copyfile(ROOT / "requirements" / DRIVER, folder / DRIVER)
 
 
 def licences(found: list[Distribution]) -> str:

@@ -91,6 +91,9 @@ class Resources:
     windows: TableDeclaration
     """The window tables' pattern: its name is the prefix that window ids follow."""
 
+    keyspace: str = ""
+    """The keyspace in Amazon Keyspaces that window tables may be in; empty for none."""
+
     def window_table(self, window: WindowId) -> TableDeclaration:
         """The table of one window, `{name}-20261120T080000Z`."""
         return replace(self.windows, name=self.windows.name + window)
@@ -128,4 +131,5 @@ def declare(settings: Settings) -> Resources:
         totals=table(name=f"{name}-totals"),
         bucket=BucketDeclaration(name=settings.bucket, tags=tags),
         windows=table(name=f"{name}-", drop_needs=TAG_PROVEN if settings.deny_drops else ""),
+        keyspace=settings.window_keyspace,
     )

@@ -129,7 +129,7 @@ def test_the_package_joins_its_code_and_what_the_tracer_needs(
     assert {"aws-xray-sdk", "wrapt"} < about["packages"].keys()
     assert "aws-xray-sdk" in (tmp_path / "asset" / prebuilt.LICENCES).read_text()
     monkeypatch.setattr(code, "ASSET", tmp_path / "asset")
-    monkeypatch.setattr(code, "_CLONE", tmp_path)
+    monkeypatch.setattr(code, "CLONE", tmp_path)
 
     def build(stack: cdk.Stack) -> None:
         Tallyroll(stack, "Votes", options=Options(runtime=RUNTIME, tracer=True))

@@ -55,8 +55,6 @@ NO_OPTIONS = {
     "cache_live_ms",
     "cache_calendar_ms",
     "cassandra",
-    "keyspace",
-    "store",
 }
 
 

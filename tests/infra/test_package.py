@@ -24,7 +24,7 @@ def assembly(template: Template, bundle: Path, tmp_path_factory: pytest.TempPath
 @pytest.fixture(scope="module")
 def packed(assembly: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Template]:
     """The zip, and the template beside it."""
-    code, plain = package(assembly, tmp_path_factory.mktemp("build") / "new")
+    code, plain, *_ = package(assembly, tmp_path_factory.mktemp("build") / "new")
     return code, json.loads(plain.read_text())
 
 
@@ -66,7 +66,7 @@ def test_the_zip_holds_the_asset_as_lambda_can_read_it(
 def test_the_same_assembly_gives_the_same_bytes(
     packed: tuple[Path, Template], assembly: Path, tmp_path: Path
 ) -> None:
-    again, _ = package(assembly, tmp_path)
+    again, *_ = package(assembly, tmp_path)
 
     assert again.name == packed[0].name
     digests = {hashlib.sha256(path.read_bytes()).digest() for path in (again, packed[0])}

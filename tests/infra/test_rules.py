@@ -81,6 +81,7 @@ def findings(outdir: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> F
         {"vpc_subnets": "subnet-0a1b2c3d", "vpc_security_groups": "sg-0a1b2c3d", "api": "none"},
         {"api": "private", "api_endpoint": ENDPOINT},
         {"api": "private", "api_endpoint": ENDPOINT, "tracer": True, "api_log_role": False},
+        {"store": "keyspaces", "tags": {"team": "elections"}, "kms_key": KEY},
     ],
     ids=[
         "by default",
@@ -90,6 +91,7 @@ def findings(outdir: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> F
         "inside",
         "with a private API",
         "with a private API that is traced",
+        "in Keyspaces",
     ],
 )
 def test_rule_packs_find_what_is_acknowledged_and_nothing_else(
@@ -121,6 +123,7 @@ def test_cloudformation_would_take_the_template(
     private = {"api": "private", "api_endpoint": ENDPOINT}
     assert complaints(synthesize(**private, tracer=True, kms_key=KEY)) == []
     network = {"vpc_subnets": "subnet-0a1b2c3d", "vpc_security_groups": "sg-0a1b2c3d"}
+    assert complaints(synthesize(store="keyspaces", kms_key=KEY, **network)) == []
     assert complaints(synthesize(api="none", tracing=True, tracing_layer=LAYER, **network)) == []
 
 

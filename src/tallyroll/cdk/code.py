@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 ASSET = Path(__file__).parent / "asset"
 CODE, TRACER, ABOUT = "functions.zip", "tracer.zip", "asset.json"
-_CLONE = Path(__file__).parents[3]
+CLONE = Path(__file__).parents[3]
 _BUILD = "infra.build.prebuilt"
 
 
@@ -44,7 +44,7 @@ def functions_code(scope: IConstruct, options: Options) -> lambda_.Code:
     has no asset with its own boto3.
     """
     with_boto3 = options.boto3 == "pinned"
-    if (_CLONE / f"{_BUILD.replace('.', '/')}.py").is_file():
+    if (CLONE / f"{_BUILD.replace('.', '/')}.py").is_file():
         asset = _built(with_boto3=with_boto3, with_tracer=options.tracer)
     elif with_boto3:
         raise OptionsError(
@@ -97,7 +97,7 @@ def _built(*, with_boto3: bool, with_tracer: bool) -> Path:
     folder = _folder()
     flags = [*(["--boto3"] if with_boto3 else []), *(["--tracer"] if with_tracer else [])]
     command = [sys.executable, "-m", _BUILD, str(folder), *flags]
-    done = subprocess.run(command, cwd=_CLONE, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=CLONE, capture_output=True, text=True, check=False)
     if done.returncode:
         raise CodeMissingError(f"the functions' asset could not be built: {done.stderr.strip()}")
     return folder

@@ -29,7 +29,8 @@ _NOT_LATEST = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionDefaults:
     """What the functions of one pipeline share: options, code, environment, the key of the
-    environment and of logs, if a team handed one in, and the VPC's subnets that they run in.
+    environment and of logs, if a team handed one in, the VPC's subnets that they run in, and the
+    layer with the driver of Amazon Keyspaces, if there is a keyspace.
     """
 
     options: Options
@@ -37,6 +38,7 @@ class FunctionDefaults:
     environment: Mapping[str, str]
     key: kms.IKey | None = None
     network: Network | None = None
+    driver: lambda_.ILayerVersion | None = None
 
 
 class PipelineFunction(Construct):
@@ -67,7 +69,7 @@ class PipelineFunction(Construct):
             *statements,
             _may_write(self.log),
             *_may_trace(options),
-            *may_attach(self, defaults.network, name),
+            *may_attach(self, defaults.network, name, keyspaces=defaults.driver is not None),
         ]
         self.role = iam.Role(
             self,
@@ -98,7 +100,7 @@ class PipelineFunction(Construct):
             snap_start=lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS if snap_start else None,
         )
         _attach(self, defaults.network)
-        _trace_calls(self, options)
+        _add_layers(self, options, defaults.driver)
         self.invoked = _live(self) if snap_start else self.function
         acknowledge(
             self.function,
@@ -118,8 +120,12 @@ def _architecture(options: Options) -> lambda_.Architecture:
     return lambda_.Architecture.ARM_64 if arm else lambda_.Architecture.X86_64
 
 
-def _trace_calls(function: PipelineFunction, options: Options) -> None:
-    """Add the layer that traces calls of AWS, if there is one."""
+def _add_layers(
+    function: PipelineFunction, options: Options, driver: lambda_.ILayerVersion | None
+) -> None:
+    """Add the driver's layer and the one that traces calls of AWS, as far as there are."""
+    if driver:
+        function.function.add_layers(driver)
     if options.tracing_layer:
         layer = lambda_.LayerVersion.from_layer_version_arn(
             function, "Tracing", options.tracing_layer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,12 +17,15 @@ from tallyroll.cdk.options.rules import PREFIX, OptionsError
 if TYPE_CHECKING:
     from constructs import IConstruct
 
-HTTPS = 443
+HTTPS, CASSANDRA = 443, 9142
 GATEWAYS = ("dynamodb", "s3")
 """The services that functions call through gateway endpoints, which are free."""
 
 INTERFACES = ("sqs", "monitoring")
 """The services that functions call through interface endpoints, which are charged by the hour."""
+
+KEYSPACES = "cassandra"
+"""The service that they call through an interface endpoint, too, if window tables are there."""
 
 # What Lambda needs to attach a function. Source: AWS Lambda Developer Guide, "Giving Lambda
 # functions access to resources in an Amazon VPC".
@@ -34,6 +37,10 @@ _ATTACHING = (
     "ec2:DescribeSubnets",
     "ec2:UnassignPrivateIpAddresses",
 )
+# With these Amazon Keyspaces tells a connection of all endpoints in its VPC, so that the driver can
+# use more than one. Source: Amazon Keyspaces Developer Guide, "Using Amazon Keyspaces with
+# interface VPC endpoints".
+_LOOKING = ("ec2:DescribeNetworkInterfaces", "ec2:DescribeVpcEndpoints")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +64,8 @@ def network_of(
 ) -> Network | None:
     """Where the functions run: in what is handed in, or in the options' subnets; None: in no VPC.
 
-    Without security groups for a `vpc`, one is made that lets out HTTPS alone. Raises OptionsError
+    Without security groups for a `vpc`, one is made that lets out HTTPS alone, and what goes to
+    Amazon Keyspaces, if window tables are there. Raises OptionsError
     for both ways at once, and for subnets or groups without a VPC.
     """
     if vpc is None:
@@ -77,17 +85,24 @@ def network_of(
             f"vpc {vpc.node.path}: {PREFIX}vpc_subnets is given too; give one of them"
         )
     chosen = vpc.select_subnets() if subnets is None else _selected(vpc, subnets)
-    given = security_groups or [_lets_out_https(scope, vpc)]
+    ports = {HTTPS: "AWS"}
+    if options.settings().window_keyspace:
+        ports[CASSANDRA] = "Amazon Keyspaces"
+    given = security_groups or [_lets_out(scope, vpc, ports)]
     groups = [group.security_group_id for group in given]
     return Network(chosen.subnet_ids, groups, vpc, chosen.subnets)
 
 
-def may_attach(scope: IConstruct, network: Network | None, name: str) -> list[iam.PolicyStatement]:
+def may_attach(
+    scope: IConstruct, network: Network | None, name: str, *, keyspaces: bool = False
+) -> list[iam.PolicyStatement]:
     """What the role of the function `name` needs to be in a network: Lambda may attach it, with
-    this role; the function's own code may not use these permissions.
+    this role; the function's own code may not use these permissions, except what connections to
+    Amazon Keyspaces need.
     """
     if network is None:
         return []
+    looks = _LOOKING if keyspaces else ()
     stack = cdk.Stack.of(scope)
     itself = stack.format_arn(
         service="lambda",
@@ -96,10 +111,10 @@ def may_attach(scope: IConstruct, network: Network | None, name: str) -> list[ia
         arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
     )
     return [
-        iam.PolicyStatement(actions=[*_ATTACHING], resources=["*"]),
+        iam.PolicyStatement(actions=[*_ATTACHING, *looks[1:]], resources=["*"]),
         iam.PolicyStatement(
             effect=iam.Effect.DENY,
-            actions=[*_ATTACHING],
+            actions=[action for action in _ATTACHING if action not in looks],
             resources=["*"],
             conditions={"ArnEquals": {"lambda:SourceFunctionArn": itself}},
         ),
@@ -110,7 +125,7 @@ class Endpoints(Construct):
     """Endpoints in a VPC for all that the functions call, for a VPC that has none of them yet.
 
     A VPC takes one interface endpoint with private names for each service: leave out those that it
-    has.
+    has. A pipeline with window tables in Keyspaces needs `cassandra` among the services.
     """
 
     def __init__(
@@ -130,13 +145,14 @@ class Endpoints(Construct):
             if service in GATEWAYS:
                 gateway = ec2.GatewayVpcEndpointAwsService(service)
                 ec2.GatewayVpcEndpoint(self, service.capitalize(), vpc=vpc, service=gateway)
-            elif service in INTERFACES:
-                interface = ec2.InterfaceVpcEndpointAwsService(service)
+            elif service in (*INTERFACES, KEYSPACES):
+                port = CASSANDRA if service == KEYSPACES else HTTPS
+                interface = ec2.InterfaceVpcEndpointAwsService(service, port=port)
                 ec2.InterfaceVpcEndpoint(
                     self, service.capitalize(), vpc=vpc, service=interface, subnets=subnets
                 )
             else:
-                known = ", ".join((*GATEWAYS, *INTERFACES))
+                known = ", ".join((*GATEWAYS, *INTERFACES, KEYSPACES))
                 raise OptionsError(f"services {service!r}: no function calls it; give {known}")
 
 
@@ -151,7 +167,7 @@ def _selected(vpc: ec2.IVpc, subnets: ec2.SubnetSelection) -> ec2.SelectedSubnet
     )
 
 
-def _lets_out_https(scope: Construct, vpc: ec2.IVpc) -> ec2.ISecurityGroup:
+def _lets_out(scope: Construct, vpc: ec2.IVpc, ports: Mapping[int, str]) -> ec2.ISecurityGroup:
     group = ec2.SecurityGroup(
         scope,
         "Functions",
@@ -159,5 +175,6 @@ def _lets_out_https(scope: Construct, vpc: ec2.IVpc) -> ec2.ISecurityGroup:
         allow_all_outbound=False,
         description="Functions of Tallyroll call AWS by HTTPS",
     )
-    group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(HTTPS), "AWS")
+    for port, what in ports.items():
+        group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(port), what)
     return group

@@ -18,6 +18,7 @@ from aws_cdk import aws_sqs as sqs
 
 from tallyroll.adapters.dynamodb.catalog_items import CATALOG_PK, MONTHS_LIKE
 from tallyroll.adapters.dynamodb.items import MARKS
+from tallyroll.cdk.keyspaces import permissions as keyspaces
 from tallyroll.cdk.storage import Storage
 from tallyroll.model.dead_letters import REJECTED_PREFIX
 from tallyroll.model.formats.references import PAYLOADS_PREFIX
@@ -71,6 +72,7 @@ def of_writer(
             [storage.key, storage.bucket.encryption_key, dead_letters.encryption_master_key],
             [queue.encryption_master_key],
         ),
+        *keyspaces.of_writer(storage.keyspace),
     ]
 
 
@@ -81,6 +83,7 @@ def of_aggregator(storage: Storage) -> Sequence[iam.PolicyStatement]:
         _tables(storage.catalog.table_arn, "BatchGetItem", "GetItem", "Query"),
         _tables(storage.totals.table_arn, "BatchGetItem", "Query"),
         *_keys([], [storage.key]),
+        *keyspaces.of_reader(storage.keyspace),
     ]
 
 
@@ -123,6 +126,7 @@ def of_roller(
         _allow("*", "cloudwatch:GetMetricStatistics"),  # metrics have no ARN
         *_keys([storage.key], []),
         *_new_tables_key(storage),
+        *keyspaces.of_roller(storage.keyspace, settings),
     ]
 
 
@@ -158,6 +162,7 @@ def of_cleanup(storage: Storage, pipeline: str) -> Sequence[iam.PolicyStatement]
         # list, and the proof must tell it from an object that it may not read.
         _allow(storage.bucket.bucket_arn, "s3:ListBucket"),
         *_keys([storage.key, storage.bucket.encryption_key], []),
+        *keyspaces.of_cleanup(storage.keyspace),
     ]
 
 
@@ -188,6 +193,7 @@ def of_dropper(storage: Storage, pipeline: str) -> Sequence[iam.PolicyStatement]
         _allow(archives(storage, pipeline), "s3:GetObject"),
         _allow(storage.bucket.bucket_arn, "s3:ListBucket"),
         *_keys([storage.key], [storage.bucket.encryption_key]),
+        *keyspaces.of_dropper(storage.keyspace),
     ]
 
 
@@ -216,6 +222,7 @@ def of_redriver(
             [storage.key, queue.encryption_master_key, dead_letters.encryption_master_key],
             [storage.bucket.encryption_key],
         ),
+        *keyspaces.of_reader(storage.keyspace),
     ]
 
 

@@ -20,6 +20,8 @@ from tallyroll.cdk.code import functions_code
 from tallyroll.cdk.functions import FunctionDefaults, PipelineFunction
 from tallyroll.cdk.handed_in import all_tags, check_grantee, check_name, check_types, key_of
 from tallyroll.cdk.ingest import Ingest, Queues
+from tallyroll.cdk.keyspaces.driver import driver_layer
+from tallyroll.cdk.keyspaces.permissions import tell_reads_of_system
 from tallyroll.cdk.network import network_of
 from tallyroll.cdk.observability import Observability
 from tallyroll.cdk.options import Options
@@ -66,6 +68,8 @@ class Tallyroll(Construct):
                     endpoints for what functions call (`tallyroll.cdk.Endpoints`), or a way out.
                     A private API gets its endpoint there, unless `options.api_endpoint` has one.
     code            The asset of the functions; by default the package's own.
+    driver          A layer with the driver of Amazon Keyspaces, for a pipeline with a keyspace; by
+                    default pip fetches it at synthesis.
 
     What of it works against this advice, as far as it is known at synthesis, is a warning of the
     CDK. Raises OptionsError for arguments of a wrong type, for options, tags, a queue or a topic
@@ -89,6 +93,7 @@ class Tallyroll(Construct):
         vpc: ec2.IVpc | None = None,
         vpc_subnets: ec2.SubnetSelection | None = None,
         security_groups: Sequence[ec2.ISecurityGroup] | None = None,
+        driver: lambda_.ILayerVersion | None = None,
     ) -> None:
         super().__init__(scope, id_)
         check_types(options, code, tags, (queue, bucket, alarm_topic, encryption_key, ticket_topic))
@@ -112,23 +117,20 @@ class Tallyroll(Construct):
             environment=settings.to_env(),
             key=key,
             network=network_of(self, options, vpc, vpc_subnets, security_groups),
+            driver=driver_layer(self, options, driver) if owned.keyspace else None,
         )
+        storage, queues = self.storage, self.queues
         self.ingest = Ingest(
-            self,
-            "Ingest",
-            options=options,
-            defaults=defaults,
-            storage=self.storage,
-            queues=self.queues,
+            self, "Ingest", options=options, defaults=defaults, storage=storage, queues=queues
         )
-        self.reads = Reads(self, "Reads", options=options, defaults=defaults, storage=self.storage)
+        self.reads = Reads(self, "Reads", options=options, defaults=defaults, storage=storage)
         self.schedules = Schedules(
             self,
             "Schedules",
             settings=settings,
             defaults=defaults,
-            storage=self.storage,
-            queues=self.queues,
+            storage=storage,
+            queues=queues,
         )
         self.observability = Observability(
             self,
@@ -141,6 +143,7 @@ class Tallyroll(Construct):
             given_tickets=ticket_topic,
             key=key,
         )
+        tell_reads_of_system(self.storage.keyspace, self._functions)
         tag(self, {**tags, TAG_PIPELINE: options.name})
 
     @property

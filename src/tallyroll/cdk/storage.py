@@ -1,4 +1,5 @@
-"""Permanent storage: catalog, totals and archive bucket. They survive the stack's deletion.
+"""Permanent storage: catalog, totals, archive bucket, perhaps a keyspace. They survive the stack's
+deletion.
 
 When the deployment that makes them fails, the bucket goes (`RetainExceptOnCreate`), and the tables
 stay (`Retain`): CloudFormation cannot delete a table with deletion protection, so the rollback
@@ -18,6 +19,7 @@ from constructs import Construct
 
 from tallyroll.cdk.annotations import acknowledge, tag
 from tallyroll.cdk.handed_in import check_bucket
+from tallyroll.cdk.keyspaces.tables import Keyspace
 from tallyroll.resources import BucketDeclaration, Resources, TableDeclaration
 
 # A pattern of window ids. Their capital letters occur in no pipeline's name, so it does not match
@@ -30,7 +32,7 @@ class Storage(Construct):
     """The permanent tables and the bucket, as declared; the roller makes the window tables.
 
     A `given` bucket replaces the bucket, and keeps its own encryption and lifecycle. With a `key`,
-    what is made here is encrypted with it.
+    what is made here is encrypted with it. With a declared keyspace, that is made, too.
     """
 
     def __init__(
@@ -57,6 +59,16 @@ class Storage(Construct):
             service="dynamodb", resource="table", resource_name=resources.windows.name + _WINDOW_ID
         )
         """The ARN pattern of this pipeline's window tables, and of no other tables."""
+        self.keyspace: Keyspace | None = None
+        if resources.keyspace:
+            self.keyspace = Keyspace(
+                self,
+                "Keyspace",
+                name=resources.keyspace,
+                windows=resources.windows.name + _WINDOW_ID,
+                tags=resources.catalog.tags,
+                key=key,
+            )
 
 
 def _table(

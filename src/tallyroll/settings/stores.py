@@ -10,7 +10,7 @@ from tallyroll.model.windows import KEYSPACES, STORES, TABLE_SUFFIX
 from tallyroll.settings.texts import PREFIX
 
 PORT_MAX = 65_535
-_KEYSPACE = re.compile(rf"[a-z][a-z0-9_]{{0,{KEYSPACES_NAME_MAX - 1}}}")
+KEYSPACE = re.compile(rf"[a-z][a-z0-9_]{{0,{KEYSPACES_NAME_MAX - 1}}}")
 _NODE = re.compile(r"([A-Za-z0-9][A-Za-z0-9.-]*):([0-9]{1,5})")
 
 
@@ -18,7 +18,7 @@ def check_stores(name: str, store: str, keyspace: str, cassandra: str) -> None:
     """Raise SettingsError for values of these settings that no pipeline can have."""
     if store not in STORES:
         raise SettingsError(f"{PREFIX}STORE {store!r}: must be {' or '.join(STORES)}")
-    if keyspace and not _KEYSPACE.fullmatch(keyspace):
+    if keyspace and not KEYSPACE.fullmatch(keyspace):
         raise SettingsError(
             f"{PREFIX}KEYSPACE {keyspace!r}: give 1 to {KEYSPACES_NAME_MAX} lower-case letters,"
             " digits and underscores, a letter first"

@@ -8,7 +8,8 @@ from typing import Any
 import botocore.session
 import pytest
 
-from tallyroll.adapters.cassandra import cql
+from tallyroll.adapters.aws.client import region
+from tallyroll.adapters.cassandra import cql, opened
 from tallyroll.adapters.cassandra.amazon import endpoint_in
 from tallyroll.adapters.cassandra.options import TableOptions, literal
 from tallyroll.adapters.cassandra.session import Connection, Endpoint
@@ -158,6 +159,27 @@ def test_where_it_is(region: str, fips: str, host: str, monkeypatch: pytest.Monk
     assert found.status_keyspace == "system_schema_mcs"
     assert found.keyspace == "votes"
     assert found.options == TableOptions(settings)
+
+
+def test_a_pipeline_without_a_node_connects_to_its_region(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    class Stop(Exception):
+        pass
+
+    def connect(*given: Any, **named: Any) -> None:
+        asked.append((*given, named))
+        raise Stop
+
+    monkeypatch.setattr(opened, "connect", connect)
+    settings = Settings(name="vote-night", store="keyspaces")
+    with pytest.raises(Stop):
+        opened.open_rows(settings, StillEffects())
+    [(endpoint, _, secured)] = asked
+    assert endpoint.keyspace == "vote_night"
+    assert endpoint.hosts == (f"cassandra.{region()}.amazonaws.com",)
+    assert secured["auth_provider"].new_authenticator("h").initial_response() == b"SigV4\0\0"
+    assert secured["ssl_context"].check_hostname
 
 
 def test_without_a_region_there_is_nowhere() -> None:

@@ -41,17 +41,19 @@ CREATE_WINDOW_WITH: Final = CREATE_WINDOW + " WITH {options}"
 ALTER_WINDOW: Final = "ALTER TABLE {table} WITH {options}"
 TAG_WINDOW: Final = "ALTER TABLE {table} ADD TAGS {tags}"
 DROP_WINDOW: Final = "DROP TABLE IF EXISTS {table}"
+# CloudFormation, which makes these in a deployment, takes names of at least two letters.
 CREATE_GATES: Final = (
     "CREATE TABLE IF NOT EXISTS {keyspace}.gates"
-    " (w text, gate int, open boolean, PRIMARY KEY ((w, gate)))"
+    " (tbl text, gate int, open boolean, PRIMARY KEY ((tbl, gate)))"
 )
 CREATE_SEALS: Final = (
     "CREATE TABLE IF NOT EXISTS {keyspace}.seals"
-    " (w text, segment int, attempt text, n bigint, parts int, PRIMARY KEY ((w, segment)))"
+    " (tbl text, segment int, attempt text, listed bigint, parts int,"
+    " PRIMARY KEY ((tbl, segment)))"
 )
 CREATE_TABLES: Final = (
     "CREATE TABLE IF NOT EXISTS {keyspace}.tables"
-    " (w text, name text, value text, PRIMARY KEY ((w), name))"
+    " (tbl text, name text, value text, PRIMARY KEY ((tbl), name))"
 )
 
 PARTITIONER: Final = "SELECT partitioner FROM system.local"
@@ -106,16 +108,16 @@ STRIPE: Final = "SELECT id, n, v, u, m FROM {table} WHERE key = ? AND shard = ? 
 STRIPES: Final = "SELECT id, n, v, u, m FROM {table} WHERE key = ? AND shard = ?"
 STRIPES_AFTER: Final = "SELECT id, n, v, u, m FROM {table} WHERE key = ? AND shard = ? AND id > ?"
 
-GATE: Final = "SELECT open FROM {keyspace}.gates WHERE w = ? AND gate = ?"
-PUT_GATE: Final = "INSERT INTO {keyspace}.gates (w, gate, open) VALUES (?, ?, ?) IF NOT EXISTS"
+GATE: Final = "SELECT open FROM {keyspace}.gates WHERE tbl = ? AND gate = ?"
+PUT_GATE: Final = "INSERT INTO {keyspace}.gates (tbl, gate, open) VALUES (?, ?, ?) IF NOT EXISTS"
 SHUT_GATE: Final = (
-    "UPDATE {keyspace}.gates SET open = false WHERE w = ? AND gate = ? IF open = true"
+    "UPDATE {keyspace}.gates SET open = false WHERE tbl = ? AND gate = ? IF open = true"
 )
-SEAL: Final = "SELECT attempt, n, parts FROM {keyspace}.seals WHERE w = ? AND segment = ?"
+SEAL: Final = "SELECT attempt, listed, parts FROM {keyspace}.seals WHERE tbl = ? AND segment = ?"
 PUT_SEAL: Final = (
-    "INSERT INTO {keyspace}.seals (w, segment, attempt, n, parts)"
+    "INSERT INTO {keyspace}.seals (tbl, segment, attempt, listed, parts)"
     " VALUES (?, ?, ?, ?, ?) IF NOT EXISTS"
 )
-FACTS: Final = "SELECT name, value FROM {keyspace}.tables WHERE w = ?"
-PUT_FACT: Final = "INSERT INTO {keyspace}.tables (w, name, value) VALUES (?, ?, ?)"
-DROP_FACT: Final = "DELETE FROM {keyspace}.tables WHERE w = ? AND name = ?"
+FACTS: Final = "SELECT name, value FROM {keyspace}.tables WHERE tbl = ?"
+PUT_FACT: Final = "INSERT INTO {keyspace}.tables (tbl, name, value) VALUES (?, ?, ?)"
+DROP_FACT: Final = "DELETE FROM {keyspace}.tables WHERE tbl = ? AND name = ?"

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from botocore.session import get_session
+
+from tallyroll.adapters.aws.client import region
 from tallyroll.adapters.cassandra import cql
+from tallyroll.adapters.cassandra.amazon import endpoint_in
 from tallyroll.adapters.cassandra.rows import CassandraRows
 from tallyroll.adapters.cassandra.session import Connection, Endpoint, connect
+from tallyroll.adapters.cassandra.signing import auth_provider, tls_context
 from tallyroll.errors import Refused, StoreError
 from tallyroll.ports.effects import Effects
 from tallyroll.settings import Settings
@@ -25,10 +30,17 @@ def open_rows(settings: Settings, effects: Effects) -> CassandraRows:
 
 
 def _connected(settings: Settings, effects: Effects) -> Connection:
-    if not settings.cassandra:
-        raise Refused("Amazon Keyspaces: not reached yet; set TALLYROLL_CASSANDRA", "NoSigning")
-    host, port = node_of(settings.cassandra)
-    return connect(Endpoint((host,), settings.window_keyspace, port=port), effects)
+    keyspace = settings.window_keyspace
+    if settings.cassandra:
+        host, port = node_of(settings.cassandra)
+        return connect(Endpoint((host,), keyspace, port=port), effects)
+    session, here = get_session(), region()
+    return connect(
+        endpoint_in(session, here, keyspace, settings),
+        effects,
+        auth_provider=auth_provider(session, here, effects),
+        ssl_context=tls_context(session),
+    )
 
 
 def _check_permanent(connection: Connection) -> None:

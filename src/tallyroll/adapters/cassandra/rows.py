@@ -160,7 +160,7 @@ class CassandraRows(CassandraTables):
     def put_seal(self, table: str, segment: int, seal: Seal) -> Seal:
         values = (table, segment, seal.attempt, seal.count, seal.parts)
         there = self._connection.condition(cql.PUT_SEAL, "", *values)
-        return seal if there[APPLIED] else Seal(there["attempt"], there["n"], there["parts"])
+        return seal if there[APPLIED] else Seal(there["attempt"], there["listed"], there["parts"])
 
     def put_list(self, table: str, segment: int, attempt: str, part: int, marks: bytes) -> None:
         place = list_partition(segment, attempt, part)

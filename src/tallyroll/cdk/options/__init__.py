@@ -52,7 +52,9 @@ from tallyroll.limits import (
     VISIBILITY_MS,
     WARM_UNITS_MAX,
 )
+from tallyroll.model.windows import STORES
 from tallyroll.settings import EXPORTERS, Settings
+from tallyroll.settings.stores import KEYSPACE
 
 _DEFAULTS = Settings()
 _DAY = 86_400
@@ -78,6 +80,17 @@ class Options:
         _DEFAULTS.window_seconds,
         Length(),
         "length of the windows that are not made yet, s; another one starts where both begin one",
+    )
+    store: str = _option(
+        _DEFAULTS.store,
+        OneOf(STORES),
+        "where new windows are stored: `dynamodb`, or [`keyspaces`](keyspaces.md)",
+    )
+    keyspace: str = _option(
+        _DEFAULTS.keyspace,
+        Text(KEYSPACE.pattern, "give 1 to 48 lower-case letters, digits and _, a letter first"),
+        "the keyspace of window tables; unset: the pipeline's name with underscores for `store`"
+        " keyspaces, else none; keep it as long as windows are there",
     )
     shards: int = _option(_DEFAULTS.shards, Whole(1, SHARDS_MAX), "N, the shards of a key")
     hot_shards: Mapping[str, int] = _option(

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from tallyroll.cdk.options.kinds import Kind, wrong_tags
 from tallyroll.errors import UsageError
+from tallyroll.limits import KEYSPACES_NAME_MAX
+from tallyroll.model.windows import KEYSPACES, TABLE_SUFFIX
 
 if TYPE_CHECKING:
     from tallyroll.cdk.options import Options
@@ -65,6 +67,7 @@ def check_together(options: Options) -> None:
         if (options.auth == "jwt") != bool(value):
             remedy = "leave it out, or give" if value else "it is needed for"
             raise OptionsError(f"{PREFIX}{name} {value!r}: {remedy} {PREFIX}auth jwt")
+    _check_keyspaces(options)
     settings = options.settings()
     kept, quota = settings.tables_kept + settings.permanent_tables, settings.quota
     if kept > quota:
@@ -72,6 +75,22 @@ def check_together(options: Options) -> None:
             f"{PREFIX}retention_seconds {options.retention_seconds}: with windows of"
             f" {options.window_seconds} s there would be {kept:,} tables at once, over"
             f" {PREFIX}table_quota ({quota:,}): keep fewer, or make longer windows"
+        )
+
+
+def _check_keyspaces(options: Options) -> None:
+    if options.store != KEYSPACES:
+        return
+    most = KEYSPACES_NAME_MAX - len(TABLE_SUFFIX)
+    if len(options.name) > most:
+        raise OptionsError(
+            f"{PREFIX}name {options.name!r}: give at most {most} characters with {PREFIX}store"
+            f" {KEYSPACES}, where tables have names of at most {KEYSPACES_NAME_MAX}"
+        )
+    if "keys" in options.mapping:
+        raise OptionsError(
+            f"{PREFIX}mapping keys: give one `key` with {PREFIX}store {KEYSPACES}, which has no"
+            " transactions, so the counters of an event could disagree"
         )
 
 
