@@ -187,7 +187,10 @@ class Deployment(Deployed):
             self.seconds["deploy: synthesis"] = float(took[1])
 
     def _cdk(self, verb: str, arguments: list[str], folder: Path) -> str:
-        credentials = {name: text for name, text in os.environ.items() if name.startswith("AWS_")}
+        # pip's settings are for the driver's layer.
+        credentials = {
+            name: text for name, text in os.environ.items() if name.startswith(("AWS_", "PIP_"))
+        }
         began = time.monotonic()
         said = cdk_command.run(
             [verb, *arguments],

@@ -11,7 +11,7 @@ import queue
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -35,6 +35,7 @@ class DeployedFunction:
         runtime: Where Lambda's runtime is laid out.
         addresses: The environment's variables that lead to the emulators.
         changed: Variables that differ from the deployed ones.
+        layers: Where the packages of its layers are.
 
     Attributes:
         init_s: What the initialization took, s; and `first_s` the first invocation after it.
@@ -47,11 +48,12 @@ class DeployedFunction:
         runtime: Path,
         addresses: Mapping[str, str],
         changed: Mapping[str, str] = MappingProxyType({}),
+        layers: Sequence[Path] = (),
     ) -> None:
         self.name: str = configuration["FunctionName"]
         self.init_s = self.first_s = 0.0
         self._configuration = configuration
-        self._task, self._runtime = task, runtime
+        self._task, self._runtime, self._layers = task, runtime, layers
         self._added = {**changed, **addresses}
         self._api = RuntimeApi()
         self._output = tempfile.TemporaryFile()  # noqa: SIM115  (closed in `close`)
@@ -118,7 +120,7 @@ class DeployedFunction:
     def _start(self) -> None:
         began = time.monotonic()
         self._process = spawn_guarded(
-            start_command(self._configuration["Handler"], self._task, self._runtime),
+            start_command(self._configuration["Handler"], self._task, *self._layers, self._runtime),
             cwd=self._task,
             env=self.environment,
             stdout=self._output,

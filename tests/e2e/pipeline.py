@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -29,6 +29,7 @@ def unpacked(
     folder: Path,
     dynamodb_endpoint: str,
     changed: Mapping[str, str] = MappingProxyType({}),
+    layers: Sequence[Path] = (),
 ) -> DeployedPipeline:
     """The pipeline of a deployment, from its zip, on tables that are there; to be closed."""
     code = deployment.zip_of(deployment.function_arn("writer"))
@@ -38,7 +39,7 @@ def unpacked(
         "AWS_ENDPOINT_URL": deployment.endpoint,
         "AWS_ENDPOINT_URL_DYNAMODB": dynamodb_endpoint,
     }
-    return DeployedPipeline(deployment, folder, addresses, changed)
+    return DeployedPipeline(deployment, folder, addresses, changed, layers)
 
 
 class DeployedPipeline:
@@ -46,6 +47,7 @@ class DeployedPipeline:
 
     Args:
         changed: Variables that differ from the deployed ones.
+        layers: Where the packages of the functions' layers are.
 
     Attributes:
         functions: By the package of the handler.
@@ -57,6 +59,7 @@ class DeployedPipeline:
         folder: Path,
         addresses: dict[str, str],
         changed: Mapping[str, str] = MappingProxyType({}),
+        layers: Sequence[Path] = (),
     ) -> None:
         self.deployment = deployment
         self.folder = folder
@@ -71,6 +74,7 @@ class DeployedPipeline:
                 folder / "runtime",
                 addresses,
                 changed,
+                layers,
             )
             for package, arn in self.arns.items()
         }

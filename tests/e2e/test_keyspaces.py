@@ -1,0 +1,133 @@
+"""A pipeline with windows in Keyspaces: deployed to moto, and run on a node of Cassandra.
+
+moto has neither keyspaces nor their tables, so the node gets those that the template has, and moto
+does not give a function the layers of the template, so they are taken from the uploaded assets. The
+node has no TLS and no signatures: `tests/contract/test_keyspaces.py` puts these before one. What
+runs is the deployed zip with the deployed layer, as in `test_deployed`.
+"""
+
+from __future__ import annotations
+
+import io
+import time
+import zipfile
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from local.cassandra import node
+from tallyroll.adapters.cassandra.session import Connection, Endpoint, connect
+from tallyroll.adapters.cassandra.tables import make_permanent
+from tallyroll.adapters.system import SystemEffects
+from tests.e2e.conftest import check_tools
+from tests.e2e.deployment import ASSETS, Deployment, MotoServer
+from tests.e2e.pipeline import DeployedPipeline, unpacked
+from tests.e2e.test_deployed import HASTE, NOT_MADE, WAIT_S, body, count, ids, now_ms
+
+pytestmark = [pytest.mark.e2e, pytest.mark.engine, pytest.mark.cassandra, pytest.mark.slow]
+
+NAME, KEYSPACE = "in-keyspaces", "in_keyspaces"
+EVENTS = 40
+HERE = {name: text for name, text in HASTE.items() if name != "TALLYROLL_NAME"}
+
+
+@dataclass
+class Stored:
+    """The running pipeline, and a connection to the keyspace of its windows."""
+
+    deployment: Deployment
+    pipeline: DeployedPipeline
+    connection: Connection
+
+    def windows(self) -> set[str]:
+        """The window tables in the keyspace."""
+        text = f"SELECT table_name FROM system_schema.tables WHERE keyspace_name = '{KEYSPACE}'"
+        return {name for (name,) in self.connection.session.execute(text) if KEYSPACE in name}
+
+
+def keyspace_on(port: int) -> Connection:
+    """The keyspace as the template has it, on a node."""
+    made = connect(Endpoint(("127.0.0.1",), KEYSPACE, port=port, timeout_s=30.0), SystemEffects())
+    made.session.execute(
+        f"CREATE KEYSPACE {KEYSPACE} WITH replication ="
+        " {'class': 'SimpleStrategy', 'replication_factor': 1}",
+        timeout=60.0,
+    )
+    make_permanent(made)
+    return made
+
+
+def layer_of(deployment: Deployment, folder: Path) -> Path:
+    """Where the packages of the deployed layer are, unpacked into a folder."""
+    [layer] = [
+        one["Properties"]
+        for one in deployment.template["Resources"].values()
+        if one["Type"] == "AWS::Lambda::LayerVersion"
+    ]
+    key = layer["Content"]["S3Key"]
+    found = deployment.client("s3").get_object(Bucket=ASSETS, Key=key)
+    zipfile.ZipFile(io.BytesIO(found["Body"].read())).extractall(folder)
+    return folder / "python"
+
+
+@pytest.fixture(scope="module")
+def stored(
+    cassandra: node.Node, dynamodb_endpoint: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Stored]:
+    check_tools()
+    folder = tmp_path_factory.mktemp("keyspaces")
+    with MotoServer() as moto, closing(keyspace_on(cassandra.port)) as connection:
+        deployment = Deployment(NAME, moto.endpoint, folder, deploy=False)
+        options = ("tallyroll:store=keyspaces", "tallyroll:architecture=x86_64")
+        chosen = [each for option in options for each in ("--context", option)]
+        deployment.deploy("--method=direct", "--no-previous-parameters", *chosen)
+        changed = {**HERE, "TALLYROLL_CASSANDRA": f"127.0.0.1:{cassandra.port}"}
+        layer = layer_of(deployment, folder / "layer")
+        running = unpacked(deployment, folder, dynamodb_endpoint, changed, [layer])
+        with closing(running) as pipeline:
+            pipeline.make_tables()
+            yield Stored(deployment, pipeline, connection)
+
+
+def test_all_but_the_keyspace_is_made(stored: Stored) -> None:
+    resources = stored.deployment.template["Resources"]
+    missing = {one["Type"] for id_, one in resources.items() if id_ not in stored.deployment.made}
+    assert missing == {*NOT_MADE, "AWS::Cassandra::Keyspace", "AWS::Cassandra::Table"}
+    for function in stored.deployment.functions.values():
+        assert function["Environment"]["Variables"]["TALLYROLL_STORE"] == "keyspaces"
+
+
+def test_windows_are_made_counted_sealed_archived_and_dropped(stored: Stored) -> None:
+    pipeline = stored.pipeline
+    assert pipeline.schedules.fire(pipeline.arns["roller"])["problems"] == []
+    assert len(stored.windows()) >= 2
+    at = now_ms()
+    twice = body("ada", at, 0.25, "twice")
+    left = set(pipeline.send(*(body("ada", at, 0.25) for _ in range(EVENTS - 1)), twice, twice))
+    deadline = time.monotonic() + WAIT_S
+    while left and time.monotonic() < deadline:
+        batch = pipeline.events.poll()
+        left -= ids(batch) - batch.left
+        assert pipeline.schedules.fire(pipeline.arns["roller"])["problems"] == []
+    assert left == set()
+    _, answer = pipeline.api.get("/v1/counters", key="ada", consistent="true")
+    [window] = [one["window"] for one in answer["windows"] if one["events"]]
+    table = f"{KEYSPACE}_{window}"
+    assert table in stored.windows()
+
+    while table in stored.windows() and time.monotonic() < deadline:
+        for package in ("roller", "cleanup", "dropper"):
+            assert pipeline.schedules.fire(pipeline.arns[package])["problems"] == []
+        time.sleep(0.2)
+
+    assert table not in stored.windows()
+    assert count(pipeline, "ada") == {"events": EVENTS, "sum": "10"}
+    assert [key for key in pipeline.archived() if window in key and key.endswith("/proof.json")]
+    assert {name for name in pipeline.tables() if name.startswith(NAME)} == {
+        f"{NAME}-catalog",
+        f"{NAME}-totals",
+    }
+    assert pipeline.dead_letters() == []
