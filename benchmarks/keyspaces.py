@@ -232,7 +232,7 @@ def big_window(settings: Settings, endpoint: Endpoint, records: int) -> Mapping[
     reading = live.reading or Reading(0, 0)
     return {
         "count, live": f"{best[0]:.2f} s, CPU {best[1]:.2f} s (best of {COUNTS})",
-        "reads of it": f"{reading.rows:,} rows, {reading.units_max:,} read units at most",
+        "reads of it": f"{reading.rows:,} rows, {reading.cost_max:,} read units at most",
         "fold": f"{folding[0]:.1f} s, CPU {folding[1]:.1f} s",
         "count, folded": f"{sealed * 1e3:.0f} ms",
     }

@@ -51,7 +51,7 @@ def count(
         if screen.json:
             screen.emit(counter_json(counted))
         if (reading := counted.reading) and not screen.json:
-            rows, units = number_of(reading.rows, "row"), number_of(reading.units_max, "read unit")
+            rows, units = number_of(reading.rows, "row"), number_of(reading.cost_max, "read unit")
             what = f"{rows} read, {units} at most"
             screen.tell(f"{key}: live windows in Keyspaces have no tallies: {what}")
         if counted.missing:

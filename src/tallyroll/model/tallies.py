@@ -13,10 +13,12 @@ Series = tuple[tuple[int, int], ...]
 
 
 class Reading(NamedTuple):
-    """What it took to sum up records: the rows that were read, and the read units at most."""
+    """What it took to sum up records: the rows that were read, and what the store charges for that
+    at the most.
+    """
 
     rows: int
-    units_max: int
+    cost_max: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,8 +36,8 @@ def counter_json(count: Count) -> dict[str, Any]:
             for period in count.periods
         ]
     if count.reading:
-        rows, units_max = count.reading
-        answer["reading"] = {"rows": rows, "read_units_max": units_max}
+        rows, cost_max = count.reading
+        answer["reading"] = {"rows": rows, "read_units_max": cost_max}
     if count.missing:
         answer["missing"] = list(count.missing)
     return answer

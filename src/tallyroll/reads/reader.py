@@ -83,7 +83,7 @@ class Count:
         some = [window.reading for window in self.windows if window.reading]
         if not some:
             return None
-        return Reading(sum(one.rows for one in some), sum(one.units_max for one in some))
+        return Reading(sum(one.rows for one in some), sum(one.cost_max for one in some))
 
     @property
     def complete(self) -> bool:

@@ -107,7 +107,7 @@ class CassandraRows(CassandraTables):
                 cost += row_cost
                 series[row_series] += 1
             reading = reading_of(len(page), cost - before)
-            rows, units = rows + reading.rows, units + reading.units_max
+            rows, units = rows + reading.rows, units + reading.cost_max
         slots = [
             tuple((slot, events * rows) for slot, events in _series(text))
             for text, rows in series.items()
