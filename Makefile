@@ -9,6 +9,8 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --quiet --disable-pip-version-check --no-input
 LOCK := $(PY) -m uv --quiet pip compile --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links $(if $(UPGRADE),--upgrade)
+# What runs on this machine installs; with Cassandra also its driver.
+LOCAL := $(VENV)/$(if $(filter cassandra,$(ENGINE)),dev,local).stamp
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -18,11 +20,11 @@ LOCK := $(PY) -m uv --quiet pip compile --universal --python-version 3.11 --gene
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/local.stamp engine ## Count on this machine, on an embedded AWS (INPUT=file, ARGS="...")
-	@$(PY) -m local.demo $(if $(INPUT),--input "$(INPUT)") $(ARGS)
+demo: $(LOCAL) engine ## Count on this machine, on an embedded AWS (INPUT=file, ENGINE=cassandra, ARGS="...")
+	@$(PY) -m local.demo $(if $(INPUT),--input "$(INPUT)") $(if $(ENGINE),--engine $(ENGINE)) $(ARGS)
 
-local: $(VENV)/local.stamp engine ## Run a pipeline on this machine for your own producers and tests
-	@$(PY) -m local $(ARGS)
+local: $(LOCAL) engine ## Run a pipeline on this machine for your own producers and tests (ENGINE=cassandra)
+	@$(PY) -m local $(if $(ENGINE),--engine $(ENGINE)) $(ARGS)
 
 invoke: $(VENV)/local.stamp ## Run a function on the running local engine (FUNCTION=writer EVENT=events/X.json)
 	@$(PY) -m local.invoke --function "$(FUNCTION)" --event "$(EVENT)" $(ARGS)

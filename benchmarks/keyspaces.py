@@ -36,10 +36,10 @@ from benchmarks.peers.load import Invocation, Load, invocation
 from benchmarks.peers.ways import Adding, Tallyroll, current_spec
 from local.aws.embedded import Embedded
 from local.cassandra import node
+from local.cassandra.keyspace import make_keyspace
 from tallyroll.adapters.cassandra import cql
 from tallyroll.adapters.cassandra.rows import CassandraRows
 from tallyroll.adapters.cassandra.session import Connection, Endpoint, connect
-from tallyroll.adapters.cassandra.tables import make_permanent
 from tallyroll.adapters.rows.metering import METERING
 from tallyroll.adapters.system import SystemEffects
 from tallyroll.model.amounts import MICROS
@@ -238,19 +238,6 @@ def big_window(settings: Settings, endpoint: Endpoint, records: int) -> Mapping[
     }
 
 
-def keyspace_on(port: int) -> Endpoint:
-    """Make a keyspace on a node."""
-    endpoint = Endpoint((node.LOCALHOST,), KEYSPACE, port=port, timeout_s=60.0)
-    connection = connect(endpoint, SystemEffects())
-    connection.session.execute(
-        f"CREATE KEYSPACE {KEYSPACE} WITH replication ="
-        " {'class': 'SimpleStrategy', 'replication_factor': 1}"
-    )
-    make_permanent(connection)
-    connection.close()
-    return endpoint
-
-
 def main() -> int:
     """Measure, and print the tables; the status is 1 if this project was not exact."""
     parser = argparse.ArgumentParser(description=main.__doc__)
@@ -260,7 +247,7 @@ def main() -> int:
     console = Console(width=WIDTH, highlight=False)
     with node.start(heap_mb=HEAP_MB) as running, Embedded(Settings(name="bench")) as aws:
         os.environ.update(aws.environment)
-        endpoint = keyspace_on(running.port)
+        endpoint = make_keyspace(running.port, KEYSPACE)
         found = list(strategies(aws, endpoint, asked.events))
         console.print(strategy_table(asked.events, found))
         settings = pipeline_of(

@@ -15,12 +15,18 @@ from botocore.exceptions import ClientError
 
 from local.aws import dynamodb_local
 from local.aws.embedded import ENGINES, Embedded, scaled_settings
+from local.cassandra.jars import JarsError
+from local.cassandra.node import NodeError
 from local.pipeline import LocalPipeline, worth_reading
 from local.runtime.http_api import HttpApi
 from tallyroll.cli.arguments import duration
-from tallyroll.errors import UsageError
+from tallyroll.errors import StoreError, UsageError
 from tallyroll.reads.http import ROUTES
 
+FAILURES = (
+    *(dynamodb_local.EngineError, JarsError, NodeError, StoreError),
+    *(RuntimeError, ClientError, ValueError, OSError),
+)
 PORTS = 3  # the HTTP API, AWS and DynamoDB take so many from --port on
 _API_URL = "TALLYROLL_API_URL"
 _ENDPOINTS = (_API_URL, "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_DYNAMODB")
@@ -50,7 +56,7 @@ def main() -> int:
         )
         with suppress(KeyboardInterrupt), embedded as aws:
             _run(aws, options, ports[0])
-    except (dynamodb_local.EngineError, RuntimeError, ClientError, ValueError, OSError) as error:
+    except FAILURES as error:
         print(error, file=sys.stderr)
         return 1
     return 0

@@ -20,10 +20,12 @@ from botocore.config import Config
 
 from local.aws import dynamodb_local
 from local.aws.guard import spawn_guarded
+from tallyroll.model.windows import KEYSPACES
 from tallyroll.settings import Settings
 from tallyroll.testing.emulated import create_bucket, create_queues, create_tables
 
-ENGINES = ("dynamodb-local", "moto")
+CASSANDRA = "cassandra"
+ENGINES = ("dynamodb-local", "moto", CASSANDRA)
 START_TIMEOUT_S = 30.0
 REGION = "us-east-1"
 _ROOT = Path(__file__).parents[2]
@@ -44,8 +46,9 @@ class Embedded:
 
     Args:
         settings: The pipeline's; queue addresses and bucket are filled in.
-        engine: What keeps the tables: `dynamodb-local`, or `moto` (for small tables only, but
-            starts at once).
+        engine: What keeps the tables: `dynamodb-local`; `moto` (for small tables only, but starts
+            at once); or `cassandra`: a node of Cassandra keeps those of windows, and DynamoDB Local
+            the others.
         dynamodb_endpoint: The address of a DynamoDB Local that runs already, to be used instead and
             left running.
         port, dynamodb_port: The loopback ports to take (0: free ones).
@@ -55,7 +58,8 @@ class Embedded:
     Attributes:
         settings: The settings with queue addresses and bucket, once entered.
         environment: What a process needs to use the pipeline: AWS's variables and the settings'.
-        pids: The process ids by name, `moto` and, if it was started here, `dynamodb-local`.
+        pids: The process ids by name: `moto` and, if they were started here, `dynamodb-local` and
+            `cassandra`.
     """
 
     def __init__(
@@ -83,7 +87,7 @@ class Embedded:
         with ExitStack() as stack:
             moto = stack.enter_context(_Moto(self._port))
             dynamodb = self._dynamodb_endpoint
-            if dynamodb is None and self._engine == "dynamodb-local":
+            if dynamodb is None and self._engine != "moto":
                 started = dynamodb_local.start(
                     self._dynamodb_port or None, optimized=self._optimized
                 )
@@ -101,9 +105,20 @@ class Embedded:
             settings = create_queues(self.settings, self.client("sqs"))
             self.settings = create_bucket(settings, self.client("s3"))
             create_tables(self.settings, self.client("dynamodb"))
+            if self._engine == CASSANDRA:
+                self._keep_windows_on(stack)
             self.environment |= self.settings.to_env()
             self._stack = stack.pop_all()
         return self
+
+    def _keep_windows_on(self, stack: ExitStack) -> None:
+        from local.cassandra import keyspace, node  # noqa: PLC0415  (they load the driver)
+
+        started = stack.enter_context(node.start())
+        self.pids["cassandra"] = started.pid
+        address = f"{node.LOCALHOST}:{started.port}"
+        self.settings = replace(self.settings, store=KEYSPACES, cassandra=address)
+        keyspace.make_keyspace(started.port, self.settings.window_keyspace)
 
     def __exit__(self, *_: object) -> None:
         self._moto = None

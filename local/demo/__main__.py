@@ -2,6 +2,7 @@
 
     make demo                          a vote night with redeliveries and killed writers
     make demo INPUT=events.jsonl       your own events, one JSON object a line (gzip is recognized)
+    make demo ENGINE=cassandra         the tables of windows on a node of Apache Cassandra
     make demo ARGS="--faults off"      without the faults
     make demo ARGS="--archive-to DIR"  either, and keep the archives of all windows
 
@@ -27,6 +28,8 @@ from rich.console import Console
 
 from local.aws.dynamodb_local import EngineError
 from local.aws.embedded import ENGINES
+from local.cassandra.jars import JarsError
+from local.cassandra.node import NodeError
 from local.demo.own_events import own_events
 from local.demo.run import running
 from local.demo.vote_night import Plan, vote_night
@@ -79,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UnreadableInput as error:
         print(f"demo: the input cannot be read: {error}; nothing was counted", file=sys.stderr)
         return UNREADABLE
-    except (EngineError, RuntimeError, TallyrollError) as error:
+    except (EngineError, JarsError, NodeError, RuntimeError, TallyrollError) as error:
         print(f"demo: {error}", file=sys.stderr)
         return 1
 

@@ -23,6 +23,7 @@ from tallyroll.pipeline import Pipeline
 HORIZON_MS = 10**15  # beyond every window that a pipeline makes
 RECEIVE_MAX = 10
 OPEN_TIMEOUT_S = 30.0
+COMPLETE_TIMEOUT_S = 60.0
 POLL_S = 0.1
 
 
@@ -32,6 +33,10 @@ class Letter:
 
     reason: str
     body: str
+
+
+class IncompleteCount(RuntimeError):
+    """A count lacks a window that could not be read, or is being closed on Cassandra."""
 
 
 class Inspection:
@@ -46,16 +51,31 @@ class Inspection:
     def count(self, keys: Iterable[str], *, consistent: bool = False) -> dict[str, Sum]:
         """Each key's events and sum over all time, asked of the aggregator by HTTP API events.
 
-        Raises RuntimeError if an answer is an error or not complete.
+        Raises IncompleteCount, and RuntimeError for another answer.
         """
         counts = {}
         for key in keys:
             response = self._aggregator.invoke(_request(key, consistent=consistent))
             answer = json.loads(response["body"])
-            if response["statusCode"] != 200 or not answer["complete"]:
+            if response["statusCode"] != 200:
                 raise RuntimeError(f"count of {key!r}: {answer}")
+            if not answer["complete"]:
+                raise IncompleteCount(f"count of {key!r}: {answer}")
             counts[key] = Sum(answer["events"], read_amount(answer["sum"]))
         return counts
+
+    def final_count(self, keys: Sequence[str]) -> dict[str, Sum]:
+        """The consistent count, asked for again while some later window is being closed. Raises
+        RuntimeError.
+        """
+        until = time.monotonic() + COMPLETE_TIMEOUT_S
+        while True:
+            try:
+                return self.count(keys, consistent=True)
+            except IncompleteCount:
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(POLL_S)
 
     def windows(self) -> list[Window]:
         """All windows, ascending."""

@@ -129,7 +129,7 @@ def _count(console: Console, run: Run, events: InputEvents, archive_to: Path | N
     verdict = Verdict()
     judge_keys(truth, counted, verdict)
     with busy(console, "asking for the final counts"):
-        answers = run.inspection.count(hottest, consistent=True)
+        answers = run.inspection.final_count(hottest)
     judge_keys({key: truth[key] for key in hottest}, answers, verdict)
     kept = _archived(console, run, archive_to, verdict) if archive_to else ""
     rejected = Counter(letter.reason for letter in run.inspection.dead_letters())

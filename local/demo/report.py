@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from local.demo.emf import Ledger
-from tallyroll.adapters.dynamodb.throughput import METERING
+from tallyroll.adapters.dynamodb import throughput
+from tallyroll.adapters.rows import metering as rows
 from tallyroll.ingest.cost import Cost, commit_cost
 from tallyroll.ingest.transactions import plan
 from tallyroll.lifecycle.state_machine import freeze
@@ -18,11 +19,15 @@ from tallyroll.model.amounts import format_amount
 from tallyroll.model.records import Record
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status, Window
-from tallyroll.model.windows import iso
+from tallyroll.model.windows import DYNAMODB, KEYSPACES, iso
 from tallyroll.settings import Settings
 
 KEYS_SHOWN = 12
 HOT_KEY_EVENTS = 9_800
+_STORES = {
+    DYNAMODB: ("DynamoDB requests each", throughput.METERING),
+    KEYSPACES: ("commits each", rows.METERING),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +206,8 @@ def cost_table(ledger: Ledger, settings: Settings) -> Table:
     """
     table = Table(title="What an event cost", title_justify="left")
     table.add_column("events")
-    for name in ("counted", "write units each", "DynamoDB requests each"):
+    requests, _ = _STORES[settings.store]
+    for name in ("counted", "write units each", requests):
         table.add_column(name, justify="right")
     for label, kind in (("single, with ids of their own", "Single"), ("packed", "Packed")):
         events = ledger.sum(f"{kind}EventsCounted")
@@ -236,8 +242,9 @@ def hot_key_cost(settings: Settings, events: int) -> Cost:
         for voter in (f"voter-{number:06d}" for number in range(events))
     ]
     cost = Cost()
-    for commit in plan(spec, records, METERING):
-        cost += commit_cost(commit.records, commit.increments, METERING)
+    _, metering = _STORES[settings.store]
+    for commit in plan(spec, records, metering):
+        cost += commit_cost(commit.records, commit.increments, metering)
     return cost
 
 

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,10 +14,10 @@ from typing import Self
 
 from rich.console import Console
 
-from local.aws.embedded import ENGINES, Embedded, resident_bytes
+from local.aws.embedded import CASSANDRA, Embedded, resident_bytes
 from local.demo.backpressure import BoundedSender, queue_depth
 from local.demo.emf import Ledger
-from local.demo.inspection import Inspection
+from local.demo.inspection import IncompleteCount, Inspection
 from local.demo.report import Sum, numbered
 from local.demo.view import busy
 from local.pipeline import LocalPipeline
@@ -121,8 +121,9 @@ def running(
     """
     ledger = Ledger()
     with ExitStack() as stack:
-        own = engine == ENGINES[0] and dynamodb_endpoint is None
-        with busy(console, f"starting {'DynamoDB Local and moto' if own else 'moto'}"):
+        own = engine != "moto" and dynamodb_endpoint is None
+        started = ["Cassandra"] * (engine == CASSANDRA) + ["DynamoDB Local"] * own + ["moto"]
+        with busy(console, f"starting {' and '.join(started)}"):
             aws = stack.enter_context(
                 Embedded(settings, engine=engine, dynamodb_endpoint=dynamodb_endpoint)
             )
@@ -167,12 +168,16 @@ class Counts:
         """The latest counts, and the events counted per second since those before."""
         now = time.monotonic()
         if now - self._at >= COUNT_EVERY_S:
-            before = sum(part.events for part in self._counted.values())
-            self._counted = self._run.inspection.count(self._keys)
-            counted = sum(part.events for part in self._counted.values())
-            self._per_second = (counted - before) / (now - self._at)
-            self._at = now
+            with suppress(IncompleteCount):  # the next ones will do
+                self._update(self._run.inspection.count(self._keys), now)
         return self._counted, self._per_second
+
+    def _update(self, found: dict[str, Sum], now: float) -> None:
+        before, counted = (
+            sum(part.events for part in counts.values()) for counts in (self._counted, found)
+        )
+        self._per_second = (counted - before) / (now - self._at)
+        self._counted, self._at = found, now
 
 
 def now_ms() -> int:

@@ -187,7 +187,7 @@ def vote_night(console: Console, start: Start, plan: Plan) -> int:
         with view_on(console) as show:
             held = night.hold(show)
         with busy(console, "asking for the final counts"):
-            counted = run.inspection.count(CANDIDATES, consistent=True)
+            counted = run.inspection.final_count(CANDIDATES)
         windows = [window for window in run.inspection.windows() if window.id in held]
         with busy(console, "reading the archives again"):
             proofs = run.inspection.verify(windows)
@@ -232,7 +232,7 @@ def vote_night(console: Console, start: Start, plan: Plan) -> int:
     console.print(traffic_table(traffic))
     console.print(key_table("The vote", truth, counted))
     console.print(window_table(windows, specs, proofs))
-    console.print(cost_table(run.ledger, SETTINGS))
+    console.print(cost_table(run.ledger, run.aws.settings))
     console.print(run.memory.line())
     if kept:
         console.print(kept, highlight=False, soft_wrap=True)

@@ -54,6 +54,16 @@ def test_a_small_vote_night_ends_exact(dynamodb_endpoint: str, tmp_path: Path) -
     assert all(archive.proven for archive in found)
 
 
+@pytest.mark.cassandra
+@pytest.mark.usefixtures("cassandra")  # which skips where its jars cannot be fetched
+def test_a_small_vote_night_on_cassandra_ends_exact() -> None:
+    done = demo("--engine", "cassandra", "--votes", "1500", "--singles", "300", "--seconds", "5")
+    said = done.stdout.decode()
+    assert done.returncode == 0, said + done.stderr.decode()
+    assert "EXACT  1,501 votes" in said
+    assert "commits each" in said
+
+
 def test_own_events_are_counted_when_they_happened(dynamodb_endpoint: str, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     with (ROOT / "events" / "sample.jsonl").open("rb") as sample:

@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 
 from local.cassandra import node
-from tallyroll.adapters.cassandra.session import Connection, Endpoint, connect
-from tallyroll.adapters.cassandra.tables import make_permanent
+from local.cassandra.keyspace import make_keyspace
+from tallyroll.adapters.cassandra.session import Connection, connect
 from tallyroll.adapters.system import SystemEffects
 from tests.e2e.conftest import check_tools
 from tests.e2e.deployment import ASSETS, Deployment, MotoServer
@@ -48,18 +48,6 @@ class Stored:
         return {name for (name,) in self.connection.session.execute(text) if KEYSPACE in name}
 
 
-def keyspace_on(port: int) -> Connection:
-    """The keyspace as the template has it, on a node."""
-    made = connect(Endpoint(("127.0.0.1",), KEYSPACE, port=port, timeout_s=30.0), SystemEffects())
-    made.session.execute(
-        f"CREATE KEYSPACE {KEYSPACE} WITH replication ="
-        " {'class': 'SimpleStrategy', 'replication_factor': 1}",
-        timeout=60.0,
-    )
-    make_permanent(made)
-    return made
-
-
 def layer_of(deployment: Deployment, folder: Path) -> Path:
     """Where the packages of the deployed layer are, unpacked into a folder."""
     [layer] = [
@@ -79,7 +67,8 @@ def stored(
 ) -> Iterator[Stored]:
     check_tools()
     folder = tmp_path_factory.mktemp("keyspaces")
-    with MotoServer() as moto, closing(keyspace_on(cassandra.port)) as connection:
+    endpoint = make_keyspace(cassandra.port, KEYSPACE)
+    with MotoServer() as moto, closing(connect(endpoint, SystemEffects())) as connection:
         deployment = Deployment(NAME, moto.endpoint, folder, deploy=False)
         options = ("tallyroll:store=keyspaces", "tallyroll:architecture=x86_64")
         chosen = [each for option in options for each in ("--context", option)]

@@ -9,9 +9,8 @@ from uuid import uuid4
 from cassandra import ConsistencyLevel
 from cassandra.query import BatchStatement, BatchType
 
-from local.cassandra.node import LOCALHOST
+from local.cassandra.keyspace import make_keyspace
 from tallyroll.adapters.cassandra.session import Connection, Endpoint, connect
-from tallyroll.adapters.cassandra.tables import make_permanent
 from tallyroll.adapters.system import SystemEffects
 
 BATCH_MAX = 30
@@ -90,16 +89,7 @@ def sent_within_subset(session: Any) -> list[str]:
 
 def new_keyspace(port: int) -> Endpoint:
     """Make a keyspace of a new name on a node."""
-    endpoint = Endpoint((LOCALHOST,), f"k{uuid4().hex[:12]}", port=port, timeout_s=30.0)
-    connection = connect(endpoint, SystemEffects())
-    connection.session.execute(
-        f"CREATE KEYSPACE {endpoint.keyspace} WITH replication ="
-        " {'class': 'SimpleStrategy', 'replication_factor': 1}",
-        timeout=60.0,
-    )
-    make_permanent(connection)
-    connection.close()
-    return endpoint
+    return make_keyspace(port, f"k{uuid4().hex[:12]}")
 
 
 def connected(port: int) -> Connection:

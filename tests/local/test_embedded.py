@@ -112,8 +112,8 @@ def test_scaled_settings() -> None:
 
 
 def test_an_unknown_engine() -> None:
-    with pytest.raises(ValueError, match="cassandra"):
-        Embedded(Settings(), engine="cassandra")
+    with pytest.raises(ValueError, match="postgres"):
+        Embedded(Settings(), engine="postgres")
 
 
 def _stop_in_order(process: subprocess.Popen[str]) -> None:
