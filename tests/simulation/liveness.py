@@ -150,10 +150,10 @@ class Liveness:
 
     def _is_stuck(self, window: Window) -> bool:
         """Whether a window's table cannot be exported or deleted, and it has come so far."""
-        for part, status in (("export", Status.EXPORTING), ("deletion", Status.DROPPING)):
-            if self.fails(part) and self._parts[part].table == window.table:
-                return window.status is status
-        return False
+        return any(
+            self.fails(part) and self._parts[part].table == window.table and window.status is status
+            for part, status in (("export", Status.EXPORTING), ("deletion", Status.DROPPING))
+        )
 
     def _may_stay(self, held: Held) -> bool:
         """Whether a message may wait in the queue for ever."""
