@@ -238,7 +238,8 @@ OUTAGES = (
     _outage("catalog", _denied("catalog"), "roller-errors", "reads-failing", "cleanup-errors"),
     _outage("totals, roller", _denied("totals", to="roller"), "steps-failing", "seal-stuck"),
     _outage("totals, reads", _denied("totals", to="aggregator"), "reads-failing"),
-    _outage("tables, reads", _denied("store", to="aggregator"), "reads-incomplete"),
+    _outage("tables, reads", _denied("store", to="aggregator"), "reads-failing"),
+    _outage("tallies, reads", _denied("store", "tallies", to="aggregator"), "reads-incomplete"),
     _outage(
         "commits throttled",
         Ailment("commits throttled", "throttled", ("writer",), "store", ("commit",)),
