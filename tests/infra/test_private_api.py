@@ -119,6 +119,24 @@ def test_it_is_throttled_and_logs_no_key(private: Template, template: Template) 
     assert text(stage["AccessLogSetting"]["DestinationArn"]) == log
 
 
+def test_a_change_between_both_apis_makes_nothing_anew_under_a_name_that_is_taken(
+    private: Template, template: Template
+) -> None:
+    """CloudFormation makes what is new before it deletes what is old."""
+
+    def named(made: Template) -> dict[tuple[str, str], str]:
+        return {
+            (one["Type"], json.dumps(value)): id_
+            for id_, one in made["Resources"].items()
+            for name, value in one.get("Properties", {}).items()
+            if one["Type"].endswith(name.removesuffix("Name"))
+        }
+
+    before, after = named(template), named(private)
+    assert ("AWS::Logs::LogGroup", '"/aws/apigateway/tallyroll"') in before.keys() & after.keys()
+    assert {key: id_ for key, id_ in before.items() if after.get(key, id_) != id_} == {}
+
+
 def test_the_accounts_role_for_logs_is_set_first_and_stays(
     private: Template, synthesize: Synthesize
 ) -> None:

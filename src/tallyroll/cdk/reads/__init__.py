@@ -9,6 +9,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_apigatewayv2 as http
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
 from aws_cdk.aws_apigatewayv2_authorizers import HttpIamAuthorizer, HttpJwtAuthorizer
 from aws_cdk.aws_apigatewayv2_integrations import HttpLambdaIntegration
 from constructs import Construct
@@ -89,14 +90,19 @@ class Reads(Construct):
             snap_start=options.snap_start,
         )
         self.api: Api | None = None
+        if options.api == "none":
+            return
+        # One resource for both APIs: if each had its own of this name, a change of the option would
+        # make the new one before the old one is deleted, and fail.
+        log = log_group(self, "Log", f"/aws/apigateway/{options.name}", options, defaults.key)
         if options.api == "http":
-            self.api = _HttpApi(self, options, defaults, self.aggregator)
+            self.api = _HttpApi(self, options, log, self.aggregator)
         if options.api == "private":
             self.api = PrivateApi(
                 self,
                 "Private",
                 options=options,
-                key=defaults.key,
+                log=log,
                 called=self.aggregator.invoked,
                 endpoint_id=endpoint_id_of(self, options, defaults.network),
             )
@@ -116,7 +122,7 @@ class _HttpApi:
         self,
         scope: Construct,
         options: Options,
-        defaults: FunctionDefaults,
+        log: logs.ILogGroup,
         aggregator: PipelineFunction,
     ) -> None:
         self._api = http.HttpApi(
@@ -134,7 +140,6 @@ class _HttpApi:
                 path=path, methods=[http.HttpMethod.GET], integration=integration
             )
         ]
-        log = log_group(scope, "Log", f"/aws/apigateway/{options.name}", options, defaults.key)
         stage = http.HttpStage(
             scope,
             "Stage",

@@ -9,12 +9,11 @@ from aws_cdk import aws_apigateway as rest
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from tallyroll.cdk.annotations import acknowledge
-from tallyroll.cdk.functions import log_group
 from tallyroll.cdk.metrics import MINUTE
 from tallyroll.cdk.network import Network
 from tallyroll.cdk.options import Options
@@ -71,7 +70,7 @@ def endpoint_id_of(scope: Construct, options: Options, network: Network | None) 
 
 
 class PrivateApi(Construct):
-    """The API's routes, its only stage, and its access log; each call is signed (IAM)."""
+    """The API's routes and its only stage, which logs to `log`; each call is signed (IAM)."""
 
     def __init__(
         self,
@@ -79,13 +78,12 @@ class PrivateApi(Construct):
         id_: str,
         *,
         options: Options,
-        key: kms.IKey | None,
+        log: logs.ILogGroup,
         called: lambda_.IFunction,
         endpoint_id: str,
     ) -> None:
         super().__init__(scope, id_)
         self._endpoint_id = endpoint_id
-        log = log_group(self, "Log", f"/aws/apigateway/{options.name}", options, key)
         endpoint = ec2.InterfaceVpcEndpoint.from_interface_vpc_endpoint_attributes(
             self, "Entrance", vpc_endpoint_id=endpoint_id, port=443
         )
