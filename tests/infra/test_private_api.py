@@ -146,6 +146,9 @@ def test_the_accounts_role_for_logs_is_set_first_and_stays(
         one for one in private["Resources"].values() if one["Type"] == "AWS::ApiGateway::Stage"
     ]
     assert stage["DependsOn"] == [account]
+    # In an account that never had anything of API Gateway's, only after an API.
+    [api] = of_type(private, "AWS::ApiGateway::RestApi")
+    assert private["Resources"][account]["DependsOn"] == [api]
     for kept in (role, private["Resources"][account]):
         assert kept["DeletionPolicy"] == "Retain"
     [trust] = role["Properties"]["AssumeRolePolicyDocument"]["Statement"]

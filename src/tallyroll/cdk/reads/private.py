@@ -105,19 +105,15 @@ class PrivateApi(Construct):
                 tracing_enabled=options.traces,
             ),
         )
-        self._api.node.try_remove_child(
-            "Endpoint"
-        )  # an output with an address that nobody can call
+        # An output with an address that nobody can call.
+        self._api.node.try_remove_child("Endpoint")
         integration = rest.LambdaIntegration(called, allow_test_invoke=False)
         for path in ROUTES:
             self._api.root.resource_for_path(path).add_method(
                 "GET", integration, authorization_type=rest.AuthorizationType.IAM
             )
-        # A change of the policy takes effect with the next deployment only.
-        assert self._api.latest_deployment
-        self._api.latest_deployment.add_to_logical_id({"endpoint": endpoint_id})
         if options.api_log_role:
-            self._api.deployment_stage.node.add_dependency(_log_role(self))
+            self._api.deployment_stage.node.add_dependency(_log_role(self, self._api))
         _acknowledge(self._api, options)
 
     @property
@@ -180,11 +176,13 @@ def _only_through(endpoint_id: str, account: str) -> iam.PolicyDocument:
     )
 
 
-def _log_role(scope: Construct) -> rest.CfnAccount:
+def _log_role(scope: Construct, api: rest.RestApi) -> rest.CfnAccount:
     """The role by which API Gateway writes logs, a setting of the account and Region: without one
     no stage of a REST API with an access log can be made. It stays, since other APIs may use it.
 
-    Source: API Gateway Developer Guide, "Set up CloudWatch logging for REST APIs in API Gateway".
+    It is set after the API is made: an account that never had one has no such setting. Sources: API
+    Gateway Developer Guide, "Set up CloudWatch logging for REST APIs in API Gateway";
+    CloudFormation Template Reference, AWS::ApiGateway::Account.
     """
     role = iam.Role(
         scope,
@@ -197,6 +195,9 @@ def _log_role(scope: Construct) -> rest.CfnAccount:
         ],
     )
     account = rest.CfnAccount(scope, "Account", cloud_watch_role_arn=role.role_arn)
+    made = api.node.default_child
+    assert isinstance(made, rest.CfnRestApi)
+    account.add_dependency(made)
     for kept in (role, account):
         kept.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
     acknowledge(
