@@ -1,10 +1,10 @@
 """The functions' asset as the package carries it: its zip, what is in it, the licences, and
 the lock file of the driver of Amazon Keyspaces.
 
-    python -m infra.build.prebuilt [FOLDER] [--boto3] [--tracer]
+    python -m infra.build.prebuilt FOLDER [--boto3] [--tracer]
 
-writes them into the folder, by default the one in `src/tallyroll/cdk` that `make dist` packs. The
-package has a second zip, with what Powertools' Tracer needs beside the first.
+writes them into the folder. `make dist` writes those of the package, which has a second zip: what
+Powertools' Tracer needs beside the first.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _check_locked(found: list[Distribution]) -> None:
 def main() -> None:
     """Write it."""
     parser = argparse.ArgumentParser(prog="python -m infra.build.prebuilt", description=__doc__)
-    parser.add_argument("folder", type=Path, nargs="?", default=FOLDER)
+    parser.add_argument("folder", type=Path)
     parser.add_argument("--boto3", action="store_true", help="with a boto3 of its own")
     parser.add_argument("--tracer", action="store_true", help="with what the tracer needs")
     options = parser.parse_args()

@@ -148,6 +148,19 @@ def test_the_package_joins_its_code_and_what_the_tracer_needs(
     assert not plain & more
 
 
+def test_the_command_does_not_write_over_the_packages_asset(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It would leave out what the tracer needs."""
+    built: list[Path] = []
+    monkeypatch.setattr(prebuilt, "build", lambda folder, **_: built.append(folder))
+    monkeypatch.setattr("sys.argv", ["prebuilt"])
+    with pytest.raises(SystemExit):
+        prebuilt.main()
+    assert "required: folder" in capsys.readouterr().err
+    assert not built
+
+
 def test_only_locked_packages_are_prebuilt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "requirements").mkdir()
     (tmp_path / "requirements" / "runtime.txt").write_text("jmespath==1.1.0 \\\n")
