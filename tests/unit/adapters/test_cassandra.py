@@ -296,6 +296,16 @@ def test_statements_of_old_windows_are_forgotten() -> None:
     assert len(made._prepared) == 1
 
 
+def test_a_statement_is_sent_though_another_thread_forgets_all() -> None:
+    class Forgotten(dict[tuple[str, str], Any]):
+        def __setitem__(self, key: tuple[str, str], value: Any) -> None:
+            """Another thread clears it at once."""
+
+    made = connection(Session([(True,)]))
+    made._prepared = Forgotten()
+    assert made.run(cql.GATE, "", "w", 1) == [(True,)]
+
+
 def test_a_mistake_of_ours_is_no_error_of_the_store() -> None:
     with pytest.raises(ZeroDivisionError):
         connection(Session(ZeroDivisionError(), now=True)).run(cql.GATE, "", "w", 1)

@@ -252,16 +252,17 @@ class Connection:
         return bound
 
     def _statement(self, text: str, table: str) -> Any:
-        if (text, table) not in self._prepared:
+        prepared = self._prepared.get((text, table))
+        if prepared is None:
             if len(self._prepared) >= PREPARED_MAX:
-                self._prepared.clear()  # of windows that are long gone, mostly
+                self._prepared.clear()  # of windows that are long gone, mostly; threads share it
             named = text.format(
                 keyspace=self.endpoint.keyspace,
                 status_keyspace=self.endpoint.status_keyspace,
                 table=self.quoted(table) if table else "",
             )
-            self._prepared[text, table] = self.session.prepare(named)
-        return self._prepared[text, table]
+            prepared = self._prepared[text, table] = self.session.prepare(named)
+        return prepared
 
     def _again(self, attempt: Any) -> Any:
         last: StoreError | None = None
