@@ -193,9 +193,22 @@ class Session:
         return Future(SimpleNamespace(column_names=names, current_rows=rows, paging_state=state))
 
 
+class SlowSession(Session):
+    """Takes six seconds for each answer."""
+
+    def __init__(self, *answers: Any) -> None:
+        super().__init__(*answers)
+        self.effects = StillEffects()
+
+    def execute_async(self, bound: Any, paging_state: bytes | None = None) -> Future:
+        self.effects.pass_by(6_000)
+        return super().execute_async(bound, paging_state)
+
+
 def connection(session: Session) -> Connection:
     cluster = SimpleNamespace(shutdown=lambda: None)
-    return Connection(cluster, session, Endpoint(("h",), "k"), StillEffects())
+    effects = session.effects if isinstance(session, SlowSession) else StillEffects()
+    return Connection(cluster, session, Endpoint(("h",), "k"), effects)
 
 
 def test_what_may_be_repeated_is() -> None:
@@ -210,6 +223,23 @@ def test_tries_end_with_the_last_error() -> None:
     with pytest.raises(Unknown):
         connection(session).run(cql.GATE, "", "w", 1)
     assert len(session.sent) == TRIES
+
+
+def test_a_node_that_does_not_answer_is_asked_no_more_after_five_seconds() -> None:
+    """Else four timeouts of a gate's read would outlast the writer's function."""
+    session = SlowSession(OperationTimedOut(), [(True,)])
+    with pytest.raises(Unknown):
+        connection(session).run(cql.GATE, "", "w", 1)
+    assert len(session.sent) == 1
+
+
+def test_a_chain_of_slow_answers_ends_after_ten_seconds() -> None:
+    """A hundred rows of one partition would else take a hundred times as long as one."""
+    session = SlowSession(*[[(True,)]] * 4)
+    chain = [(cql.PUT_GATE, ("w", number, True)) for number in range(4)]
+    [found] = connection(session).chained("", [chain])
+    assert list(map(type, found)) == [dict, dict, Throttled, Throttled]
+    assert len(session.sent) == 2
 
 
 def test_a_row_is_sent_once() -> None:

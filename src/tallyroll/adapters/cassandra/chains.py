@@ -21,12 +21,20 @@ Step = Callable[[], Any]
 class Chain:
     """Statements, each of which is sent when the one before is answered. After an error that says
     nothing of the statement itself, the others are not sent: their partition may be down or slow.
+    Nor are those that are still to be sent when it `is_late`.
     """
 
-    def __init__(self, session: Any, bound: Sequence[Any], ended: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        session: Any,
+        bound: Sequence[Any],
+        ended: Callable[[], object],
+        is_late: Callable[[], bool],
+    ) -> None:
         self._session = session
         self._bound = bound
         self._ended = ended
+        self._is_late = is_late
         self._steps: list[Step] = []
         self._done = Event()
 
@@ -40,7 +48,7 @@ class Chain:
         return self._steps + [_not_sent] * (len(self._bound) - len(self._steps))
 
     def _send(self) -> None:
-        if len(self._steps) == len(self._bound):
+        if len(self._steps) == len(self._bound) or (self._steps and self._is_late()):
             self._end()
             return
         try:
@@ -71,4 +79,5 @@ def _raising(error: Exception) -> Step:
 
 
 def _not_sent() -> Any:
-    raise Throttled("a statement before it in its partition had no answer", NOT_SENT)
+    why = "a statement before it in its partition had no answer, or a late one"
+    raise Throttled(why, NOT_SENT)

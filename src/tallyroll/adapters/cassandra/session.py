@@ -29,6 +29,10 @@ from tallyroll.model.windows import name_in_store
 from tallyroll.ports.effects import Effects, attempts
 
 TRIES = 4
+# No try begins later, and no statement of a chain. A writer has 15 s left when it sends its last
+# commit, and the aggregator 29 s in all: a node that does not answer must not use them up.
+TRIES_MS = 5_000
+CHAIN_MS = 10_000
 REQUESTS_AT_ONCE = 64  # of one connection; a node's own queue has more room
 PREPARED_MAX = 1_000
 PROTOCOL = 4  # the newest that Keyspaces speaks
@@ -80,7 +84,7 @@ class Connection:
         return result.column_names or (), result.current_rows or []
 
     def run(self, text: str, table: str, *values: Any) -> list[Answer]:
-        """`once`, tried again while Throttled or Unknown; the rows alone."""
+        """`once`, tried again for five seconds while Throttled or Unknown; the rows alone."""
         return self.read(text, table, values)[0]
 
     def condition(self, text: str, table: str, *values: Any) -> NamedRow:
@@ -134,12 +138,16 @@ class Connection:
     ) -> list[list[NamedRow | StoreError]]:
         """Send the statements of each chain one after the other, once, and the chains side by side.
         For each statement, the first row of its answer, or its error: Throttled if it was not sent,
-        since one before it in its chain failed.
+        since one before it in its chain failed, or they took ten seconds.
         """
+        until = self.effects.now() + CHAIN_MS
         bound = [
             [self._bound_in(text, table, values) for text, values in chain] for chain in chains
         ]
-        sent = [Chain(self.session, each, self._room.release) for each in bound]
+        sent = [
+            Chain(self.session, each, self._room.release, lambda: self.effects.now() >= until)
+            for each in bound
+        ]
         for chain in sent:
             self._room.acquire()
             chain.begin()
@@ -266,7 +274,10 @@ class Connection:
 
     def _again(self, attempt: Any) -> Any:
         last: StoreError | None = None
+        until = self.effects.now() + TRIES_MS
         for _ in attempts(self.effects, TRIES):
+            if last and self.effects.now() >= until:
+                break
             try:
                 return attempt()
             except RETRIED as error:
