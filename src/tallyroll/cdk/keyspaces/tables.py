@@ -1,8 +1,10 @@
-"""A keyspace and its permanent tables. They survive the stack's deletion, as DynamoDB's do.
+"""A keyspace and its permanent tables. They survive the stack's deletion, as DynamoDB's do, and the
+failure of the deployment that makes them (`Retain`).
 
-Nothing protects a table of Amazon Keyspaces from deletion, so a rollback can delete what it has
-just made (`RetainExceptOnCreate`), and the next deployment makes it anew. What stayed from an
-earlier stack is taken up with `--import-existing-resources`.
+Who deletes a keyspace deletes all tables in it. When a deployment fails at its end, the roller may
+have made window tables there, whose states the catalog keeps, and writers may have counted events
+in them. So a rollback must not delete it. The next deployment takes it up with
+`--import-existing-resources`. Source: Amazon Keyspaces API Reference, DeleteKeyspace.
 """
 
 from __future__ import annotations
@@ -119,5 +121,5 @@ def _columns(types: Mapping[str, str]) -> list[cassandra.CfnTable.ColumnProperty
 
 
 def _keep(made: cdk.CfnResource, tags: Mapping[str, str]) -> None:
-    made.apply_removal_policy(cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
+    made.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
     tag(made, tags)
