@@ -385,6 +385,10 @@ def test_functions_in_a_vpc_are_told_of_all_endpoints(governed: Template) -> Non
     [
         ({"name": "a" * 32}, "tallyroll:name 'a{32}': give at most 31 characters"),
         ({"mapping": {"keys": ["a", "b"]}}, "tallyroll:mapping keys: give one `key`"),
+        (
+            {"mapping": {"keys": ["a", "b"]}, "store": "dynamodb", "keyspace": "votes"},
+            "give one `key` as long as there is a keyspace",
+        ),
         ({"retention_seconds": 11 * 86_400}, r"over tallyroll:table_quota \(256\)"),
         ({"keyspace": "Votes"}, "tallyroll:keyspace 'Votes': give 1 to 48 lower-case"),
         ({"store": "scylla"}, "tallyroll:store 'scylla': give one of dynamodb, keyspaces"),

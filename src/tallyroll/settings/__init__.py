@@ -281,8 +281,9 @@ class Settings:
         """
         if "keys" in self.mapping and not transactional:
             raise SettingsError(
-                f"{PREFIX}MAPPING {text_of(self.mapping)}: keys: this store has no transactions, so"
-                " the counters of an event could disagree: give one `key`"
+                f"{PREFIX}MAPPING {text_of(self.mapping)}: keys: windows in Keyspaces have no"
+                " transactions, so the counters of an event could disagree: give one `key` as long"
+                f" as {PREFIX}STORE is {KEYSPACES} or {PREFIX}KEYSPACE is set"
             )
 
     @property

@@ -49,6 +49,15 @@ def test_each_record_has_its_own_answer(stage: Stage) -> None:
     assert stage.ids("k") == ["a", "b", "c"]
 
 
+def test_an_event_of_several_keys_is_refused_whole(stage: Stage) -> None:
+    """By a mapping of earlier days, say: one key without the others would never be mended."""
+    group = replace(row("a"), others=(row("a", key="other"),))
+    outcome = stage.commit(group, row("a", key="other"))
+    assert outcome.verdict is Verdict.INVALID
+    assert "several keys" in outcome.detail
+    assert stage.ids("k") == stage.ids("other") == []
+
+
 @pytest.mark.parametrize(
     ("error", "answer"),
     [(Throttled("slow"), Answer.THROTTLED), (Unknown("no quorum"), Answer.UNKNOWN)],

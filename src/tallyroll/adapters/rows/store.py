@@ -42,6 +42,7 @@ from tallyroll.ports.store import (
 )
 
 FINE = Element(Answer.FINE)
+GROUPED = "it counts under several keys, for which this window's store has no transactions"
 LARGE = Element(Answer.INVALID, detail=f"a row of more than {ROW_BYTES_MAX} bytes")
 
 
@@ -66,7 +67,12 @@ class RowStore:
         records: Sequence[Record],
         increments: Sequence[Increment],  # noqa: ARG002 - `fold` counts the rows
     ) -> Outcome:
-        """Look at a gate before, which spares most ghosts, and after, which decides."""
+        """Look at a gate before, which spares most ghosts, and after, which decides.
+
+        Events of several keys are refused: an earlier mapping may still give some to old messages.
+        """
+        if any(record.others for record in records):
+            return Outcome(Verdict.INVALID, detail=GROUPED)
         try:
             shut = self._shut(spec)
             answers = [] if shut else self._inserted(spec.table, records)

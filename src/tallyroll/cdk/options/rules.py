@@ -79,18 +79,17 @@ def check_together(options: Options) -> None:
 
 
 def _check_keyspaces(options: Options) -> None:
-    if options.store != KEYSPACES:
-        return
     most = KEYSPACES_NAME_MAX - len(TABLE_SUFFIX)
-    if len(options.name) > most:
+    if options.store == KEYSPACES and len(options.name) > most:
         raise OptionsError(
             f"{PREFIX}name {options.name!r}: give at most {most} characters with {PREFIX}store"
             f" {KEYSPACES}, where tables have names of at most {KEYSPACES_NAME_MAX}"
         )
-    if "keys" in options.mapping:
+    if "keys" in options.mapping and (options.store == KEYSPACES or options.keyspace):
         raise OptionsError(
-            f"{PREFIX}mapping keys: give one `key` with {PREFIX}store {KEYSPACES}, which has no"
-            " transactions, so the counters of an event could disagree"
+            f"{PREFIX}mapping keys: give one `key` as long as there is a keyspace ({PREFIX}store"
+            f" {KEYSPACES}, or {PREFIX}keyspace): it has no transactions, so the counters of an"
+            " event could disagree"
         )
 
 
