@@ -57,6 +57,7 @@ EVERY = Settings(
     rollups=False,
     cache_live_ms=0,
     cache_calendar_ms=0,
+    tracer=True,
 )
 
 
@@ -155,6 +156,7 @@ BAD = [
     ("EXPORTER", "dump"),
     ("TRANSACTIONS_AT_ONCE", "257"),
     ("ROLLUPS", "2"),
+    ("TRACER", "2"),
     ("CACHE_LIVE_MS", "-1"),
     ("CACHE_CALENDAR_MS", "-1"),
 ]
