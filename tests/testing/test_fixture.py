@@ -104,7 +104,7 @@ def test_a_window_lives_from_open_to_dropped(tallyroll: Tallyroll) -> None:
     tallyroll.redeliver()
     tallyroll.drain()
     assert tallyroll.count("alice") == 3
-    assert {message.reason for message in tallyroll.rejected()} == {"window-sealed"}
+    assert tallyroll.rejected() == []  # the writer remembers what it counted
 
 
 def test_days_roll_up_and_counts_stay(memory: Tallyroll) -> None:
