@@ -9,6 +9,7 @@ import pytest
 from tallyroll.errors import Absent, Missing
 from tallyroll.model.records import Record
 from tallyroll.model.specs import Spec
+from tallyroll.model.states import Status
 from tallyroll.reads.lookups import Lookups
 from tests.contract.engines import Engine, counted, record, with_data
 
@@ -146,6 +147,9 @@ def test_the_aggregator_reads_a_window_of_any_store(engine: Engine) -> None:
     with pytest.raises(Absent):
         lookups.event("k", "id-7", spec.window, None)
     engine.closed(spec)
+    state = engine.catalog.window(spec.window)
+    assert state
+    engine.catalog.advance(replace(state, status=Status.SEALED))
     top = lookups.top(spec.window, 1, 60_000)
     assert [(key.key, key.n) for key in top.largest] == [("k", 180)]
     assert (top.keys, top.events, top.missing) == (2, 181, 0)

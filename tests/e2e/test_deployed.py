@@ -19,7 +19,7 @@ import json
 import time
 import uuid
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -290,11 +290,9 @@ def test_what_awaited_its_window_counts_when_it_comes_again(
     assert count(pipeline, "early") == {"events": 1, "sum": "1"}
 
 
-def test_windows_are_sealed_archived_and_dropped(brief: DeployedPipeline) -> None:
-    """On the same functions, with windows that live for seconds."""
-    pipeline = brief
-    at = now_ms()
-    left = set(pipeline.send(*(body("eve", at, 0.25) for _ in range(SINGLES))))
+def window_of(pipeline: DeployedPipeline, key: str, bodies: Iterable[str]) -> str:
+    """Send events of one key, and wait until all are counted; the window that has them."""
+    left = set(pipeline.send(*bodies))
     deadline = time.monotonic() + WAIT_S
     while left and time.monotonic() < deadline:
         batch = pipeline.events.poll()
@@ -302,17 +300,28 @@ def test_windows_are_sealed_archived_and_dropped(brief: DeployedPipeline) -> Non
         # On a busy machine the next window may have begun, before a run that opens it.
         assert pipeline.schedules.fire(pipeline.arns["roller"])["problems"] == []
     assert left == set()
-    _, answer = pipeline.api.get("/v1/counters", key="eve", consistent="true")
+    _, answer = pipeline.api.get("/v1/counters", key=key, consistent="true")
     [window] = [one["window"] for one in answer["windows"] if one["events"]]
-    table = f"{BRIEF}-{window}"
-    assert table in pipeline.tables()
+    return str(window)
 
-    while table in pipeline.tables() and time.monotonic() < deadline:
+
+def dropped(pipeline: DeployedPipeline, table: str, tables: Callable[[], Collection[str]]) -> None:
+    """Run what closes, archives and drops windows until this table, which is there, is gone."""
+    assert table in tables()
+    deadline = time.monotonic() + WAIT_S
+    while table in tables() and time.monotonic() < deadline:
         for package in ("roller", "cleanup", "dropper"):
             assert pipeline.schedules.fire(pipeline.arns[package])["problems"] == []
         time.sleep(0.2)
+    assert table not in tables()
 
-    assert table not in pipeline.tables()
+
+def test_windows_are_sealed_archived_and_dropped(brief: DeployedPipeline) -> None:
+    """On the same functions, with windows that live for seconds."""
+    pipeline = brief
+    at = now_ms()
+    window = window_of(pipeline, "eve", [body("eve", at, 0.25) for _ in range(SINGLES)])
+    dropped(pipeline, f"{BRIEF}-{window}", pipeline.tables)
     assert count(pipeline, "eve") == {"events": SINGLES, "sum": "10"}
     [proof] = [key for key in pipeline.archived() if window in key and key.endswith("/proof.json")]
     assert proof.startswith(f"archive/{BRIEF}/")

@@ -9,7 +9,6 @@ runs is the deployed zip with the deployed layer, as in `test_deployed`.
 from __future__ import annotations
 
 import io
-import time
 import zipfile
 from collections.abc import Iterator
 from contextlib import closing
@@ -25,7 +24,7 @@ from tallyroll.adapters.system import SystemEffects
 from tests.e2e.conftest import check_tools
 from tests.e2e.deployment import ASSETS, Deployment, MotoServer
 from tests.e2e.pipeline import DeployedPipeline, unpacked
-from tests.e2e.test_deployed import HASTE, NOT_MADE, WAIT_S, body, count, ids, now_ms
+from tests.e2e.test_deployed import HASTE, NOT_MADE, body, count, dropped, now_ms, window_of
 
 pytestmark = [pytest.mark.e2e, pytest.mark.engine, pytest.mark.cassandra, pytest.mark.slow]
 
@@ -95,24 +94,9 @@ def test_windows_are_made_counted_sealed_archived_and_dropped(stored: Stored) ->
     assert len(stored.windows()) >= 2
     at = now_ms()
     twice = body("ada", at, 0.25, "twice")
-    left = set(pipeline.send(*(body("ada", at, 0.25) for _ in range(EVENTS - 1)), twice, twice))
-    deadline = time.monotonic() + WAIT_S
-    while left and time.monotonic() < deadline:
-        batch = pipeline.events.poll()
-        left -= ids(batch) - batch.left
-        assert pipeline.schedules.fire(pipeline.arns["roller"])["problems"] == []
-    assert left == set()
-    _, answer = pipeline.api.get("/v1/counters", key="ada", consistent="true")
-    [window] = [one["window"] for one in answer["windows"] if one["events"]]
-    table = f"{KEYSPACE}_{window}"
-    assert table in stored.windows()
-
-    while table in stored.windows() and time.monotonic() < deadline:
-        for package in ("roller", "cleanup", "dropper"):
-            assert pipeline.schedules.fire(pipeline.arns[package])["problems"] == []
-        time.sleep(0.2)
-
-    assert table not in stored.windows()
+    bodies = [body("ada", at, 0.25) for _ in range(EVENTS - 1)]
+    window = window_of(pipeline, "ada", [*bodies, twice, twice])
+    dropped(pipeline, f"{KEYSPACE}_{window}", stored.windows)
     assert count(pipeline, "ada") == {"events": EVENTS, "sum": "10"}
     assert [key for key in pipeline.archived() if window in key and key.endswith("/proof.json")]
     assert {name for name in pipeline.tables() if name.startswith(NAME)} == {

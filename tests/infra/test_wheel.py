@@ -120,6 +120,7 @@ def test_the_wheel_holds_the_package_and_nothing_beside_it(dist: tuple[Path, Pat
         prebuilt.TRACER,
         prebuilt.ABOUT,
         prebuilt.LICENCES,
+        prebuilt.DRIVER,
     }
     locked = {package.name: package.version for package in packages(with_tracer=True)}
     assert about == {"runtime": RUNTIME, "packages": locked}
