@@ -17,7 +17,7 @@ from tallyroll.model.items import weighed
 from tallyroll.model.records import Increment, Record, all_records, increments_of
 from tallyroll.model.specs import Spec
 from tallyroll.ports.effects import T
-from tallyroll.ports.store import Answer, Element, Outcome, Verdict
+from tallyroll.ports.store import Answer, Element, Metering, Outcome, Verdict
 from tests.harness.pipeline import NOW, record_with, spec_of
 
 SPEC = spec_of()
@@ -102,13 +102,14 @@ class Shaky:
     an invalid key.
     """
 
-    metering = METERING
-
     def __init__(self, chance: Random, invalid: str | None) -> None:
         self.stored: dict[tuple[str, str], Record] = {}
         self.tallies: Counter[str] = Counter()
         self._chance = chance
         self._invalid = invalid
+
+    def metering_of(self, _table: str) -> Metering:
+        return METERING
 
     def commit(
         self, _spec: Spec, records: Sequence[Record], increments: Sequence[Increment]
