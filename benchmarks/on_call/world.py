@@ -52,8 +52,20 @@ class World:
 
     def window(self, status: Status) -> Window:
         """The newest window in this state with events."""
-        found = self.pipeline.catalog.windows(0, self.now())
-        return [w for w in found if w.status is status and (w.keys or not w.status.sealed)][-1]
+        return self.windows(status)[-1]
+
+    def windows(self, status: Status) -> list[Window]:
+        """The windows in this state with events; of dropped ones those that the live pointer has
+        passed, since the roller makes another again if its state is lost.
+        """
+        live = self.pipeline.catalog.live()
+        passed = live.since if live else 0
+        return [
+            window
+            for window in self.pipeline.catalog.windows(0, self.now())
+            if window.status is status and (window.keys or not window.status.sealed)
+            if status is not Status.DROPPED or window.start < passed
+        ]
 
     @contextmanager
     def item_changed(self, table: str, key: dict[str, Any], **values: Any) -> Iterator[None]:
