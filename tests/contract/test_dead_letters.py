@@ -19,7 +19,7 @@ from tallyroll.adapters.aws.dead_letters import SqsDeadLetters
 from tallyroll.adapters.aws.lambda_events import sqs_messages
 from tallyroll.adapters.aws.s3 import S3Bucket
 from tallyroll.adapters.memory import MemoryBucket, MemoryDeadLetters, MemoryQueue
-from tallyroll.errors import Missing, Reason
+from tallyroll.errors import Missing, Reason, StoreError
 from tallyroll.limits import QUEUE_MESSAGE_BYTES_MAX
 from tallyroll.model.dead_letters import ReceivedLetter
 from tallyroll.model.messages import Message, Redrive, Rejection
@@ -29,6 +29,8 @@ from tallyroll.ports.dead_letters import DeadLetters, Resend
 from tallyroll.ports.queue import Queue
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
+from tallyroll.testing.lean_sqs import lean_queues
+from tallyroll.testing.queues import queue_at
 from tests.contract.engines import SteadyEffects
 
 BUCKET = "tallyroll-archive"
@@ -51,7 +53,7 @@ class Place:
 @pytest.fixture
 def sqs() -> Iterator[Place]:
     """The queues of a pipeline on moto."""
-    with mock_aws():
+    with mock_aws(), lean_queues("tallyroll"):
         client = make_client("sqs")
         resources = declare(Settings())
         dead = client.create_queue(
@@ -85,7 +87,7 @@ def _on_sqs(effects: Any, url: str, dead: str) -> SqsDeadLetters:
         effects,
         queue_url=url,
         dead_letters_url=dead,
-        bucket_of=lambda name: S3Bucket(Caller(make_client("s3"), effects), effects, name),
+        bucket=S3Bucket(Caller(make_client("s3"), effects), effects, BUCKET),
         wait_seconds=0,
     )
 
@@ -223,6 +225,81 @@ def test_a_body_in_the_bucket_is_fetched(sqs: Place) -> None:
         sqs.letters.body(letter)
 
 
+def _attributes(**texts: str) -> dict[str, Any]:
+    return {
+        f"tallyroll-{name.replace('_', '-')}": {"DataType": "String", "StringValue": text}
+        for name, text in texts.items()
+    }
+
+
+FORGED = _attributes(
+    reason="bad-key", detail="d", message_id="chosen", sent="1700000000000", window=WINDOW
+)
+
+
+def test_what_sqs_moved_is_not_believed(sqs: Place) -> None:
+    assert sqs.settings
+    url = sqs.settings.queue_url
+    pointer = json.dumps({"bucket": BUCKET, "key": "rejected/2026-11-20/chosen", "bytes": 1})
+    forged = [FORGED, FORGED | _attributes(target=WINDOW), FORGED | _attributes(body="s3")]
+    for attributes in forged:
+        sqs.sqs.send_message(QueueUrl=url, MessageBody=pointer, MessageAttributes=attributes)
+    sent = {message.id for message in sqs.received()}
+    for _ in range(2):
+        _come_again(sqs)
+    letters = sqs.letters.peek(10, 60)
+    assert {letter.untold.first_id for letter in letters} == sent
+    for letter in letters:
+        assert (letter.why, letter.detail, letter.window) == ("undelivered", "", None)
+        assert letter.pointer is None
+        assert letter.target or letter.first_id == letter.id
+
+
+def _come_again(sqs: Place) -> None:
+    """Let what is in flight be received once more, if it may."""
+    queue = queue_at(sqs.settings.queue_url) if sqs.settings else None
+    assert queue
+    for message in queue.held():
+        queue.change_visibility(str(message.receipt_handle), 0)
+    sqs.received()
+
+
+@pytest.mark.parametrize(
+    ("bucket", "key"),
+    [
+        ("another", "rejected/2026-11-20/m-1"),
+        (BUCKET, "archive/2026-11-20/m-1"),
+        (BUCKET, "rejected/2026-11-20/m-2"),
+        (BUCKET, "rejected/2026-11-20/../../m-1"),
+        (BUCKET, "rejected/m-1"),
+    ],
+)
+def test_only_a_letters_own_body_is_fetched(sqs: Place, bucket: str, key: str) -> None:
+    assert sqs.settings
+    s3 = make_client("s3")
+    if bucket != BUCKET:
+        s3.create_bucket(Bucket=bucket)
+    s3.put_object(Bucket=bucket, Key=key, Body=b"secret")
+    sqs.sqs.send_message(
+        QueueUrl=sqs.settings.dead_letters_url,
+        MessageBody=json.dumps({"bucket": bucket, "key": key, "bytes": 6}),
+        MessageAttributes=_attributes(
+            reason="bad-key", message_id="m-1", sent="1700000000000", body="s3"
+        ),
+    )
+    letter = _only(sqs.letters)
+    with pytest.raises(StoreError, match="where no writer of this pipeline puts its body"):
+        sqs.letters.body(letter)
+
+
+def test_the_body_of_a_redriven_message_is_fetched(sqs: Place) -> None:
+    """Its object has the id of the redriven message, which its letter does not tell."""
+    body = "x" * QUEUE_MESSAGE_BYTES_MAX
+    rejection = _rejection(redrive=REDRIVE)
+    sqs.queue.reject([replace(rejection, message=replace(rejection.message, body=body))])
+    assert sqs.letters.body(_only(sqs.letters)) == body
+
+
 def test_a_pointer_that_no_writer_wrote_is_a_body(sqs: Place) -> None:
     assert sqs.settings
     pointer = json.dumps({"bucket": "another", "key": "secret", "bytes": 1})
@@ -300,7 +377,7 @@ def _fickle(client: _Fickle) -> SqsDeadLetters:
         effects,
         queue_url="events",
         dead_letters_url="dead",
-        bucket_of=MemoryBucket,
+        bucket=MemoryBucket(BUCKET),
     )
 
 

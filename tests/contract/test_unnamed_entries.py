@@ -55,7 +55,7 @@ def _dead_letters(named: tuple[str, ...]) -> SqsDeadLetters:
         SteadyEffects(),
         queue_url="events",
         dead_letters_url="dead",
-        bucket_of=MemoryBucket,
+        bucket=MemoryBucket("archive"),
     )
 
 

@@ -124,7 +124,13 @@ def test_every_letter_is_one_that_the_queue_takes(rejections: list[Rejection]) -
     letters = reject(rejections)
     for (body, attributes), rejection in zip(letters, rejections, strict=True):
         letter = letter_of(
-            id_="dead", receipt="r", receives=1, arrived=NOW, body=body, attributes=attributes
+            id_="dead",
+            receipt="r",
+            receives=1,
+            arrived=NOW,
+            body=body,
+            attributes=attributes,
+            moved=False,
         )
         received = rejection.message
         assert letter.first_id == received.first_id
@@ -156,7 +162,13 @@ def test_only_a_window_id_redrives(received: Message) -> None:
 @given(st.dictionaries(st.sampled_from(OURS).map("tallyroll-{}".format), texts | window_ids))
 def test_what_a_letter_says_of_its_message_has_its_form(attributes: dict[str, str]) -> None:
     letter = letter_of(
-        id_="dead", receipt="r", receives=1, arrived=NOW, body="", attributes=attributes
+        id_="dead",
+        receipt="r",
+        receives=1,
+        arrived=NOW,
+        body="",
+        attributes=attributes,
+        moved=False,
     )
     redrive = Redrive(WINDOW, letter.first_id, letter.first_sent)
     told = attributes_of(redrive)
@@ -173,12 +185,24 @@ def test_a_letter_whose_target_is_no_window_is_of_a_message_that_is_new(target: 
         "tallyroll-sent": "1700000000000",
     }
     letter = letter_of(
-        id_="dead", receipt="r", receives=1, arrived=NOW, body="", attributes=attributes
+        id_="dead",
+        receipt="r",
+        receives=1,
+        arrived=NOW,
+        body="",
+        attributes=attributes,
+        moved=False,
     )
     assert (letter.first_id, letter.first_sent, letter.target) == ("dead", NOW, None)
     del attributes["tallyroll-target"]
     letter = letter_of(
-        id_="dead", receipt="r", receives=1, arrived=NOW, body="", attributes=attributes
+        id_="dead",
+        receipt="r",
+        receives=1,
+        arrived=NOW,
+        body="",
+        attributes=attributes,
+        moved=False,
     )
     assert (letter.first_id, letter.first_sent) == ("chosen", 1_700_000_000_000)
 

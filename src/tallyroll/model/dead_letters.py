@@ -15,6 +15,10 @@ also set these attributes, to anything. They count only if all three are well-fo
 to 100 visible ASCII characters, and ms up to the year 9999. Otherwise all three are ignored. So a
 dead letter repeats at most 131 bytes of a producer's attributes, and always fits into the queue, at
 least as a pointer.
+
+SQS marks what it moves itself (`DeadLetterQueueSourceArn`). Such a message has the attributes of
+its producer, or of a redrive: it has no reason, its body is its body, and its first id and time are
+its own unless a claim in the ledger confirms its redrive.
 """
 
 from __future__ import annotations
@@ -37,11 +41,12 @@ ATTRIBUTE_WINDOW = "tallyroll-window"
 ATTRIBUTE_TARGET = "tallyroll-target"
 ATTRIBUTE_BODY = "tallyroll-body"
 BODY_IN_BUCKET = "s3"
-REJECTED_PREFIX = "rejected"  # of the bodies in the bucket
+REJECTED_PREFIX = "rejected"  # of the bodies in the bucket: rejected/DAY/MESSAGE-ID
 UNDELIVERED = "undelivered"
 
 _MESSAGE_ID = re.compile(r"[!-~]{1,100}")
 _MS = re.compile(r"[0-9]{1,15}")
+_REJECTED_KEY = re.compile(REJECTED_PREFIX + r"/[0-9]{4}-[0-9]{2}-[0-9]{2}/(?P<id>[!-.0-~]{1,100})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,17 @@ class Pointer:
 
     bucket: str
     key: str
+
+    def is_of(self, letter: ReceivedLetter, bucket: str) -> bool:
+        """Whether a writer of the pipeline with this bucket can have put it there for this letter.
+
+        The key ends with the id of the rejected message. Of a redriven one the letter tells only
+        the first id, so there every id may stand.
+        """
+        found = _REJECTED_KEY.fullmatch(self.key)
+        if found is None or self.bucket != bucket:
+            return False
+        return letter.target is not None or found["id"] == letter.first_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,15 +128,22 @@ def attributes_of(redrive: Redrive) -> dict[str, str]:
 
 
 def letter_of(
-    *, id_: str, receipt: str, receives: int, arrived: int, body: str, attributes: Mapping[str, str]
+    *,
+    id_: str,
+    receipt: str,
+    receives: int,
+    arrived: int,
+    body: str,
+    attributes: Mapping[str, str],
+    moved: bool,
 ) -> ReceivedLetter:
-    """A dead letter from its parts.
+    """A dead letter from its parts; `moved` is whether SQS moved it.
 
-    A letter without a reason was moved by SQS: its other attributes come from the producer or from
-    a redrive. A target that is no window id also comes from the producer: then the id and the sent
-    time are ignored too.
+    The attributes of a letter that SQS moved, or that has no reason, come from the producer or from
+    a redrive: only a redrive counts, and only with a claim. A target that is no window id also
+    comes from the producer: then the id and the sent time are ignored too.
     """
-    reason = attributes.get(ATTRIBUTE_REASON)
+    reason = None if moved else attributes.get(ATTRIBUTE_REASON)
     redrive = redrive_of(attributes)
     told = redrive is not None or (reason is not None and ATTRIBUTE_TARGET not in attributes)
     first = _first_of(attributes) if told else None

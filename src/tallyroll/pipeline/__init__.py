@@ -258,7 +258,7 @@ class Pipeline:
             self.effects,
             queue_url=self.settings.queue_url,
             dead_letters_url=self.settings.dead_letters_url,
-            bucket_of=lambda name: S3Bucket(self._late("s3"), self.effects, name),
+            bucket=self.bucket,
         )
 
     @cached_property

@@ -6,6 +6,7 @@ moto 5.2 walks through a queue's list of messages 40 times to send, receive and 
 - the messages of a queue are indexed by receipt handle and by when they become visible;
 - an attribute is computed when it is read;
 - the last 10,000 deleted receipt handles are remembered, not all;
+- what a queue moves to its dead letters says so (`DeadLetterQueueSourceArn`), if the receiver asks;
 - all queues share the server's lock, which a long poll gives up while it waits. moto locks only an
   append, while a delete copies the list: under threads it may lose messages.
 
@@ -26,7 +27,7 @@ from typing import Any
 from unittest.mock import patch
 
 from moto.core.utils import camelcase_to_underscores, unix_time, unix_time_millis
-from moto.sqs import models
+from moto.sqs import models, responses
 from moto.sqs.exceptions import InvalidParameterValue, ReceiptHandleIsInvalid
 
 from tallyroll.testing.queue_index import Messages, handles_of, sent_at
@@ -36,6 +37,8 @@ VISIBILITY_MS_MAX = 12 * 3_600_000
 POLL_S = 1  # how often a long poll looks for messages whose time has come
 _MOTOS_RECEIVE = models.SQSBackend.receive_message
 _MOTOS_CHANGE = models.SQSBackend.change_message_visibility
+_MOTOS_RESPONSE = responses.SQSResponse.receive_message
+_MOVED_FROM = "DeadLetterQueueSourceArn"
 _HANDLE_BYTES = 138  # as long, in base64, as the handles of moto
 
 
@@ -78,6 +81,7 @@ def lean_queues(prefix: str) -> Iterator[None]:
             for name, method in before.items():
                 setattr(backend, name, method)
             vars(models)["generate_receipt_handle"] = handle
+            setattr(responses.SQSResponse, "receive_message", _MOTOS_RESPONSE)  # noqa: B010
 
 
 def _use_index() -> None:
@@ -86,6 +90,7 @@ def _use_index() -> None:
     backend: Any = models.SQSBackend
     backend.receive_message = receive_message
     backend.change_message_visibility = change_visibility_of
+    setattr(responses.SQSResponse, "receive_message", _answer_with_source)  # noqa: B010
 
 
 class LeanQueue(models.Queue):
@@ -148,6 +153,7 @@ class LeanQueue(models.Queue):
                 self._indexed.remove(message)
             elif policy and message.approximate_receive_count >= policy["maxReceiveCount"]:
                 self._indexed.remove(message)
+                vars(message)["moved_from"] = self.queue_arn
                 self.dead_letter_queue.add_message(message)  # type: ignore[union-attr]
             else:
                 taken.append(message)
@@ -166,6 +172,10 @@ class LeanQueue(models.Queue):
             self.deleted_messages.update(handles_of(message))
         elif receipt_handle not in self.deleted_messages:
             raise ReceiptHandleIsInvalid
+
+    def of_handle(self, receipt_handle: str) -> models.Message | None:
+        """The message of a receipt handle, if the queue still holds it."""
+        return self._indexed.of_handle(receipt_handle)
 
     def change_visibility(self, receipt_handle: str, timeout_s: int) -> None:
         """Let the message of a handle come again after `timeout_s` seconds."""
@@ -261,6 +271,25 @@ def receive_message(
     for message in received:
         models._filter_message_attributes(message, message_attribute_names or [])  # noqa: SLF001
     return received
+
+
+def _answer_with_source(response: Any) -> Any:
+    """`SQSResponse.receive_message` of moto, which also says what was moved, to who asks for it."""
+    answer = _MOTOS_RESPONSE(response)
+    params = response._get_params()  # noqa: SLF001
+    asked = [*params.get("MessageSystemAttributeNames", ()), *params.get("AttributeNames", ())]
+    queue = response.sqs_backend.get_queue(response._get_queue_name())  # noqa: SLF001
+    if isinstance(queue, LeanQueue) and ("All" in asked or _MOVED_FROM in asked):
+        result: Any = answer.result
+        for received in result.get("Messages", ()):
+            if source := moved_from(queue.of_handle(received["ReceiptHandle"])):
+                received.setdefault("Attributes", {})[_MOVED_FROM] = source
+    return answer
+
+
+def moved_from(message: models.Message | None) -> str | None:
+    """The ARN of the queue from which a message was moved to this one; None for any other."""
+    return vars(message).get("moved_from") if message else None
 
 
 def change_visibility_of(

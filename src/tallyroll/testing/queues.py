@@ -13,7 +13,7 @@ from tallyroll.adapters.aws.sqs import SqsQueue
 from tallyroll.model.dead_letters import ReceivedLetter, letter_of
 from tallyroll.ports.queue import Backlog, Invocations
 from tallyroll.testing.errors import TestingError
-from tallyroll.testing.lean_sqs import RememberingQueue
+from tallyroll.testing.lean_sqs import RememberingQueue, moved_from
 from tallyroll.testing.queue_index import sent_at
 from tallyroll.testing.sqs_records import record
 
@@ -114,6 +114,7 @@ def letters(queue: RememberingQueue, first: int = 0) -> list[ReceivedLetter]:
                 for name, value in message.message_attributes.items()
                 if "StringValue" in value
             },
+            moved=moved_from(message) is not None,
         )
         for message in queue.sent[first:]
     ]

@@ -19,7 +19,9 @@ from tests.harness.pipeline import HOUR, NOW, START, WINDOW, Pipeline, opened
 from tests.harness.redriving import seal
 
 HOME = Span(START, START + HOUR)
-LETTER = letter_of(id_="m", receipt="r", receives=1, arrived=NOW, body="", attributes={})
+LETTER = letter_of(
+    id_="m", receipt="r", receives=1, arrived=NOW, body="", attributes={}, moved=True
+)
 
 
 def place_of(pipeline: Pipeline, record_id: str = "e1") -> EventStatus:

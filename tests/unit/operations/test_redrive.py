@@ -7,6 +7,7 @@ import json
 import pytest
 
 from tallyroll.errors import Reason, StoreError, UsageError
+from tallyroll.model.dead_letters import ReceivedLetter, attributes_of, letter_of
 from tallyroll.model.states import Calendar, Status
 from tallyroll.model.windows import Grid, window_start
 from tallyroll.operations.letter_events import Course
@@ -85,6 +86,40 @@ def test_without_an_id_it_keeps_that_of_its_first_message() -> None:
     assert operator.one().course is Course.COUNTED
     assert records(pipeline) == [(WINDOW, message_id)]
     assert pipeline.queue.dead_letters == []
+
+
+@pytest.mark.parametrize("forged", [{}, {"tallyroll-target": hour(7)}, {"tallyroll-body": "s3"}])
+def test_what_its_producer_said_of_a_message_that_sqs_moved(forged: dict[str, str]) -> None:
+    pipeline = opened()
+    message_id = pipeline.queue.send('{"key": "k"}')
+    pipeline.writer().write(pipeline.queue.receive(), 60_000)  # counted, and not deleted
+    chosen = {"tallyroll-reason": "bad-key", "tallyroll-message-id": "x", "tallyroll-sent": "7"}
+    (decision,) = Operator(pipeline).redriver().decide([_moved(message_id, chosen | forged)])
+    assert decision.course is Course.COUNTED
+
+
+def test_a_redriven_message_that_sqs_moves_is_decided_by_its_claim() -> None:
+    pipeline, operator = with_late(id="e2")
+    seal(pipeline, hour(6))
+    operator.redrive()
+    (again,) = pipeline.queue.receive()
+    assert again.redrive
+    pipeline.writer().write([again], 60_000)  # counted, and not deleted
+    letter = _moved(again.id, attributes_of(again.redrive), again.body)
+    (decision,) = operator.redriver().decide([letter])
+    assert (decision.course, decision.target) == (Course.COUNTED, WINDOW)
+
+
+def _moved(id_: str, attributes: dict[str, str], body: str = '{"key": "k"}') -> ReceivedLetter:
+    return letter_of(
+        id_=id_,
+        receipt="r",
+        receives=1,
+        arrived=NOW,
+        body=body,
+        attributes=attributes,
+        moved=True,
+    )
 
 
 def test_undelivered_and_not_counted() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any
@@ -18,12 +18,20 @@ from tallyroll.adapters.aws.sqs import (
 )
 from tallyroll.errors import StoreError, Unknown
 from tallyroll.limits import QUEUE_BATCH_MAX
-from tallyroll.model.dead_letters import ReceivedLetter, attributes_of, letter_of
+from tallyroll.model.dead_letters import (
+    REJECTED_PREFIX,
+    ReceivedLetter,
+    attributes_of,
+    letter_of,
+)
 from tallyroll.ports.bucket import Bucket
 from tallyroll.ports.dead_letters import Resend
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.queue import Backlog
 
+# The queue from which SQS itself moved a message; no other message has it. Source: Amazon SQS API
+# Reference, "Message", Attributes.
+MOVED_FROM = "DeadLetterQueueSourceArn"
 LONG_POLL_SECONDS = 2  # long polling asks all of SQS's servers
 
 
@@ -31,7 +39,7 @@ LONG_POLL_SECONDS = 2  # long polling asks all of SQS's servers
 class SqsDeadLetters:
     """A dead-letter queue, and the event queue `queue_url` to which its letters go back.
 
-    `bucket_of` gives the bucket with a name; bodies that no queue takes are there.
+    `bucket` holds the bodies that no queue takes.
     """
 
     caller: Caller
@@ -39,7 +47,7 @@ class SqsDeadLetters:
     _: KW_ONLY
     queue_url: str
     dead_letters_url: str
-    bucket_of: Callable[[str], Bucket]
+    bucket: Bucket
     wait_seconds: int = LONG_POLL_SECONDS
 
     def peek(self, most: int, seconds: int) -> list[ReceivedLetter]:
@@ -49,7 +57,7 @@ class SqsDeadLetters:
             MaxNumberOfMessages=min(most, QUEUE_BATCH_MAX),
             VisibilityTimeout=seconds,
             WaitTimeSeconds=self.wait_seconds,
-            MessageSystemAttributeNames=["All"],
+            MessageSystemAttributeNames=["ApproximateReceiveCount", "SentTimestamp", MOVED_FROM],
             MessageAttributeNames=["All"],
         )
         return [_received(message) for message in reply.get("Messages", ())]
@@ -94,7 +102,14 @@ class SqsDeadLetters:
     def body(self, letter: ReceivedLetter) -> str:
         if letter.pointer is None:
             return letter.body
-        body = self.bucket_of(letter.pointer.bucket).get(letter.pointer.key)
+        if not letter.pointer.is_of(letter, self.bucket.name):
+            # Whoever wrote the letter would read any object with the operator's rights.
+            raise StoreError(
+                f"the letter {letter.id} names s3://{letter.pointer.bucket}/{letter.pointer.key},"
+                f" where no writer of this pipeline puts its body (s3://{self.bucket.name}/"
+                f"{REJECTED_PREFIX}/DAY/{letter.first_id}): look who sent it, then delete it"
+            )
+        body = self.bucket.get(letter.pointer.key)
         return body.decode("utf-8", "surrogatepass")
 
     def resend(self, resends: Sequence[Resend]) -> list[str]:
@@ -136,4 +151,5 @@ def _received(message: dict[str, Any]) -> ReceivedLetter:
         arrived=int(system["SentTimestamp"]),
         body=message.get("Body", ""),
         attributes=attributes,
+        moved=MOVED_FROM in system,
     )
