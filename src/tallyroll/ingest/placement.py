@@ -24,9 +24,10 @@ from tallyroll.model.acceptance import (
     is_undated,
     span_of,
 )
-from tallyroll.model.events import Envelope, Event, Packet
-from tallyroll.model.foreign.mappings import NO_MAPPINGS
+from tallyroll.model.events import Envelope, Event, Packet, load_body
+from tallyroll.model.foreign.mappings import NO_MAPPINGS, Mappings
 from tallyroll.model.foreign.reading import read
+from tallyroll.model.formats.compression import is_compressed, may_be_compressed
 from tallyroll.model.formats.references import check_reference
 from tallyroll.model.ids import Identity
 from tallyroll.model.messages import Message, Rejection
@@ -140,16 +141,22 @@ class Placer:
     def __post_init__(self) -> None:
         self._layout = self.settings.layout
 
-    def place(self, cases: Sequence[Delivery]) -> None:
-        """Give each case without a fate its window and record, or its fate. Raises StoreError."""
+    def place(self, cases: Sequence[Delivery], is_late: Callable[[], bool] = lambda: False) -> None:
+        """Give each case without a fate its window and record, or its fate. Raises StoreError.
+
+        Once `is_late`, those that are not read yet are handed back, all but the first.
+        """
         cases = [case for case in cases if not case.fate]
         if any(case.message.redrive for case in cases):
             self.cached.forget_calendar()  # identities in claims have windows of the latest grid
         calendar = self._calendar_for(cases)
         timed: list[_Timed] = []
         self._expanded = 0
-        for case in cases:
-            _guarded(case, self._read, calendar, timed)
+        for number, case in enumerate(cases):
+            if number and is_late():
+                case.hand_back("no time left to read it")
+            else:
+                _guarded(case, self._read, calendar, timed)
         self._find_targets(timed)
         specs = self._specs_of(timed)
         announced = cache(lambda window: self.catalog.window(window) is not None)
@@ -170,13 +177,10 @@ class Placer:
         if calendar is None and self.settings.mapping:
             case.hand_back(_NO_CALENDAR, waits=True)
             return
-        mappings = calendar.mappings if calendar else NO_MAPPINGS
-        envelope = read(case.message.body, mappings, case.message.mapped_at)
-        if isinstance(envelope, Packet) and envelope.expanded:
-            self._expanded += envelope.expanded
-            if timed and self._expanded > limits.EXPANDED_BATCH_BYTES_MAX:
-                case.hand_back("the compressed packets of this batch are too large")
-                return
+        envelope = self._envelope(case, calendar.mappings if calendar else NO_MAPPINGS)
+        if envelope is None:
+            case.hand_back("the compressed packets of this batch are too large")
+            return
         first_sent = case.message.first_sent
         ts = event_time(envelope, first_sent)
         case.undated = is_undated(envelope)
@@ -185,6 +189,23 @@ class Placer:
             return
         case.span = span_of(ts, first_sent, calendar, self.settings.skew_ms)
         timed.append(_Timed(case, envelope, ts, case.span))
+
+    def _envelope(self, case: Delivery, mappings: Mappings) -> Envelope | None:
+        """What a message holds; None if it is compressed, and so much was expanded for the messages
+        before it that there is no room. Raises Rejected.
+        """
+        body = case.message.body
+        most = limits.EXPANDED_BATCH_BYTES_MAX
+        if not may_be_compressed(body):
+            return read(body, mappings, case.message.mapped_at)
+        if self._expanded >= most and is_compressed(load_body(body)):
+            return None
+        before = self._expanded
+        self._expanded += limits.EXPANDED_BYTES_MAX  # also if it is no packet in the end
+        envelope = read(body, mappings, case.message.mapped_at)
+        size = envelope.expanded if isinstance(envelope, Packet) else 0
+        self._expanded = before + size
+        return envelope if self._expanded <= most or not before else None
 
     def _find_targets(self, timed: Sequence[_Timed]) -> None:
         """Set the targets of redriven messages, and reject those without a claim."""

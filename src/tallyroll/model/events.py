@@ -2,7 +2,7 @@
 
     {"id", "key", "ts", "value", "payload"}      only `key` is required
     {"v": 2, ..., "payload_ref": {"bucket", "key", "bytes", "sha256"}}
-                                                 the same, with an uploaded payload
+                                                 the same, with an uploaded payload; also without v
     {"v": 1, "id", "key", "t0", "events": [[dt, value, payload], ...]}
                                                  dt in ms after t0; value and payload optional
     {"v": 2, "zlib"}                             a packet, compressed (`formats.compression`)
@@ -181,6 +181,8 @@ def _parse(fields: Any, written: Any) -> Envelope:
         raise Rejected(
             Reason.UNKNOWN_VERSION, f"envelope version {shown(version)}: this writer knows 1"
         )
+    if fields.get(REFERENCE) is not None:
+        return _referring(fields)
     if "events" in fields:
         key = check_key(fields.get("key"))
         return _packet(key, fields, written["events"] if written else None)

@@ -56,6 +56,16 @@ def test_what_waits_for_the_write_rate_comes_when_that_has_room(due_ms: int, sec
     assert waits(500) > 300, "its receives must last"
 
 
+def test_a_redriven_message_has_the_whole_retention_again() -> None:
+    """The queue drops it by its own sending; by its first one it would use up its receives."""
+
+    def patience(redrive: Redrive | None) -> int:
+        patient = replace(message(600, NOW - DAY), redrive=redrive)
+        return delay_seconds(patient, NOW, waits=False, in_flight=0, retention_ms=4 * DAY)
+
+    assert patience(Redrive("20261120T080000Z", "first", NOW - 4 * DAY)) == patience(None) > 300
+
+
 @pytest.mark.parametrize("paced", [False, True])
 @pytest.mark.parametrize("retention_days", [1, 4, 10, 14])
 @pytest.mark.parametrize("slow_ms", [0, 10 * MINUTE])

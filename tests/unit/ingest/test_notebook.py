@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -222,7 +222,7 @@ def test_between_two_groups_only_what_is_finished_is_acknowledged(
     monkeypatch.setattr(pipeline.queue, "acknowledge", acknowledged.append)
     place = Placer.place
 
-    def placing(placer: Placer, cases: Sequence[Delivery]) -> None:
+    def placing(placer: Placer, cases: Sequence[Delivery], is_late: Callable[[], bool]) -> None:
         for case in cases:
             if case.message is back:
                 case.fate = Fate(Disposition.HANDED_BACK)
@@ -273,7 +273,7 @@ def test_groups_for_which_no_time_is_left_come_again(monkeypatch: pytest.MonkeyP
     placed: list[int] = []
     place = Placer.place
 
-    def placing(placer: Placer, cases: Sequence[Delivery]) -> None:
+    def placing(placer: Placer, cases: Sequence[Delivery], is_late: Callable[[], bool]) -> None:
         placed.append(len(cases))
         place(placer, cases)
 

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from tallyroll import limits
+from tallyroll.ingest import placement
 from tallyroll.limits import PACKET_BYTES_MAX
+from tallyroll.model import events
+from tallyroll.model.events import Envelope
+from tallyroll.model.foreign.reading import read
+from tallyroll.model.formats import compression
 from tallyroll.model.formats.compression import compressed
 from tests.harness.pipeline import NOW, opened
 
@@ -51,6 +57,44 @@ def test_one_packet_is_always_read(monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline = opened()
     bodies = [compressed(packet(f"p{number}")) for number in range(3)]
     assert [pipeline.write(*bodies[at:]).packed_events for at in range(3)] == [3, 3, 3]
+
+
+BOMB = compressed("[" + "1," * 500_000 + "1]")  # 1 MB of JSON in 1.4 KB, and no packet
+
+
+def test_nothing_more_is_expanded_beyond_the_sum(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither of packets nor of what turns out to be none; healthy messages count beside them."""
+    monkeypatch.setattr(limits, "EXPANDED_BATCH_BYTES_MAX", 3 * limits.EXPANDED_BYTES_MAX)
+    expansions: list[object] = []
+
+    def expanded(stream: object) -> str:
+        expansions.append(stream)
+        return compression.expanded(stream)
+
+    monkeypatch.setattr(events, "expanded", expanded)
+    pipeline = opened()
+    escaped = BOMB.replace("zlib", "\\u007alib")
+    healthy = json.dumps({"key": "k", "payload": {"zlib": 1}})
+    report = pipeline.write(*[BOMB, escaped] * 10, healthy)
+    assert len(expansions) == 3
+    assert (report.single_events, len(report.failures)) == (1, 17)
+    assert report.rejected == {"not-an-object": 3}
+
+
+def test_reading_ends_in_time_for_counting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of the time is for reading: what was read by then counts, the rest comes again."""
+    pipeline = opened()
+    bodies = [json.dumps({"key": "k", "id": f"e{number}"}) for number in range(10)]
+
+    def reading(body: str, *others: Any) -> Envelope:
+        pipeline.effects.pass_by(6_000)
+        return read(body, *others)
+
+    monkeypatch.setattr(placement, "read", reading)
+    messages = [pipeline.message(body) for body in bodies]
+    report = pipeline.writer().write(messages, 60_000)
+    assert (report.single_events, len(report.failures)) == (4, 6)
+    assert pipeline.tally("k")[0] == 4
 
 
 def test_what_is_wrong_with_it_is_a_reason() -> None:

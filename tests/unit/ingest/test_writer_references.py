@@ -10,7 +10,9 @@ import pytest
 
 from tallyroll.errors import Reason
 from tallyroll.limits import REFERENCE_MS_MAX
+from tallyroll.model.messages import Redrive
 from tallyroll.model.stored import StoredEvent
+from tallyroll.ports.catalog import Claim
 from tallyroll.ports.store import Outcome, Verdict
 from tallyroll.reads.jsonable import stored_json
 from tests.harness.pipeline import MINUTE, NOW, SMALL, TIME_LEFT, WINDOW, Pipeline, opened
@@ -77,6 +79,9 @@ def test_what_is_not_committed_is_not_marked(verdict: Verdict) -> None:
         (reference(key="archive/tallyroll/x"), "only objects under payloads/tallyroll/"),
         (reference(key=f"payloads/tallyroll/2026-11-20/../{SHA256}"), "only objects under"),
         (reference(key="payloads/tallyroll/2026-10-20/x"), "over 30 days before the message"),
+        (reference(key="payloads/tallyroll/9999-99-99/x"), "9999-99-99 is no day on which"),
+        (reference(key="payloads/tallyroll/2026-11-31/x"), "2026-11-31 is no day on which"),
+        (reference(key="payloads/tallyroll/2026-11-22/x"), "2026-11-22 is no day on which"),
         (reference(sha256="x"), "must have a bucket, a key, bytes, and a sha256 in hex"),
         (reference(bytes=-1), "must have a bucket, a key, bytes, and a sha256 in hex"),
         (reference(bytes=True), "must have a bucket, a key, bytes, and a sha256 in hex"),
@@ -121,6 +126,35 @@ def test_a_reference_is_good_until_30_days_after_its_upload() -> None:
         report = pipeline.writer().write([message], TIME_LEFT)
         assert (report.events, report.rejected.total()) == ((1, 0), (0, 1))[number]
     assert uploaded + 30 * DAY + MINUTE > NOW
+
+
+def test_the_day_of_an_upload_may_be_a_day_ahead() -> None:
+    """By a clock that is wrong, or shortly after midnight."""
+    pipeline = opened(SETTINGS)
+    assert pipeline.write(event(ref=reference(key=KEY.replace("-20/", "-21/")))).events == 1
+
+
+def test_a_reference_needs_no_version() -> None:
+    """Else its object would be swept, and the payload of a counted event lost."""
+    pipeline = opened(SETTINGS)
+    plain = {name: value for name, value in event().items() if name != "v"}
+    assert pipeline.write({**plain, "v": 1}).events == 1
+    assert pipeline.catalog.marks == {KEY}
+    assert pipeline.write(plain, event()).duplicates == 2
+    assert pipeline.write({**plain, "payload_ref": {}}).rejected == {Reason.BAD_REFERENCE: 1}
+    assert pipeline.write({**plain, "id": "e2", "payload_ref": None}).events == 1
+
+
+def test_a_redriven_reference_is_as_old_as_its_object_is_now() -> None:
+    """The object may be gone, however old the event's first message is."""
+    pipeline = opened(replace(SETTINGS, accept_for_ms=40 * DAY, queue_retention_ms=14 * DAY))
+    old = event(ref=reference(key=f"payloads/tallyroll/2026-10-20/{SHA256}-1"))
+    pipeline.catalog.claim((WINDOW, "k", "e1"), Claim(WINDOW, NOW))
+    redrive = Redrive(WINDOW, "first", NOW - 5 * DAY)
+    message = replace(pipeline.message(old), redrive=redrive)
+    report = pipeline.writer().write([message], TIME_LEFT)
+    assert report.rejected == {Reason.BAD_REFERENCE: 1}
+    assert "over 30 days before" in pipeline.queue.dead_letters[0].detail
 
 
 def test_a_damaged_reference_is_an_error() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import binascii
 import zlib
 from base64 import b64decode, b64encode
-from typing import Any
 
 from tallyroll.errors import Reason, Rejected
 from tallyroll.limits import EXPANDED_BYTES_MAX
@@ -22,9 +21,22 @@ _HEADER = zlib.compress(b"", LEVEL)[:2]
 _HEAD, _TAIL = f'{{"v":{COMPRESSED_VERSION},"{FIELD}":"', '"}'
 
 
-def is_compressed(fields: dict[str, Any]) -> bool:
+def may_be_compressed(body: str) -> bool:
+    """Whether a body is worth a look: one without this text is not compressed.
+
+    JSON can also write the field's name with escapes, as no producer of ours does.
+    """
+    return FIELD in body or "\\u" in body
+
+
+def is_compressed(fields: object) -> bool:
     """Whether a body's fields are those of a compressed one, and no others."""
-    return len(fields) == 2 and FIELD in fields and fields.get("v") == COMPRESSED_VERSION
+    return (
+        isinstance(fields, dict)
+        and len(fields) == 2
+        and FIELD in fields
+        and fields.get("v") == COMPRESSED_VERSION
+    )
 
 
 def expanded(stream: object) -> str:

@@ -11,6 +11,7 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 from tallyroll.errors import Reason, Refused, Rejected
@@ -87,6 +88,14 @@ def day_of(at: int) -> str:
     return iso(at)[:10]
 
 
+def _is_day(text: str) -> bool:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
 def parse_reference(given: Any) -> Reference:
     """The reference in a message. Raises Rejected (bad-reference)."""
     if isinstance(given, dict):
@@ -129,7 +138,8 @@ def verified(reference: Reference, body: bytes) -> str:
 
 def check_reference(reference: Reference, bucket: str, pipeline: str, sent: int) -> None:
     """Raise Rejected (bad-reference) unless the object lies in the pipeline's own bucket under its
-    own prefix, and was uploaded at most 30 days before its message was sent (ms).
+    own prefix, and was uploaded at most 30 days before its message was sent (ms), and not after the
+    day that follows.
     """
     own = f"{PAYLOADS_PREFIX}/{pipeline}/"
     found = _KEY.fullmatch(reference.key)
@@ -138,6 +148,12 @@ def check_reference(reference: Reference, bucket: str, pipeline: str, sent: int)
             Reason.BAD_REFERENCE,
             f"payload_ref {shown(reference.key)} in {shown(reference.bucket)}: only objects under"
             f" {own} in {bucket!r} are taken",
+        )
+    if not _is_day(found[2]) or found[2] > day_of(sent + DAY_MS):
+        raise Rejected(
+            Reason.BAD_REFERENCE,
+            f"payload_ref {shown(reference.key)}: {found[2]} is no day on which it can have been"
+            " uploaded: upload the payload again",
         )
     if found[2] < day_of(sent - REFERENCE_MS_MAX):
         raise Rejected(
