@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from threading import Event as Signal
 from typing import Any
 from weakref import WeakMethod
 
 import pytest
+from botocore.exceptions import EndpointConnectionError
 
 from tallyroll import Producer
 from tallyroll.client.receipts import Delivery
 from tallyroll.errors import BufferFull, NotSent, UsageError
+from tallyroll.pipeline import producer as services
 from tallyroll.pipeline.producer import _close_at_exit
 from tests.unit.standing_in import URL, StandIn, client_error, taken
 
@@ -37,6 +40,36 @@ def test_callbacks_are_called_once_also_when_they_come_late() -> None:
         assert heard == [receipt.id]
         receipt.add_done_callback(lambda done: heard.append(done.key))
     assert heard == [receipt.id, "k"]
+
+
+def test_a_callback_cannot_end_the_sending() -> None:
+    def leave(_: object) -> None:
+        raise SystemExit(1)
+
+    client = StandIn()
+    with Producer(URL, client=client, connections=1) as producer:
+        for _ in range(3):
+            producer.send("k").add_done_callback(leave)
+            producer.flush(60)
+        assert len(client.bodies) == 3
+
+
+def test_a_block_with_a_spool_ends_while_the_queue_cannot_be_reached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Unreachable(StandIn):
+        def send_message_batch(self, **_: Any) -> dict[str, Any]:
+            raise EndpointConnectionError(endpoint_url="https://sqs")
+
+    monkeypatch.setattr(services, "EXIT_S", 0.01)
+
+    def within() -> None:
+        with Producer(URL, client=Unreachable(), spool=tmp_path / "spool") as producer:
+            for _ in range(3):
+                producer.send("k")
+
+    with pytest.raises(NotSent, match=r"^3 events not sent: .* the spool keeps it, and the next"):
+        within()
 
 
 def test_a_lambda_handler_returns_after_its_events_are_sent() -> None:

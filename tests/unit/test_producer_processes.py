@@ -42,6 +42,22 @@ def test_a_child_process_begins_anew() -> None:
     assert done.stdout.split() == ["child", "1", "parent", "1"], done.stderr
 
 
+def test_a_child_leaves_the_spool_to_its_parent(tmp_path: Path) -> None:
+    done = _python(LEAVES_SPOOL, str(tmp_path / "spool"))
+    assert done.stdout.splitlines() == [
+        "parent: another producer has it open",
+        "child: was made before a fork",
+        "after close: opened",
+        "after a crash: opened",
+    ], done.stderr
+
+
+def test_a_child_does_not_wait_for_a_thread_of_its_parent() -> None:
+    """A thread of the parent holds the lock of callbacks while the process is forked."""
+    done = _python(LOCKED)
+    assert done.stdout == "child sent 1\n", done.stderr
+
+
 def test_what_is_left_is_sent_when_the_interpreter_ends() -> None:
     assert _python(LEAVES).stdout == "sent 1\n"
 
@@ -85,6 +101,7 @@ def _python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         text=True,
         check=False,
         timeout=300,
+        start_new_session=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
 
@@ -114,6 +131,59 @@ if child == 0:
 os.waitpid(child, 0)
 producer.close()
 print("parent", client.taken)
+"""
+LEAVES_SPOOL = """
+import subprocess
+from pathlib import Path
+from tallyroll.adapters.journal import FileJournal
+from tallyroll.errors import UsageError
+def opened():
+    try:
+        FileJournal(Path(sys.argv[1])).close()
+        return "opened"
+    except UsageError as error:
+        return str(error).split(": ")[1].split(";")[0]
+producer = Producer(URL, client=Client(), spool=sys.argv[1])
+told, tell = os.pipe()
+child = os.fork()
+if child == 0:
+    try:
+        producer.send("k")
+    except UsageError as error:
+        text = str(error).removeprefix("the producer ").split(",")[0]
+    os.write(tell, b"child: " + text.encode() + bytes([10]))
+    signal.pause()
+said = os.read(told, 1000).decode()
+print("parent:", opened())
+print(said, end="")
+producer.close()
+print("after close:", opened())
+crashing = os.fork()
+if crashing == 0:
+    mine = FileJournal(Path(sys.argv[1]))
+    if os.fork() == 0:
+        os.write(tell, b"there")
+        signal.pause()
+    os.read(told, 1000)
+    os.kill(os.getpid(), signal.SIGKILL)
+os.waitpid(crashing, 0)
+print("after a crash:", opened(), flush=True)
+os.kill(child, signal.SIGKILL)
+os.killpg(os.getpgid(0), signal.SIGKILL)
+"""
+LOCKED = """
+from tallyroll.client import receipts
+client = Client()
+producer = Producer(URL, client=client)
+receipts._turn.acquire()
+child = os.fork()
+if child == 0:
+    producer.send("k")
+    producer.flush(60)
+    print("child sent", client.taken, flush=True)
+    os._exit(0)
+receipts._turn.release()
+os.waitpid(child, 0)
 """
 LEAVES = """
 class Told(Client):

@@ -6,27 +6,32 @@ import fcntl
 import os
 from contextlib import suppress
 from pathlib import Path
+from weakref import WeakSet
 
 from tallyroll.errors import UsageError
+
+NO_FILE = -1
 
 
 class FileJournal:
     """The file at `path`, made if it is not there, and locked by `path`.lock until it is closed.
 
     Raises UsageError if another process has it open, or it cannot be opened. What is appended
-    survives the end of the process, not that of the machine.
+    survives the end of the process, not that of the machine. After a fork it is the parent's.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._torn = False
+        self._file = self._lock = NO_FILE
+        _open_journals.add(self)
         try:
             self._lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 self._file = self._open()
             except BaseException:
-                os.close(self._lock)
+                self.leave()
                 raise
         except BlockingIOError:
             raise UsageError(
@@ -46,31 +51,74 @@ class FileJournal:
     def append(self, data: bytes) -> None:
         """Add bytes at its end. If it raises, it has taken none of them."""
         length = os.fstat(self._file).st_size
-        rest = memoryview(b"\n" + data if self._torn else data)
+        torn = self._torn
+        rest = b"\n" + data if torn else data
         try:
-            while rest:
-                rest = rest[os.write(self._file, rest) :]
+            _write(self._file, rest)
         except OSError:
             self._torn = True
             with suppress(OSError):
                 os.ftruncate(self._file, length)
-                self._torn = False
+                self._torn = torn  # by an earlier call
             raise
         self._torn = False
 
     def replace(self, data: bytes) -> None:
         """Have these bytes in the place of all others, at once."""
         new = self._path.with_name(f"{self._path.name}.new")
-        with new.open("wb") as file:
-            os.fchmod(file.fileno(), 0o600)
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(self._path)
-        os.close(self._file)
-        self._file = self._open()
+        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
+        file = os.open(new, flags, 0o600)
+        try:
+            os.fchmod(file, 0o600)
+            _write(file, data)
+            os.fsync(file)
+            new.replace(self._path)
+        except BaseException:
+            os.close(file)
+            raise
+        # A closed descriptor's number may become another file's: no line may go there.
+        old, self._file = self._file, file
+        self._torn = False
+        os.close(old)
+
+    def keep(self, data: bytes) -> None:
+        """Add bytes to `path`.damaged, for repair by hand."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        file = os.open(f"{self._path}.damaged", flags, 0o600)
+        try:
+            _write(file, data)
+            os.fsync(file)
+        finally:
+            os.close(file)
 
     def close(self) -> None:
         """Let another process open it."""
-        os.close(self._file)
-        os.close(self._lock)
+        if self._lock != NO_FILE:
+            fcntl.flock(self._lock, fcntl.LOCK_UN)  # also of a child that has it open
+        self.leave()
+
+    def leave(self) -> None:
+        """Close the files and leave the lock to the process that has it, if it is another one."""
+        file, self._file = self._file, NO_FILE
+        lock, self._lock = self._lock, NO_FILE
+        for each in (file, lock):
+            if each != NO_FILE:
+                os.close(each)
+
+
+def _write(file: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(file, rest) :]
+
+
+_open_journals: WeakSet[FileJournal] = WeakSet()
+
+
+def _leave_all() -> None:
+    """In a child: a lock lasts until every process has closed its file."""
+    for journal in list(_open_journals):
+        journal.leave()
+
+
+os.register_at_fork(after_in_child=_leave_all)

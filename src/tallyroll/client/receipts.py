@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from threading import Event as Signal
-from threading import Lock
+from threading import Lock, current_thread, main_thread
 from typing import Any
 
 from tallyroll.errors import NotSent
@@ -161,8 +162,22 @@ class Receipt:
 
 
 def call_safely(function: Callable[..., object], *arguments: object) -> None:
-    """Call a user's function; log what it raises."""
+    """Call a user's function; log what it raises, but for Ctrl-C on the main thread."""
     try:
         function(*arguments)
-    except Exception:  # noqa: BLE001
+    except KeyboardInterrupt:
+        if current_thread() is main_thread():
+            raise
         _log.exception("a producer's callback failed")
+    except BaseException:  # noqa: BLE001  (SystemExit would end a producer's thread for good)
+        _log.exception("a producer's callback failed")
+
+
+def _unlock() -> None:
+    """In a child after a fork: a thread that it does not have may hold the lock."""
+    global _turn  # noqa: PLW0603
+    _turn = Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unlock)

@@ -40,6 +40,9 @@ class Journal(Protocol):
     def replace(self, data: bytes) -> None:
         """Have these bytes in the place of all others, at once."""
 
+    def keep(self, data: bytes) -> None:
+        """Put bytes that it cannot hold beside it, for repair by hand."""
+
     def close(self) -> None:
         """Let another process open it."""
 
@@ -72,13 +75,17 @@ class Spool:
         self._rewrite_bytes = self._rewrite_at = rewrite_bytes
 
     def recover(self) -> Recovered:
-        """Read what an earlier process left, and cut off a torn end. Raises OSError."""
+        """Read what an earlier process left, cut off a torn end, and put damaged lines beside the
+        file. Raises OSError.
+        """
         data = self._journal.read()
         whole = data.rfind(b"\n") + 1
         found = _Reading()
         for line in data[:whole].split(b"\n")[:-1]:
             found.read(line)
         recovered = found.result()
+        if recovered.damaged:
+            self._journal.keep(b"".join(line + b"\n" for line in recovered.damaged))
         if whole < len(data) or recovered.damaged:
             self.rewrite(recovered.messages, recovered.given_up)
         else:

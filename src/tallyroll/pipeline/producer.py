@@ -35,7 +35,7 @@ MIB = 1024 * 1024
 DELIVERY_TIMEOUT_MS = 120_000
 SPREAD_EVENTS = 20_000  # events of a bulk of which one of each key is sent in turn
 QUEUE_SUFFIX = "-events"  # of the name of a pipeline's own queue
-EXIT_S = 10.0  # for what is left when the interpreter ends
+EXIT_S = 10.0  # for what is left when the interpreter ends, or a `with` of a spooled producer
 RESERVE_S = 0.5  # of an invocation's time, for its answer
 _REGION = re.compile(r"https?://(?:sqs\.([a-z0-9-]+)|([a-z0-9-]+)\.queue)\.amazonaws\.com")
 
@@ -258,7 +258,7 @@ class Producer(PortProducer):
         trace: TracebackType | None,
     ) -> None:
         try:
-            self.close()
+            self.close(EXIT_S if self._spooled else None)  # the spool keeps what is left
         except NotSent as lost:
             if error is None:
                 raise

@@ -22,6 +22,7 @@ class Bytes:
 
     def __init__(self, data: bytes = b"", room: float = float("inf")) -> None:
         self.data = data
+        self.kept = b""
         self.room = room
 
     def read(self) -> bytes:
@@ -34,6 +35,9 @@ class Bytes:
 
     def replace(self, data: bytes) -> None:
         self.data = data
+
+    def keep(self, data: bytes) -> None:
+        self.kept += data
 
     def close(self) -> None:
         pass

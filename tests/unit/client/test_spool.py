@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import pytest
@@ -119,6 +121,85 @@ def test_a_message_whose_packet_is_closed_is_written_anew_with_its_body() -> Non
     (found,) = recovered(journal.data).messages
     assert (found.id, found.t0, found.body, found.events) == ("p7", 60_000, '{"id":"p7"}', 3)
     assert recovered(journal.data).next_number == 8
+
+
+def test_damaged_lines_are_kept_for_repair() -> None:
+    journal, _ = filled()
+    good = journal.data
+    journal.data = b"no line\n" + good
+    assert Spool(journal).recover().damaged == [b"no line"]
+    assert journal.kept == b"no line\n"
+    assert sorted(journal.data.split(b"\n")) == sorted(good.split(b"\n"))
+    Spool(journal).recover()
+    assert journal.kept == b"no line\n"
+
+
+def test_a_number_that_was_given_up_is_not_used_again() -> None:
+    """Else `done` of the one would take the other's lines with it."""
+    journal, _ = filled()
+    spool = Spool(journal)
+    messages = spool.recover().messages
+    spool.settle([0, 1], [(messages[2], "why")])
+    assert recovered(journal.data).next_number == 3
+    spool.settle([2])
+    assert recovered(journal.data).next_number == 3
+
+
+def test_a_line_after_two_failed_writes_stands_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first leaves a stump that cannot be cut off, the second is cut off to the stump."""
+    file = FileJournal(tmp_path / "spool")
+    file.append(b"one\n")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", _half_of(os.write))
+        with monkeypatch.context() as worse:
+            worse.setattr(os, "ftruncate", _cannot)
+            with pytest.raises(OSError, match="No space left"):
+                file.append(b"two\n")
+        with pytest.raises(OSError, match="No space left"):
+            file.append(b"three\n")
+    file.append(b"four\n")
+    assert file.read() == b"one\ntw\nfour\n"
+    file.close()
+
+
+def _half_of(write: Callable[[int, Any], int]) -> Callable[[int, Any], int]:
+    def full(to: int, data: Any) -> int:
+        if len(data) > 2:
+            return write(to, data[:2])
+        raise OSError(28, "No space left on device")
+
+    return full
+
+
+def _cannot(*_: object) -> None:
+    raise OSError(5, "Input/output error")
+
+
+@pytest.mark.parametrize("call", ["open", "fsync", "fchmod"])
+def test_a_replace_that_fails_leaves_the_file_in_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    path = tmp_path / "spool"
+    file = FileJournal(path)
+    file.append(b"one\n")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, _cannot)
+        with pytest.raises(OSError, match="Input/output"):
+            file.replace(b"")
+    foreign = os.open(tmp_path / "foreign", os.O_RDWR | os.O_CREAT)
+    file.append(b"two\n")
+    os.close(foreign)
+    assert file.read() == b"one\ntwo\n"
+    assert (tmp_path / "foreign").read_bytes() == b""
+    file.replace(b"three\n")
+    file.append(b"four\n")
+    assert file.read() == b"three\nfour\n"
+    file.keep(b"five\n")
+    file.keep(b"six\n")
+    assert Path(f"{path}.damaged").read_bytes() == b"five\nsix\n"
+    file.close()
 
 
 def test_a_record_of_another_kind_is_damage() -> None:

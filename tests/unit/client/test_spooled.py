@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import logging
+from random import Random
 
 import pytest
 
+from tallyroll.client.outbox import Outbox
 from tallyroll.client.receipts import Message
+from tallyroll.client.rules import Rules
 from tallyroll.client.spool import Spool
 from tallyroll.errors import NotSent, Refused
+from tallyroll.ports.queue import PostError
 from tests.harness.pipeline import NOW
-from tests.unit.client.stepped import Bytes, Stepped, busy, refused
+from tests.unit.client.stepped import Answer, Bytes, Stepped, busy, refused
 
 
 @pytest.fixture
@@ -55,6 +59,34 @@ def test_what_is_left_at_the_close_is_sent_by_the_next_start(
         "own",
     }
     assert journal.data == b""
+
+
+def test_a_file_with_an_outcome_that_is_not_told_yet_is_not_emptied(
+    world: Stepped, journal: Bytes
+) -> None:
+    rules = Rules(linger_ms=0, give_up_ms=None)
+    spool = Spool(journal, compact_bytes=1)
+    outbox = Outbox(rules, lambda: "p", Random(1), spool, 0)
+    outbox.add("own", "k", '{"id":"own"}', 0)
+    (lost,) = outbox.answered(outbox.take(1), [PostError("no", final=True)], 1)
+    found = Spool(Bytes(journal.data)).recover()
+    assert [message.id for message, _ in found.given_up] == ["own"]
+    outbox.reported([lost])
+    outbox.add("next", "k", '{"id":"next"}', 2)
+    outbox.answered(outbox.take(3), [None], 3)
+    assert journal.data == b"", "now nothing is left to tell"
+
+
+@pytest.mark.parametrize("last", [refused("no"), Refused("SendMessageBatch: no", "AccessDenied")])
+def test_a_try_that_may_have_been_taken_is_not_forgotten(
+    world: Stepped, last: Answer | Exception
+) -> None:
+    world.poster.answers = [lambda posts: [PostError("?", unknown=True)] * len(posts), busy, last]
+    producer = world.producer()
+    producer.send("k")
+    with pytest.raises(NotSent) as caught:
+        producer.flush()
+    assert caught.value.unknown
 
 
 def test_a_queue_that_refuses_everything_leaves_it_in_the_spool(
