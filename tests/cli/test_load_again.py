@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from tallyroll.client import loading
-from tallyroll.client.checkpoint import Checkpoint
+from tallyroll.client import checkpoint, loading
+from tallyroll.client.checkpoint import FIRST_LIMITS, Checkpoint
 from tallyroll.client.jsonlines import Source
+from tallyroll.client.packing import PacketLimits
 from tallyroll.ports.queue import SendFailure
 from tallyroll.settings import Settings
 from tests.cli.desk import Desk, lines
@@ -129,6 +130,42 @@ def test_a_load_killed_at_any_step_goes_on(
         assert events(desk) == 50, killed_at
         assert desk.pipeline.reasons() == []
         assert list(here.glob("*.checkpoint.json*")) == []
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_load_goes_on_with_the_packets_of_the_release_that_began_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], here: Path, *, told: bool
+) -> None:
+    """The ids of packets follow from their limits. The first releases did not write them down."""
+    write_sources(here)
+    first = {"events": 2} if told else FIRST_LIMITS
+
+    def run(desk: Desk, limits: dict[str, int]) -> None:
+        with monkeypatch.context() as patch, suppress(Killed):
+            patch.setattr(checkpoint, "PacketLimits", lambda **of: PacketLimits(**{**limits, **of}))
+            desk.run("load", "a.jsonl", "b.jsonl.gz")
+
+    undisturbed = Desk(opened(), monkeypatch, capsys)
+    run(undisturbed, first)
+    whole = sorted(set(undisturbed.producer.bodies))
+
+    desk = Desk(opened(), monkeypatch, capsys)
+    desk.producer.refuses = lambda body: _die() if '"e9"' in body else None
+    run(desk, first)
+    (path,) = here.glob("*.checkpoint.json")
+    saved = json.loads(path.read_text())
+    if not told:
+        del saved["packets"]
+    saved["sources"] = {}  # as if it had been saved before the first packet
+    path.write_text(json.dumps(saved))
+    desk.producer.refuses = lambda body: None
+    run(desk, {"events": 3})
+    assert sorted(set(desk.producer.bodies)) == whole
+    assert events(desk) == 50
+
+
+def _die() -> str:
+    raise Killed
 
 
 def test_what_was_loaded_is_not_sent_again(

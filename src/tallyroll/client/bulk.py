@@ -15,7 +15,13 @@ from itertools import chain
 from threading import Lock
 
 from tallyroll.client.interleaving import interleaved
-from tallyroll.client.packing import PACKET_EVENTS_MAX, Packed, Packer, queueable
+from tallyroll.client.packing import (
+    PACKET_EVENTS_MAX,
+    Packed,
+    Packer,
+    PacketLimits,
+    queueable,
+)
 from tallyroll.client.savings import Savings
 from tallyroll.client.spans import SendCalendar
 from tallyroll.errors import Reason
@@ -140,8 +146,13 @@ class BulkSender:
         self._turn = Lock()
         self._ready: list[Outgoing] = []
         self._loose = Packer(self._new_id, calendar.start_of, compress=compress)
+        self._compress = compress
+        self.limit_packets(PacketLimits())
+
+    def limit_packets(self, limits: PacketLimits) -> None:
+        """Pack events with names by these limits from now on. Their ids follow from them."""
         # Always by the same span.
-        self._named = Packer(self._new_id, self._named_start, compress=compress)
+        self._named = Packer(self._new_id, self._named_start, limits, compress=self._compress)
 
     def rename(self, name: str) -> None:
         """Name the events that are added from now on. Raises ValueError between `add` and the

@@ -1,7 +1,8 @@
 """How far a load has come: a small file, which the same command goes on from.
 
 It has the sources, with what identifies their content, and of each the record up to which the queue
-has taken everything. It is replaced as a whole, so it is never torn.
+has taken everything; and the limits by which the load packs, as long as it lasts. It is replaced as
+a whole, so it is never torn.
 """
 
 from __future__ import annotations
@@ -14,10 +15,18 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tallyroll.client.packing import PacketLimits
 from tallyroll.client.sources.places import Copy, Place
 from tallyroll.errors import UsageError
 
 VERSION = 1
+FIRST_LIMITS = {
+    "events": 1_000,
+    "entries_bytes": 258_048,
+    "open_bytes": 33_554_432,
+    "entry_bytes": 60,
+    "packet_bytes": 600,
+}
 
 
 @dataclass(slots=True)
@@ -65,6 +74,7 @@ class Checkpoint:
         self.options = dict(options)
         self.totals = Totals()
         self.resumed = False
+        self.packets = PacketLimits()
         self._sources: dict[str, SourceState] = {}
         self._read()
 
@@ -79,6 +89,8 @@ class Checkpoint:
             self.totals = Totals(
                 **{**totals, "bad": Counter(totals["bad"]), "skipped": Counter(totals["skipped"])}
             )
+            # A file without them is of a release whose limits were the first ones.
+            self.packets = PacketLimits(**found.get("packets", FIRST_LIMITS))
             self._sources = {name: SourceState(**each) for name, each in found["sources"].items()}
         except FileNotFoundError:
             return
@@ -115,6 +127,7 @@ class Checkpoint:
         content = {
             "version": VERSION,
             "options": self.options,
+            "packets": asdict(self.packets),
             "totals": self.totals.as_json(),
             "sources": {name: asdict(state) for name, state in self._sources.items()},
         }

@@ -163,6 +163,7 @@ class Load:
         self.loaded = Loaded()
         self.complete = False
         self._producer = producer
+        producer.limit_packets(checkpoint.packets)
         self._layout = layout
         self._checkpoint = checkpoint
         self._bad_file = bad_file

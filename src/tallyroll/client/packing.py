@@ -34,6 +34,23 @@ COMPRESS_FROM = QUEUE_CHARGED_BYTES // QUEUE_BATCH_MAX
 
 
 @dataclass(frozen=True, slots=True)
+class PacketLimits:
+    """What decides which events a packet holds. A load that goes on keeps those with which it
+    began, also under another release: the ids of its packets follow from them.
+
+    A packet has at most `events` events, whose entries have at most `entries_bytes`. All open
+    packets take at most `open_bytes`: of each event the bytes of its entry and `entry_bytes`, of
+    each packet those of its key and `packet_bytes`.
+    """
+
+    events: int = PACKET_EVENTS_MAX
+    entries_bytes: int = ENTRIES_BYTES_MAX
+    open_bytes: int = OPEN_BYTES_MAX
+    entry_bytes: int = _ENTRY_BYTES
+    packet_bytes: int = _OPEN_BYTES
+
+
+@dataclass(frozen=True, slots=True)
 class Packed:
     """The body of one message: a packet of `events` events of `key`, the first of them at `ts`, or
     a single event that no packet holds.
@@ -50,22 +67,22 @@ class Packer:
 
     `start_of` gives the start (ms) of the span in which a time lies. With `compress`, bodies are
     compressed where that saves something; their packets hold the same events. Which events a packet
-    has follows from the order of the events alone: a packet is complete at `events_max` events, at
-    256 KB, or, the oldest one first, when all open packets take too much memory.
+    has follows from the order of the events and from `limits` alone: a packet is complete at its
+    most events, at 256 KB, or, the oldest one first, when all open packets take too much memory.
     """
 
     def __init__(
         self,
         new_id: Callable[[], str],
         start_of: Callable[[int], int],
-        events_max: int = PACKET_EVENTS_MAX,
+        limits: PacketLimits = PacketLimits(),
         *,
         compress: bool = False,
     ) -> None:
         self._new_id = new_id
         self._compress = compress
         self._start_of = start_of
-        self._events_max = events_max
+        self._limits = limits
         self._open: dict[tuple[str, int], _Open] = {}
         self._held = 0
 
@@ -83,24 +100,25 @@ class Packer:
         t0 = self._start_of(event.ts)
         entry = entry_text(event.ts - t0, event)
         size = len(entry.encode()) + 1
-        if size > ENTRIES_BYTES_MAX or event.reference:
+        limits = self._limits
+        if size > limits.entries_bytes or event.reference:
             single = replace(event, id=packet_id or self._new_id())
             return [Packed(message_body(single), event.key, event.ts, 1)]
         done: list[Packed] = []
         place = event.key, t0
         packet = self._open.get(place)
-        if packet and packet.size + size > ENTRIES_BYTES_MAX:
+        if packet and packet.size + size > limits.entries_bytes:
             done.append(self._close(place))
             packet = None
         if packet is None:
             packet = self._open[place] = _Open(event.key, t0, event.ts, packet_id)
-            self._held += _OPEN_BYTES + len(event.key)
+            self._held += limits.packet_bytes + len(event.key)
         packet.entries.append(entry)
         packet.size += size
-        self._held += _ENTRY_BYTES + size
-        if len(packet.entries) >= self._events_max:
+        self._held += limits.entry_bytes + size
+        if len(packet.entries) >= limits.events:
             done.append(self._close(place))
-        while self._held > OPEN_BYTES_MAX:
+        while self._held > limits.open_bytes:
             done.append(self._close(next(iter(self._open))))
         return done
 
@@ -116,8 +134,9 @@ class Packer:
 
     def _close(self, place: tuple[str, int]) -> Packed:
         packet = self._open.pop(place)
-        held = _OPEN_BYTES + len(packet.key) + packet.size + _ENTRY_BYTES * len(packet.entries)
-        self._held -= held
+        limits = self._limits
+        self._held -= limits.packet_bytes + len(packet.key) + packet.size
+        self._held -= limits.entry_bytes * len(packet.entries)
         body = packet.body(packet.id or self._new_id())
         if self._compress:
             body = smaller(queueable(body))
@@ -137,7 +156,7 @@ def pack(
     minutes). `new_id` makes the packets' ids. An event that no packet holds goes alone, with such
     an id. Raises ValueError for an event without a time or with an id of its own.
     """
-    packer = Packer(new_id, lambda ts: ts // span_ms * span_ms, events_max)
+    packer = Packer(new_id, lambda ts: ts // span_ms * span_ms, PacketLimits(events_max))
     for event in events:
         for packed in packer.add(event):
             yield packed.body

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tallyroll.client.jsonlines import Source, UnreadableInput
-from tallyroll.client.packing import PACKET_EVENTS_MAX, Packer, pack
+from tallyroll.client.packing import PACKET_EVENTS_MAX, Packer, PacketLimits, pack
 from tallyroll.limits import PACKET_BYTES_MAX
 from tallyroll.model.events import Event, Packet, decode, event_body
 from tallyroll.model.formats.references import Reference
@@ -129,19 +129,17 @@ def _packet(envelope: Event | Packet) -> Packet:
     return envelope
 
 
-def test_the_cut_follows_from_the_order_of_the_events_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("tallyroll.client.packing.OPEN_BYTES_MAX", 20_000)
+def test_the_oldest_packets_are_cut_when_all_take_too_much() -> None:
     events = [event(NOW + n % 50, key=f"k{n * 7 % 31}") for n in range(500)]
-    whole = packed(*events)
+    limits = PacketLimits(open_bytes=30_000)
     numbered = ids()
-    packer = Packer(lambda: next(numbered), lambda ts: ts // MINUTE * MINUTE)
-    found = [done.body for each in events for done in packer.add(each)]
-    assert packer.waiting == 500 - sum(len(_packet(decode(body)).entries) for body in found)
-    found += [done.body for done in packer.rest()]
-    assert [decode(body) for body in found] == whole
-    assert len(whole) > 31
+    packer = Packer(lambda: next(numbered), lambda ts: ts // MINUTE * MINUTE, limits)
+    cut = [done.body for each in events for done in packer.add(each)]
+    assert packer.waiting == 500 - sum(len(_packet(decode(body)).entries) for body in cut)
+    rest = [done.body for done in packer.rest()]
+    assert (len(cut), len(rest)) == (35, 30)
+    assert _packet(decode(cut[0])).key == events[0].key
+    assert sum(len(_packet(decode(body)).entries) for body in cut + rest) == 500
 
 
 def test_a_file_that_is_gone_when_its_digest_is_made_is_named(tmp_path: Path) -> None:

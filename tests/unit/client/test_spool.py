@@ -145,6 +145,24 @@ def test_a_number_that_was_given_up_is_not_used_again() -> None:
     assert recovered(journal.data).next_number == 3
 
 
+def test_a_late_entry_of_what_is_done_is_no_damage() -> None:
+    journal, _ = filled()
+    spool = Spool(journal)
+    first = spool.recover().messages[0]
+    spool.settle([first.number])
+    spool.add(first, "[5]")
+    assert recovered(journal.data).damaged == []
+
+
+def test_what_was_given_up_outlives_damage() -> None:
+    journal, _ = filled()
+    spool = Spool(journal)
+    spool.settle([], [(spool.recover().messages[1], "why")])
+    journal.data += b"no line\n"
+    for _ in range(2):
+        assert [why for _, why in Spool(journal).recover().given_up] == ["why"]
+
+
 def test_a_line_after_two_failed_writes_stands_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

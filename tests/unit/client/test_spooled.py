@@ -77,6 +77,17 @@ def test_a_file_with_an_outcome_that_is_not_told_yet_is_not_emptied(
     assert journal.data == b"", "now nothing is left to tell"
 
 
+def test_a_file_with_what_only_the_next_start_sends_is_not_emptied(journal: Bytes) -> None:
+    rules = Rules(linger_ms=0, give_up_ms=None)
+    outbox = Outbox(rules, lambda: "p", Random(1), Spool(journal, compact_bytes=1), 0)
+    outbox.add("kept", "k", '{"id":"kept"}', 0)
+    outbox.failed(outbox.take(1), "AccessDenied", 1, unknown=False, final=True)
+    outbox.add("next", "k", '{"id":"next"}', 2)
+    outbox.answered(outbox.take(3), [None], 3)
+    outbox.close()
+    assert [message.id for message in Spool(journal).recover().messages] == ["kept"]
+
+
 @pytest.mark.parametrize("last", [refused("no"), Refused("SendMessageBatch: no", "AccessDenied")])
 def test_a_try_that_may_have_been_taken_is_not_forgotten(
     world: Stepped, last: Answer | Exception
