@@ -19,7 +19,7 @@ from tallyroll.lifecycle.overdue import ARCHIVED, stuck_ms
 from tallyroll.lifecycle.proven import confirm, facts_of_drop
 from tallyroll.lifecycle.runner import DEADLINE_RESERVE_MS, Rolled, carry_out
 from tallyroll.lifecycle.state_machine import CLEANUP_STEPS, Facts, Step
-from tallyroll.lifecycle.sweeping import EVERY_MS, sweep
+from tallyroll.lifecycle.sweeping import EVERY_MS, Progress, sweep
 from tallyroll.model.states import Moment, Status, Window
 from tallyroll.model.windows import iso
 from tallyroll.ports.bucket import ArchiveBucket
@@ -45,6 +45,7 @@ class Cleanup:
     effects: Effects
     exports: PointInTime | None = None
     _swept_at: int = field(default=0, init=False)
+    _sweep: Progress | None = field(default=None, init=False)
 
     def run(self, time_left_ms: int, until: int | None = None) -> Rolled:
         """Do the due steps of windows that start before `until` (ms, by default now), the oldest
@@ -71,21 +72,23 @@ class Cleanup:
             )
             rolled.states[lived.status] += 1
             windows.append(lived)
-        self._sweep(deadline, rolled)
+        self._sweep_uploads(deadline, rolled)
         rolled.stuck_ms = stuck_ms(windows, ARCHIVED, self.effects.now(), self.settings)
         return rolled
 
-    def _sweep(self, deadline: int, rolled: Rolled) -> None:
+    def _sweep_uploads(self, deadline: int, rolled: Rolled) -> None:
         """Once a day, delete uploaded payloads that nothing references."""
         now = self.effects.now()
         if now < self._swept_at + EVERY_MS or now >= deadline:
             return
         try:
-            swept = sweep(self.settings.name, self.bucket, self.catalog, self.effects, deadline)
+            ports = (self.bucket, self.catalog, self.effects)
+            left = sweep(self.settings.name, *ports, deadline, self._sweep)
         except StoreError as error:
             rolled.problems.append(f"uploaded payloads are not swept: {error}")
             return
-        if swept is not None:
+        self._sweep = left
+        if left is None:
             self._swept_at = now
 
     def _facts(self, hold: _Hold, window: Window) -> Facts:

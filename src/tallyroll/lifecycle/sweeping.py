@@ -7,9 +7,11 @@ object without a mark can get none any more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from hashlib import blake2b
+from itertools import chain, islice
 
 from tallyroll.limits import BATCH_GET_KEYS_MAX, SWEPT_AFTER_MS
 from tallyroll.model.formats.references import DAY_MS, PAYLOADS_PREFIX, day_of
@@ -20,32 +22,75 @@ from tallyroll.ports.effects import Effects
 DAYS_SWEPT = 8  # the days that are looked at: so cleanup may be away for a week
 EVERY_MS = DAY_MS
 DELETES_AT_ONCE = 16
+_END = "\uffff"  # after all keys
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a sweep came: it began after the key `begun`, and looked last at the key `after`."""
+
+    begun: str
+    after: str
 
 
 def sweep(
-    pipeline: str, bucket: ArchiveBucket, catalog: Catalog, effects: Effects, deadline: int
-) -> int | None:
-    """Delete the unreferenced objects of the days that are due. Returns how many, None if the
-    deadline (ms) passed first. Raises StoreError.
+    pipeline: str,
+    bucket: ArchiveBucket,
+    catalog: Catalog,
+    effects: Effects,
+    deadline: int,
+    progress: Progress | None = None,
+) -> Progress | None:
+    """Delete the unreferenced objects of the days that are due.
+
+    Returns None once it has looked at all. If the deadline (ms) passes first, returns from where
+    the next sweep is to go on. Raises StoreError.
     """
-    swept = 0
-    for keys in _batches(bucket, pipeline, effects.now()):
+    now = effects.now()
+    if progress is None:
+        begun = _anywhere(pipeline, now)
+        progress = Progress(begun, begun)
+    for keys in _batches(bucket, _prefixes(pipeline, now), progress):
         if effects.now() >= deadline:
-            return None
+            return progress
         marked = catalog.marked(keys)
         jobs: list[Callable[[], None]] = [
             partial(bucket.delete, key) for key in keys if key not in marked
         ]
         effects.together(jobs, DELETES_AT_ONCE)
-        swept += len(jobs)
-    return swept
+        progress = Progress(progress.begun, keys[-1])
+    return None
 
 
-def _batches(bucket: ArchiveBucket, pipeline: str, now: int) -> Iterator[list[str]]:
+def _anywhere(pipeline: str, now: int) -> str:
+    """A place among the keys that follows from the time: where a process begins that has not swept
+    before. So processes that never finish look at all objects in the end.
+    """
+    chosen = blake2b(str(now).encode(), digest_size=8).hexdigest()
+    return f"{_prefixes(pipeline, now)[int(chosen, 16) % DAYS_SWEPT]}{chosen}"
+
+
+def _prefixes(pipeline: str, now: int) -> list[str]:
+    """The prefixes of the days that are due, ascending."""
     last = now - SWEPT_AFTER_MS
-    for ago in range(DAYS_SWEPT):
-        day = day_of(last - ago * DAY_MS)
-        keys: Iterable[str] = bucket.list(f"{PAYLOADS_PREFIX}/{pipeline}/{day}/")
-        left = iter(keys)
-        while batch := list(islice(left, BATCH_GET_KEYS_MAX)):
-            yield batch
+    days = (day_of(last - ago * DAY_MS) for ago in reversed(range(DAYS_SWEPT)))
+    return [f"{PAYLOADS_PREFIX}/{pipeline}/{day}/" for day in days]
+
+
+def _batches(bucket: ArchiveBucket, prefixes: list[str], progress: Progress) -> Iterator[list[str]]:
+    """The keys that are left: ascending to the last one, then from the first one to where the sweep
+    began.
+    """
+
+    def between(low: str, high: str) -> Iterator[str]:
+        for prefix in prefixes:
+            if prefix <= high and (prefix > low or low.startswith(prefix)):
+                yield from (key for key in bucket.list(prefix) if low < key <= high)
+
+    begun, after = progress.begun, progress.after
+    if after < begun:
+        keys: Iterator[str] = between(after, begun)
+    else:
+        keys = chain(between(after, _END), between("", begun))
+    while batch := list(islice(keys, BATCH_GET_KEYS_MAX)):
+        yield batch

@@ -256,12 +256,21 @@ class Reader(Lookups):
             return None
         try:
             tally = self._store.tallies(self._specs[window.id], [key])[key]
-        except Missing:
-            return self._total_of(key, window.id)
+        except Missing as missing:
+            return self._instead_of_tally(key, window.id, missing)
         except StoreError as error:
             self.why_missing[window.id] = str(error)
             return None
         return WindowCount(window.id, tally.n, tally.amount, window.status, tally.reading)
+
+    def _instead_of_tally(self, key: str, window: WindowId, missing: Missing) -> WindowCount | None:
+        try:
+            if total := self._total_of(key, window):
+                return total
+            self.why_missing[window] = f"it is not sealed, and its table is gone: {missing}"
+        except StoreError as error:
+            self.why_missing[window] = str(error)
+        return None
 
     def _total_of(self, key: str, window: WindowId) -> WindowCount | None:
         """The total of a window that was sealed after its state was read; None: it was not."""

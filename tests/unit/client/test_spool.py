@@ -179,6 +179,14 @@ def test_a_line_after_two_failed_writes_stands_alone(
             file.append(b"three\n")
     file.append(b"four\n")
     assert file.read() == b"one\ntw\nfour\n"
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", _half_of(os.write))
+        patch.setattr(os, "ftruncate", _cannot)
+        with pytest.raises(OSError, match="No space left"):
+            file.append(b"five\n")
+    file.replace(b"six\n")
+    file.append(b"seven\n")
+    assert file.read() == b"six\nseven\n"
     file.close()
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -8,7 +9,7 @@ from tallyroll.errors import Throttled
 from tallyroll.lifecycle.sweeping import DAYS_SWEPT, sweep
 from tallyroll.limits import REFERENCE_MS_MAX, SWEPT_AFTER_MS
 from tallyroll.model.formats.references import DAY_MS, object_key
-from tests.harness.pipeline import NOW, SMALL, TIME_LEFT, Pipeline, opened
+from tests.harness.pipeline import HOUR, NOW, SMALL, TIME_LEFT, Pipeline, opened
 
 DUE = NOW - SWEPT_AFTER_MS
 
@@ -61,12 +62,50 @@ def test_without_time_nothing_is_deleted_and_the_next_run_goes_on() -> None:
     pipeline = opened()
     [key] = uploaded(pipeline, DUE, 1)
     ports = (pipeline.bucket, pipeline.catalog, pipeline.effects)
-    assert sweep("tallyroll", *ports, deadline=pipeline.effects.now()) is None
+    assert sweep("tallyroll", *ports, deadline=pipeline.effects.now()) is not None
     cleanup = pipeline.cleanup()
     cleanup.run(0)
     assert list(pipeline.bucket.list("payloads/")) == [key]
     cleanup.run(TIME_LEFT)
     assert list(pipeline.bucket.list("payloads/")) == []
+
+
+def test_a_sweep_that_ran_out_of_time_goes_on_where_it_stopped() -> None:
+    """And is not done for the day: else what it did not reach would wait, and never be reached."""
+    pipeline = opened()
+    for ago in range(3):
+        uploaded(pipeline, DUE - ago * DAY_MS, 150)
+    pipeline.catalog.marks.update(pipeline.bucket.list("payloads/"))
+    looked: list[list[str]] = []
+    marked = pipeline.catalog.marked
+
+    def slow(keys: Sequence[str]) -> set[str]:
+        looked.append(list(keys))
+        pipeline.effects.pass_by(TIME_LEFT)
+        return marked(keys)
+
+    pipeline.catalog.marked = slow  # type: ignore[method-assign]
+    cleanup = pipeline.cleanup()
+    for _ in range(5):
+        cleanup.run(TIME_LEFT)
+    assert [len(keys) for keys in looked] == [100, 100, 100, 100, 50]
+    assert sorted(key for keys in looked for key in keys) == [*pipeline.bucket.list("payloads/")]
+    cleanup.run(TIME_LEFT)
+    assert len(looked) == 5, "done for the day"
+
+
+def test_processes_that_never_finish_begin_at_different_places() -> None:
+    pipeline = opened()
+    ports = (pipeline.bucket, pipeline.catalog, pipeline.effects)
+    for ago in range(DAYS_SWEPT):
+        uploaded(pipeline, DUE - ago * DAY_MS, 1)
+    begun: set[str] = set()
+    for _ in range(60):
+        stopped = sweep("tallyroll", *ports, deadline=pipeline.effects.now())
+        assert stopped
+        begun.add(stopped.begun.split("/")[2])
+        pipeline.effects.pass_by(HOUR)
+    assert len(begun) >= DAYS_SWEPT
 
 
 def test_no_message_that_may_count_references_what_is_swept() -> None:

@@ -123,8 +123,26 @@ def test_a_table_that_went_away_before_its_seal_is_missing_not_zero() -> None:
     pipeline = counted()
     table = pipeline.state().table
     _meanwhile(pipeline, lambda: pipeline.store.drop_table(table))
-    answer = count(pipeline)
+    reader = pipeline.reader()
+    answer = reader.count("k", None, None, TIME_LEFT)
     assert (answer.events, answer.complete, answer.missing) == (3, False, (WINDOW,))
+    assert reader.why_missing[WINDOW].startswith("it is not sealed, and its table is gone: ")
+
+
+def test_a_total_that_cannot_be_read_is_missing_with_its_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Like a tally that cannot be read: the other windows count."""
+    pipeline = counted()
+    _meanwhile(pipeline, lambda: _to_its_end(pipeline, Status.DROPPED))
+
+    def throttled(*_: object) -> None:
+        raise Throttled("slow down")
+
+    monkeypatch.setattr(pipeline.totals, "of_window", throttled)
+    reader = pipeline.reader()
+    answer = reader.count("k", None, None, TIME_LEFT)
+    assert (answer.complete, reader.why_missing[WINDOW]) == (False, "slow down")
 
 
 def test_a_key_without_events_in_a_window_that_was_dropped_meanwhile() -> None:
