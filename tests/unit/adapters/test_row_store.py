@@ -18,6 +18,7 @@ from tallyroll.model.items import Gate
 from tallyroll.model.messages import Message
 from tallyroll.model.records import Record, record_of
 from tallyroll.model.states import Status
+from tallyroll.model.tallies import Tally
 from tallyroll.ports.store import Answer, Store, Verdict
 from tests.harness.payloads import NOISE, noise
 from tests.harness.pipeline import NOW, spec_of
@@ -141,6 +142,23 @@ def test_a_row_that_comes_after_the_list_is_a_ghost(
     gates = [one for one in found if isinstance(one, Gate)]
     assert len(gates) == stage.spec.gates
     assert not any(gate.open for gate in gates)
+
+
+def test_a_sum_of_rows_is_looked_at_again_if_the_window_is_closed_meanwhile(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sum may hold a ghost: a count above the truth, which would go back later."""
+    stage.commit(row("a"))
+    tally = stage.rows.tally
+
+    def late(table: str, key: str, shards: int) -> Tally:
+        stage.shut()
+        stage.fold()
+        stage.rows.insert(table, row("ghost"))
+        return tally(table, key, shards)
+
+    monkeypatch.setattr(stage.rows, "tally", late)
+    assert stage.store.tallies(stage.spec, ["k"])["k"].n == 1
 
 
 def test_another_content_in_the_place_of_a_listed_row_is_a_ghost(stage: Stage) -> None:
