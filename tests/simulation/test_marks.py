@@ -47,6 +47,12 @@ def test_a_few_seeds_come_to_many_marks() -> None:
     assert f"{met['pointer-moved']:,}" in table(met)
 
 
+def test_a_roller_may_sleep_until_its_window_is_dropped() -> None:
+    result = simulate(126)
+    assert result.marks["table-made-again"]
+    assert not result.violation
+
+
 def test_a_limit_that_is_made_small_is_small_wherever_a_function_reads_it() -> None:
     """A module that imported the number itself would go on with that of a real deployment."""
     usual = dict(vars(limits))

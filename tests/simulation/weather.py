@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from random import Random
 from typing import Any, Self
 
@@ -13,6 +13,7 @@ SLOW_VERBS = (
     *("record", "specs", "window", "open_gate", "put", "advance", "make_table", "live"),
     *("describe_table", "tag_table", "drop_table", "reject", "stream", "scan"),
 )
+LATE_ROLLER_TIMES = 360  # up to an hour, in which the window of a table may come to its end
 STALE_MS_MAX = 20_000  # DynamoDB names no bound; mostly it is under a second
 
 
@@ -84,7 +85,7 @@ def forecast(chance: Random) -> Weather:
     def some(most: float) -> float:
         return most * max(0.0, chance.random() * 1.5 - 0.5) ** 2
 
-    return Weather(
+    weather = Weather(
         latency_ms=int(2 ** (chance.random() * 9)),
         crash=some(0.01),
         stall=some(0.01),
@@ -106,6 +107,9 @@ def forecast(chance: Random) -> Weather:
         stale_ms=int(STALE_MS_MAX * chance.random()),
         hasty=max(0.0, chance.random() * 3 - 2),
     )
+    if weather.slow_verb == "make_table":
+        return replace(weather, slow_ms=LATE_ROLLER_TIMES * weather.slow_ms)
+    return weather
 
 
 def parse_weather(text: str) -> dict[str, Any]:
