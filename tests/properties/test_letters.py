@@ -207,6 +207,25 @@ def test_a_letter_whose_target_is_no_window_is_of_a_message_that_is_new(target: 
     assert (letter.first_id, letter.first_sent) == ("chosen", 1_700_000_000_000)
 
 
+@pytest.mark.parametrize(("sent", "taken"), [(TS_MS_MAX, True), (TS_MS_MAX + 1, False)])
+def test_a_time_after_the_year_9999_is_nobodys(sent: int, *, taken: bool) -> None:
+    """No window id can name it."""
+    letter = letter_of(
+        id_="dead",
+        receipt="r",
+        receives=1,
+        arrived=NOW,
+        body="",
+        attributes={
+            "tallyroll-reason": "bad-key",
+            "tallyroll-message-id": "first",
+            "tallyroll-sent": str(sent),
+        },
+        moved=False,
+    )
+    assert (letter.first_id == "first") is taken
+
+
 def test_a_pointer_is_far_smaller_than_a_message_may_be() -> None:
     told: dict[str, str | None] = {"target": WINDOW, "message-id": "i" * 100, "sent": "1" * 12}
     received = message("x" * QUEUE_MESSAGE_BYTES_MAX, told)

@@ -9,7 +9,7 @@ import pytest
 from tallyroll.errors import Reason, StoreError, UsageError
 from tallyroll.model.dead_letters import ReceivedLetter, attributes_of, letter_of
 from tallyroll.model.states import Calendar, Status
-from tallyroll.model.windows import Grid, window_start
+from tallyroll.model.windows import Grid, window_id, window_start
 from tallyroll.operations.letter_events import Course
 from tallyroll.ports.catalog import Claim
 from tests.harness.pipeline import HOUR, MINUTE, NOW, SECOND, START, WINDOW, Pipeline, hour, opened
@@ -149,6 +149,18 @@ def test_before_the_first_window_there_is_nothing_to_look_up() -> None:
     assert Operator(pipeline).one().target == WINDOW
     drain(pipeline)
     assert records(pipeline) == [(WINDOW, "e1")]
+
+
+def test_a_claim_for_a_window_that_is_not_there_stays() -> None:
+    """Another redrive may have made the window in the meantime, and its message be on its way."""
+    pipeline = opened()
+    early = LATE - 2 * HOUR
+    send(pipeline, id="e1", ts=early)
+    drain(pipeline)
+    home = window_id(early - early % HOUR)
+    pipeline.catalog.claim((home, "k", "e1"), Claim(hour(20), NOW))
+    decision = Operator(pipeline).one()
+    assert (decision.course, decision.why) == (Course.LEFT, "not open yet")
 
 
 def test_the_calendar_is_read_anew_for_each_page() -> None:
