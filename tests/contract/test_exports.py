@@ -46,8 +46,8 @@ def refusal(code: str) -> ClientError:
     return ClientError(response, "operation")
 
 
-def exports(client: Any) -> DynamoExports:
-    return DynamoExports(Caller(client, SteadyEffects()))
+def exports(client: Any, kms_key: str = "") -> DynamoExports:
+    return DynamoExports(Caller(client, SteadyEffects()), kms_key)
 
 
 def test_a_table_in_keyspaces_is_left_to_the_scan() -> None:
@@ -96,12 +96,20 @@ def test_a_refused_export_is_named(code: str, error: type[Exception]) -> None:
         exports(client).start(TABLE, "bucket", "prefix", 1_000, "token")
 
 
-def test_what_is_asked_of_the_service() -> None:
+@pytest.mark.parametrize(
+    ("key", "encryption"),
+    [
+        ("", {"S3SseAlgorithm": "AES256"}),
+        ("arn:key", {"S3SseAlgorithm": "KMS", "S3SseKmsKeyId": "arn:key"}),
+    ],
+)
+def test_what_is_asked_of_the_service(key: str, encryption: dict[str, str]) -> None:
     client = Scripted(
         describe_table={"Table": {"TableArn": "arn:table"}},
         export_table_to_point_in_time={"ExportDescription": {"ExportArn": "arn:export"}},
     )
-    assert exports(client).start(TABLE, "bucket", "prefix", 1_795_163_400_000, "t") == "arn:export"
+    started = exports(client, key).start(TABLE, "bucket", "prefix", 1_795_163_400_000, "t")
+    assert started == "arn:export"
     assert client.asked[1] == {
         "TableArn": "arn:table",
         "ClientToken": "t",
@@ -109,6 +117,7 @@ def test_what_is_asked_of_the_service() -> None:
         "ExportTime": datetime(2026, 11, 20, 8, 30, tzinfo=UTC),
         "S3Bucket": "bucket",
         "S3Prefix": "prefix",
+        **encryption,
     }
 
 

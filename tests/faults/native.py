@@ -10,7 +10,7 @@ import base64
 import gzip
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -18,8 +18,8 @@ from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 
 from tests.faults import wire
 
-Put = Callable[[str, str, bytes], object]
-"""Puts an object: bucket, key, body."""
+Put = Callable[[str, str, bytes, Mapping[str, str]], object]
+"""Puts an object: bucket, key, body, and how it is encrypted."""
 
 
 @dataclass
@@ -27,7 +27,7 @@ class NativeExports:
     """Exports of tables whose name ends with `restorable`, the only ones with recovery on."""
 
     restorable: str = ""
-    put: Put = lambda bucket, key, body: None
+    put: Put = lambda bucket, key, body, encryption: None
     now: Callable[[], int] = lambda: 0
     _begun: dict[str, str] = field(default_factory=dict)
     _left: dict[str, Callable[[], None]] = field(default_factory=dict)
@@ -93,6 +93,14 @@ class NativeExports:
             "outputFormat": "DYNAMODB_JSON",
             "exportType": "FULL_EXPORT",
         }
-        self.put(bucket, data, body)
-        self.put(bucket, files, (json.dumps(line) + "\n").encode())
-        self.put(bucket, f"{prefix}/manifest-summary.json", json.dumps(summary).encode())
+        put = partial(self._put, params)
+        put(data, body)
+        put(files, (json.dumps(line) + "\n").encode())
+        put(f"{prefix}/manifest-summary.json", json.dumps(summary).encode())
+
+    def _put(self, params: wire.Params, key: str, body: bytes) -> None:
+        """Put an object under SSE-S3, whatever the bucket's default is, unless told otherwise."""
+        encryption = {"ServerSideEncryption": "AES256"}
+        if params.get("S3SseAlgorithm") == "KMS":
+            encryption = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": params["S3SseKmsKeyId"]}
+        self.put(params["S3Bucket"], key, body, encryption)

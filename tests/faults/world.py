@@ -7,7 +7,7 @@ import json
 import os
 import pkgutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -118,9 +118,11 @@ class Raw:
         listed = self.s3.list_objects_v2(Bucket=bucket, Prefix=prefix)
         return [entry["Key"] for entry in listed.get("Contents", ())]
 
-    def put(self, bucket: str, key: str, body: bytes) -> None:
+    def put(
+        self, bucket: str, key: str, body: bytes, encryption: Mapping[str, str] | None = None
+    ) -> None:
         """Put an object."""
-        self.s3.put_object(Bucket=bucket, Key=key, Body=body)
+        self.s3.put_object(Bucket=bucket, Key=key, Body=body, **(encryption or {}))
 
     def archived(self, bucket: str, prefix: str) -> Iterator[Any]:
         """The items of the data files under a prefix."""

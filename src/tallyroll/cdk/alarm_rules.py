@@ -300,7 +300,7 @@ def _window_rules(settings: Settings) -> Mapping[str, Rule]:
         "steps-failing": _all("Problems", times=3, within=4),
         "window-tables": _single(
             _ours("roller", "WindowTables", "Maximum", FIVE_MINUTES),
-            above=TABLES_SHARE * settings.table_quota,
+            above=TABLES_SHARE * settings.quota,
         ),
     }
 

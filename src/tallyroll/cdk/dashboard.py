@@ -102,7 +102,7 @@ def _keeping_up(options: Options, metrics: PipelineMetrics, queues: Queues) -> W
         metrics.of("cleanup", "StuckFor", "Maximum", label="past retention"),
     ]
     tables = {"tables": metrics.of("roller", "WindowTables", "Maximum")}
-    quota = computed(f"100 * tables / {options.table_quota}", tables, "%")
+    quota = computed(f"100 * tables / {options.settings().quota}", tables, "%")
     return [
         _graph("Age of the oldest event", [age]),
         _graph("Backlog", backlog),

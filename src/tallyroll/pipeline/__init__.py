@@ -285,7 +285,7 @@ class Pipeline:
         """DynamoDB's own exports of window tables."""
         from tallyroll.adapters.dynamodb.exports import DynamoExports
 
-        return DynamoExports(self._dynamodb)
+        return DynamoExports(self._dynamodb, self.settings.kms_key)
 
     @cached_property
     def restore(self) -> DynamoRestore:

@@ -141,7 +141,9 @@ class Settings:
         {}, 'tags of the tables that are made, as JSON: `{"team": "elections"}`'
     )
     kms_key: str = _described(
-        "", "ARN of the KMS key of the tables that are made; empty: DynamoDB's own key"
+        "",
+        "ARN of the KMS key of the tables that are made, and of their archives by DynamoDB itself;"
+        " empty: the services' own keys",
     )
     deny_drops: bool = _described(
         default=False,

@@ -24,9 +24,12 @@ _STATES = {
 
 @dataclass(frozen=True)
 class DynamoExports:
-    """The port of exports on one account's DynamoDB."""
+    """The port of exports on one account's DynamoDB, which encrypts archives under `kms_key` (an
+    ARN), or under S3's own key.
+    """
 
     caller: Caller
+    kms_key: str = ""
 
     def restorable(self, table: str) -> tuple[int, int] | None:
         if store_of(table) != DYNAMODB:
@@ -50,8 +53,17 @@ class DynamoExports:
             ExportTime=datetime.fromtimestamp(at // 1000, UTC),
             S3Bucket=bucket,
             S3Prefix=prefix,
+            **self._encryption(),
         )
         return str(reply["ExportDescription"]["ExportArn"])
+
+    def _encryption(self) -> dict[str, str]:
+        """Said always: what is left out is SSE-S3, whatever the bucket's default is, and a bucket
+        policy that asks for the key would refuse it.
+        """
+        if not self.kms_key:
+            return {"S3SseAlgorithm": "AES256"}
+        return {"S3SseAlgorithm": "KMS", "S3SseKmsKeyId": self.kms_key}
 
     def state(self, arn: str) -> ExportState:
         reply = self.caller.read("DescribeExport", ExportArn=arn)
