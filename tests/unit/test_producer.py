@@ -215,6 +215,7 @@ def test_each_message_has_its_keys_group_if_asked_for() -> None:
     "wrong",
     [
         {"queue_url": "votes"},
+        {"queue_url": None},
         {"when_full": "drop"},
         {"linger_ms": -1},
         {"packet_events": 0},

@@ -100,7 +100,7 @@ class Producer(PortProducer):
         spool: str | Path | None = None,
         on_delivery: Callable[[Delivery], object] | None = None,
     ) -> None:
-        if "://" not in queue_url:
+        if "://" not in str(queue_url):
             raise UsageError(f"queue_url {queue_url!r}: give the queue's URL, https://sqs...")
         if when_full not in ("block", "raise"):
             raise UsageError(f"when_full {when_full!r}: give 'block' or 'raise'")

@@ -6,11 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial
 from itertools import chain
 
 from tallyroll.errors import Missing, StoreError
 from tallyroll.limits import SKEW_MS_MAX
+from tallyroll.model.amounts import MICROS
 from tallyroll.model.periods import KINDS, PeriodName, PeriodState, period_of
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status, Window
@@ -27,6 +29,7 @@ from tallyroll.reads.lookups import Lookups, deadline_of
 from tallyroll.settings import Settings
 
 WINDOWS_AT_ONCE = 16
+COUNT_MS = 60_000  # for a count whose caller sets no limit
 AFTER_ALL_WINDOWS: WindowId = "99999999T999999Z"
 
 Asked = tuple[str, int | None, int | None, bool]
@@ -60,8 +63,8 @@ class PeriodCount:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """A key's events and their sum over a range, as of a time (ms): the sum over `windows` and over
-    `periods`, the rolled-up days and months.
+    """A key's events and their sum (`value`; `amount` in millionths) over a range, as of a time
+    (ms): the sum over `windows` and over `periods`, the rolled-up days and months.
 
     `missing` names the windows that could not be read in time; if it is empty, the count is
     complete.
@@ -74,6 +77,11 @@ class Count:
     as_of: int
     missing: tuple[WindowId, ...] = ()
     periods: tuple[PeriodCount, ...] = ()
+
+    @property
+    def value(self) -> Decimal:
+        """The sum of the events' values; `amount` is the same in millionths."""
+        return Decimal(self.amount) / MICROS
 
     @property
     def reading(self) -> Reading | None:
@@ -121,14 +129,17 @@ class Reader(Lookups):
     def count(
         self,
         key: str,
-        since: int | None,
-        until: int | None,
-        time_left_ms: int,
+        since: int | None = None,
+        until: int | None = None,
+        time_left_ms: int = COUNT_MS,
         *,
         consistent: bool = False,
         by_window: bool = False,
     ) -> Count:
         """Count a key over [since, until) in ms, both on bounds of windows; None is open.
+
+        `events` of the answer is the number of events, `value` their sum as a decimal number, and
+        `amount` the same in millionths. What cannot be read within `time_left_ms` is `missing`.
 
         With `by_window`, counts every window singly, even in rolled-up days and months. Reads are
         strongly consistent, but the answer may come from the cache unless `consistent`. Raises

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -61,6 +62,12 @@ def test_sealed_and_live_windows_together() -> None:
     assert by_window(answer) == {"06": 1, "07": 2, "08": 3}
     assert [window.status for window in answer.windows] == ["sealed", "open", "open"]
     assert answer.as_of == NOW
+
+
+def test_a_key_alone_asks_for_everything() -> None:
+    answer = counted().reader().count("k")
+    assert (answer.events, answer.value, answer.complete) == (6, Decimal("4.5"), True)
+    assert (answer.amount, str(answer.value)) == (4_500_000, "4.5")
 
 
 def test_what_was_gathered_is_told() -> None:

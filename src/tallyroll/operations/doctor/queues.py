@@ -92,7 +92,10 @@ def dead_letters(case: Checkup) -> Iterator[Sign]:
         yield fine("none")
         return
     age = _age(backlog)
-    text = _said(backlog, "dead letter", age)
+    # The metric leaves out letters that were received three times, by `tallyroll dlq list` too:
+    # then its 0 is nobody's age. Source: Amazon SQS Developer Guide, "Available CloudWatch metrics
+    # for Amazon SQS".
+    text = _said(backlog, "dead letter", age or None)
     if (age or 0) >= DEAD_LETTERS_RETENTION_SECONDS * 1000 // 2:
         yield finding(f"{text}: it will expire", _LETTERS)
     else:
