@@ -107,6 +107,7 @@ class Arrivals:
         self._whereabouts = Whereabouts(store, catalog, effects)
         self._began = effects.now() - CLOCK_MS
         self._pending: dict[bytes, Expected] = {}
+        self._turn = 0  # of the groups that are looked up together
         self.counted = 0
         self.rejected: Counter[str] = Counter()
         self.details: dict[str, str] = {}
@@ -171,21 +172,23 @@ class Arrivals:
             pause = min(2 * pause, POLL_MS_MAX)
 
     def sweep(self) -> int:
-        """Look up pending messages, those first that were not looked up for longest, as long as one
-        in ten is settled; return how many were. Raises Refused.
+        """Look up pending messages, as long as one in ten is settled; return how many were. Raises
+        Refused.
+
+        What is looked up together are messages from first to last in the order of their sending, at
+        even distances. Writers count roughly in that order: neighbours would be either all counted
+        or none, and a sweep that meets none would know nothing of the others.
         """
         calendar = self._calendar()
         if calendar is None:
             return 0
         marks, settled = [*self._pending], 0
-        size = LOOKUPS_AT_ONCE * BATCH_GET_KEYS_MAX
-        for first in range(0, len(marks), size):
-            group = marks[first : first + size]
+        groups = -(-len(marks) // (LOOKUPS_AT_ONCE * BATCH_GET_KEYS_MAX))
+        for _ in range(groups):
+            self._turn += 1
+            group = marks[self._turn % groups :: groups]
             found = self._settle(group, calendar)
             settled += found
-            for mark in group:
-                if expected := self._pending.pop(mark, None):
-                    self._pending[mark] = expected
             if found * 10 < len(group):
                 break
         return settled
