@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from decimal import Context, Decimal, Inexact, InvalidOperation
+from decimal import ROUND_HALF_EVEN, Context, Decimal, Inexact, InvalidOperation
 from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Any, Self
 
@@ -56,6 +56,22 @@ def parse_amount(value: object) -> int:
     if not text[-1:].isdecimal() or (isinstance(value, Decimal) and not value.is_finite()):
         raise Rejected(Reason.BAD_VALUE, f"value {_cut(text)} is not a finite number")
     return parse_decimal(text)
+
+
+def rounded(value: object, decimals: int) -> object:
+    """A number with decimals rounded to so many of them, a half to the even digit: sums of many
+    such numbers are not shifted. Anything else, and what no amount can be, stays as it is.
+    """
+    if not isinstance(value, float | Decimal):
+        return value
+    text = value.text if isinstance(value, JsonFloat) else repr(float(value))
+    try:
+        number = value if isinstance(value, Decimal) else Decimal(text)
+        if number.is_finite() and abs(number) < VALUE_BOUND:
+            return number.quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_EVEN)
+    except InvalidOperation:  # its exponent is longer than a Decimal's may be
+        pass
+    return value
 
 
 def parse_decimal(text: str) -> int:

@@ -284,8 +284,14 @@ class LoadReport(Report):
 
 _REMEDIES = {
     Reason.TS_IN_SECONDS: "give --ts-unit s, and load again",
+    Reason.BAD_TS: (
+        "a time is a number, in the unit of --ts-unit, or ISO 8601; --ts COLUMN takes another"
+        " column, --ts-value T one time for all events"
+    ),
+    Reason.BAD_VALUE: "a value is a number of at most 6 decimals; --round 6 rounds it to these",
     Reason.TS_REQUIRED: (
-        "give --ts COLUMN; `tallyroll send` counts events without a time in the current window"
+        "give --ts COLUMN, or --ts-value T for all of them; `tallyroll send` counts events without"
+        " a time in the current window"
     ),
     "update": "--changes skip leaves updated rows out; what was counted stays counted",
     "delete": "--changes skip leaves deleted rows out; what was counted stays counted",

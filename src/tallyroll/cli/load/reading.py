@@ -12,16 +12,39 @@ from cyclopts import Parameter
 from tallyroll.cli.arguments import read_by
 from tallyroll.client.loading import Layout
 from tallyroll.client.sources.places import Format
-from tallyroll.client.sources.shapes import ByColumns, ByMapping, OwnForm, Shape
-from tallyroll.errors import UsageError
+from tallyroll.client.sources.shapes import ByColumns, ByMapping, Fitting, OwnForm, Shape
+from tallyroll.errors import Rejected, UsageError
+from tallyroll.limits import VALUE_DECIMALS_MAX
 from tallyroll.model.amounts import shown
 from tallyroll.model.foreign.mapping import check_mapping, mapper_of
+from tallyroll.model.formats.fields import check_ts
 from tallyroll.model.formats.json_texts import canonical
+from tallyroll.model.windows import parse_instant
 
 COLUMN = Parameter(metavar="COLUMN")
 NAMES = Parameter(metavar="NAMES", converter=read_by(lambda text: text.split(",")))
 
 NO_DELIMITERS = '"\r\n\0'
+
+
+def _decimals(text: str) -> int:
+    if len(text) != 1 or text not in "0123456789" or int(text) > VALUE_DECIMALS_MAX:
+        raise UsageError(f"{text!r}: give the number of decimals, 0 to {VALUE_DECIMALS_MAX}")
+    return int(text)
+
+
+def _constant_time(text: str) -> int:
+    """A time that is the same in each run: one relative to now would make other ids."""
+    at = parse_instant(text)
+    try:
+        check_ts(at, "ts")
+    except Rejected as rejected:
+        raise UsageError(f"{text!r}: {rejected.detail}") from None
+    return at
+
+
+TIME = Parameter(metavar="T", converter=read_by(_constant_time))
+DECIMALS = Parameter("--round", metavar="N", converter=read_by(_decimals))
 
 
 @Parameter(name="*")
@@ -38,6 +61,8 @@ class Reading:
     :param id: the column that is its id (`id`)
     :param payload: the columns that are kept with it, as a,b,c (`payload`, as JSON)
     :param ts_unit: what a time that is a number counts, since 1970: s, ms (the default), us, ns
+    :param ts_value: when all of it happened, instead of a column: 2026-11-20T08:00Z
+    :param decimals: round values to N decimals, 0 to 6: one with more than 6 is a bad line
     :param mapping: JMESPath expressions instead, as JSON or in a file: {"key": "a.b", ...}
     :param changes: what to do with updated and deleted rows: refuse (as bad lines), or skip
     """
@@ -51,6 +76,8 @@ class Reading:
     id: Annotated[str | None, COLUMN] = None
     payload: Annotated[list[str] | None, NAMES] = None
     ts_unit: Annotated[Literal["s", "ms", "us", "ns"] | None, Parameter(show_choices=False)] = None
+    ts_value: Annotated[int | None, TIME] = None
+    decimals: Annotated[int | None, DECIMALS] = None
     mapping: Annotated[str | None, Parameter(metavar="JSON")] = None
     changes: Annotated[Literal["refuse", "skip"], Parameter(show_choices=False)] = "refuse"
 
@@ -66,6 +93,8 @@ class Reading:
             raise UsageError(
                 f"--delimiter {self.delimiter!r}: give one character, no quote and no line end"
             )
+        if self.ts_value is not None and (self.ts or self.ts_unit):
+            raise UsageError("--ts-value is the time of all events: leave out --ts and --ts-unit")
         columns = [name for name in self.columns or () if name]
         if twice := [name for name in columns if columns.count(name) > 1]:
             raise UsageError(f"--columns has {twice[0]!r} twice")
@@ -74,11 +103,12 @@ class Reading:
         return Layout(shapes, self.columns, self.delimiter)
 
     def _shape(self, form: Format, mapping: str | None) -> Shape:
+        fitting = Fitting(self.ts_unit or "ms", self.ts_value, self.decimals)
         if mapping is not None:
-            return ByMapping(mapper_of(mapping))
+            return ByMapping(mapper_of(mapping), fitting)
         if form is Format.JSONL and not (self.named or self.payload or self.ts_unit):
-            return OwnForm()
-        return ByColumns(self.named, self.payload, self.ts_unit or "ms")
+            return OwnForm(fitting)
+        return ByColumns(self.named, self.payload, fitting)
 
     def text(self) -> str:
         """What decides which events a source has, for the checkpoint and the ids."""
@@ -86,6 +116,8 @@ class Reading:
             **self.named,
             "payload": self.payload,
             "ts_unit": self.ts_unit,
+            "ts_value": self.ts_value,
+            "round": self.decimals,
             "mapping": self.mapping_text(),
             "columns": self.columns,
             "delimiter": None if self.delimiter == "," else self.delimiter,
@@ -101,10 +133,10 @@ class Reading:
         """The mapping, if there is one, as canonical JSON. Raises UsageError."""
         if self.mapping is None:
             return None
-        if self.named or self.payload or self.ts_unit:
+        if self.named or self.payload or self.ts_unit or self.ts_value is not None:
             raise UsageError(
                 "--mapping says where everything is: leave out --key and the others, and"
-                ' give "ts_unit": "s" in it'
+                ' give "ts_unit": "s" in it, or one time as "ts": "`1795163400000`"'
             )
         text = self.mapping
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Protocol
@@ -13,8 +13,8 @@ from typing import Any, Protocol
 from tallyroll.client.jsonlines import check_size, envelope_of
 from tallyroll.client.sources.records import BadRecord, Record, plain, utc
 from tallyroll.errors import Reason, Rejected, UsageError
-from tallyroll.model.amounts import JsonFloat, shown
-from tallyroll.model.events import Envelope, Event, parse
+from tallyroll.model.amounts import JsonFloat, rounded, shown
+from tallyroll.model.events import Envelope, Event, decode, parse
 from tallyroll.model.foreign.envelopes import Unwrapped, unwrap
 from tallyroll.model.foreign.mapping import Mapper
 from tallyroll.model.formats.json_texts import canonical, load_json
@@ -27,13 +27,15 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\d([Tt ]\d\d:\d\d(:\d\d([.,]\d+)?)?)?", re.ASC
 _FRACTION = re.compile(r"([.,]\d{1,6})\d*")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MS = timedelta(milliseconds=1)
+_FITTED = (Reason.BAD_TS, Reason.TS_IN_SECONDS, Reason.BAD_VALUE)  # for which a second look helps
 
 
 class Shape(Protocol):
     """Makes an event of a record."""
 
-    notes: Counter[str]
-    """What was assumed of how many records, in words."""
+    @property
+    def notes(self) -> Counter[str]:
+        """What was assumed of how many records, in words."""
 
     def check(self, name: str, columns: Sequence[str] | None) -> None:
         """Raise UsageError if a source has not the columns that are needed."""
@@ -43,17 +45,89 @@ class Shape(Protocol):
 
 
 @dataclass
-class OwnForm:
-    """Records that are events of Tallyroll's own form."""
+class Fitting:
+    """What is done to times and values so that they count: `unit` is that of times that are
+    numbers, `ts` (ms) the time of all events, and `decimals` are those to which values are rounded.
+    """
 
+    unit: str = "ms"
+    ts: int | None = None
+    decimals: int | None = None
     notes: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self._scale = UNITS_US[self.unit] / 1000
+
+    def value(self, given: Any) -> Any:
+        """A value, rounded if that is asked for."""
+        return given if self.decimals is None else rounded(given, self.decimals)
+
+    def time(self, given: Any) -> Any:
+        """A time in ms; what is no number and no text is left to the check of all events. Raises
+        Rejected (bad-ts).
+        """
+        if self.ts is not None:
+            return self.ts
+        if given is None or isinstance(given, bool):
+            return given
+        if isinstance(given, datetime | date):
+            return self._instant(given)
+        if isinstance(given, str) and not _NUMBER.fullmatch(given):
+            return self._instant(_read_time(given))
+        text = given.text if isinstance(given, JsonFloat) else str(given)
+        try:
+            return int((Decimal(text) * self._scale).to_integral_value("ROUND_FLOOR"))
+        except (ArithmeticError, ValueError):  # Decimal's errors are ArithmeticErrors
+            raise Rejected(Reason.BAD_TS, f"ts {shown(given)}: no time") from None
+
+    def _instant(self, given: datetime | date) -> int:
+        instant = given if isinstance(given, datetime) else datetime(*given.timetuple()[:3])  # noqa: DTZ001
+        if instant.tzinfo is None:
+            self.notes["had a time without a zone, which was read as UTC"] += 1
+        try:
+            return (utc(instant) - _EPOCH) // _MS
+        except OverflowError:
+            raise Rejected(Reason.BAD_TS, f"ts {given}: must lie from 1973 to 9999") from None
+
+
+@dataclass
+class OwnForm:
+    """Records that are events of Tallyroll's own form. Their times may also be ISO 8601 texts.
+
+    Packets are taken as they are: nothing in them is fitted.
+    """
+
+    fitting: Fitting = field(default_factory=Fitting)
+
+    @property
+    def notes(self) -> Counter[str]:
+        """What was assumed."""
+        return self.fitting.notes
 
     def check(self, name: str, columns: Sequence[str] | None) -> None:
         """JSON has no columns."""
 
     def envelope(self, record: Record) -> tuple[Envelope, str]:
         """The event or packet of a line of JSON."""
-        return envelope_of(record.raw)
+        try:
+            envelope, text = envelope_of(record.raw)
+        except Rejected as rejected:
+            if rejected.reason not in _FITTED:
+                raise
+            envelope, text = envelope_of(record.raw, self._fitted)
+        if isinstance(envelope, Event) and self.fitting.ts is not None:
+            envelope = replace(envelope, ts=self.fitting.ts)
+        return envelope, text
+
+    def _fitted(self, text: str) -> Envelope:
+        """The envelope of a text whose time or value does not count as it is. Raises Rejected."""
+        fields = load_json(text)
+        if not isinstance(fields, dict) or "events" in fields:
+            return decode(text)
+        ts = fields.get("ts")
+        if isinstance(ts, str) or self.fitting.ts is not None:
+            ts = self.fitting.time(ts)
+        return parse({**fields, "ts": ts, "value": self.fitting.value(fields.get("value"))})
 
 
 NO_TIME = 0
@@ -64,7 +138,15 @@ class ByMapping:
     """Events by the JMESPath expressions of a mapping."""
 
     mapper: Mapper
-    notes: Counter[str] = field(default_factory=Counter)
+    fitting: Fitting = field(default_factory=Fitting)
+
+    def __post_init__(self) -> None:
+        self.mapper = replace(self.mapper, fitted=self.fitting.value)
+
+    @property
+    def notes(self) -> Counter[str]:
+        """What was assumed."""
+        return self.fitting.notes
 
     def check(self, name: str, columns: Sequence[str] | None) -> None:
         """What an expression finds is seen in each record."""
@@ -88,18 +170,20 @@ class ByColumns:
     """Events by the names of columns. What is not named is taken from the column of its own name,
     if there is one.
 
-    `payload` are the columns that are kept with an event; `unit` is that of times that are numbers.
-    An empty cell is none.
+    `payload` are the columns that are kept with an event. An empty cell is none.
     """
 
     named: Mapping[str, str]
     payload: Sequence[str] | None = None
-    unit: str = "ms"
-    notes: Counter[str] = field(default_factory=Counter)
+    fitting: Fitting = field(default_factory=Fitting)
 
     def __post_init__(self) -> None:
         self._columns = {name: self.named.get(name, name) for name in FIELDS}
-        self._scale = UNITS_US[self.unit] / 1000
+
+    @property
+    def notes(self) -> Counter[str]:
+        """What was assumed."""
+        return self.fitting.notes
 
     def check(self, name: str, columns: Sequence[str] | None) -> None:
         """Raise UsageError for a named column that is not there, or if none is the key."""
@@ -119,8 +203,8 @@ class ByColumns:
         fields = {
             "key": _named(found["key"]),
             "id": _named(found["id"]),
-            "ts": self._ts(found["ts"]),
-            "value": _number(found["value"]),
+            "ts": self.fitting.time(found["ts"]),
+            "value": self.fitting.value(_number(found["value"])),
             "payload": self._payload(cells),
         }
         event = parse(fields)
@@ -140,37 +224,16 @@ class ByColumns:
         kept = {name: _cell(cells, name) for name in self.payload}
         return {name: plain(each) for name, each in kept.items() if each is not None} or None
 
-    def _ts(self, given: Any) -> Any:
-        if given is None or isinstance(given, bool):
-            return given
-        if isinstance(given, datetime | date):
-            return self._instant(given)
-        if isinstance(given, str) and not _NUMBER.fullmatch(given):
-            return self._instant(self._read_time(given))
-        text = given.text if isinstance(given, JsonFloat) else str(given)
-        try:
-            return int((Decimal(text) * self._scale).to_integral_value("ROUND_FLOOR"))
-        except (ArithmeticError, ValueError):  # Decimal's errors are ArithmeticErrors
-            raise Rejected(Reason.BAD_TS, f"ts {shown(given)}: no time") from None
 
-    def _read_time(self, text: str) -> datetime:
-        try:
-            if not _TIME.match(text):
-                raise ValueError(text)
-            return datetime.fromisoformat(_FRACTION.sub(r"\1", text.upper().replace(",", ".")))
-        except ValueError:
-            raise Rejected(
-                Reason.BAD_TS, f"ts {shown(text)}: must be a number or a time as ISO 8601 has it"
-            ) from None
-
-    def _instant(self, given: datetime | date) -> int:
-        instant = given if isinstance(given, datetime) else datetime(*given.timetuple()[:3])  # noqa: DTZ001
-        if instant.tzinfo is None:
-            self.notes["had a time without a zone, which was read as UTC"] += 1
-        try:
-            return (utc(instant) - _EPOCH) // _MS
-        except OverflowError:
-            raise Rejected(Reason.BAD_TS, f"ts {given}: must lie from 1973 to 9999") from None
+def _read_time(text: str) -> datetime:
+    try:
+        if not _TIME.match(text):
+            raise ValueError(text)
+        return datetime.fromisoformat(_FRACTION.sub(r"\1", text.upper().replace(",", ".")))
+    except ValueError:
+        raise Rejected(
+            Reason.BAD_TS, f"ts {shown(text)}: must be a number or a time as ISO 8601 has it"
+        ) from None
 
 
 def dated(event: Event) -> Event:

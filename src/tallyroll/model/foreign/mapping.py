@@ -65,13 +65,20 @@ def _check_templates(mapping: Fields) -> None:
         )
 
 
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
 @dataclass(frozen=True, slots=True)
 class Mapper:
-    """A compiled mapping: the fields' expressions, and the templates of keys if it has them."""
+    """A compiled mapping: the fields' expressions, and the templates of keys if it has them.
+    `fitted` is what is done to a value before it is read.
+    """
 
     finds: Mapping[str, Expression]
     templates: tuple[Template, ...]
     time_scale: str
+    fitted: Callable[[Any], Any] = _as_it_is
 
     def event(self, unwrapped: Unwrapped, body: str, sent: int) -> Envelope:
         """The event in an unwrapped message, which is that in `body` and was sent at `sent` (ms).
@@ -82,7 +89,7 @@ class Mapper:
         document = unwrapped.document
         fields = {name: self._found(name, document) for name in self.finds}
         if isinstance(fields.get("value"), float):
-            fields["value"] = self._exact_value(fields["value"], body)
+            fields["value"] = self.fitted(self._exact_value(fields["value"], body))
         if "ts" in fields:
             fields["ts"] = self._time(fields["ts"])
         if self.templates:
