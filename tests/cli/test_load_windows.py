@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tallyroll.cli import screen
 from tallyroll.model.states import Status
 from tallyroll.model.windows import window_id
 from tallyroll.operations import backfill
@@ -66,6 +67,20 @@ def test_the_windows_that_are_needed_are_opened_and_seal(rolled: Desk, here: Pat
     again = rolled.run("load", "e.jsonl", "--open-windows")
     assert again.status == 1
     assert "windows that take no more events" in again.err
+
+
+def test_progress_is_shown_from_the_first_window_on(
+    rolled: Desk, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While they are created, and while the roller makes them."""
+    monkeypatch.setattr(screen, "FIRST_LINE_S", 0)
+    monkeypatch.setattr(screen, "NEXT_LINE_S", 0)
+    history(here)
+    told = rolled.run("load", "e.jsonl", "--open-windows").err.splitlines()
+    for number in (1, 2, 3):
+        assert [line for line in told if f"creating: {number} of 3 windows" in line], told
+    assert [line for line in told if "opening: 0 of 3 windows" in line], told
+    assert [line for line in told if "opening: 3 of 3 windows" in line], told
 
 
 def test_without_it_the_windows_are_named_and_the_checkpoint_waits(

@@ -7,7 +7,7 @@ after the queue may have taken it, counts nothing twice.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from hashlib import blake2b
@@ -29,8 +29,9 @@ from tallyroll.limits import QUEUE_BATCH_MAX
 from tallyroll.model.events import Envelope, Event, Packet, message_body
 from tallyroll.model.ids import uuid7, uuid7_time
 from tallyroll.model.records import event_time
+from tallyroll.model.windows import WindowId
 from tallyroll.ports.effects import Effects, attempts
-from tallyroll.ports.queue import Sender
+from tallyroll.ports.queue import Sender, SendFailure
 
 SENDS_AT_ONCE = 8
 SEND_TRIES = 4  # on top of the queue client's own tries of throttled requests
@@ -100,6 +101,14 @@ class Sent:
         if self.interrupted:
             return 130
         return int(bool(self.rejected or self.refused or self.unsent or self.broken))
+
+
+class Nowhere:
+    """A sender that takes everything and sends nothing, for what only counts what it would send."""
+
+    def send(self, bodies: Iterable[str]) -> list[SendFailure]:  # noqa: ARG002
+        """Take the bodies."""
+        return []
 
 
 class BulkSender:
@@ -269,6 +278,10 @@ class BulkSender:
         self._add_packed(self._loose.rest())
         self.sent.waiting.update(dict.fromkeys(self._ready))
         self._ready = []
+
+    def expect_windows(self, ids: Container[WindowId]) -> None:
+        """Judge events as if these past windows were open."""
+        self._calendar.expected = ids
 
     def warnings(self, *, load: bool = False) -> list[str]:
         """What to tell of events that no window takes, to who loads or sends."""

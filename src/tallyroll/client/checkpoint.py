@@ -64,13 +64,15 @@ class Totals:
 
 
 class Checkpoint:
-    """The checkpoint of a load with these `options`, which are anything that JSON has.
+    """The checkpoint of a load with these `options`, which are anything that JSON has. That of a
+    `dry` run is only read.
 
     Raises UsageError if the file is another load's, or none at all.
     """
 
-    def __init__(self, path: Path, options: Mapping[str, Any]) -> None:
+    def __init__(self, path: Path, options: Mapping[str, Any], *, dry: bool = False) -> None:
         self.path = path
+        self.dry = dry
         self.options = dict(options)
         self.totals = Totals()
         self.resumed = False
@@ -124,6 +126,8 @@ class Checkpoint:
 
     def save(self) -> None:
         """Replace the file. Raises UsageError if it cannot be written."""
+        if self.dry:
+            return
         content = {
             "version": VERSION,
             "options": self.options,
@@ -143,4 +147,5 @@ class Checkpoint:
 
     def remove(self) -> None:
         """Remove the file: everything is loaded."""
-        self.path.unlink(missing_ok=True)
+        if not self.dry:
+            self.path.unlink(missing_ok=True)

@@ -82,16 +82,19 @@ class Layout:
 
 class BadFile:
     """The file of bad records: JSON Lines, made with the first. After a crash it goes on at the
-    size that it had at the checkpoint.
+    size that it had at the checkpoint. A `dry` run writes none.
     """
 
-    def __init__(self, path: Path, size: int) -> None:
+    def __init__(self, path: Path, size: int, *, dry: bool = False) -> None:
         self.path = path
         self.size = size
+        self._dry = dry
         self._file: TextIO | None = None
 
     def write(self, source: str, record: Record, bad: BadRecord | Rejected) -> None:
         """Add a record. Raises UsageError if that fails."""
+        if self._dry:
+            return
         told = {"source": source, "line": record.number, "reason": str(bad.reason)}
         line = json.dumps({**told, "detail": bad.detail, "text": record.text}) + "\n"
         try:

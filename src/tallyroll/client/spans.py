@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -12,7 +12,7 @@ from math import gcd
 from tallyroll.client.packing import MINUTE_MS
 from tallyroll.errors import StoreError
 from tallyroll.model.states import Calendar, Window, takes_events
-from tallyroll.model.windows import Span, iso, window_id
+from tallyroll.model.windows import Span, WindowId, iso, window_id
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
 from tallyroll.settings import Settings
@@ -41,13 +41,15 @@ class _Block:
 class SendCalendar:
     """The calendar and the states of windows, read when they are first needed.
 
-    A producer without access to the catalog packs by the settings and refuses nothing.
+    A producer without access to the catalog packs by the settings and refuses nothing. Windows that
+    are `expected` take events although they are not made.
     """
 
     catalog: Catalog
     settings: Settings
     effects: Effects
     tell: Callable[[str], None]
+    expected: Container[WindowId] = ()
 
     def __post_init__(self) -> None:
         self._blocks: dict[tuple[int, int], _Block] = {}
@@ -124,7 +126,7 @@ class SendCalendar:
             window = self._state(span)
             if window and takes_events(window, now):
                 return True
-            if window is None and span.start >= calendar.genesis:
+            if window is None and (span.start >= calendar.genesis or span.id in self.expected):
                 return True  # the roller makes it, if it has not
             why = Untaken.OVER if window else Untaken.EARLY
         self._untaken[why, span] += events

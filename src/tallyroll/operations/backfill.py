@@ -47,13 +47,14 @@ def open_past(
     now: int,
     accept_for_ms: int,
     store: str = DYNAMODB,
+    told: Callable[[], object] = lambda: None,
 ) -> PastWindows:
     """Create the windows that start in [since, until) and have no state yet, in this store; times
     in ms.
 
     Once the roller has made them, they take events sent from `now` until `accept_for_ms` later. A
     call may be repeated: it keeps the states of existing windows, and moves the live pointer back
-    to cover them.
+    to cover them. Calls `told` after each that it has created.
     Raises UsageError, before anything is created, if the range is off the bounds of windows, has
     over 1,000 windows, or includes a regular window that does not exist yet. Raises StoreError,
     after which some windows may have been created.
@@ -84,23 +85,14 @@ def open_past(
             created.append(window)
         elif stored := catalog.window(span.id):
             states[span.id] = stored
+        told()
     cover(catalog, list(states.values()))
     return PastWindows(tuple(created), tuple(states.values()))
 
 
-def open_needed(
-    catalog: Catalog,
-    calendar: Calendar,
-    pipeline: str,
-    needed: Iterable[Span],
-    now: int,
-    accept_for_ms: int,
-    store: str = DYNAMODB,
-) -> list[Window]:
-    """Create those of the needed windows that lie before the pipeline's first and have no state
-    yet; return the states of all that lie before it, ascending.
-
-    Raises UsageError, before anything is created, if these are over 1,000; and as `open_past` does.
+def past_of(calendar: Calendar, needed: Iterable[Span]) -> list[Span]:
+    """Those of the needed windows that lie before the pipeline's first, ascending. Raises
+    UsageError if they are over 1,000.
     """
     past = sorted(span for span in needed if span.start < calendar.genesis)
     if len(past) > WINDOWS_PER_CALL_MAX:
@@ -108,10 +100,34 @@ def open_needed(
             f"the events need {len(past):,} past windows, {past[0].id} to {past[-1].id}, each with"
             f" a table: load them in parts of at most {WINDOWS_PER_CALL_MAX:,}"
         )
+    return past
+
+
+def absent_of(catalog: Catalog, past: Sequence[Span]) -> list[Span]:
+    """Those of the windows, ascending, that have no state yet. Raises StoreError."""
+    known = {
+        window.id for run in _runs(past) for window in catalog.windows(run[0].start, run[-1].end)
+    }
+    return [span for span in past if span.id not in known]
+
+
+def open_needed(
+    catalog: Catalog,
+    calendar: Calendar,
+    pipeline: str,
+    past: Sequence[Span],
+    now: int,
+    accept_for_ms: int,
+    store: str = DYNAMODB,
+    told: Callable[[], object] = lambda: None,
+) -> list[Window]:
+    """Create those of these windows, of `past_of`, that have no state yet; return the states of
+    all, ascending. Calls `told` after each that it has created. Raises what `open_past` raises.
+    """
     opened: list[Window] = []
     for run in _runs(past):
         since, until = run[0].start, run[-1].end
-        part = open_past(catalog, calendar, pipeline, since, until, now, accept_for_ms, store)
+        part = open_past(catalog, calendar, pipeline, since, until, now, accept_for_ms, store, told)
         opened += part.windows
     return opened
 

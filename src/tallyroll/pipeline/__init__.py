@@ -167,16 +167,17 @@ class Pipeline:
         name: str | None = None,
         anyway: bool = False,
         refused: Callable[[Outgoing], object] = lambda _: None,
+        dry: bool = False,
     ) -> BulkSender:
-        """Packs events and sends them; `tell` is called if the catalog cannot be read. See
-        `BulkSender` for the other arguments.
+        """Packs events and sends them, or only counts them if it is `dry`; `tell` is called if the
+        catalog cannot be read. See `BulkSender` for the other arguments.
         """
-        from tallyroll.client.bulk import BulkSender
+        from tallyroll.client.bulk import BulkSender, Nowhere
         from tallyroll.client.spans import SendCalendar
 
         calendar = SendCalendar(self.catalog, self.settings, self.effects, tell)
         return BulkSender(
-            self.sender,
+            Nowhere() if dry else self.sender,
             self.effects,
             calendar,
             packed=packed,

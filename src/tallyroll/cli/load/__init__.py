@@ -36,6 +36,7 @@ def load(
         float | None,
         Parameter(("--rate", "--limit-rate"), metavar="N", converter=read_by(rate_of)),
     ] = None,
+    dry_run: bool = False,
     open_windows: bool = False,
     accept_for: Annotated[int, DURATION] = 24 * 3_600_000,
     bad: Annotated[str | None, Parameter(metavar="OUT")] = None,
@@ -65,6 +66,7 @@ def load(
     :param pack: pack events without ids (the default), or send them singly, under ids made here
     :param compress: compress packets where that saves requests; older writers reject such packets
     :param rate: send at most N events a second on average
+    :param dry_run: read everything, and say what would be sent: send, open and write nothing
     :param open_windows: open the past windows that the events need, first; they seal by themselves
     :param accept_for: how long from now those take events: 24h (the default), 7d
     :param bad: write bad lines to this file
@@ -72,21 +74,20 @@ def load(
     :param wait: wait until all that was sent is counted or rejected
     :param timeout: wait no longer than that for windows to open, or for counts (15m by default)
     """
-    given = [*files, *(["-"] if stdin else [])]
-    if not given:
-        raise UsageError("give files, directories, s3://BUCKET/KEY, or - for stdin")
+    given = _given(files, stdin=stdin, waits_for_nothing=dry_run and wait)
     layout, screen = how.layout(), run.screen
     with ExitStack() as stack:
         made = run.pipeline(run.with_queues() if wait else run.with_queue())
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="tallyroll-load-")))
         places = _found(made, given, folder, how.form, screen)
         layout.check(places)
+        rate = None if dry_run else rate
         producer = made.bulk_sender(
-            screen.tell, packed=pack, compress=compress, rate=rate, name="load"
+            screen.tell, packed=pack, compress=compress, rate=rate, name="load", dry=dry_run
         )
         packets = f"{producer.span_ms} ms" if pack else "none"
         options = {"queue": made.settings.queue_url, **how.facts(), "packet span": packets}
-        kept = Kept.of(given, options, checkpoint, bad, places)
+        kept = Kept.of(given, options, checkpoint, bad, places, dry=dry_run)
         stack.callback(kept.bad_file.close)
         awaiting = Awaiting(producer, screen, made.arrivals() if wait else None, timeout)
         loading = Loading(made, screen, layout, kept, awaiting)
@@ -95,6 +96,16 @@ def load(
         loading.load(places, skip_changes=how.changes == "skip")
         loading.report()
     return loading.status
+
+
+def _given(files: Sequence[str], *, stdin: bool, waits_for_nothing: bool) -> list[str]:
+    """What to load. Raises UsageError."""
+    if waits_for_nothing:
+        raise UsageError("--dry-run sends nothing that --wait could wait for: leave one out")
+    given = [*files, *(["-"] if stdin else [])]
+    if not given:
+        raise UsageError("give files, directories, s3://BUCKET/KEY, or - for stdin")
+    return given
 
 
 def _found(

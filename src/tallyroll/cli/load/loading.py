@@ -29,7 +29,7 @@ from tallyroll.errors import Reason, Rejected, StoreError, TallyrollError, Usage
 from tallyroll.model.amounts import shown
 from tallyroll.model.states import Calendar, Status, Window, takes_events
 from tallyroll.model.windows import Span, iso
-from tallyroll.operations.backfill import open_needed, wait_open
+from tallyroll.operations.backfill import absent_of, open_needed, past_of, wait_open
 
 if TYPE_CHECKING:
     from tallyroll.pipeline import Pipeline
@@ -50,9 +50,11 @@ class Kept:
         checkpoint: str | None,
         bad: str | None,
         places: Sequence[Place],
+        *,
+        dry: bool = False,
     ) -> Kept:
-        """The files that were named, or those named after the queue and what is loaded. Raises
-        UsageError.
+        """The files that were named, or those named after the queue and what is loaded. A `dry` run
+        writes none. Raises UsageError.
         """
         told = "\n".join((str(options["queue"]), *given))
         name = blake2b(told.encode(), digest_size=5).hexdigest()
@@ -72,10 +74,10 @@ class Kept:
             raise UsageError(f"--checkpoint, --bad: {str(path)!r} cannot be both")
         if bad and not are_bad_lines(bad_path):
             raise UsageError(f"--bad {bad!r} is there already, and no load has made it")
-        found = Checkpoint(path, options)
-        if not found.resumed:
+        found = Checkpoint(path, options, dry=dry)
+        if not (found.resumed or dry):
             bad_path.unlink(missing_ok=True)  # of an earlier load
-        return cls(found, BadFile(bad_path, found.totals.bad_bytes))
+        return cls(found, BadFile(bad_path, found.totals.bad_bytes, dry=dry))
 
 
 class Loading:
@@ -89,6 +91,7 @@ class Loading:
         self._layout = layout
         self._kept = kept
         self._awaiting = awaiting
+        self._dry = kept.checkpoint.dry
         self._listed = 0
         self._load: Load | None = None
 
@@ -102,7 +105,9 @@ class Loading:
     def open_windows(
         self, calendar: Calendar, places: Sequence[Place], accept_for_ms: int, timeout_ms: int
     ) -> None:
-        """Open the past windows that the events of these places need, and wait until they are."""
+        """Open the past windows that the events of these places need, and wait until they are. A
+        dry run tells which these are.
+        """
         made, screen = self._made, self._screen
         needed: set[Span] = set()
         span = Span(0, 0)
@@ -118,10 +123,25 @@ class Loading:
                     needed.add(span)
         for shape in self._layout.shapes.values():
             shape.notes.clear()  # of lines that are read once more
-        now = made.effects.now()
-        name = made.settings.name
-        store = made.settings.store
-        windows = open_needed(made.catalog, calendar, name, needed, now, accept_for_ms, store)
+        past = past_of(calendar, needed)
+        absent = absent_of(made.catalog, past)
+        if self._dry:
+            self._expect(absent)
+            return
+        now, settings = made.effects.now(), made.settings
+        with screen.progress("creating", len(absent)) as bar:
+            created = 0
+
+            def told_created() -> None:
+                nonlocal created
+                created += 1
+                bar(completed=created, done=f"{created} of {len(absent)} windows")
+
+            windows = open_needed(
+                *(made.catalog, calendar, settings.name, past, now, accept_for_ms),
+                settings.store,
+                told_created,
+            )
         if not windows:
             return
         with screen.progress("opening", len(windows)) as bar:
@@ -134,6 +154,13 @@ class Loading:
                 wait_open(made.catalog, windows, made.effects, timeout_ms, opened), windows
             )
         self._tell_windows(windows)
+
+    def _expect(self, absent: Sequence[Span]) -> None:
+        """Go on as if these windows were open."""
+        self._awaiting.producer.expect_windows({span.id for span in absent})
+        if absent:
+            names = some([span.id for span in absent])
+            self._screen.tell(f"{number_of(len(absent), 'past window')} would be opened: {names}")
 
     def _tell_windows(self, windows: Sequence[Window]) -> None:
         screen, now = self._screen, self._made.effects.now()
@@ -192,7 +219,7 @@ class Loading:
 
     def _tell_checkpoint(self) -> None:
         path = self._kept.checkpoint.path
-        if path.exists():
+        if path.exists() and not self._dry:
             self._screen.tell(f"the same command goes on at the checkpoint {path}")
 
     def _list(self, source: str, record: Record, bad: BadRecord | Rejected) -> None:
@@ -229,12 +256,22 @@ class LoadReport(Report):
     load: Load
     kept: Kept
 
+    @property
+    def dry(self) -> bool:
+        """Whether nothing was sent."""
+        return self.kept.checkpoint.dry
+
+    @property
+    def sent_as(self) -> str:
+        """What the events that the queue took are called, or would be."""
+        return "events to be sent" if self.dry else "events sent"
+
     def tell_sending(self) -> None:
         """Tell what was left out, and what was not sent."""
         load, tell = self.load, self.screen.tell
         if (more := load.loaded.bad.total() - LISTED_MAX) > 0:
             tell(f"... and {more:,} more bad lines")
-        if self.bad:
+        if self.bad and not self.dry:
             tell(f"{number_of(self.bad.total(), 'bad line')}: {self.kept.bad_file.path}")
         for reason, remedy in _REMEDIES.items():
             if self.bad[reason]:
@@ -263,7 +300,8 @@ class LoadReport(Report):
 
     def more_rows(self) -> list[tuple[str, Cell]]:
         """The rows that only a load has."""
-        rows: list[tuple[str, Cell]] = [("sources loaded", self.load.loaded.sources)]
+        done = "read" if self.dry else "loaded"
+        rows: list[tuple[str, Cell]] = [(f"sources {done}", self.load.loaded.sources)]
         if earlier := self.load.events_before:
             rows.append(("events sent before", earlier))
         rows += [(f"skipped: {kind}", count) for kind, count in sorted(self.skipped.items())]
@@ -277,7 +315,8 @@ class LoadReport(Report):
             "events_before": self.load.events_before,
             "skipped": dict(self.skipped),
         } | known(
-            bad_file=str(self.kept.bad_file.path) if self.bad else None,
+            dry_run=self.dry or None,
+            bad_file=str(self.kept.bad_file.path) if self.bad and not self.dry else None,
             checkpoint=str(checkpoint) if checkpoint.exists() else None,
         )
 

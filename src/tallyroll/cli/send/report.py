@@ -33,6 +33,11 @@ class Report:
     unsent_file: str | None
     screen: Screen
 
+    @property
+    def sent_as(self) -> str:
+        """What the events that the queue took are called."""
+        return "events sent"
+
     def show(self) -> None:
         """Tell what needs attention, then show the numbers."""
         sent = self.producer.sent
@@ -46,7 +51,7 @@ class Report:
             return
         rows: list[tuple[str, Cell]] = [
             ("lines", sent.lines),
-            ("events sent", sent.events),
+            (self.sent_as, sent.events),
             ("messages", sent.messages),
         ]
         rows[:0] = self.more_rows()
