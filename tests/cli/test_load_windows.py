@@ -79,7 +79,9 @@ def test_progress_is_shown_from_the_first_window_on(
     told = rolled.run("load", "e.jsonl", "--open-windows").err.splitlines()
     for number in (1, 2, 3):
         assert [line for line in told if f"creating: {number} of 3 windows" in line], told
-    assert [line for line in told if "opening: 0 of 3 windows" in line], told
+    assert [
+        line for line in told if "opening: 0 of 3 windows, the roller runs every 60 s" in line
+    ], told
     assert [line for line in told if "opening: 3 of 3 windows" in line], told
 
 

@@ -148,7 +148,9 @@ class Loading:
 
             def opened(states: Sequence[Window]) -> None:
                 done = sum(window.status is not Status.CREATING for window in states)
-                bar(completed=done, done=f"{done} of {len(windows)} windows")
+                # Nothing happens until the roller's next run.
+                every = f", the roller runs every {settings.roller_period_ms / 1000:g} s"
+                bar(completed=done, done=f"{done} of {len(windows)} windows{'' if done else every}")
 
             windows = _wanted(
                 wait_open(made.catalog, windows, made.effects, timeout_ms, opened), windows
