@@ -140,9 +140,10 @@ def test_a_load_goes_on_with_the_packets_of_the_release_that_began_it(
     write_sources(here)
     first = {"events": 2} if told else FIRST_LIMITS
 
-    def run(desk: Desk, limits: dict[str, int]) -> None:
+    def run(desk: Desk, limits: dict[str, int], segment: int = 10) -> None:
         with monkeypatch.context() as patch, suppress(Killed):
             patch.setattr(checkpoint, "PacketLimits", lambda **of: PacketLimits(**{**limits, **of}))
+            patch.setattr(loading, "SEGMENT", segment)
             desk.run("load", "a.jsonl", "b.jsonl.gz")
 
     undisturbed = Desk(opened(), monkeypatch, capsys)
@@ -156,12 +157,28 @@ def test_a_load_goes_on_with_the_packets_of_the_release_that_began_it(
     saved = json.loads(path.read_text())
     if not told:
         del saved["packets"]
+        del saved["segment"]
+        monkeypatch.setattr(checkpoint, "FIRST_SEGMENT", 10)
     saved["sources"] = {}  # as if it had been saved before the first packet
     path.write_text(json.dumps(saved))
     desk.producer.refuses = lambda body: None
-    run(desk, {"events": 3})
+    run(desk, {"events": 3}, segment=7)
     assert sorted(set(desk.producer.bodies)) == whole
     assert events(desk) == 50
+
+
+def test_packets_of_other_limits_have_other_ids(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], here: Path
+) -> None:
+    """Else one id would have two contents, and its events would be rejected as conflicts."""
+    write_sources(here)
+    ids: list[set[str]] = []
+    for most in (2, 3):
+        desk = Desk(opened(), monkeypatch, capsys)
+        monkeypatch.setattr(checkpoint, "PacketLimits", lambda most=most: PacketLimits(events=most))
+        assert desk.run("load", "a.jsonl").status == 1
+        ids.append({json.loads(body)["id"] for body in desk.producer.bodies})
+    assert ids[0].isdisjoint(ids[1])
 
 
 def _die() -> str:

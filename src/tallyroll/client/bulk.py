@@ -16,7 +16,6 @@ from threading import Lock
 
 from tallyroll.client.interleaving import interleaved
 from tallyroll.client.packing import (
-    PACKET_EVENTS_MAX,
     Packed,
     Packer,
     PacketLimits,
@@ -160,6 +159,8 @@ class BulkSender:
 
     def limit_packets(self, limits: PacketLimits) -> None:
         """Pack events with names by these limits from now on. Their ids follow from them."""
+        self._limits = limits
+        vars(self).pop("_prefix", None)
         # Always by the same span.
         self._named = Packer(self._new_id, self._named_start, limits, compress=self._compress)
 
@@ -185,7 +186,7 @@ class BulkSender:
     @cached_property
     def _prefix(self) -> str:
         """The beginning of the ids made from `name`: another one for each way to cut packets."""
-        way = f"{self._calendar.span_ms} {PACKET_EVENTS_MAX}" if self._packed else "single"
+        way = f"{self._calendar.span_ms} {self._limits.events}" if self._packed else "single"
         return blake2b(f"{self._name} {way}".encode(), digest_size=10).hexdigest()
 
     def _named_start(self, ts: int) -> int:

@@ -1,8 +1,8 @@
 """How far a load has come: a small file, which the same command goes on from.
 
 It has the sources, with what identifies their content, and of each the record up to which the queue
-has taken everything; and the limits by which the load packs, as long as it lasts. It is replaced as
-a whole, so it is never torn.
+has taken everything; and the limits and the segments by which the load packs, as long as it lasts.
+It is replaced as a whole, so it is never torn.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tallyroll.client.sources.places import Copy, Place
 from tallyroll.errors import UsageError
 
 VERSION = 1
+FIRST_SEGMENT = 100_000
 FIRST_LIMITS = {
     "events": 1_000,
     "entries_bytes": 258_048,
@@ -77,6 +78,7 @@ class Checkpoint:
         self.totals = Totals()
         self.resumed = False
         self.packets = PacketLimits()
+        self.segment: int | None = None  # of a load that goes on
         self._sources: dict[str, SourceState] = {}
         self._read()
 
@@ -93,6 +95,7 @@ class Checkpoint:
             )
             # A file without them is of a release whose limits were the first ones.
             self.packets = PacketLimits(**found.get("packets", FIRST_LIMITS))
+            self.segment = int(found.get("segment", FIRST_SEGMENT))
             self._sources = {name: SourceState(**each) for name, each in found["sources"].items()}
         except FileNotFoundError:
             return
@@ -132,6 +135,7 @@ class Checkpoint:
             "version": VERSION,
             "options": self.options,
             "packets": asdict(self.packets),
+            "segment": self.segment,
             "totals": self.totals.as_json(),
             "sources": {name: asdict(state) for name, state in self._sources.items()},
         }

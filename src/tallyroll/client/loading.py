@@ -167,6 +167,7 @@ class Load:
         self.complete = False
         self._producer = producer
         producer.limit_packets(checkpoint.packets)
+        self._segment = checkpoint.segment = checkpoint.segment or SEGMENT
         self._layout = layout
         self._checkpoint = checkpoint
         self._bad_file = bad_file
@@ -240,7 +241,7 @@ class Load:
         self._saved_lines, self._saved_events, self._unsaved = sent.lines, sent.events, Loaded()
 
     def _name(self, place: Place, copy: Copy) -> None:
-        name = f"{copy.digest} in segments of {SEGMENT}, {self._checkpoint.options['shape']}"
+        name = f"{copy.digest} in segments of {self._segment}, {self._checkpoint.options['shape']}"
         self._producer.rename(name)
         other = self._names.setdefault(copy.digest, place.name)
         if other != place.name and copy.size:
@@ -254,7 +255,7 @@ class Load:
         producer, sent = self._producer, self._producer.sent
         shape = self._layout.shapes[copy.format]
         records = size = last = 0
-        segment = state.to // SEGMENT
+        segment = state.to // self._segment
         skipping = True
         for record in table.records():
             if record.number <= state.to:
@@ -262,12 +263,12 @@ class Load:
             if skipping:
                 self._before += table.position if state.to else 0
                 skipping = False
-            if (record.number - 1) // SEGMENT != segment:
-                segment = (record.number - 1) // SEGMENT
+            if (record.number - 1) // self._segment != segment:
+                segment = (record.number - 1) // self._segment
                 producer.flush(told)
                 if sent.stopped or not self._keep_up():
                     return
-                self._save(state, to=segment * SEGMENT)
+                self._save(state, to=segment * self._segment)
                 records = size = 0
             elif records >= CHUNK_RECORDS or size >= CHUNK_BYTES:
                 producer.flush(told, end=False)
