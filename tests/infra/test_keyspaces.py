@@ -110,20 +110,6 @@ def test_all_else_stays_what_it_is(template: Template, synthesize: Synthesize) -
             assert with_it[id_] == resource
 
 
-def test_the_quota_is_that_of_keyspaces(stored: Template, synthesize: Synthesize) -> None:
-    """256 tables a Region: Amazon Keyspaces Developer Guide, "Quotas"."""
-    for made, name, quota in (
-        (stored, "vote-night", 256),
-        (synthesize(store="keyspaces", table_quota=500), "tallyroll", 500),
-    ):
-        found = of_type(made, "AWS::CloudWatch::Alarm").values()
-        [alarm] = [one for one in found if one["AlarmName"] == f"{name}-window-tables"]
-        assert alarm["Threshold"] == 0.8 * quota
-        assert f"100 * tables / {quota}" in text(
-            only(made, "AWS::CloudWatch::Dashboard")["DashboardBody"]
-        )
-
-
 def test_a_keyspace_is_kept_after_a_change_back(synthesize: Synthesize) -> None:
     """New windows are in DynamoDB again, and those in Keyspaces still have their tables."""
     back = synthesize(store="dynamodb", keyspace="votes")

@@ -305,6 +305,17 @@ def test_a_standstill_is_told_by_whom_it_stands_with(template: Template) -> None
     assert found["window-tables"]["Threshold"] == 2_000
 
 
+@pytest.mark.parametrize(("options", "quota"), [({}, 256), ({"table_quota": 500}, 500)])
+def test_the_quota_is_that_of_the_windows_store(
+    synthesize: Synthesize, options: dict[str, Any], quota: int
+) -> None:
+    """256 tables a Region: Amazon Keyspaces Developer Guide, "Quotas"."""
+    made = synthesize(store="keyspaces", **options)
+    assert alarms(made)["window-tables"]["Threshold"] == 0.8 * quota
+    body = text(only(made, "AWS::CloudWatch::Dashboard")["DashboardBody"])
+    assert f"100 * tables / {quota}" in body
+
+
 def test_every_function_has_an_alarm_for_its_errors(template: Template) -> None:
     found = alarms(template)
     for name in FUNCTIONS:
