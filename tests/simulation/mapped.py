@@ -325,5 +325,5 @@ PLANTED = (
     Planted(events_divided_by_bisecting, 1),
     Planted(keys_by_processing_time, 1),
     Planted(read_without_settling, 0),
-    Planted(appended_without_a_condition, 0, SLOW_APPENDS),
+    Planted(appended_without_a_condition, 18, SLOW_APPENDS),
 )
