@@ -122,7 +122,7 @@ release-template: $(VENV)/dev.stamp ## Keep a release, from which a test updates
 
 lock: $(VENV)/dev.stamp ## Pin the dependencies anew (UPGRADE=1 takes the newest)
 	@UV_CUSTOM_COMPILE_COMMAND="make lock" $(LOCK) requirements/dev.in -o requirements/dev.txt
-	@for name in local runtime keyspaces; do \
+	@for name in pip local runtime keyspaces; do \
 		UV_CUSTOM_COMPILE_COMMAND="make lock" $(LOCK) requirements/$$name.in \
 			-c requirements/dev.txt -o requirements/$$name.txt || exit 1; \
 	done
@@ -151,11 +151,12 @@ clean: ## Remove what the other targets made
 engine: $(VENV)/local.stamp
 	@$(PY) -m local.aws.dynamodb_local install
 
-$(VENV)/venv.stamp:
+$(VENV)/venv.stamp: requirements/pip.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "Tallyroll needs Python 3.11 or newer; \"$(PYTHON)\" is $$($(PYTHON) --version 2>&1)." \
 		"Name another one: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@$(PYTHON) -m venv --clear $(VENV)
+	@$(PIP) install --require-hashes -r requirements/pip.txt
 	@touch $@
 
 $(VENV)/local.stamp: requirements/local.txt pyproject.toml $(VENV)/venv.stamp

@@ -19,7 +19,7 @@ from tallyroll.cdk.options.rules import RUNTIMES
 
 ROOT = Path(__file__).resolve().parents[2]
 SUITES = ("tests/unit", "tests/properties")
-LOCKED = ("local", "dev")
+LOCKED = ("pip", "local", "dev")
 PASSED, FAILED, ABSENT = "passed", "failed", "not found, and uv cannot fetch it"
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
