@@ -5,8 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import signal
-import tracemalloc
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from tallyroll.client import checkpoint, loading
 from tallyroll.client.checkpoint import FIRST_LIMITS, Checkpoint
 from tallyroll.client.jsonlines import Source
 from tallyroll.client.packing import PacketLimits
-from tallyroll.ports.queue import SendFailure
 from tallyroll.settings import Settings
 from tests.cli.desk import Desk, lines
 from tests.harness.pipeline import NOW, opened
@@ -372,40 +370,3 @@ def test_a_checkpoint_that_is_none_is_named(desk: Desk, here: Path) -> None:
         answer = desk.run("load", "a.jsonl", "--checkpoint", "c.json")
         assert answer.status == 2
         assert said in answer.err
-
-
-class Discarding:
-    """A queue that takes everything and keeps nothing. Memory is traced from the middle on: what
-    grows with every line grows there, too, and tracing takes time.
-    """
-
-    def __init__(self, middle: int) -> None:
-        self.messages = 0
-        self._middle = middle
-
-    def send(self, bodies: Iterable[str]) -> list[SendFailure]:
-        self.messages += len(list(bodies))
-        if self.messages > self._middle and not tracemalloc.is_tracing():
-            tracemalloc.start()
-        return []
-
-
-@pytest.mark.slow
-def test_memory_is_bounded(desk: Desk, monkeypatch: pytest.MonkeyPatch, here: Path) -> None:
-    number = 200_000
-    monkeypatch.setattr(loading, "SEGMENT", number // 10)
-    monkeypatch.setattr(loading, "CHUNK_RECORDS", number // 50)
-    queue: Any = Discarding(number // 20)
-    desk.producer = queue
-    with gzip.open(here / "large.jsonl.gz", "wt", compresslevel=1) as file:
-        for n in range(number):
-            own = f',"id":"event-{n}"' if n % 10 == 0 else ""
-            file.write(f'{{"key":"k{n % 50}","ts":{NOW - n % 300 * 1_000}{own}}}\n')
-    try:
-        answer = desk.run("--json", "load", "large.jsonl.gz")
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert (answer.status, answer.json[0]["events"]) == (0, number)
-    assert queue.messages == answer.json[0]["messages"]
-    assert 100_000 < peak < 10 * 1024 * 1024, peak

@@ -126,6 +126,6 @@ PLANTED = (
     Planted(unknown_insert_taken_for_done, 0),
     Planted(rows_read_without_a_look, 1),
     Planted(listed_before_the_last_gate_is_shut, 0),
-    Planted(duplicates_settled_behind_a_shut_gate, 0),
+    Planted(duplicates_settled_behind_a_shut_gate, 1),
     Planted(progress_noted_before_the_stripes, 0),
 )
