@@ -156,6 +156,38 @@ def test_the_roller_alone_may_let_dynamodb_grant_itself_the_key(governed: Templa
     assert text(via) == "dynamodb.AWS::Region.AWS::URLSuffix"
 
 
+LEAST_OF_A_KEY = {
+    "kms:CreateGrant",
+    "kms:Decrypt",
+    "kms:DescribeKey",
+    "kms:Encrypt",
+    "kms:GenerateDataKey",
+    "kms:GenerateDataKeyWithoutPlaintext",
+    "kms:ReEncryptFrom",
+    "kms:ReEncryptTo",
+}
+"""What both stores ask, at a minimum, of who makes a table under a key. Sources: DynamoDB Developer
+Guide, "How DynamoDB encryption at rest uses AWS KMS"; Amazon Keyspaces Developer Guide, "Encryption
+at rest: How to use customer managed keys".
+"""
+
+
+@pytest.mark.parametrize("store", ["dynamodb", "keyspaces"])
+def test_the_roller_has_the_least_of_a_key_that_its_stores_ask_for(
+    synthesize: Synthesize, store: str
+) -> None:
+    made = synthesize(kms_key=KEY, store=store)
+    # Neither service's permissions may rest on the other's.
+    other = {"dynamodb": "cassandra.", "keyspaces": "dynamodb."}[store]
+    may = {
+        action
+        for one in statements(made, "roller")
+        if one["Resource"] == KEY and other not in json.dumps(one.get("Condition", {}))
+        for action in actions(one)
+    }
+    assert may >= LEAST_OF_A_KEY
+
+
 def pipeline(built: Built, options: Options | None = None, **given: Any) -> Template:
     """The template of a pipeline with a key of the same app, if none is given."""
     from aws_cdk import aws_kms as kms

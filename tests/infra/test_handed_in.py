@@ -242,7 +242,7 @@ def test_whoever_uses_what_is_encrypted_may_use_the_key(built: Built) -> None:
     assert {name: granted(template, key, to=name) for name in FUNCTIONS} == {
         "writer": WRITES,
         "aggregator": READS,
-        "roller": WRITES | {"kms:CreateGrant"},
+        "roller": WRITES | {"kms:CreateGrant", "kms:GenerateDataKeyWithoutPlaintext"},
         "cleanup": WRITES,
         "dropper": WRITES,
     }

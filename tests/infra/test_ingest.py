@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tallyroll.adapters.aws.create_requests import queue_attributes
@@ -56,6 +58,19 @@ def test_only_the_event_queues_letters_come_and_sqs_itself_moves_none(template: 
     assert (denied["Effect"], denied["Principal"]) == ("Deny", {"AWS": "*"})
     assert denied["Resource"] == {"Fn::GetAtt": [dead_id, "Arn"]}
     assert "Condition" not in denied
+
+
+@pytest.mark.parametrize(
+    ("option", "lacks"),
+    [("deny_sqs_redrive", "StartMessageMoveTask"), ("redrive_allow_policy", "RedriveAllowPolicy")],
+)
+def test_each_guard_of_the_dead_letters_can_be_left_out_alone(
+    template: Template, synthesize: Synthesize, option: str, lacks: str
+) -> None:
+    whole, without = json.dumps(template), json.dumps(synthesize(**{option: "false"}))
+    for guard in ("StartMessageMoveTask", "RedriveAllowPolicy"):
+        assert guard in whole
+        assert (guard in without) is (guard != lacks)
 
 
 def test_visibility_covers_six_batches(template: Template, synthesize: Synthesize) -> None:

@@ -65,7 +65,8 @@ class Queues(Construct):
             self.visibility_seconds = hidden or max(least, options.visibility_seconds)
         # By its name: as a reference it would be a circle, since the event queue names the other.
         own = cdk.Stack.of(self).format_arn(service="sqs", resource=resources.queue.name)
-        _guard(self.dead_letters, own if given is None else given.queue_arn)
+        source = own if given is None else given.queue_arn
+        _guard(self.dead_letters, source, options)
 
 
 class Ingest(Construct):
@@ -161,8 +162,10 @@ def _queue(
     return queue
 
 
-def _guard(dead_letters: sqs.Queue, source_arn: str) -> None:
-    """Let no other queue send its dead letters here, and let nobody move letters by SQS itself.
+def _guard(dead_letters: sqs.Queue, source_arn: str, options: Options) -> None:
+    """Let no other queue send its dead letters here, and let nobody move letters by SQS itself, as
+    far as the options say so: some Regions take no redrive allow policy, and no document shows the
+    denial in a queue's policy.
 
     SQS's own redrive gives messages new ids and send times, by which an event without an id and a
     time of its own is told from a new one. The redrive allow policy does not stop it: that only
@@ -170,21 +173,23 @@ def _guard(dead_letters: sqs.Queue, source_arn: str) -> None:
     configure a dead-letter queue redrive" and "Amazon SQS API permissions: Actions and resource
     reference"; API Reference, SetQueueAttributes, at RedriveAllowPolicy.
     """
-    resource = dead_letters.node.default_child
-    assert isinstance(resource, sqs.CfnQueue)
-    resource.redrive_allow_policy = {
-        "redrivePermission": "byQueue",
-        "sourceQueueArns": [source_arn],
-    }
-    dead_letters.add_to_resource_policy(
-        iam.PolicyStatement(
-            sid="NoRedriveBySqs",
-            effect=iam.Effect.DENY,
-            principals=[iam.AnyPrincipal()],
-            actions=["sqs:StartMessageMoveTask"],
-            resources=[dead_letters.queue_arn],
+    if options.redrive_allow_policy:
+        resource = dead_letters.node.default_child
+        assert isinstance(resource, sqs.CfnQueue)
+        resource.redrive_allow_policy = {
+            "redrivePermission": "byQueue",
+            "sourceQueueArns": [source_arn],
+        }
+    if options.deny_sqs_redrive:
+        dead_letters.add_to_resource_policy(
+            iam.PolicyStatement(
+                sid="NoRedriveBySqs",
+                effect=iam.Effect.DENY,
+                principals=[iam.AnyPrincipal()],
+                actions=["sqs:StartMessageMoveTask"],
+                resources=[dead_letters.queue_arn],
+            )
         )
-    )
 
 
 def _encryption(declared: QueueDeclaration, key: kms.IKey | None) -> sqs.QueueEncryption:

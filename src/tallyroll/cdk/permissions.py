@@ -366,16 +366,19 @@ def _marks(storage: Storage) -> list[iam.PolicyStatement]:
 
 def _new_tables_key(storage: Storage) -> list[iam.PolicyStatement]:
     """Allow DynamoDB, asked by CreateTable, to give itself the grant by which it uses the key of a
-    new table. Source: DynamoDB Developer Guide, "How DynamoDB encryption at rest uses AWS KMS".
+    new table, and the rest of the least that it asks of who chooses the key. Source: DynamoDB
+    Developer Guide, "How DynamoDB encryption at rest uses AWS KMS", on authorizing use of a key.
     """
     if storage.key is None:
         return []
     here = cdk.Stack.of(storage)
-    conditions = {
-        "Bool": {"kms:GrantIsForAWSResource": "true"},
-        "StringEquals": {"kms:ViaService": f"dynamodb.{here.region}.{here.url_suffix}"},
-    }
-    return [_allow(storage.key.key_arn, "kms:CreateGrant", conditions=conditions)]
+    via = {"StringEquals": {"kms:ViaService": f"dynamodb.{here.region}.{here.url_suffix}"}}
+    granted = {"Bool": {"kms:GrantIsForAWSResource": "true"}, **via}
+    arn = storage.key.key_arn
+    return [
+        _allow(arn, "kms:CreateGrant", conditions=granted),
+        _allow(arn, "kms:GenerateDataKeyWithoutPlaintext", conditions=via),
+    ]
 
 
 def _tag(arn: str, *keys: str) -> iam.PolicyStatement:

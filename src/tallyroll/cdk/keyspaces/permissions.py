@@ -28,6 +28,7 @@ _KEY_ACTIONS = (
     "kms:DescribeKey",
     "kms:Encrypt",
     "kms:GenerateDataKey",
+    "kms:GenerateDataKeyWithoutPlaintext",
     "kms:ReEncryptFrom",
     "kms:ReEncryptTo",
 )

@@ -281,6 +281,12 @@ class Options:
         "whether window tables that are made from then on have a resource policy that denies"
         " everybody, also administrators, to delete them before they are proven",
     )
+    deny_sqs_redrive: bool = _option(
+        default=True, kind=Flag(), doc="whether the dead-letter queue denies SQS's own redrive"
+    )
+    redrive_allow_policy: bool = _option(
+        default=True, kind=Flag(), doc="whether the dead-letter queue names its only source queue"
+    )
     api: str = _option(
         "http",
         OneOf(("http", "private", "none")),
