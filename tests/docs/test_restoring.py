@@ -32,11 +32,11 @@ def section() -> list[Block]:
     """The runbook's blocks."""
     text = (ROOT / "docs" / "operations.md").read_text("utf-8")
     first = text[: text.index("## Restoring the catalog")].count("\n")
-    last = text[: text.index("## What stays of a dropped table")].count("\n")
+    last = text[: text.index("## If the key is disabled")].count("\n")
     return [b for b in blocks_of(ROOT / "docs" / "operations.md") if first < b.line < last]
 
 
-STOP, DELETED, BESIDE, SCRIPT, START = section()
+STOP, DELETED, BESIDE, SCRIPT, START, WINDOW = section()
 
 
 @pytest.fixture
@@ -116,14 +116,15 @@ def test_what_is_gone_comes_back_and_nothing_is_replaced(catalog: Any) -> None:
     }
 
 
-def test_a_deleted_table_comes_back_as_it_is_declared(catalog: Any) -> None:
+@pytest.mark.parametrize("block", [DELETED, WINDOW], ids=["permanent", "of a window"])
+def test_a_deleted_table_comes_back_as_it_is_declared(catalog: Any, block: Block) -> None:
     client = catalog
     before = items(client)
     backup = client.create_backup(TableName=DECLARED.name, BackupName="system")["BackupDetails"]
     client.update_table(TableName=DECLARED.name, DeletionProtectionEnabled=False)
     client.delete_table(TableName=DECLARED.name)
 
-    run(DELETED, BACKUP_ARN=backup["BackupArn"])
+    run(block, BACKUP_ARN=backup["BackupArn"], TABLE=DECLARED.name)
 
     assert items(client) == before
     table = client.describe_table(TableName=DECLARED.name)["Table"]

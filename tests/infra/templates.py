@@ -86,3 +86,8 @@ def named(template: Template, kind: str, property_: str, name: str) -> str:
 def tags(properties: dict[str, Any]) -> dict[str, str]:
     """A resource's tags."""
     return {tag["Key"]: tag["Value"] for tag in properties["Tags"]}
+
+
+def watched_by(alarm: dict[str, Any]) -> list[dict[str, Any]]:
+    """The metrics of an alarm that computes its number from some."""
+    return [one["MetricStat"]["Metric"] for one in alarm.get("Metrics", ()) if "MetricStat" in one]

@@ -37,4 +37,4 @@ def test_an_expression_names_its_metrics_and_a_period_is_one_of_cloudwatchs(rule
     assert rule.period % 60 == 0
     assert rule.times >= 1
     names = re.findall(r"\b[a-z]\w*\b", rule.expression)
-    assert sorted(names or rule.metrics) == sorted(rule.metrics)
+    assert sorted(set(names) or rule.metrics) == sorted(rule.metrics)

@@ -33,7 +33,16 @@ from tallyroll.telemetry import (
     metrics_of,
 )
 from tests.infra.conftest import Synthesize
-from tests.infra.templates import FUNCTIONS, Template, function, named, of_type, only, text
+from tests.infra.templates import (
+    FUNCTIONS,
+    Template,
+    function,
+    named,
+    of_type,
+    only,
+    text,
+    watched_by,
+)
 
 DAY = 86_400
 GUIDE = (ROOT / "docs" / "operations.md").read_text()
@@ -133,10 +142,10 @@ def test_a_writer_that_needs_its_time_is_told_before_it_runs_out(template: Templ
 def test_errors_that_no_function_saw_are_the_apis(template: Template) -> None:
     alarm = alarms(template)["api-errors"]
 
-    assert (alarm["Namespace"], alarm["MetricName"]) == ("AWS/ApiGateway", "5xx")
-    [dimension] = alarm["Dimensions"]
     [api] = of_type(template, "AWS::ApiGatewayV2::Api")
-    assert dimension == {"Name": "ApiId", "Value": {"Ref": api}}
+    for metric, name in zip(watched_by(alarm), ("5xx", "Count"), strict=True):
+        assert (metric["Namespace"], metric["MetricName"]) == ("AWS/ApiGateway", name)
+        assert metric["Dimensions"] == [{"Name": "ApiId", "Value": {"Ref": api}}]
 
 
 def entries() -> dict[str, str]:
@@ -202,10 +211,7 @@ def published() -> Published:
 def asked_by_alarms(template: Template) -> Iterator[dict[str, Any]]:
     """The metrics of ours that alarms look at."""
     for alarm in alarms(template).values():
-        stats = [
-            one["MetricStat"]["Metric"] for one in alarm.get("Metrics", ()) if "MetricStat" in one
-        ]
-        for metric in [*stats, alarm]:
+        for metric in [*watched_by(alarm), alarm]:
             if metric.get("Namespace") == NAMESPACE:
                 yield metric
 
@@ -265,6 +271,8 @@ def test_events_and_dead_letters_raise_an_alarm_before_they_expire(template: Tem
     found = alarms(template)
 
     assert found["events-expire"]["Threshold"] == 10 * DAY / 2
+    assert found["writer-silent-expire"]["Threshold"] == 10 * DAY / 2
+    assert watched_by(found["writer-silent-expire"])[0]["MetricName"] == "WritersSilentFor"
     assert found["dead-letters-expire"]["Threshold"] == 14 * DAY / 2
     behind = found["falling-behind"]["Threshold"]
     assert Options().visibility_seconds * 2 < behind < 3600
@@ -302,28 +310,18 @@ def test_a_standstill_is_told_by_whom_it_stands_with(template: Template) -> None
         [metric] = [one["MetricStat"]["Metric"] for one in alarm["Metrics"]]
         assert (metric["MetricName"], alarm["Threshold"]) == ("StuckFor", seconds)
         assert {"Name": "service", "Value": service} in metric["Dimensions"]
-    assert found["window-tables"]["Threshold"] == 2_000
-
-
-@pytest.mark.parametrize(("options", "quota"), [({}, 256), ({"table_quota": 500}, 500)])
-def test_the_quota_is_that_of_the_windows_store(
-    synthesize: Synthesize, options: dict[str, Any], quota: int
-) -> None:
-    """256 tables a Region: Amazon Keyspaces Developer Guide, "Quotas"."""
-    made = synthesize(store="keyspaces", **options)
-    assert alarms(made)["window-tables"]["Threshold"] == 0.8 * quota
-    body = text(only(made, "AWS::CloudWatch::Dashboard")["DashboardBody"])
-    assert f"100 * tables / {quota}" in body
 
 
 def test_every_function_has_an_alarm_for_its_errors(template: Template) -> None:
     found = alarms(template)
     for name in FUNCTIONS:
-        [dimension] = found[f"{name}-errors"]["Dimensions"]
+        alarm = found[f"{name}-errors"]
+        metric = alarm if name in ("cleanup", "dropper") else watched_by(alarm)[0]
+        [dimension] = metric["Dimensions"]
         id_ = dimension["Value"]["Ref"]
         handler = template["Resources"][id_]["Properties"]["Handler"]
         assert handler == f"functions.{name}.handler.handler"
-        assert found[f"{name}-errors"]["MetricName"] == "Errors"
+        assert metric["MetricName"] == "Errors"
     throttled = [one for one in found["function-throttles"]["Metrics"] if "MetricStat" in one]
     assert len(throttled) == len(FUNCTIONS)
 

@@ -20,7 +20,7 @@ from tests.e2e.triggers import RestApi
 from tests.functions.invocation import Invocations, load
 from tests.harness.pipeline import opened
 from tests.infra.conftest import Built, Synthesize
-from tests.infra.templates import Template, actions, function, of_type, only, text
+from tests.infra.templates import Template, actions, function, of_type, only, text, watched_by
 from tests.infra.test_network import GROUPS, SUBNETS, in_vpc
 from tests.infra.test_options import ENDPOINT
 
@@ -162,12 +162,14 @@ def test_the_accounts_role_for_logs_is_set_first_and_stays(
 def test_it_is_watched_by_the_metrics_of_rest_apis(private: Template, template: Template) -> None:
     alarms = of_type(private, "AWS::CloudWatch::Alarm").values()
     [errors] = [one for one in alarms if one["AlarmName"] == "tallyroll-api-errors"]
-    assert (errors["Namespace"], errors["MetricName"]) == ("AWS/ApiGateway", "5XXError")
     [stage] = of_type(private, "AWS::ApiGateway::Stage")
-    assert errors["Dimensions"] == [
+    of_stage = [
         {"Name": "ApiName", "Value": "tallyroll"},
         {"Name": "Stage", "Value": {"Ref": stage}},
     ]
+    for watched, name in zip(watched_by(errors), ("5XXError", "Count"), strict=True):
+        assert (watched["Namespace"], watched["MetricName"]) == ("AWS/ApiGateway", name)
+        assert watched["Dimensions"] == of_stage
     # All alarms are those of a pipeline with an HTTP API.
     names = {one["AlarmName"] for one in of_type(template, "AWS::CloudWatch::Alarm").values()}
     assert {one["AlarmName"] for one in alarms} == names

@@ -14,7 +14,7 @@ TYPES = {
     "AWS::ApiGatewayV2::Integration": 1,
     "AWS::ApiGatewayV2::Route": 4,
     "AWS::ApiGatewayV2::Stage": 1,
-    "AWS::CloudWatch::Alarm": 33,
+    "AWS::CloudWatch::Alarm": 35,
     "AWS::CloudWatch::CompositeAlarm": 4,
     "AWS::CloudWatch::Dashboard": 1,
     "AWS::DynamoDB::Table": 2,

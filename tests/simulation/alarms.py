@@ -85,15 +85,16 @@ def _sum(values: list[Number]) -> Number:
     return sum(there) if there else None
 
 
-_OPERATORS: Mapping[type[ast.operator], Callable[[float, float], float]] = {
+_OPERATORS: Mapping[type[ast.operator], Callable[[float, float], Number]] = {
     ast.Add: lambda left, right: left + right,
     ast.Sub: lambda left, right: left - right,
+    ast.Div: lambda left, right: left / right if right else None,
 }
 
 
 def _value(node: ast.expr, numbers: Mapping[str, Number]) -> Number:
-    """The value of an expression: numbers, names, `+`, `-`, `>`, IF, FILL and SUM. Raises
-    ValueError for whatever else CloudWatch may know.
+    """The value of an expression: numbers, names, `+`, `-`, `/`, `>`, IF, FILL, SUM and MAX.
+    Raises ValueError for whatever else CloudWatch may know.
     """
     match node:
         case ast.Constant(int() | float() as number):
@@ -116,4 +117,7 @@ def _value(node: ast.expr, numbers: Mapping[str, Number]) -> Number:
             return float(number) if filled is None else filled
         case ast.Call(ast.Name("SUM"), [ast.List(parts)]):
             return _sum([_value(part, numbers) for part in parts])
+        case ast.Call(ast.Name("MAX"), [ast.List(parts)]):
+            there = [_value(part, numbers) for part in parts]
+            return max((value for value in there if value is not None), default=None)
     raise ValueError(f"not evaluated here: {ast.unparse(node)}")

@@ -78,6 +78,11 @@ def test_statistics_are_of_whole_periods() -> None:
         ("IF(m0 > 2, 7, 8)", 8.0),
         ("IF(m0 > 1, m1, 8)", None),
         ("IF(m1 > 0, 7, 8)", None),
+        ("7 / m0", 3.5),
+        ("7 / (m0 - m0)", None),
+        ("MAX([m0, m1])", 2.0),
+        ("MAX([m0, m0 + 1])", 3.0),
+        ("MAX([m1])", None),
     ],
 )
 def test_expressions(expression: str, number: float | None) -> None:

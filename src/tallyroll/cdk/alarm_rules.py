@@ -40,6 +40,9 @@ HANDED_BACK_SECONDS = 1_800
 SILENT_SECONDS = 900
 IN_FLIGHT_SHARE = 0.8
 REJECTIONS_MAX = 10  # in five minutes
+REJECTED_SHARE = 0.5  # of the messages that writers finish
+FAILURES_FLOOR = 2  # in five minutes; so few call nobody, whatever share they are
+FAILURES_SHARE = 0.05
 READS_SLOW_MS = 5_000  # a read over hours takes some tens of milliseconds
 WRITER_SLOW_SHARE = 0.7  # of its timeout; from three quarters on it hands back what is left
 
@@ -51,9 +54,10 @@ class Source(StrEnum):
     QUEUE = "AWS/SQS"  # dimension: the queue
     FUNCTION = "AWS/Lambda"  # dimension: the function
     API = "AWS/ApiGateway"  # dimension: the API
+    USAGE = "AWS/Usage"  # dimensions: what DynamoDB counts of the account and Region
 
 
-EVENTS, DEAD_LETTERS, API = "events", "dead-letters", "api"
+EVENTS, DEAD_LETTERS, API, TABLES = "events", "dead-letters", "api", "TableCount"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,7 @@ class Watched:
     """One metric as an alarm reads it: a statistic per `period` (seconds).
 
     `of` is the metric's function (writer, aggregator, roller, cleanup, dropper), its queue (events,
-    dead-letters), or the API (api).
+    dead-letters), the API (api), or what is counted of the account (TableCount).
     """
 
     source: Source
@@ -115,7 +119,7 @@ def rules_for(settings: Settings, retention_seconds: int) -> dict[str, Rule]:
         **_queue_rules(retention_seconds),
         **_writing_rules(retention_seconds),
         **_read_rules(),
-        **_window_rules(settings),
+        **_window_rules(settings, retention_seconds),
         **_function_rules(FUNCTIONS),
     }
 
@@ -132,6 +136,23 @@ def _single(
     return Rule(
         metrics=metrics, above=above, times=times, within=within, silence_is_bad=silence_is_bad
     )
+
+
+def _rate(part: Watched, whole: Watched, *, floor: float, share: float, label: str) -> Rule:
+    """Two periods of three in which `part` is over `floor`, and over that share of `whole`."""
+    return Rule(
+        metrics={"part": part, "whole": whole},
+        expression=f"IF(part > {floor:g}, part / whole, 0)",
+        label=label,
+        above=share,
+        times=2,
+        within=3,
+    )
+
+
+def _failures(part: Watched, whole: Watched, label: str) -> Rule:
+    """Single failures call nobody: Lambda, SQS and callers try again."""
+    return _rate(part, whole, floor=FAILURES_FLOOR, share=FAILURES_SHARE, label=label)
 
 
 def _queue(of: str, name: str, period: int = MINUTE, statistic: str = "Maximum") -> Watched:
@@ -170,6 +191,13 @@ def _queue_rules(retention_seconds: int) -> Mapping[str, Rule]:
         # So that letters which nobody has looked at do not hide a flood of new ones.
         "rejections": _single(
             _ours("writer", "Rejected", period=FIVE_MINUTES), above=REJECTIONS_MAX
+        ),
+        "mostly-rejected": _rate(
+            _ours("writer", "Rejected", period=QUARTER),
+            _ours("writer", "Finished", period=QUARTER),
+            floor=REJECTIONS_MAX,
+            share=REJECTED_SHARE,
+            label="share of messages that writers reject",
         ),
         "mapping-disabled": _polls(),
         "falling-behind": _single(waiting, above=BEHIND_SECONDS, times=5, within=7),
@@ -230,8 +258,10 @@ def _writing_rules(retention_seconds: int) -> Mapping[str, Rule]:
 
 def _read_rules() -> Mapping[str, Rule]:
     return {
-        "reads-failing": _single(
-            _ours("aggregator", "ReadsFailed", period=FIVE_MINUTES), times=2, within=3
+        "reads-failing": _failures(
+            _ours("aggregator", "ReadsFailed", period=FIVE_MINUTES),
+            _ours("aggregator", "Reads", period=FIVE_MINUTES),
+            "share of reads that fail",
         ),
         # An occasional answer may lack windows, if its range was too long for its time.
         "reads-incomplete": _single(
@@ -244,8 +274,10 @@ def _read_rules() -> Mapping[str, Rule]:
             within=4,
         ),
         # Also those that no function saw, because it was throttled or timed out.
-        "api-errors": _single(
-            Watched(Source.API, API, "5xx", period=FIVE_MINUTES), times=2, within=3
+        "api-errors": _failures(
+            Watched(Source.API, API, "5xx", period=FIVE_MINUTES),
+            Watched(Source.API, API, "Count", period=FIVE_MINUTES),
+            "share of requests with status 5xx",
         ),
     }
 
@@ -267,10 +299,32 @@ def _stuck(function: str, minutes: int) -> Rule:
     return _single(stuck, above=minutes * 60, times=2, within=3)
 
 
-def _window_rules(settings: Settings) -> Mapping[str, Rule]:
+def _table_rule(settings: Settings) -> Rule:
+    """The pipeline's tables, or all of the account's, whichever number is larger.
+
+    DynamoDB publishes how many tables an account has in a Region (Developer Guide, "DynamoDB
+    Metrics and dimensions", at TableCount). Of Amazon Keyspaces no such metric is documented.
+    """
+    own = _ours("roller", "WindowTables", "Maximum", FIVE_MINUTES)
+    above = TABLES_SHARE * settings.quota
+    if settings.store == "keyspaces":
+        return _single(own, above=above)
+    return Rule(
+        metrics={
+            "own": own,
+            "all": Watched(Source.USAGE, TABLES, "ResourceCount", "Maximum", FIVE_MINUTES),
+        },
+        expression="MAX([own, all])",
+        label="tables of the account and Region",
+        above=above,
+    )
+
+
+def _window_rules(settings: Settings, retention_seconds: int) -> Mapping[str, Rule]:
     length_ms = settings.window_seconds * 1000
     opened_ms = settings.freeze_lead_ms + length_ms + settings.accept_for_ms
     open_at_once = -(-opened_ms // length_ms)
+    silent = _ours("roller", "WritersSilentFor", "Maximum")
     return {
         "next-window-missing": _single(
             _ours("roller", "NextWindowMissing", "Maximum"), times=5, silence_is_bad=True
@@ -283,9 +337,9 @@ def _window_rules(settings: Settings) -> Mapping[str, Rule]:
             within=HELD_MINUTES // 5 + 2,
         ),
         # Each minute the roller checks the queue and when a writer last finished a message.
-        "writer-silent": _single(
-            _ours("roller", "WritersSilentFor", "Maximum"), above=SILENT_SECONDS, times=2, within=3
-        ),
+        "writer-silent": _single(silent, above=SILENT_SECONDS, times=2, within=3),
+        # The age of the oldest message leaves out those on which writers died three times.
+        "writer-silent-expire": _single(silent, above=retention_seconds / 2, times=2, within=3),
         "seal-stuck": _stuck("roller", SEAL_MINUTES),
         "export-stuck": _stuck("cleanup", EXPORT_MINUTES),
         "cleanup-silent": Rule(
@@ -298,10 +352,7 @@ def _window_rules(settings: Settings) -> Mapping[str, Rule]:
         ),
         "proof-mismatch": _all("ProofFailures", times=1, within=3),
         "steps-failing": _all("Problems", times=3, within=4),
-        "window-tables": _single(
-            _ours("roller", "WindowTables", "Maximum", FIVE_MINUTES),
-            above=TABLES_SHARE * settings.quota,
-        ),
+        "window-tables": _table_rule(settings),
     }
 
 
@@ -318,10 +369,14 @@ def _function_rules(functions: Sequence[str]) -> Mapping[str, Rule]:
             times=3,
             within=4,
         ),
-        **{
-            f"{function}-errors": _single(
-                Watched(Source.FUNCTION, function, "Errors", period=FIVE_MINUTES), times=2, within=3
-            )
-            for function in functions
-        },
+        **{f"{function}-errors": _errors(function) for function in functions},
     }
+
+
+def _errors(function: str) -> Rule:
+    """Cleanup and dropper run once in a period, so two errors are two runs of three."""
+    errors = Watched(Source.FUNCTION, function, "Errors", period=FIVE_MINUTES)
+    if function in ("cleanup", "dropper"):
+        return _single(errors, times=2, within=3)
+    invocations = Watched(Source.FUNCTION, function, "Invocations", period=FIVE_MINUTES)
+    return _failures(errors, invocations, "share of invocations that fail")

@@ -17,12 +17,14 @@ ALARMS: Mapping[str, str] = MappingProxyType(
         "dead-letters": "messages stand in the dead-letter queue, which no count has",
         "dead-letters-expire": "dead letters are at half of their retention",
         "rejections": "writers reject more than ten messages in five minutes",
+        "mostly-rejected": "writers reject more than half of the messages that they finish",
         "mapping-disabled": "nobody polls the event queue: is the event source mapping disabled?",
         "falling-behind": "events wait in the queue for more than forty minutes",
         "events-expire": "events wait in the queue for half of its retention",
         "handed-back": "messages that are over half an hour old come back to the queue",
         "handed-back-expire": "messages come back that are at half of the queue's retention",
         "writer-silent": "the queue holds messages, and writers finish none",
+        "writer-silent-expire": "writers have finished nothing for half of the queue's retention",
         "writer-slow": "writers need nearly all of their time for a batch",
         "notes-failing": "writers cannot note in the catalog what keeps windows open",
         "in-flight": "nearly as many messages are in flight as the queue allows",
@@ -37,11 +39,11 @@ ALARMS: Mapping[str, str] = MappingProxyType(
         "store-throttles": "DynamoDB throttles writes for most of a quarter of an hour",
         "rate-outrun": "more messages arrive than the write rate lets through",
         "function-throttles": "Lambda throttles functions of the pipeline",
-        "reads-failing": "reads are answered with an error of ours",
+        "reads-failing": "one read in twenty, or more, is answered with an error of ours",
         "reads-incomplete": "reads are answered without some of the windows that were asked for",
         "reads-slow": "one read in a hundred takes more than five seconds",
-        "api-errors": "the HTTP API answers with status 5xx",
-        "window-tables": "window tables near the quota of tables of an account and Region",
+        "api-errors": "the API answers one request in twenty, or more, with status 5xx",
+        "window-tables": "tables near the quota of tables of an account and Region",
         **{f"{name}-errors": f"the {name} fails as a whole" for name in FUNCTIONS},
     }
 )
@@ -63,11 +65,17 @@ PAGES: Mapping[str, Page] = MappingProxyType(
         "page-wrong-counts": Page("a count may be wrong", ("proof-mismatch",)),
         "page-events-expire": Page(
             "events will be deleted that no count has",
-            ("events-expire", "dead-letters-expire", "handed-back-expire"),
+            (
+                "events-expire",
+                "dead-letters-expire",
+                "handed-back-expire",
+                "writer-silent-expire",
+            ),
         ),
         "page-not-counting": Page(
-            "events are not counted",
+            "events are not counted, or will not be soon",
             (
+                "mostly-rejected",
                 "mapping-disabled",
                 "writer-silent",
                 "writer-errors",
@@ -75,6 +83,7 @@ PAGES: Mapping[str, Page] = MappingProxyType(
                 "in-flight",
                 "next-window-missing",
                 "events-await-window",
+                "window-tables",
             ),
         ),
         "page-no-reads": Page(

@@ -133,8 +133,7 @@ def key_of(scope: Construct, options: Options, key: kms.IKey | None) -> kms.IKey
             scope,
             "keyOfAnotherApp",
             f"key {key.node.path}: its own policy must let logs.REGION.amazonaws.com use it, or"
-            " the deployment fails, and cloudwatch.amazonaws.com, or no alarm notifies anybody"
-            " (docs/deploy.md, Your own key)",
+            " the deployment fails (docs/deploy.md, Your own key)",
         )
     return key
 

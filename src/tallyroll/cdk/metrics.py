@@ -58,6 +58,24 @@ class PipelineMetrics:
         }
 
 
+def of_account(resource: str, name: str, statistic: str, period: cdk.Duration) -> cloudwatch.Metric:
+    """What DynamoDB publishes of the account and Region. Source: Amazon DynamoDB Developer Guide,
+    "DynamoDB Metrics and dimensions", at "Usage metrics".
+    """
+    return cloudwatch.Metric(
+        namespace="AWS/Usage",
+        metric_name=name,
+        dimensions_map={
+            "Service": "DynamoDB",
+            "Type": "Resource",
+            "Resource": resource,
+            "Class": "None",
+        },
+        statistic=statistic,
+        period=period,
+    )
+
+
 def computed(
     expression: str,
     metrics: Mapping[str, cloudwatch.IMetric],

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
@@ -14,15 +15,29 @@ from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
 from tallyroll.cdk.alarm_rules import EVENTS, Rule, Source, Watched, rules_for
-from tallyroll.cdk.alarms import ALARMS, PAGES, described
+from tallyroll.cdk.alarms import ALARMS, PAGES, RUNBOOK, described
+from tallyroll.cdk.annotations import acknowledge
 from tallyroll.cdk.dashboard import make_dashboard
 from tallyroll.cdk.functions import PipelineFunction
 from tallyroll.cdk.handed_in import check_topic
 from tallyroll.cdk.ingest import Queues
-from tallyroll.cdk.metrics import PipelineMetrics, computed
+from tallyroll.cdk.metrics import PipelineMetrics, computed, of_account
 from tallyroll.cdk.options import Options
 from tallyroll.cdk.options.rules import OptionsError
 from tallyroll.cdk.reads import Api
+
+KEY_ENTRY = "if-the-key-is-disabled"
+# Source: AWS KMS API Reference, "Actions"; AWS KMS Developer Guide, "Key states of AWS KMS keys".
+KEY_CALLS = (
+    "DisableKey",
+    "ScheduleKeyDeletion",
+    "DeleteImportedKeyMaterial",
+    "EnableKey",
+    "CancelKeyDeletion",
+)
+# What KMS itself tells EventBridge. Source: Amazon EventBridge Events Reference, "AWS Key
+# Management Service events".
+KEY_LOSSES = ("KMS CMK Deletion", "KMS Imported Key Material Expiration")
 
 
 class Observability(Construct):
@@ -31,7 +46,8 @@ class Observability(Construct):
 
     Pages notify `topic`, alarms notify `tickets`, when they begin and when they are over. A `given`
     topic replaces both, `given_tickets` the latter.
-    With a `key`, topics that are made here are encrypted with it.
+    Topics that are made here have no key: a notification that the key is disabled must not need it.
+    With a `key`, a rule tells `topic` when it is disabled or to be deleted.
     """
 
     def __init__(
@@ -51,11 +67,13 @@ class Observability(Construct):
         self._options = options
         metrics = PipelineMetrics(options.name)
         self._published = _Published(metrics, queues, functions, api)
-        self.topic = given or _new_topic(self, "Alarms", f"{options.name} alarms", key)
+        self.topic = given or _new_topic(self, "Alarms", f"{options.name} alarms")
         self.tickets = (
-            given_tickets or given or _new_topic(self, "Tickets", f"{options.name} tickets", key)
+            given_tickets or given or _new_topic(self, "Tickets", f"{options.name} tickets")
         )
         self._open_topics()
+        if key:
+            _watch_key(self, options, key, self.topic)
         rules = rules_for(options.settings(), queues.retention_seconds)
         assert rules.keys() == ALARMS.keys()
         if api is None:
@@ -126,11 +144,8 @@ def _notify(alarm: cloudwatch.AlarmBase, topic: sns.ITopic) -> None:
     alarm.add_ok_action(action)
 
 
-def _new_topic(scope: Construct, id_: str, shown: str, key: kms.IKey | None) -> sns.ITopic:
-    topic = sns.Topic(scope, id_, display_name=shown, enforce_ssl=True, master_key=key)
-    if key:
-        _alarms_may_use(key, topic)
-    return topic
+def _new_topic(scope: Construct, id_: str, shown: str) -> sns.ITopic:
+    return sns.Topic(scope, id_, display_name=shown, enforce_ssl=True)
 
 
 def _open(scope: Construct, topic: sns.ITopic, called: str, email: str) -> None:
@@ -152,17 +167,57 @@ def _open(scope: Construct, topic: sns.ITopic, called: str, email: str) -> None:
         topic.add_subscription(subscriptions.EmailSubscription(email))
 
 
-def _alarms_may_use(key: kms.IKey, topic: sns.Topic) -> None:
-    """Let the account's alarms use the key of their topic, as far as this app makes the key's
-    policy: without it an alarm notifies nobody, and nothing says so. Source: Amazon SNS Developer
-    Guide, "Enable compatibility between event sources from AWS services and encrypted topics".
+def _watch_key(scope: Construct, options: Options, key: kms.IKey, topic: sns.ITopic) -> None:
+    """Notify `topic` of calls that change the state of `key`, and of the loss of its material.
+
+    EventBridge sees calls that a trail of CloudTrail records, in the key's account and Region.
+    Source: Amazon EventBridge User Guide, "AWS service events delivered via AWS CloudTrail".
     """
-    key.add_to_resource_policy(
+    runbook = f"{options.runbook_url or RUNBOOK}#{KEY_ENTRY}"
+    rule = events.CfnRule(
+        scope,
+        "KeyState",
+        description=f"the key of the pipeline {options.name} is disabled or deleted",
+        event_pattern={
+            "source": ["aws.kms"],
+            "$or": [
+                {
+                    "detail-type": ["AWS API Call via CloudTrail"],
+                    "detail": {
+                        "eventSource": ["kms.amazonaws.com"],
+                        "eventName": list(KEY_CALLS),
+                        "errorCode": [{"exists": False}],
+                        "resources": {"ARN": [key.key_arn]},
+                    },
+                },
+                {"detail-type": list(KEY_LOSSES), "resources": [key.key_arn]},
+            ],
+        },
+        targets=[
+            events.CfnRule.TargetProperty(
+                id="pages",
+                arn=topic.topic_arn,
+                input_transformer=events.CfnRule.InputTransformerProperty(
+                    input_paths_map={"call": "$.detail.eventName", "what": "$.detail-type"},
+                    input_template=f'"{options.name}-key-state: <what> <call> of its key'
+                    f' {key.key_arn}. What to do: {runbook}"',
+                ),
+            )
+        ],
+    )
+    acknowledge(
+        rule,
+        {
+            "Serverless-EventBusDLQ": "a notification that cannot be delivered for a day is of no"
+            " use later, and the alarms tell by then that nothing is counted"
+        },
+    )
+    topic.add_to_resource_policy(
         iam.PolicyStatement(
-            actions=["kms:Decrypt", "kms:GenerateDataKey*"],
-            principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
-            resources=["*"],
-            conditions={"StringEquals": {"aws:SourceAccount": cdk.Stack.of(topic).account}},
+            actions=["sns:Publish"],
+            principals=[iam.ServicePrincipal("events.amazonaws.com")],
+            resources=[topic.topic_arn],
+            conditions={"ArnEquals": {"aws:SourceArn": rule.attr_arn}},
         )
     )
 
@@ -198,6 +253,8 @@ class _Published:
         if watched.source is Source.FUNCTION:
             function = self._functions[watched.of]
             return function.metric(watched.name, statistic=watched.statistic, period=period)
+        if watched.source is Source.USAGE:
+            return of_account(watched.of, watched.name, watched.statistic, period)
         if watched.source is Source.API:
             assert self._api
             return self._api.metric(watched.name, watched.statistic, period)

@@ -55,12 +55,13 @@ class Tallyroll(Construct):
                     of its lifecycle may delete what lies under `archive/`.
     alarm_topic     A standard topic for alarms: for pages, and also for tickets if there is no
                     `ticket_topic`. If it is encrypted with a key, the key's policy must let
-                    cloudwatch.amazonaws.com use it.
+                    cloudwatch.amazonaws.com use it, and events.amazonaws.com if the pipeline has
+                    a key. Its key is to be another than the pipeline's.
     ticket_topic    The same for alarms that can wait for the next working day.
-    encryption_key  A key for the queues, the tables, the bucket, the topics, the logs and the
-                    functions' environment, as far as these are made here, and for the window
-                    tables that the roller makes from then on. The policy of a key of another app
-                    must let logs and alarms use it.
+    encryption_key  A key for the queues, the tables, the bucket, the logs and the functions'
+                    environment, as far as these are made here, and for the window tables that the
+                    roller makes from then on; not for the topics, which tell when it is disabled.
+                    The policy of a key of another app must let logs use it.
     tags            Tags of everything that is made here, and of the window tables that the roller
                     makes from then on.
     vpc             A VPC for the functions, in `vpc_subnets` (by default its private subnets),
