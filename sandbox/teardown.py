@@ -183,9 +183,11 @@ class Remover:
     def _its_logs(self) -> list[str]:
         logs = self.account.client("logs")
         # Not those of a pipeline whose name only begins so.
-        pattern = re.compile(rf"/aws/(?:lambda/{self.name}-[a-z]+|apigateway/{self.name})")
+        pattern = re.compile(
+            rf"/aws/(?:lambda/{self.name}-[a-z]+|vendedlogs/apigateway/{self.name})"
+        )
         groups = []
-        for service in ("lambda", "apigateway"):
+        for service in ("lambda", "vendedlogs/apigateway"):
             prefix = f"/aws/{service}/{self.name}"
             pages = logs.get_paginator("describe_log_groups").paginate(logGroupNamePrefix=prefix)
             groups += [one["logGroupName"] for page in pages for one in page["logGroups"]]

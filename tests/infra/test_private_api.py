@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 KEY = "video:aurora-over-tromso"
 AGGREGATOR = "arn:aws:lambda:us-east-1:123456789012:function:tallyroll-aggregator"
-LOGGED_TO = "arn:aws:logs:us-east-1:123456789012:log-group:/aws/apigateway/tallyroll"
+LOGGED_TO = "arn:aws:logs:us-east-1:123456789012:log-group:/aws/vendedlogs/apigateway/tallyroll"
 ROLE = "arn:aws:iam::123456789012:role/logs"
 
 
@@ -114,7 +114,7 @@ def test_it_is_throttled_and_logs_no_key(private: Template, template: Template) 
     [log] = [
         id_
         for id_, one in of_type(private, "AWS::Logs::LogGroup").items()
-        if one["LogGroupName"] == "/aws/apigateway/tallyroll"
+        if one["LogGroupName"] == "/aws/vendedlogs/apigateway/tallyroll"
     ]
     assert text(stage["AccessLogSetting"]["DestinationArn"]) == log
 
@@ -133,7 +133,10 @@ def test_a_change_between_both_apis_makes_nothing_anew_under_a_name_that_is_take
         }
 
     before, after = named(template), named(private)
-    assert ("AWS::Logs::LogGroup", '"/aws/apigateway/tallyroll"') in before.keys() & after.keys()
+    assert (
+        "AWS::Logs::LogGroup",
+        '"/aws/vendedlogs/apigateway/tallyroll"',
+    ) in before.keys() & after.keys()
     assert {key: id_ for key, id_ in before.items() if after.get(key, id_) != id_} == {}
 
 

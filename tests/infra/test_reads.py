@@ -66,7 +66,7 @@ def test_the_access_log_holds_no_key_no_query_and_nobodys_address(template: Temp
     [log_id] = [
         id_
         for id_, log in of_type(template, "AWS::Logs::LogGroup").items()
-        if log["LogGroupName"] == "/aws/apigateway/tallyroll"
+        if log["LogGroupName"] == "/aws/vendedlogs/apigateway/tallyroll"
     ]
     assert settings["DestinationArn"] == {"Fn::GetAtt": [log_id, "Arn"]} or log_id in json.dumps(
         settings["DestinationArn"]

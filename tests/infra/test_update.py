@@ -36,11 +36,18 @@ def found(template: Template, kind: str) -> str:
     return next(iter(of_type(template, kind)))
 
 
+def moved(before: Template) -> list[str]:
+    """The log of the API's calls, which holds no event, has another name since."""
+    logs = of_type(before, "AWS::Logs::LogGroup")
+    [log] = [id_ for id_, one in logs.items() if "apigateway" in str(one["LogGroupName"])]
+    return [f"{log} would be replaced, for /properties/LogGroupName"]
+
+
 def test_an_update_from_the_release_before_replaces_and_deletes_nothing_that_is_to_stay(
     before: Template, after: Template
 ) -> None:
     assert len([one for one in before["Resources"].values() if one["Type"] in KEPT]) > 10
-    assert harms(before, after) == []
+    assert harms(before, after) == moved(before)
 
 
 def test_an_update_can_be_taken_back_without_losing_what_the_release_before_had(
@@ -52,7 +59,7 @@ def test_an_update_can_be_taken_back_without_losing_what_the_release_before_had(
 
     back = {"Resources": shared, "Outputs": outputs}
     policies = [harm for harm in harms(before, before) if "Policy" in harm]
-    assert [harm for harm in harms(back, before) if harm not in policies] == []
+    assert [harm for harm in harms(back, before) if harm not in policies] == moved(before)
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,11 @@ from tests.sandbox.conftest import REGION
 WINDOW = "aws-test-20261122T180000Z"
 OTHERS = ("aws-test-2-catalog", "votes-catalog", "aws-test-20261122T180000Z-backup")
 
-LOGS = ("/aws/lambda/aws-test-writer", "/aws/apigateway/aws-test")
+LOGS = ("/aws/lambda/aws-test-writer", "/aws/vendedlogs/apigateway/aws-test")
 OTHER_LOGS = (
     "/aws/lambda/votes-writer",
     "/aws/lambda/aws-test-2-writer",
-    "/aws/apigateway/aws-test-2",
+    "/aws/vendedlogs/apigateway/aws-test-2",
 )
 
 

@@ -94,7 +94,12 @@ class Reads(Construct):
             return
         # One resource for both APIs: if each had its own of this name, a change of the option would
         # make the new one before the old one is deleted, and fail.
-        log = log_group(self, "Log", f"/aws/apigateway/{options.name}", options, defaults.key)
+        # Log groups below /aws/vendedlogs need no place in the account's policy of log deliveries,
+        # which is full in old accounts. Source: CloudWatch Logs User Guide, "Enable logging from
+        # AWS services", at its size limit.
+        log = log_group(
+            self, "Log", f"/aws/vendedlogs/apigateway/{options.name}", options, defaults.key
+        )
         if options.api == "http":
             self.api = _HttpApi(self, options, log, self.aggregator)
         if options.api == "private":

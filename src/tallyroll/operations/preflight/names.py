@@ -34,7 +34,7 @@ def names(of: Preflight) -> Iterator[Sign]:
                 " Else take it into the stack by `npx cdk import`.",
             )
     functions_ = {f"/aws/lambda/{function_name(of.name, package)}" for package in PACKAGES}
-    api = f"/aws/apigateway/{of.name}"
+    api = f"/aws/vendedlogs/apigateway/{of.name}"
     groups = {*of.account.log_groups(f"/aws/lambda/{of.name}-"), *of.account.log_groups(api)}
     for group in sorted(groups & {*functions_, api}):
         yield finding(
