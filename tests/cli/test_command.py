@@ -44,7 +44,7 @@ def test_versions(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
     assert answer.json[0]["tallyroll"] == __version__
 
 
-@pytest.mark.parametrize("argv", [(), ("fetch",), ("windows",), ("count",), ("--nam", "x", "send")])
+@pytest.mark.parametrize("argv", [("fetch",), ("windows",), ("count",), ("--nam", "x", "send")])
 def test_wrong_use(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], argv: tuple[str, ...]
 ) -> None:
@@ -122,9 +122,12 @@ def test_global_options_stand_anywhere(desk: Desk, argv: tuple[str, ...]) -> Non
         (("fetch",), 'Unknown command "fetch". Available commands: send, load, count'),
         (("dlq", "redriv"), 'Did you mean "redrive"?'),
         (("dlq",), "give a command"),
-        (("count",), "KEY requires an argument"),
+        (("count",), "KEY is missing"),
+        (("events", "k"), "--window is missing"),
+        (("events", "k", "--since", "today"), "Unknown option: --since.\n"),
+        (("windows", "open", "--form", "2d"), "Unknown option: --form."),
         (("count", "k", "--sinze", "1"), "Unknown option: --sinze. Did you mean --since?"),
-        (("count", "k", "--since"), "--since requires an argument"),
+        (("count", "k", "--since"), "--since is given without a value"),
         (("count", "k", "--since", "now"), "Invalid value for --since: time 'now'"),
         (
             ("top", "--window", "w", "-n", "0"),
@@ -246,3 +249,20 @@ def test_no_bar_covers_what_a_person_types(
         monkeypatch.setattr(sys, "stdin", stdin(io.BytesIO(b'{"key": "k"}\n')))
         assert main(["send"]) == 0
         assert ("sending" in capsys.readouterr().err) is drawn
+
+
+def test_a_bare_command_prints_its_help(desk: Desk) -> None:
+    answer = desk.run()
+    assert (answer.status, answer.err) == (0, "")
+    assert answer.out.startswith("Usage: tallyroll COMMAND [OPTIONS]")
+    assert "simulate a table's partitions" in answer.out
+
+
+def test_without_credentials_the_remedy_comes_first(tmp_path: Path) -> None:
+    bare = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "AWS_EC2_METADATA_DISABLED": "true"}
+    for region, first in (({}, "Set AWS_REGION"), ({"AWS_REGION": "x-y-1"}, "Check the cred")):
+        command = [sys.executable, "-m", "tallyroll.cli", "count", "k"]
+        environment = {**bare, **region, "PYTHONPATH": os.pathsep.join(sys.path)}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 3
+        assert done.stderr.startswith(f"tallyroll: {first}"), done.stderr

@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Sequence
+from difflib import get_close_matches
+from functools import reduce
 from importlib import metadata
+from itertools import takewhile
+from operator import getitem
 from typing import Annotated, Any, Literal
 
-from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
+from cyclopts import App, CycloptsError, MissingArgumentError, Parameter, UnusedCliTokensError
 
 from tallyroll import __version__
 from tallyroll.cli.arguments import Run
 from tallyroll.errors import UsageError
 
 HELP_COLUMNS = 80
+NEAR = 0.7  # so that nothing is proposed that only has letters in common
 _HELP = """Send events to a Tallyroll pipeline, read its counts, see and open its windows.
 
 Where the pipeline is follows from AWS's usual environment: AWS_PROFILE,
@@ -64,17 +69,46 @@ _COMMANDS = {
 
 
 def run(argv: Sequence[str]) -> int:
-    """Run a command line; give its exit status. Raises UsageError for what is no command line."""
+    """Run a command line, the help for none; give its exit status. Raises UsageError for what is
+    no command line.
+    """
+    words = argv or ["--help"]
+    top = tree(words)
     try:
-        return int(tree(argv).meta(argv) or 0)
+        return int(top.meta(words) or 0)
     except CycloptsError as error:
-        command = " ".join(("tallyroll", *(error.command_chain or ())))
-        raise UsageError(f"{_in_words(error)}\nSee: {command} --help") from None
+        chain = error.command_chain or ()
+        command = " ".join(("tallyroll", *chain))
+        said = _unknown(top, chain, words) or _in_words(error)
+        raise UsageError(f"{said}\nSee: {command} --help") from None
+
+
+def _unknown(top: App, chain: Sequence[str], words: Sequence[str]) -> str:
+    """What names the first option that a command does not have, or "": the parser may complain of
+    another one that comes later, as of a value that is missing.
+    """
+    known = _options_of(top.meta) | _options_of(reduce(getitem, chain, top)) | {"--help", "-h"}
+    written = takewhile(lambda word: word != "--", words)
+    for option in (word.partition("=")[0] for word in written if word.startswith("--")):
+        if option not in known:
+            near = get_close_matches(option, sorted(known), n=1, cutoff=NEAR)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            return f"Unknown option: {option}.{hint}"
+    return ""
+
+
+def _options_of(app: App) -> set[str]:
+    arguments = app.assemble_argument_collection() if app.default_command else ()
+    return {name for argument in arguments for name in argument.names}
 
 
 def _in_words(error: CycloptsError) -> str:
     if isinstance(error, UnusedCliTokensError):
         return f"no argument takes {' '.join(map(repr, error.unused_tokens or ()))}"
+    if isinstance(error, MissingArgumentError) and error.argument:
+        if error.keyword:
+            return f"{error.keyword} is given without a value"
+        return f"{error.argument.name} is missing"
     return str(error)
 
 

@@ -76,17 +76,25 @@ def _terminable() -> Iterator[None]:
 
 def _message(error: TallyrollError) -> str:
     if isinstance(error, StoreError):
-        return f"{error}\n{_remedy(error)}".strip()
+        said = [str(error), _remedy(error)]
+        if _of_environment(error):  # whoever has not set up AWS yet wants nothing else first
+            said.reverse()
+        return "\n".join(said).strip()
     if isinstance(error, Archived):
         return f"{error}\nRead it with: tallyroll archive read {error.window}"
     return str(error)
+
+
+def _of_environment(error: StoreError) -> bool:
+    parts = ("Region", "Credential", "Token", "Profile", "SSO")
+    return any(part in error.code for part in parts)
 
 
 def _remedy(error: StoreError) -> str:
     code = error.code
     if "Region" in code:
         return "Set AWS_REGION, or a region in the profile that AWS_PROFILE names."
-    if "Credential" in code or "Token" in code or "Profile" in code or "SSO" in code:
+    if _of_environment(error):
         return "Check the credentials: AWS_PROFILE, or AWS_ACCESS_KEY_ID and its secret."
     if "AccessDenied" in code:
         return "This identity may not do that: is it the right one (AWS_PROFILE)?"
