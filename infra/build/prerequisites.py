@@ -16,6 +16,8 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
+from infra.build.node import UNMAINTAINED
+
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON_MIN = (3, 11)
 _REGIONS = ("AWS_REGION", "AMAZON_REGION", "AWS_DEFAULT_REGION", "AMAZON_DEFAULT_REGION")
@@ -61,7 +63,7 @@ def check_packages(root: Path = ROOT) -> None:
 
 def check_node(environment: Mapping[str, str], root: Path = ROOT) -> None:
     """Raise PrerequisiteError unless the CDK will find a Node.js that it supports."""
-    node = environment.get("JSII_NODE") or shutil.which("node", path=environment.get("PATH"))
+    node = _node(environment)
     if not node:
         raise PrerequisiteError(
             f"There is no `node` on the PATH, in which the CDK's constructs run. {_NODE_REMEDY}"
@@ -77,6 +79,12 @@ def check_node(environment: Mapping[str, str], root: Path = ROOT) -> None:
             f"The CDK needs Node.js {_dotted(least)} or newer; {node} is {_dotted(found)}. "
             f"{_NODE_REMEDY} JSII_NODE names another one."
         )
+
+
+def _node(environment: Mapping[str, str]) -> str:
+    """The Node.js in which the CDK's constructs run; "" if there is none."""
+    path = environment.get("PATH", "")
+    return environment.get("JSII_NODE") or shutil.which("node", path=path) or ""
 
 
 def node_min(root: Path = ROOT) -> tuple[int, ...]:
@@ -131,6 +139,9 @@ def hints(environment: Mapping[str, str], profiles: Mapping[str, Any]) -> Iterab
     """
     if "CDK_CLI_VERSION" not in environment:
         return
+    found = _node_version(_node(environment))
+    if found and str(found[0]) == UNMAINTAINED:
+        yield f"Node.js {UNMAINTAINED} is no longer maintained: install 22 or newer."
     if not environment.get("CDK_DEFAULT_ACCOUNT"):
         yield (
             "No valid AWS credentials were found. `cdk synth` works without; `cdk deploy` does "

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from infra.build.bundle import ROOT
+from infra.build.node import provide_node
 from infra.build.prerequisites import (
     PrerequisiteError,
     aws_profiles,
@@ -160,6 +161,21 @@ def node_of(folder: Path, script: str) -> Path:
     node.write_text(f"#!/bin/sh\n{script}\n")
     node.chmod(0o755)
     return node
+
+
+def test_a_node_that_nobody_maintains_is_told_in_one_line(tmp_path: Path) -> None:
+    known = {**KNOWN, "AWS_REGION": "us-east-1", "PATH": str(tmp_path)}
+    node_of(tmp_path, "echo v20.20.2")
+    assert list(hints(known, {})) == ["Node.js 20 is no longer maintained: install 22 or newer."]
+    node_of(tmp_path, "echo v22.1.0")
+    assert list(hints(known, {})) == []
+
+
+def test_the_banner_of_an_old_node_is_left_out() -> None:
+    """jsii compares the major version, and prints the banner as Python's bytes."""
+    environment = {"JSII_NODE": "/opt/node"}
+    provide_node(environment)
+    assert environment["JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION"] == "20"
 
 
 def test_a_node_that_the_cdk_does_not_support_is_told_which_is_needed(tmp_path: Path) -> None:
