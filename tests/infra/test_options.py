@@ -171,6 +171,9 @@ def test_ranges_are_those_of_the_settings(option: Any) -> None:
 def test_unknown_key_is_refused_with_the_nearest(key: str, said: str) -> None:
     with pytest.raises(OptionsError, match=said):
         Options.from_context({PREFIX + key: 3})
+    given: dict[str, Any] = {key: 3}
+    with pytest.raises(OptionsError, match=said):
+        Options(**given)
 
 
 @pytest.mark.parametrize(

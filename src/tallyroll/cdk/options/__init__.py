@@ -25,7 +25,6 @@ from tallyroll.cdk.options.kinds import (
     Units,
     Whole,
     ids,
-    nearest,
 )
 from tallyroll.cdk.options.rules import (
     LOG_DAYS,
@@ -35,8 +34,9 @@ from tallyroll.cdk.options.rules import (
     RUNTIMES,
     VISIBILITY_BATCHES,
     WRITER_TIMEOUT_SECONDS,
-    OptionsError,
+    Described,
     both_given,
+    check_names,
     check_together,
     read_option,
 )
@@ -68,7 +68,7 @@ def _option(default: Any, kind: Kind, doc: str) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(Described):
     """A deployment's options; each is given by the context key `tallyroll:{name}`. Values may be
     text, as `cdk -c` gives them.
 
@@ -352,10 +352,7 @@ class Options:
             if not key.startswith(PREFIX):
                 continue
             name = key.removeprefix(PREFIX)
-            if name not in kinds:
-                raise OptionsError(
-                    f"{key}: there is no such option; {nearest(name, list(kinds), PREFIX)}"
-                )
+            check_names([name], list(kinds))
             given[name] = read_option(name, kinds[name], value)
         if given.get("pollers") and "max_concurrency" in given:
             raise both_given(given["pollers"], given["max_concurrency"])

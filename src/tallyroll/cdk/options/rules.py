@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Self
 
-from tallyroll.cdk.options.kinds import Kind, wrong_tags
+from tallyroll.cdk.options.kinds import Kind, nearest, wrong_tags
 from tallyroll.errors import UsageError
 from tallyroll.limits import KEYSPACES_NAME_MAX
 from tallyroll.model.windows import KEYSPACES, TABLE_SUFFIX
@@ -31,6 +32,23 @@ MAX_CONCURRENCY = 4  # the default
 
 class OptionsError(UsageError):
     """The options are invalid; the message names the key, its value, and what to give instead."""
+
+
+class Described:
+    """What has options: a call with another name raises OptionsError, with the nearest one."""
+
+    def __new__(cls, **given: Any) -> Self:
+        """An instance, whose fields the dataclass then fills."""
+        check_names(given, [option.name for option in fields(cls)])  # type: ignore[arg-type]
+        return super().__new__(cls)
+
+
+def check_names(given: Iterable[str], known: Sequence[str]) -> None:
+    """Raise OptionsError for a name that is none of an option."""
+    for name in given:
+        if name not in known:
+            hint = nearest(name, known, PREFIX)
+            raise OptionsError(f"{PREFIX}{name}: there is no such option; {hint}")
 
 
 def check_together(options: Options) -> None:
