@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event as Signal
@@ -13,7 +14,7 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from tallyroll import Producer
-from tallyroll.client.receipts import Delivery
+from tallyroll.client.receipts import Delivery, call_safely
 from tallyroll.errors import BufferFull, NotSent, UsageError
 from tallyroll.pipeline import producer as services
 from tallyroll.pipeline.producer import _close_at_exit
@@ -222,3 +223,8 @@ def test_asyncio_waits_for_room_beside_the_loop() -> None:
             go_on.set()
 
     asyncio.run(full())
+
+
+def test_an_exit_on_the_main_thread_is_a_signals() -> None:
+    with pytest.raises(SystemExit):
+        call_safely(sys.exit, 0)

@@ -52,7 +52,7 @@ class FileJournal:
         """Add bytes at its end. If it raises, it has taken none of them."""
         length = os.fstat(self._file).st_size
         torn = self._torn
-        rest = b"\n" + data if torn else data
+        rest = b"!\n" + data if torn else data  # a refused line that only lacks its end stays so
         try:
             _write(self._file, rest)
         except OSError:

@@ -162,14 +162,14 @@ class Receipt:
 
 
 def call_safely(function: Callable[..., object], *arguments: object) -> None:
-    """Call a user's function; log what it raises, but for Ctrl-C on the main thread."""
+    """Call a user's function; log what it raises, but for Ctrl-C or an exit on the main thread,
+    which may be a signal's.
+    """
     try:
         function(*arguments)
-    except KeyboardInterrupt:
-        if current_thread() is main_thread():
+    except BaseException as error:  # SystemExit would end a producer's thread for good
+        if not isinstance(error, Exception) and current_thread() is main_thread():
             raise
-        _log.exception("a producer's callback failed")
-    except BaseException:  # noqa: BLE001  (SystemExit would end a producer's thread for good)
         _log.exception("a producer's callback failed")
 
 

@@ -196,9 +196,9 @@ class Placer:
         """
         body = case.message.body
         most = limits.EXPANDED_BATCH_BYTES_MAX
-        if not may_be_compressed(body):
+        if not may_be_compressed(body) or not is_compressed(load_body(body)):
             return read(body, mappings, case.message.mapped_at)
-        if self._expanded >= most and is_compressed(load_body(body)):
+        if self._expanded >= most:
             return None
         before = self._expanded
         self._expanded += limits.EXPANDED_BYTES_MAX  # also if it is no packet in the end

@@ -178,7 +178,7 @@ def test_a_line_after_two_failed_writes_stands_alone(
         with pytest.raises(OSError, match="No space left"):
             file.append(b"three\n")
     file.append(b"four\n")
-    assert file.read() == b"one\ntw\nfour\n"
+    assert file.read() == b"one\ntw!\nfour\n"
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", _half_of(os.write))
         patch.setattr(os, "ftruncate", _cannot)
@@ -263,5 +263,32 @@ def test_an_append_that_fails_leaves_nothing_behind(
     assert file.read() == b"one\nthre"
     file.append(b"four\n")  # on a line of its own
     file.append(b"five\n")
-    assert file.read() == b"one\nthre\nfour\nfive\n"
+    assert file.read() == b"one\nthre!\nfour\nfive\n"
     file.close()
+
+
+def test_a_refused_line_that_only_lacks_its_end_is_not_recovered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = FileJournal(tmp_path / "spool")
+    spool = Spool(file)
+    message = Message(0, "p0", "k", 0.0, 60_000)
+    spool.open(message, "[1]")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", _all_but_the_end_of(os.write))
+        patch.setattr(os, "ftruncate", _cannot)
+        with pytest.raises(OSError, match="No space left"):
+            spool.add(message, "[2]")
+    spool.add(message, "[3]")
+    file.close()
+    found = Spool(FileJournal(tmp_path / "spool")).recover()
+    assert [each.entries for each in found.messages] == [["[1]", "[3]"]]
+
+
+def _all_but_the_end_of(write: Callable[[int, Any], int]) -> Callable[[int, Any], int]:
+    def full(to: int, data: Any) -> int:
+        if len(data) > 1:
+            return write(to, bytes(data)[:-1])
+        raise OSError(28, "No space left on device")
+
+    return full

@@ -102,3 +102,10 @@ def test_what_is_wrong_with_it_is_a_reason() -> None:
     pipeline.write('{"v":2,"zlib":"eJw="}', compressed(packet("p").replace('"k"', '"~"')))
     assert pipeline.reasons() == ["bad-compression", "bad-key"]
     assert pipeline.queue.dead_letters[0].message.body == '{"v":2,"zlib":"eJw="}'
+
+
+def test_bodies_that_are_rejected_leave_the_room_to_compressed_ones() -> None:
+    """JSON with escapes may be a compressed packet, until it is read."""
+    bad = [json.dumps({"key": "k", "id": f"\u00e9{n}", "value": "zw\u00f6lf"}) for n in range(40)]
+    report = opened().write(*bad, compressed(packet("p")))
+    assert (report.packed_events, report.rejected.total(), report.failures) == (3, 40, [])

@@ -80,6 +80,7 @@ def test_what_is_not_committed_is_not_marked(verdict: Verdict) -> None:
         (reference(key=f"payloads/tallyroll/2026-11-20/../{SHA256}"), "only objects under"),
         (reference(key="payloads/tallyroll/2026-10-20/x"), "over 30 days before the message"),
         (reference(key="payloads/tallyroll/9999-99-99/x"), "9999-99-99 is no day on which"),
+        (reference(key="payloads/tallyroll/2026-11-00/x"), "2026-11-00 is no day on which"),
         (reference(key="payloads/tallyroll/2026-11-31/x"), "2026-11-31 is no day on which"),
         (reference(key="payloads/tallyroll/2026-11-22/x"), "2026-11-22 is no day on which"),
         (reference(sha256="x"), "must have a bucket, a key, bytes, and a sha256 in hex"),
