@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tallyroll.client.checkpoint import FIRST_LIMITS, FIRST_SEGMENT
 from tallyroll.client.jsonlines import Source, UnreadableInput
 from tallyroll.client.packing import PACKET_EVENTS_MAX, Packer, PacketLimits, pack
 from tallyroll.limits import PACKET_BYTES_MAX
@@ -140,6 +141,32 @@ def test_the_oldest_packets_are_cut_when_all_take_too_much() -> None:
     assert (len(cut), len(rest)) == (35, 30)
     assert _packet(decode(cut[0])).key == events[0].key
     assert sum(len(_packet(decode(body)).entries) for body in cut + rest) == 500
+
+
+@pytest.mark.parametrize(
+    ("limits", "cut"),
+    [
+        (PacketLimits(events=10), [10] * 6),
+        (PacketLimits(entries_bytes=110), [24, 22]),  # an entry has 4 bytes, from the tenth on 5
+        # A packet takes 600 bytes, 1 of its key, and of each entry 60 and its own.
+        (PacketLimits(open_bytes=2_500), [30] * 2),
+        (PacketLimits(open_bytes=2_500, entry_bytes=120), [16] * 3),
+        (PacketLimits(open_bytes=2_500, packet_bytes=1_600), [14] * 4),
+    ],
+    ids=["events", "entries_bytes", "open_bytes", "entry_bytes", "packet_bytes"],
+)
+def test_each_limit_decides_what_a_packet_holds(limits: PacketLimits, cut: list[int]) -> None:
+    numbered = ids()
+    packer = Packer(lambda: next(numbered), lambda ts: ts // MINUTE * MINUTE, limits)
+    first = NOW // MINUTE * MINUTE
+    bodies = [done.body for n in range(60) for done in packer.add(event(first + n))]
+    assert [len(_packet(decode(body)).entries) for body in bodies] == cut
+
+
+def test_a_checkpoint_without_limits_has_those_of_the_first_release() -> None:
+    """Ids of packets follow from them: another number here would count a load twice."""
+    assert FIRST_SEGMENT == 100_000
+    assert PacketLimits(**FIRST_LIMITS) == PacketLimits(1_000, 258_048, 33_554_432, 60, 600)
 
 
 def test_a_file_that_is_gone_when_its_digest_is_made_is_named(tmp_path: Path) -> None:
