@@ -68,6 +68,9 @@ def test_listings_are_ascending_with_sizes(bucket: ListedBucket) -> None:
         bucket.put(key, b"x" * size)
     assert list(bucket.list("")) == sorted(KEYS)
     assert list(bucket.list("a/b")) == ["a/b-c", "a/b/1.json", "a/b/2 ä.json"]
+    assert list(bucket.list("a/b", "a/b-c")) == ["a/b/1.json", "a/b/2 ä.json"]
+    assert list(bucket.list("a/b/", "a/a")) == ["a/b/1.json", "a/b/2 ä.json"]
+    assert list(bucket.list("a/b", "a/c")) == []
     assert list(bucket.sizes("a/b/")) == [("a/b/1.json", 0), ("a/b/2 ä.json", 2)]
 
 

@@ -392,6 +392,7 @@ def test_a_listing_goes_on_over_pages(place: Place) -> None:
     for key in keys:
         raw.put_object(Bucket=BUCKET, Key=key, Body=b"")
     assert list(place.made.bucket.list("many/")) == keys
+    assert list(place.made.bucket.list("many/", after=keys[1])) == keys[2:]
 
 
 def test_a_bucket_of_a_bad_name_is_refused(place: Place) -> None:

@@ -346,9 +346,9 @@ class BucketWire(Wire):
             world.current.stalled = False
         return _mangled(key, body, world.random) if world.roll(world.weather.mangled) else body
 
-    def list(self, prefix: str) -> Iterable[str]:
-        """The keys under a prefix."""
-        keys: Iterable[str] = self._call("list", lambda: self._port.list(prefix))
+    def list(self, prefix: str, after: str = "") -> Iterable[str]:
+        """The keys under a prefix, after one."""
+        keys: Iterable[str] = self._call("list", lambda: self._port.list(prefix, after))
         return keys
 
 

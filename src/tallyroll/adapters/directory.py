@@ -45,8 +45,8 @@ class DirectoryBucket:
         except OSError as error:
             raise Refused(f"file {key!r} of {self.name!r}: {error.strerror}") from error
 
-    def list(self, prefix: str) -> Iterator[str]:
-        return (key for key, _ in self.sizes(prefix))
+    def list(self, prefix: str, after: str = "") -> Iterator[str]:
+        return (key for key, _ in self.sizes(prefix) if key > after)
 
     def sizes(self, prefix: str) -> Iterator[tuple[str, int]]:
         files = (path for path in self._root.rglob("*") if path.is_file())

@@ -81,14 +81,12 @@ class Cleanup:
         now = self.effects.now()
         if now < self._swept_at + EVERY_MS or now >= deadline:
             return
-        try:
-            ports = (self.bucket, self.catalog, self.effects)
-            left = sweep(self.settings.name, *ports, deadline, self._sweep)
-        except StoreError as error:
-            rolled.problems.append(f"uploaded payloads are not swept: {error}")
-            return
-        self._sweep = left
-        if left is None:
+        ports = (self.bucket, self.catalog, self.effects)
+        swept = sweep(self.settings.name, *ports, deadline, self._sweep)
+        self._sweep = swept.left
+        if swept.error:
+            rolled.problems.append(f"uploaded payloads are not swept: {swept.error}")
+        elif swept.left is None:
             self._swept_at = now
 
     def _facts(self, hold: _Hold, window: Window) -> Facts:

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
 
+from tallyroll.errors import StoreError
 from tallyroll.limits import BATCH_GET_KEYS_MAX, SWEPT_AFTER_MS
 from tallyroll.model.formats.references import DAY_MS, PAYLOADS_PREFIX, day_of
 from tallyroll.ports.bucket import ArchiveBucket
@@ -33,6 +34,16 @@ class Progress:
     after: str
 
 
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """How a sweep ended: from where the next one is to go on, or None if it looked at all; and the
+    error that stopped it, if one did.
+    """
+
+    left: Progress | None
+    error: StoreError | None = None
+
+
 def sweep(
     pipeline: str,
     bucket: ArchiveBucket,
@@ -40,26 +51,27 @@ def sweep(
     effects: Effects,
     deadline: int,
     progress: Progress | None = None,
-) -> Progress | None:
-    """Delete the unreferenced objects of the days that are due.
-
-    Returns None once it has looked at all. If the deadline (ms) passes first, returns from where
-    the next sweep is to go on. Raises StoreError.
+) -> Swept:
+    """Delete the unreferenced objects of the days that are due, until all were looked at, the
+    deadline (ms) has passed, or a call fails.
     """
     now = effects.now()
     if progress is None:
         begun = _anywhere(pipeline, now)
         progress = Progress(begun, begun)
-    for keys in _batches(bucket, _prefixes(pipeline, now), progress):
-        if effects.now() >= deadline:
-            return progress
-        marked = catalog.marked(keys)
-        jobs: list[Callable[[], None]] = [
-            partial(bucket.delete, key) for key in keys if key not in marked
-        ]
-        effects.together(jobs, DELETES_AT_ONCE)
-        progress = Progress(progress.begun, keys[-1])
-    return None
+    try:
+        for keys in _batches(bucket, _prefixes(pipeline, now), progress):
+            if effects.now() >= deadline:
+                return Swept(progress)
+            marked = catalog.marked(keys)
+            jobs: list[Callable[[], None]] = [
+                partial(bucket.delete, key) for key in keys if key not in marked
+            ]
+            effects.together(jobs, DELETES_AT_ONCE)
+            progress = Progress(progress.begun, keys[-1])
+    except StoreError as error:
+        return Swept(progress, error)
+    return Swept(None)
 
 
 def _anywhere(pipeline: str, now: int) -> str:
@@ -85,7 +97,7 @@ def _batches(bucket: ArchiveBucket, prefixes: list[str], progress: Progress) -> 
     def between(low: str, high: str) -> Iterator[str]:
         for prefix in prefixes:
             if prefix <= high and (prefix > low or low.startswith(prefix)):
-                yield from (key for key in bucket.list(prefix) if low < key <= high)
+                yield from takewhile(lambda key: key <= high, bucket.list(prefix, after=low))
 
     begun, after = progress.begun, progress.after
     if after < begun:

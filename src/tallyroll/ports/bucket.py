@@ -20,8 +20,8 @@ class Bucket(Protocol):
     def stream(self, key: str) -> Iterator[bytes]:
         """The body of an object, in chunks. Raises Missing."""
 
-    def list(self, prefix: str) -> Iterable[str]:
-        """The keys under a prefix, ascending."""
+    def list(self, prefix: str, after: str = "") -> Iterable[str]:
+        """The keys under a prefix, ascending; those after the key `after`, if it is given."""
 
 
 class ArchiveBucket(Bucket, Protocol):

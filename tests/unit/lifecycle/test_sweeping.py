@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import cycle
 
 import pytest
 
@@ -62,7 +63,7 @@ def test_without_time_nothing_is_deleted_and_the_next_run_goes_on() -> None:
     pipeline = opened()
     [key] = uploaded(pipeline, DUE, 1)
     ports = (pipeline.bucket, pipeline.catalog, pipeline.effects)
-    assert sweep("tallyroll", *ports, deadline=pipeline.effects.now()) is not None
+    assert sweep("tallyroll", *ports, deadline=pipeline.effects.now()).left
     cleanup = pipeline.cleanup()
     cleanup.run(0)
     assert list(pipeline.bucket.list("payloads/")) == [key]
@@ -94,6 +95,29 @@ def test_a_sweep_that_ran_out_of_time_goes_on_where_it_stopped() -> None:
     assert len(looked) == 5, "done for the day"
 
 
+def test_a_sweep_that_an_error_stopped_goes_on_after_what_it_looked_at() -> None:
+    """Else an error that comes back would keep it at the same objects for ever."""
+    pipeline = opened()
+    uploaded(pipeline, DUE, 450)
+    pipeline.catalog.marks.update(pipeline.bucket.list("payloads/"))
+    looked: list[str] = []
+    failing = cycle([False, True])
+    marked = pipeline.catalog.marked
+
+    def fails_each_second_time(keys: Sequence[str]) -> set[str]:
+        if next(failing):
+            raise Throttled("too many")
+        looked.extend(keys)
+        return marked(keys)
+
+    pipeline.catalog.marked = fails_each_second_time  # type: ignore[method-assign]
+    cleanup = pipeline.cleanup()
+    problems = [cleanup.run(TIME_LEFT).problems for _ in range(5)]
+    assert problems[:4] == [["uploaded payloads are not swept: too many"]] * 4
+    assert problems[4] == []
+    assert sorted(looked) == [*pipeline.bucket.list("payloads/")]
+
+
 def test_processes_that_never_finish_begin_at_different_places() -> None:
     pipeline = opened()
     ports = (pipeline.bucket, pipeline.catalog, pipeline.effects)
@@ -101,7 +125,7 @@ def test_processes_that_never_finish_begin_at_different_places() -> None:
         uploaded(pipeline, DUE - ago * DAY_MS, 1)
     begun: set[str] = set()
     for _ in range(60):
-        stopped = sweep("tallyroll", *ports, deadline=pipeline.effects.now())
+        stopped = sweep("tallyroll", *ports, deadline=pipeline.effects.now()).left
         assert stopped
         begun.add(stopped.begun.split("/")[2])
         pipeline.effects.pass_by(HOUR)

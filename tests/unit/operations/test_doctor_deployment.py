@@ -289,7 +289,7 @@ class Barred:
     def __init__(self, error: Exception) -> None:
         self._error = error
 
-    def list(self, prefix: str) -> Any:
+    def list(self, prefix: str, after: str = "") -> Any:
         raise self._error
 
 

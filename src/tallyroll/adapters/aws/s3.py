@@ -102,8 +102,9 @@ class S3Bucket:
     def delete(self, key: str) -> None:
         self.caller.read("DeleteObject", Bucket=self.name, Key=key)
 
-    def list(self, prefix: str) -> Iterator[str]:
-        return (entry["Key"] for entry in self._entries(prefix))
+    def list(self, prefix: str, after: str = "") -> Iterator[str]:
+        more = {"StartAfter": after} if after else {}
+        return (entry["Key"] for entry in self._entries(prefix, **more))
 
     def sizes(self, prefix: str) -> Iterator[tuple[str, int]]:
         return ((entry["Key"], entry["Size"]) for entry in self._entries(prefix))
@@ -111,8 +112,7 @@ class S3Bucket:
     def stamps(self, prefix: str) -> Iterator[tuple[str, str]]:
         return ((entry["Key"], entry["ETag"]) for entry in self._entries(prefix))
 
-    def _entries(self, prefix: str) -> Iterator[dict[str, Any]]:
-        more: dict[str, str] = {}
+    def _entries(self, prefix: str, **more: str) -> Iterator[dict[str, Any]]:
         while True:
             reply = self.caller.read("ListObjectsV2", Bucket=self.name, Prefix=prefix, **more)
             yield from reply.get("Contents", ())

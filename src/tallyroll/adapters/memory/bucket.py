@@ -75,8 +75,8 @@ class MemoryBucket:
     def delete(self, key: str) -> None:
         self._objects.pop(key, None)
 
-    def list(self, prefix: str) -> Iterable[str]:
-        return sorted(key for key in self._objects if key.startswith(prefix))
+    def list(self, prefix: str, after: str = "") -> Iterable[str]:
+        return sorted(key for key in self._objects if key.startswith(prefix) and key > after)
 
     def sizes(self, prefix: str) -> Iterable[tuple[str, int]]:
         return [(key, len(self._objects[key])) for key in self.list(prefix)]
