@@ -7,15 +7,16 @@ import json
 import signal
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tallyroll.client import checkpoint, loading
-from tallyroll.client.checkpoint import FIRST_LIMITS, Checkpoint
+from tallyroll.client.checkpoint import Checkpoint
 from tallyroll.client.jsonlines import Source
-from tallyroll.client.packing import PacketLimits
+from tallyroll.client.packing import FIRST_LIMITS, PacketLimits
 from tallyroll.settings import Settings
 from tests.cli.desk import Desk, lines
 from tests.harness.pipeline import NOW, opened
@@ -136,7 +137,7 @@ def test_a_load_goes_on_with_the_packets_of_the_release_that_began_it(
 ) -> None:
     """The ids of packets follow from their limits. The first releases did not write them down."""
     write_sources(here)
-    first = {"events": 2} if told else FIRST_LIMITS
+    first = {"events": 2} if told else asdict(FIRST_LIMITS)
 
     def run(desk: Desk, limits: dict[str, int], segment: int = 10) -> None:
         with monkeypatch.context() as patch, suppress(Killed):
@@ -165,18 +166,31 @@ def test_a_load_goes_on_with_the_packets_of_the_release_that_began_it(
     assert events(desk) == 50
 
 
+@pytest.mark.parametrize("limit", list(asdict(FIRST_LIMITS)))
 def test_packets_of_other_limits_have_other_ids(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], here: Path
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], here: Path, limit: str
 ) -> None:
     """Else one id would have two contents, and its events would be rejected as conflicts."""
     write_sources(here)
     ids: list[set[str]] = []
-    for most in (2, 3):
+    for most in (10_000, 10_001):
         desk = Desk(opened(), monkeypatch, capsys)
-        monkeypatch.setattr(checkpoint, "PacketLimits", lambda most=most: PacketLimits(events=most))
+        limits = PacketLimits(**{limit: most})
+        monkeypatch.setattr(checkpoint, "PacketLimits", lambda limits=limits: limits)
         assert desk.run("load", "a.jsonl").status == 1
         ids.append({json.loads(body)["id"] for body in desk.producer.bodies})
     assert ids[0].isdisjoint(ids[1])
+
+
+def test_the_ids_of_the_first_releases_packets_stay(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], here: Path
+) -> None:
+    """Else a file that another release loads again counts twice."""
+    desk = Desk(opened(), monkeypatch, capsys)
+    (here / "one.jsonl").write_text(f'{{"key": "a", "ts": {NOW}}}\n')
+    assert desk.run("load", "one.jsonl").status == 0
+    [body] = desk.producer.bodies
+    assert json.loads(body)["id"] == "4779dd8bd0087cae70cd-line-1"
 
 
 def _die() -> str:

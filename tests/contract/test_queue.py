@@ -391,7 +391,6 @@ def test_a_listing_goes_on_over_pages(place: Place) -> None:
     keys = [f"many/{index:04d}" for index in range(1_003)]
     for key in keys:
         raw.put_object(Bucket=BUCKET, Key=key, Body=b"")
-    assert list(place.made.bucket.list("many/")) == keys
     assert list(place.made.bucket.list("many/", after=keys[1])) == keys[2:]
 
 

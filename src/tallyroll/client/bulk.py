@@ -186,7 +186,7 @@ class BulkSender:
     @cached_property
     def _prefix(self) -> str:
         """The beginning of the ids made from `name`: another one for each way to cut packets."""
-        way = f"{self._calendar.span_ms} {self._limits.events}" if self._packed else "single"
+        way = f"{self._calendar.span_ms} {self._limits.way}" if self._packed else "single"
         return blake2b(f"{self._name} {way}".encode(), digest_size=10).hexdigest()
 
     def _named_start(self, ts: int) -> int:

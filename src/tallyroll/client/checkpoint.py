@@ -15,19 +15,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tallyroll.client.packing import PacketLimits
+from tallyroll.client.packing import FIRST_LIMITS, PacketLimits
 from tallyroll.client.sources.places import Copy, Place
 from tallyroll.errors import UsageError
 
 VERSION = 1
 FIRST_SEGMENT = 100_000
-FIRST_LIMITS = {
-    "events": 1_000,
-    "entries_bytes": 258_048,
-    "open_bytes": 33_554_432,
-    "entry_bytes": 60,
-    "packet_bytes": 600,
-}
 
 
 @dataclass(slots=True)
@@ -94,7 +87,7 @@ class Checkpoint:
                 **{**totals, "bad": Counter(totals["bad"]), "skipped": Counter(totals["skipped"])}
             )
             # A file without them is of a release whose limits were the first ones.
-            self.packets = PacketLimits(**found.get("packets", FIRST_LIMITS))
+            self.packets = PacketLimits(**found.get("packets", asdict(FIRST_LIMITS)))
             self.segment = int(found.get("segment", FIRST_SEGMENT))
             self._sources = {name: SourceState(**each) for name, each in found["sources"].items()}
         except FileNotFoundError:

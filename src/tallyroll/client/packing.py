@@ -7,7 +7,7 @@ stored as one record, so the more events it has, the less each costs (`make cost
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from tallyroll.client.receipts import Message
 from tallyroll.limits import (
@@ -48,6 +48,20 @@ class PacketLimits:
     open_bytes: int = OPEN_BYTES_MAX
     entry_bytes: int = _ENTRY_BYTES
     packet_bytes: int = _OPEN_BYTES
+
+    @property
+    def way(self) -> str:
+        """How these limits cut packets, as a text for the packets' ids: the most events, and each
+        other limit that is not the first release's.
+        """
+        own, first = asdict(self), asdict(FIRST_LIMITS)
+        events = own.pop("events")
+        others = [f" {name}={limit}" for name, limit in own.items() if limit != first[name]]
+        return f"{events}{''.join(others)}"
+
+
+FIRST_LIMITS = PacketLimits(1_000, 258_048, 33_554_432, 60, 600)
+"""Those of the first release: its packets' ids and its checkpoints do not name them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tallyroll.client.checkpoint import FIRST_LIMITS, FIRST_SEGMENT
+from tallyroll.client.checkpoint import FIRST_SEGMENT
 from tallyroll.client.jsonlines import Source, UnreadableInput
-from tallyroll.client.packing import PACKET_EVENTS_MAX, Packer, PacketLimits, pack
+from tallyroll.client.packing import FIRST_LIMITS, PACKET_EVENTS_MAX, Packer, PacketLimits, pack
 from tallyroll.limits import PACKET_BYTES_MAX
 from tallyroll.model.events import Event, Packet, decode, event_body
 from tallyroll.model.formats.references import Reference
@@ -166,7 +166,8 @@ def test_each_limit_decides_what_a_packet_holds(limits: PacketLimits, cut: list[
 def test_a_checkpoint_without_limits_has_those_of_the_first_release() -> None:
     """Ids of packets follow from them: another number here would count a load twice."""
     assert FIRST_SEGMENT == 100_000
-    assert PacketLimits(**FIRST_LIMITS) == PacketLimits(1_000, 258_048, 33_554_432, 60, 600)
+    assert PacketLimits(1_000, 258_048, 33_554_432, 60, 600) == FIRST_LIMITS
+    assert FIRST_LIMITS.way == "1000"
 
 
 def test_a_file_that_is_gone_when_its_digest_is_made_is_named(tmp_path: Path) -> None:
