@@ -41,6 +41,8 @@ def breaks(old: Any, new: Any, *, sent: bool, path: str = "#") -> Iterator[str]:
             yield from _members(old.get(word, {}), new.get(word, {}), sent=sent, path=here)
         elif word == "required":
             yield from _required(old.get(word, []), new.get(word, []), sent=sent, path=here)
+        elif word in ("const", "enum") and sent:
+            yield from _values(old, new, path=here)
         elif word == "enum":
             lost = set(old.get(word, [])) - set(new.get(word, []))
             yield from (f"{here}: {value!r} is gone" for value in sorted(lost))
@@ -63,6 +65,17 @@ def _rule(word: str, old: Any, new: Any, *, sent: bool, path: str) -> Iterator[s
             yield f"{path}: changed"
     else:
         yield from breaks(old, new, sent=sent, path=path)
+
+
+def _values(old: dict[str, Any], new: dict[str, Any], *, path: str) -> Iterator[str]:
+    """No value that producers send may go: a constant is a list of one."""
+
+    def allowed(schema: dict[str, Any]) -> list[Any] | None:
+        return [schema["const"]] if "const" in schema else schema.get("enum")
+
+    before, now = allowed(old), allowed(new)
+    if now is not None and (before is None or any(value not in now for value in before)):
+        yield f"{path}: {before!r} became {now!r}"
 
 
 def _members(old: dict[str, Any], new: dict[str, Any], *, sent: bool, path: str) -> Iterator[str]:

@@ -51,7 +51,9 @@ def _values(fields: dict[str, Any]) -> Iterator[Decimal]:
             yield Decimal(value)
 
 
-def _times(fields: dict[str, Any]) -> Iterator[Any]:
+def _whole(fields: dict[str, Any]) -> Iterator[Any]:
+    reference = fields.get("payload_ref")
+    yield reference.get("bytes") if isinstance(reference, dict) else None
     yield from (fields.get("ts"), fields.get("t0"), *(entry[0] for entry in _entries(fields)))
 
 
@@ -112,11 +114,11 @@ DIFFERENCES = (
         _is_no_text,
     ),
     Difference(
-        "`ts`, `t0` and `dt` are written without decimal point and exponent. For a schema 1.0 is a"
-        " whole number.",
+        "`ts`, `t0`, `dt` and `bytes` are written without decimal point and exponent. For a schema"
+        " 1.0 is a whole number.",
         '{"key":"k","ts":1795161600000.0}',
-        (Reason.BAD_TS, Reason.BAD_PACKET),
-        lambda fields: any(isinstance(time, float) for time in _times(fields)),
+        (Reason.BAD_TS, Reason.BAD_PACKET, Reason.BAD_REFERENCE),
+        lambda fields: any(isinstance(number, float) for number in _whole(fields)),
     ),
     Difference(
         f"`value` has at most {limits.VALUE_DECIMALS_MAX} decimals.",

@@ -56,9 +56,21 @@ values = st.one_of(numbers, st.sampled_from([*NUMBERS, "null", "true", '"1"']))
 times = st.sampled_from(TIMES)
 payloads = st.one_of(json_values.map(json.dumps), values, texts)
 versions = st.sampled_from(["1", "1.0", "2", "true", "null", '"1"'])
+REFERENCE = '{"bucket":"b","key":"payloads/votes/2026-11-20/0","bytes":7,"sha256":"%s"}' % (
+    "0" * 64
+)
+REFERENCES = [REFERENCE, REFERENCE.replace("7", "7.0"), REFERENCE.replace("0" * 64, "x")]
+REFERENCES += ["null", "7", "{}"]
 near_events = st.fixed_dictionaries(
     {"key": texts},
-    optional={"id": texts, "ts": times, "value": values, "payload": payloads, "v": versions},
+    optional={
+        "id": texts,
+        "ts": times,
+        "value": values,
+        "payload": payloads,
+        "payload_ref": st.sampled_from(REFERENCES),
+        "v": versions,
+    },
 )
 offsets = st.one_of(st.integers(-(10**15), 10**15).map(str), st.sampled_from(["0", "1.0", "null"]))
 ENTRIES = ["[]", "[0,1,2,3]", "7", "{}", "null", '{"id":"e"}', '{"id":null}', '{"key":"other"}']
@@ -112,11 +124,22 @@ def at_each_bound() -> Iterator[str]:
     parts["ts"] = parts["t0"] = TIMES
     parts["value"] = [*NUMBERS, "null", "true"]
     parts["payload"] = ["null", "1e400", r'"\ud800"', '{"a":[1]}']
+    parts["payload_ref"] = REFERENCES
     parts["events"] = ["null", "[]", "{}", *(f"[[0],{entry}]" for entry in entries)]
-    for base in ({"key": '"k"'}, whole):
+    referring = {"key": '"k"', "payload_ref": REFERENCE}
+    for base in ({"key": '"k"'}, whole, referring, {**referring, "v": "2"}):
         for name, near in parts.items():
             yield body({field: text for field, text in base.items() if field != name})
             yield from (body({**base, name: text}) for text in near)
+
+
+def form_of(value: dict[str, Any]) -> str:
+    """The form that a message may have."""
+    if value.get("payload_ref") is not None:
+        return "referring"
+    if value.get("v") == 2:
+        return "compressed"
+    return "packet" if "events" in value else "event"
 
 
 def check_agreement(text: str) -> None:
@@ -124,7 +147,7 @@ def check_agreement(text: str) -> None:
     value, reason = read(text), reason_of(text)
     fits = value is not None and MESSAGE.is_valid(value)
     if isinstance(value, dict):
-        form = "compressed" if value.get("v") == 2 else "packet" if "events" in value else "event"
+        form = form_of(value)
         found = [name for name, schema in BY_FORM.items() if schema.is_valid(value)]
         assert found == [form] * fits
         if form == "compressed" and fits and reason:  # else it is its packet that is wrong

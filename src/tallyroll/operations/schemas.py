@@ -32,6 +32,7 @@ _SPAN_MS = limits.TS_MS_MAX - limits.TS_MS_MIN
 _WORDS = "^[a-z]+(-[a-z]+)*$"
 _WINDOW = "^[0-9]{8}T[0-9]{6}Z$"
 _MS = "^[0-9]{1,15}$"
+_NO_REFERENCE: dict[str, Schema | bool] = {REFERENCE: {"type": "null"}}
 
 
 def event() -> Schema:
@@ -54,14 +55,15 @@ def event() -> Schema:
         value=_optional(_number(), "What it adds to the sum, with at most 6 decimals; 1 if absent"),
         payload={"description": "Any JSON, kept with the event"},
         events=False,
+        **_NO_REFERENCE,
     )
 
 
 def referring() -> Schema:
     """One event with an uploaded payload: the body of a message."""
     made = event()
-    properties = {**made["properties"], "v": _version(REFERRING_VERSION)}
-    del properties["payload"]
+    told = "The version of the message's format; releases that know no references refuse 2"
+    versions = {"enum": [REFERRING_VERSION, ENVELOPE_VERSION], "description": told}
     reference = _object(
         "Where the payload is: its canonical JSON, in the pipeline's bucket, under its prefix"
         " payloads/NAME/DAY/. It is good for 30 days from its upload on.",
@@ -75,8 +77,13 @@ def referring() -> Schema:
         **made,
         "description": "One event whose payload is larger than a message, the body of an SQS"
         " message. Other fields are ignored.",
-        "required": ["key", "v", REFERENCE],
-        "properties": {**properties, REFERENCE: reference, "payload": {"type": "null"}},
+        "required": ["key", REFERENCE],
+        "properties": {
+            **made["properties"],
+            "v": versions,
+            REFERENCE: reference,
+            "payload": {"type": "null"},
+        },
     }
 
 
@@ -103,6 +110,7 @@ def packet() -> Schema:
         | {"description": "The packet's identity within its key and window"},
         t0=_instant() | {"description": "The ms since 1970 from which each dt counts"},
         events={"type": "array", "minItems": 1, "items": entry},
+        **_NO_REFERENCE,
     )
 
 
@@ -129,8 +137,8 @@ FORMS: dict[str, Callable[[], Schema]] = {
     "compressed": compressed,
     "referring": referring,
 }
-"""The forms of a message. No message has two of them: only a packet has `events`, and of those of
-version 2 only a compressed one has nothing but `zlib`, which needs no key.
+"""The forms of a message. No message has two of them: only a packet has `events`, only a referring
+event has a `payload_ref`, and only a compressed packet has nothing but `zlib`, which needs no key.
 """
 
 
