@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from threading import Event as Signal
 from typing import Any
+from unittest.mock import Mock, call
 from weakref import WeakMethod
 
 import pytest
@@ -53,6 +54,37 @@ def test_a_callback_cannot_end_the_sending() -> None:
             producer.send("k").add_done_callback(leave)
             producer.flush(60)
         assert len(client.bodies) == 3
+
+
+@pytest.mark.parametrize("error", [SystemExit(1), KeyboardInterrupt(), GeneratorExit()])
+def test_a_client_cannot_end_the_sending(error: BaseException) -> None:
+    """Whether it had sent the event before it raised this is unknown: it is sent again."""
+
+    class Leaving(StandIn):
+        failed = False
+
+        def send_message_batch(self, **asked: Any) -> dict[str, Any]:
+            if not self.failed:
+                self.failed = True
+                raise error
+            return super().send_message_batch(**asked)
+
+    client = Leaving()
+    with Producer(URL, client=client, connections=1) as producer:
+        producer.send("k")
+        producer.flush(60)
+        assert len(client.bodies) == 1
+        assert producer.stats.unknown == 1
+
+
+def test_a_block_without_a_spool_waits_for_what_only_it_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However long it takes: nothing else keeps the event."""
+    close = Mock()
+    with Producer(URL, client=StandIn()) as producer:
+        monkeypatch.setattr(producer, "close", close)
+    assert close.mock_calls == [call(None)]
 
 
 def test_a_block_with_a_spool_ends_while_the_queue_cannot_be_reached(

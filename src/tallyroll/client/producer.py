@@ -17,7 +17,7 @@ from weakref import WeakSet
 
 from tallyroll.client.intake import Intake, Uploads
 from tallyroll.client.outbox import Outbox
-from tallyroll.client.receipts import Delivery, Message, Receipt, call_safely
+from tallyroll.client.receipts import Delivery, Message, Receipt, call_safely, ends_the_program
 from tallyroll.client.rules import Limits, Rules
 from tallyroll.client.spool import Spool
 from tallyroll.client.stats import Stats
@@ -197,10 +197,12 @@ class PortProducer:
     def _deliver(self, batch: Sequence[Message]) -> None:
         """Send a request and take its outcome. Called without the lock."""
         errors: Sequence[PostError | None] | None = None
-        problem: Exception | None = None
+        problem: BaseException | None = None
         try:
             errors = self._poster.post(self._outbox.posts(batch))
-        except Exception as error:  # noqa: BLE001  (a user's client may raise anything)
+        except BaseException as error:  # a user's client may raise anything
+            if ends_the_program(error):
+                raise
             problem = error
         with self._lock:
             tick = self._tick()

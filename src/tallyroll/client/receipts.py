@@ -162,15 +162,18 @@ class Receipt:
 
 
 def call_safely(function: Callable[..., object], *arguments: object) -> None:
-    """Call a user's function; log what it raises, but for Ctrl-C or an exit on the main thread,
-    which may be a signal's.
-    """
+    """Call a user's function; log what it raises, unless it `ends_the_program`."""
     try:
         function(*arguments)
     except BaseException as error:  # SystemExit would end a producer's thread for good
-        if not isinstance(error, Exception) and current_thread() is main_thread():
+        if ends_the_program(error):
             raise
         _log.exception("a producer's callback failed")
+
+
+def ends_the_program(error: BaseException) -> bool:
+    """Whether an exception is Ctrl-C or an exit on the main thread, which may be a signal's."""
+    return not isinstance(error, Exception) and current_thread() is main_thread()
 
 
 def _unlock() -> None:

@@ -228,6 +228,17 @@ def test_a_replace_that_fails_leaves_the_file_in_use(
     file.close()
 
 
+def test_a_file_that_is_replaced_again_and_again_keeps_no_descriptor_open(tmp_path: Path) -> None:
+    file = FileJournal(tmp_path / "spool")
+    before = [*Path("/dev/fd").iterdir()]
+    for _ in range(5):
+        file.replace(b"")
+        with pytest.raises(TypeError):
+            file.replace("no bytes")  # type: ignore[arg-type]
+    assert len([*Path("/dev/fd").iterdir()]) == len(before)
+    file.close()
+
+
 def test_a_record_of_another_kind_is_damage() -> None:
     record = b"x 0 of a later version"
     data = b"%08x %b\n" % (crc32(record), record)

@@ -107,7 +107,8 @@ class SqsDeadLetters:
             raise StoreError(
                 f"the letter {letter.id} names s3://{letter.pointer.bucket}/{letter.pointer.key},"
                 f" where no writer of this pipeline puts its body (s3://{self.bucket.name}/"
-                f"{REJECTED_PREFIX}/DAY/{letter.first_id}): look who sent it, then delete it"
+                f"{REJECTED_PREFIX}/DAY/{letter.first_id}): if that was its bucket before,"
+                " deploy it with that one while you redrive; else look who sent it, then delete it"
             )
         body = self.bucket.get(letter.pointer.key)
         return body.decode("utf-8", "surrogatepass")
