@@ -375,9 +375,12 @@ class Outbox:
                 self._spool.compact(self.unsettled.values(), self.held)
 
     def close(self) -> None:
-        """Close the spool, and empty it if everything is settled."""
+        """Close the spool, and empty it if the next start has nothing to send or tell. Call it when
+        everything is settled.
+        """
+        assert not self.unsettled
         if self._spool:
             with suppress(OSError):
-                if not (self.unsettled or self.counts.kept or self._unreported):
+                if not (self.counts.kept or self._unreported):
                     self._spool.rewrite(())
             self._spool.close()

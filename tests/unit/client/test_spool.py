@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 from zlib import crc32
 
 import pytest
@@ -95,6 +96,22 @@ def test_a_file_of_which_nothing_waits_is_emptied_and_one_with_a_rest_is_written
     assert [message.id for message in recovered(journal.data).messages] == ["p0", "p1", "own"]
     spool.compact([], held=0)
     assert journal.data == b""
+
+
+def test_a_file_that_writing_anew_did_not_shorten_is_not_written_anew_each_time() -> None:
+    journal = Bytes()
+    spool = Spool(journal, rewrite_bytes=100)
+    waiting = [Message(number, "p", "k", 0.0, body="x" * 100) for number in range(3)]
+    for message in waiting:
+        spool.single(message)
+    with patch.object(journal, "replace", wraps=journal.replace) as replace:
+        for _ in range(5):
+            spool.compact(waiting, held=1)
+        assert replace.call_count == 1
+        for message in waiting:
+            spool.single(message)
+        spool.compact(waiting, held=1)
+        assert replace.call_count == 2
 
 
 def test_a_file_has_one_producer_at_a_time(tmp_path: Path) -> None:

@@ -164,6 +164,19 @@ def test_a_loss_that_the_full_disk_cannot_note_is_kept(world: Stepped, journal: 
     assert world.producer(journal=journal).stats.recovered == 1
 
 
+def test_a_loss_whose_report_the_full_disk_cannot_note_is_told_again(
+    world: Stepped, journal: Bytes
+) -> None:
+    world.poster.answers = [refused("no")]
+    producer = world.producer(journal=journal)
+    producer.send("k").add_done_callback(lambda _: setattr(journal, "room", 0))
+    with pytest.raises(NotSent, match=r"no$"):
+        producer.close()
+    journal.room = 10_000
+    assert world.producer(journal=journal).stats.failed == 1
+    assert [str(told.error) for told in world.told] == [str(world.told[0].error)] * 2
+
+
 def test_a_confirmation_that_the_full_disk_cannot_note_is_told_nevertheless(
     world: Stepped, journal: Bytes
 ) -> None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from random import Random
+from unittest.mock import Mock
 from weakref import WeakSet
 
 import pytest
 
 from tallyroll.client import intake
 from tallyroll.client import producer as producer_module
+from tallyroll.client.outbox import Outbox
 from tallyroll.client.receipts import Receipt
+from tallyroll.client.rules import Rules
 from tallyroll.errors import BufferFull, NotSent, Refused, Unknown, UsageError
 from tallyroll.ports.queue import Post, PostError
 from tests.harness.pipeline import MINUTE, NOW
@@ -196,6 +200,32 @@ def test_a_receipt_that_is_waited_for_again_after_a_timeout(world: Stepped) -> N
         receipt.result(0)
     producer.flush()
     assert receipt.result(0).events == 1
+
+
+def test_what_failed_is_sent_again_without_waiting_for_others() -> None:
+    outbox = Outbox(Rules(linger_ms=200, give_up_ms=None), lambda: "p", Random(1), None, 0)
+    outbox.add("old", "k", "{}", 0)
+    outbox.failed(outbox.take(200), "no reply", 200, unknown=True, final=False)
+    outbox.add("young", "k", "{}", 210)
+    again = outbox.due_at()
+    assert again
+    assert again < 210 + 200
+    assert [message.id for message in outbox.take(again)] == ["old", "young"]
+
+
+def test_a_queue_that_fails_again_and_again_is_asked_less_often() -> None:
+    chance = Mock(spec=Random, random=lambda: 0.999)
+    outbox = Outbox(Rules(linger_ms=0, give_up_ms=None), lambda: "p", chance, None, 0)
+    outbox.add("k", "k", "{}", 0)
+    pauses: list[float] = []
+    tick = 0.0
+    for _ in range(4):
+        outbox.failed(outbox.take(tick), "no reply", tick, unknown=True, final=False)
+        due = outbox.due_at()
+        assert due
+        pauses.append(due - tick)
+        tick = due
+    assert pauses == [pytest.approx(pauses[0] * 2**tries) for tries in range(4)]
 
 
 def test_a_packet_is_closed_when_it_is_full(world: Stepped) -> None:
