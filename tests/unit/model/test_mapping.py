@@ -267,9 +267,11 @@ def test_where_all_fail_the_reason_is_that_of_the_mapping_that_holds() -> None:
 
 def test_an_own_event_with_an_uploaded_payload_is_not_mapped() -> None:
     place = {"bucket": "b", "key": "payloads/votes/1", "bytes": 2_000_000, "sha256": "0" * 64}
-    own = {"v": 2, "key": "k", "id": "e", "ts": NOW, "payload_ref": place}
-    event = mapped(own)
-    assert (event.key, event.reference and event.reference.bucket) == ("k", "b")
+    own = {"key": "k", "id": "e", "ts": NOW, "payload_ref": place}
+    for version in (1, 2):
+        event = mapped({"v": version, **own})
+        assert (event.key, event.reference and event.reference.bucket) == ("k", "b")
+    assert mapped({"v": 1, **own, "payload_ref": None}).key == "k"
     with pytest.raises(Rejected) as refused:
         mapped({"v": 2, "key": "k"})
     assert refused.value.reason is Reason.MAPPING_FAILED

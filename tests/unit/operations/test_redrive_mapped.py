@@ -69,10 +69,23 @@ def test_a_letter_that_no_writer_read_settles_its_mapping_first() -> None:
     assert operator.one().course is Course.REDRIVEN
     calendar = pipeline.catalog.calendar()
     assert calendar
-    assert calendar.mappings.until > sent
+    assert calendar.mappings.until == sent + 1
 
     deployed(pipeline, {**BY_VIDEO, "key": "channel"})
     drain(pipeline)
 
     assert [pipeline.tally(key)[0] for key in ("v1", "c1")] == [1, 0]
     assert window_start(hour(8)) < sent < window_start(hour(8)) + 60 * MINUTE
+
+
+def test_a_time_of_sending_that_lies_ahead_settles_no_mapping_until_then() -> None:
+    """Anybody can set it: it would keep the operator from another mapping for as long."""
+    pipeline = opened(replace(SMALL, mapping=BY_VIDEO))
+    reject(pipeline, body(pipeline.effects.now()), Reason.CRASHES_WRITER)
+    operator = Operator(pipeline)
+    [letter] = operator.letters.peek(1, 0)
+    ahead = pipeline.effects.now() + 300 * 24 * 60 * MINUTE
+    operator.redriver().decide([replace(letter, first_sent=ahead)])
+    calendar = pipeline.catalog.calendar()
+    assert calendar
+    assert calendar.mappings.until <= pipeline.effects.now() + 1

@@ -55,8 +55,8 @@ class Mappings:
     def keep(self, fields: Mapping[str, Any]) -> bool:
         """Whether an object with a field `key` is Tallyroll's own event or packet, unmapped."""
         version = fields.get("v")
-        own = REFERRING_VERSION if REFERENCE in fields else ENVELOPE_VERSION
-        return not self.marked or (version == own and not isinstance(version, bool))
+        own = (ENVELOPE_VERSION, *([REFERRING_VERSION] if REFERENCE in fields else []))
+        return not self.marked or (version in own and not isinstance(version, bool))
 
     def settles(self, sent: int) -> bool:
         """Whether no later entry can hold for a message that was sent at `sent` (ms)."""
