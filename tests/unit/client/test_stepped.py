@@ -207,6 +207,7 @@ def test_what_failed_is_sent_again_without_waiting_for_others() -> None:
     outbox.add("old", "k", "{}", 0)
     flying = outbox.take(200)
     outbox.add("young", "k", "{}", 210)
+    assert outbox.take(215) == []
     outbox.failed(flying, "no reply", 220, unknown=True, final=False)
     again = outbox.due_at()
     assert again
