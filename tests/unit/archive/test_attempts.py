@@ -196,7 +196,7 @@ def test_a_run_that_sleeps_while_another_carries_the_window_to_its_end(
         number += 1
         pipeline, calls, slept = sealed(), 0, False
 
-        def sleepy(port: Any, *args: Any) -> Any:
+        def sleepy(port: Any, *args: Any, **named: Any) -> Any:
             nonlocal calls, slept
             calls += 1
             if calls == number:  # noqa: B023 - used at once
@@ -204,7 +204,7 @@ def test_a_run_that_sleeps_while_another_carries_the_window_to_its_end(
                 pipeline.effects.pass_by(hours * 60 * MINUTE + TIME_LEFT)  # noqa: B023
                 for _ in range(3):
                     run(pipeline)  # noqa: B023
-            return perform(port, *args)
+            return perform(port, *args, **named)
 
         with monkeypatch.context() as patch:
             patch.setattr(owner, verb, sleepy)
