@@ -12,9 +12,14 @@ from tests.docs.commands import Command, check, in_code, in_documents, texts_of
 COMMANDS = list(dict.fromkeys([*in_documents(), *in_code()]))
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=str)
-def test_a_command_would_be_accepted(command: Command) -> None:
-    check(command)
+def test_each_command_would_be_accepted() -> None:
+    refused: list[str] = []
+    for command in COMMANDS:
+        try:
+            check(command)
+        except CommandRefused as error:
+            refused.append(f"{command}: {error}")
+    assert refused == []
 
 
 def test_commands_are_found_wherever_they_are() -> None:

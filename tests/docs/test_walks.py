@@ -14,11 +14,14 @@ ELSEWHERE = "aws"  # tests/e2e walks these
 WALKED = sorted({block.document for block in BLOCKS if block.how not in (None, ELSEWHERE)})
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.place)
-def test_each_block_says_how_it_is_run_or_why_not(block: Block) -> None:
-    is_command = block.language in COMMANDS
-    assert is_command == bool(block.how or block.why_not), block.text
-    assert block.how in (None, "start", "shell", "python", ELSEWHERE)
+def test_each_block_says_how_it_is_run_or_why_not() -> None:
+    def is_clear(block: Block) -> bool:
+        is_command = block.language in COMMANDS
+        known = block.how in (None, "start", "shell", "python", ELSEWHERE)
+        return known and is_command == bool(block.how or block.why_not)
+
+    assert len(BLOCKS) > 100
+    assert [block.place for block in BLOCKS if not is_clear(block)] == []
 
 
 @pytest.mark.engine

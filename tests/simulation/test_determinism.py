@@ -10,11 +10,9 @@ import ast
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
-
-import pytest
 
 from tests.simulation.pipeline import simulate
 
@@ -88,43 +86,72 @@ def test_there_is_something_to_look_at() -> None:
     assert {"choice", "shuffle", "randrange", "gauss"} <= DRAWS - KEPT_BY_ALL_VERSIONS
 
 
-@pytest.mark.parametrize("path", SIMULATED + CORE, ids=named)
-def test_only_the_draws_that_all_versions_share_are_used(path: Path) -> None:
-    if DRAWN_BY_NUMPY not in path.parents:
-        assert {called(node) for node in nodes(path)} & (DRAWS - KEPT_BY_ALL_VERSIONS) == set()
+def breaking(rule: Callable[[Path], set[str]], paths: list[Path]) -> dict[str, set[str]]:
+    """What breaks a rule, by the file."""
+    found = {named(path): rule(path) for path in paths}
+    return {path: broken for path, broken in found.items() if broken}
+
+
+def other_draws(path: Path) -> set[str]:
+    """The draws that differ between versions. `random` is imported by its classes' names, so that
+    these are found.
+    """
     modules = {
         alias.name for node in nodes(path) if isinstance(node, ast.Import) for alias in node.names
     }
-    assert "random" not in modules, "import its classes by name: they are looked for here"
+    draws = set[str]() if DRAWN_BY_NUMPY in path.parents else DRAWS - KEPT_BY_ALL_VERSIONS
+    return {called(node) for node in nodes(path)} & draws | modules & {"random"}
 
 
-@pytest.mark.parametrize("path", SIMULATED + CORE, ids=named)
-def test_nothing_goes_through_a_set_in_its_order(path: Path) -> None:
+def test_only_the_draws_that_all_versions_share_are_used() -> None:
+    assert breaking(other_draws, SIMULATED + CORE) == {}
+
+
+def sets_gone_through(path: Path) -> set[str]:
     gone_through = [node for parent in nodes(path) for node in ordered(parent)]
-    assert [ast.unparse(node) for node in gone_through if is_unordered(node)] == []
+    return {ast.unparse(node) for node in gone_through if is_unordered(node)}
 
 
-@pytest.mark.parametrize("path", SIMULATED, ids=named)
-def test_nothing_simulated_knows_the_real_time_or_place(path: Path) -> None:
+def test_nothing_goes_through_a_set_in_its_order() -> None:
+    assert breaking(sets_gone_through, SIMULATED + CORE) == {}
+
+
+def of_the_real_world(path: Path) -> set[str]:
     modules = {
         name
         for node in nodes(path)
         for name in (
             [alias.name for alias in node.names]
             if isinstance(node, ast.Import)
-            else [node.module]
+            else [node.module or ""]
             if isinstance(node, ast.ImportFrom)
             else []
         )
     }
-    assert modules & {"os", "time", "secrets", "threading", "socket", "tempfile"} == set()
     builtins = {
         node.func.id
         for node in nodes(path)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
     }
-    assert builtins & {"hash", "id", "SystemRandom", "uuid4", "uuid1"} == set()
-    assert {called(node) for node in nodes(path)} & {"utcnow", "today", "urandom"} == set()
+    return (
+        modules & {"os", "time", "secrets", "threading", "socket", "tempfile"}
+        | builtins & {"hash", "id", "SystemRandom", "uuid4", "uuid1"}
+        | {called(node) for node in nodes(path)} & {"utcnow", "today", "urandom"}
+    )
+
+
+def test_nothing_simulated_knows_the_real_time_or_place() -> None:
+    assert breaking(of_the_real_world, SIMULATED) == {}
+
+
+def test_what_breaks_a_rule_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "broken.py"
+    path.write_text(
+        "import random, os\nfrom time import time\nfor x in {1, 2} | set(y): z.shuffle(x)\nhash(x)"
+    )
+    assert other_draws(path) == {"random", "shuffle"}
+    assert sets_gone_through(path) == {"{1, 2} | set(y)"}
+    assert of_the_real_world(path) == {"os", "time", "hash"}
 
 
 def test_a_seed_replays_exactly_also_in_another_process() -> None:

@@ -31,9 +31,9 @@ def test_there_are_many_marks_and_each_says_what_it_means() -> None:
     assert len(dict.fromkeys(MARKS.values())) == len(MARKS)
 
 
-@pytest.mark.parametrize("name", MARKS)
-def test_every_mark_is_looked_for(name: str) -> None:
-    assert f'"{name}"' in SEEN_IN or name.startswith(PUT_TOGETHER)
+def test_every_mark_is_looked_for() -> None:
+    named = [name for name in MARKS if not name.startswith(PUT_TOGETHER)]
+    assert [name for name in named if f'"{name}"' not in SEEN_IN] == []
 
 
 def test_a_mark_that_is_not_known_is_a_mistake() -> None:
