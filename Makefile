@@ -9,13 +9,15 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --quiet --disable-pip-version-check --no-input
 LOCK := $(PY) -m uv --quiet pip compile --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links $(if $(UPGRADE),--upgrade)
+# The parts of the tests that `make quick` looks into (tests/tiers.py).
+QUICK := tests/unit tests/properties tests/messages tests/test_architecture.py
 # What runs on this machine installs; with Cassandra also its driver.
 LOCAL := $(VENV)/$(if $(filter cassandra,$(ENGINE)),dev,local).stamp
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo local invoke test bench costs limits coldstart firstday oncall simulate test-matrix mutate check docs audit synth package dist deploy release-template aws-test lock clean engine
+.PHONY: help demo local invoke quick test proof bench costs limits coldstart firstday oncall simulate test-matrix mutate check docs audit synth package dist deploy release-template aws-test lock clean engine
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,18 +31,31 @@ local: $(LOCAL) engine ## Run a pipeline on this machine for your own producers 
 invoke: $(VENV)/local.stamp ## Run a function on the running local engine (FUNCTION=writer EVENT=events/X.json)
 	@$(PY) -m local.invoke --function "$(FUNCTION)" --event "$(EVENT)" $(ARGS)
 
-# A part of the tests (ARGS) cannot reach the coverage that all of them must.
-test: $(VENV)/dev.stamp engine ## Run the tests; print the core's coverage (ARGS="tests/unit -k name")
+quick: $(VENV)/dev.stamp ## Run the units and laws: a minute, no engine
+	@TALLYROLL_TIER=quick $(PY) -m pytest -n $(JOBS) --dist worksteal $(QUICK)
+
+# With ARGS just those tests, as pytest alone runs them.
+test: $(VENV)/dev.stamp engine ## Run what a change needs, on the real engines (ARGS="tests/unit -k name")
+ifdef ARGS
+	@$(PY) -m pytest $(ARGS)
+else
+	@$(PY) -m infra.build.cdk_command install
+	@$(PY) -m tests.harness.ministack install
+	@$(PY) -m pytest -n $(JOBS) --dist worksteal --durations=30
+endif
+
+proof: $(VENV)/dev.stamp engine ## Run all tests, under coverage, and 200 fresh seeds of the simulation of faults
 	@$(PY) -m infra.build.cdk_command install
 	@$(PY) -m tests.harness.ministack install
 	@$(PY) -m coverage erase && rm -f coverage.json
-	@$(PY) -m pytest -n $(JOBS) --dist worksteal --cov --cov-report=term --cov-report=json \
-		$(if $(ARGS),--cov-fail-under=0 $(ARGS)); \
+	@TALLYROLL_TIER=proof $(PY) -m pytest -n $(JOBS) --dist worksteal --durations=30 \
+		--cov --cov-report=term --cov-report=json; \
 	status=$$?; test ! -f coverage.json || $(PY) -c 'import json; \
 		t = json.load(open("coverage.json"))["totals"]; \
 		print("coverage of the core: {percent_statements_covered_display} % of statements, " \
 		"{percent_branches_covered_display} % of branches".format_map(t))'; \
 	exit $$status
+	@$(PY) -m tests.simulation.run --jobs $(JOBS) --seeds 200 --from $$(date +%s)
 
 test-matrix: $(VENV)/dev.stamp ## Run the unit tests and laws on Python 3.11 to 3.14, as far as there are (ARGS="3.12")
 	@$(PY) -m infra.build.matrix --jobs $(JOBS) $(ARGS)

@@ -8,7 +8,6 @@ import signal
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
 
 from local.aws import dynamodb_local
 from local.cassandra import node
@@ -17,6 +16,7 @@ from tests.durations import Durations, part_of
 from tests.faults import consistency
 from tests.faults import summary as faults_struck
 from tests.simulation import summary as seeds_simulated
+from tests.tiers import LEFT_OUT, QUICK_PARTS, TIER, Tier, load_profile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,12 +51,8 @@ NOT_TRACED = {
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Have all summed up where the tests of all processes come together, and let laws
-    take their time on a busy machine.
-    """
-    given = settings.get_profile(settings.get_current_profile_name())
-    settings.register_profile("unhurried", given, deadline=None)
-    settings.load_profile("unhurried")
+    """Have all summed up where the tests of all processes come together."""
+    load_profile()
     if not hasattr(config, "workerinput"):
         for summary in (Durations(), seeds_simulated, faults_struck):
             config.pluginmanager.register(summary)
@@ -75,16 +71,28 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         controller.cov.stop()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep some parts from being traced, and have the one that deploys begin the run.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what a later tier runs, keep some parts from being traced, and have the one that
+    deploys begin the run.
 
     Processes that are through with their own tests take over others' last ones: the first ones stay
     together, so that one process deploys, once.
     """
+    later = [item for item in items if is_later(item)]
+    if later:
+        config.hook.pytest_deselected(items=later)
+        items[:] = [item for item in items if not is_later(item)]
     items.sort(key=lambda item: part_of(item.nodeid) != "e2e")
     for item in items:
         if part_of(item.nodeid) in NOT_TRACED:
             item.add_marker(pytest.mark.no_cover)
+
+
+def is_later(item: pytest.Item) -> bool:
+    """Whether this tier leaves a test to a later one."""
+    if TIER is Tier.QUICK and part_of(item.nodeid) not in QUICK_PARTS:
+        return True
+    return any(item.get_closest_marker(name) for name in LEFT_OUT[TIER])
 
 
 def pytest_unconfigure() -> None:

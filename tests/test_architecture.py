@@ -79,6 +79,7 @@ def test_imports_keep_their_contracts() -> None:
     assert kept, report
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "line", "broken"),
     [

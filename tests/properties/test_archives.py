@@ -21,6 +21,7 @@ from tallyroll.model.stored import event_line, events_of
 from tests.harness.archives import Archived, archived, put_file, put_manifests
 from tests.harness.pipeline import NOW, WINDOW, StillEffects, spec_of
 from tests.properties.strategies import any_event, packable_events
+from tests.tiers import examples
 
 PREFIX = prefix_of("tallyroll", WINDOW, "a1")
 
@@ -81,7 +82,7 @@ def whole() -> Archived:
 
 
 @given(data=st.data())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_no_change_to_a_data_file_goes_unseen(whole: Archived, data: st.DataObject) -> None:
     [file] = whole.files()
     body = whole.bucket.get(file.key)

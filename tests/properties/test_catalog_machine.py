@@ -22,6 +22,7 @@ from tallyroll.lifecycle.roller import Roller
 from tallyroll.model.states import Status, Window
 from tests.harness.pipeline import MINUTE, SECOND
 from tests.properties.catalog_world import Order, Run, World
+from tests.tiers import examples
 
 RUNS_MAX = 3
 kinds = st.sampled_from(["roller", "roller", "cleanup", "dropper"])
@@ -155,7 +156,7 @@ class Catalogs(RuleBasedStateMachine):
 
 TestCatalogs = Catalogs.TestCase
 TestCatalogs.settings = settings(
-    max_examples=50,
+    max_examples=examples(50),
     stateful_step_count=30,
     # Shrinking a failure takes longer than a test may (`faulthandler_timeout`).
     phases=[Phase.explicit, Phase.reuse, Phase.generate],

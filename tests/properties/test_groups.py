@@ -19,10 +19,11 @@ from tallyroll.model.specs import Spec
 from tallyroll.ports.effects import T
 from tallyroll.ports.store import Answer, Element, Metering, Outcome, Verdict
 from tests.harness.pipeline import NOW, record_with, spec_of
+from tests.tiers import examples
 
 SPEC = spec_of()
 KEYS = [f"k{number:02}" for number in range(30)]
-laws = settings(max_examples=60)
+laws = settings(max_examples=examples(60))
 
 
 @st.composite

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from tallyroll.operations.probe.history import Fact, History, Read, Rule, Share
 from tallyroll.operations.probe.judge import judge
 from tests.harness.pipeline import HOUR, START
+from tests.tiers import examples
 
 STRIPES, STEPS, CACHE_MS = 3, 300, 40
 WINDOWS = (START, START + HOUR)
@@ -158,7 +159,7 @@ def broken(history: History) -> set[Rule]:
     return {finding.rule for finding in judge(history).findings}
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.integers(0, 2**32), st.integers(1, 2 * STEPS))
 def test_a_right_store_is_never_found_wrong(seed: int, steps: int) -> None:
     verdict = judge(Model(Random(seed)).run(steps))

@@ -31,8 +31,9 @@ from tallyroll.model.windows import Grid, iso, parse_instant, window_id, window_
 from tests.harness.item_sizes import item_bytes
 from tests.harness.pipeline import NOW, spec_of
 from tests.properties import strategies as some
+from tests.tiers import examples
 
-laws = settings(max_examples=60)
+laws = settings(max_examples=examples(60))
 
 
 # --- windows

@@ -23,8 +23,9 @@ from tallyroll.reads.cursor import CURSOR_VERSION, Position, cursor_of, read_cur
 from tallyroll.reads.merge import Merge, Part, page_limit
 from tests.harness.pipeline import NOW, START, WINDOW, record_with, spec_of
 from tests.properties import strategies as some
+from tests.tiers import examples
 
-laws = settings(max_examples=100)
+laws = settings(max_examples=examples(100))
 SPEC = spec_of(start=0, end=2**60)
 positions = st.builds(Position, some.ids, st.none() | st.integers(0, 10**6))
 ids = st.text("ab:.é\uffff\U00010000", min_size=1, max_size=4)

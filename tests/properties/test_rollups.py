@@ -29,6 +29,7 @@ from tallyroll.model.windows import table_name, window_id, window_start
 from tallyroll.ports.store import Verdict
 from tallyroll.reads.reader import Reader
 from tests.harness.pipeline import HOUR, SMALL, TIME_LEFT, Pipeline, StillEffects, record_with
+from tests.tiers import examples
 
 DAY = 24 * HOUR
 FIRST = window_start("20261129T000000Z")  # the last two days of a month, and one of the next
@@ -211,7 +212,7 @@ def small_slices() -> Iterator[None]:
 SCHEDULES = st.lists(st.integers(0, 3), max_size=400)
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(schedule=SCHEDULES, rolled_before=st.booleans(), drops=st.booleans())
 def test_a_count_is_true_at_some_time_while_it_is_read(
     schedule: list[int], rolled_before: bool, drops: bool
@@ -295,7 +296,7 @@ def _both(one: Callable[[], object], other: Callable[[], object]) -> Callable[[]
     return lambda: (one(), other())
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     slots=st.sets(st.integers(0, 20), min_size=1, max_size=12),
     unsealed=st.sets(st.integers(0, 20)),

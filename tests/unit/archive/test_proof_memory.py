@@ -13,6 +13,8 @@ from tallyroll.model.totals import Total
 from tests.harness.pipeline import WINDOW, record_with
 from tests.unit.archive.test_recount import archived, exported, proven, rewrite
 
+pytestmark = pytest.mark.slow
+
 
 def test_memory_does_not_grow_with_the_number_of_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     """The peak of a proof of ten times as many keys, all of them spilled and merged."""

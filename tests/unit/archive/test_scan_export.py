@@ -74,6 +74,7 @@ def test_every_item_is_in_one_file(
     assert pipeline.bucket.uploads() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [0, 1])
 def test_parts_are_no_smaller_than_s3_takes(size: int) -> None:
     chance, pipeline = Random(1), Pipeline()

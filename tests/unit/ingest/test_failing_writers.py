@@ -29,6 +29,8 @@ from tallyroll.ports.store import Answer, Element, Outcome, Verdict
 from tallyroll.settings import Settings
 from tests.harness.pipeline import HOUR, MINUTE, SECOND, START, PickyQueue, Pipeline, StillEffects
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = Settings(
     shards=2, stripes_min=8, buckets=2, gates=2, retention_ms=1_000 * HOUR, rollups=False
 )

@@ -126,6 +126,7 @@ def viral() -> Pipeline:
     return pipeline
 
 
+@pytest.mark.slow
 def test_a_key_that_goes_viral_is_spread_in_the_next_window() -> None:
     """1,300 records a second, 8 units each: more than 8 partitions take."""
     pipeline, load = viral(), ["viral"] * 1_300

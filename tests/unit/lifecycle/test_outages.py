@@ -15,6 +15,8 @@ from tallyroll.model.states import Status
 from tallyroll.model.windows import window_id
 from tests.harness.pipeline import HOUR, MINUTE, SMALL, START, TIME_LEFT, Pipeline, StillEffects
 
+pytestmark = pytest.mark.slow
+
 pytestmark = pytest.mark.no_cover  # traced, so many events take twice as long
 EVENTS = 50_000
 PACKED = 1_000  # events of a packet

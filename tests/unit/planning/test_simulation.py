@@ -172,6 +172,7 @@ def test_a_course_follows_from_its_seed() -> None:
 # --- the aggregate beside the writer's own transactions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rate", "keys", "shards"),
     [

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tallyroll.ingest.writer import Report, Writer
 from tallyroll.model.states import Status
 from tests.harness.pipeline import HOUR, MINUTE, START, TIME_LEFT, Pipeline, hour, opened
@@ -19,6 +21,7 @@ def deliver(pipeline: Pipeline, writer: Writer, most: int) -> Report:
     return report
 
 
+@pytest.mark.slow
 def test_a_backlog_that_was_handed_back_while_the_roller_was_away() -> None:
     """The age metric leaves out what was received three times: all of this backlog."""
     pipeline = opened()
