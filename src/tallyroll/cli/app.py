@@ -61,8 +61,8 @@ _COMMANDS = {
     "teardown": ("teardown:teardown", "take window tables down"),
     "validate": ("contract:validate", "check messages before they are sent"),
     "schema": ("contract:schema", "print the JSON Schema of a message"),
-    "plan": ("planning:plan", "plan shards, throughput and costs"),
-    "simulate": ("planning:simulate", "simulate a table's partitions under a load"),
+    "plan": ("planning.plan:plan", "plan shards, throughput and costs"),
+    "simulate": ("planning.simulate:simulate", "simulate a table's partitions under a load"),
     "completion": ("app:completion", "complete commands and options in a shell"),
     "version": ("app:version", "the versions of Tallyroll, Python and boto3"),
 }

@@ -19,6 +19,7 @@ from tallyroll.limits import (
 from tallyroll.planning import prices
 from tallyroll.planning.costs import dollars_of
 from tallyroll.planning.facts import Facts, load_of, measured_of, said
+from tallyroll.planning.lines import as_json
 from tallyroll.planning.plan import (
     BATCH_SIZE,
     BATCH_WINDOW_SECONDS,
@@ -26,7 +27,6 @@ from tallyroll.planning.plan import (
     WRITERS_MAX,
     WRITERS_MIN,
     Plan,
-    as_json,
     planned,
 )
 from tallyroll.settings import Settings

@@ -24,8 +24,9 @@ from tallyroll.lifecycle.state_machine import freeze
 from tallyroll.model.events import Event, event_body
 from tallyroll.model.states import Window
 from tallyroll.planning.costs import deleting_month, dollars_of, idle_month, month_of
+from tallyroll.planning.lines import as_json, lines_of
 from tallyroll.planning.load import Load, sampled
-from tallyroll.planning.plan import as_json, lines_of, planned
+from tallyroll.planning.plan import planned
 from tallyroll.planning.shards import fullest, key_rates, shards_at_start, unlucky_most
 from tallyroll.planning.writes import batch_writes, distinct_keys
 from tallyroll.settings import Settings

@@ -1,0 +1,1 @@
+"""What plans a pipeline, and simulates its tables."""

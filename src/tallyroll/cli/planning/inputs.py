@@ -1,0 +1,37 @@
+"""What both commands take: rates, and files of events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cyclopts import Parameter
+
+from tallyroll.cli.arguments import read_by
+from tallyroll.cli.screen import Screen
+from tallyroll.client.jsonlines import Source, envelope_of
+from tallyroll.errors import Rejected, UsageError
+from tallyroll.model.events import Event
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text.replace("_", ""))
+    except ValueError:
+        raise UsageError(f"{text!r}: give a number") from None
+
+
+RATE = Parameter(metavar="X", converter=read_by(_number))
+
+
+def events_of(source: Source, bad: list[int], screen: Screen) -> Iterator[tuple[Event, int]]:
+    """The events of a file, each with its bytes; the numbers of other lines go to `bad`."""
+    for number, line in source.lines():
+        try:
+            envelope, text = envelope_of(line)
+        except Rejected as rejected:
+            bad.append(number)
+            screen.tell(f"line {number}: {rejected}")
+            continue
+        if not isinstance(envelope, Event):
+            raise UsageError(f"line {number} is a packet: give the events that are in it")
+        yield envelope, len(text.encode())

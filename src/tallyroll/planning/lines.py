@@ -1,0 +1,226 @@
+"""A plan line by line, each number with its formula and its source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+from tallyroll.limits import (
+    GATES_MAX,
+    GATES_PER_COMMIT,
+    IN_FLIGHT_MAX,
+    PARTITION_WRITE_UNITS,
+    SHARDS_MAX,
+    STRIPES_PER_COMMIT,
+    TABLE_UNITS_QUOTA,
+    WARM_WRITE_UNITS_MIN,
+)
+from tallyroll.planning.plan import (
+    BATCH_SIZE,
+    BATCH_WINDOW_SECONDS,
+    WRITERS_DEFAULT,
+    WRITERS_HEADROOM,
+    Plan,
+    archived_share,
+)
+from tallyroll.planning.shards import SHARD_SHARE_MAX
+from tallyroll.planning.writers import TRANSACTION_MS, message_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One number of a plan: how it is computed, from what source, and what is wrong with it, if
+    anything is.
+    """
+
+    name: str
+    value: float
+    formula: str
+    source: str
+    warning: str = ""
+
+
+def lines_of(plan: Plan) -> list[Line]:
+    """The plan, line by line."""
+    return [
+        *_unit_lines(plan),
+        *_table_lines(plan),
+        *_writer_lines(plan),
+        *_storage_lines(plan),
+    ]
+
+
+def _unit_lines(plan: Plan) -> list[Line]:
+    load, batch, writes = plan.load, plan.batch, plan.batch.per_event
+    over_quota = f"over the default quota of {TABLE_UNITS_QUOTA:,} a table: ask for more"
+    return [
+        Line(
+            "write units an event",
+            round(writes.each, 4),
+            f"({batch.records} records x {batch.record_units} + 2 x ({batch.tallies:.1f} tallies +"
+            f" {batch.transactions} gates)) / {batch.records * load.events_each:g} events",
+            "Transactions: two units per KB of each item",
+        ),
+        Line(
+            "events a transaction",
+            round(batch.records * load.events_each / batch.transactions, 1),
+            f"{batch.records} records / {batch.transactions} transactions of at most 100 actions",
+            "Transactions: 100 actions",
+        ),
+        Line(
+            "write units a second",
+            ceil(plan.table_units),
+            f"{load.events_per_second:,.0f} events x {writes.each:.4f}",
+            "Quotas: table throughput",
+            over_quota if max(plan.table_units, plan.warm_units) > TABLE_UNITS_QUOTA else "",
+        ),
+    ]
+
+
+def _table_lines(plan: Plan) -> list[Line]:
+    load, writes = plan.load, plan.batch.per_event
+    hot_units = load.hottest_per_second * writes.record
+    unreached = (
+        f"no N up to {SHARDS_MAX:,} takes the peak at once: the rest waits in the queue until"
+        " partitions are split; pack events"
+    )
+    cold = f"hourly tables start at {WARM_WRITE_UNITS_MIN:,}"
+    return [
+        Line(
+            "shards, at least",
+            plan.shards,
+            f"ceil({hot_units:,.0f} record units of the hottest key / ({SHARD_SHARE_MAX} x"
+            f" {PARTITION_WRITE_UNITS:,}))",
+            "Partition keys: 1,000 write units a partition; with fewer, splits do not help",
+        ),
+        Line(
+            "shards, from the first second",
+            plan.chosen_shards,
+            f"the fullest of {plan.partitions:,} partitions, in 95 % of placements, takes"
+            f" {load.hottest_per_second:,.0f} events",
+            "docs/sharding.md, limits per key",
+            "" if plan.start_shards else unreached,
+        ),
+        Line(
+            "stripes of a tally",
+            plan.stripes,
+            f"max(64, {STRIPES_PER_COMMIT} x {plan.commits_at_once} transactions at once)",
+            "docs/sharding.md, conflicts",
+        ),
+        Line(
+            "gates of a window",
+            plan.gates,
+            f"min({GATES_MAX:,}, max(256, {GATES_PER_COMMIT} x {plan.commits_at_once}"
+            " transactions at once))",
+            "docs/sharding.md, conflicts",
+        ),
+        Line(
+            "initial partitions",
+            plan.partitions,
+            f"max(4, {max(plan.warm_units, WARM_WRITE_UNITS_MIN):,} / {PARTITION_WRITE_UNITS:,})",
+            "Warm throughput, Partition keys",
+        ),
+        Line(
+            "warm throughput",
+            plan.warm_units,
+            f"0: {plan.table_units:,.0f} units fit into a new table's {WARM_WRITE_UNITS_MIN:,}"
+            if not plan.warm_units
+            else f"{plan.table_units:,.0f} units and headroom, in whole partitions; {cold}",
+            "Warm throughput: 4,000 writes for a new on-demand table",
+            "" if not plan.warm_units else "charged for each table, so for each window",
+        ),
+    ]
+
+
+def _writer_lines(plan: Plan) -> list[Line]:
+    load, batch, writers = plan.load, plan.batch, plan.writers
+    each = writers.each_per_second
+    rounds = ceil(batch.transactions / plan.settings.transactions_at_once)
+    beyond = "messages wait, and SQS delivers no more of them: pack events"
+    return [
+        Line(
+            "writers",
+            writers.needed,
+            f"max({WRITERS_DEFAULT}, ceil({load.messages_per_second:,.0f} messages /"
+            f" {each:,.0f} x {WRITERS_HEADROOM}))",
+            "assumed times of a message and a transaction",
+        ),
+        Line(
+            "messages a batch",
+            batch.records,
+            f"min({BATCH_SIZE:,}, what comes in {BATCH_WINDOW_SECONDS} s)",
+            "Lambda: batch size and batch window of SQS",
+        ),
+        Line(
+            f"events a second of {WRITERS_DEFAULT} writers",
+            round(WRITERS_DEFAULT * each * load.events_each),
+            f"{WRITERS_DEFAULT} x {batch.records * load.events_each:g} events /"
+            f" ({batch.records} x {message_ms(load.events_each):g} ms + {rounds} x"
+            f" {TRANSACTION_MS} ms)",
+            "assumed times of a message and a transaction",
+        ),
+        Line(
+            "messages in flight",
+            ceil(plan.in_flight),
+            f"{load.messages_per_second:,.0f} x ({BATCH_WINDOW_SECONDS} s +"
+            f" {writers.batch_seconds:.2f} s), of about {IN_FLIGHT_MAX:,}",
+            "SQS: messages in flight of a standard queue",
+            beyond if plan.in_flight > IN_FLIGHT_MAX else "",
+        ),
+    ]
+
+
+def _storage_lines(plan: Plan) -> list[Line]:
+    settings, load = plan.settings, plan.load
+    records = load.mean * settings.window_seconds / load.events_each
+    share = archived_share(load)
+    archived = records * load.item_bytes * share
+    return [
+        Line(
+            "tables at once",
+            settings.tables_kept,
+            f"{settings.ahead_windows} ahead + 1 + ({settings.accept_for_ms // 1000:,} s +"
+            f" {settings.retention_ms // 1000:,} s) / {settings.window_seconds:,} s, of"
+            f" {settings.table_quota:,}",
+            "Quotas: tables of an account in a Region",
+        ),
+        Line(
+            "archive of a window, MB",
+            round(archived / 1e6, 3),
+            f"{records:,.0f} records x {load.item_bytes:,.0f} bytes x {share:g} compressed",
+            "assumed share of compression",
+        ),
+    ]
+
+
+def as_json(plan: Plan, dollars: Mapping[str, float]) -> dict[str, Any]:
+    """The plan for machines."""
+    return {
+        "load": {
+            "events_per_second": plan.load.events_per_second,
+            "hottest_per_second": plan.load.hottest_per_second,
+            "mean_per_second": plan.load.mean,
+            "event_bytes": plan.load.event_bytes,
+            "keys": plan.load.keys,
+            "packed": plan.load.packed,
+        },
+        "shards": plan.shards,
+        "shards_at_start": plan.start_shards,
+        "warm_units": plan.warm_units,
+        "partitions": plan.partitions,
+        "writers": plan.writers.needed,
+        "lines": [
+            {
+                "name": line.name,
+                "value": line.value,
+                "formula": line.formula,
+                "source": line.source,
+                "warning": line.warning or None,
+            }
+            for line in lines_of(plan)
+        ],
+        "dollars_a_month": {name: round(cost, 2) for name, cost in dollars.items()},
+        "context": plan.context(),
+    }
