@@ -34,7 +34,6 @@ from tallyroll.model.states import Window
 from tallyroll.planning.costs import (
     FUNCTION_GB,
     FUNCTION_MS_IDLE,
-    READ_MS,
     SQS_BATCH,
     SQS_CHUNK_BYTES,
     TALLY_ITEM_BYTES,
@@ -53,6 +52,7 @@ from tallyroll.planning.prices import (
     SQS_REQUEST,
     WRITE_UNIT,
 )
+from tallyroll.planning.reading import READ_MS
 from tallyroll.planning.writers import (
     PACKED_EVENT_MS,
     RECORD_ENVELOPE_BYTES,

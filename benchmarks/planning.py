@@ -14,10 +14,19 @@ from rich.console import Console
 from rich.table import Table
 
 from tallyroll.errors import UsageError
-from tallyroll.planning.costs import FUNCTION_GB, FUNCTION_MS_IDLE, READ_MS
+from tallyroll.planning.alternatives import cheaper
+from tallyroll.planning.costs import (
+    AGGREGATOR,
+    COUNTS_READ,
+    FUNCTION_GB,
+    FUNCTION_MS_IDLE,
+    HTTP_API,
+    dollars_of,
+)
 from tallyroll.planning.load import COMPRESSED_SHARE, Load
 from tallyroll.planning.on_demand import disagreements
 from tallyroll.planning.plan import ARCHIVED_SHARE, BATCH_WINDOW_SECONDS, Plan, planned
+from tallyroll.planning.reading import READ_MS, reading_of
 from tallyroll.planning.shards import SHARD_SHARE_MAX
 from tallyroll.planning.simulation.flow import flowed
 from tallyroll.planning.simulation.loads import fixed, flat, one_key
@@ -28,6 +37,10 @@ from tallyroll.planning.simulation.world import World
 from tallyroll.planning.writers import PACKED_EVENT_MS, TRANSACTION_MS, WRITER_MS_PER_MESSAGE
 
 WIDTH = 120
+EXAMPLE = Load(events_per_second=5_000, hottest_per_second=2_000, mean_per_second=300)
+ONE_KEY = Load(events_per_second=980, hottest_per_second=980, keys=1)
+READ_COSTS = (COUNTS_READ, HTTP_API, AGGREGATOR)
+READS = ((10, 1), (100, 1), (1_000, 1), (20_000, 1), (20_000, 10))  # a second, staleness
 SEEDS = 20
 LOADS = (3_000, 10_000, 40_000)  # events a second of one key, with ids of their own
 FEWER = 0.8  # of the planned shards
@@ -50,10 +63,46 @@ def assumed() -> Rows:
         ("Lambda's batch window, s", f"{BATCH_WINDOW_SECONDS}"),
         ("memory of functions, GB", f"{FUNCTION_GB:.2f}"),
         ("an idle run of roller, cleanup or dropper, ms", f"{FUNCTION_MS_IDLE}"),
-        ("a read of the aggregator, ms", f"{READ_MS}"),
+        ("a read of the aggregator, from its cache or not, ms", f"{READ_MS}"),
         ("share of an item's bytes in an archive, of single events", f"{ARCHIVED_SHARE}"),
         ("share of a payload's bytes in a packet, unless a file is read", f"{COMPRESSED_SHARE}"),
     ]
+
+
+def of_cheaper() -> Rows:
+    """The example of docs/planning.md beside its cheaper plans, in US dollars a month."""
+    plan = planned(EXAMPLE)
+    rows: Rows = [("plan", "a month", "what it loses")]
+    rows.append(("as planned", f"{dollars_of(plan)['in all']:,.2f}", ""))
+    return rows + [(each.name, f"{each.dollars:,.2f}", each.loses) for each in cheaper(plan)]
+
+
+def of_reads() -> Rows:
+    """What reads of one key cost in US dollars a month, beside 980 events a second."""
+    rows: Rows = [
+        (
+            "reads/s of one key",
+            "at most old",
+            "sandboxes",
+            "reads of tables/s",
+            *READ_COSTS,
+            "in all",
+        )
+    ]
+    for asked, staleness in READS:
+        load = replace(ONE_KEY, reads_per_second=asked, staleness_seconds=staleness)
+        plan, reading = planned(load), reading_of(load)
+        costs = [dollars_of(plan)[name] for name in READ_COSTS]
+        rows.append(
+            (
+                f"{asked:,}",
+                f"{staleness} s",
+                f"{reading.sandboxes:,}",
+                f"{reading.from_tables:,.0f}",
+                *(f"{cost:,.2f}" for cost in (*costs, sum(costs))),
+            )
+        )
+    return rows
 
 
 def world(plan: Plan, *, shards: int, warm_units: int) -> World:
@@ -185,6 +234,8 @@ def main() -> None:
     for title, rows in (
         ("The classic arithmetic of partitions, and today's", disagreements()),
         ("Assumed by a plan, not computed", assumed()),
+        ("A plan and cheaper ones, in US dollars", of_cheaper()),
+        ("Reads of one key, in US dollars a month", of_reads()),
         (f"Throttled with so many of {SEEDS} seeds", validated()),
         ("One key at scale, over an hour and a half", at_scale()),
     ):

@@ -40,6 +40,41 @@ def test_a_plan_as_json_and_its_context(desk: Desk) -> None:
     assert Options.from_context(context).warm_units == told["warm_units"]
 
 
+def test_beside_a_plan_are_cheaper_ones_and_why_it_is_expensive(desk: Desk) -> None:
+    asked = ("plan", "--rate", "5000", "--hottest", "2000", "--mean", "300")
+    (told,) = desk.run(*asked, "--json").json
+    names = [each["name"] for each in told["cheaper"]]
+    assert names == ["packets of 17", "no warm throughput", "windows of a day"]
+    dollars = [each["dollars"] for each in told["cheaper"]]
+    assert dollars[1] == pytest.approx(told["dollars_a_month"]["in all"] - 7_117.50)
+    answer = desk.run(*asked)
+    for name, cost in zip(names, dollars, strict=True):
+        assert f"{name} {cost:,.2f}" in " ".join(answer.out.split())
+    (why,) = told["explained"]
+    assert why in " ".join(answer.out.split())
+    assert not any("count" in line.split() for line in answer.out.splitlines() if "dollars" in line)
+
+
+def test_reads_are_planned(desk: Desk) -> None:
+    asked = ("plan", "--rate", "5000", "--hottest", "2000", "--reads", "20_000", "--asked", "1")
+    answer = desk.run(*asked, "--staleness", "10s")
+    assert answer.row("HTTP", "API", "52,560.00", "52,560,000,000", "requests", "x", "$1", "a")
+    assert "(400 caches x 1 keys / 10 s)" in " ".join(answer.out.split()).replace("20,000, ", "(")
+    assert "over API Gateway's default quota of 10,000 a second" in answer.err
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("plan", "--rate", "5000", "--hottest", "2000", "--reads", "20_000"),
+        ("simulate", "--rate", "500", "--lasts", "10s", "--compare"),
+    ],
+)
+def test_without_a_terminal_it_is_80_columns_wide(desk: Desk, asked: tuple[str, ...]) -> None:
+    lines = [line.rstrip() for line in desk.run(*asked).out.splitlines()]
+    assert max(map(len, lines)) == 80
+
+
 def test_a_plan_from_a_file_of_events(desk: Desk, tmp_path: Path) -> None:
     path = events_file(tmp_path / "events.jsonl")
     (told,) = desk.run("plan", str(path), "--json").json
@@ -79,6 +114,8 @@ def test_windows_and_retention_are_planned(desk: Desk) -> None:
         (("--keys", "x", "--by", "y", "--rate", "5"), "give only --by and --sort"),
         (("--keys", "x", "--by", "y", "--context"), "give only --by and --sort"),
         (("--rate", "inf"), "must be a number above 0"),
+        (("--rate", "5", "--staleness", "2m"), "cached for at most 60 s"),
+        (("--rate", "5", "--asked", "2"), "keys_asked 2: must be from 1 to 1, all keys"),
     ],
 )
 def test_nonsense_is_refused(desk: Desk, asked: tuple[str, ...], why: str) -> None:

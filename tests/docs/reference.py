@@ -25,7 +25,8 @@ from benchmarks.costs import (
 from benchmarks.limits import TABLE_UNITS, of_keys
 from benchmarks.on_call.faults import FAULTS
 from benchmarks.planning import assumed as plan_assumed
-from benchmarks.planning import at_scale, validated
+from benchmarks.planning import at_scale, of_cheaper, validated
+from benchmarks.planning import of_reads as plan_reads
 from benchmarks.suffixes import rows
 from tallyroll.cdk.options import Options
 from tallyroll.planning.load import PACKET_EVENTS_MAX
@@ -100,6 +101,8 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "planted-faults": ("operations.md", planted_table),
     "fault-kinds": ("faults.md", kinds_table),
     "schema-differences": ("messages.md", differences_table),
+    "plan-cheaper": ("planning.md", lambda: table_of(of_cheaper())),
+    "plan-reads": ("planning.md", lambda: table_of(plan_reads())),
     "plan-scale": ("planning.md", lambda: table_of(at_scale())),
     "plan-validated": ("planning.md", lambda: table_of(validated())),
     "plan-assumed": ("planning.md", lambda: table_of(plan_assumed())),

@@ -18,11 +18,12 @@ from rich.text import Text
 
 from tallyroll.errors import UsageError
 
-PIPE_COLUMNS = 1_000  # into a file or pipe, nothing is folded
+PIPE_COLUMNS = 1_000  # into a file or pipe, the row of a table is one line
+PROSE_COLUMNS = 80  # there, of tables whose cells are sentences, and of paragraphs
 EXCERPT_MAX = 2_000  # characters of a payload or body that are shown
 FIRST_LINE_S, NEXT_LINE_S = 2.0, 10.0  # of progress where there is no terminal
 _UNITS = ("B", "KB", "MB", "GB", "TB")
-RIGHT = ("events", "sum", "keys", "shards", "count")
+RIGHT = ("events", "sum", "keys", "shards", "count", "value", "dollars")
 
 Cell = str | int | None
 T = TypeVar("T")
@@ -97,8 +98,12 @@ class Screen:
             rows = [{**as_json(one), **in_words(one)} for one in found]
             self.table(columns, [[row.get(name) for name in columns] for row in rows])
 
-    def table(self, columns: Sequence[str], rows: Iterable[Iterable[Cell]]) -> None:
-        """A table on stdout. A column without any content is left out, except for the first."""
+    def table(
+        self, columns: Sequence[str], rows: Iterable[Iterable[Cell]], *, prose: bool = False
+    ) -> None:
+        """A table on stdout. A column without any content is left out, except for the first. One of
+        `prose` is as wide as 80 columns where there is no terminal.
+        """
         lines = [[_text(cell) for cell in row] for row in rows]
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
         shown = [at for at in range(len(columns)) if not at or any(line[at] for line in lines)]
@@ -111,7 +116,16 @@ class Screen:
             )
         for line in lines:
             table.add_row(*(Text(line[at]) for at in shown))
-        self._out.print(table)
+        self._out.print(table, width=self._prose_columns if prose else None)
+
+    def paragraph(self, text: str) -> None:
+        """Sentences on stdout, after an empty line."""
+        self._out.print()
+        self._out.print(Text(printable(text)), width=self._prose_columns)
+
+    @property
+    def _prose_columns(self) -> int | None:
+        return None if self._out.is_terminal else PROSE_COLUMNS
 
     @contextmanager
     def progress(

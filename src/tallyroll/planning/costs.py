@@ -8,6 +8,7 @@ from math import ceil
 from tallyroll.limits import ACTION_UNITS, UNIT_BYTES, WARM_WRITE_UNITS_MIN
 from tallyroll.planning import prices
 from tallyroll.planning.plan import Plan, archived_share
+from tallyroll.planning.reading import READ_MS
 from tallyroll.planning.writes import (
     DAY_UNITS,
     GATE_UNITS_A_WINDOW,
@@ -33,10 +34,11 @@ TOTAL_ITEM_BYTES = 60  # of an item in the table of totals, with a key of ten by
 TALLY_ITEM_BYTES = 70  # the same, of a stripe of a tally
 FUNCTION_GB = 1_769 / 1024  # what the constructs give functions: one whole processor
 FUNCTION_MS_IDLE = 300  # assumed: an idle run of roller, cleanup or dropper
-READ_MS = 20  # assumed: a read of the aggregator
 METRICS_WATCHED = 53  # by alarms, which are charged by metric; a test counts them
 PAGES = 4  # composite alarms, which are charged by the alarm; a test counts them
 METRICS_IDLE = 24  # of roller, cleanup and dropper; a test counts them
+COUNTS_READ, HTTP_API, AGGREGATOR = "counts read", "HTTP API", "aggregator"
+WARM_THROUGHPUT = "warm throughput"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,7 @@ def idle_month(settings: Settings) -> dict[str, float]:
     each_run = prices.LAMBDA_REQUEST + function_dollars(FUNCTION_MS_IDLE)
     return {
         "gates of new tables": gates * prices.WRITE_UNIT,
-        "warm throughput": warm_dollars(settings, settings.warm_units),
+        WARM_THROUGHPUT: warm_dollars(settings, settings.warm_units),
         "reads of scheduled functions": listed * prices.READ_UNIT,
         "scheduled functions": runs * each_run,
         "polling": POLLERS * SECONDS_A_MONTH / POLL_SECONDS * prices.SQS_REQUEST,
@@ -241,24 +243,26 @@ def _queue(plan: Plan) -> list[Cost]:
 
 
 def _reading(plan: Plan) -> list[Cost]:
-    settings, load = plan.settings, plan.load
-    asked = load.reads_per_second * SECONDS_A_MONTH
-    if load.staleness_seconds:
-        read = min(asked, load.keys * SECONDS_A_MONTH / load.staleness_seconds)
-    else:
-        read = asked
+    settings, found = plan.settings, plan.reading
+    asked, read = (each * SECONDS_A_MONTH for each in (found.asked, found.from_tables))
     live = 1 + settings.accept_for_ms / 1_000 / settings.window_seconds
-    units = max(plan.stripes, plan.chosen_shards) * live
+    stripes = max(plan.stripes, plan.chosen_shards)
     return [
         Cost(
-            "counts read",
-            read * units * prices.READ_UNIT,
-            f"{read:,.0f} reads x {units:,.0f} stripes in {live:g} open windows",
+            COUNTS_READ,
+            read * stripes * live * prices.READ_UNIT,
+            f"{read:,.0f} reads of tables x {stripes:,} stripes x {live:.3g} open windows",
         ),
         Cost(
-            "HTTP API",
-            asked * (prices.API_REQUEST + prices.LAMBDA_REQUEST + function_dollars(READ_MS)),
-            f"{asked:,.0f} requests, {READ_MS} ms of the aggregator each",
+            HTTP_API,
+            asked * prices.API_REQUEST,
+            f"{asked:,.0f} requests x ${prices.API_REQUEST * 1e6:g} a million",
+        ),
+        Cost(
+            AGGREGATOR,
+            asked * (prices.LAMBDA_REQUEST + function_dollars(READ_MS)),
+            f"{asked:,.0f} requests of Lambda, {READ_MS} ms each, from a cache or not, x"
+            f" {FUNCTION_GB:.2f} GB",
         ),
     ]
 
@@ -280,7 +284,7 @@ def _storage(plan: Plan) -> list[Cost]:
 def _idle(plan: Plan) -> list[Cost]:
     from_settings = {
         "gates of new tables": f"{GATE_UNITS_A_WINDOW} units a gate and window",
-        "warm throughput": f"{windows_a_month(plan.settings):,.0f} tables x"
+        WARM_THROUGHPUT: f"{windows_a_month(plan.settings):,.0f} tables x"
         f" {max(0, plan.warm_units - WARM_WRITE_UNITS_MIN):,} units above a new table's x"
         f" ${prices.WARM_WRITE_UNIT:g}, once each",
         "polling": f"{POLLERS} pollers, a receive each {POLL_SECONDS} s",
@@ -293,7 +297,7 @@ def _idle(plan: Plan) -> list[Cost]:
     }
     gates = windows_a_month(plan.settings) * plan.gates * GATE_UNITS_A_WINDOW * prices.WRITE_UNIT
     warm = warm_dollars(plan.settings, plan.warm_units)
-    planned = {"gates of new tables": gates, "warm throughput": warm}
+    planned = {"gates of new tables": gates, WARM_THROUGHPUT: warm}
     found = {**idle_month(plan.settings), **planned}
     return [Cost(name, dollars, from_settings[name]) for name, dollars in found.items()]
 

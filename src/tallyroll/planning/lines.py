@@ -25,6 +25,7 @@ from tallyroll.planning.plan import (
     Plan,
     archived_share,
 )
+from tallyroll.planning.reading import API_READS_QUOTA, READ_MS, SANDBOXES_QUOTA
 from tallyroll.planning.shards import SHARD_SHARE_MAX
 from tallyroll.planning.writers import TRANSACTION_MS, message_ms
 
@@ -48,6 +49,7 @@ def lines_of(plan: Plan) -> list[Line]:
         *_unit_lines(plan),
         *_table_lines(plan),
         *_writer_lines(plan),
+        *(_reading_lines(plan) if plan.load.reads_per_second else ()),
         *_storage_lines(plan),
     ]
 
@@ -168,6 +170,40 @@ def _writer_lines(plan: Plan) -> list[Line]:
             f" {writers.batch_seconds:.2f} s), of about {IN_FLIGHT_MAX:,}",
             "SQS: messages in flight of a standard queue",
             beyond if plan.in_flight > IN_FLIGHT_MAX else "",
+        ),
+    ]
+
+
+def _reading_lines(plan: Plan) -> list[Line]:
+    load, found = plan.load, plan.reading
+    cached = f"{found.sandboxes:,} caches x {load.asked:,} keys / {load.staleness_seconds:g} s"
+    over_api = (
+        f"over API Gateway's default quota of {API_READS_QUOTA:,} a second, and the most of"
+        " tallyroll:reads_per_second"
+    )
+    over_lambda = f"over Lambda's default quota of {SANDBOXES_QUOTA:,} functions at once"
+    return [
+        Line(
+            "counts asked for, a second",
+            found.asked,
+            "as asked for",
+            "Quotas of API Gateway",
+            over_api if found.asked > API_READS_QUOTA else "",
+        ),
+        Line(
+            "sandboxes of the aggregator",
+            found.sandboxes,
+            f"{found.asked:,.10g} reads x {READ_MS} ms, one at a time each (Little's law)",
+            "Lambda: concurrency; assumed time of a read",
+            over_lambda if found.sandboxes > SANDBOXES_QUOTA else "",
+        ),
+        Line(
+            "of these from tables, a second",
+            round(found.from_tables, 1),
+            f"min({found.asked:,.10g}, {cached}): each sandbox has a cache of its own"
+            if load.staleness_seconds
+            else "nothing is cached",
+            "docs/settings.md, TALLYROLL_CACHE_LIVE_MS",
         ),
     ]
 

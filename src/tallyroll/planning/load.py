@@ -22,6 +22,7 @@ PLAIN_EVENT_BYTES = 60  # of an event without payload, sent by itself
 COMPRESSED_SHARE = 0.4  # of a payload's bytes that are left once packets are compressed
 SAMPLE_BYTES_MAX = 1_000_000  # of entries of a packet that are compressed to measure their size
 HOT_LISTED_MAX = 20
+STALENESS_MAX_SECONDS = 60  # the most of `cache_live_ms`; a test compares
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +44,7 @@ class Load:
     packed_event_bytes: float | None = None
     reads_per_second: float = 0.0
     staleness_seconds: float = 1.0
+    keys_asked: int | None = None
     hot: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -75,9 +77,21 @@ class Load:
                 f" {self.events_per_second:g}"
             )
         self._check_sizes()
+        self._check_reads()
+
+    def _check_reads(self) -> None:
         for name in ("reads_per_second", "staleness_seconds"):
             if not (isfinite(number := getattr(self, name)) and number >= 0):
                 raise UsageError(f"{name} {number}: must be 0 or more")
+        if self.staleness_seconds > STALENESS_MAX_SECONDS:
+            raise UsageError(
+                f"staleness_seconds {self.staleness_seconds:g}: a count is cached for at most"
+                f" {STALENESS_MAX_SECONDS} s"
+            )
+        if not 1 <= self.asked <= self.keys:
+            raise UsageError(
+                f"keys_asked {self.asked:,}: must be from 1 to {self.keys:,}, all keys"
+            )
 
     def _check_sizes(self) -> None:
         if not 1 <= self.event_bytes <= ITEM_BYTES_MAX - ITEM_BYTES:
@@ -87,15 +101,15 @@ class Load:
             )
         if not 1 <= self.packed <= PACKET_EVENTS_MAX:
             raise UsageError(f"packed {self.packed}: must be from 1 to {PACKET_EVENTS_MAX:,}")
-        if self.packed > 1 and self.packed * self._entry_bytes > PACKET_BYTES_MAX:
-            most = int(PACKET_BYTES_MAX // self._entry_bytes)
+        if self.packed > 1 and self.packed * self.entry_bytes > PACKET_BYTES_MAX:
+            most = int(PACKET_BYTES_MAX // self.entry_bytes)
             raise UsageError(
                 f"packed {self.packed}: a packet has {PACKET_BYTES_MAX // 1024} KB, room for"
                 f" {most:,} events of {self.event_bytes:,} bytes"
             )
 
     @property
-    def _entry_bytes(self) -> float:
+    def entry_bytes(self) -> float:
         """Of an event within a packet as it is sent."""
         return 8.0 + max(0, self.event_bytes - PLAIN_EVENT_BYTES)
 
@@ -103,6 +117,11 @@ class Load:
     def mean(self) -> float:
         """Events a second over a month."""
         return self.events_per_second if self.mean_per_second is None else self.mean_per_second
+
+    @property
+    def asked(self) -> int:
+        """How many keys counts are read of."""
+        return self.keys if self.keys_asked is None else self.keys_asked
 
     @property
     def hottest_share(self) -> float:
@@ -133,7 +152,7 @@ class Load:
     @property
     def message_bytes(self) -> float:
         """The bytes of one message."""
-        return self.event_bytes if self.packed == 1 else 100 + self.packed * self._entry_bytes
+        return self.event_bytes if self.packed == 1 else 100 + self.packed * self.entry_bytes
 
 
 @dataclass(slots=True)

@@ -18,6 +18,7 @@ from tallyroll.limits import (
 )
 from tallyroll.planning.load import Load
 from tallyroll.planning.on_demand import warm_partitions
+from tallyroll.planning.reading import API_READS_DEFAULT, API_READS_QUOTA, Reading, reading_of
 from tallyroll.planning.shards import SHARD_SHARE_MAX, shards_at_start, sustained_shards
 from tallyroll.planning.writers import batch_seconds
 from tallyroll.planning.writes import BatchWrites, batch_writes
@@ -70,6 +71,11 @@ class Plan:
         return self.load.messages_per_second * held
 
     @property
+    def reading(self) -> Reading:
+        """What the reads of counts take."""
+        return reading_of(self.load)
+
+    @property
     def stripes(self) -> int:
         """The least stripes of a key's tally."""
         return min(SHARDS_MAX, max(64, STRIPES_PER_COMMIT * self.commits_at_once))
@@ -102,6 +108,8 @@ class Plan:
             context["tallyroll:hot_shards"] = hot
         else:
             context["tallyroll:shards"] = max(Settings().shards, self.chosen_shards)
+        if (reads := ceil(self.load.reads_per_second)) > API_READS_DEFAULT:
+            context["tallyroll:reads_per_second"] = min(API_READS_QUOTA, reads)
         context["tallyroll:shards_max"] = max(Settings().shards_max, self.chosen_shards)
         return context
 

@@ -16,6 +16,7 @@ from tallyroll.client.jsonlines import Source
 from tallyroll.errors import UsageError
 from tallyroll.model.windows import iso
 from tallyroll.planning import prices
+from tallyroll.planning.alternatives import cheaper, explained
 from tallyroll.planning.costs import Cost, deleting_month, dollars_of, month_of
 from tallyroll.planning.keys import scored_key, told
 from tallyroll.planning.lines import as_json, lines_of
@@ -38,6 +39,7 @@ class LoadOptions:
     :param distinct: how many keys a window has (1000 by default; 1 with --hottest as --rate)
     :param packed: events in a packet, up to 1000 (1 by default: ids of their own)
     :param reads: counts a second that are asked for (0 by default)
+    :param asked: how many keys counts are asked for of (all by default)
     :param staleness: how old a count may be, 1s by default; 0s: counts are not cached
     """
 
@@ -48,6 +50,7 @@ class LoadOptions:
     distinct: Annotated[int, Parameter(metavar="N")] = 1_000
     packed: Annotated[int, Parameter(metavar="N")] = 1
     reads: Annotated[float, RATE] = 0.0
+    asked: Annotated[int | None, Parameter(metavar="N")] = None
     staleness: Annotated[int, DURATION] = 1_000
 
     def load(self) -> Load:
@@ -64,6 +67,7 @@ class LoadOptions:
             packed=self.packed,
             reads_per_second=self.reads,
             staleness_seconds=self.staleness / 1_000,
+            keys_asked=self.asked,
         )
 
 
@@ -105,14 +109,14 @@ def plan(
       tallyroll --name votes plan --from-deployment
       tallyroll plan --keys orders.jsonl --by customer --sort placed_at
 
+    :param file: plan for these events (JSON Lines) instead of --rate, as they happened
     :param from_deployment: measure the running pipeline, and say what to change
     :param window: length of the windows (1h by default)
     :param retention: how long a sealed window's table is kept (3d by default)
     :param keys: score a partition key of the items in this FILE of JSON Lines
     :param by: the field that is to be the partition key, with --keys
     :param sort: the field that is to be the sort key, with --keys
-    :param context: print the CDK context that deploys the plan, as JSON; with
-        --from-deployment, what to change in it
+    :param context: print the CDK context that deploys it; with --from-deployment, what to change
     """
     if from_deployment:
         given = {file, window, retention, keys, by, sort} != {None}
@@ -162,8 +166,8 @@ def _from_deployment(of: LoadOptions, run: Run, *, context: bool) -> int:
         about = {"pipeline": case.settings.name, "as_of": iso(case.effects.now())}
         screen.emit({**about, **found.as_json(), "not_known": not_known})
     else:
-        screen.table(("measured", "count", "source"), found.measured)
-        screen.table(("setting", "now", "planned", "do", "why"), found.settings)
+        screen.table(("measured", "value", "source"), found.measured, prose=True)
+        screen.table(("setting", "now", "planned", "do", "why"), found.settings, prose=True)
     for line in [*(f"not known: {each}" for each in not_known), *found.notes]:
         screen.tell(line)
     return DONE
@@ -184,7 +188,7 @@ def _load_of(file: str, of: LoadOptions, screen: Screen) -> tuple[Load, int]:
         reads_per_second=of.reads,
         staleness_seconds=of.staleness / 1_000,
     )
-    return load, len(bad)
+    return replace(load, keys_asked=of.asked), len(bad)
 
 
 def _show(made: Plan, screen: Screen, *, context: bool) -> None:
@@ -192,21 +196,43 @@ def _show(made: Plan, screen: Screen, *, context: bool) -> None:
     if context:
         screen.line(made.context(), json.dumps(made.context(), indent=2))
         return
-    dollars, instead = dollars_of(made), deleting_month(made)
+    dollars, instead, others = dollars_of(made), deleting_month(made), cheaper(made)
     if screen.json:
-        screen.emit(as_json(made, dollars) | {"deleting_instead": round(instead.dollars, 2)})
+        more = {
+            "deleting_instead": round(instead.dollars, 2),
+            "cheaper": [
+                {"name": each.name, "dollars": round(each.dollars, 2), "loses": each.loses}
+                for each in others
+            ],
+            "explained": explained(made),
+        }
+        screen.emit(as_json(made, dollars) | more)
         return
     lines = lines_of(made)
     screen.table(
-        ("what", "count", "how it is computed", "source"),
-        [(line.name, f"{line.value:,}", line.formula, line.source) for line in lines],
+        ("what", "value", "how it is computed, and its source"),
+        [(each.name, f"{each.value:,.10g}", f"{each.formula} [{each.source}]") for each in lines],
+        prose=True,
     )
     in_all = Cost("in all", dollars["in all"], f"{prices.REGION}, prices of {prices.AS_OF}")
-    costs = [*month_of(made), in_all, instead]
+    screen.paragraph("A month, in US dollars")
     screen.table(
-        ("a month, in US dollars", "count", "how it is computed"),
-        [(cost.name, f"{cost.dollars:,.2f}", cost.formula) for cost in costs],
+        ("of it", "dollars", "how it is computed"),
+        [
+            (cost.name, f"{cost.dollars:,.2f}", cost.formula)
+            for cost in (*month_of(made), in_all, instead)
+        ],
+        prose=True,
     )
+    if others:
+        screen.paragraph("Cheaper, a month in US dollars")
+        screen.table(
+            ("instead", "dollars", "what it loses"),
+            [(each.name, f"{each.dollars:,.2f}", each.loses) for each in others],
+            prose=True,
+        )
+    for text in explained(made):
+        screen.paragraph(text)
     for line in lines:
         if line.warning:
             screen.tell(f"{line.name}: {line.warning}")

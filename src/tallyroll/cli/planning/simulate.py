@@ -131,9 +131,9 @@ def simulate(
     if delay is not None:
         kept = "no number of shards" if fewest is None else f"{fewest:,} shards"
         summary.append((f"a delay of {delay / 1_000:g} s is kept by", kept))
-    run.screen.table(summary[0], summary[1:])
+    run.screen.table(summary[0], summary[1:], prose=True)
     if compared:
-        run.screen.table(compared[0], compared[1:])
+        run.screen.table(compared[0], compared[1:], prose=True)
     return DONE_IN_PART if bad else DONE
 
 

@@ -139,7 +139,7 @@ class Simulation:
         each, world = self.world.events_each, self.world
         quiet = course.first_second_in_order()
         return [
-            ("", "count"),
+            ("", "value"),
             ("load", self.shape.name),
             ("simulated", f"{self.seconds:,.0f} s"),
             ("shards of a key", f"{world.shards_used:,}"),
