@@ -56,11 +56,11 @@ COMMANDS = (
 _BLOCK = re.compile(r"(<!-- help: (.*?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def help_text(command: str) -> str:
+def help_text(command: str, columns: int = 200) -> str:
     """What `tallyroll COMMAND --help` prints in a wide terminal, without colour."""
     with (
         redirect_stdout(io.StringIO()) as out,
-        patch.dict("os.environ", {"COLUMNS": "200", "NO_COLOR": "1"}),
+        patch.dict("os.environ", {"COLUMNS": str(columns), "NO_COLOR": "1"}),
     ):
         assert main([*command.split(), "--help"]) == 0
     return out.getvalue()

@@ -65,6 +65,17 @@ def test_what_is_too_much_is_named(
     ]
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_is_wrapped_once(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it need not be wrapped, the source itself breaks no option's text; and its own lines
+    fit 80 columns, but for the first sentence, which the parser joins.
+    """
+    monkeypatch.setattr("tallyroll.cli.app.HELP_COLUMNS", 1_000)
+    _, _, _, *lines = help_text(command, columns=1_000).splitlines()
+    assert [line for line in lines if line.startswith("│     ")] == []
+    assert [line for line in lines if line[:1] not in "│╭╰" and len(line) > 80] == []
+
+
 def test_without_its_extra_it_says_how_to_get_it(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

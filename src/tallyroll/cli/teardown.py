@@ -57,9 +57,9 @@ def teardown(
     Run it again to go on with what an interruption left.
 
     --export closes all windows at once, however young, then seals, archives,
-    proves and drops them, by what roller, cleanup and dropper do. Nothing is dropped
-    unproven. The queue must be empty. --force deletes the tables as they are,
-    after listing what is lost, and after the pipeline's name was typed. Only
+    proves and drops them, by what roller, cleanup and dropper do. Nothing is
+    dropped unproven. The queue must be empty. --force deletes the tables as they
+    are, after listing what is lost, and after the pipeline's name was typed. Only
     tables of this pipeline's name and tag, or named by its catalog, are touched.
     Permanent tables and the bucket are never touched: the end says how to remove
     them.

@@ -52,9 +52,9 @@ def load(
     prefix of keys; `-` for stdin; or a DynamoDB export (DynamoDB JSON, full or
     incremental). Files of AWS DMS have a first column Op. Every event needs a time.
 
-    An event with an id counts once, however often it is loaded. The others are named
+    An event with an id counts once, however often it is loaded. Others are named
     after the content of their file and their line: the same file loaded again with
-    the same options counts once. After an interrupt or a crash the same command goes
+    the same options counts once. After an interrupt or crash the same command goes
     on at its checkpoint. Bad lines are kept in a file; all others are loaded.
 
     For example:
