@@ -87,7 +87,7 @@ def own_events(console: Console, start: Start, path: str, archive_to: Path | Non
             highlight=False,
         )
         with start(settings) as run:
-            return _count(console, run, events, archive_to)
+            return _count(console, run, events, repeats, archive_to)
     finally:
         events.close()
 
@@ -117,7 +117,9 @@ def _print_bad(console: Console, bad: BadLines) -> None:
     console.print(table)
 
 
-def _count(console: Console, run: Run, events: InputEvents, archive_to: Path | None) -> int:
+def _count(
+    console: Console, run: Run, events: InputEvents, repeats: int, archive_to: Path | None
+) -> int:
     truth = {key: Sum(part.events, part.amount) for key, part in events.truth().items()}
     with view_on(console) as show:
         _open_past(run, events, show)
@@ -137,6 +139,7 @@ def _count(console: Console, run: Run, events: InputEvents, archive_to: Path | N
     polled = run.pipeline.poller.polled
     traffic = Traffic(
         sent=events.lines,
+        repeats=repeats,
         messages=messages,
         deliveries=polled.received,
         counted=sum(part.events for part in counted.values()),

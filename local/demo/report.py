@@ -24,6 +24,7 @@ from tallyroll.settings import Settings
 
 KEYS_SHOWN = 12
 HOT_KEY_EVENTS = 9_800
+_ITEMS = "items in the archive: a record for each single event or packet, tallies, gates"
 _STORES = {
     DYNAMODB: ("DynamoDB requests each", throughput.METERING),
     KEYSPACES: ("commits each", rows.METERING),
@@ -128,9 +129,10 @@ def _row(found: Sum, wanted: Sum) -> tuple[str, str, str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What went in, and the results; all but `sent`, `twice` and `counted` are messages.
+    """What went in, and the results; all but `sent`, `twice`, `repeats` and `counted` are messages.
 
     `twice` of those sent are the first votes of voters whose second ones are then rejected.
+    `repeats` of them are equal to another event that was sent, so they do not count again.
     """
 
     sent: int
@@ -141,6 +143,7 @@ class Traffic:
     kills: int
     rejected: Mapping[str, int]
     twice: int = 0
+    repeats: int = 0
 
 
 def traffic_table(traffic: Traffic) -> Table:
@@ -151,7 +154,9 @@ def traffic_table(traffic: Traffic) -> Table:
     table.add_row("events sent", f"{traffic.sent:,}")
     if traffic.twice:
         table.add_row("  as planned", f"{traffic.sent - traffic.twice:,}")
-        table.add_row("  of the voter who votes twice", f"{traffic.twice:,}")
+        table.add_row("  first vote of a voter, the second is rejected", f"{traffic.twice:,}")
+    if traffic.repeats:
+        table.add_row("  repeats of another, not counted again", f"{traffic.repeats:,}")
     table.add_row("  in messages", f"{traffic.messages:,}")
     table.add_row("  delivered, redeliveries included", f"{traffic.deliveries:,}")
     table.add_row("writers killed at work", f"{traffic.kills:,}")
@@ -167,16 +172,17 @@ def traffic_table(traffic: Traffic) -> Table:
 def window_table(
     windows: Sequence[Window], specs: Mapping[str, Spec], proofs: Mapping[str, bool]
 ) -> Table:
-    """Windows with their shards, contents, archived items, times (UTC) and proof."""
+    """Windows with their shards, contents, items of the archive, times (UTC) and proof."""
     days = {window.id[:8] for window in windows}
     hot = {json.dumps(dict(spec.hot)) for spec in specs.values()}
     title = f"Windows of {iso(windows[0].start)[:10]} (UTC)" if len(days) == 1 else "Windows (UTC)"
     table = Table(title=title, title_justify="left")
+    table.caption = _ITEMS
     if len(hot) == 1 and (shards := next(iter(specs.values())).hot):
-        table.caption = "shards of hot keys: " + _hot(shards)
+        table.caption += "\nshards of hot keys: " + _hot(shards)
     table.add_column("window", no_wrap=True)
     table.add_column("state")
-    for name in ("shards", "keys", "events", "archived"):
+    for name in ("shards", "keys", "events", "items"):
         table.add_column(name, justify="right")
     for name in ("proven", "dropped", "read again"):
         table.add_column(name, no_wrap=True)

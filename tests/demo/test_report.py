@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+import io
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rich.console import Console
+from rich.table import Table
 
 from local.demo.emf import Ledger
 from local.demo.report import (
     Sum,
+    Traffic,
     Verdict,
     cost_table,
     hot_key_cost,
@@ -15,6 +20,7 @@ from local.demo.report import (
     judge_windows,
     key_table,
     print_verdict,
+    traffic_table,
     window_table,
 )
 from tallyroll.lifecycle.state_machine import freeze
@@ -114,7 +120,7 @@ def test_windows_fit_into_100_columns(
     console = Console(width=100, record=True)
     console.print(window_table(windows, specs, {window.id: True for window in windows}))
     text = console.export_text()
-    for part in (*shown, "│ 123,456 │", "│   12,345 │", "read again"):
+    for part in (*shown, "│ 123,456 │", "│ 12,345 │", "read again"):
         assert part in text
 
 
@@ -131,3 +137,69 @@ def test_tables_show_what_they_are_given() -> None:
     assert "2.300" in text
     assert "NOT EXACT" in text
     assert "log: writer: hm" in text
+
+
+# --- README's copy of a night
+
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+NIGHT = README[README.index("Events and messages\n") : README.index("What an event cost\n")]
+
+
+def printed(table: Table) -> str:
+    """A table as README has it."""
+    console = Console(width=100, record=True, file=io.StringIO())
+    console.print(table)
+    return "".join(f"{line.rstrip()}\n" for line in console.export_text().splitlines())
+
+
+def numbers(text: str) -> list[int]:
+    """The whole numbers at the ends of rows, down to the frame."""
+    return [int(each.replace(",", "")) for each in re.findall(r"([\d,]+) │\n", text)]
+
+
+def test_readme_shows_the_table_of_traffic() -> None:
+    (sent, _, twice, messages, deliveries, kills, counted, duplicates, _, *rejected) = numbers(
+        NIGHT.partition("The vote\n")[0]
+    )
+    reasons = re.findall(r"│   ([a-z-]+) +│ +\d+ │\n", NIGHT)
+    traffic = Traffic(
+        sent=sent,
+        twice=twice,
+        messages=messages,
+        deliveries=deliveries,
+        kills=kills,
+        counted=counted,
+        duplicates=duplicates,
+        rejected=dict(zip(reasons, rejected, strict=True)),
+    )
+    assert printed(traffic_table(traffic)) in NIGHT
+
+
+def test_readme_shows_the_table_of_windows() -> None:
+    def at(clock: str) -> int:
+        hours, minutes, seconds = map(int, clock.split(":"))
+        return NOON + 1_000 * (3_600 * (hours - 12) + 60 * minutes + seconds)
+
+    rows = [
+        [cell.strip() for cell in line.strip("│\n").split("│")]
+        for line in NIGHT.partition("Windows of")[2].splitlines()
+        if line.startswith("│")
+    ]
+    windows = [
+        replace(
+            dropped(proven=at(proven), dropped=at(gone)),
+            id=window_id(at(start)),
+            start=at(start),
+            keys=int(keys),
+            events=int(events.replace(",", "")),
+            attempt=Attempt(items=int(items.replace(",", ""))),
+        )
+        for start, _, _, keys, events, items, proven, gone, _ in rows
+    ]
+    spec = freeze(windows[0], Settings(hot_shards={"Ada": 64}))
+    table = window_table(
+        windows,
+        dict.fromkeys([window.id for window in windows], spec),
+        {window.id: True for window in windows},
+    )
+    assert printed(table) in NIGHT
