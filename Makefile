@@ -170,17 +170,18 @@ $(VENV)/venv.stamp: requirements/pip.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "Tallyroll needs Python 3.11 or newer; \"$(PYTHON)\" is $$($(PYTHON) --version 2>&1)." \
 		"Name another one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@echo "Making $(VENV) ..."
 	@$(PYTHON) -m venv --clear $(VENV)
 	@$(PIP) install --require-hashes -r requirements/pip.txt
 	@touch $@
 
 $(VENV)/local.stamp: requirements/local.txt pyproject.toml $(VENV)/venv.stamp
-	@echo "Installing requirements/local.txt into $(VENV) (once, a minute or so) ..."
-	@$(PIP) install --require-hashes -r requirements/local.txt
+	@echo "Installing requirements/local.txt into $(VENV) (once, one to four minutes) ..."
+	@$(PY) -m infra.build.install requirements/local.txt
 	@$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/local.stamp
-	@echo "Installing requirements/dev.txt into $(VENV) (once, a minute or so) ..."
-	@$(PIP) install --require-hashes -r requirements/dev.txt
+	@echo "Installing requirements/dev.txt into $(VENV) (once, one to four minutes) ..."
+	@$(PY) -m infra.build.install requirements/dev.txt
 	@touch $@

@@ -22,18 +22,25 @@ _WRITTEN = ("*.tar.gz", "*.whl")
 
 def build(folder: Path) -> list[Path]:
     """Build the asset and both distributions, the wheel out of the source distribution; return
-    their paths. Removes older ones from the folder. Raises BundleError.
+    their paths. Removes older ones from the folder. Tells its steps. Raises BundleError.
     """
+    _say("gathering the functions' asset")
     shutil.rmtree(prebuilt.FOLDER, ignore_errors=True)
     prebuilt.build_for_package(prebuilt.FOLDER)
     for pattern in _WRITTEN:
         for old in folder.glob(pattern):
             old.unlink()
+    _say("building the source distribution, and the wheel out of it")
     # -P: or the folder `build` of this repository would be in the way of the module's.
     _run("build", "--no-isolation", "--outdir", str(folder), str(ROOT))
     made = [path for pattern in _WRITTEN for path in sorted(folder.glob(pattern))]
+    _say("checking both")
     _run("twine", "check", "--strict", *map(str, made))
     return made
+
+
+def _say(doing: str) -> None:
+    print(f"{doing} ...", file=sys.stderr, flush=True)  # noqa: T201  (its progress)
 
 
 def _run(module: str, *arguments: str) -> None:

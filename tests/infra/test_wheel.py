@@ -62,6 +62,7 @@ def built(home: Path, **environment: str) -> tuple[Path, Path]:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count(", checked\n") == 2
+    assert done.stderr.count(" ...\n") == 3  # a line for each step
     [source] = (home / "dist").glob("*.tar.gz")
     [wheel] = (home / "dist").glob("*.whl")
     return source, wheel
