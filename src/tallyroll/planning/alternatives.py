@@ -137,14 +137,14 @@ def _warm_explained(plan: Plan, warm: float, in_all: float) -> str:
 
 
 def _reads_explained(plan: Plan, found: Mapping[str, float], reads: float) -> str:
-    most = max(_READS, key=lambda name: found[name])
-    caches = f"{plan.reading.sandboxes:,} sandboxes"
+    most, sandboxes = max(_READS, key=lambda name: found[name]), plan.reading.sandboxes
+    caches = f"{sandboxes:,} sandboxes, each of which" if sandboxes > 1 else "1 sandbox, which"
     return (
         f"Reads are ${reads:,.0f} of ${found['in all']:,.0f}, most of it for {_READS[most]}"
-        f" (${found[most]:,.0f}). The aggregator runs in {caches}, each of which caches counts for"
-        " itself; nothing caches answers in front of the API. So let each of your services ask once"
-        " per staleness and hand the answer on to its clients, or count in it with"
-        " tallyroll.Reader, which has the same cache and takes no API and no function. Asking for"
-        " fewer keys (--asked) or for older counts (--staleness, up to 60s) saves read units; the"
-        " cache's time is TALLYROLL_CACHE_LIVE_MS."
+        f" (${found[most]:,.0f}). The aggregator runs in {caches} caches counts for itself; nothing"
+        " caches answers in front of the API. So let each of your services ask once per staleness"
+        " and hand the answer on to its clients, or count in it with"
+        " tallyroll.Pipeline(settings).reader, which has the same cache and takes no API and no"
+        " function. Fewer keys (--asked) and older counts (--staleness, up to 60s) save read units;"
+        " the cache's time is TALLYROLL_CACHE_LIVE_MS."
     )
