@@ -15,6 +15,7 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from tallyroll import Producer
+from tallyroll.adapters.journal import FileJournal
 from tallyroll.client.receipts import Delivery, call_safely
 from tallyroll.errors import BufferFull, NotSent, UsageError
 from tallyroll.pipeline import producer as services
@@ -87,13 +88,14 @@ def test_a_block_without_a_spool_waits_for_what_only_it_has(
     assert close.mock_calls == [call(None)]
 
 
+class Unreachable(StandIn):
+    def send_message_batch(self, **_: Any) -> dict[str, Any]:
+        raise EndpointConnectionError(endpoint_url="https://sqs")
+
+
 def test_a_block_with_a_spool_ends_while_the_queue_cannot_be_reached(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Unreachable(StandIn):
-        def send_message_batch(self, **_: Any) -> dict[str, Any]:
-            raise EndpointConnectionError(endpoint_url="https://sqs")
-
     monkeypatch.setattr(services, "EXIT_S", 0.01)
 
     def within() -> None:
@@ -103,6 +105,37 @@ def test_a_block_with_a_spool_ends_while_the_queue_cannot_be_reached(
 
     with pytest.raises(NotSent, match=r"^3 events not sent: .* the spool keeps it, and the next"):
         within()
+
+
+def test_a_spool_whose_producer_could_not_be_made_can_be_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "spool"
+    with pytest.raises(UsageError, match="give the pipeline's name, too"):
+        Producer(URL, spool=path, bucket="archive")
+    path.write_bytes(b"damaged\n")
+    with monkeypatch.context() as patch:
+        patch.setattr(FileJournal, "replace", _full)
+        with pytest.raises(OSError, match="No space left"):
+            Producer(URL, client=StandIn(), spool=path)
+    Producer(URL, client=StandIn(), spool=path).close()
+
+
+def _full(*_: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_a_callback_that_ends_the_program_leaves_the_spool_to_the_next_start(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "spool"
+    producer = Producer(URL, client=Unreachable(), spool=path, on_delivery=lambda _: sys.exit(3))
+    for _ in range(3):
+        producer.send("k")
+    with pytest.raises(SystemExit):
+        producer.close(0.01)
+    with Producer(URL, client=StandIn(), spool=path) as again:
+        assert again.stats.recovered == 3
 
 
 def test_a_lambda_handler_returns_after_its_events_are_sent() -> None:
@@ -171,10 +204,11 @@ def test_a_callback_neither_flushes_nor_waits_for_room() -> None:
     assert heard == ["1", "2"]
 
 
-def test_a_forked_producer_makes_a_client_of_its_own() -> None:
+def test_a_forked_producer_makes_a_client_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Connections are not to be shared with the parent."""
     client = StandIn()
-    producer = Producer(URL, client=client)
+    monkeypatch.setattr(services, "LateClient", lambda *_: client)
+    producer = Producer(URL)
     poster = producer._poster
     producer.after_fork()
     assert producer._poster is not poster

@@ -58,6 +58,19 @@ def test_a_child_does_not_wait_for_a_thread_of_its_parent() -> None:
     assert done.stdout == "child sent 1\n", done.stderr
 
 
+def test_a_child_does_not_wait_for_a_client_that_its_parent_was_making() -> None:
+    done = _python(MAKING)
+    assert done.stdout == "child made one of eu-west-1\n", done.stderr
+
+
+def test_a_child_does_not_share_a_client_with_its_parent() -> None:
+    """Each would read the other's answers."""
+    done = _python(SHARED)
+    assert done.stdout == (
+        "the producer was made before a fork with a client of its own: make one after it\n"
+    ), done.stderr
+
+
 def test_what_is_left_is_sent_when_the_interpreter_ends() -> None:
     assert _python(LEAVES).stdout == "sent 1\n"
 
@@ -118,9 +131,14 @@ class Client:
     def take(self, bodies):
         self.taken += len(bodies)
 """
-FORKS = """
+MADE = """
+from tallyroll.pipeline import producer as services
 client = Client()
-producer = Producer(URL, client=client, linger_ms=3_600_000)
+services.LateClient = lambda *_: client
+"""
+FORKS = f"""
+{MADE}
+producer = Producer(URL, linger_ms=3_600_000)
 producer.send("held by the parent")
 child = os.fork()
 if child == 0:
@@ -171,10 +189,34 @@ print("after a crash:", opened(), flush=True)
 os.kill(child, signal.SIGKILL)
 os.killpg(os.getpgid(0), signal.SIGKILL)
 """
-LOCKED = """
+MAKING = """
+from tallyroll.adapters.aws import client
+late = client.LateClient("sqs", "eu-west-1")
+client._making.acquire()
+child = os.fork()
+if child == 0:
+    print("child made one of", late.meta.region_name, flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+SHARED = """
+from tallyroll.errors import UsageError
+producer = Producer(URL, client=Client())
+child = os.fork()
+if child == 0:
+    try:
+        producer.send("k")
+    except UsageError as error:
+        print(error, flush=True)
+    producer.close()
+    os._exit(0)
+os.waitpid(child, 0)
+producer.close()
+"""
+LOCKED = f"""
 from tallyroll.client import receipts
-client = Client()
-producer = Producer(URL, client=client)
+{MADE}
+producer = Producer(URL)
 receipts._turn.acquire()
 child = os.fork()
 if child == 0:

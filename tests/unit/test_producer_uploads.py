@@ -12,11 +12,12 @@ import pytest
 from moto import mock_aws
 
 from tallyroll import Pipeline, Producer
-from tallyroll.adapters.aws.client import make_client
+from tallyroll.adapters.aws.client import LateClient, make_client
 from tallyroll.errors import Missing, Reason, Rejected, UsageError
 from tallyroll.limits import EVENT_MESSAGE_BYTES_MAX
 from tallyroll.model.events import Event, Packet, decode
 from tallyroll.model.formats.references import check_reference
+from tallyroll.pipeline import producer as services
 from tallyroll.settings import Settings
 from tests.harness.payloads import noise
 from tests.harness.pipeline import NOW
@@ -34,7 +35,7 @@ def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         yield client
 
 
-def made(client: StandIn, *, bucket: str = "archive", pipeline: str = "votes") -> Producer:
+def made(client: StandIn | None, *, bucket: str = "archive", pipeline: str = "votes") -> Producer:
     return Producer(URL, client=client, bucket=bucket, pipeline=pipeline, delivery_timeout_ms=5_000)
 
 
@@ -137,8 +138,12 @@ def test_the_pipelines_name_must_be_known() -> None:
         assert producer._uploads.pipeline == "votes"
 
 
-def test_a_child_makes_connections_of_its_own(s3: Any) -> None:
-    with made(StandIn()) as producer:
+def test_a_child_makes_connections_of_its_own(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    sqs = StandIn()
+    monkeypatch.setattr(
+        services, "LateClient", lambda name, region: sqs if name == "sqs" else LateClient(name)
+    )
+    with made(None) as producer:
         before = producer._uploads
         producer.after_fork()
         assert producer._uploads is not before

@@ -10,6 +10,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from threading import Condition, Lock, Thread, current_thread
 from typing import Any
@@ -64,7 +65,13 @@ class PortProducer:
         self._monotonic = monotonic
         self._spooled = spool is not None
         self._uploads = uploads
-        self._begin(spool)
+        try:
+            self._begin(spool)
+        except BaseException:
+            if spool:
+                with suppress(OSError):
+                    spool.close()  # so that the next try can open it
+            raise
         _alive.add(self)
 
     def _begin(self, spool: Spool | None) -> None:
@@ -349,13 +356,17 @@ class PortProducer:
             settled = self._outbox.abandon()
             self._note_lost(settled)
             self._settled.notify_all()
-        self._call_back(settled)
-        with self._lock:
-            self._outbox.reported(settled)
-            self._outbox.close()
-        for thread in self._threads:
-            thread.join(0 if settled else JOIN_S)
-        _alive.discard(self)
+        told: Sequence[Message] = ()
+        try:
+            self._call_back(settled)
+            told = settled
+        finally:  # a callback may end the program
+            with self._lock:
+                self._outbox.reported(told)
+                self._outbox.close()
+            for thread in self._threads:
+                thread.join(0 if settled else JOIN_S)
+            _alive.discard(self)
 
     @property
     def stats(self) -> Stats:

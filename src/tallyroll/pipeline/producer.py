@@ -116,6 +116,7 @@ class Producer(PortProducer):
         _check("delivery_timeout_ms", delivery_timeout_ms, 0, math.inf)
         self._queue_url = queue_url
         self._client = client
+        uploads = self._make_uploads(bucket, pipeline) if bucket else None
         super().__init__(
             self._make_poster(),
             SystemEffects(),
@@ -135,7 +136,7 @@ class Producer(PortProducer):
                 workers=connections,
             ),
             spool=_open_spool(Path(spool)) if spool is not None else None,
-            uploads=self._make_uploads(bucket, pipeline) if bucket else None,
+            uploads=uploads,
             on_delivery=on_delivery,
         )
         atexit.register(_close_at_exit, WeakMethod(self.close))
@@ -165,11 +166,15 @@ class Producer(PortProducer):
         return Uploads(S3Bucket(caller, effects, bucket), name, effects)
 
     def after_fork(self) -> None:
-        """Begin anew in a child."""
-        self._poster = self._make_poster()  # connections are not to be shared with the parent
+        """Begin anew in a child. A client of the user's own is the parent's: two processes on one
+        connection read each other's answers.
+        """
+        self._poster = self._make_poster()
         if self._uploads:
             self._uploads = self._make_uploads(self._bucket, self._pipeline)
         super().after_fork()
+        if self._client is not None and not self._closed:
+            self._closed = "was made before a fork with a client of its own: make one after it"
 
     def send_all(self, events: Iterable[Event | Mapping[str, Any]]) -> int:
         """Send many events, one of each key in turn, so that no partition of a table gets one key's

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache, cached_property
+from functools import cache
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -86,7 +86,7 @@ _MISSING = frozenset(
 )
 
 
-_making = Lock()
+_making = Lock()  # sessions are not thread-safe, clients are
 
 
 def make_client(service: str, **where: str) -> Any:
@@ -95,6 +95,11 @@ def make_client(service: str, **where: str) -> Any:
     Region, endpoint and credentials come from the usual AWS environment (AWS_ENDPOINT_URL,
     AWS_ENDPOINT_URL_DYNAMODB ...), unless `where` has them (`endpoint_url`, `region_name` ...).
     """
+    with _making:
+        return _make_client(service, **where)
+
+
+def _make_client(service: str, **where: str) -> Any:
     config = Config(
         # Exactly one attempt, whatever AWS_MAX_ATTEMPTS says (`max_attempts` would count retries).
         retries={"total_max_attempts": 1, "mode": "standard"},
@@ -106,8 +111,7 @@ def make_client(service: str, **where: str) -> Any:
         # botocore would build its long default anew, letter by letter, for every request.
         user_agent=f"Boto3/{boto3.__version__} Botocore/{botocore.__version__} tallyroll",
     )
-    with _making:  # sessions are not thread-safe, clients are
-        client = _session().client(service, config=config, **where)
+    client = _session().client(service, config=config, **where)
     if service == "dynamodb":
         lean_model.prepare(client)
     return client
@@ -137,20 +141,33 @@ def _session() -> Any:
     )
 
 
+def _begin_anew() -> None:
+    """In a child after a fork: a thread that it does not have may hold a lock of the session."""
+    global _making  # noqa: PLW0603
+    _making = Lock()
+    _session.cache_clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)
+
+
 class LateClient:
     """A client made at its first call, so that unused services cost no start time."""
 
     def __init__(self, service: str, region: str | None = None) -> None:
         self._service = service
-        self._region = region
-
-    @cached_property
-    def _client(self) -> Any:
-        where = {"region_name": self._region} if self._region else {}
-        return make_client(self._service, **where)
+        self._where = {"region_name": region} if region else {}
+        self._client: Any = None
 
     def __getattr__(self, method: str) -> Any:
-        return getattr(self._client, method)
+        return getattr(self._client or self._made(), method)
+
+    def _made(self) -> Any:
+        with _making:
+            if self._client is None:
+                self._client = _make_client(self._service, **self._where)
+            return self._client
 
 
 class Caller:
