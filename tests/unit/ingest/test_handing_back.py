@@ -12,7 +12,7 @@ from tallyroll.ingest.handing_back import delay_seconds, is_expiring
 from tallyroll.limits import IN_FLIGHT_MAX, RECEIVES_GIVEN_UP
 from tallyroll.model.messages import Message, Redrive
 from tallyroll.ports.store import Outcome, Verdict
-from tests.harness.pipeline import HOUR, MINUTE, NOW, SMALL, TIME_LEFT, opened
+from tests.harness.pipeline import HOUR, MINUTE, NOW, SMALL, TIME_LEFT, WINDOW, opened
 
 DAY = 24 * HOUR
 RETENTION = SMALL.queue_retention_ms
@@ -37,6 +37,12 @@ def test_the_wait_doubles() -> None:
 def test_a_window_is_awaited_with_short_waits_for_ten_minutes() -> None:
     assert delay(30, 10 * MINUTE - 1, waits=True) == 20
     assert delay(30, 10 * MINUTE, waits=True) == 300
+
+
+def test_a_redriven_message_waits_from_this_sending_on() -> None:
+    redriven = replace(message(30, NOW - MINUTE), redrive=Redrive(WINDOW, "first", NOW - DAY))
+    seconds = delay_seconds(redriven, NOW, waits=True, in_flight=0, retention_ms=RETENTION)
+    assert seconds == 20
 
 
 @pytest.mark.parametrize(("due_ms", "seconds"), [(0, 5), (7_001, 8), (90_000, 90), (400_000, 300)])
