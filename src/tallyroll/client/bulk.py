@@ -162,7 +162,10 @@ class BulkSender:
         self._limits = limits
         vars(self).pop("_prefix", None)
         # Always by the same span.
-        self._named = Packer(self._new_id, self._named_start, limits, compress=self._compress)
+        self._named, self._apart = (
+            Packer(self._new_id, self._named_start, limits, compress=self._compress)
+            for _ in range(2)
+        )
 
     def rename(self, name: str) -> None:
         """Name the events that are added from now on. Raises ValueError between `add` and the
@@ -181,7 +184,7 @@ class BulkSender:
     @property
     def packing(self) -> bool:
         """Whether packets with names wait for more events."""
-        return self._named.waiting > 0
+        return self._named.waiting + self._apart.waiting > 0
 
     @cached_property
     def _prefix(self) -> str:
@@ -192,9 +195,10 @@ class BulkSender:
     def _named_start(self, ts: int) -> int:
         return ts // self._calendar.span_ms * self._calendar.span_ms
 
-    def add(self, event: Event, origin: str) -> None:
+    def add(self, event: Event, origin: str, *, apart: bool = False) -> None:
         """Add an event for the next `flush`; one without id and time happened now. `origin` names
-        it in messages to people and, with a `name`, in ids.
+        it in messages to people and, with a `name`, in ids. What is added `apart` changes no packet
+        of the others.
         """
         if event.id is not None:
             self._add_single(event, origin)
@@ -207,7 +211,9 @@ class BulkSender:
             self.named = True
             record_id = f"{self._prefix}-{origin.replace(' ', '-')}"
         if self._packed:
-            packer = self._named if record_id else self._loose
+            packer = self._loose
+            if record_id:
+                packer = self._apart if apart else self._named
             self._add_packed(packer.add(event, record_id))
             window = self._calendar.window_start(event.ts or 0)
             self.sent.savings.alone.add(window, event.key, len(event.payload or ""))
@@ -257,6 +263,7 @@ class BulkSender:
         self._add_packed(self._loose.rest())
         if end:
             self._add_packed(self._named.rest())
+            self._add_packed(self._apart.rest())
         ready, self._ready = self._ready, []
         messages = list(interleaved(ready, lambda message: message.key, len(ready) or 1))
         self.sent.waiting.update(dict.fromkeys(messages))

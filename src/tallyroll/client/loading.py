@@ -21,10 +21,10 @@ from tallyroll.client.jsonlines import UnreadableInput
 from tallyroll.client.sources.parquet import Parquet
 from tallyroll.client.sources.places import Copy, Format, Place, sniffed
 from tallyroll.client.sources.records import BadRecord, Changed, Record
-from tallyroll.client.sources.shapes import Shape, dated
+from tallyroll.client.sources.shapes import Shape, read
 from tallyroll.client.sources.tables import Csv, DynamoJson, JsonLines, Table
 from tallyroll.errors import Rejected, UsageError
-from tallyroll.model.events import Envelope, Event, Packet
+from tallyroll.model.events import Event
 from tallyroll.model.records import event_time
 
 SEGMENT = 100_000
@@ -308,7 +308,7 @@ class Load:
         producer, sent = self._producer, self._producer.sent
         sent.lines, sent.read_to = sent.lines + 1, record.number
         try:
-            envelope, text = _read(record, shape)
+            found = read(record, shape)
         except (BadRecord, Rejected) as bad:
             skip = isinstance(bad, Changed) and self._skip_changes
             for loaded in (self.loaded, self._unsaved):
@@ -317,11 +317,12 @@ class Load:
                 self._bad_file.write(place.name, record, bad)
                 self._listed(place.name, record, bad)
             return len(record.raw or b"")
-        if isinstance(envelope, Event):
-            producer.add(envelope, f"line {record.number}")
-            return len(record.raw or envelope.payload or "")
-        producer.add_packet(text, envelope, f"line {record.number}")
-        return len(text)
+        origin = f"line {record.number}"
+        if isinstance(found.envelope, Event):
+            producer.add(found.envelope, origin, apart=found.apart)
+            return len(record.raw or found.envelope.payload or "")
+        producer.add_packet(found.text, found.envelope, origin)
+        return len(found.text)
 
 
 def pending(places: Sequence[Place], checkpoint: Checkpoint) -> list[Place]:
@@ -343,7 +344,7 @@ def times(
             shape = layout.shapes[copy.format]
             for record in table.records():
                 try:
-                    envelope, _ = _read(record, shape)
+                    envelope = read(record, shape).envelope
                 except (BadRecord, Rejected):
                     continue
                 events += 1
@@ -351,11 +352,3 @@ def times(
                     told(Progress(at + table.position, 0, size, events))
                 yield event_time(envelope, 0)
         at += place.size
-
-
-def _read(record: Record, shape: Shape) -> tuple[Envelope, str]:
-    """The event or packet of a record, and a packet's text. Raises BadRecord and Rejected."""
-    envelope, text = shape.envelope(record)
-    if isinstance(envelope, Packet):
-        return envelope, text
-    return dated(envelope), text

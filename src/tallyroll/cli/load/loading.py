@@ -278,6 +278,12 @@ class LoadReport(Report):
         for reason, remedy in _REMEDIES.items():
             if self.bad[reason]:
                 tell(f"{reason}: {remedy}")
+        loaded = load.events_before + self.producer.sent.events
+        if loaded and not self.dry and any(self.bad[reason] for reason in _BY_OTHER_OPTIONS):
+            tell(
+                f"{number_of(loaded, 'event')} of this load would count again with other options,"
+                " unless they have ids: correct the bad lines, and load them as a file of their own"
+            )
         for note in load.loaded.notes:
             tell(note)
         self.tell_lost()
@@ -323,13 +329,17 @@ class LoadReport(Report):
         )
 
 
+_BY_OTHER_OPTIONS = (Reason.TS_IN_SECONDS, Reason.BAD_TS, Reason.TS_REQUIRED)
 _REMEDIES = {
-    Reason.TS_IN_SECONDS: "give --ts-unit s, and load again",
+    Reason.TS_IN_SECONDS: "give --ts-unit s",
     Reason.BAD_TS: (
         "a time is a number, in the unit of --ts-unit, or ISO 8601; --ts COLUMN takes another"
         " column, --ts-value T one time for all events"
     ),
-    Reason.BAD_VALUE: "a value is a number of at most 6 decimals; --round 6 rounds it to these",
+    Reason.BAD_VALUE: (
+        "a value is a number of at most 6 decimals; --round 6 rounds it to these, and counts none"
+        " of the other lines again"
+    ),
     Reason.TS_REQUIRED: (
         "give --ts COLUMN, or --ts-value T for all of them; `tallyroll send` counts events without"
         " a time in the current window"

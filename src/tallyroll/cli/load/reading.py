@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -103,12 +103,19 @@ class Reading:
         return Layout(shapes, self.columns, self.delimiter)
 
     def _shape(self, form: Format, mapping: str | None) -> Shape:
-        fitting = Fitting(self.ts_unit or "ms", self.ts_value, self.decimals)
+        later = self.decimals == VALUE_DECIMALS_MAX  # rounds only what else is a bad line
+        own = mapping is None and form is Format.JSONL
+        own = own and not (self.named or self.payload or self.ts_unit)
+        fitting = Fitting(self.ts_unit or "ms", self.ts_value, None if later else self.decimals)
+        rounding = replace(fitting, decimals=self.decimals)  # with the same notes
+        if own:
+            second = OwnForm(rounding, fits=True)
+            return second if fitting.decimals is not None else OwnForm(fitting, second=second)
         if mapping is not None:
-            return ByMapping(mapper_of(mapping), fitting)
-        if form is Format.JSONL and not (self.named or self.payload or self.ts_unit):
-            return OwnForm(fitting)
-        return ByColumns(self.named, self.payload, fitting)
+            mapper = mapper_of(mapping)
+            return ByMapping(mapper, fitting, ByMapping(mapper, rounding) if later else None)
+        columns = ByColumns(self.named, self.payload, rounding) if later else None
+        return ByColumns(self.named, self.payload, fitting, columns)
 
     def text(self) -> str:
         """What decides which events a source has, for the checkpoint and the ids."""
@@ -117,7 +124,7 @@ class Reading:
             "payload": self.payload,
             "ts_unit": self.ts_unit,
             "ts_value": self.ts_value,
-            "round": self.decimals,
+            "round": None if self.decimals == VALUE_DECIMALS_MAX else self.decimals,
             "mapping": self.mapping_text(),
             "columns": self.columns,
             "delimiter": None if self.delimiter == "," else self.delimiter,
@@ -127,7 +134,8 @@ class Reading:
     def facts(self) -> dict[str, str | None]:
         """What a checkpoint keeps of it."""
         form = self.form and self.form.value
-        return {"shape": self.text(), "changes": self.changes, "format": form}
+        rounds = None if self.decimals is None else str(self.decimals)
+        return {"shape": self.text(), "changes": self.changes, "format": form, "round": rounds}
 
     def mapping_text(self) -> str | None:
         """The mapping, if there is one, as canonical JSON. Raises UsageError."""

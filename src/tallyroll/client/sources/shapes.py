@@ -27,11 +27,17 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\d([Tt ]\d\d:\d\d(:\d\d([.,]\d+)?)?)?", re.ASC
 _FRACTION = re.compile(r"([.,]\d{1,6})\d*")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MS = timedelta(milliseconds=1)
-_FITTED = (Reason.BAD_TS, Reason.TS_IN_SECONDS, Reason.BAD_VALUE)  # for which a second look helps
+FITTED = (Reason.BAD_TS, Reason.TS_IN_SECONDS, Reason.BAD_VALUE)  # for which a second look helps
 
 
 class Shape(Protocol):
-    """Makes an event of a record."""
+    """Makes an event of a record.
+
+    What it refuses, `second` may read, if there is one: as the first release did not read it. Such
+    events are packed apart. So a file's other packets hold the same events as ever, and count once.
+    """
+
+    second: Shape | None
 
     @property
     def notes(self) -> Counter[str]:
@@ -92,12 +98,15 @@ class Fitting:
 
 @dataclass
 class OwnForm:
-    """Records that are events of Tallyroll's own form. Their times may also be ISO 8601 texts.
+    """Records that are events of Tallyroll's own form. If it `fits`, their times may also be ISO
+    8601 texts, and values are rounded if that is asked for.
 
     Packets are taken as they are: nothing in them is fitted.
     """
 
     fitting: Fitting = field(default_factory=Fitting)
+    fits: bool = False
+    second: Shape | None = None
 
     @property
     def notes(self) -> Counter[str]:
@@ -109,18 +118,13 @@ class OwnForm:
 
     def envelope(self, record: Record) -> tuple[Envelope, str]:
         """The event or packet of a line of JSON."""
-        try:
-            envelope, text = envelope_of(record.raw)
-        except Rejected as rejected:
-            if rejected.reason not in _FITTED:
-                raise
-            envelope, text = envelope_of(record.raw, self._fitted)
+        envelope, text = envelope_of(record.raw, self._fitted if self.fits else decode)
         if isinstance(envelope, Event) and self.fitting.ts is not None:
             envelope = replace(envelope, ts=self.fitting.ts)
         return envelope, text
 
     def _fitted(self, text: str) -> Envelope:
-        """The envelope of a text whose time or value does not count as it is. Raises Rejected."""
+        """The envelope of a text, fitted. Raises Rejected."""
         fields = load_json(text)
         if not isinstance(fields, dict) or "events" in fields:
             return decode(text)
@@ -139,6 +143,7 @@ class ByMapping:
 
     mapper: Mapper
     fitting: Fitting = field(default_factory=Fitting)
+    second: Shape | None = None
 
     def __post_init__(self) -> None:
         self.mapper = replace(self.mapper, fitted=self.fitting.value)
@@ -176,6 +181,7 @@ class ByColumns:
     named: Mapping[str, str]
     payload: Sequence[str] | None = None
     fitting: Fitting = field(default_factory=Fitting)
+    second: Shape | None = None
 
     def __post_init__(self) -> None:
         self._columns = {name: self.named.get(name, name) for name in FIELDS}
@@ -234,6 +240,30 @@ def _read_time(text: str) -> datetime:
         raise Rejected(
             Reason.BAD_TS, f"ts {shown(text)}: must be a number or a time as ISO 8601 has it"
         ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What a record holds: an event, or a packet with its text. `apart`: only the second look could
+    read it.
+    """
+
+    envelope: Envelope
+    text: str = ""
+    apart: bool = False
+
+
+def read(record: Record, shape: Shape) -> Read:
+    """What a record holds. Raises BadRecord and Rejected."""
+    apart = False
+    try:
+        envelope, text = shape.envelope(record)
+    except Rejected as rejected:
+        if shape.second is None or rejected.reason not in FITTED:
+            raise
+        envelope, text = shape.second.envelope(record)
+        apart = True
+    return Read(dated(envelope) if isinstance(envelope, Event) else envelope, text, apart)
 
 
 def dated(event: Event) -> Event:
