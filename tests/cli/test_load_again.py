@@ -17,8 +17,6 @@ from tallyroll.client import checkpoint, loading
 from tallyroll.client.checkpoint import Checkpoint
 from tallyroll.client.jsonlines import Source
 from tallyroll.client.packing import FIRST_LIMITS, PacketLimits
-from tallyroll.client.sources import shapes
-from tallyroll.model.windows import iso
 from tallyroll.settings import Settings
 from tests.cli.desk import Desk, lines
 from tests.harness.pipeline import NOW, opened
@@ -166,71 +164,6 @@ def test_a_load_goes_on_with_the_packets_of_the_release_that_began_it(
     run(desk, {"events": 3}, segment=7)
     assert sorted(set(desk.producer.bodies)) == whole
     assert events(desk) == 50
-
-
-@pytest.mark.parametrize("limit", list(asdict(FIRST_LIMITS)))
-def test_packets_of_other_limits_have_other_ids(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], here: Path, limit: str
-) -> None:
-    """Else one id would have two contents, and its events would be rejected as conflicts."""
-    write_sources(here)
-    ids: list[set[str]] = []
-    for most in (10_000, 10_001):
-        desk = Desk(opened(), monkeypatch, capsys)
-        limits = PacketLimits(**{limit: most})
-        monkeypatch.setattr(checkpoint, "PacketLimits", lambda limits=limits: limits)
-        assert desk.run("load", "a.jsonl").status == 1
-        ids.append({json.loads(body)["id"] for body in desk.producer.bodies})
-    assert ids[0].isdisjoint(ids[1])
-
-
-def test_the_ids_of_the_first_releases_packets_stay(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], here: Path
-) -> None:
-    """Else a file that another release loads again counts twice."""
-    desk = Desk(opened(), monkeypatch, capsys)
-    (here / "one.jsonl").write_text(f'{{"key": "a", "ts": {NOW}}}\n')
-    assert desk.run("load", "one.jsonl").status == 0
-    [body] = desk.producer.bodies
-    assert json.loads(body)["id"] == "4779dd8bd0087cae70cd-line-1"
-
-
-@pytest.mark.parametrize("options", [(), ("--key", "key", "--ts", "ts")])
-def test_what_another_release_reads_besides_leaves_the_other_packets_as_they_were(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    here: Path,
-    options: tuple[str, ...],
-) -> None:
-    """A release that refused some lines loaded the file before: only these count now."""
-    rows: list[dict[str, Any]] = [{"key": "k0", "ts": NOW + n} for n in range(30)]
-    rows[4]["value"] = 0.1 + 0.2 + 1e-17
-    rows[13]["value"] = 1 / 3
-    if not options:
-        rows[7]["ts"] = iso(NOW)
-    (here / "a.jsonl").write_bytes(lines(*rows))
-    desk = Desk(opened(), monkeypatch, capsys)
-    with monkeypatch.context() as patch:
-        patch.setattr(shapes, "FITTED", ())
-        assert desk.run("load", "a.jsonl", *options).status == 1
-    first, refused = {*desk.producer.bodies}, 2 + (not options)
-    assert events(desk) == 30 - refused
-
-    assert desk.run("load", "a.jsonl", *options, "--round", "6").status == 0
-    assert first < {*desk.producer.bodies}
-    assert events(desk) == 30
-    assert desk.pipeline.reasons() == []
-
-
-def test_a_load_says_when_other_options_would_count_it_again(desk: Desk, here: Path) -> None:
-    (here / "a.jsonl").write_bytes(
-        lines({"key": "k0", "ts": NOW}, {"key": "k0", "ts": 1_795_163_400})
-    )
-    answer = desk.run("load", "a.jsonl")
-    assert "ts-in-seconds: give --ts-unit s" in answer.err
-    assert "1 event of this load would count again with other options, unless they" in answer.err
-    (here / "b.jsonl").write_bytes(lines({"key": "k0", "ts": 1_795_163_400}))
-    assert "would count again" not in desk.run("load", "b.jsonl").err
 
 
 def _die() -> str:
