@@ -14,6 +14,8 @@ import pytest
 import app
 from infra.build.bundle import assemble
 from infra.build.node import provide_node
+from tests.infra.argued import ARGUED
+from tests.infra.oracle import judged
 from tests.infra.templates import Template
 
 if TYPE_CHECKING:
@@ -24,6 +26,14 @@ KEY = "arn:aws:kms:eu-west-1:123456789012:key/11111111-2222-3333-4444-5555555555
 TAGS = {"team": "elections", "cost-centre": "42"}
 Synthesize = Callable[..., Template]
 Built = Callable[[Callable[["cdk.Stack"], None]], Template]
+
+
+def as_aws_has_it(template: Template) -> Template:
+    """The template, after AWS's reference has been asked about each statement of its policies."""
+    found = judged(template)
+    open_ = [one for one in found if not any(each.covers(one) for each in ARGUED)]
+    assert not open_, "\n".join(map(str, open_))
+    return template
 
 
 @pytest.fixture(scope="session")
@@ -45,8 +55,7 @@ def synthesize(node: None, tmp_path_factory: pytest.TempPathFactory) -> Synthesi
         context = {f"tallyroll:{name}": value for name, value in options.items()}
         outdir = tmp_path_factory.mktemp("cdk.out")
         path = app.synthesize(str(outdir), {**context, **SKIP_BUNDLING})
-        template: Template = json.loads(path.read_text())
-        return template
+        return as_aws_has_it(json.loads(path.read_text()))
 
     return synthesized
 
@@ -61,8 +70,7 @@ def built(node: None, tmp_path: Path) -> Built:
         stack = cdk.Stack(app, "Theirs")
         build(stack)
         path = app.synth().get_stack_artifact(stack.artifact_id).template_full_path
-        template: Template = json.loads(Path(path).read_text())
-        return template
+        return as_aws_has_it(json.loads(Path(path).read_text()))
 
     return built
 

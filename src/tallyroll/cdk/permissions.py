@@ -264,7 +264,7 @@ def of_operator(
         ),
         *(_allow(arn, "iam:SimulatePrincipalPolicy") for arn in roles),
         *(_allow(arn, "scheduler:GetSchedule") for arn in schedules),
-        # Neither has a resource.
+        # The first has no resource. AWS's own policies allow the second on all quotas.
         _allow("*", "lambda:ListEventSourceMappings", "servicequotas:GetServiceQuota"),
     ]
 
