@@ -16,6 +16,7 @@ from tests.faults.sites import all_sites
 from tests.infra.calls import REDRIVE, Call, Trace
 from tests.infra.conftest import Built
 from tests.infra.grants import Grants, label, needed
+from tests.infra.operations import needed_by
 from tests.infra.templates import actions, of_type, resource
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ def test_an_operator_is_granted_what_a_redrive_calls_and_nothing_else(
 
     assert sorted(found - wanted) == [], "granted, but never called"
     assert sorted(wanted - found) == [], "called, but not granted"
+    by_reference = {action for call in traced.calls for action in needed_by(call)}
+    assert by_reference <= {action for _, action in found}
 
 
 def test_the_trace_sees_all_of_a_redrive(traced: Trace) -> None:

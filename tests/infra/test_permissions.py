@@ -18,6 +18,7 @@ from tallyroll.resources import declare
 from tallyroll.settings import Settings
 from tests.infra.calls import Call, Trace
 from tests.infra.grants import Grants, label, needed
+from tests.infra.operations import needed_by
 from tests.infra.templates import (
     FUNCTIONS,
     Template,
@@ -68,6 +69,19 @@ def test_nothing_is_granted_that_the_code_does_not_call_and_nothing_called_is_mi
 
     assert sorted(found - wanted) == [], "granted, but never called"
     assert sorted(wanted - found) == [], "called, but not granted"
+
+
+def test_each_call_is_granted_by_the_action_that_awss_reference_names(
+    template: Template, traced: tuple[str, Trace]
+) -> None:
+    name, trace = traced
+    allowed = {action for _, action in granted(template, name)}
+
+    def missing(allowed: set[str]) -> set[tuple[Call, str]]:
+        return {(call, action) for call in trace.calls for action in needed_by(call) - allowed}
+
+    assert missing(allowed) == set()
+    assert missing(allowed - {"dynamodb:Query"}), "all of them query the catalog"
 
 
 def test_tracing_is_granted_only_where_it_is_chosen(template: Template, chosen: Template) -> None:

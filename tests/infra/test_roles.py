@@ -12,9 +12,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from botocore.client import BaseClient
 from moto import mock_aws
 
-from tallyroll.adapters.aws.client import Caller, make_client
+from tallyroll.adapters.aws.client import make_client
 from tallyroll.adapters.aws.create_requests import table_request
 from tallyroll.adapters.dynamodb.catalog_items import MONTHS_LIKE, month_key
 from tallyroll.model.formats.references import PAYLOADS_PREFIX, Reference
@@ -26,8 +27,9 @@ from tallyroll.ports.rate import Line, Turn
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
 from tests.contract.engines import SteadyEffects
+from tests.infra.operations import needs
 from tests.infra.policies import Context, Role, UnknownOperatorError, meets
-from tests.infra.templates import FUNCTIONS, Template
+from tests.infra.templates import FUNCTIONS, Template, actions, statements
 
 MONTH = "2026-11"
 OF_TRANSACTION = {
@@ -39,6 +41,8 @@ IN_TRANSACTION = {"dynamodb:EnclosingOperation": ["TransactWriteItems"]}
 TAGGED = {"aws:ResourceTag/proven": "an attempt"}
 Asked = tuple[str, str, Context]
 """An action, where, and the condition keys of the request."""
+Sent = tuple[str, str, dict[str, Any]]
+"""A call as botocore has it: service, operation, parameters."""
 SETTINGS = Settings(
     bucket="archives",
     shards=2,
@@ -62,25 +66,25 @@ def roles(template: Template) -> dict[str, Role]:
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, dict[str, Any]]]]:
-    """The DynamoDB and S3 requests of a life on moto, each with the function that made it."""
-    found: list[tuple[str, dict[str, Any]]] = []
-    call = Caller.call
+def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Sent]]:
+    """The calls that botocore is asked for, on moto."""
+    found: list[Sent] = []
+    call = BaseClient._make_api_call  # type: ignore[attr-defined]
 
-    def noted(self: Caller, operation: str, /, **params: Any) -> dict[str, Any]:
-        found.append((operation, params))
-        return call(self, operation, **params)
+    def noted(self: BaseClient, operation: str, params: dict[str, Any]) -> Any:
+        found.append((self.meta.service_model.service_name, operation, params))
+        return call(self, operation, params)
 
     for name, value in (("AWS_DEFAULT_REGION", "us-east-1"), ("AWS_ACCESS_KEY_ID", "testing")):
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
     with mock_aws():
-        monkeypatch.setattr(Caller, "call", noted)
+        monkeypatch.setattr(BaseClient, "_make_api_call", noted)
         yield found
 
 
-def lived(made: list[tuple[str, dict[str, Any]]]) -> dict[str, list[Asked]]:
-    """Let a window be opened, written, sealed, archived and dropped; what each function asked. The
+def lived(made: list[Sent]) -> dict[str, list[Sent]]:
+    """Let a window be opened, written, sealed, archived and dropped; what each function called. The
     writer also marks an uploaded payload.
     """
     declared, dynamodb = declare(SETTINGS), make_client("dynamodb")
@@ -89,14 +93,12 @@ def lived(made: list[tuple[str, dict[str, Any]]]) -> dict[str, list[Asked]]:
     make_client("s3").create_bucket(Bucket=SETTINGS.bucket)
     url = make_client("sqs").create_queue(QueueName="events")["QueueUrl"]
     pipeline = Pipeline(replace(SETTINGS, queue_url=url, dead_letters_url=url), SteadyEffects())
-    asked: dict[str, list[Asked]] = {}
+    called: dict[str, list[Sent]] = {}
 
     def run(function: str, work: Any) -> None:
         made.clear()
         work()
-        asked.setdefault(function, []).extend(
-            one for operation, params in made for one in requests_of(operation, params)
-        )
+        called.setdefault(function, []).extend(made)
 
     for _ in range(2):
         run("roller", lambda: pipeline.roller.run(60_000))
@@ -119,7 +121,7 @@ def lived(made: list[tuple[str, dict[str, Any]]]) -> dict[str, list[Asked]]:
     state = pipeline.catalog.window(window.id)
     assert state
     assert state.status is Status.DROPPED
-    return asked
+    return called
 
 
 def referring(now: int) -> dict[str, Any]:
@@ -181,12 +183,24 @@ def _table(name: str) -> str:
     return known.get(name, "windows")
 
 
-def test_every_request_for_items_is_allowed(
-    roles: dict[str, Role], made: list[tuple[str, dict[str, Any]]]
+def test_every_request_is_allowed(
+    template: Template, roles: dict[str, Role], made: list[Sent]
 ) -> None:
-    found = lived(made)
+    """Of items under its conditions, any other one by the action that AWS's reference names."""
+    called = lived(made)
 
-    assert found.keys() == set(FUNCTIONS)
+    assert called.keys() == set(FUNCTIONS)
+    for function, calls in called.items():
+        allowed = {action for one in statements(template, function) for action in actions(one)}
+        for service, operation, _ in calls:
+            assert needs(service, operation) <= allowed, (function, operation)
+    sent = {(service, operation) for calls in called.values() for service, operation, _ in calls}
+    assert {service for service, _ in sent} == {"dynamodb", "s3", "sqs"}
+    assert len(sent) > 20
+    found = {
+        function: [one for _, operation, params in calls for one in requests_of(operation, params)]
+        for function, calls in called.items()
+    }
     for function, asked in found.items():
         for action, where, context in asked:
             assert roles[function].may(f"dynamodb:{action}", where, context), (function, action)
