@@ -24,6 +24,9 @@ let the dropper delete the table.
 TAG_RESTORED = "tallyroll-restored"
 """Tag of a table that an archive was restored into; its value is the archive's prefix."""
 
+LOG_ROLE_WRITER = "log-role"
+"""The function that sets API Gateway's role for logs; it is no package in `functions`."""
+
 PARTITION_KEY = "pk"
 SORT_KEY = "sk"
 _DAY_SECONDS = 86_400

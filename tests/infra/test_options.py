@@ -243,7 +243,7 @@ def test_unknown_key_is_refused_with_the_nearest(key: str, said: str) -> None:
         ("api", "public", "api 'public': give one of http, private, none"),
         ("api_endpoint", "vpc-1", "api_endpoint 'vpc-1': give the id of an interface endpoint"),
         ("api_endpoint", ENDPOINT, "api_endpoint 'vpce-.*': leave it out, or give tallyroll:api p"),
-        ("api_log_role", "no", "api_log_role 'no': give true or false"),
+        ("api_log_role", "no", "api_log_role 'no': give auto, true or false"),
         ("boto3", "latest", "boto3 'latest': give one of runtime, pinned"),
         ("tags", "team", "tags 'team': give an object of texts, such as"),
         ("tags", ["team"], r"tags \['team'\]: give an object of texts"),
@@ -269,6 +269,18 @@ def test_wrong_value_is_refused_by_key_and_value_and_with_a_remedy(
 ) -> None:
     with pytest.raises(OptionsError, match=f"^tallyroll:{said}"):
         Options.from_context({PREFIX + name: value})
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [("auto", "auto"), ("true", True), (True, True), ("false", False), (False, False)],
+)
+def test_the_role_for_logs_takes_the_values_of_earlier_releases_too(
+    given: object, read: object
+) -> None:
+    options = Options.from_context({"tallyroll:api_log_role": given})
+    assert options.api_log_role == read
+    assert Options().api_log_role == "auto"
 
 
 @pytest.mark.parametrize("writers", [4, 20])  # the default's number is refused as well

@@ -21,6 +21,7 @@ from tests.functions.invocation import Invocations, load
 from tests.harness.pipeline import opened
 from tests.infra.conftest import Built, Synthesize
 from tests.infra.templates import Template, actions, function, of_type, only, text, watched_by
+from tests.infra.test_log_role_writer import SOURCE
 from tests.infra.test_network import GROUPS, SUBNETS, in_vpc
 from tests.infra.test_options import ENDPOINT
 
@@ -140,26 +141,80 @@ def test_a_change_between_both_apis_makes_nothing_anew_under_a_name_that_is_take
     assert {key: id_ for key, id_ in before.items() if after.get(key, id_) != id_} == {}
 
 
-def test_the_accounts_role_for_logs_is_set_first_and_stays(
-    private: Template, synthesize: Synthesize
-) -> None:
-    [(account, made)] = of_type(private, "AWS::ApiGateway::Account").items()
-    role = private["Resources"][text(made["CloudWatchRoleArn"])]
-    [stage] = [
-        one for one in private["Resources"].values() if one["Type"] == "AWS::ApiGateway::Stage"
-    ]
-    assert stage["DependsOn"] == [account]
+def stage_of(template: Template) -> dict[str, Any]:
+    """The API's only stage, with what it depends on."""
+    kind = "AWS::ApiGateway::Stage"
+    [stage] = [one for one in template["Resources"].values() if one["Type"] == kind]
+    found: dict[str, Any] = stage
+    return found
+
+
+@pytest.fixture(scope="module")
+def replacing(synthesize: Synthesize) -> Template:
+    """The same, where the account's role for logs is replaced."""
+    return synthesize(api="private", api_endpoint=ENDPOINT, reads_per_second=7, api_log_role="true")
+
+
+def test_the_accounts_role_for_logs_is_set_first_and_stays(replacing: Template) -> None:
+    [(account, made)] = of_type(replacing, "AWS::ApiGateway::Account").items()
+    role = replacing["Resources"][text(made["CloudWatchRoleArn"])]
+    assert stage_of(replacing)["DependsOn"] == [account]
     # In an account that never had anything of API Gateway's, only after an API.
-    [api] = of_type(private, "AWS::ApiGateway::RestApi")
-    assert private["Resources"][account]["DependsOn"] == [api]
-    for kept in (role, private["Resources"][account]):
+    [api] = of_type(replacing, "AWS::ApiGateway::RestApi")
+    assert replacing["Resources"][account]["DependsOn"] == [api]
+    for kept in (role, replacing["Resources"][account]):
         assert kept["DeletionPolicy"] == "Retain"
     [trust] = role["Properties"]["AssumeRolePolicyDocument"]["Statement"]
     assert trust["Principal"] == {"Service": "apigateway.amazonaws.com"}
+    assert not of_type(replacing, "Custom::ApiGatewayLogRole")
 
+
+def test_by_default_a_function_sets_the_role_where_there_is_none(
+    private: Template, replacing: Template
+) -> None:
+    [(setting, made)] = of_type(private, "Custom::ApiGatewayLogRole").items()
+    resources = private["Resources"]
+    assert not of_type(private, "AWS::ApiGateway::Account")
+    assert stage_of(private)["DependsOn"] == [setting]
+    assert resources[setting]["DependsOn"] == list(of_type(private, "AWS::ApiGateway::RestApi"))
+    # The role is the one of an earlier release, so an update keeps it.
+    role = text(made["RoleArn"])
+    assert resources[role] == replacing["Resources"][role]
+
+    writer = resources[text(made["ServiceToken"])]["Properties"]
+    assert writer["Code"]["ZipFile"] == SOURCE.read_text()
+    # As many characters as an inline function may have in all Regions and releases of the CDK.
+    assert len(writer["Code"]["ZipFile"]) <= 4_096
+    assert "VpcConfig" not in writer  # from a VPC neither service could be reached
+    # Lambda calls it again after one and two minutes.
+    assert int(made["ServiceTimeout"]) > 3 * writer["Timeout"] + 180
+
+
+def test_that_function_may_do_this_and_nothing_else(private: Template) -> None:
+    [made] = of_type(private, "Custom::ApiGatewayLogRole").values()
+    writer = private["Resources"][text(made["ServiceToken"])]["Properties"]
+    own = private["Resources"][text(writer["Role"])]["Properties"]
+    assert "ManagedPolicyArns" not in own
+    [policy] = own["Policies"]
+    log, account, passed = policy["PolicyDocument"]["Statement"]
+    assert actions(log) == ["logs:CreateLogStream", "logs:PutLogEvents"]
+    assert text(log["Resource"]) == text(writer["LoggingConfig"]["LogGroup"])
+    assert actions(account) == ["apigateway:GET", "apigateway:PATCH"]
+    assert text(account["Resource"]) == "arn:AWS::Partition:apigateway:AWS::Region::/account"
+    assert actions(passed) == ["iam:PassRole"]
+    assert text(passed["Resource"]) == text(made["RoleArn"])
+    to = {"iam:PassedToService": "apigateway.amazonaws.com"}
+    assert passed["Condition"] == {"StringEquals": to}
+
+
+def test_the_role_for_logs_can_be_left_to_others(
+    replacing: Template, synthesize: Synthesize
+) -> None:
     without = synthesize(api="private", api_endpoint=ENDPOINT, api_log_role="false")
     assert not of_type(without, "AWS::ApiGateway::Account")
-    assert len(of_type(without, "AWS::IAM::Role")) == len(of_type(private, "AWS::IAM::Role")) - 1
+    assert not of_type(without, "Custom::ApiGatewayLogRole")
+    roles = "AWS::IAM::Role"
+    assert len(of_type(without, roles)) == len(of_type(replacing, roles)) - 1
 
 
 def test_it_is_watched_by_the_metrics_of_rest_apis(private: Template, template: Template) -> None:
@@ -294,7 +349,7 @@ def alone(template: Template) -> Template:
 
 
 def test_deployed_on_the_emulator_it_answers_as_the_http_api_does(
-    private: Template, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    replacing: Template, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     functions = Invocations(opened(), monkeypatch, capsys)
     functions.write(load("writer-own-id.json"))
@@ -307,7 +362,7 @@ def test_deployed_on_the_emulator_it_answers_as_the_http_api_does(
     models = [model(kind) for kind in KINDS if kind.service == "apigateway"]
     with mock_aws():
         stacks = boto3.client("cloudformation", region_name="us-east-1")
-        stacks.create_stack(StackName="api", TemplateBody=json.dumps(alone(private)))
+        stacks.create_stack(StackName="api", TemplateBody=json.dumps(alone(replacing)))
         client = boto3.client("apigateway", region_name="us-east-1")
         api = RestApi(client, invoke)
         role = client.get_account()["cloudwatchRoleArn"]

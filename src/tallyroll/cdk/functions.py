@@ -20,7 +20,7 @@ from tallyroll.resources import function_name
 # With this memory a function has one whole virtual CPU. Source: AWS Lambda Developer Guide,
 # "Configure Lambda function memory".
 FULL_CPU_MB = 1_769
-_NOT_LATEST = (
+NOT_LATEST = (
     "the runtime is an option (tallyroll:runtime), by default the one that the tests ran on, and"
     " for which the asset holds byte-code"
 )
@@ -67,7 +67,7 @@ class PipelineFunction(Construct):
         self.log = log_group(self, "Log", f"/aws/lambda/{name}", options, defaults.key)
         statements = [
             *statements,
-            _may_write(self.log),
+            may_write(self.log),
             *_may_trace(options),
             *may_attach(self, defaults.network, name, keyspaces=defaults.driver is not None),
         ]
@@ -83,11 +83,8 @@ class PipelineFunction(Construct):
             function_name=name,
             handler=f"functions.{package}.handler.handler",
             code=defaults.code,
-            # By its name: an older aws-cdk-lib has no constant for a newer runtime.
-            runtime=lambda_.Runtime(
-                options.runtime, lambda_.RuntimeFamily.PYTHON, supports_snap_start=snap_start
-            ),
-            architecture=_architecture(options),
+            runtime=runtime_of(options, snap_start=snap_start),
+            architecture=architecture_of(options),
             memory_size=memory_mb,
             timeout=cdk.Duration.seconds(timeout_seconds),
             environment={**defaults.environment, **_of_layer(options, name)},
@@ -105,8 +102,8 @@ class PipelineFunction(Construct):
         acknowledge(
             self.function,
             {
-                "AwsSolutions-L1": _NOT_LATEST,
-                "Serverless-LambdaLatestVersion": _NOT_LATEST,
+                "AwsSolutions-L1": NOT_LATEST,
+                "Serverless-LambdaLatestVersion": NOT_LATEST,
                 "Serverless-LambdaDLQ": "no asynchronous invocation is worth keeping: the writer"
                 " and the aggregator are called synchronously, and the next scheduled run does"
                 " what an earlier one left",
@@ -115,7 +112,18 @@ class PipelineFunction(Construct):
         _acknowledge_tracing(self, options)
 
 
-def _architecture(options: Options) -> lambda_.Architecture:
+def runtime_of(options: Options, *, snap_start: bool = False) -> lambda_.Runtime:
+    """The runtime, by its name: an older aws-cdk-lib has no constant for a newer one."""
+    return lambda_.Runtime(
+        options.runtime,
+        lambda_.RuntimeFamily.PYTHON,
+        supports_inline_code=True,
+        supports_snap_start=snap_start,
+    )
+
+
+def architecture_of(options: Options) -> lambda_.Architecture:
+    """The processor architecture."""
     arm = options.architecture == "arm64"
     return lambda_.Architecture.ARM_64 if arm else lambda_.Architecture.X86_64
 
@@ -246,7 +254,8 @@ def _acknowledge_tracing(function: PipelineFunction, options: Options) -> None:
         acknowledge(function.function, {"Serverless-LambdaTracing": off})
 
 
-def _may_write(log: logs.LogGroup) -> iam.PolicyStatement:
+def may_write(log: logs.LogGroup) -> iam.PolicyStatement:
+    """Allow to write a log."""
     return iam.PolicyStatement(
         actions=["logs:CreateLogStream", "logs:PutLogEvents"], resources=[log.log_group_arn]
     )

@@ -265,7 +265,11 @@ def test_names_that_are_taken() -> None:
     account = FakeAccount(
         stack="DELETE_FAILED",
         queues={"tallyroll-events": "https://sqs/1/tallyroll-events"},
-        groups=["/aws/lambda/tallyroll-writer", "/aws/lambda/tallyroll-eu-writer"],
+        groups=[
+            "/aws/lambda/tallyroll-log-role",
+            "/aws/lambda/tallyroll-writer",
+            "/aws/lambda/tallyroll-eu-writer",
+        ],
     )
     stack = FakeStack(
         functions={"cleanup": FunctionCard("tallyroll-cleanup", "Active", "", "")},
@@ -277,6 +281,7 @@ def test_names_that_are_taken() -> None:
         "the stack tallyroll is DELETE_FAILED",
         "there is a table tallyroll-catalog",
         "there is a queue tallyroll-events",
+        "there is a log group /aws/lambda/tallyroll-log-role",
         "there is a log group /aws/lambda/tallyroll-writer",
         "there is a function tallyroll-cleanup",
         "there is a schedule tallyroll-cleanup",

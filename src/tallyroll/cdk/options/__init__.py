@@ -12,6 +12,7 @@ from tallyroll.cdk.options.kinds import (
     ENDPOINT,
     KMS_KEY,
     LAYER_VERSION,
+    AutoFlag,
     Flag,
     HotShards,
     Kind,
@@ -299,11 +300,11 @@ class Options(Described):
         "with `private`: id of the interface endpoint for `execute-api` that callers use; unset: a"
         " new one, in the VPC that is handed in",
     )
-    api_log_role: bool = _option(
-        default=True,
-        kind=Flag(),
-        doc="with `private`: whether to set the role by which API Gateway writes logs, which the"
-        " account has once in a Region; `false`: it is set",
+    api_log_role: bool | str = _option(
+        "auto",
+        AutoFlag(),
+        "with `private`: whether to set the role by which API Gateway writes logs, one of an"
+        " account and Region; `auto`: if there is none; `true`: in the place of any other",
     )
     auth: str = _option(
         "iam", OneOf(("iam", "jwt")), "how callers of the HTTP API are known: signed requests, JWT"

@@ -90,6 +90,17 @@ class Flag:
 
 
 @dataclass(frozen=True, slots=True)
+class AutoFlag:
+    """Yes, no, or `auto`: it depends on what is there."""
+
+    remedy: str = "give auto, true or false"
+
+    def read(self, value: object) -> bool | str:
+        """The answer."""
+        return "auto" if value == "auto" else Flag().read(value)
+
+
+@dataclass(frozen=True, slots=True)
 class Text:
     """A text that fully matches a pattern, or an empty text."""
 

@@ -110,6 +110,7 @@ class Reads(Construct):
                 log=log,
                 called=self.aggregator.invoked,
                 endpoint_id=endpoint_id_of(self, options, defaults.network),
+                key=defaults.key,
             )
 
     def grant(self, grantee: iam.IGrantable) -> None:

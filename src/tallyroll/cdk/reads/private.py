@@ -9,6 +9,7 @@ from aws_cdk import aws_apigateway as rest
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
@@ -18,6 +19,7 @@ from tallyroll.cdk.metrics import MINUTE
 from tallyroll.cdk.network import Network
 from tallyroll.cdk.options import Options
 from tallyroll.cdk.options.rules import PREFIX, OptionsError
+from tallyroll.cdk.reads.log_role import log_role
 from tallyroll.reads.http import ROUTES
 
 STAGE = "live"
@@ -70,7 +72,9 @@ def endpoint_id_of(scope: Construct, options: Options, network: Network | None) 
 
 
 class PrivateApi(Construct):
-    """The API's routes and its only stage, which logs to `log`; each call is signed (IAM)."""
+    """The API's routes and its only stage, which logs to `log`; each call is signed (IAM). The key
+    is that of logs, if there is one.
+    """
 
     def __init__(
         self,
@@ -81,6 +85,7 @@ class PrivateApi(Construct):
         log: logs.ILogGroup,
         called: lambda_.IFunction,
         endpoint_id: str,
+        key: kms.IKey | None,
     ) -> None:
         super().__init__(scope, id_)
         self._endpoint_id = endpoint_id
@@ -112,8 +117,8 @@ class PrivateApi(Construct):
             self._api.root.resource_for_path(path).add_method(
                 "GET", integration, authorization_type=rest.AuthorizationType.IAM
             )
-        if options.api_log_role:
-            self._api.deployment_stage.node.add_dependency(_log_role(self, self._api))
+        if options.api_log_role is not False:
+            self._api.deployment_stage.node.add_dependency(log_role(self, self._api, options, key))
         _acknowledge(self._api, options)
 
     @property
@@ -174,41 +179,6 @@ def _only_through(endpoint_id: str, account: str) -> iam.PolicyDocument:
             ),
         ]
     )
-
-
-def _log_role(scope: Construct, api: rest.RestApi) -> rest.CfnAccount:
-    """The role by which API Gateway writes logs, a setting of the account and Region: without one
-    no stage of a REST API with an access log can be made. It stays, since other APIs may use it.
-
-    It is set after the API is made: an account that never had one has no such setting. Sources: API
-    Gateway Developer Guide, "Set up CloudWatch logging for REST APIs in API Gateway";
-    CloudFormation Template Reference, AWS::ApiGateway::Account.
-    """
-    role = iam.Role(
-        scope,
-        "LogRole",
-        assumed_by=iam.ServicePrincipal("apigateway.amazonaws.com"),
-        managed_policies=[
-            iam.ManagedPolicy.from_aws_managed_policy_name(
-                "service-role/AmazonAPIGatewayPushToCloudWatchLogs"
-            )
-        ],
-    )
-    account = rest.CfnAccount(scope, "Account", cloud_watch_role_arn=role.role_arn)
-    made = api.node.default_child
-    assert isinstance(made, rest.CfnRestApi)
-    account.add_dependency(made)
-    for kept in (role, account):
-        kept.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
-    acknowledge(
-        role,
-        {
-            "AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/"
-            "AmazonAPIGatewayPushToCloudWatchLogs]": "all REST APIs of the account and Region write"
-            " their logs by this role, so it has AWS's own policy for that"
-        },
-    )
-    return account
 
 
 def _acknowledge(api: rest.RestApi, options: Options) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tallyroll.operations.doctor.checkup import Level, Sign, finding, fine, warning
 from tallyroll.operations.doctor.rights import PACKAGES, SCHEDULED
 from tallyroll.operations.preflight.case import Preflight
-from tallyroll.resources import function_name
+from tallyroll.resources import LOG_ROLE_WRITER, function_name
 
 _AGAIN = ("ROLLBACK_COMPLETE", "REVIEW_IN_PROGRESS")  # the CDK's command deletes such a stack
 
@@ -33,7 +33,8 @@ def names(of: Preflight) -> Iterator[Sign]:
                 f"If it is empty: `aws sqs delete-queue --queue-url {url}`, and wait for a minute."
                 " Else take it into the stack by `npx cdk import`.",
             )
-    functions_ = {f"/aws/lambda/{function_name(of.name, package)}" for package in PACKAGES}
+    packages = (*PACKAGES, LOG_ROLE_WRITER)
+    functions_ = {f"/aws/lambda/{function_name(of.name, package)}" for package in packages}
     api = f"/aws/vendedlogs/apigateway/{of.name}"
     groups = {*of.account.log_groups(f"/aws/lambda/{of.name}-"), *of.account.log_groups(api)}
     for group in sorted(groups & {*functions_, api}):
