@@ -24,6 +24,9 @@ let the dropper delete the table.
 TAG_RESTORED = "tallyroll-restored"
 """Tag of a table that an archive was restored into; its value is the archive's prefix."""
 
+ALIAS_LIVE = "live"
+"""The alias of the version of a function that callers invoke, where versions are published."""
+
 LOG_ROLE_WRITER = "log-role"
 """The function that sets API Gateway's role for logs; it is no package in `functions`."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -86,6 +87,24 @@ def test_all_pages_of_event_sources() -> None:
     assert (first.id, first.reports_failures, first.filtered) == ("1", False, False)
     assert (second.id, second.reports_failures, second.filtered) == ("2", True, True)
     assert second.reason == "User action"
+
+
+def test_event_sources_of_the_alias_are_found_and_each_once() -> None:
+    """A mapping of an alias is not sure to be among those of the function's name."""
+    one, two = ({"UUID": id_, "EventSourceArn": "arn:aws:sqs:r:1:q"} for id_ in "12")
+    client = Scripted(
+        {
+            "ListEventSourceMappings": [
+                {"EventSourceMappings": [one]},
+                {"EventSourceMappings": [one, two]},
+            ]
+        }
+    )
+    made = stack({})
+    found = replace(made, lambda_caller=Caller(client, SteadyEffects())).sources()
+    assert [each.id for each in found] == ["1", "2"]
+    asked = [parameters["FunctionName"] for _, parameters in client.calls]
+    assert asked == ["votes-writer", "votes-writer:live"]
 
 
 def test_policies_that_are_not_there() -> None:

@@ -82,7 +82,7 @@ def parsed(arguments: list[str]) -> tuple[str, str, dict[str, Any]]:
     if extra:
         _check_extra(extra, rest)
         return name, "", {}
-    service = {"s3api": "s3", "s3": ""}.get(name, name)
+    service = {"s3api": "s3", "s3": "", "deploy": "codedeploy"}.get(name, name)
     if service not in _session().get_available_services():
         raise CommandRefused(f"there is no service {name!r}")
     if operation == "wait":

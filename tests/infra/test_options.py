@@ -244,6 +244,7 @@ def test_unknown_key_is_refused_with_the_nearest(key: str, said: str) -> None:
         ("api_endpoint", "vpc-1", "api_endpoint 'vpc-1': give the id of an interface endpoint"),
         ("api_endpoint", ENDPOINT, "api_endpoint 'vpce-.*': leave it out, or give tallyroll:api p"),
         ("api_log_role", "no", "api_log_role 'no': give auto, true or false"),
+        ("rollout", "linear", "rollout 'linear': give one of none, at-once, canary"),
         ("boto3", "latest", "boto3 'latest': give one of runtime, pinned"),
         ("tags", "team", "tags 'team': give an object of texts, such as"),
         ("tags", ["team"], r"tags \['team'\]: give an object of texts"),

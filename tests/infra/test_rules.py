@@ -82,6 +82,7 @@ def findings(outdir: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> F
         {"api": "private", "api_endpoint": ENDPOINT},
         {"api": "private", "api_endpoint": ENDPOINT, "tracer": True, "api_log_role": False},
         {"store": "keyspaces", "tags": {"team": "elections"}, "kms_key": KEY},
+        {"rollout": "canary"},
     ],
     ids=[
         "by default",
@@ -92,6 +93,7 @@ def findings(outdir: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> F
         "with a private API",
         "with a private API that is traced",
         "in Keyspaces",
+        "with a canary",
     ],
 )
 def test_rule_packs_find_what_is_acknowledged_and_nothing_else(
@@ -124,6 +126,7 @@ def test_cloudformation_would_take_the_template(
     assert complaints(synthesize(**private, tracer=True, kms_key=KEY)) == []
     network = {"vpc_subnets": "subnet-0a1b2c3d", "vpc_security_groups": "sg-0a1b2c3d"}
     assert complaints(synthesize(store="keyspaces", kms_key=KEY, **network)) == []
+    assert complaints(synthesize(rollout="canary")) == []
     assert complaints(synthesize(api="none", tracing=True, tracing_layer=LAYER, **network)) == []
 
 

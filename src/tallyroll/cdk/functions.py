@@ -15,7 +15,7 @@ from constructs import Construct
 from tallyroll.cdk.annotations import acknowledge
 from tallyroll.cdk.network import Network, may_attach
 from tallyroll.cdk.options import Options
-from tallyroll.resources import function_name
+from tallyroll.resources import ALIAS_LIVE, function_name
 
 # With this memory a function has one whole virtual CPU. Source: AWS Lambda Developer Guide,
 # "Configure Lambda function memory".
@@ -24,6 +24,9 @@ NOT_LATEST = (
     "the runtime is an option (tallyroll:runtime), by default the one that the tests ran on, and"
     " for which the asset holds byte-code"
 )
+# Batches may still run on the version before. That of a deployment that failed goes: Lambda
+# publishes no second one of the same code, so the next try would fail.
+_KEPT = lambda_.VersionOptions(removal_policy=cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +59,11 @@ class PipelineFunction(Construct):
         statements: Sequence[iam.PolicyStatement],
         reserved_concurrency: int | None = None,
         snap_start: bool = False,
+        published: bool = False,
     ) -> None:
-        """`package` is the handler's package in `functions`. With `snap_start`, sandboxes of the
-        published version start from a snapshot; callers call `invoked`, which leads to it.
+        """`package` is the handler's package in `functions`. With `published`, each deployment that
+        changes the function publishes a version, which stays; callers call `invoked`, the alias of
+        the current one. With `snap_start` too, and its sandboxes start from a snapshot.
         """
         super().__init__(scope, id_)
         options = defaults.options
@@ -95,10 +100,11 @@ class PipelineFunction(Construct):
             tracing=lambda_.Tracing.ACTIVE if options.traces else None,
             reserved_concurrent_executions=reserved_concurrency,
             snap_start=lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS if snap_start else None,
+            current_version_options=_KEPT if published else None,
         )
         _attach(self, defaults.network)
         _add_layers(self, options, defaults.driver)
-        self.invoked = _live(self) if snap_start else self.function
+        self.invoked = _live(self) if snap_start or published else self.function
         acknowledge(
             self.function,
             {
@@ -178,12 +184,12 @@ def _attach(function: PipelineFunction, network: Network | None) -> None:
 
 
 def _live(function: PipelineFunction) -> lambda_.IFunction:
-    """An alias of the published version: only published versions have snapshots.
-
-    Source: AWS Lambda Developer Guide, "Improving startup performance with Lambda SnapStart".
+    """An alias of the published version: only published versions have snapshots, and only an alias
+    moves step by step. Sources: AWS Lambda Developer Guide, "Improving startup performance with
+    Lambda SnapStart" and "Implement Lambda canary deployments using a weighted alias".
     """
     version = function.function.current_version
-    return lambda_.Alias(function, "Live", alias_name="live", version=version)
+    return lambda_.Alias(function, "Live", alias_name=ALIAS_LIVE, version=version)
 
 
 def log_group(

@@ -20,6 +20,7 @@ from tallyroll.cdk.code import functions_code
 from tallyroll.cdk.functions import FunctionDefaults, PipelineFunction
 from tallyroll.cdk.handed_in import all_tags, check_grantee, check_name, check_types, key_of
 from tallyroll.cdk.ingest import Ingest, Queues
+from tallyroll.cdk.ingest.rollout import Rollout
 from tallyroll.cdk.keyspaces.driver import driver_layer
 from tallyroll.cdk.keyspaces.permissions import tell_reads_of_system
 from tallyroll.cdk.network import network_of
@@ -144,8 +145,15 @@ class Tallyroll(Construct):
             given_tickets=ticket_topic,
             key=key,
         )
+        self._add_chosen()
         tell_reads_of_system(self.storage.keyspace, self._functions)
         tag(self, {**tags, TAG_PIPELINE: options.name})
+
+    def _add_chosen(self) -> None:
+        """What exists only where an option asks for it."""
+        options, alarms = self.options, self.observability.alarms
+        if options.rollout == "canary":
+            Rollout(self, "Rollout", options=options, writer=self.ingest.writer, alarms=alarms)
 
     @property
     def _functions(self) -> Sequence[PipelineFunction]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tallyroll.adapters.aws.client import Caller
 from tallyroll.adapters.aws.cloudwatch import EVENTS_COUNTED, OWN_NAMESPACE, QueueMetrics
+from tallyroll.adapters.aws.sources import mappings
 from tallyroll.errors import Missing, Refused
 from tallyroll.ports.gauges import Gauge, Points, Quota, Trigger
 from tallyroll.resources import declare, function_name
@@ -79,11 +80,7 @@ class AwsGauges:
 
     def trigger(self) -> Trigger | None:
         name = function_name(self.settings.name, "writer")
-        try:
-            reply = self.lambda_caller.read("ListEventSourceMappings", FunctionName=name)
-        except Missing:
-            return None
-        for mapping in reply.get("EventSourceMappings", ()):
+        for mapping in mappings(self.lambda_caller, name):
             most = (mapping.get("ScalingConfig") or {}).get("MaximumConcurrency")
             return Trigger(
                 batch_size=int(mapping["BatchSize"]),

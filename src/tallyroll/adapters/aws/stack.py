@@ -1,7 +1,7 @@
 """A pipeline's deployment on AWS: functions, event sources, schedules, policies, throttles.
 
-Sources: AWS Lambda API Reference, GetFunctionConfiguration, GetFunctionConcurrency,
-ListEventSourceMappings; EventBridge Scheduler API Reference, GetSchedule; Amazon SQS API Reference,
+Sources: AWS Lambda API Reference, GetFunctionConfiguration, GetFunctionConcurrency;
+EventBridge Scheduler API Reference, GetSchedule; Amazon SQS API Reference,
 GetQueueAttributes; DynamoDB API Reference, GetResourcePolicy; Amazon S3 API Reference,
 GetBucketPolicy; DynamoDB Developer Guide, "DynamoDB metrics and dimensions"; IAM API Reference,
 SimulatePrincipalPolicy.
@@ -16,6 +16,7 @@ from typing import Any
 
 from tallyroll.adapters.aws.client import Caller
 from tallyroll.adapters.aws.cloudwatch import QueueMetrics
+from tallyroll.adapters.aws.sources import mappings
 from tallyroll.errors import Missing, Refused
 from tallyroll.ports.stack import EventSource, FunctionCard, QueueRules, ScheduleCard
 from tallyroll.resources import declare, function_name
@@ -64,21 +65,7 @@ class AwsStack:
 
     def sources(self) -> Sequence[EventSource]:
         name = function_name(self.settings.name, "writer")
-        try:
-            return list(map(_source, self._mappings(name)))
-        except Missing:
-            return []
-
-    def _mappings(self, function: str) -> Iterator[Mapping[str, Any]]:
-        more: dict[str, str] = {}
-        while True:
-            reply = self.lambda_caller.read(
-                "ListEventSourceMappings", FunctionName=function, **more
-            )
-            yield from reply.get("EventSourceMappings", ())
-            if not reply.get("NextMarker"):
-                return
-            more = {"Marker": reply["NextMarker"]}
+        return list(map(_source, mappings(self.lambda_caller, name)))
 
     def schedule(self, package: str) -> ScheduleCard | None:
         name = function_name(self.settings.name, package)

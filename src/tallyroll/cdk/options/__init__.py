@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any, Unpack
 
 from tallyroll.cdk.options.derived import Given, settings_of
 from tallyroll.cdk.options.kinds import (
     EMAIL,
     ENDPOINT,
+    JWT_AUDIENCES,
+    JWT_ISSUER,
+    KEYSPACE_NAME,
     KMS_KEY,
     LAYER_VERSION,
+    RUNBOOK_URL,
     AutoFlag,
     Flag,
     HotShards,
-    Kind,
     Length,
     Mapped,
     Name,
     OneOf,
     Pollers,
     Tagged,
-    Text,
     Units,
     Whole,
     ids,
 )
+from tallyroll.cdk.options.kinds import option as _option
 from tallyroll.cdk.options.rules import (
     LOG_DAYS,
     MAX_CONCURRENCY,
@@ -55,17 +58,9 @@ from tallyroll.limits import (
 )
 from tallyroll.model.windows import STORES
 from tallyroll.settings import EXPORTERS, Settings
-from tallyroll.settings.stores import KEYSPACE
 
 _DEFAULTS = Settings()
 _DAY = 86_400
-
-
-def _option(default: Any, kind: Kind, doc: str) -> Any:
-    metadata = {"kind": kind, "doc": doc}
-    if isinstance(default, Mapping):
-        return field(default_factory=lambda: dict(default), metadata=metadata)
-    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +84,7 @@ class Options(Described):
     )
     keyspace: str = _option(
         _DEFAULTS.keyspace,
-        Text(KEYSPACE.pattern, "give 1 to 48 lower-case letters, digits and _, a letter first"),
+        KEYSPACE_NAME,
         "the keyspace of window tables; unset: the pipeline's name with underscores for `store`"
         " keyspaces, else none; keep it as long as windows are there",
     )
@@ -219,6 +214,12 @@ class Options(Described):
         Whole(2, 1_000, unset=True),
         "concurrency set aside for the writer; unset: none, since a new account has none to spare",
     )
+    rollout: str = _option(
+        "none",
+        OneOf(("none", "at-once", "canary")),
+        "how a new writer takes over: `none`, at once; `canary`, a tenth of the batches for half an"
+        " hour, and back on an alarm; `at-once`: at once, for a pipeline that has a canary else",
+    )
     architecture: str = _option(
         "arm64", OneOf(("arm64", "x86_64")), "the functions' processor architecture"
     )
@@ -311,12 +312,12 @@ class Options(Described):
     )
     jwt_issuer: str = _option(
         "",
-        Text(r"https://\S+", "give the issuer's https address"),
+        JWT_ISSUER,
         "with `jwt`: who issues the tokens",
     )
     jwt_audience: str = _option(
         "",
-        Text(r"[^\s,]+(,[^\s,]+)*", "give client ids, separated by commas without blanks"),
+        JWT_AUDIENCES,
         "with `jwt`: whom the tokens are for, separated by commas",
     )
     reads_per_second: int = _option(
@@ -326,7 +327,7 @@ class Options(Described):
     )
     runbook_url: str = _option(
         "",
-        Text(r"https?://[^\s#]+", "give the address of your copy of docs/operations.md, without #"),
+        RUNBOOK_URL,
         "where alarms say what to do: the address of `docs/operations.md` or your own runbook, with"
         " a heading for each alarm",
     )

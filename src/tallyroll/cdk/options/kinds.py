@@ -6,7 +6,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ from tallyroll.limits import SHARDS_MAX
 from tallyroll.model.foreign.mappings import Fields, are_fields
 from tallyroll.model.windows import check_length
 from tallyroll.settings import CAPACITIES, Settings
+from tallyroll.settings.stores import KEYSPACE
 from tallyroll.settings.tags import check_tags
 
 POLLERS_MIN, POLLERS_LEAST_MAX, POLLERS_MAX = 2, 200, 2_000
@@ -31,6 +32,14 @@ class Kind(Protocol):
     def read(self, value: object) -> Any:
         """The value in its own type. Raises ValueError or TypeError."""
         ...
+
+
+def option(default: Any, kind: Kind, doc: str) -> Any:
+    """A field of options with its kind and its text."""
+    metadata = {"kind": kind, "doc": doc}
+    if isinstance(default, Mapping):
+        return field(default_factory=lambda: dict(default), metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +138,14 @@ LAYER_VERSION = Text(
 KMS_KEY = Text(
     r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[a-zA-Z0-9-]+",
     "give the ARN of a KMS key, arn:aws:kms:REGION:ACCOUNT:key/ID; an alias will not do",
+)
+JWT_ISSUER = Text(r"https://\S+", "give the issuer's https address")
+JWT_AUDIENCES = Text(r"[^\s,]+(,[^\s,]+)*", "give client ids, separated by commas without blanks")
+RUNBOOK_URL = Text(
+    r"https?://[^\s#]+", "give the address of your copy of docs/operations.md, without #"
+)
+KEYSPACE_NAME = Text(
+    KEYSPACE.pattern, "give 1 to 48 lower-case letters, digits and _, a letter first"
 )
 # A token is the id of an endpoint that the CDK makes.
 ENDPOINT = Text(

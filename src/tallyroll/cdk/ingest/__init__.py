@@ -92,6 +92,7 @@ class Ingest(Construct):
             timeout_seconds=WRITER_TIMEOUT_SECONDS,
             statements=permissions.of_writer(storage, queues.events, queues.dead_letters),
             reserved_concurrency=options.reserved_concurrency,
+            published=options.rollout != "none",
         )
         acknowledge(
             self.writer.role,
@@ -104,7 +105,7 @@ class Ingest(Construct):
         self.source = lambda_.EventSourceMapping(
             self,
             "Source",
-            target=self.writer.function,
+            target=self.writer.invoked,
             event_source_arn=queues.events.queue_arn,
             batch_size=options.batch_size,
             max_batching_window=cdk.Duration.seconds(options.batch_window_seconds),
