@@ -148,6 +148,7 @@ def test_ranges_are_those_of_the_settings(option: Any) -> None:
             "max_concurrency",
             "reserved_concurrency",
             "reads_per_second",
+            "budget",
         }
         return
     for value in (kind.least, kind.most):
@@ -245,6 +246,8 @@ def test_unknown_key_is_refused_with_the_nearest(key: str, said: str) -> None:
         ("api_endpoint", ENDPOINT, "api_endpoint 'vpce-.*': leave it out, or give tallyroll:api p"),
         ("api_log_role", "no", "api_log_role 'no': give auto, true or false"),
         ("rollout", "linear", "rollout 'linear': give one of none, at-once, canary"),
+        ("budget", -1, "budget -1: give a whole number from 0"),
+        ("budget", "50", "budget 50: give tallyroll:alarm_email too, the address that is told"),
         ("boto3", "latest", "boto3 'latest': give one of runtime, pinned"),
         ("tags", "team", "tags 'team': give an object of texts, such as"),
         ("tags", ["team"], r"tags \['team'\]: give an object of texts"),

@@ -82,7 +82,7 @@ def findings(outdir: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> F
         {"api": "private", "api_endpoint": ENDPOINT},
         {"api": "private", "api_endpoint": ENDPOINT, "tracer": True, "api_log_role": False},
         {"store": "keyspaces", "tags": {"team": "elections"}, "kms_key": KEY},
-        {"rollout": "canary"},
+        {"rollout": "canary", "budget": 50, "alarm_email": "a@example.org"},
     ],
     ids=[
         "by default",
@@ -93,7 +93,7 @@ def findings(outdir: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> F
         "with a private API",
         "with a private API that is traced",
         "in Keyspaces",
-        "with a canary",
+        "with a canary and a budget",
     ],
 )
 def test_rule_packs_find_what_is_acknowledged_and_nothing_else(
@@ -126,7 +126,8 @@ def test_cloudformation_would_take_the_template(
     assert complaints(synthesize(**private, tracer=True, kms_key=KEY)) == []
     network = {"vpc_subnets": "subnet-0a1b2c3d", "vpc_security_groups": "sg-0a1b2c3d"}
     assert complaints(synthesize(store="keyspaces", kms_key=KEY, **network)) == []
-    assert complaints(synthesize(rollout="canary")) == []
+    told = {"budget": 50, "alarm_email": "a@example.org"}
+    assert complaints(synthesize(rollout="canary", **told)) == []
     assert complaints(synthesize(api="none", tracing=True, tracing_layer=LAYER, **network)) == []
 
 

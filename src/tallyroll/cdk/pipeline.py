@@ -25,6 +25,7 @@ from tallyroll.cdk.keyspaces.driver import driver_layer
 from tallyroll.cdk.keyspaces.permissions import tell_reads_of_system
 from tallyroll.cdk.network import network_of
 from tallyroll.cdk.observability import Observability
+from tallyroll.cdk.observability.budget import Budget
 from tallyroll.cdk.options import Options
 from tallyroll.cdk.options.rules import OptionsError
 from tallyroll.cdk.reads import Reads
@@ -154,6 +155,8 @@ class Tallyroll(Construct):
         options, alarms = self.options, self.observability.alarms
         if options.rollout == "canary":
             Rollout(self, "Rollout", options=options, writer=self.ingest.writer, alarms=alarms)
+        if options.budget:
+            Budget(self, "Budget", options=options)
 
     @property
     def _functions(self) -> Sequence[PipelineFunction]:

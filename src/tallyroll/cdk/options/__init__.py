@@ -334,6 +334,9 @@ class Options(Described):
     ticket_email: str = _option(
         "", EMAIL, "the address that gets the alarms that can wait; unset: `alarm_email`"
     )
+    budget: int = _option(
+        0, Whole(0, 1_000_000), "dollars a month, of which `alarm_email` is told; 0: no budget"
+    )
     alarm_email: str = _option("", EMAIL, "the address that gets the alarms, once it is confirmed")
 
     def __post_init__(self) -> None:

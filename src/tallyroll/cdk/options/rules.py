@@ -72,6 +72,11 @@ def check_together(options: Options) -> None:
             f"{PREFIX}reserved_concurrency {reserved}: give at least {least}, or writers are"
             " throttled"
         )
+    if options.budget and not options.alarm_email:
+        raise OptionsError(
+            f"{PREFIX}budget {options.budget}: give {PREFIX}alarm_email too, the address that is"
+            " told"
+        )
     if wrong := wrong_tags(options.tags):
         raise OptionsError(f"{PREFIX}tags {wrong}")
     if options.snap_start and options.runtime == "python3.11":
