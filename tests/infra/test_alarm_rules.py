@@ -31,6 +31,14 @@ def test_the_rules_are_plain_data_that_need_no_cdk() -> None:
     assert told.stdout.strip() == "False"
 
 
+@pytest.mark.parametrize("days", [0.01, 4, 10, 14])
+def test_no_rule_looks_back_for_longer_than_cloudwatch_takes(days: float) -> None:
+    """Amazon CloudWatch API Reference, "PutMetricAlarm", at Period."""
+    for id_, rule in rules_for(Settings(), int(days * 86_400)).items():
+        most = 86_400 if rule.period < 3_600 else 604_800
+        assert rule.period * rule.evaluated <= most, id_
+
+
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 def test_an_expression_names_its_metrics_and_a_period_is_one_of_cloudwatchs(rule: Rule) -> None:
     """CloudWatch takes 10, 20, 30 s and multiples of a minute; of those we use minutes."""

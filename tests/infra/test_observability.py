@@ -271,8 +271,9 @@ def test_events_and_dead_letters_raise_an_alarm_before_they_expire(template: Tem
     found = alarms(template)
 
     assert found["events-expire"]["Threshold"] == 10 * DAY / 2
-    assert found["writer-silent-expire"]["Threshold"] == 10 * DAY / 2
-    assert watched_by(found["writer-silent-expire"])[0]["MetricName"] == "WritersSilentFor"
+    silent = found["writer-silent-expire"]
+    assert watched_by(silent)[0]["MetricName"] == "WritersSilentFor"
+    assert silent["Metrics"][0]["MetricStat"]["Period"] * silent["EvaluationPeriods"] == 5 * DAY
     assert found["dead-letters-expire"]["Threshold"] == 14 * DAY / 2
     behind = found["falling-behind"]["Threshold"]
     assert Options().visibility_seconds * 2 < behind < 3600

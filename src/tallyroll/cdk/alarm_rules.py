@@ -16,7 +16,7 @@ missing data", and "Using math expressions with CloudWatch metrics", at FILL.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from tallyroll.cdk.alarms import FUNCTIONS
@@ -35,7 +35,7 @@ HELD_MINUTES = 60
 EXPORT_MINUTES = 120  # a few attempts, each of which ends with its lease
 # Share of the quota of tables per account and Region. Source: DynamoDB Developer Guide, "Quotas".
 TABLES_SHARE = 0.8
-MINUTE, FIVE_MINUTES, QUARTER = 60, 300, 900
+MINUTE, FIVE_MINUTES, QUARTER, HOUR = 60, 300, 900, 3_600
 HANDED_BACK_SECONDS = 1_800
 SILENT_SECONDS = 900
 IN_FLIGHT_SHARE = 0.8
@@ -299,6 +299,24 @@ def _stuck(function: str, minutes: int) -> Rule:
     return _single(stuck, above=minutes * 60, times=2, within=3)
 
 
+def _silence_rules(retention_seconds: int) -> Mapping[str, Rule]:
+    """Writers finish nothing, also such as die on every batch, which no age of a message tells.
+
+    A new sandbox of the roller, one every few hours, counts the silence anew. So `writer-silent`
+    stays on until it sees it again, and half of the retention is counted in hours of silence.
+    Source: AWS Lambda Developer Guide, "Understanding the Lambda execution environment lifecycle".
+    """
+    hours = max(1, retention_seconds // 2 // HOUR)  # an alarm evaluates seven days at most
+    by_minute = _ours("roller", "WritersSilentFor", "Maximum")
+    by_hour, again = replace(by_minute, period=HOUR), SILENT_SECONDS // MINUTE + 4
+    return {
+        "writer-silent": _single(by_minute, above=SILENT_SECONDS, times=2, within=again),
+        "writer-silent-expire": _single(
+            by_hour, above=SILENT_SECONDS, times=max(1, hours - 2), within=hours
+        ),
+    }
+
+
 def _table_rule(settings: Settings) -> Rule:
     """The pipeline's tables, or all of the account's, whichever number is larger.
 
@@ -324,7 +342,6 @@ def _window_rules(settings: Settings, retention_seconds: int) -> Mapping[str, Ru
     length_ms = settings.window_seconds * 1000
     opened_ms = settings.freeze_lead_ms + length_ms + settings.accept_for_ms
     open_at_once = -(-opened_ms // length_ms)
-    silent = _ours("roller", "WritersSilentFor", "Maximum")
     return {
         "next-window-missing": _single(
             _ours("roller", "NextWindowMissing", "Maximum"), times=5, silence_is_bad=True
@@ -336,10 +353,7 @@ def _window_rules(settings: Settings, retention_seconds: int) -> Mapping[str, Ru
             times=HELD_MINUTES // 5,
             within=HELD_MINUTES // 5 + 2,
         ),
-        # Each minute the roller checks the queue and when a writer last finished a message.
-        "writer-silent": _single(silent, above=SILENT_SECONDS, times=2, within=3),
-        # The age of the oldest message leaves out those on which writers died three times.
-        "writer-silent-expire": _single(silent, above=retention_seconds / 2, times=2, within=3),
+        **_silence_rules(retention_seconds),
         "seal-stuck": _stuck("roller", SEAL_MINUTES),
         "export-stuck": _stuck("cleanup", EXPORT_MINUTES),
         "cleanup-silent": Rule(

@@ -265,6 +265,7 @@ def test_for_how_long_writers_finish_nothing() -> None:
         assert roller.run(TIME_LEFT).silent_ms == minutes * MINUTE
         pipeline.effects.pass_by(MINUTE)
         pipeline.catalog.beat(pipeline.effects.now(), finished=False)
+    assert pipeline.roller().run(TIME_LEFT).silent_ms == 0, "a new sandbox does not know it"
     pipeline.catalog.beat(pipeline.effects.now(), finished=True)
     assert roller.run(TIME_LEFT).silent_ms == 0
     pipeline.queue.delete(pipeline.queue.receive()[0].receipt)
