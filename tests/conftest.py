@@ -40,6 +40,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 NOT_TRACED = {
     "concurrency",
     "demo",
+    "drills",
     "e2e",
     "faults",
     "infra",

@@ -33,6 +33,7 @@ from tallyroll.planning.load import PACKET_EVENTS_MAX
 from tallyroll.planning.on_demand import disagreements
 from tallyroll.settings import Settings
 from tallyroll.settings.texts import PREFIX
+from tests.drills.drilling import drills_table
 from tests.faults.answers import faults_table, kinds_table
 from tests.messages import compatibility
 from tests.messages.differences import differences_table
@@ -99,6 +100,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "options": ("deploy.md", options_table),
     "faults": ("faults.md", faults_table),
     "planted-faults": ("operations.md", planted_table),
+    "drills": ("operations.md", drills_table),
     "fault-kinds": ("faults.md", kinds_table),
     "schema-differences": ("messages.md", differences_table),
     "plan-cheaper": ("planning.md", lambda: table_of(of_cheaper())),

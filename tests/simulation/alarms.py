@@ -7,8 +7,10 @@ missing data" and "Using metric math".
 from __future__ import annotations
 
 import ast
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from tallyroll.cdk.alarm_rules import Rule
 from tests.simulation.gauges import Gauges
@@ -42,10 +44,12 @@ def _spells(id_: str, rule: Rule, gauges: Gauges, since: int, until: int) -> Ite
     period_ms = rule.period * 1000
     first = -(-since // period_ms) * period_ms
     on_since: int | None = None
-    for end in range(first + rule.times * period_ms, until + 1, period_ms):
-        periods = rule.evaluated + MORE_PERIODS
-        starts = range(max(first, end - periods * period_ms), end, period_ms)
-        on = is_on(rule, [number_of(rule, gauges, start) for start in starts])
+    numbers: deque[Number] = deque(maxlen=rule.evaluated + MORE_PERIODS)
+    for end in range(first + period_ms, until + 1, period_ms):
+        numbers.append(number_of(rule, gauges, end - period_ms))
+        if end < first + rule.times * period_ms:
+            continue
+        on = is_on(rule, list(numbers))
         if on and on_since is None:
             on_since = end
         elif not on and on_since is not None:
@@ -76,7 +80,12 @@ def number_of(rule: Rule, gauges: Gauges, start: int) -> Number:
     if not rule.expression:
         [number] = numbers.values()
         return number
-    return _value(ast.parse(rule.expression, mode="eval").body, numbers)
+    return _value(_parsed(rule.expression), numbers)
+
+
+@cache
+def _parsed(expression: str) -> ast.expr:
+    return ast.parse(expression, mode="eval").body
 
 
 def _sum(values: list[Number]) -> Number:

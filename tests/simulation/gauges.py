@@ -62,8 +62,11 @@ class Gauges:
         if watched.statistic not in STATISTICS or watched.period % 60:
             raise ValueError(f"no statistic is known for {watched}")
         series = self.minutes.get((watched.source, watched.of, watched.name), {})
-        first = start // MINUTE_MS
-        found = [series[at] for at in range(first, first + watched.period // 60) if at in series]
+        first, minutes = start // MINUTE_MS, watched.period // 60
+        if minutes == 1:
+            found = [series[first]] if first in series else []
+        else:
+            found = [series[at] for at in range(first, first + minutes) if at in series]
         if not found:
             return None
         match watched.statistic:
