@@ -7,25 +7,30 @@ import re
 import shlex
 import signal
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 from botocore.exceptions import ClientError
 
 from local.aws import dynamodb_local
-from local.aws.embedded import ENGINES, Embedded, scaled_settings
+from local.aws.embedded import CASSANDRA, ENGINES, Embedded
 from local.cassandra.jars import JarsError
 from local.cassandra.node import NodeError
+from local.options import LocalOptions, options_of
 from local.pipeline import LocalPipeline, worth_reading
 from local.runtime.http_api import HttpApi
 from tallyroll.cli.arguments import duration
+from tallyroll.cli.windows import length
 from tallyroll.errors import StoreError, UsageError
+from tallyroll.model.windows import DYNAMODB, KEYSPACES
+from tallyroll.operations.doctor.queues import span_text
 from tallyroll.reads.http import ROUTES
+from tallyroll.settings import Settings
 
 FAILURES = (
     *(dynamodb_local.EngineError, JarsError, NodeError, StoreError),
-    *(RuntimeError, ClientError, ValueError, OSError),
+    *(RuntimeError, ClientError, UsageError, ValueError, OSError),
 )
 PORTS = 3  # the HTTP API, AWS and DynamoDB take so many from --port on
 _API_URL = "TALLYROLL_API_URL"
@@ -44,18 +49,22 @@ def main() -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         ports = _ports(options.port, options.env_file)
-        settings = scaled_settings(options.name, options.window)
-        if options.retention:
-            settings = replace(settings, retention_ms=1000 * options.retention)
+        chosen = options_of(
+            options.context,
+            name=options.name,
+            window_seconds=options.window,
+            retention_seconds=options.retention,
+            store=KEYSPACES if options.engine == CASSANDRA else DYNAMODB,
+        )
         embedded = Embedded(
-            settings,
+            chosen.settings,
             engine=options.engine,
             dynamodb_endpoint=options.dynamodb_endpoint,
             port=ports[1],
             dynamodb_port=ports[2],
         )
         with suppress(KeyboardInterrupt), embedded as aws:
-            _run(aws, options, ports[0])
+            _run(aws, options, chosen, ports[0])
     except FAILURES as error:
         print(error, file=sys.stderr)
         return 1
@@ -64,6 +73,14 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m local", description=main.__doc__)
+    parser.add_argument(
+        *("-c", "--context"),
+        action="append",
+        default=[],
+        metavar="tallyroll:NAME=VALUE",
+        help="an option of the pipeline, as in a deployment (docs/deploy.md); goes before the"
+        " options below; may be repeated",
+    )
     parser.add_argument("--name", default="tallyroll", help="the pipeline's name")
     parser.add_argument(
         "--window", type=_span, default=60, metavar="SPAN", help="length of a window (60s)"
@@ -127,7 +144,7 @@ def _port_of(name: str, text: str) -> int:
     return int(found[1]) if found else 0
 
 
-def _run(aws: Embedded, options: argparse.Namespace, api_port: int) -> None:
+def _run(aws: Embedded, options: argparse.Namespace, chosen: LocalOptions, api_port: int) -> None:
     def log(function: str, line: str) -> None:
         if options.verbose or worth_reading(line):
             print(f"{function}: {line}", file=sys.stderr, flush=True)
@@ -135,20 +152,36 @@ def _run(aws: Embedded, options: argparse.Namespace, api_port: int) -> None:
     def failed(text: str) -> None:
         log("error", text)
 
-    pipeline = LocalPipeline(aws, writers=options.writers, on_log=log, on_error=failed)
+    pipeline = LocalPipeline(
+        aws,
+        writers=options.writers,
+        batch_size=chosen.batch_size,
+        window_s=chosen.batch_window_s,
+        on_log=log,
+        on_error=failed,
+    )
     with pipeline, HttpApi(pipeline.aggregator, ROUTES, api_port) as api:
         environment = {**aws.environment, _API_URL: api.url}
         exports = "".join(f"export {k}={shlex.quote(v)}\n" for k, v in environment.items())
         print(exports, end="")
         if options.env_file:
             options.env_file.write_text(exports, encoding="utf-8")
-        take = f". {shlex.quote(str(options.env_file))}" if options.env_file else "paste the above"
-        print(_GO_ON.format(take=take, api=_API_URL), flush=True)
+        print(_told(aws.settings, options.env_file, chosen.without_effect), flush=True)
         try:
             while True:
                 signal.pause()
         finally:
             print(aws.complaints(), end="", file=sys.stderr, flush=True)
+
+
+def _told(settings: Settings, env_file: Path | None, without_effect: Sequence[str]) -> str:
+    """The lines below the environment: what runs here, and how to use it."""
+    window, retention = length(1000 * settings.window_seconds), span_text(settings.retention_ms)
+    lines = [f"# {settings.name}: windows of {window}, their tables kept for {retention}"]
+    if without_effect:
+        lines.append(f"# without effect on this machine: {', '.join(without_effect)}")
+    take = f". {shlex.quote(str(env_file))}" if env_file else "paste the above"
+    return "\n".join((*lines, _GO_ON.format(take=take, api=_API_URL)))
 
 
 def _interrupt(_number: int, _frame: object) -> None:

@@ -18,6 +18,7 @@ from local.runtime.schedule import Schedule, scheduled_event
 from tallyroll.resources import function_name
 
 GRACE_S = 2.0
+BATCH_SIZE, BATCH_WINDOW_S = 100, 0.1  # of the poller
 CLEANUP_PERIODS = 5  # cleanup and dropper run every so many periods of the roller
 _VISIBILITY_TO_TIMEOUT = 6  # the least ratio of a queue's visibility timeout to its function's:
 # AWS Lambda Developer Guide, "Using Lambda with Amazon SQS"
@@ -51,8 +52,8 @@ class LocalPipeline:
         aws: Embedded,
         *,
         writers: int = 2,
-        batch_size: int = 100,
-        window_s: float = 0.1,
+        batch_size: int = BATCH_SIZE,
+        window_s: float = BATCH_WINDOW_S,
         cleanup_period_s: float | None = None,
         faults: Faults | None = None,
         on_log: Callable[[str, str], None] | None = None,
