@@ -16,6 +16,7 @@ ways:
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import threading
 import time
@@ -32,6 +33,11 @@ if TYPE_CHECKING:
 
 THREADS = 32  # a long poll holds one while it waits
 TICK_S = 1.0
+UNSIGNED = (
+    "The request is not signed. Sign it as on AWS, with any key: --aws-sigv4 aws:amz:us-east-1:sqs"
+    " --user local:local in curl; docs/messages.md has the whole command."
+)
+_MOTOS_OWN = "/moto-api"
 DATAPOINTS_KEPT = timedelta(hours=1)
 # Services that live in one application of moto, so that the credential scope names it for certain.
 _ONE_APPLICATION = frozenset({"sqs", "s3", "monitoring"})
@@ -51,7 +57,12 @@ class OneAtATime:
         self._found: dict[str, WSGIApplication] = {}
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        """Answer a request when its turn has come. A long poll gives the lock up while it waits."""
+        """Answer a request when its turn has come. A long poll gives the lock up while it waits.
+
+        Refuses one that is not signed: moto takes it for a request of S3.
+        """
+        if not _is_signed(environ):
+            return _refuse(environ, start_response)
         with self._turn:
             return self._application(environ)(environ, start_response)
 
@@ -69,6 +80,32 @@ def _signed_for(authorization: str) -> str:
     """The service in `AWS4-HMAC-SHA256 Credential=id/20261120/us-east-1/sqs/aws4_request, ...`."""
     scope = authorization.partition(",")[0].split("/")
     return scope[3] if len(scope) == 5 else ""
+
+
+def _is_signed(environ: WSGIEnvironment) -> bool:
+    """Whether a request has a signature, in a header or in the query, or needs none."""
+    return (
+        bool(_signed_for(environ.get("HTTP_AUTHORIZATION", "")))
+        or "Signature=" in environ.get("QUERY_STRING", "")
+        or environ.get("PATH_INFO", "").startswith(_MOTOS_OWN)
+    )
+
+
+def _refuse(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+    """What AWS answers to a request without a signature, and how to sign one here.
+
+    Source: Amazon SQS API Reference, "Common Errors".
+    """
+    code, text = "MissingAuthenticationToken", UNSIGNED
+    if "HTTP_X_AMZ_TARGET" in environ:
+        kind = "application/x-amz-json-1.0"
+        body = json.dumps({"__type": code, "message": text})
+    else:
+        kind = "text/xml"
+        error = f"<Type>Sender</Type><Code>{code}</Code><Message>{text}</Message>"
+        body = f"<ErrorResponse><Error>{error}</Error></ErrorResponse>"
+    start_response("403 Forbidden", [("Content-Type", kind), ("Content-Length", str(len(body)))])
+    return [body.encode()]
 
 
 class _Parser(HTTPRequestParser):

@@ -57,6 +57,8 @@ def snippet(language: str) -> str:
         block.text
         for block in blocks_of(PAGE)
         if block.language == language and "TALLYROLL_QUEUE_URL" in block.text
+        # That of curl is walked.
+        if not block.text.startswith("curl")
     )
     return found
 

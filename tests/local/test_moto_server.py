@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import threading
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from moto.cloudwatch.models import cloudwatch_backends
 from moto.core.utils import utcnow
 
 from local.aws.embedded import Embedded
-from local.aws.moto_server import DATAPOINTS_KEPT, forget
+from local.aws.moto_server import DATAPOINTS_KEPT, UNSIGNED, forget
 from local.demo.backpressure import queue_depth
 
 MakeQueue = Callable[..., str]
@@ -159,6 +161,35 @@ def test_objects_large_and_small(aws: Embedded) -> None:
         assert s3.get_object(Bucket=bucket, Key=key)["Body"].read() == body
     listed = s3.list_objects_v2(Bucket=bucket, Prefix="a/")["Contents"]
     assert [entry["Key"] for entry in listed] == ["a/2", "a/é-1"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "kind"),
+    [
+        ({}, "text/xml"),
+        ({"Authorization": "Basic bG9jYWw6bG9jYWw="}, "text/xml"),
+        ({"X-Amz-Target": "AmazonSQS.SendMessage"}, "application/x-amz-json-1.0"),
+    ],
+)
+def test_unsigned_requests_are_told_to_sign(
+    aws: Embedded, headers: dict[str, str], kind: str
+) -> None:
+    request = urllib.request.Request(aws.settings.queue_url, b'{"key": "a"}', headers)
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(request)
+    with caught.value as answer:
+        said = answer.read().decode()
+        assert (answer.code, answer.headers["content-type"]) == (403, kind)
+    assert "MissingAuthenticationToken" in said
+    assert UNSIGNED in said
+
+
+def test_a_signature_may_be_in_the_query(aws: Embedded) -> None:
+    s3, bucket = aws.client("s3"), aws.settings.bucket
+    s3.put_object(Bucket=bucket, Key="signed", Body=b"there")
+    url = s3.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "signed"})
+    with urllib.request.urlopen(url) as answer:
+        assert answer.read() == b"there"
 
 
 def test_deleted_messages_are_forgotten(aws: Embedded, make_queue: MakeQueue, send: Send) -> None:
