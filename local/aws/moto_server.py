@@ -1,6 +1,6 @@
 """moto as a server of its own process: SQS, S3, CloudWatch and the rest of AWS on a loopback port.
 
-    python -m local.aws.moto_server [--port 5000]
+    python -m local.aws.moto_server [--port 5000] [--keep FILE]
 
 prints its port as one line and serves until it is killed. It differs from `moto_server` in three
 ways:
@@ -22,6 +22,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from waitress.channel import HTTPChannel
@@ -46,13 +47,17 @@ _ONE_APPLICATION = frozenset({"sqs", "s3", "monitoring"})
 class OneAtATime:
     """moto's applications behind one lock, found by the service that a request is signed for."""
 
-    def __init__(self, turn: threading.Condition) -> None:
+    def __init__(
+        self, turn: threading.Condition, commit: Callable[[], object] | None = None
+    ) -> None:
+        """`commit` is called after each request, before its answer is sent."""
         from moto.moto_server.werkzeug_app import (  # noqa: PLC0415  (importing has effects)
             DomainDispatcherApplication,
             create_backend_app,
         )
 
         self._turn = turn
+        self._commit = commit or (lambda: None)
         self._dispatcher = DomainDispatcherApplication(create_backend_app)
         self._found: dict[str, WSGIApplication] = {}
 
@@ -64,7 +69,10 @@ class OneAtATime:
         if not _is_signed(environ):
             return _refuse(environ, start_response)
         with self._turn:
-            return self._application(environ)(environ, start_response)
+            try:
+                return self._application(environ)(environ, start_response)
+            finally:
+                self._commit()
 
     def _application(self, environ: WSGIEnvironment) -> WSGIApplication:
         service = _signed_for(environ.get("HTTP_AUTHORIZATION", ""))
@@ -175,17 +183,28 @@ def _tick(turn: threading.Condition) -> None:
             forget(now)
 
 
-def serve(port: int, announce: Callable[[int], None]) -> None:
-    """Serve on 127.0.0.1 (port 0: a free one) until killed; `announce` is told the port."""
+def serve(port: int, announce: Callable[[int], None], keep: Path | None = None) -> None:
+    """Serve on 127.0.0.1 (port 0: a free one) until killed; `announce` is told the port, and the
+    file `keep` keeps queues and buckets (`local.aws.kept`).
+    """
     os.environ.setdefault("MOTO_DISABLE_GLOBAL_CORS", "true")
     from local.aws import simulations  # noqa: PLC0415
     from tallyroll.testing.lean_sqs import LeanQueue, install  # noqa: PLC0415
 
     turn = threading.Condition(threading.RLock())
     install(turn)
+    commit: Callable[[], object] | None = None
+    if keep:
+        from local.aws import kept  # noqa: PLC0415
+
+        file = kept.Kept(keep)
+        kept.install(file)
+        commit = file.commit
     simulations.install()
     simulations.silence_mappings(LeanQueue)
-    server: Any = create_server(OneAtATime(turn), host="127.0.0.1", port=port, threads=THREADS)
+    server: Any = create_server(
+        OneAtATime(turn, commit), host="127.0.0.1", port=port, threads=THREADS
+    )
     server.channel_class = _Channel
     threading.Thread(target=_tick, args=(turn,), daemon=True).start()
     announce(server.effective_port)
@@ -198,7 +217,9 @@ def main() -> None:
         prog="python -m local.aws.moto_server", description=main.__doc__
     )
     parser.add_argument("--port", type=int, default=0, help="the port to listen on (0: a free one)")
-    serve(parser.parse_args().port, lambda port: print(port, flush=True))
+    parser.add_argument("--keep", type=Path, help="the file that keeps queues and buckets")
+    options = parser.parse_args()
+    serve(options.port, lambda port: print(port, flush=True), options.keep)
 
 
 if __name__ == "__main__":

@@ -24,8 +24,8 @@ TAKES_S = 120
 
 
 @contextlib.contextmanager
-def engine(*arguments: str) -> Iterator[dict[str, str]]:
-    """`python -m local`; gives the environment that it prints."""
+def engine(*arguments: str, end: signal.Signals = signal.SIGTERM) -> Iterator[dict[str, str]]:
+    """`python -m local` until a signal; gives the environment that it prints."""
     process = subprocess.Popen(
         [sys.executable, "-m", "local", "--engine", "moto", *arguments],
         cwd=ROOT,
@@ -42,9 +42,9 @@ def engine(*arguments: str) -> Iterator[dict[str, str]]:
             if exported := re.fullmatch(r"export (\w+)='?(.*?)'?\n", line):
                 environment[exported[1]] = exported[2]
         yield environment
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(end)
         _, said = process.communicate(timeout=TAKES_S)
-        assert process.returncode == 0, said
+        assert process.returncode == (-end if end == signal.SIGKILL else 0), said
     finally:
         process.kill()
         process.communicate()
@@ -107,6 +107,9 @@ def test_a_taken_port_is_named() -> None:
         (("--window", "0s"), "'0s': give a second at least"),
         (("--retention", "an hour"), "'an hour': give a time span"),
         (("--port", "65535"), "--port 65535: give one from 1 to 65533"),
+        (("-c", "tallyroll:shard=3"), "tallyroll:shard: there is no such option; the nearest"),
+        (("--keep", "x", "--engine", "moto"), "--keep with engine moto: its tables are not in DIR"),
+        (("--keep", "x", "--dynamodb-endpoint", "y"), "--keep with --dynamodb-endpoint: its"),
     ],
 )
 def test_nonsense_is_refused(arguments: tuple[str, ...], told: str) -> None:
