@@ -32,7 +32,9 @@ HELD_MAX = 50_000
 BATCH_LETTERS = 100  # keys of one BatchGetItem
 BATCH_BYTES = 4 * 1024 * 1024  # roughly; bounds a worker's memory
 JOBS = 8  # `make bench` shows the effect of more
-LOOKS_IN_VAIN = 2  # a worker ends after so many empty receives in a row
+# A worker ends after so many empty receives in a row: the fewer if as many letters were seen as SQS
+# counts. One is needed also then, since the count lags.
+LOOKS_IN_VAIN, LOOKS_IN_VAIN_OF_ALL = 2, 1
 SWEEPS_IN_VAIN = 3  # a look ends after all known letters were received so often again
 _SLOTS_MIN = 1_024
 _HASH_BYTES = 8
@@ -158,9 +160,11 @@ class Look:
         self._letters.give_back(held)
 
     def _batches(self) -> Iterator[list[ReceivedLetter]]:
-        """One worker's batches, until it receives nothing twice, or nothing new for long."""
+        """One worker's batches, until it receives nothing (twice, if letters are missing), or
+        nothing new for long.
+        """
         in_vain = 0
-        while in_vain < LOOKS_IN_VAIN and not self._over():
+        while in_vain < self._looks_in_vain() and not self._over():
             most = self._reserve()
             if not most:
                 return
@@ -174,6 +178,10 @@ class Look:
             in_vain = 0 if received else in_vain + 1
             if batch:
                 yield batch
+
+    def _looks_in_vain(self) -> int:
+        with self._lock:
+            return LOOKS_IN_VAIN if self.missed else LOOKS_IN_VAIN_OF_ALL
 
     def _reserve(self) -> int:
         """Reserve up to a batch of letters within the limit; return how many."""

@@ -14,6 +14,7 @@ from tallyroll.errors import Reason, StoreError
 from tallyroll.model.dead_letters import ReceivedLetter
 from tallyroll.operations import looks
 from tallyroll.operations.looks import HIDDEN_SECONDS, Look, Names
+from tallyroll.ports.queue import Backlog
 from tests.harness.pipeline import SECOND, Pipeline, opened
 from tests.harness.redriving import reject
 
@@ -60,6 +61,34 @@ def test_a_look_of_which_others_hold_a_part() -> None:
     assert letters.count().visible == 25, "they reappear by themselves"
     assert letters.delete(held) == [True] * 10
     assert len(pipeline.queue.dead_letters) == 15
+
+
+@pytest.mark.parametrize(("hidden", "in_vain"), [(0, 1), (1, 2)])
+def test_a_look_waits_once_more_only_if_letters_are_missing(
+    monkeypatch: pytest.MonkeyPatch, hidden: int, in_vain: int
+) -> None:
+    pipeline, letters = filled(5)
+    letters.peek(hidden, HIDDEN_SECONDS)
+    peek, received = letters.peek, list[int]()
+
+    def watched(many: int, seconds: int) -> list[ReceivedLetter]:
+        page = peek(many, seconds)
+        received.append(len(page))
+        return page
+
+    monkeypatch.setattr(letters, "peek", watched)
+    look = Look(letters, pipeline.effects)
+    batches(look, jobs=1)
+    assert received.count(0) == in_vain
+    assert (look.seen, look.missed) == (5 - hidden, hidden)
+
+
+def test_letters_that_the_queue_does_not_count_yet_are_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pipeline, letters = filled(3)
+    monkeypatch.setattr(letters, "count", lambda: Backlog(0, 0, 0))
+    assert len(seen_by(Look(letters, pipeline.effects))) == 3
 
 
 @pytest.mark.parametrize("limit", [1, 9, 10, 11, 99, 100, 101, 115, 230])

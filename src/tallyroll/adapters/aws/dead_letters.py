@@ -32,7 +32,9 @@ from tallyroll.ports.queue import Backlog
 # The queue from which SQS itself moved a message; no other message has it. Source: Amazon SQS API
 # Reference, "Message", Attributes.
 MOVED_FROM = "DeadLetterQueueSourceArn"
-LONG_POLL_SECONDS = 2  # long polling asks all of SQS's servers
+# Long polling asks all of SQS's servers, however short it is. Source: Amazon SQS Developer Guide,
+# "Setting-up long polling in Amazon SQS" (1 s is the minimum).
+LONG_POLL_SECONDS = 1
 
 
 @dataclass(frozen=True)
