@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from unittest.mock import patch
+
+import pytest
 
 from tallyroll.cli.windows import length
 from tallyroll.errors import Refused, Throttled
@@ -85,6 +88,29 @@ def test_a_list_of_windows_fits_into_80_columns(desk: Desk) -> None:
     lines = desk.run("windows", "list").out.splitlines()
     assert {"late", "9,876,543,210"} <= set(lines[2].split()) | set(lines[0].split())
     assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize("columns", [80, 200])
+def test_no_date_is_broken_however_narrow_the_terminal(desk: Desk, columns: int) -> None:
+    archive = f"archives/tallyroll/{hour(6)}/attempt-1/some-more-to-make-it-long"
+    desk.pipeline.move(Status.SEALED, hour(6), keys=98_765_432, events=9_876_543_210, amount=0)
+    attempt = Attempt(archive=archive, items=12_345, problem="no manifest " * 9)
+    desk.pipeline.move(Status.PROVEN, hour(6), attempt=attempt)
+    whole = desk.run("windows", "list", "--wide").out
+    with patch("tallyroll.cli.screen.PIPE_COLUMNS", columns):
+        shown = desk.run("windows", "list", "--wide").out
+    assert max(map(len, shown.splitlines())) <= columns
+    dates = r"\d\d-\d\d \d\d:\d\d:\d\d|[0-9]{8}T[0-9]{6}Z\\b"
+    assert sorted(re.findall(dates, shown)) == sorted(re.findall(dates, whole))
+    assert archive in shown.replace("\n", "").replace(" ", "")
+    assert {"9,876,543,210", "98,765,432"} <= set(shown.split())
+
+
+def test_a_table_that_fits_into_200_columns_is_one(desk: Desk) -> None:
+    with patch("tallyroll.cli.screen.PIPE_COLUMNS", 200):
+        lines = desk.run("windows", "list", "--wide").out.splitlines()
+    assert lines[0].split()[:3] == ["window", "length", "state"]
+    assert len(lines) == 2 + 5
 
 
 def test_why_a_window_is_not_open(desk: Desk) -> None:

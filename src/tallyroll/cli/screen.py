@@ -20,6 +20,8 @@ from tallyroll.errors import UsageError
 
 PIPE_COLUMNS = 1_000  # into a file or pipe, the row of a table is one line
 PROSE_COLUMNS = 80  # there, of tables whose cells are sentences, and of paragraphs
+WHOLE_MAX = 24  # characters of a cell that is not broken: an ISO 8601 instant
+GAP = 3  # characters between two columns
 EXCERPT_MAX = 2_000  # characters of a payload or body that are shown
 FIRST_LINE_S, NEXT_LINE_S = 2.0, 10.0  # of progress where there is no terminal
 _UNITS = ("B", "KB", "MB", "GB", "TB")
@@ -103,20 +105,32 @@ class Screen:
     ) -> None:
         """A table on stdout. A column without any content is left out, except for the first. One of
         `prose` is as wide as 80 columns where there is no terminal.
+
+        Short cells and numbers are never broken. If they do not fit side by side, each row is a
+        list of names and values.
         """
         lines = [[_text(cell) for cell in row] for row in rows]
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
         shown = [at for at in range(len(columns)) if not at or any(line[at] for line in lines)]
+        widths = {at: max([len(columns[at]), *(len(line[at]) for line in lines)]) for at in shown}
+        whole = {at for at in shown if widths[at] <= WHOLE_MAX or columns[at] in RIGHT}
+        least = sum(widths[at] if at in whole else WHOLE_MAX for at in shown)
+        width = (prose and self._prose_columns) or self._out.width
+        if least + GAP * (len(shown) - 1) > width:
+            self._list(
+                [columns[at] for at in shown], [[line[at] for at in shown] for line in lines]
+            )
+            return
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
         for at in shown:
             table.add_column(
                 columns[at],
                 justify="right" if columns[at] in RIGHT else "left",
-                no_wrap=not at,
+                no_wrap=at in whole,
                 overflow="fold",
             )
         for line in lines:
             table.add_row(*(Text(line[at]) for at in shown))
-        self._out.print(table, width=self._prose_columns if prose else None)
+        self._out.print(table, width=width)
 
     def paragraph(self, text: str) -> None:
         """Sentences on stdout, after an empty line."""
@@ -126,6 +140,19 @@ class Screen:
     @property
     def _prose_columns(self) -> int | None:
         return None if self._out.is_terminal else PROSE_COLUMNS
+
+    def _list(self, columns: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
+        """Each line as names and values below each other, without the empty ones."""
+        for number, line in enumerate(lines):
+            table = Table(box=None, pad_edge=False, show_header=False)
+            table.add_column(no_wrap=True, min_width=max(map(len, columns)))
+            table.add_column(overflow="fold")
+            for name, cell in zip(columns, line, strict=True):
+                if cell:
+                    table.add_row(name, Text(cell))
+            if number:
+                self._out.print()
+            self._out.print(table)
 
     @contextmanager
     def progress(
