@@ -18,17 +18,19 @@ from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
 from local.runtime.pool import TIMED_OUT, FunctionError, Invokes
+from tallyroll.reads.http import OTHER_PATHS
 
 _JSON = {"content-type": "application/json"}
 _ACCOUNT = "123456789012"
 
 
 class HttpApi:
-    """Answers GET requests of some paths by a function, inside the `with` block.
+    """Answers GET requests by a function, inside the `with` block; other methods, and the path `/`,
+    as API Gateway does, with 404.
 
     Args:
         function: What answers.
-        paths: The paths of its routes; others are answered as API Gateway does, with 404.
+        paths: The paths of its routes. There is a route for the others, too.
         port: The loopback port to listen on (0: a free one). Raises RuntimeError if it is taken.
 
     Attributes:
@@ -68,7 +70,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer by the function."""
         target = urlsplit(self.path)
-        if target.path not in self.server.paths:
+        if target.path == "/":  # which the route of other paths does not match
             self._refuse(HTTPStatus.NOT_FOUND, "Not Found")
             return
         try:
@@ -90,7 +92,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _payload(self, path: str, query: str) -> dict[str, Any]:
         host, now = self.headers.get("host", ""), time.time()
-        route = f"GET {path}"
+        known = path in self.server.paths
+        route = f"GET {path if known else OTHER_PATHS}"
         parameters = parse_qs(query, keep_blank_values=True, errors="replace")
         headers = {name.lower(): ",".join(self.headers.get_all(name, [])) for name in self.headers}
         payload = {
@@ -119,6 +122,8 @@ class _Handler(BaseHTTPRequestHandler):
             },
             "isBase64Encoded": False,
         }
+        if not known:
+            payload["pathParameters"] = {"proxy": path[1:]}
         if parameters:
             joined = {name: ",".join(values) for name, values in parameters.items()}
             payload["queryStringParameters"] = joined

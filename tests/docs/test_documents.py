@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import time
@@ -13,8 +14,11 @@ import pytest
 
 from benchmarks.costs import of_events
 from tallyroll.model.events import Packet, decode
+from tallyroll.reads.http import answer_counter
 from tallyroll.settings import Settings
 from tests.docs.reference import PARTS, renewed
+from tests.docs.walks import blocks_of
+from tests.harness.pipeline import NOW, TIME_LEFT, opened
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -134,6 +138,14 @@ def test_the_readmes_python_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(bodies) == 2
     age_ms = time.time() * 1000 - packet.t0
     assert 0 <= age_ms < 60 * 60_000, "a pipeline would not count it today"
+
+
+def test_the_answer_on_the_apis_page_is_what_the_code_gives() -> None:
+    [shown, *_] = [block for block in blocks_of(ROOT / "docs/api.md") if block.language == "json"]
+    pipeline = opened()
+    pipeline.write({"key": "video-42", "id": "a", "ts": NOW, "value": 2.5})
+    given = answer_counter(pipeline.reader(), {"key": "video-42"}, TIME_LEFT)
+    assert json.loads(shown.text) == given.body
 
 
 def test_the_packages_page_names_every_extra() -> None:

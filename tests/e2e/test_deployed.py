@@ -257,6 +257,8 @@ def test_every_route_answers(pipeline: DeployedPipeline, counted: Counted) -> No
     assert (status, top["top"]) == (200, [{"key": "ada", **ADA}]), top
     status, problem = pipeline.api.get("/v1/counters")
     assert (status, problem["status"]) == (400, 400), problem
+    status, problem = pipeline.api.get("/v1/votes")
+    assert (status, problem["status"]) == (404, 404), problem
 
 
 def test_routes_ask_who_calls_and_may_invoke(pipeline: DeployedPipeline) -> None:

@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from local.runtime.poller import RECEIVE_MAX, failed_ids
 from local.runtime.schedule import scheduled_event
+from tallyroll.reads.http import OTHER_PATHS
 from tallyroll.testing.sqs_records import record
 from tests.e2e.deployment import REGION, Deployed, Json
 from tests.functions.invocation import rest_form
@@ -112,7 +113,7 @@ class HttpApi:
     def get(self, path: str, **query: str) -> tuple[int, Json]:
         """Status and JSON of the answer to a GET; raises KeyError where there is no such route."""
         route = f"GET {path}"
-        integration = self.integrations[route]
+        integration = self.integrations.get(route) or self.integrations[f"GET {OTHER_PATHS}"]
         assert (integration["IntegrationType"], integration["PayloadFormatVersion"]) == (
             "AWS_PROXY",
             "2.0",
@@ -169,7 +170,8 @@ class RestApi:
 
     def get(self, path: str, **query: str) -> tuple[int, Json]:
         """Status and JSON of the answer to a GET; raises KeyError where there is no such method."""
-        integration = self.methods[f"GET {path}"]["methodIntegration"]
+        method = self.methods.get(f"GET {path}") or self.methods[f"GET {OTHER_PATHS}"]
+        integration = method["methodIntegration"]
         assert (integration["type"], integration["httpMethod"]) == ("AWS_PROXY", "POST")
         [arn] = re.findall(
             r":lambda:path/2015-03-31/functions/(.+)/invocations$", integration["uri"]

@@ -12,7 +12,7 @@ from tests.infra.templates import Template, text
 TYPES = {
     "AWS::ApiGatewayV2::Api": 1,
     "AWS::ApiGatewayV2::Integration": 1,
-    "AWS::ApiGatewayV2::Route": 4,
+    "AWS::ApiGatewayV2::Route": 5,
     "AWS::ApiGatewayV2::Stage": 1,
     "AWS::CloudWatch::Alarm": 35,
     "AWS::CloudWatch::CompositeAlarm": 4,
@@ -22,7 +22,7 @@ TYPES = {
     "AWS::Lambda::EventInvokeConfig": 3,
     "AWS::Lambda::EventSourceMapping": 1,
     "AWS::Lambda::Function": 5,
-    "AWS::Lambda::Permission": 4,
+    "AWS::Lambda::Permission": 5,
     "AWS::Logs::LogGroup": 6,
     "AWS::S3::Bucket": 1,
     "AWS::S3::BucketPolicy": 1,

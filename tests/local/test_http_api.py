@@ -87,13 +87,26 @@ def test_problems_of_the_function_pass(api: HttpApi, function: Fake) -> None:
 
 @pytest.mark.parametrize(
     ("path", "method"),
-    [("/v1/votes", "GET"), ("/", "GET"), ("/v1/counters/", "GET"), ("/v1/counters", "POST")],
+    [("/", "GET"), ("/v1/counters", "POST"), ("/v1/votes", "DELETE")],
 )
 def test_what_is_no_route_does_not_reach_the_function(
     api: HttpApi, function: Fake, path: str, method: str
 ) -> None:
     assert ask(api.url + path, method) == (404, {"message": "Not Found"})
     assert function.asked == []
+
+
+@pytest.mark.parametrize("path", ["/v1/votes", "/v1/counters/", "/favicon.ico"])
+def test_other_paths_reach_the_function_by_their_route(
+    api: HttpApi, function: Fake, path: str
+) -> None:
+    function.answer = {"statusCode": 404, "body": '{"detail": "known are"}'}
+    assert ask(f"{api.url}{path}?a=b") == (404, {"detail": "known are"})
+    [payload] = function.asked
+    sample = json.loads((EVENTS / "aggregator-unknown-path.json").read_text(encoding="utf-8"))
+    assert paths_of(payload) >= paths_of(sample)
+    assert payload["routeKey"] == sample["routeKey"] == "GET /{proxy+}"
+    assert (payload["rawPath"], payload["pathParameters"]) == (path, {"proxy": path[1:]})
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,9 @@ from tallyroll.reads.jsonable import counter_json, events_json, found_json, top_
 from tallyroll.reads.reader import Reader
 
 ROUTES = ("/v1/counters", "/v1/event", "/v1/events", "/v1/top")
+# All other paths, as API Gateway writes it: the answer is a problem that names the routes. Source:
+# API Gateway Developer Guide, "Create routes for HTTP APIs in API Gateway", of greedy paths.
+OTHER_PATHS = "/{proxy+}"
 PARAMETERS_MAX = 20
 EVENT_ID_BYTES_MAX = 1_000  # a packet's id and an index; sort keys have at most 1,024 bytes
 EVENTS_PER_ANSWER = 100

@@ -19,7 +19,7 @@ from tallyroll.cdk.functions import FULL_CPU_MB, FunctionDefaults, PipelineFunct
 from tallyroll.cdk.options import Options
 from tallyroll.cdk.reads.private import BURST, PrivateApi, endpoint_id_of
 from tallyroll.cdk.storage import Storage
-from tallyroll.reads.http import ROUTES
+from tallyroll.reads.http import OTHER_PATHS, ROUTES
 
 # A second less than the API waits at most: 30 s for an HTTP API, 29 s for a REST API by default.
 # Source: API Gateway Developer Guide, the quotas of both.
@@ -141,7 +141,7 @@ class _HttpApi:
         integration = HttpLambdaIntegration("Aggregate", aggregator.invoked)
         self._routes = [
             route
-            for path in ROUTES
+            for path in (*ROUTES, OTHER_PATHS)
             for route in self._api.add_routes(
                 path=path, methods=[http.HttpMethod.GET], integration=integration
             )

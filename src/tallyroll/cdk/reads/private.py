@@ -20,7 +20,7 @@ from tallyroll.cdk.network import Network
 from tallyroll.cdk.options import Options
 from tallyroll.cdk.options.rules import PREFIX, OptionsError
 from tallyroll.cdk.reads.log_role import log_role
-from tallyroll.reads.http import ROUTES
+from tallyroll.reads.http import OTHER_PATHS, ROUTES
 
 STAGE = "live"
 BURST = 2  # times the requests per second
@@ -113,7 +113,7 @@ class PrivateApi(Construct):
         # An output with an address that nobody can call.
         self._api.node.try_remove_child("Endpoint")
         integration = rest.LambdaIntegration(called, allow_test_invoke=False)
-        for path in ROUTES:
+        for path in (*ROUTES, OTHER_PATHS):
             self._api.root.resource_for_path(path).add_method(
                 "GET", integration, authorization_type=rest.AuthorizationType.IAM
             )
@@ -149,9 +149,9 @@ class PrivateApi(Construct):
         )
 
     def grant(self, grantee: iam.IGrantable) -> None:
-        """Allow `grantee` to call all routes."""
-        arns = [self._api.arn_for_execute_api("GET", path, STAGE) for path in ROUTES]
-        iam.Grant.add_to_principal(grantee=grantee, actions=[INVOKE], resource_arns=arns)
+        """Allow `grantee` to call all routes, also that of other paths."""
+        arn = self._api.arn_for_execute_api("GET", "/*", STAGE)
+        iam.Grant.add_to_principal(grantee=grantee, actions=[INVOKE], resource_arns=[arn])
 
 
 def _only_through(endpoint_id: str, account: str) -> iam.PolicyDocument:
