@@ -29,6 +29,7 @@ import pytest
 
 from local.runtime.api import FunctionFailed
 from tallyroll.errors import Reason
+from tallyroll.reads.http import OTHER_PATHS
 from tests.e2e.conftest import NAME
 from tests.e2e.deployment import Deployment
 from tests.e2e.lambda_runtime import DeployedFunction
@@ -247,7 +248,7 @@ def test_a_rejected_body_that_fits_into_no_message_goes_to_the_deployed_bucket(
 
 def test_every_route_answers(pipeline: DeployedPipeline, counted: Counted) -> None:
     paths = ("/v1/counters", "/v1/event", "/v1/events", "/v1/top")
-    assert set(pipeline.api.routes) == {f"GET {path}" for path in paths}
+    assert set(pipeline.api.routes) == {f"GET {path}" for path in (*paths, OTHER_PATHS)}
     window = counted.window
     status, one = pipeline.api.get("/v1/event", key="ada", id=counted.id, window=window)
     assert (status, one["value"]) == (200, "2"), one
