@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import fields, replace
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +15,8 @@ from tallyroll.cdk.options import Options
 from tallyroll.cdk.options.rules import OptionsError
 from tallyroll.model.windows import KEYSPACES
 from tallyroll.settings import Settings
+
+ROOT = Path(__file__).parents[2]
 
 
 def options(*given: str, window_seconds: int = 60, store: str = "dynamodb") -> LocalOptions:
@@ -93,3 +98,10 @@ def test_a_store_without_transactions_takes_no_events_of_several_keys() -> None:
     assert options("shards=2", store=KEYSPACES).settings.shards == 2
     with pytest.raises(OptionsError, match="mapping keys"):
         options('mapping={"keys": ["a", "b"]}', store=KEYSPACES)
+
+
+def test_options_need_no_cdk() -> None:
+    """`make local` installs none."""
+    code = "import local.options, sys; print({'aws_cdk', 'constructs', 'jsii'} & set(sys.modules))"
+    told = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True)
+    assert told.stdout == b"set()\n"
