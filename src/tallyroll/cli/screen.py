@@ -21,6 +21,7 @@ from tallyroll.errors import UsageError
 PIPE_COLUMNS = 1_000  # into a file or pipe, the row of a table is one line
 PROSE_COLUMNS = 80  # there, of tables whose cells are sentences, and of paragraphs
 WHOLE_MAX = 24  # characters of a cell that is not broken: an ISO 8601 instant
+PROSE_MIN = 12  # characters of a column of sentences, at the least
 GAP = 3  # characters between two columns
 EXCERPT_MAX = 2_000  # characters of a payload or body that are shown
 FIRST_LINE_S, NEXT_LINE_S = 2.0, 10.0  # of progress where there is no terminal
@@ -113,7 +114,8 @@ class Screen:
         shown = [at for at in range(len(columns)) if not at or any(line[at] for line in lines)]
         widths = {at: max([len(columns[at]), *(len(line[at]) for line in lines)]) for at in shown}
         whole = {at for at in shown if widths[at] <= WHOLE_MAX or columns[at] in RIGHT}
-        least = sum(widths[at] if at in whole else WHOLE_MAX for at in shown)
+        rest = PROSE_MIN if prose else WHOLE_MAX
+        least = sum(widths[at] if at in whole else rest for at in shown)
         width = (prose and self._prose_columns) or self._out.width
         if least + GAP * (len(shown) - 1) > width:
             self._list(
