@@ -80,7 +80,7 @@ def _meets(operator: str, wanted: Any, found: str | Sequence[str] | None) -> boo
 
 def _matches(operator: str, patterns: Sequence[str], value: str) -> bool:
     match operator:
-        case "StringEquals":
+        case "StringEquals" | "Bool":
             return value in patterns
         case "StringLike":
             return any(_like(pattern, value) for pattern in patterns)
