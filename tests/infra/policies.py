@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import Any
 
 from tests.infra.grants import label
@@ -89,6 +90,11 @@ def _matches(operator: str, patterns: Sequence[str], value: str) -> bool:
 
 
 def _like(pattern: str, value: str) -> bool:
+    return _regex(pattern).fullmatch(value) is not None
+
+
+@cache
+def _regex(pattern: str) -> re.Pattern[str]:
     """IAM's patterns have `*` and `?` only; brackets are plain there."""
-    regex = "".join({"*": ".*", "?": "."}.get(sign, re.escape(sign)) for sign in pattern)
-    return re.fullmatch(regex, value, re.DOTALL) is not None
+    signs = {"*": ".*", "?": "."}
+    return re.compile("".join(signs.get(sign, re.escape(sign)) for sign in pattern), re.DOTALL)

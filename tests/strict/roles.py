@@ -7,8 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.infra.policies import meets
-from tests.infra.templates import FUNCTIONS, Template, actions, statements
-from tests.strict.values import ACCOUNT, REGION, Question
+from tests.infra.templates import FUNCTIONS, Template, actions, of_type, statements
+from tests.strict.values import (
+    ACCOUNT,
+    REGION,
+    Question,
+    bucket_arn,
+    queue_arn,
+    table_arn,
+)
 
 Statement = Mapping[str, Any]
 Rename = Callable[[str], str]
@@ -43,6 +50,34 @@ class Role:
 
 def _like(patterns: Sequence[str], value: str) -> bool:
     return meets({"StringLike": {"value": patterns}}, {"value": value})
+
+
+def arns_of(template: Template, bucket: str, rename: Rename = str) -> dict[str, str]:
+    """The ARNs of what statements name, by logical id; `rename` is given each name, but for the
+    bucket's.
+    """
+    tables = of_type(template, "AWS::DynamoDB::Table").items()
+    queues = of_type(template, "AWS::SQS::Queue").items()
+    return {
+        **{id_: table_arn(rename(found["TableName"])) for id_, found in tables},
+        **{id_: queue_arn(rename(found["QueueName"])) for id_, found in queues},
+        **dict.fromkeys(of_type(template, "AWS::S3::Bucket"), bucket_arn(bucket)),
+        **dict.fromkeys(of_type(template, "AWS::Logs::LogGroup"), "arn:aws:logs:::log"),
+    }
+
+
+def keys_of(template: Template, arns: Mapping[str, str]) -> dict[str, str]:
+    """The keys of the template's tables, queues and bucket, by their ARNs."""
+    found = {
+        id_: each.get("SSESpecification", {}).get("KMSMasterKeyId")
+        for id_, each in of_type(template, "AWS::DynamoDB::Table").items()
+    }
+    for id_, each in of_type(template, "AWS::SQS::Queue").items():
+        found[id_] = each.get("KmsMasterKeyId")
+    for id_, each in of_type(template, "AWS::S3::Bucket").items():
+        [rule] = each["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+        found[id_] = rule["ServerSideEncryptionByDefault"].get("KMSMasterKeyID")
+    return {arns[id_]: key for id_, key in found.items() if key}
 
 
 def roles_of(template: Template, arns: Mapping[str, str], rename: Rename = str) -> dict[str, Role]:

@@ -1,0 +1,7 @@
+"""The synthesized templates, as tests/infra has them."""
+
+from __future__ import annotations
+
+from tests.infra.conftest import governed, node, synthesize, template
+
+__all__ = ["governed", "node", "synthesize", "template"]
