@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -14,8 +15,12 @@ import pytest
 from infra.build.cdk_command import CommandError, CommandMissingError, script
 from tests.e2e.deployment import Deployment, MotoServer
 from tests.e2e.pipeline import DeployedPipeline, started
+from tests.strict.gate import Gate
+from tests.strict.relay import OTHERS, relayed
+from tests.strict.roles import arns_of, roles_of
 
-NAME = "deployed"  # DynamoDB Local is shared with other tests, which use other names
+# DynamoDB Local is shared with other tests, which use other names.
+NAME, BRIEF = "deployed", "brief"
 log = logging.getLogger(__name__)
 
 
@@ -37,13 +42,42 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
         yield made
 
 
+def guarded(deployment: Deployment, name: str) -> Gate:
+    """The gate of the deployed roles, as if the pipeline's tables and archives had this name."""
+
+    def renamed(arn: str) -> str:
+        return re.sub(rf"(:table/|/archive/|/payloads/){NAME}\b", rf"\g<1>{name}", arn)
+
+    arns = arns_of(deployment.template, deployment.outputs["BucketName"])
+    return Gate(roles_of(deployment.template, arns, renamed))
+
+
+@pytest.fixture(scope="session")
+def gate(deployment: Deployment) -> Gate:
+    """What judges the requests of the deployed functions."""
+    return guarded(deployment, NAME)
+
+
+@pytest.fixture(scope="session")
+def brief_gate(deployment: Deployment) -> Gate:
+    """The same for a pipeline of windows that live for seconds, on tables of its own."""
+    return guarded(deployment, BRIEF)
+
+
 @pytest.fixture(scope="session")
 def pipeline(
-    deployment: Deployment, dynamodb_endpoint: str, tmp_path_factory: pytest.TempPathFactory
+    deployment: Deployment,
+    gate: Gate,
+    dynamodb_endpoint: str,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[DeployedPipeline]:
-    """The deployed pipeline, running."""
+    """The deployed pipeline, running, its functions' requests through a strict relay."""
     folder = tmp_path_factory.mktemp("running")
-    with closing(started(deployment, folder, dynamodb_endpoint)) as made:
+    engines = {"dynamodb": dynamodb_endpoint, OTHERS: deployment.endpoint}
+    with (
+        relayed(gate, engines) as relay,
+        closing(started(deployment, folder, relay, relay)) as made,
+    ):
         yield made
         for function in made.functions.values():
             log.info(

@@ -21,6 +21,7 @@ from local.runtime.api import RuntimeApi
 from local.runtime.packages import reserved, start_command
 from tallyroll.cdk.options.rules import RUNTIMES
 from tests.e2e.cdk_command import written_to
+from tests.strict.relay import access_key
 
 _INIT_TIMEOUT_S = 60.0  # on a busy machine; Lambda gives 10 s
 _POLL_S = 0.1
@@ -67,9 +68,10 @@ class DeployedFunction:
 
     @property
     def reserved(self) -> dict[str, str]:
-        """What Lambda sets, and no deployment may."""
+        """What Lambda sets, and no deployment may; each function has credentials of its own."""
         configuration = self._configuration
         assert configuration["Runtime"] in RUNTIMES  # which this interpreter stands in for
+        package = configuration["Handler"].split(".")[1]
         return {
             **reserved(
                 self.name,
@@ -78,7 +80,8 @@ class DeployedFunction:
                 api=self._api.address,
                 task=self._task,
                 runtime=self._runtime,
-            )
+            ),
+            "AWS_ACCESS_KEY_ID": access_key(package),
         }
 
     def invoke(self, event: Any) -> Any:

@@ -17,9 +17,14 @@ from tests.e2e.lambda_runtime import DeployedFunction
 from tests.e2e.triggers import EventSource, HttpApi, Schedules
 
 
-def started(deployment: Deployed, folder: Path, dynamodb_endpoint: str) -> DeployedPipeline:
-    """The pipeline of a deployment, on DynamoDB Local, whose tables are made; to be closed."""
-    made = unpacked(deployment, folder, dynamodb_endpoint)
+def started(
+    deployment: Deployed, folder: Path, dynamodb_endpoint: str, endpoint: str = ""
+) -> DeployedPipeline:
+    """The pipeline of a deployment, on DynamoDB Local, whose tables are made; to be closed.
+
+    `endpoint` is the address of all other services, by default that of the deployment.
+    """
+    made = unpacked(deployment, folder, dynamodb_endpoint, endpoint=endpoint)
     made.make_tables()
     return made
 
@@ -30,13 +35,14 @@ def unpacked(
     dynamodb_endpoint: str,
     changed: Mapping[str, str] = MappingProxyType({}),
     layers: Sequence[Path] = (),
+    endpoint: str = "",
 ) -> DeployedPipeline:
     """The pipeline of a deployment, from its zip, on tables that are there; to be closed."""
     code = deployment.zip_of(deployment.function_arn("writer"))
     zipfile.ZipFile(io.BytesIO(code)).extractall(folder / "task")
     lay_out_runtime(folder / "runtime")
     addresses = {
-        "AWS_ENDPOINT_URL": deployment.endpoint,
+        "AWS_ENDPOINT_URL": endpoint or deployment.endpoint,
         "AWS_ENDPOINT_URL_DYNAMODB": dynamodb_endpoint,
     }
     return DeployedPipeline(deployment, folder, addresses, changed, layers)

@@ -20,6 +20,7 @@ import time
 import uuid
 import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -30,11 +31,14 @@ import pytest
 from local.runtime.api import FunctionFailed
 from tallyroll.errors import Reason
 from tallyroll.reads.http import OTHER_PATHS
-from tests.e2e.conftest import NAME
+from tests.e2e.conftest import BRIEF, NAME
 from tests.e2e.deployment import Deployment
 from tests.e2e.lambda_runtime import DeployedFunction
 from tests.e2e.pipeline import DeployedPipeline
 from tests.e2e.triggers import Batch
+from tests.strict.gate import Gate
+from tests.strict.relay import OTHERS, relayed
+from tests.strict.values import READINGS
 
 pytestmark = [pytest.mark.e2e, pytest.mark.engine, pytest.mark.slow]
 
@@ -45,7 +49,6 @@ SINGLES, PACKED = 40, 100
 ADA = {"events": SINGLES + 1 + PACKED, "sum": "122"}
 WAIT_S = 400.0  # twenty times as long as the writer hides what awaits its window
 
-BRIEF = "brief"
 HASTE = {
     "TALLYROLL_NAME": BRIEF,
     "TALLYROLL_WINDOW_SECONDS": "5",
@@ -134,15 +137,18 @@ def awaited(pipeline: DeployedPipeline, waiting: Waiting, counted: Counted) -> B
 
 
 @pytest.fixture(scope="session")
-def brief(pipeline: DeployedPipeline, awaited: Batch) -> Iterator[DeployedPipeline]:
+def brief(
+    pipeline: DeployedPipeline, brief_gate: Gate, dynamodb_endpoint: str, awaited: Batch
+) -> Iterator[DeployedPipeline]:
     """The same functions on tables of their own, with windows that live for seconds."""
-    made = DeployedPipeline(pipeline.deployment, pipeline.folder, pipeline.addresses, HASTE)
-    try:
-        made.make_tables(lambda name: name.replace(NAME, BRIEF))
-        assert made.schedules.fire(made.arns["roller"])["problems"] == []
-        yield made
-    finally:
-        made.close()
+    engines = {"dynamodb": dynamodb_endpoint, OTHERS: pipeline.deployment.endpoint}
+    with relayed(brief_gate, engines) as relay:
+        addresses = dict.fromkeys(pipeline.addresses, relay)
+        made = DeployedPipeline(pipeline.deployment, pipeline.folder, addresses, HASTE)
+        with closing(made):
+            made.make_tables(lambda name: name.replace(NAME, BRIEF))
+            assert made.schedules.fire(made.arns["roller"])["problems"] == []
+            yield made
 
 
 def count(pipeline: DeployedPipeline, key: str) -> dict[str, Any]:
@@ -330,6 +336,16 @@ def test_windows_are_sealed_archived_and_dropped(brief: DeployedPipeline) -> Non
     assert proof.startswith(f"archive/{BRIEF}/")
     status, problem = pipeline.api.get("/v1/events", key="eve", window=window)
     assert (status, problem["status"]) == (410, 410), problem
+
+
+def test_the_deployed_roles_allow_every_request_under_every_reading(
+    gate: Gate, brief_gate: Gate, pipeline: DeployedPipeline, brief: DeployedPipeline
+) -> None:
+    assert gate.refused == brief_gate.refused == []
+    asked = gate.asked | brief_gate.asked
+    assert {reading for _, reading, _ in asked} == set(READINGS)
+    assert {function for function, _, _ in asked} == set(pipeline.functions)
+    assert ("dropper", "dynamodb:DeleteTable") in {(caller, one.action) for caller, _, one in asked}
 
 
 def test_every_metric_that_an_alarm_watches_is_published(

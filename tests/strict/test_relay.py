@@ -92,3 +92,17 @@ def test_what_no_rule_knows_is_refused_and_noted(address: str, gate: Gate) -> No
     with pytest.raises(ClientError, match="NotImplemented"):
         client(address, "dynamodb").list_tables()
     assert gate.refused[-1][1].code == "NotImplemented"
+
+
+@pytest.mark.engine
+def test_tags_are_played_where_the_engine_has_none(dynamodb_endpoint: str) -> None:
+    arn, verbs = table_arn("relayed-tags"), ("Create*", "Describe*", "ListTagsOf*", "TagResource")
+    actions = [f"dynamodb:{verb}" for verb in verbs]
+    allowed = {"Effect": "Allow", "Action": actions, "Resource": [arn]}
+    with relayed(Gate({"writer": Role((allowed,))}), {OTHERS: dynamodb_endpoint}) as relay:
+        dynamodb = client(relay, "dynamodb")
+        made = dynamodb.create_table(TableName="relayed-tags", **TABLE)
+        there = made["TableDescription"]["TableArn"]
+        dynamodb.tag_resource(ResourceArn=there, Tags=[{"Key": "proven", "Value": "1"}])
+        listed = dynamodb.list_tags_of_resource(ResourceArn=there)["Tags"]
+    assert {tag["Key"]: tag["Value"] for tag in listed} == {"team": "a", "proven": "1"}
