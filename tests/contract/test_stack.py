@@ -16,6 +16,7 @@ from tallyroll.adapters.aws.create_requests import table_request
 from tallyroll.adapters.aws.stack import AwsStack, IamRights
 from tallyroll.errors import Missing, Refused, StoreError, Throttled, Unknown
 from tallyroll.pipeline import Pipeline
+from tallyroll.ports.stack import ANY
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
 from tests.contract.engines import SteadyEffects
@@ -207,6 +208,23 @@ def test_a_simulation_is_told_the_region() -> None:
     }
     assert [one["ContextEntries"] for one in asked] == [[told], [told]]
     assert [one.get("Marker") for one in asked] == [None, "more"]
+
+
+def test_actions_that_are_refused_together_are_asked_for_alone() -> None:
+    refused = failure("InvalidInput", "SimulatePrincipalPolicy")
+    alone = [{"EvaluationResults": [decision(one, "implicitDeny")]} for one in ("a:B", "a:C")]
+    client = Scripted({"SimulatePrincipalPolicy": [refused, *alone, refused]})
+    made = IamRights(Caller(client, SteadyEffects()))
+    assert made.denied(ROLE, {"arn": ["a:B", "a:C"]}) == ["a:B on arn", "a:C on arn"]
+    assert [asked["ActionNames"] for _, asked in client.calls] == [["a:B", "a:C"], ["a:B"], ["a:C"]]
+    with pytest.raises(Refused):
+        made.denied(ROLE, {"arn": ["a:B"]})
+
+
+def test_an_action_without_resources_is_asked_for_without_an_arn() -> None:
+    client = Scripted({"SimulatePrincipalPolicy": {}})
+    IamRights(Caller(client, SteadyEffects())).denied(ROLE, {ANY: ["a:B"]})
+    assert "ResourceArns" not in client.calls[0][1]
 
 
 def test_a_store_that_simulates_nothing() -> None:

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+ANY = "*"
+"""In the place of an ARN: the action knows no resources."""
+
 
 @dataclass(frozen=True, slots=True)
 class FunctionCard:
@@ -93,7 +96,8 @@ class Rights(Protocol):
     """What an identity's policies allow, by simulation. Raises StoreError."""
 
     def denied(self, identity: str, wanted: Mapping[str, Sequence[str]]) -> Sequence[str]:
-        """The calls of those `wanted` (actions by the resource's ARN) that the identity of this ARN
-        may not make, as `action on resource`. A decision that needs facts which a simulation lacks,
-        such as tags, is taken as allowed. Raises Missing if the store simulates nothing.
+        """The calls of those `wanted` (actions by the resource's ARN, or `ANY`) that the identity
+        of this ARN may not make, as `action on resource`. A decision that needs facts which a
+        simulation lacks, such as tags, is taken as allowed. Raises Missing if the store simulates
+        nothing.
         """

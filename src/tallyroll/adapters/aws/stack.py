@@ -18,13 +18,14 @@ from tallyroll.adapters.aws.client import Caller
 from tallyroll.adapters.aws.cloudwatch import QueueMetrics
 from tallyroll.adapters.aws.sources import mappings
 from tallyroll.errors import Missing, Refused
-from tallyroll.ports.stack import EventSource, FunctionCard, QueueRules, ScheduleCard
+from tallyroll.ports.stack import ANY, EventSource, FunctionCard, QueueRules, ScheduleCard
 from tallyroll.resources import declare, function_name
 from tallyroll.settings import Settings
 
 _NO_TABLE_POLICY = frozenset({"PolicyNotFoundException", "UnknownOperationException"})
 _NO_BUCKET_POLICY = "NoSuchBucketPolicy"
 _UNKNOWN = frozenset({"InvalidAction", "NotImplemented", "UnknownOperationException"})
+_INVALID = "InvalidInput"
 _FORBIDDEN, _ALLOWED = "explicitDeny", "allowed"
 _QUEUE_ATTRIBUTES = (
     "MessageRetentionPeriod",
@@ -152,6 +153,9 @@ def _source(found: Mapping[str, Any]) -> EventSource:
 class IamRights:
     """The port of rights: IAM simulates a call by the identity's own policies, its boundary and the
     organization's; a resource's own policy is not part of it.
+
+    IAM refuses actions that it cannot simulate together (`InvalidInput`: they "require different
+    authorization information"). No document says which; each is then asked for alone.
     """
 
     caller: Caller
@@ -160,22 +164,35 @@ class IamRights:
     def denied(self, identity: str, wanted: Mapping[str, Sequence[str]]) -> Sequence[str]:
         found: list[str] = []
         for resource, actions in wanted.items():
-            results = self._simulated(identity, resource, actions)
+            results = self._together_or_alone(identity, resource, actions)
             refused = [result["EvalActionName"] for result in results if _refused(result)]
             found += [f"{action} on {resource}" for action in refused]
         return found
+
+    def _together_or_alone(
+        self, identity: str, resource: str, actions: Sequence[str]
+    ) -> Sequence[Mapping[str, Any]]:
+        try:
+            return list(self._simulated(identity, resource, actions))
+        except Refused as error:
+            if error.code != _INVALID or len(actions) == 1:
+                raise
+        return [
+            result for action in actions for result in self._simulated(identity, resource, [action])
+        ]
 
     def _simulated(
         self, identity: str, resource: str, actions: Sequence[str]
     ) -> Iterator[Mapping[str, Any]]:
         more: dict[str, Any] = {"ContextEntries": _facts(self.region)}
+        if resource != ANY:  # which is the default, and no ARN
+            more["ResourceArns"] = [resource]
         while True:
             try:
                 reply = self.caller.read(
                     "SimulatePrincipalPolicy",
                     PolicySourceArn=identity,
                     ActionNames=[*actions],
-                    ResourceArns=[resource],
                     **more,
                 )
             except Refused as error:
