@@ -4,6 +4,7 @@ way there.
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,9 +14,12 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from infra.build.cdk_command import ROOT
+from tallyroll.operations.preflight.wish import qualifier_of
+
 _PRODUCTION = re.compile(r"(?:^|[^a-z])(?:prod|prd|production|live)(?:[^a-z]|$)")
+CDK_FILE = ROOT / "cdk.json"
 _OURS = "Tallyroll pipeline "  # a stack's description begins so
-_BOOTSTRAPPED = "/cdk-bootstrap/hnb659fds/version"
 _GONE = "DELETE_COMPLETE"
 
 
@@ -70,7 +74,8 @@ class Account:
                 f"{self.where} looks like production: {'; '.join(signs)}."
                 f" If it is for trials all the same, name it: ACCOUNT={self.id}"
             )
-        if not self._has_parameter(_BOOTSTRAPPED):
+        context = json.loads(CDK_FILE.read_text("utf-8"))["context"]  # a trial deploys by it
+        if not self._has_parameter(f"/cdk-bootstrap/{qualifier_of(context)}/version"):
             raise SandboxError(
                 f"{self.where} is not bootstrapped for the CDK: run"
                 " `make deploy CDK=bootstrap` once"

@@ -1,7 +1,7 @@
 """What moto lacks and the doctor asks for: IAM's simulation of an identity's policies.
 
 Source: IAM API Reference, SimulatePrincipalPolicy. Statements with a condition are left out. AWS
-refuses some actions together, and no document says which: here each `Create...` is asked for alone.
+refuses some actions together, and no document says which: here CreateTable and any other.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _simulate(self: Any) -> Any:
     from moto.core.responses import ActionResult  # noqa: PLC0415
 
     actions = self._get_param("ActionNames")
-    if len(actions) > 1 and any(":Create" in action for action in actions):
+    if len(actions) > 1 and "dynamodb:CreateTable" in actions:
         raise _refusal(actions)
     role = self.backend.get_role_by_arn(self._get_param("PolicySourceArn"))
     # Those of a stack are objects, those of the API texts.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from moto.dynamodb.exceptions import DynamodbException
 from moto.dynamodb.models import DynamoDBBackend
 from moto.sqs import models as moto_sqs
 
-from benchmarks.on_call.stack import make_stack
+from benchmarks.on_call.stack import make_stack, policy
 from local.aws import simulations
 from tallyroll.adapters.aws import client as aws
 from tallyroll.adapters.aws.account import AwsAccount
@@ -67,6 +68,16 @@ class Cloud:
                 raise DynamodbException(ERROR, "explicit deny in a resource-based policy")
         return _delete_table(backend, name)
 
+    def may(self, *actions: str) -> None:
+        """Let CloudFormation's role, which a bootstrap makes, do this and no more."""
+        iam = aws.make_client("iam")
+        named = f"cdk-hnb659fds-cfn-exec-role-{DEFAULT_ACCOUNT_ID}-us-east-1"
+        trusted = json.dumps({"Statement": []})
+        with suppress(iam.exceptions.EntityAlreadyExistsException):
+            iam.create_role(RoleName=named, AssumeRolePolicyDocument=trusted)
+        allowed = {"Effect": "Allow", "Action": list(actions), "Resource": "*"}
+        iam.put_role_policy(RoleName=named, PolicyName="All", PolicyDocument=policy(allowed))
+
     def unguard(self, arn: str) -> None:
         self.unguarded.add(arn.rpartition("/")[2])
 
@@ -110,8 +121,8 @@ def test_an_account_before_the_deployment(cloud: Cloud) -> None:
     checks = cloud.checks()
     assert list(checks) == list(CHECKS)
     levels = {name: each["level"] for name, each in checks.items()}
-    # moto has no such quotas, and its user is no user.
-    unknown = {"table-quota", "throughput", "permissions"}
+    # moto has no such quotas, its user is no user, and CloudFormation's role is not there.
+    unknown = {"table-quota", "throughput", "permissions", "execution-role"}
     assert {name for name, level in levels.items() if level == "unchecked"} == unknown
     assert {name for name, level in levels.items() if level == "warning"} == {"concurrency"}
     assert levels["tags"] == "ok"
@@ -122,7 +133,7 @@ def test_an_account_before_the_deployment(cloud: Cloud) -> None:
     answer = cloud.run("preflight", "-c", "tallyroll:max_concurrency=2", "--no-canary")
     assert answer.status == 3
     assert "unchecked  tags          whether policies see tables' tags was not tried" in answer.out
-    assert "12 checks, 0 findings, 0 warnings, 4 could not be checked" in answer.err
+    assert "15 checks, 0 findings, 0 warnings, 5 could not be checked" in answer.err
     assert cloud.denied == 1
 
 
@@ -182,12 +193,13 @@ def test_an_account_after_the_deployment(cloud: Cloud) -> None:
     settings = create_bucket(settings, aws.make_client("s3"))
     create_tables(settings, aws.make_client("dynamodb"))
     make_stack(settings, aws.make_client)
+    cloud.may("*")
     checks = cloud.checks("--name", "votes", "--bucket", settings.bucket)
     bad = {name: each["text"] for name, each in checks.items() if each["level"] != "ok"}
     assert {*bad} == {"table-quota", "throughput", "permissions"}
     assert "votes is deployed there" in checks["account"]["text"]
     assert "40 of windows to be kept" in checks["table-quota"]["text"]
-    assert "writers: 4" in checks["concurrency"]["text"]
+    assert "up to 8 functions at once (4 writers, " in checks["concurrency"]["text"]
     assert checks["functions"]["text"].startswith("functions that may run")
     assert "is in this Region, and keeps versions" in checks["bucket"]["text"]
     aws.make_client("lambda").put_function_concurrency(
@@ -217,6 +229,21 @@ def test_permissions_of_a_role(cloud: Cloud) -> None:
     [sign] = cloud.checks("--name", "votes", "--no-canary")["permissions"]["signs"]
     assert sign["text"].startswith(f"{role} may not: dynamodb:DescribeTable on arn:aws:dynamodb:")
     assert "sts:" not in sign["text"].partition("may not")[2]
+
+
+def test_what_an_enterprise_restricts(cloud: Cloud) -> None:
+    cloud.may("dynamodb:*", "lambda:*", "iam:Get*", "s3:*", "sns:*", "sqs:*")
+    key = aws.make_client("kms").create_key(KeyUsage="ENCRYPT_DECRYPT")["KeyMetadata"]["Arn"]
+    given = ("-c", f"tallyroll:kms_key={key}", "--no-canary")
+    checks = cloud.checks(*given)
+    denied = [sign["text"].partition(": arn:")[0] for sign in checks["execution-role"]["signs"]]
+    assert "AWS::IAM::Role" in denied
+    assert "AWS::CloudWatch::Alarm" in denied
+    assert "AWS::SQS::Queue" not in denied
+    assert checks["key"]["level"] == "finding"  # moto's default policy lacks CloudWatch Logs
+    assert "does not let logs.us-east-1.amazonaws.com call" in checks["key"]["text"]
+    aws.make_client("kms").disable_key(KeyId=key.rpartition("/")[2])
+    assert f"aws kms enable-key --key-id {key}" in cloud.run("preflight", *given).out
 
 
 @pytest.mark.parametrize(

@@ -13,14 +13,18 @@ from tallyroll.adapters.aws.client import Caller, make_client
 from tallyroll.adapters.dynamodb.tools.canary import ACTIVE_TRIES, CanaryTable
 from tallyroll.errors import Missing, Refused, StoreError, Throttled, Unknown
 from tallyroll.pipeline import inspection
-from tallyroll.ports.account import BucketFacts, Concurrency, Identity, WriteLimits
+from tallyroll.ports.account import BucketFacts, Concurrency, Identity, KeyFacts, WriteLimits
 from tallyroll.resources import TableDeclaration
 from tallyroll.settings import Settings
 from tests.contract.engines import SteadyEffects
 from tests.contract.scripted import DENIED, LOST, THROTTLED, Scripted, failure
 from tests.harness.pipeline import StillEffects
 
-SERVICES = ("sts", "iam", "lambda", "dynamodb", "ssm", "cloudformation", "sqs", "logs", "s3")
+SERVICES = (
+    *("sts", "iam", "lambda", "dynamodb", "ssm", "cloudformation", "sqs", "logs", "s3", "kms"),
+    "apigateway",
+)
+KEY = "arn:aws:kms:eu-west-1:1:key/11111111-2222-3333-4444-555555555555"
 
 
 def account(**script: Any) -> AwsAccount:
@@ -34,12 +38,16 @@ CALLS: dict[str, Callable[[AwsAccount], object]] = {
     "GetRole": lambda made: made.principal(session()),
     "GetAccountSettings": lambda made: made.concurrency(),
     "DescribeLimits": lambda made: made.write_limits(),
-    "GetParameter": lambda made: made.bootstrap_version(),
+    "GetParameter": lambda made: made.bootstrap_version("hnb659fds"),
     "DescribeStacks": lambda made: made.stack_status("votes"),
     "GetQueueUrl": lambda made: made.queue_url("votes-events"),
     "DescribeLogGroups": lambda made: made.log_groups("/aws/lambda/votes-"),
     "HeadBucket": lambda made: made.bucket("votes"),
     "GetBucketVersioning": lambda made: made.bucket("votes"),
+    "DescribeKey": lambda made: made.key(KEY),
+    "GetKeyPolicy": lambda made: made.key_policy(KEY),
+    "GetAccount": lambda made: made.api_log_role(),
+    "DescribeResourcePolicies": lambda made: made.log_policies(),
 }
 
 
@@ -87,7 +95,7 @@ def test_what_may_not_be_there() -> None:
         DescribeStacks=failure("ValidationError", "DescribeStacks"),
         GetQueueUrl=failure("QueueDoesNotExist", "GetQueueUrl"),
     )
-    assert none.bootstrap_version() is None
+    assert none.bootstrap_version("hnb659fds") is None
     assert none.stack_status("votes") is None
     assert none.queue_url("votes-events") is None
     there = account(
@@ -95,7 +103,7 @@ def test_what_may_not_be_there() -> None:
         DescribeStacks={"Stacks": [{"StackStatus": "CREATE_COMPLETE"}]},
         GetQueueUrl={"QueueUrl": "url"},
     )
-    assert there.bootstrap_version() == 21
+    assert there.bootstrap_version("hnb659fds") == 21
     assert there.stack_status("votes") == "CREATE_COMPLETE"
     assert there.queue_url("votes-events") == "url"
 
@@ -117,6 +125,30 @@ def test_a_bucket() -> None:
     assert made.bucket("votes") == BucketFacts("eu-west-1", versioned=True)
     with pytest.raises(Missing):
         account(HeadBucket=failure("404", "HeadBucket", 404)).bucket("votes")
+
+
+def test_a_key() -> None:
+    facts = {"Arn": KEY, "KeyState": "Disabled", "KeySpec": "SYMMETRIC_DEFAULT"}
+    made = account(
+        DescribeKey={"KeyMetadata": {**facts, "KeyUsage": "ENCRYPT_DECRYPT"}},
+        GetKeyPolicy={"Policy": "{}"},
+    )
+    assert made.key(KEY) == KeyFacts("eu-west-1", "Disabled", symmetric=True)
+    assert made.key_policy(KEY) == "{}"
+    signs = {"KeyMetadata": {**facts, "KeyUsage": "GENERATE_VERIFY_MAC"}}
+    assert not account(DescribeKey=signs).key(KEY).symmetric
+    with pytest.raises(Missing):
+        account(DescribeKey=failure("NotFoundException", "DescribeKey")).key(KEY)
+
+
+def test_what_writes_logs() -> None:
+    assert account(GetAccount={}).api_log_role() == ""
+    assert account(GetAccount={"cloudwatchRoleArn": "arn"}).api_log_role() == "arn"
+    pages = [
+        {"resourcePolicies": [{"policyName": "a", "policyDocument": "{}"}], "nextToken": "more"},
+        {"resourcePolicies": [{"policyName": "b", "policyDocument": "[]"}]},
+    ]
+    assert account(DescribeResourcePolicies=pages).log_policies() == {"a": "{}", "b": "[]"}
 
 
 # --- the canary
@@ -208,12 +240,21 @@ def on_moto() -> Iterator[tuple[AwsAccount, CanaryTable]]:
 def test_an_account_on_moto(on_moto: tuple[AwsAccount, CanaryTable]) -> None:
     made, table = on_moto
     assert made.identity().account == "123456789012"
-    assert made.bootstrap_version() is None
+    make_client("ssm").put_parameter(Name="/cdk-bootstrap/ours/version", Value="21", Type="String")
+    assert made.bootstrap_version("hnb659fds") is None
+    assert made.bootstrap_version("ours") == 21
     assert made.stack_status("votes") is None
     assert made.queue_url("votes-events") is None
     assert made.log_groups("/aws/lambda/votes-") == []
     make_client("s3").create_bucket(Bucket="votes")
     assert made.bucket("votes").versioned is False
+    key = make_client("kms").create_key(KeyUsage="ENCRYPT_DECRYPT")["KeyMetadata"]["Arn"]
+    assert made.key(key) == KeyFacts("us-east-1", "Enabled", symmetric=True)
+    assert '"kms:*"' in made.key_policy(key)
+    with pytest.raises(Missing):
+        made.key(f"{key[:-4]}0000")
+    assert made.api_log_role() == ""
+    assert made.log_policies() == {}
     assert table.name.startswith("votes-preflight-")
     table.make()
     table.tag()

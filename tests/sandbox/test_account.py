@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
+from sandbox import account as module
 from sandbox.account import Account, SandboxError
 from tests.sandbox.conftest import ACCOUNT, REGION
 
@@ -71,6 +73,20 @@ def test_an_alias_that_may_not_be_read_counts_as_production(
     clients = {"iam": Iam(), "cloudformation": account.client("cloudformation")}
     monkeypatch.setattr(Account, "client", lambda _self, service: clients[service])
     assert account.signs_of_production("aws-test") == ["its alias cannot be read (AccessDenied)"]
+
+
+def test_the_qualifier_of_the_bootstrap_is_that_of_the_trials_deployment(
+    account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "cdk.json"
+    file.write_text(json.dumps({"context": {"@aws-cdk/core:bootstrapQualifier": "ours"}}))
+    monkeypatch.setattr(module, "CDK_FILE", file)
+    with pytest.raises(SandboxError, match="make deploy CDK=bootstrap"):
+        account.check(None, "aws-test")
+    account.client("ssm").put_parameter(
+        Name="/cdk-bootstrap/ours/version", Value="21", Type="String"
+    )
+    account.check(None, "aws-test")
 
 
 def test_an_account_that_is_not_bootstrapped_is_refused_with_the_command(account: Account) -> None:

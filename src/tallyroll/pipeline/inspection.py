@@ -71,6 +71,8 @@ def account(settings: Settings, *, with_canary: bool) -> tuple[AwsAccount, Canar
         sqs_caller=caller("sqs"),
         logs_caller=caller("logs"),
         s3_caller=caller("s3"),
+        kms_caller=caller("kms"),
+        apigateway_caller=caller("apigateway"),
         region=region(),
     )
     if not with_canary:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -45,6 +45,17 @@ class BucketFacts:
     versioned: bool
 
 
+@dataclass(frozen=True, slots=True)
+class KeyFacts:
+    """A KMS key's Region, AWS's word for its state (`Enabled`), and whether it is a symmetric one
+    that encrypts.
+    """
+
+    region: str
+    state: str
+    symmetric: bool
+
+
 class Account(Protocol):
     """An account in a Region. All reads raise StoreError."""
 
@@ -60,8 +71,8 @@ class Account(Protocol):
     def write_limits(self) -> WriteLimits:
         """The limits of provisioned tables."""
 
-    def bootstrap_version(self) -> int | None:
-        """The version of the CDK's bootstrap stack; None if there is none."""
+    def bootstrap_version(self, qualifier: str) -> int | None:
+        """The version of the CDK's bootstrap of this qualifier; None if there is none."""
 
     def stack_status(self, name: str) -> str | None:
         """The status of a stack, in capitals; None if there is none."""
@@ -74,6 +85,18 @@ class Account(Protocol):
 
     def bucket(self, name: str) -> BucketFacts:
         """A bucket's facts. Raises Missing; Refused if it is another account's."""
+
+    def key(self, arn: str) -> KeyFacts:
+        """A KMS key's facts. Raises Missing."""
+
+    def key_policy(self, arn: str) -> str:
+        """A KMS key's policy as JSON."""
+
+    def api_log_role(self) -> str:
+        """The ARN of the role by which API Gateway writes the logs of REST APIs; "" for none."""
+
+    def log_policies(self) -> Mapping[str, str]:
+        """The account's resource policies of CloudWatch Logs in this Region, as JSON by name."""
 
 
 class Canary(Protocol):

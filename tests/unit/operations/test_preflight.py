@@ -2,163 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tallyroll.errors import Missing, Refused, StoreError, UsageError
-from tallyroll.operations.doctor.checkup import Check, Level, Sign
-from tallyroll.operations.preflight.case import Preflight
-from tallyroll.operations.preflight.checks import CHECKS, preflight
-from tallyroll.operations.preflight.wish import Wish, wish_of
-from tallyroll.ports.account import BucketFacts, Concurrency, Identity, WriteLimits
+from tallyroll.errors import Missing, Refused, UsageError
+from tallyroll.operations.doctor.checkup import Level
+from tallyroll.operations.preflight.checks import CHECKS
+from tallyroll.operations.preflight.wish import QUALIFIER, Wish, wish_of
+from tallyroll.ports.account import BucketFacts
 from tallyroll.ports.gauges import Quota
 from tallyroll.ports.stack import FunctionCard, ScheduleCard
-from tallyroll.ports.tables import TableCard
 from tallyroll.settings import Settings
-from tests.cli.desk import FakeGauges
 from tests.docs.commands import check, of_sentences
-from tests.harness.doctoring import FakeStack, case_of
-from tests.harness.pipeline import Pipeline
+from tests.harness.doctoring import FakeStack
+from tests.unit.operations.accounts import (
+    DENIED,
+    QUOTAS,
+    FakeAccount,
+    FakeRights,
+    looked,
+    only,
+)
 from tests.unit.operations.canaries import FakeCanary
-
-DENIED = Refused("Call: AccessDeniedException: no", "AccessDeniedException")
-ROLE = "arn:aws:iam::1:role/Deployer"
-SESSION = "arn:aws:sts::1:assumed-role/Deployer/me"
-
-
-@dataclass
-class FakeAccount:
-    """An account with what a test has put there; what is an error is raised."""
-
-    who: Identity = field(
-        default_factory=lambda: Identity(
-            "1", "arn:aws:sts::1:assumed-role/Deployer/me", "eu-west-1"
-        )
-    )
-    role: Any = ROLE
-    at_once: Any = field(default_factory=lambda: Concurrency(1_000, 1_000))
-    units: Any = field(default_factory=lambda: WriteLimits(80_000, 40_000))
-    bootstrap: Any = 21
-    stack: Any = None
-    queues: Mapping[str, str] = field(default_factory=dict)
-    groups: Sequence[str] = ()
-    held: Any = field(default_factory=lambda: BucketFacts("eu-west-1", versioned=True))
-
-    def identity(self) -> Identity:
-        return self.who
-
-    def principal(self, identity: Identity) -> str:
-        return str(given(self.role))
-
-    def concurrency(self) -> Concurrency:
-        found: Concurrency = given(self.at_once)
-        return found
-
-    def write_limits(self) -> WriteLimits:
-        found: WriteLimits = given(self.units)
-        return found
-
-    def bootstrap_version(self) -> int | None:
-        found: int | None = given(self.bootstrap)
-        return found
-
-    def stack_status(self, name: str) -> str | None:
-        found: str | None = given(self.stack)
-        return found
-
-    def queue_url(self, name: str) -> str | None:
-        return self.queues.get(name)
-
-    def log_groups(self, prefix: str) -> Sequence[str]:
-        return [name for name in self.groups if name.startswith(prefix)]
-
-    def bucket(self, name: str) -> BucketFacts:
-        found: BucketFacts = given(self.held)
-        return found
-
-
-def given(value: Any) -> Any:
-    if isinstance(value, StoreError):
-        raise value
-    return value
-
-
-@dataclass
-class FakeTables:
-    """Tables of these names."""
-
-    there: Sequence[str] = ()
-
-    def names(self) -> Iterator[str]:
-        yield from self.there
-
-    def card(self, table: str) -> TableCard | None:
-        return None
-
-    def tags(self, card: TableCard) -> Mapping[str, str] | None:
-        return None
-
-    def recovery(self, card: TableCard) -> bool | None:
-        return None
-
-    def protect(self, table: str) -> None:
-        """Nothing is protected here."""
-
-
-@dataclass
-class FakeRights:
-    """An identity that may not do what is `refused`."""
-
-    refused: Sequence[str] = ()
-    error: StoreError | None = None
-    asked: dict[str, Sequence[str]] = field(default_factory=dict)
-
-    def denied(self, identity: str, wanted: Mapping[str, Sequence[str]]) -> Sequence[str]:
-        if self.error:
-            raise self.error
-        self.asked.update(wanted)
-        calls = [f"{action} on {arn}" for arn, actions in wanted.items() for action in actions]
-        return [call for call in calls if any(one in call for one in self.refused)]
-
-
-QUOTAS: dict[Quota, float | StoreError] = {Quota.TABLES: 2_500.0, Quota.TABLE_WRITES: 40_000.0}
-
-
-def looked(
-    account: FakeAccount | None = None,
-    *,
-    tables: Sequence[str] = (),
-    quotas: Mapping[Quota, float | StoreError] | None = None,
-    rights: FakeRights | None = None,
-    stack: FakeStack | None = None,
-    deployed: bool | None = False,
-    bucket: str = "",
-    canary: Any = None,
-    **context: Any,
-) -> dict[str, Check]:
-    """The checks of a preflight, by name; the context is that of the CDK."""
-    wish = wish_of({f"tallyroll:{name}": value for name, value in context.items()}, {})
-    made = case_of(
-        Pipeline(),
-        stack=stack or FakeStack(),
-        rights=rights or FakeRights(),
-        deployed=deployed,
-    )
-    gauges = FakeGauges(quotas=dict(quotas or QUOTAS))
-    of = Preflight(wish, made, account or FakeAccount(), gauges, FakeTables(tables), bucket, canary)
-    return {each.name: each for each in preflight(of)}
-
-
-def only(found: Mapping[str, Check], name: str, level: Level) -> Sign:
-    """The one bad sign of a check, of this level, whose remedy's commands are right."""
-    [sign] = found[name].bad
-    assert sign.level is level, sign
-    for command in of_sentences(name, sign.remedy):
-        check(command)
-    return sign
 
 
 def test_an_account_that_is_ready() -> None:
@@ -212,20 +79,6 @@ def test_the_quota_of_tables_of_a_pipeline_in_keyspaces() -> None:
     long = only(looked(store="keyspaces", retention_seconds=800_000), "table-quota", Level.WARNING)
     assert long.text == "230 tables are needed in Keyspaces, of a quota of 256"
     assert "Amazon Keyspaces" in long.remedy
-
-
-def test_concurrency() -> None:
-    new = FakeAccount(at_once=Concurrency(10, 10))
-    assert looked(new)["concurrency"].level is Level.OK
-    many = only(looked(new, max_concurrency="8"), "concurrency", Level.WARNING)
-    assert "8 writers at once, of 10" in many.text
-    pollers = only(looked(new, pollers='{"min": 2, "max": 3}'), "concurrency", Level.WARNING)
-    assert "30 writers" in pollers.text
-    kept = only(looked(new, reserved_concurrency=4), "concurrency", Level.FINDING)
-    assert "Lambda keeps 100" in kept.text
-    assert looked(reserved_concurrency=4)["concurrency"].level is Level.OK
-    denied = FakeAccount(at_once=DENIED)
-    assert looked(denied)["concurrency"].level is Level.UNCHECKED
 
 
 def test_throughput() -> None:
@@ -353,7 +206,8 @@ def test_a_context_goes_before_the_environment() -> None:
     settings = Settings(
         name="votes", retention_ms=60_000, tags={"team": "a"}, deny_drops=True, warm_units=5_000
     )
-    assert wish == Wish(settings, writers=4, reserved=None)
+    assert replace(wish, options={}) == Wish(settings, writers=4, reserved=None)
+    assert (wish.option("deny_drops"), wish.option("api", "http")) == ("true", "http")
 
 
 @pytest.mark.parametrize(
@@ -370,6 +224,11 @@ def test_a_context_goes_before_the_environment() -> None:
 def test_a_wrong_option(option: str, value: object) -> None:
     with pytest.raises(UsageError, match=option.partition("_")[0].upper() + "|" + option):
         wish_of({f"tallyroll:{option}": value}, {})
+
+
+def test_a_wrong_qualifier() -> None:
+    with pytest.raises(UsageError, match="bootstrapQualifier 'a/b': give 1 to 10 letters"):
+        wish_of({QUALIFIER: "a/b"}, {})
 
 
 def test_the_canary_is_one_of_the_checks() -> None:

@@ -3,20 +3,26 @@
 Sources: AWS STS API Reference, GetCallerIdentity; IAM API Reference, SimulatePrincipalPolicy and
 GetRole; AWS Lambda API Reference, GetAccountSettings; DynamoDB API Reference, DescribeLimits;
 AWS CDK Developer Guide, "AWS CDK bootstrapping"; AWS
-CloudFormation API Reference, DescribeStacks; CloudWatch Logs API Reference, DescribeLogGroups;
-Amazon S3 API Reference, HeadBucket and GetBucketVersioning.
+CloudFormation API Reference, DescribeStacks; CloudWatch Logs API Reference, DescribeLogGroups and
+DescribeResourcePolicies; Amazon S3 API Reference, HeadBucket and GetBucketVersioning; AWS KMS API
+Reference, DescribeKey and GetKeyPolicy; API Gateway API Reference, GetAccount.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tallyroll.adapters.aws.client import Caller
 from tallyroll.errors import Missing, Refused
-from tallyroll.ports.account import BucketFacts, Concurrency, Identity, WriteLimits
+from tallyroll.ports.account import (
+    BucketFacts,
+    Concurrency,
+    Identity,
+    KeyFacts,
+    WriteLimits,
+)
 
-BOOTSTRAP = "/cdk-bootstrap/hnb659fds/version"
 _NO_STACK = "ValidationError"  # CloudFormation's answer for a name that it does not know
 _ROLE = ":assumed-role/"
 
@@ -34,6 +40,8 @@ class AwsAccount:
     sqs_caller: Caller
     logs_caller: Caller
     s3_caller: Caller
+    kms_caller: Caller
+    apigateway_caller: Caller
     region: str
 
     def identity(self) -> Identity:
@@ -60,9 +68,10 @@ class AwsAccount:
         account, table = found["AccountMaxWriteCapacityUnits"], found["TableMaxWriteCapacityUnits"]
         return WriteLimits(int(account), int(table))
 
-    def bootstrap_version(self) -> int | None:
+    def bootstrap_version(self, qualifier: str) -> int | None:
+        name = f"/cdk-bootstrap/{qualifier}/version"
         try:
-            found = self.ssm_caller.read("GetParameter", Name=BOOTSTRAP)
+            found = self.ssm_caller.read("GetParameter", Name=name)
         except Refused as error:
             if error.code == "ParameterNotFound":
                 return None
@@ -99,3 +108,30 @@ class AwsAccount:
         found = self.s3_caller.read("GetBucketVersioning", Bucket=name)
         region = str(head.get("BucketRegion") or self.region)
         return BucketFacts(region, found.get("Status") == "Enabled")
+
+    def key(self, arn: str) -> KeyFacts:
+        found = self.kms_caller.read("DescribeKey", KeyId=arn)["KeyMetadata"]
+        kind = (found.get("KeySpec"), found.get("KeyUsage"))
+        return KeyFacts(
+            region=str(found["Arn"]).split(":")[3],
+            state=str(found["KeyState"]),
+            symmetric=kind == ("SYMMETRIC_DEFAULT", "ENCRYPT_DECRYPT"),
+        )
+
+    def key_policy(self, arn: str) -> str:
+        found = self.kms_caller.read("GetKeyPolicy", KeyId=arn, PolicyName="default")
+        return str(found["Policy"])
+
+    def api_log_role(self) -> str:
+        return str(self.apigateway_caller.read("GetAccount").get("cloudwatchRoleArn") or "")
+
+    def log_policies(self) -> Mapping[str, str]:
+        found: dict[str, str] = {}
+        more: dict[str, str] = {}
+        while True:
+            reply = self.logs_caller.read("DescribeResourcePolicies", **more)
+            for policy in reply.get("resourcePolicies", ()):
+                found[str(policy["policyName"])] = str(policy.get("policyDocument", ""))
+            if not reply.get("nextToken"):
+                return found
+            more = {"nextToken": reply["nextToken"]}

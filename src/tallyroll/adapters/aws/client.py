@@ -79,6 +79,7 @@ _MISSING = frozenset(
         "ExportNotFoundException",
         "NoSuchBucket",
         "NoSuchKey",
+        "NotFoundException",
         "QueueDoesNotExist",
         "ResourceNotFoundException",
         "TableNotFoundException",

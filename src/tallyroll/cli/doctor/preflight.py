@@ -39,11 +39,12 @@ def preflight(
     line a check, with what to do about what is found.
 
     Checked are: account and Region, the CDK's bootstrap, quotas of tables and
-    functions, throughput, this identity's permissions, names that an earlier
-    deployment left behind, a bucket that is handed in, and whether policies see
-    tables' tags. For the last one an empty table, NAME-preflight-..., is made and
-    dropped, also after Ctrl-C; it takes up to two minutes. After deploying also:
-    functions, event source and schedules.
+    functions, throughput, the permissions of this identity and of the role by
+    which CloudFormation deploys, names that an earlier deployment left behind, a
+    bucket that is handed in, the key, API Gateway's logs, and whether policies
+    see tables' tags. For the last one an empty table, NAME-preflight-..., is made
+    and dropped, also after Ctrl-C; it takes up to two minutes. After deploying
+    also: functions, event source and schedules.
 
     Before deploying, the options are those of cdk.json in this directory and of
     -c, as `npx cdk deploy` takes them, else this environment's settings. After

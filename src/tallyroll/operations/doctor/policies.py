@@ -1,7 +1,8 @@
-"""Reads resource policies: whether a statement denies what the pipeline's functions need.
+"""Reads resource policies: whether they deny or allow what the pipeline's functions need.
 
-Only denials without a condition are judged, as those with one depend on the request. Source: IAM
-User Guide, "IAM JSON policy element reference".
+Only denials without a condition are judged, as those with one depend on the request. What is
+allowed under a condition counts as allowed. Source: IAM User Guide, "IAM JSON policy element
+reference".
 """
 
 from __future__ import annotations
@@ -23,6 +24,19 @@ def denials(policy: str, actions: Sequence[str], roles: Collection[str]) -> list
         if _concerns(statement, roles):
             denied.update(action for action in actions if _names(statement, action))
     return [action for action in actions if action in denied]
+
+
+def not_granted(policy: str, actions: Sequence[str], principals: Collection[str]) -> Sequence[str]:
+    """Those of the actions that no statement of a policy (JSON) allows one of the principals: ARNs
+    of roles, accounts or services, as the policy may name them.
+    """
+    granted: set[str] = set()
+    for statement in _statements(policy):
+        if statement.get("Effect") == "Allow" and "Principal" in statement:
+            named = _principals(statement["Principal"])
+            if "*" in named or named & {*principals}:
+                granted.update(action for action in actions if _names(statement, action))
+    return [action for action in actions if action not in granted]
 
 
 def _statements(policy: str) -> Iterator[Mapping[str, Any]]:

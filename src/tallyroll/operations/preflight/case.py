@@ -7,7 +7,7 @@ from functools import cached_property
 
 from tallyroll.errors import StoreError
 from tallyroll.operations.doctor.checkup import Checkup
-from tallyroll.operations.preflight.wish import Wish
+from tallyroll.operations.preflight.wish import USUAL, Wish
 from tallyroll.ports.account import Account, Canary, Identity
 from tallyroll.ports.gauges import Gauges, Quota
 from tallyroll.ports.tables import TableListing, window_of
@@ -58,6 +58,19 @@ class Preflight:
         """The names of this pipeline's window tables."""
         prefix = self.resources.windows.name
         return [name for name in self.names if window_of(name, prefix)]
+
+    def bootstrapped(self, role: str) -> str:
+        """The ARN of a role that the CDK's bootstrap makes, such as `deploy-role`."""
+        who = self.identity
+        name = f"cdk-{self.wish.qualifier}-{role}-{who.account}-{who.region}"
+        return f"arn:{who.partition}:iam::{who.account}:role/{name}"
+
+    @property
+    def bootstrapping(self) -> str:
+        """The command that bootstraps the Region, without a backtick at its end."""
+        who, qualifier = self.identity, self.wish.qualifier
+        command = f"npx cdk bootstrap aws://{who.account}/{who.region}"
+        return command if qualifier == USUAL else f"{command} --qualifier {qualifier}"
 
     def quota(self, quota: Quota) -> tuple[float | None, str]:
         """A quota, or None and why it is not known."""

@@ -10,10 +10,14 @@ from tallyroll.model.windows import DYNAMODB
 from tallyroll.operations.doctor.checkup import Check, Checkup, Level, Sign, finding, fine, warning
 from tallyroll.operations.doctor.deployment import functions, schedules, trigger
 from tallyroll.operations.doctor.examine import checked
+from tallyroll.operations.doctor.rights import PACKAGES
 from tallyroll.operations.preflight.canary import tag_control
 from tallyroll.operations.preflight.case import Preflight
+from tallyroll.operations.preflight.execution import execution
+from tallyroll.operations.preflight.key import key
+from tallyroll.operations.preflight.logs import api_logs
 from tallyroll.operations.preflight.names import names
-from tallyroll.ports.account import Identity
+from tallyroll.operations.preflight.wish import QUALIFIER, USUAL
 from tallyroll.ports.gauges import Quota
 from tallyroll.resources import function_name
 from tallyroll.settings import Settings
@@ -22,7 +26,7 @@ BOOTSTRAP_LEAST = 6  # what a template of the CDK asks for; AWS CDK Developer Gu
 # Lambda leaves so many unreserved. Source: AWS Lambda Developer Guide, "Configuring reserved
 # concurrency for a function".
 UNRESERVED_LEAST = 100
-OTHER_FUNCTIONS = 4  # at once beside the writers: aggregator, roller, cleanup, dropper
+OTHERS = tuple(package for package in PACKAGES if package != "writer")
 _ASK = (
     "`aws service-quotas request-service-quota-increase --service-code {service} --quota-code"
     " {code} --desired-value {value}`"
@@ -39,14 +43,16 @@ def account(of: Preflight) -> Iterator[Sign]:
 
 def bootstrap(of: Preflight) -> Iterator[Sign]:
     """The CDK can deploy into this Region."""
-    version = of.account.bootstrap_version()
-    who = of.identity
-    again = f"`npx cdk bootstrap aws://{who.account}/{who.region}`"
+    qualifier = of.wish.qualifier
+    version = of.account.bootstrap_version(qualifier)
+    again = f"`{of.bootstrapping}`"
+    named = "" if qualifier == USUAL else f" with the qualifier {qualifier}"
     if version is None:
         sign = warning if of.deployed else finding
         yield sign(
-            "the Region is not bootstrapped for the CDK",
-            f"{again}, or deploy without the CDK (docs/deploy.md, Without the CDK).",
+            f"the Region is not bootstrapped for the CDK{named}",
+            f"{again}; or name the qualifier of the one that is there: -c {QUALIFIER}=...; or"
+            " deploy without the CDK (docs/deploy.md, Without the CDK).",
         )
     elif version < BOOTSTRAP_LEAST:
         yield finding(
@@ -101,24 +107,26 @@ def concurrency(of: Preflight) -> Iterator[Sign]:
     found = of.account.concurrency()
     wish = of.wish
     ask = _ASK.format(service="lambda", code="L-B99A9384", value=1_000)
-    left = found.unreserved - (wish.reserved or 0)
+    left = found.unreserved - (0 if of.deployed else wish.reserved or 0)
     if wish.reserved and not of.deployed and left < UNRESERVED_LEAST:
         yield finding(
             f"tallyroll:reserved_concurrency {wish.reserved} leaves {left:,} of {found.limit:,}"
             f" unreserved, and Lambda keeps {UNRESERVED_LEAST}: the deployment will fail",
             f"Leave that option out, or ask for more: {ask}",
         )
-    room = found.unreserved - (0 if wish.reserved else wish.writers)
-    if room < OTHER_FUNCTIONS:
+    writers = wish.writers if wish.reserved is None else 0  # those that take of what is left
+    needed = writers + len(OTHERS)
+    counted = f"{f'{wish.writers:,} writers, ' if writers else ''}{', '.join(OTHERS)}"
+    text = (
+        f"this pipeline runs up to {needed:,} functions at once ({counted}), of {left:,} that may"
+        f" run unreserved, {found.limit:,} in all"
+    )
+    if needed > left:
         yield warning(
-            f"{wish.writers:,} writers at once, of {found.unreserved:,} functions that may run:"
-            " reads and the roller will be throttled",
+            f"{text}: reads and the roller will be throttled",
             f"Lower tallyroll:max_concurrency, or ask for more: {ask}",
         )
-    yield fine(
-        f"{found.limit:,} functions at once, {found.unreserved:,} unreserved; writers:"
-        f" {wish.writers:,}"
-    )
+    yield fine(text)
 
 
 def throughput(of: Preflight) -> Iterator[Sign]:
@@ -179,7 +187,7 @@ def permissions(of: Preflight) -> Iterator[Sign]:
         yield Sign(Level.UNCHECKED, text, "Ask with the user or role that will deploy.")
         return
     try:
-        deploying = rights.denied(principal, _deploying(who))
+        deploying = rights.denied(principal, _deploying(of))
         operating = rights.denied(principal, _operating(of))
     except Missing as error:
         yield Sign(Level.UNCHECKED, f"what {principal} may do is not known: {error}", "")
@@ -199,15 +207,9 @@ def permissions(of: Preflight) -> Iterator[Sign]:
     yield fine(f"{principal} may deploy with the CDK's roles, and read what a doctor reads")
 
 
-def _deploying(who: Identity) -> dict[str, Sequence[str]]:
-    ends = f"{who.account}-{who.region}"
+def _deploying(of: Preflight) -> dict[str, Sequence[str]]:
     roles = ("deploy-role", "file-publishing-role")
-    return {
-        f"arn:{who.partition}:iam::{who.account}:role/cdk-hnb659fds-{role}-{ends}": (
-            "sts:AssumeRole",
-        )
-        for role in roles
-    }
+    return {of.bootstrapped(role): ("sts:AssumeRole",) for role in roles}
 
 
 def _operating(of: Preflight) -> dict[str, Sequence[str]]:
@@ -289,8 +291,11 @@ CHECKS: dict[str, Callable[[Preflight], Iterator[Sign]]] = {
     "concurrency": concurrency,
     "throughput": throughput,
     "permissions": permissions,
+    "execution-role": execution,
     "names": names,
     "bucket": bucket,
+    "key": key,
+    "api-logs": api_logs,
     "functions": _after(functions),
     "trigger": _after(trigger),
     "schedules": _after(schedules),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tallyroll.errors import UsageError
@@ -12,6 +13,10 @@ from tallyroll.settings import Settings
 from tallyroll.settings.texts import PREFIX
 
 OPTION = "tallyroll:"
+# What tells the CDK's bootstraps of a Region apart, and its default. Source: AWS CDK Developer
+# Guide, "Customize AWS CDK bootstrapping".
+QUALIFIER, USUAL = "@aws-cdk/core:bootstrapQualifier", "hnb659fds"
+_QUALIFIER = re.compile(r"[A-Za-z0-9_-]{1,10}")
 # The defaults of the options `max_concurrency` and, with pollers, the writers that one runs.
 MAX_CONCURRENCY, POLLER_WRITERS = 4, 10
 _SAME = (
@@ -33,11 +38,20 @@ _IN_SECONDS = {"accept_for_seconds": "accept_for_ms", "retention_seconds": "rete
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """The settings, the most writers at once, and how many are reserved for them, if any."""
+    """The settings, the most writers at once, how many are reserved for them, if any, the qualifier
+    of the CDK's bootstrap, and all options as they were given, without their prefix.
+    """
 
     settings: Settings
     writers: int = MAX_CONCURRENCY
     reserved: int | None = None
+    qualifier: str = USUAL
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def option(self, name: str, default: str = "") -> str:
+        """An option as a text, truth values in small letters."""
+        value = self.options.get(name, default)
+        return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def wish_of(context: Mapping[str, Any], environment: Mapping[str, str]) -> Wish:
@@ -60,7 +74,17 @@ def wish_of(context: Mapping[str, Any], environment: Mapping[str, str]) -> Wish:
         settings,
         writers=_writers(given),
         reserved=None if reserved in (None, "") else _whole("reserved_concurrency", reserved),
+        qualifier=qualifier_of(context),
+        options=given,
     )
+
+
+def qualifier_of(context: Mapping[str, Any]) -> str:
+    """The qualifier of the CDK's bootstrap. Raises UsageError for one that the CDK refuses."""
+    found = context.get(QUALIFIER, USUAL)
+    if not _QUALIFIER.fullmatch(str(found)):
+        raise UsageError(f"{QUALIFIER} {found!r}: give 1 to 10 letters, digits, _ and -")
+    return str(found)
 
 
 def _writers(given: Mapping[str, Any]) -> int:
