@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
-from benchmarks.on_call.stack import policy
+from benchmarks.on_call.stack import policy, topic
 from benchmarks.on_call.world import World
 from tallyroll.adapters.dynamodb.catalog_items import LIVE, key_of
 from tallyroll.adapters.dynamodb.totals import listing_of
@@ -218,6 +218,15 @@ def _bucket_unreadable(world: World) -> Iterator[None]:
     world.s3.delete_bucket_policy(Bucket=bucket)
 
 
+@contextmanager
+def _unsubscribed(world: World) -> Iterator[None]:
+    sns, pages = world.client("sns"), topic(world.settings, world.client, "alarms")
+    for one in sns.list_subscriptions_by_topic(TopicArn=pages)["Subscriptions"]:
+        sns.unsubscribe(SubscriptionArn=one["SubscriptionArn"])
+    yield
+    sns.subscribe(TopicArn=pages, Protocol="email", Endpoint="night@example.org")
+
+
 @dataclass(frozen=True)
 class Fault:
     """A fault, the check that finds it, words of what it says and of the remedy, and whether it
@@ -361,6 +370,13 @@ FAULTS = (
         "bucket",
         "its policy denies s3:GetObject, s3:ListBucket",
         "`aws s3api put-bucket-policy",
+    ),
+    Fault(
+        "nobody subscribes to the pages",
+        _unsubscribed,
+        "subscriptions",
+        "nobody is told of alarms",
+        "`aws sns subscribe",
     ),
     Fault(
         "a live window's table was deleted",

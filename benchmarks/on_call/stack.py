@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Callable
 from typing import Any
 
+from tallyroll.operations.doctor.alarms import ASKED
 from tallyroll.operations.doctor.rights import PACKAGES, SCHEDULED
 from tallyroll.resources import declare, function_name
 from tallyroll.settings import Settings
@@ -60,6 +61,7 @@ def make_stack(settings: Settings, client: Clients) -> None:
             Environment={"Variables": settings.to_env()},
         )["FunctionArn"]
     make_mapping(settings, client)
+    make_alarms(settings, client)
     guard(settings, client)
     for package in SCHEDULED:
         client("scheduler").create_schedule(
@@ -80,6 +82,33 @@ def make_mapping(settings: Settings, client: Clients) -> None:
         FunctionName=function_name(settings.name, "writer"),
         **MAPPING,
     )
+
+
+def make_alarms(settings: Settings, client: Clients) -> None:
+    """Make a ticket and a page, and subscribe to their topics; moto confirms that at once."""
+    topics = [topic(settings, client, kind) for kind in ("tickets", "alarms")]
+    for arn in topics:
+        client("sns").subscribe(TopicArn=arn, Protocol="email", Endpoint="night@example.org")
+    ticket, page = (f"{settings.name}-{id_}" for id_ in ASKED)
+    client("cloudwatch").put_metric_alarm(
+        AlarmName=ticket,
+        Namespace="AWS/SQS",
+        MetricName="ApproximateNumberOfMessagesVisible",
+        Statistic="Maximum",
+        Period=60,
+        EvaluationPeriods=1,
+        Threshold=0.0,
+        ComparisonOperator="GreaterThanThreshold",
+        AlarmActions=topics[:1],
+    )
+    client("cloudwatch").put_composite_alarm(
+        AlarmName=page, AlarmRule=f'ALARM("{ticket}")', AlarmActions=topics[1:]
+    )
+
+
+def topic(settings: Settings, client: Clients, kind: str) -> str:
+    """The ARN of a topic, which is made if there is none."""
+    return str(client("sns").create_topic(Name=f"{settings.name}-{kind}")["TopicArn"])
 
 
 def guard(settings: Settings, client: Clients) -> None:

@@ -1,4 +1,5 @@
-"""What moto lacks and the doctor asks for: IAM's simulation of an identity's policies.
+"""What moto lacks and the doctor asks for: IAM's simulation of an identity's policies, and
+composite alarms, of which moto lacks the operation only.
 
 Source: IAM API Reference, SimulatePrincipalPolicy. Statements with a condition are left out. AWS
 refuses some actions together, and no document says which: here CreateTable and any other.
@@ -13,11 +14,15 @@ from typing import Any
 
 
 def install() -> None:
-    """Let moto's IAM simulate, in this process."""
-    from moto.iam.responses import IamResponse  # noqa: PLC0415  (importing has effects)
+    """Let moto's IAM simulate, and its CloudWatch take composite alarms, in this process."""
+    # Importing has effects.
+    from moto.cloudwatch.responses import CloudWatchResponse  # noqa: PLC0415
+    from moto.iam.responses import IamResponse  # noqa: PLC0415
 
     responses: Any = IamResponse
     responses.simulate_principal_policy = _simulate
+    alarms: Any = CloudWatchResponse
+    alarms.put_composite_alarm = CloudWatchResponse.put_metric_alarm
 
 
 def _simulate(self: Any) -> Any:

@@ -27,9 +27,9 @@ def desk(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 
 def test_the_doctor_says_that_all_is_well(desk: Desk) -> None:
     answer = desk.run("doctor")
-    assert (answer.status, answer.err) == (0, "tallyroll: 24 checks, 0 findings, 0 warnings\n")
+    assert (answer.status, answer.err) == (0, "tallyroll: 25 checks, 0 findings, 0 warnings\n")
     lines = answer.out.splitlines()
-    assert len(lines) == 24
+    assert len(lines) == 25
     assert all(line.startswith("ok ") for line in lines)
     deep = desk.run("doctor", "--deep", "--json")
     assert deep.status == 0
@@ -42,7 +42,7 @@ def test_the_doctor_names_findings_and_remedies(desk: Desk) -> None:
     desk.pipeline.store.make_table("tallyroll-20200101T000000Z")
     answer = desk.run("doctor")
     assert answer.status == 1
-    assert "tallyroll: 24 checks, 2 findings, 0 warnings\n" in answer.err
+    assert "tallyroll: 25 checks, 2 findings, 0 warnings\n" in answer.err
     lines = answer.out.splitlines()
     at = lines.index(f"finding    tables        {table}: it is not protected from deletion")
     assert f"remedy: `aws dynamodb update-table --table-name {table} " in lines[at + 1]

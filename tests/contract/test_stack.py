@@ -16,7 +16,7 @@ from tallyroll.adapters.aws.create_requests import table_request
 from tallyroll.adapters.aws.stack import AwsStack, IamRights
 from tallyroll.errors import Missing, Refused, StoreError, Throttled, Unknown
 from tallyroll.pipeline import Pipeline
-from tallyroll.ports.stack import ANY
+from tallyroll.ports.stack import ANY, AlarmCard, Subscription
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
 from tests.contract.engines import SteadyEffects
@@ -27,15 +27,21 @@ ROLE = "arn:aws:iam::1:role/votes-writer"
 
 
 def stack(script: Mapping[str, Any]) -> AwsStack:
-    caller = Caller(Scripted(script), SteadyEffects())
-    metrics = QueueMetrics(caller, SteadyEffects(), queue="votes-events", period_ms=60_000)
-    return AwsStack(caller, caller, caller, caller, caller, metrics, SETTINGS)
+    return stack_of(Scripted(script))
+
+
+def stack_of(client: Scripted) -> AwsStack:
+    one = Caller(client, SteadyEffects())
+    metrics = QueueMetrics(one, SteadyEffects(), queue="votes-events", period_ms=60_000)
+    return AwsStack(one, one, one, one, one, one, one, metrics, SETTINGS)
 
 
 CALLS = {
     "GetFunctionConfiguration": lambda made: made.function("writer"),
     "GetFunctionConcurrency": lambda made: made.function("writer"),
     "ListEventSourceMappings": lambda made: made.sources(),
+    "DescribeAlarms": lambda made: made.alarms(["votes-dead-letters"]),
+    "ListSubscriptionsByTopic": lambda made: made.subscriptions("arn:aws:sns:us-east-1:1:votes"),
     "GetSchedule": lambda made: made.schedule("roller"),
     "GetQueueAttributes": lambda made: made.queue_rules("url"),
     "GetResourcePolicy": lambda made: made.table_policy("arn"),
@@ -146,6 +152,42 @@ def test_policies_of_tables_and_buckets_on_moto(deployed: AwsStack) -> None:
     assert (deployed.table_policy(arn), deployed.bucket_policy("votes")) == (policy, policy)
     assert deployed.sources() == []
     assert deployed.throttled("votes-totals", SteadyEffects().now() - 60_000) == []
+
+
+def test_alarms_of_both_kinds_and_the_topics_that_they_notify() -> None:
+    topic = "arn:aws:sns:us-east-1:1:votes"
+    other = "arn:aws:ssm:us-east-1:1:opsitem:1"
+    caller = Scripted(
+        {
+            "DescribeAlarms": {
+                "MetricAlarms": [{"AlarmName": "a", "AlarmActions": [other, topic]}],
+                "CompositeAlarms": [{"AlarmName": "b", "ActionsEnabled": False}],
+            }
+        }
+    )
+    assert stack_of(caller).alarms(["a", "b"]) == [
+        AlarmCard("a", True, [topic]),
+        AlarmCard("b", False, []),
+    ]
+    [(_, asked)] = caller.calls
+    assert asked["AlarmTypes"] == ["MetricAlarm", "CompositeAlarm"]
+
+
+def test_all_pages_of_subscriptions() -> None:
+    def subscription(arn: str) -> dict[str, str]:
+        return {"SubscriptionArn": arn, "Protocol": "email", "Endpoint": "night@example.org"}
+
+    topic = "arn:aws:sns:us-east-1:1:votes"
+    pages = [
+        {"Subscriptions": [subscription("PendingConfirmation")], "NextToken": "more"},
+        {"Subscriptions": [subscription(f"{topic}:1"), subscription("Deleted")]},
+    ]
+    found = stack({"ListSubscriptionsByTopic": pages}).subscriptions("arn")
+    assert [one.confirmed for one in found] == [False, True, False]
+    assert found[0] == Subscription("email", "night@example.org", confirmed=False)
+    gone = failure("NotFound", "ListSubscriptionsByTopic", 404)
+    with pytest.raises(Missing):
+        stack({"ListSubscriptionsByTopic": gone}).subscriptions("arn")
 
 
 def decision(action: str, decided: str, *missing: str, **more: Any) -> dict[str, Any]:

@@ -30,6 +30,8 @@ _EVERYWHERE = {
     "--no-cli-pager": 0,
     "--no-paginate": 0,
 }
+# Parameters that the AWS CLI renames. Source: AWS CLI Command Reference, "sns subscribe".
+_RENAMED = {("Subscribe", "Endpoint"): "--notification-endpoint"}
 _PLACEHOLDER = re.compile(r"[A-Z][A-Z_]*")
 
 
@@ -143,7 +145,10 @@ def _check_extra(extra: _Extra, rest: list[str]) -> None:
 def _parameters(model: OperationModel, options: Mapping[str, list[str]]) -> dict[str, Any]:
     shape = model.input_shape
     members = shape.members if shape else {}
-    known = {f"--{xform_name(member, '-')}": member for member in members}
+    known = {
+        _RENAMED.get((model.name, member), f"--{xform_name(member, '-')}"): member
+        for member in members
+    }
     given: dict[str, Any] = {}
     for option, words in options.items():
         positive = option.replace("--no-", "--", 1)

@@ -13,7 +13,14 @@ from tallyroll.operations.doctor.checkup import Check, Checkup, Level, Sign
 from tallyroll.operations.doctor.examine import examine
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.queue import Backlog
-from tallyroll.ports.stack import EventSource, FunctionCard, QueueRules, ScheduleCard
+from tallyroll.ports.stack import (
+    AlarmCard,
+    EventSource,
+    FunctionCard,
+    QueueRules,
+    ScheduleCard,
+    Subscription,
+)
 from tallyroll.resources import declare
 from tests.harness.pipeline import HOUR, MINUTE, NOW, SMALL, TIME_LEFT, Pipeline, StillEffects
 
@@ -49,8 +56,8 @@ class MemoryDeployment:
 @dataclass
 class FakeStack:
     """A deployment with what a test has put there: functions and schedules by package, sources,
-    rules of queues by their URL's end, policies by table's ARN or bucket. What is an error is
-    raised.
+    rules of queues by their URL's end, policies by table's ARN or bucket, alarms, subscriptions by
+    topic. What is an error is raised.
     """
 
     functions: Mapping[str, FunctionCard] = field(default_factory=dict)
@@ -60,6 +67,14 @@ class FakeStack:
     policies: Mapping[str, str | StoreError] = field(default_factory=dict)
     throttles: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
     hidden: int = 0
+    alarming: Sequence[AlarmCard] = ()
+    hearing: Mapping[str, Sequence[Subscription]] = field(default_factory=dict)
+
+    def alarms(self, names: Sequence[str]) -> Sequence[AlarmCard]:
+        return [alarm for alarm in self.alarming if alarm.name in names]
+
+    def subscriptions(self, topic: str) -> Sequence[Subscription]:
+        return self.hearing.get(topic, ())
 
     def function(self, package: str) -> FunctionCard | None:
         return self.functions.get(package)

@@ -81,6 +81,7 @@ def label(template: Template, arn: str) -> str:
         **dict.fromkeys(of_type(template, "AWS::Logs::LogGroup"), "log"),
         **dict.fromkeys(of_type(template, "AWS::Lambda::Function"), "functions"),
         **dict.fromkeys(of_type(template, "AWS::IAM::Role"), "roles"),
+        **dict.fromkeys(of_type(template, "AWS::SNS::Topic"), "topics"),
     }
     if ":schedule/default/" in arn:
         return "schedules"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 from benchmarks.on_call.stack import EVERY, MAPPING, OTHERS_EVERY, RETRIES
+from tallyroll.operations.doctor.alarms import ASKED
 from tallyroll.operations.doctor.deployment import BUCKET_CALLS
 from tallyroll.operations.doctor.rights import PACKAGES, RIGHTS, SCHEDULED
 from tallyroll.operations.preflight.checks import BOOTSTRAP_LEAST
@@ -56,6 +57,17 @@ def _allowed(template: Template, package: str) -> dict[str, set[str]]:
                 actions(statement)
             )
     return found
+
+
+def test_the_alarms_that_the_doctor_asks_for_notify_the_topics_of_all(template: Template) -> None:
+    asked, every = set(), set()
+    for kind in ("AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm"):
+        for alarm in of_type(template, kind).values():
+            topics = {action["Ref"] for action in alarm["AlarmActions"]}
+            every |= topics
+            if alarm["AlarmName"] in {f"tallyroll-{id_}" for id_ in ASKED}:
+                asked |= topics
+    assert asked == every == {*of_type(template, "AWS::SNS::Topic")}
 
 
 def test_the_bootstrap_that_a_preflight_asks_for(template: Template) -> None:

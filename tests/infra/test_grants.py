@@ -88,7 +88,9 @@ def test_an_operator_of_the_whole_command_is_granted_what_the_documents_name(bui
     tables = ("windows", "catalog", "totals")
     doctors = {
         ("*", "dynamodb:ListTables"),
+        ("*", "cloudwatch:DescribeAlarms"),
         ("*", "cloudwatch:GetMetricStatistics"),
+        ("topics", "sns:ListSubscriptionsByTopic"),
         ("functions", "lambda:GetFunctionConfiguration"),
         ("functions", "lambda:GetFunctionConcurrency"),
         ("roles", "iam:SimulatePrincipalPolicy"),
@@ -107,7 +109,7 @@ def test_an_operator_of_the_whole_command_is_granted_what_the_documents_name(bui
     for paragraph in re.findall(r"Needed permissions.*?(?=\n\n|\n#)", document, re.DOTALL):
         if "dynamodb:CreateTable" not in paragraph:  # no operator makes tables
             named = re.findall(
-                r"`((?:dynamodb|sqs|s3|cloudwatch|iam|lambda|scheduler|servicequotas):\w+)`",
+                r"`((?:dynamodb|sqs|s3|cloudwatch|iam|lambda|scheduler|servicequotas|sns):\w+)`",
                 paragraph,
             )
             assert {*named} <= allowed

@@ -235,11 +235,12 @@ def of_operator(
     functions: Sequence[str],
     roles: Sequence[str],
     schedules: Sequence[str],
+    topics: Sequence[str],
 ) -> Sequence[iam.PolicyStatement]:
     """What the `tallyroll` command needs, except for `preflight`, `teardown`, `archive restore` and
     `conform`, which make and delete tables: besides a redrive's, reads of tables, archives, queues,
-    metrics, quotas and policies, and what opens a window. The last three are ARNs of the pipeline's
-    functions, their roles, and the schedules.
+    metrics, quotas and policies, and what opens a window. The last four are ARNs of the pipeline's
+    functions, their roles, the schedules, and the topics of alarms.
     """
     looked_at = (
         "DescribeContinuousBackups",
@@ -257,7 +258,10 @@ def of_operator(
         _allow(archives(storage, pipeline), "s3:GetObject"),
         _allow(uploads(storage, pipeline), "s3:GetObject"),
         _allow(storage.bucket.bucket_arn, "s3:GetBucketPolicy", "s3:ListBucket"),
-        _allow("*", "cloudwatch:GetMetricStatistics"),
+        # Composite alarms are described only to who may describe all. Source: Amazon CloudWatch API
+        # Reference, DescribeAlarms.
+        _allow("*", "cloudwatch:DescribeAlarms", "cloudwatch:GetMetricStatistics"),
+        *(_allow(arn, "sns:ListSubscriptionsByTopic") for arn in topics),
         *(
             _allow(arn, "lambda:GetFunctionConcurrency", "lambda:GetFunctionConfiguration")
             for arn in functions

@@ -235,6 +235,7 @@ class Tallyroll(Construct):
                 functions=[one.function.function_arn for one in self._functions],
                 roles=[one.role.role_arn for one in self._functions],
                 schedules=self.schedules.arns,
+                topics=sorted({self.alarm_topic_arn, self.ticket_topic_arn}),
             ),
         )
 

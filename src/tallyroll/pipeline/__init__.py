@@ -342,6 +342,8 @@ class Pipeline:
             sqs_caller=self._sqs,
             dynamodb_caller=self._dynamodb,
             s3_caller=bucket,
+            cloudwatch_caller=self._late("cloudwatch"),
+            sns_caller=self._late("sns"),
             metrics=self.queue_metrics,
             settings=self.settings,
         )

@@ -64,6 +64,26 @@ class QueueRules:
     max_receives: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class AlarmCard:
+    """An alarm: whether its actions are enabled, and the ARNs of the topics that it notifies when
+    it begins.
+    """
+
+    name: str
+    enabled: bool
+    topics: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """Who is told what a topic is told, by which protocol; an unconfirmed one is told nothing."""
+
+    protocol: str
+    endpoint: str
+    confirmed: bool
+
+
 class Stack(Protocol):
     """A pipeline's deployment. All reads raise StoreError."""
 
@@ -75,6 +95,12 @@ class Stack(Protocol):
 
     def schedule(self, package: str) -> ScheduleCard | None:
         """The schedule of that function; None if there is none."""
+
+    def alarms(self, names: Sequence[str]) -> Sequence[AlarmCard]:
+        """Those of the alarms that exist, composite ones too."""
+
+    def subscriptions(self, topic: str) -> Sequence[Subscription]:
+        """The subscriptions of the topic of this ARN. Raises Missing."""
 
     def queue_rules(self, url: str) -> QueueRules:
         """A queue's rules. Raises Missing."""

@@ -11,11 +11,19 @@ import pytest
 
 from tallyroll.errors import Missing, Refused
 from tallyroll.model.states import Status
+from tallyroll.operations.doctor.alarms import ASKED
 from tallyroll.operations.doctor.checkup import Check, Level, Sign
 from tallyroll.operations.doctor.examine import examine
 from tallyroll.operations.doctor.policies import denials
 from tallyroll.operations.doctor.rights import PACKAGES, SCHEDULED
-from tallyroll.ports.stack import EventSource, FunctionCard, QueueRules, ScheduleCard
+from tallyroll.ports.stack import (
+    AlarmCard,
+    EventSource,
+    FunctionCard,
+    QueueRules,
+    ScheduleCard,
+    Subscription,
+)
 from tallyroll.ports.tables import TableCard
 from tests.docs.commands import check, of_sentences
 from tests.harness.doctoring import FakeStack, case_of, grown, listing_of, states
@@ -44,6 +52,11 @@ def schedule(package: str, **changes: Any) -> ScheduleCard:
 UUID = "12345678-1234-1234-1234-123456789012"
 SOURCE = EventSource(UUID, ARN, "Enabled", "", reports_failures=True, filtered=False)
 
+TOPICS = [f"arn:aws:sns:us-east-1:1:tallyroll-{kind}" for kind in ("tickets", "alarms")]
+NAMES = [f"tallyroll-{id_}" for id_ in ASKED]
+ALARMS = [AlarmCard(name, True, [topic]) for name, topic in zip(NAMES, TOPICS, strict=True)]
+HEARD = Subscription("email", "night@example.org", confirmed=True)
+
 
 def whole(**changes: Any) -> FakeStack:
     """A deployment that is well, but for these changes."""
@@ -51,6 +64,8 @@ def whole(**changes: Any) -> FakeStack:
         "functions": {package: card(package) for package in PACKAGES},
         "schedules": {package: schedule(package) for package in SCHEDULED},
         "feeding": [SOURCE],
+        "alarming": ALARMS,
+        "hearing": {topic: [HEARD] for topic in TOPICS},
     }
     return FakeStack(**{**plain, **changes})
 
@@ -104,7 +119,7 @@ def test_a_deployment_that_is_well(pipeline: Pipeline) -> None:
 def test_a_deployment_of_which_nothing_is_known(pipeline: Pipeline) -> None:
     found = looked(pipeline, whole(), deployed=None)
     unseen = {name for name, each in found.items() if each.level is Level.UNCHECKED}
-    assert unseen == {"functions", "trigger", "schedules", "roles"}
+    assert unseen == {"functions", "trigger", "schedules", "roles", "subscriptions"}
 
 
 @pytest.mark.parametrize(

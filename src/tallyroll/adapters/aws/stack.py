@@ -3,8 +3,9 @@
 Sources: AWS Lambda API Reference, GetFunctionConfiguration, GetFunctionConcurrency;
 EventBridge Scheduler API Reference, GetSchedule; Amazon SQS API Reference,
 GetQueueAttributes; DynamoDB API Reference, GetResourcePolicy; Amazon S3 API Reference,
-GetBucketPolicy; DynamoDB Developer Guide, "DynamoDB metrics and dimensions"; IAM API Reference,
-SimulatePrincipalPolicy.
+GetBucketPolicy; Amazon CloudWatch API Reference, DescribeAlarms; Amazon SNS API Reference,
+ListSubscriptionsByTopic; DynamoDB Developer Guide, "DynamoDB metrics and dimensions"; IAM API
+Reference, SimulatePrincipalPolicy.
 """
 
 from __future__ import annotations
@@ -18,7 +19,15 @@ from tallyroll.adapters.aws.client import Caller
 from tallyroll.adapters.aws.cloudwatch import QueueMetrics
 from tallyroll.adapters.aws.sources import mappings
 from tallyroll.errors import Missing, Refused
-from tallyroll.ports.stack import ANY, EventSource, FunctionCard, QueueRules, ScheduleCard
+from tallyroll.ports.stack import (
+    ANY,
+    AlarmCard,
+    EventSource,
+    FunctionCard,
+    QueueRules,
+    ScheduleCard,
+    Subscription,
+)
 from tallyroll.resources import declare, function_name
 from tallyroll.settings import Settings
 
@@ -45,6 +54,8 @@ class AwsStack:
     sqs_caller: Caller
     dynamodb_caller: Caller
     s3_caller: Caller
+    cloudwatch_caller: Caller
+    sns_caller: Caller
     metrics: QueueMetrics
     settings: Settings
 
@@ -82,6 +93,40 @@ class AwsStack:
             target=str(target.get("Arn", "")),
             role=str(target.get("RoleArn", "")),
         )
+
+    def alarms(self, names: Sequence[str]) -> Sequence[AlarmCard]:
+        # Without the types there are no composite alarms in the reply.
+        types = ("MetricAlarm", "CompositeAlarm")
+        found = self.cloudwatch_caller.read(
+            "DescribeAlarms", AlarmNames=[*names], AlarmTypes=[*types]
+        )
+        alarms = (alarm for kind in types for alarm in found.get(f"{kind}s", ()))
+        return [
+            AlarmCard(
+                name=str(alarm["AlarmName"]),
+                enabled=alarm.get("ActionsEnabled") is not False,
+                topics=[arn for arn in alarm.get("AlarmActions", ()) if arn.split(":")[2] == "sns"],
+            )
+            for alarm in alarms
+        ]
+
+    def subscriptions(self, topic: str) -> Sequence[Subscription]:
+        found: list[Subscription] = []
+        more: dict[str, str] = {}
+        while True:
+            reply = self.sns_caller.read("ListSubscriptionsByTopic", TopicArn=topic, **more)
+            found += [
+                # One that is not confirmed, or is deleted, has a word in the place of its ARN.
+                Subscription(
+                    str(one["Protocol"]),
+                    str(one.get("Endpoint", "")),
+                    str(one["SubscriptionArn"]).startswith("arn:"),
+                )
+                for one in reply.get("Subscriptions", ())
+            ]
+            if not reply.get("NextToken"):
+                return found
+            more = {"NextToken": reply["NextToken"]}
 
     def queue_rules(self, url: str) -> QueueRules:
         reply = self.sqs_caller.read(

@@ -34,11 +34,12 @@ _TABLE_CALLS = (
 BUCKET_CALLS = ("s3:GetObject", "s3:ListBucket", "s3:PutObject")
 
 
-def _deployed(case: Checkup) -> Stack | None:
+def deployed_stack(case: Checkup) -> Stack | None:
+    """The stack, if it is known to be deployed."""
     return case.stack if case.deployed else None
 
 
-def _not_seen(case: Checkup) -> Sign:
+def not_seen(case: Checkup) -> Sign:
     """Nothing is deployed, or it is not known whether anything is."""
     if case.stack is None or case.deployed is False:
         return fine("nothing is deployed here")
@@ -49,7 +50,8 @@ def _not_seen(case: Checkup) -> Sign:
     )
 
 
-def _again(case: Checkup) -> str:
+def made_again(case: Checkup) -> str:
+    """What to do about a resource that is gone."""
     name = case.settings.name
     return (
         "Was it deleted by hand? `npx cdk deploy` does not see that."
@@ -62,9 +64,9 @@ def _again(case: Checkup) -> str:
 
 def functions(case: Checkup) -> Iterator[Sign]:
     """Every function exists, is active, and may run."""
-    stack = _deployed(case)
+    stack = deployed_stack(case)
     if stack is None:
-        yield _not_seen(case)
+        yield not_seen(case)
         return
     for package in PACKAGES:
         card = case.function(package)
@@ -73,11 +75,11 @@ def functions(case: Checkup) -> Iterator[Sign]:
                 f"there is no function {function_name(case.settings.name, package)}, and no"
                 " schedule for it: what is deployed is probably of a release that had none, in"
                 " which cleanup drops tables",
-                f"Deploy this release (`npx cdk deploy`). If it is deployed: {_again(case)}",
+                f"Deploy this release (`npx cdk deploy`). If it is deployed: {made_again(case)}",
             )
         elif card is None:
             name = function_name(case.settings.name, package)
-            yield finding(f"there is no function {name}", _again(case))
+            yield finding(f"there is no function {name}", made_again(case))
         else:
             yield from _of_function(card)
     yield fine(f"functions that may run: {len(PACKAGES)}")
@@ -105,16 +107,16 @@ def _of_function(card: FunctionCard) -> Iterator[Sign]:
 
 def trigger(case: Checkup) -> Iterator[Sign]:
     """The event source takes the queue's messages to the writer, and loses none."""
-    stack = _deployed(case)
+    stack = deployed_stack(case)
     if stack is None:
-        yield _not_seen(case)
+        yield not_seen(case)
         return
     queue = case.settings.queue_url.rpartition("/")[2]
     ours = [one for one in stack.sources() if one.queue.rpartition(":")[2] == queue]
     if not ours:
         yield finding(
             f"nothing takes messages from {queue}: the writer has no event source mapping of it",
-            _again(case),
+            made_again(case),
         )
     for source in ours:
         yield from _of_source(source)
@@ -149,16 +151,18 @@ def _of_source(source: EventSource) -> Iterator[Sign]:
 
 def schedules(case: Checkup) -> Iterator[Sign]:
     """Roller, cleanup and dropper run on their schedules."""
-    stack = _deployed(case)
+    stack = deployed_stack(case)
     if stack is None:
-        yield _not_seen(case)
+        yield not_seen(case)
         return
     for package in SCHEDULED:
         name = function_name(case.settings.name, package)
         card = stack.schedule(package)
         if card is None:
             if not _not_yet(case, stack, package):  # else `functions` says it
-                yield finding(f"there is no schedule {name}: {package} does not run", _again(case))
+                yield finding(
+                    f"there is no schedule {name}: {package} does not run", made_again(case)
+                )
         elif not card.enabled:
             yield finding(
                 f"the schedule {name} is disabled: {package} does not run", _enabling(card)
@@ -166,7 +170,7 @@ def schedules(case: Checkup) -> Iterator[Sign]:
         elif card.target.split(":function:")[-1].split(":")[0] != name:
             yield finding(
                 f"the schedule {name} calls {card.target}: {package} does not run",
-                f"`aws scheduler get-schedule --name {name}` shows it. {_again(case)}",
+                f"`aws scheduler get-schedule --name {name}` shows it. {made_again(case)}",
             )
     yield fine(f"schedules that are enabled: {len(SCHEDULED)}")
 
@@ -286,8 +290,8 @@ def _of_table(name: str, arn: str, policy: str, roles: Sequence[str]) -> Iterato
 def roles(case: Checkup) -> Iterator[Sign]:
     """The functions' roles allow their calls, by a simulation, where the store has one."""
     rights = case.rights
-    if _deployed(case) is None:
-        yield _not_seen(case)
+    if deployed_stack(case) is None:
+        yield not_seen(case)
         return
     if rights is None:
         yield fine("nothing simulates roles here")
@@ -310,7 +314,7 @@ def _of_role(
         yield Sign(
             Level.UNCHECKED if error.code == "NoSuchEntity" else Level.OK,
             f"the role of {card.name}, {card.role}, was not simulated: {error}",
-            _again(case),
+            made_again(case),
         )
         return
     if denied:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 from tallyroll.errors import StoreError
 from tallyroll.operations.doctor import (
+    alarms,
     archives,
     deployment,
     derived,
@@ -37,6 +38,7 @@ EXAMINATIONS: dict[str, Callable[[Checkup], Iterator[Sign]]] = {
     "throttles": deployment.throttles,
     "policies": deployment.policies,
     "roles": deployment.roles,
+    "subscriptions": alarms.subscriptions,
     "totals": totals.totals,
     "listing": derived.listing,
     "rollups": derived.rollups,
@@ -59,11 +61,15 @@ _WITHOUT_CALENDAR = (
     "throttles",
     "policies",
     "roles",
+    "subscriptions",
     "bucket",
     "queue",
     "queue-rules",
     "dead-letters",
 )
+
+# Those of EC2 and SNS are their own.
+_DENIED = ("AccessDenied", "UnauthorizedOperation", "AuthorizationError")
 
 
 def examine(case: Checkup) -> Iterator[Check]:
@@ -84,7 +90,7 @@ def checked(name: str, examination: Iterator[Sign]) -> Check:
         for sign in examination:
             signs.append(sign)  # noqa: PERF402  (keeps the signs before an error)
     except StoreError as error:
-        denied = "AccessDenied" in error.code or "UnauthorizedOperation" in error.code
+        denied = any(word in error.code for word in _DENIED)
         remedy = "Let this identity read it (AWS_PROFILE)." if denied else "Try again later."
         text = f"could not be checked to its end: {error}"
         signs.append(Sign(Level.UNCHECKED, text, remedy))
