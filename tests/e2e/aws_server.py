@@ -24,7 +24,6 @@ from typing import Any
 import boto3
 from botocore import xform_name
 from moto import mock_aws
-from moto.cloudwatch.responses import CloudWatchResponse
 from moto.core.common_models import CloudFormationModel
 
 from local.aws.moto_server import serve
@@ -249,9 +248,6 @@ def main() -> None:
     vars_of_queue.lambda_event_source_mappings = _Deaf()
     rollbacks.install()
     updates.install()
-    # moto knows composite alarms, and lacks their operation only.
-    responses: Any = CloudWatchResponse
-    responses.put_composite_alarm = CloudWatchResponse.put_metric_alarm
     # The calls above stay in this process and reach the backends that the server serves.
     mock_aws().start()
     serve(0, lambda port: print(port, flush=True))  # noqa: T201  (what it is for)
