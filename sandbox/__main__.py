@@ -25,7 +25,7 @@ from sandbox.account import Account, SandboxError
 from sandbox.load import Load, SendingError
 from sandbox.measures import ceiling
 from sandbox.teardown import Remover
-from sandbox.trial import Plan, Trial, TrialError
+from sandbox.trial import Plan, Step, Trial, TrialError
 from tallyroll.errors import TallyrollError
 from tallyroll.settings import Settings
 
@@ -58,6 +58,7 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     add("--keep", action="store_true", help="leave the pipeline there, with all that it costs")
     add("--json", type=Path, default=Path("build/aws-test.json"), help="where results are written")
     add("--exporters", default=",".join(EXPORTERS), help="a round for each: scan,native")
+    add("--key", metavar="ARN", default="", help="the KMS key of all that is deployed")
     add("--window-seconds", type=int, default=60, help="length of a window, s")
     add("--singles", type=int, default=20_000, help="events with own ids, and events of a hot key")
     add("--packets", type=int, default=200, help="packets of 500 events")
@@ -78,7 +79,7 @@ def plan_of(options: argparse.Namespace) -> Plan:
     load = Load(singles=options.singles, packets=options.packets, seconds=options.seconds)
     exporters = tuple(options.exporters.split(","))
     times = (options.minutes_most, options.metrics_seconds)
-    return Plan(options.name, options.window_seconds, load, exporters, *times)
+    return Plan(options.name, options.window_seconds, load, exporters, *times, options.key)
 
 
 def confirm(account: Account, given: str | None, what: str) -> None:
@@ -111,6 +112,7 @@ def asked_for(plan: Plan, account: Account) -> str:
 
 def take_down(remover: Remover) -> int:
     """Remove everything, and say what is left; 1 if something is."""
+    tell(Step.REMOVING)
     try:
         try:
             left = remover.run()

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,22 @@ from tallyroll.model.states import Status, Window
 from tallyroll.operations.deployed import deployed
 from tallyroll.pipeline import Pipeline
 from tallyroll.settings import Settings
+
+
+class Step(StrEnum):
+    """The steps of a trial, in their order; the first five once for each exporter. What each of
+    them settles is in docs/deploy.md, "What is not proven on AWS".
+    """
+
+    DEPLOYING = "deploying"
+    OPENING = "opening"
+    SENDING = "sending"
+    DROPPING = "dropping"
+    KEYED = "keyed"  # only with a key
+    COMPARING = "comparing"
+    MEASURING = "measuring"
+    REMOVING = "removing"
+
 
 READ_MS = 30_000
 _POLL_S = 5.0
@@ -44,6 +61,7 @@ class Plan:
         exporters: One round of the load for each.
         minutes_most: How long it waits at the most for a round's windows to be dropped.
         metrics_s: How long AWS takes to show the last metrics.
+        key: The ARN of the KMS key of all that is deployed; "" for AWS's own keys.
     """
 
     name: str
@@ -52,6 +70,7 @@ class Plan:
     exporters: tuple[str, ...]
     minutes_most: float
     metrics_s: float
+    key: str = ""
 
     def options(self, exporter: str) -> dict[str, Any]:
         """The deployment's options: everything as brief as it can be on AWS."""
@@ -62,6 +81,7 @@ class Plan:
             "skew_seconds": self.window_seconds,
             "retention_seconds": 0,
             "exporter": exporter,
+            **({"kms_key": self.key} if self.key else {}),
         }
 
 
@@ -73,6 +93,7 @@ class Round:
         windows: How many windows its events were in, and by which exporter they were archived.
         sealed: The events of these windows when they were sealed.
         seconds: What the parts took.
+        unkeyed: Archived objects that are not under the trial's key, if it has one.
     """
 
     exporter: str
@@ -80,6 +101,7 @@ class Round:
     windows: Counter[str] = field(default_factory=Counter)
     sealed: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
+    unkeyed: list[str] = field(default_factory=list)
 
     @property
     def problems(self) -> list[str]:
@@ -91,6 +113,11 @@ class Round:
         for exporter, windows in self.windows.items():
             if exporter != self.exporter:
                 found.append(f"{self.exporter}: {windows} windows were archived by {exporter}")
+        if self.unkeyed:
+            objects, first = len(self.unkeyed), self.unkeyed[0]
+            found.append(
+                f"{self.exporter}: {objects} objects are not under the key, such as {first}"
+            )
         return found
 
 
@@ -120,12 +147,15 @@ class Trial:
         for exporter in self.plan.exporters:
             now = Round(exporter)
             self.rounds.append(now)
-            self._step(now, "deploying", self._deploy)
-            self._step(now, "opening", self._await_window)
-            self._step(now, "sending", self._send)
-            self._step(now, "dropping", self._await_end)
+            self._step(now, Step.DEPLOYING, self._deploy)
+            self._step(now, Step.OPENING, self._await_window)
+            self._step(now, Step.SENDING, self._send)
+            self._step(now, Step.DROPPING, self._await_end)
+            if self.plan.key:
+                self._step(now, Step.KEYED, self._check_key)
+        self.tell(Step.COMPARING)
         self._compare()
-        self.tell(f"waiting {self.plan.metrics_s:.0f} s for the last metrics")
+        self.tell(f"{Step.MEASURING}: waiting {self.plan.metrics_s:.0f} s for the last metrics")
         time.sleep(self.plan.metrics_s)
         self.measured = self._measure(began)
 
@@ -169,7 +199,7 @@ class Trial:
         queue, bucket = self.outputs["QueueUrl"], self.outputs["BucketName"]
         return Pipeline(replace(settings, queue_url=queue, bucket=bucket))
 
-    def _step(self, now: Round, name: str, work: Callable[[Round], None]) -> None:
+    def _step(self, now: Round, name: Step, work: Callable[[Round], None]) -> None:
         self.tell(f"{now.exporter}: {name}")
         began = time.monotonic()
         try:
@@ -210,6 +240,18 @@ class Trial:
             found = self._windows(now.truth)
             now.windows = Counter(one.attempt.exporter or "nobody yet" for one in found)
             now.sealed = sum(one.events or 0 for one in found)
+
+    def _check_key(self, now: Round) -> None:
+        """See that all that was archived of the round's windows lies under the key."""
+        s3, bucket = self.account.client("s3"), self.outputs["BucketName"]
+        for window in self._windows(now.truth):
+            pages = s3.get_paginator("list_objects_v2").paginate(
+                Bucket=bucket, Prefix=window.attempt.archive
+            )
+            for name in (one["Key"] for page in pages for one in page.get("Contents", ())):
+                head = s3.head_object(Bucket=bucket, Key=name)
+                if head.get("SSEKMSKeyId") != self.plan.key:
+                    now.unkeyed.append(name)
 
     def _windows(self, truth: Truth) -> list[Window]:
         length = self.plan.window_seconds * 1000

@@ -18,7 +18,7 @@ from infra.build.cdk_command import CommandError
 from sandbox import trial as module
 from sandbox.account import Account
 from sandbox.load import Load, Truth
-from sandbox.trial import Plan, Trial, TrialError
+from sandbox.trial import Plan, Step, Trial, TrialError
 from tallyroll.errors import Throttled
 from tallyroll.model.states import Attempt, Status, Window
 from tests.sandbox.conftest import ACCOUNT, REGION
@@ -109,6 +109,34 @@ def test_each_exporter_has_a_round_that_ends_with_dropped_windows(
     assert trial.sent == 2 * PLAN.load.messages
     deployed, busy = said.index("deployed native"), said.index("busy")
     assert busy < said.index("1 dropped") < deployed
+
+
+def test_a_round_under_a_key_finds_what_is_archived_without_it(
+    trial: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/11111111-2222-3333-4444-555555555555"
+    assert PLAN.options("native").keys() == replace(PLAN, key=key).options("native").keys() - {
+        "kms_key"
+    }
+    s3 = trial.account.client("s3")
+    where = {"CreateBucketConfiguration": {"LocationConstraint": REGION}}
+    s3.create_bucket(Bucket="archive", **where)
+    monkeypatch.setitem(trial.__dict__, "outputs", {**trial.outputs, "BucketName": "archive"})
+    under = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": key}
+    s3.put_object(Bucket="archive", Key="archive/w/data.json.gz", **under)
+    s3.put_object(Bucket="archive", Key="archive/w/manifest.json")
+    s3.put_object(Bucket="archive", Key="archive/x/manifest.json")
+    dropped = window(Status.DROPPED, "scan", EVENTS)
+    dropped = replace(dropped, attempt=replace(dropped.attempt, archive="archive/w/"))
+    answering(trial, [[window(Status.OPEN)], [dropped], [dropped], [dropped]])
+    trial.plan = replace(PLAN, exporters=("scan",), key=key)
+
+    trial.run()
+
+    assert trial.rounds[0].unkeyed == ["archive/w/manifest.json"]
+    [problem] = trial.problems
+    assert problem == "scan: 1 objects are not under the key, such as archive/w/manifest.json"
+    assert [*trial.rounds[0].seconds] == [*Step][:5]
 
 
 def test_lost_events_letters_and_another_exporter_are_problems(trial: Trial) -> None:
