@@ -70,6 +70,11 @@ def test_the_role_that_deploys() -> None:
         ({"vpc_subnets": "subnet-1"}, "ec2:DescribeSubnets on *", "AWS::Lambda::Function"),
         ({"reserved_concurrency": 4}, "lambda:PutFunctionConcurrency", "AWS::Lambda::Function"),
         ({"snap_start": True}, "lambda:CreateAlias", "AWS::Lambda::Alias"),
+        ({"rollout": "canary"}, "codedeploy:CreateDeployment on", "AWS::Lambda::Alias"),
+        ({"rollout": "canary"}, "iam:AttachRolePolicy", "AWS::IAM::Role"),
+        ({"rollout": "at-once"}, "lambda:PublishVersion", "AWS::Lambda::Version"),
+        ({"budget": 50}, "budgets:ModifyBudget", "AWS::Budgets::Budget"),
+        ({"api": "private"}, "lambda:InvokeFunction", "Custom::ApiGatewayLogRole"),
         ({"api": "private"}, "apigateway:UpdateRestApiPolicy", "AWS::ApiGateway::RestApi"),
     ],
 )
@@ -85,6 +90,11 @@ def test_concurrency() -> None:
     many = only(looked(new, max_concurrency="8"), "concurrency", Level.WARNING)
     others = "aggregator, roller, cleanup, dropper"
     assert f"up to 12 functions at once (8 writers, {others}), of 10 that may" in many.text
+    own = looked(new, max_concurrency="6", api="private")
+    assert "up to 11 functions at once" in only(own, "concurrency", Level.WARNING).text
+    assert looked(new, max_concurrency="6", api="private", api_log_role="true")[
+        "concurrency"
+    ].level is (Level.OK)
     pollers = only(looked(new, pollers='{"min": 2, "max": 3}'), "concurrency", Level.WARNING)
     assert "30 writers" in pollers.text
     kept = only(looked(new, reserved_concurrency=4), "concurrency", Level.FINDING)

@@ -17,6 +17,7 @@ from tallyroll.operations.preflight.execution import execution
 from tallyroll.operations.preflight.key import key
 from tallyroll.operations.preflight.logs import api_logs
 from tallyroll.operations.preflight.names import names
+from tallyroll.operations.preflight.stack_calls import sets_log_role
 from tallyroll.operations.preflight.wish import QUALIFIER, USUAL
 from tallyroll.ports.gauges import Quota
 from tallyroll.resources import function_name
@@ -115,8 +116,10 @@ def concurrency(of: Preflight) -> Iterator[Sign]:
             f"Leave that option out, or ask for more: {ask}",
         )
     writers = wish.writers if wish.reserved is None else 0  # those that take of what is left
-    needed = writers + len(OTHERS)
-    counted = f"{f'{wish.writers:,} writers, ' if writers else ''}{', '.join(OTHERS)}"
+    once = ["one that sets API Gateway's role for logs"] if sets_log_role(wish) else []
+    others = [*OTHERS, *([] if of.deployed else once)]
+    needed = writers + len(others)
+    counted = ", ".join([*([f"{wish.writers:,} writers"] if writers else []), *others])
     text = (
         f"this pipeline runs up to {needed:,} functions at once ({counted}), of {left:,} that may"
         f" run unreserved, {found.limit:,} in all"

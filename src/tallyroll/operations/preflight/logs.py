@@ -13,11 +13,11 @@ from collections.abc import Iterator
 
 from tallyroll.operations.doctor.checkup import Sign, finding, fine, warning
 from tallyroll.operations.preflight.case import Preflight
+from tallyroll.operations.preflight.wish import API_LOG_ROLE
 
 POLICY_CHARACTERS, POLICIES = 5_120, 10  # the most of a policy, and of policies in a Region
 DELIVERY, VENDED = "delivery.logs.amazonaws.com", "/aws/vendedlogs/*"
 ADDED = 160  # characters that one more log group takes: two ARNs at the most
-API_LOG_ROLE = "auto"
 
 
 def api_logs(of: Preflight) -> Iterator[Sign]:

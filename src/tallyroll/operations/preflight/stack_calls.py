@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from tallyroll.operations.preflight.wish import Wish
+from tallyroll.operations.preflight.wish import API_LOG_ROLE, Wish
 from tallyroll.ports.account import Identity
 from tallyroll.ports.stack import ANY
 from tallyroll.resources import declare, function_name
@@ -26,12 +26,13 @@ def _of(service: str, names: str) -> Sequence[str]:
     return tuple(f"{service}:{name}" for name in names.split())
 
 
+_ID = "a1b2c3d4-0000-0000-0000-000000000000"
 _PASS = ("iam:PassRole",)
 _REST = _of("apigateway", "DELETE GET PATCH")
 CALLS: Mapping[str, Calls] = {
     "AWS::ApiGateway::Account": {
         "api account": _of("apigateway", "GET PATCH"),
-        "role": ("iam:AttachRolePolicy", "iam:GetRole", *_PASS),
+        "role": ("iam:GetRole", *_PASS),
     },
     "AWS::ApiGateway::Deployment": {
         "rest deployments": _of("apigateway", "DELETE GET PATCH POST"),
@@ -59,6 +60,15 @@ CALLS: Mapping[str, Calls] = {
             " ListLogDeliveries PutResourcePolicy UpdateLogDelivery",
         ),
     },
+    "AWS::Budgets::Budget": {"budget": _of("budgets", "ModifyBudget ViewBudget")},
+    "AWS::CE::AnomalyMonitor": {
+        ANY: ("ce:CreateAnomalyMonitor",),
+        "monitor": _of("ce", "DeleteAnomalyMonitor UpdateAnomalyMonitor"),
+    },
+    "AWS::CE::AnomalySubscription": {
+        ANY: ("ce:CreateAnomalySubscription",),
+        "anomalies": _of("ce", "DeleteAnomalySubscription UpdateAnomalySubscription"),
+    },
     "AWS::Cassandra::Keyspace": {"keyspace": _of("cassandra", "Alter Create TagResource")},
     "AWS::Cassandra::Table": {
         "keyspace table": _of("cassandra", "Alter Create Select TagResource"),
@@ -71,6 +81,19 @@ CALLS: Mapping[str, Calls] = {
     },
     "AWS::CloudWatch::Dashboard": {
         "dashboard": _of("cloudwatch", "DeleteDashboards GetDashboard PutDashboard TagResource"),
+    },
+    "AWS::CodeDeploy::Application": {
+        "application": _of(
+            "codedeploy", "CreateApplication DeleteApplication GetApplication TagResource"
+        ),
+    },
+    "AWS::CodeDeploy::DeploymentGroup": {
+        "deployment group": _of(
+            "codedeploy",
+            "CreateDeploymentGroup DeleteDeploymentGroup GetDeploymentGroup TagResource"
+            " UpdateDeploymentGroup",
+        ),
+        "role": _PASS,
     },
     "AWS::DynamoDB::Table": {
         "table": _of(
@@ -160,6 +183,7 @@ CALLS: Mapping[str, Calls] = {
         "role": _PASS,
         "schedule": _of("scheduler", "CreateSchedule DeleteSchedule GetSchedule UpdateSchedule"),
     },
+    "Custom::ApiGatewayLogRole": {"function": ("lambda:InvokeFunction",)},
 }
 """The calls by resource type of the template."""
 
@@ -180,11 +204,14 @@ _IN_VPC: Mapping[str, Calls] = {
 _RESERVED: Mapping[str, Calls] = {
     "AWS::Lambda::Function": {"function": ("lambda:PutFunctionConcurrency",)},
 }
-BESIDES: Sequence[tuple[Callable[[Wish], bool], Mapping[str, Calls]]] = (
-    (lambda wish: bool(wish.settings.kms_key), _KEYED),
-    (lambda wish: bool(wish.option("vpc_subnets")), _IN_VPC),
-    (lambda wish: wish.reserved is not None, _RESERVED),
-)
+_MANAGED: Mapping[str, Calls] = {
+    "AWS::IAM::Role": {"role": _of("iam", "AttachRolePolicy DetachRolePolicy")},
+}
+_MOVED: Mapping[str, Calls] = {
+    "AWS::Lambda::Alias": {
+        "deployment group": _of("codedeploy", "CreateDeployment GetDeployment GetDeploymentGroup"),
+    },
+}
 
 
 def _rest(wish: Wish) -> bool:
@@ -195,22 +222,54 @@ def _http(wish: Wish) -> bool:
     return wish.option("api", "http") == "http"
 
 
+def _log_role(wish: Wish) -> str:
+    return wish.option("api_log_role", API_LOG_ROLE) if _rest(wish) else "false"
+
+
+def sets_log_role(wish: Wish) -> bool:
+    """Whether a function of the deployment sets API Gateway's role for logs, if there is none."""
+    return _log_role(wish) == "auto"
+
+
+def _canary(wish: Wish) -> bool:
+    return wish.option("rollout") == "canary"
+
+
+def _versions(wish: Wish) -> bool:
+    return wish.option("snap_start") == "true" or wish.option("rollout", "none") != "none"
+
+
+def _budget(wish: Wish) -> bool:
+    return wish.option("budget", "0") not in ("", "0")
+
+
 def _in_keyspaces(wish: Wish) -> bool:
     return bool(wish.settings.window_keyspace)
 
 
+BESIDES: Sequence[tuple[Callable[[Wish], bool], Mapping[str, Calls]]] = (
+    (lambda wish: bool(wish.settings.kms_key), _KEYED),
+    (lambda wish: bool(wish.option("vpc_subnets")), _IN_VPC),
+    (lambda wish: wish.reserved is not None, _RESERVED),
+    (lambda wish: _log_role(wish) != "false" or _canary(wish), _MANAGED),
+    (_canary, _MOVED),
+)
+
 # Types that only some options bring.
 _ONLY_IF: Mapping[str, Callable[[Wish], bool]] = {
     **{name: _rest for name in CALLS if name.startswith("AWS::ApiGateway::")},
-    "AWS::ApiGateway::Account": lambda wish: _rest(wish) and wish.option("api_log_role") != "false",
+    "AWS::ApiGateway::Account": lambda wish: _log_role(wish) == "true",
+    "Custom::ApiGatewayLogRole": sets_log_role,
     **{name: _http for name in CALLS if name.startswith("AWS::ApiGatewayV2::")},
     "AWS::ApiGatewayV2::Authorizer": lambda wish: _http(wish) and wish.option("auth") == "jwt",
+    **{name: _budget for name in CALLS if name.startswith(("AWS::Budgets::", "AWS::CE::"))},
     **{name: _in_keyspaces for name in CALLS if name.startswith("AWS::Cassandra::")},
+    **{name: _canary for name in CALLS if name.startswith("AWS::CodeDeploy::")},
     "AWS::Events::Rule": lambda wish: bool(wish.settings.kms_key),
-    "AWS::Lambda::Alias": lambda wish: wish.option("snap_start") == "true",
+    "AWS::Lambda::Alias": _versions,
     "AWS::Lambda::LayerVersion": _in_keyspaces,
     "AWS::Lambda::Permission": lambda wish: wish.option("api", "http") != "none",
-    "AWS::Lambda::Version": lambda wish: wish.option("snap_start") == "true",
+    "AWS::Lambda::Version": _versions,
     "AWS::SNS::Subscription": lambda wish: bool(
         wish.option("alarm_email") or wish.option("ticket_email")
     ),
@@ -235,6 +294,7 @@ def places(wish: Wish, who: Identity) -> Mapping[str, str]:
     """An ARN for each kind of resource, as the stack's own are; generated ids are made up."""
     settings = wish.settings
     name, declared = settings.name, declare(settings)
+    writer = function_name(name, "writer")
     here = f"{who.region}:{who.account}"
 
     def arn(service: str, rest: str) -> str:
@@ -245,12 +305,17 @@ def places(wish: Wish, who: Identity) -> Mapping[str, str]:
     bucket = f"cdk-{wish.qualifier}-assets-{who.account}-{who.region}"
     return {
         ANY: ANY,
+        "anomalies": arn("ce", f":{who.account}:anomalysubscription/{_ID}"),
+        "application": arn("codedeploy", f"{here}:application:{writer}"),
+        "budget": arn("budgets", f":{who.account}:budget/{name}"),
+        "deployment group": arn("codedeploy", f"{here}:deploymentgroup:{writer}/{writer}"),
+        "monitor": arn("ce", f":{who.account}:anomalymonitor/{_ID}"),
         "alarm": arn("cloudwatch", f"{here}:alarm:{name}-dead-letters"),
         "api account": arn("apigateway", f"{who.region}::/account"),
         "asset": arn("s3", f"::{bucket}/0123456789abcdef.zip"),
         "bucket": arn("s3", f"::{name}-pipelinestoragearchive-a1b2c3d4e5f6"),
         "dashboard": arn("cloudwatch", f":{who.account}:dashboard/{name}-{who.region}"),
-        "function": arn("lambda", f"{here}:function:{function_name(name, 'writer')}"),
+        "function": arn("lambda", f"{here}:function:{writer}"),
         "http api": arn("apigateway", http),
         "http apis": arn("apigateway", f"{who.region}::/apis"),
         **{
@@ -262,10 +327,8 @@ def places(wish: Wish, who: Identity) -> Mapping[str, str]:
         "keyspace table": arn("cassandra", f"{keyspace}table/seals"),
         "layer": arn("lambda", f"{here}:layer:PipelineDriverA1B2C3D4"),
         "layer version": arn("lambda", f"{here}:layer:PipelineDriverA1B2C3D4:1"),
-        "log group": arn("logs", f"{here}:log-group:/aws/lambda/{function_name(name, 'writer')}"),
-        "mapping": arn(
-            "lambda", f"{here}:event-source-mapping:a1b2c3d4-0000-0000-0000-000000000000"
-        ),
+        "log group": arn("logs", f"{here}:log-group:/aws/lambda/{writer}"),
+        "mapping": arn("lambda", f"{here}:event-source-mapping:{_ID}"),
         "queue": arn("sqs", f"{here}:{declared.queue.name}"),
         "rest api": arn("apigateway", rest),
         "rest apis": arn("apigateway", f"{who.region}::/restapis"),

@@ -19,6 +19,7 @@ QUALIFIER, USUAL = "@aws-cdk/core:bootstrapQualifier", "hnb659fds"
 _QUALIFIER = re.compile(r"[A-Za-z0-9_-]{1,10}")
 # The defaults of the options `max_concurrency` and, with pollers, the writers that one runs.
 MAX_CONCURRENCY, POLLER_WRITERS = 4, 10
+API_LOG_ROLE = "auto"  # the default of the option `api_log_role`
 _SAME = (
     "deny_drops",
     "keyspace",
