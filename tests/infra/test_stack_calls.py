@@ -10,9 +10,10 @@ import pytest
 from cfnlint.schema import PROVIDER_SCHEMA_MANAGER  # type: ignore[import-untyped]
 
 import app
+from tallyroll.cdk.options import Options
 from tallyroll.operations.preflight.key import CALLS as KEY_CALLS
 from tallyroll.operations.preflight.stack_calls import BESIDES, CALLS, calls_for
-from tallyroll.operations.preflight.wish import QUALIFIER, wish_of
+from tallyroll.operations.preflight.wish import API_LOG_ROLE, QUALIFIER, wish_of
 from tallyroll.ports.account import Identity
 from tests.infra.conftest import KEY, SKIP_BUNDLING, TAGS
 from tests.infra.templates import FUNCTIONS, Template, actions, statements
@@ -30,6 +31,13 @@ OTHERS: list[dict[str, Any]] = [
         "vpc_security_groups": "sg-0a1b2c3d",
     },
     {"store": "keyspaces", "api": "none", "kms_key": KEY},
+    {
+        "api": "private",
+        "api_endpoint": "vpce-0a1b2c3d4e5f60718",
+        "rollout": "canary",
+        "budget": 50,
+        "alarm_email": "night@example.org",
+    },
 ]
 UNLISTED = {
     # Reads come before updates.
@@ -60,7 +68,7 @@ def test_every_resource_type_is_known(
         assert made_types(made) == wanted(options)
 
 
-@pytest.mark.parametrize("options", OTHERS, ids=lambda one: str(one["api"]))
+@pytest.mark.parametrize("options", OTHERS, ids="-".join)
 def test_every_resource_type_of_other_options_is_known(
     node: None, tmp_path: Path, options: dict[str, Any]
 ) -> None:
@@ -70,6 +78,10 @@ def test_every_resource_type_of_other_options_is_known(
     made = json.loads(path.read_text())
     assert made_types(made) == wanted(options)
     assert made["Parameters"]["BootstrapVersion"]["Default"] == "/cdk-bootstrap/ours/version"
+
+
+def test_the_option_for_the_logs_role_has_the_default_that_a_preflight_takes() -> None:
+    assert Options().api_log_role == API_LOG_ROLE
 
 
 def made_types(template: Template) -> set[str]:

@@ -178,7 +178,8 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
       tallyroll completion zsh > ~/.zfunc/_tallyroll    ~/.zfunc is in fpath
       tallyroll completion fish > ~/.config/fish/completions/tallyroll.fish
     """
-    print(tree().generate_completion(shell=shell))
+    # By their docstrings: a summary would stay with a group of commands that is loaded by it.
+    print(tree(tuple(_COMMANDS)).generate_completion(shell=shell))
 
 
 def version(*, as_json: Annotated[bool, Parameter(parse=False)]) -> None:
