@@ -1,7 +1,7 @@
 """Counting hot keys: this project beside what is widely used, in one run on DynamoDB Local.
 
 `python -m benchmarks.peers [EVENTS] [--write]`, a part of `make bench`. `--write` puts tables and
-charts into the README.
+charts into the documents.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from benchmarks.peers.load import Load
 from benchmarks.peers.measure import Measured, measured
 from benchmarks.peers.prebuilt import Replayed, by_hand, prebuilt
 from benchmarks.peers.reads import measured_reads
-from benchmarks.peers.report import read_table, transactions_again, write_readme, write_table
+from benchmarks.peers.report import read_table, transactions_again, write_documents, write_table
 from benchmarks.peers.ways import Adding, Powertools, PynamoDB, RandomShards, Tallyroll, Way
 from benchmarks.peers.wire import Kept, Wire
 from local.aws.embedded import Embedded
@@ -118,7 +118,7 @@ def main() -> int:
     """Measure, and print the tables; the status is 1 if this project was not exact."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("events", nargs="?", type=int, default=EVENTS)
-    parser.add_argument("--write", action="store_true", help="write README and charts")
+    parser.add_argument("--write", action="store_true", help="write documents and charts")
     asked = parser.parse_args()
     console, wire = Console(width=WIDTH), Wire()
     settings = Settings(name="peers", shards=64)
@@ -138,7 +138,7 @@ def main() -> int:
     console.print(transactions_again(*again))
     console.print(read_table(reads))
     if asked.write:
-        write_readme(found, reads, asked.events, again)
+        write_documents(found, reads, asked.events, again)
     exact = all(row.exact for rows in found.values() for row in rows if "Tallyroll" in row.way)
     return 0 if exact else 1
 

@@ -1,4 +1,6 @@
-"""The comparison as tables and a chart: on the terminal, and in the README."""
+"""The comparison as tables and a chart: on the terminal, in docs/benchmarks.md, and in part in the
+README.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,11 @@ from tallyroll.planning.prices import AS_OF, REGION
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
+WHOLE = ROOT / "docs" / "benchmarks.md"
 PICTURES = ROOT / "docs" / "pictures"
 COLUMNS = 120
 BEGIN, END = "<!-- what `make bench` measured -->", "<!-- end of what `make bench` measured -->"
+IN_README = ("(a)", "(b)", "(e)", "(f) Tallyroll, packed")
 HEADS = ("counted", "off", "events/s", "ratio", "requests", "units", "CPU us", "$ / million")
 READ_HEADS = ("N", "Tallyroll", "Query in turn", "Query on 16 threads")
 CAPTION = (
@@ -80,21 +84,43 @@ def read_cells(read: Read) -> tuple[str, ...]:
     return (f"{read.shards}", *(f"{ms:.1f}" for ms in (read.ours, read.in_turn, read.threads)))
 
 
-def write_readme(
+def write_documents(
     found: Mapping[str, Sequence[Measured]],
     reads: Sequence[Read],
     events: int,
     again: tuple[Replayed, Replayed],
 ) -> None:
-    """Put the tables and the chart where the README has their marks."""
+    """Put the tables and the chart where the documents have their marks."""
     PICTURES.mkdir(exist_ok=True)
     hot = next(iter(found.values()))
     for theme in COLOURS:
         (PICTURES / f"bench-{theme}.svg").write_text(chart(hot, theme), encoding="utf-8")
-    before, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)
+    _put(README, excerpt(next(iter(found)), hot, events))
+    _put(WHOLE, section(found, reads, events, again))
+
+
+def _put(path: Path, lines: Iterator[str]) -> None:
+    before, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
     after = rest.partition(END)[2]
-    text = "\n".join(section(found, reads, events, again))
-    README.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
+    text = "\n".join(lines)
+    path.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
+
+
+def excerpt(title: str, rows: Sequence[Measured], events: int) -> Iterator[str]:
+    """The README's lines: the chart, and some ways on the first load."""
+    yield from picture("docs/pictures")
+    yield f"\n**{events:,} events of {title}**\n"
+    shown = [row for row in rows if row.way.startswith(IN_README)]
+    yield from markdown(("way", *HEADS), [cells(row, rows[0]) for row in shown])
+
+
+def picture(folder: str) -> Iterator[str]:
+    """The chart for light and dark pages."""
+    yield "<picture>"
+    yield f'  <source media="(prefers-color-scheme: dark)" srcset="{folder}/bench-dark.svg">'
+    yield '  <img alt="Events off the truth, events per second and dollars per million events"'
+    yield f'       src="{folder}/bench-light.svg">'
+    yield "</picture>"
 
 
 def section(
@@ -103,13 +129,8 @@ def section(
     events: int,
     again: tuple[Replayed, Replayed],
 ) -> Iterator[str]:
-    """The README's lines."""
-    yield "<picture>"
-    dark = "docs/pictures/bench-dark.svg"
-    yield f'  <source media="(prefers-color-scheme: dark)" srcset="{dark}">'
-    yield '  <img alt="Events off the truth, events per second and dollars per million events"'
-    yield '       src="docs/pictures/bench-light.svg">'
-    yield "</picture>"
+    """The lines of docs/benchmarks.md."""
+    yield from picture("pictures")
     for title, rows in found.items():
         yield f"\n**{events:,} events of {title}**\n"
         yield from markdown(("way", *HEADS), [cells(row, rows[0]) for row in rows])

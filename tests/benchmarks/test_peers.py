@@ -147,26 +147,32 @@ def test_reads_are_compared_with_the_truth(aws: Embedded, monkeypatch: pytest.Mo
     assert all(read.ours > 0 and read.in_turn > 0 and read.threads > 0 for read in found)
 
 
-def test_the_readme_has_tables_and_charts_between_its_marks(
+def test_the_documents_have_tables_and_charts_between_their_marks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    readme = tmp_path / "README.md"
-    readme.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n")
+    readme, whole = tmp_path / "README.md", tmp_path / "benchmarks.md"
+    for path in (readme, whole):
+        path.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n")
     monkeypatch.setattr(report, "README", readme)
+    monkeypatch.setattr(report, "WHOLE", whole)
     monkeypatch.setattr(report, "PICTURES", tmp_path / "pictures")
     rows = [
         Measured("(a) <plain>", 100, 120, 20, 10.0, 1.0, 1.0, 900.0, 2.5),
+        Measured("(c) other", 100, 120, 20, 10.0, 1.0, 1.0, 900.0, 2.5),
         Measured("(e) Tallyroll", 100, 100, 0, 50.0, 0.01, 2.1, 60.0, 1.5),
     ]
-    report.write_readme({"one hot key": rows}, [Read(10, 5.0, 9.0, 8.0)], 100, SENT)
-    text = readme.read_text()
-    assert (text[:7], text[-7:]) == ("before\n", "\nafter\n")
-    assert "old" not in text
-    assert "| (e) Tallyroll | 100 | exact | 50 | 5.0 |" in text
+    report.write_documents({"one hot key": rows}, [Read(10, 5.0, 9.0, 8.0)], 100, SENT)
+    short, text = readme.read_text(), whole.read_text()
+    for each in (short, text):
+        assert (each[:7], each[-7:]) == ("before\n", "\nafter\n")
+        assert "old" not in each
+        assert "| (e) Tallyroll | 100 | exact | 50 | 5.0 |" in each
+    assert ("(c) other" in short, "(c) other" in text) == (False, True)
+    assert ('src="docs/pictures/' in short, 'src="pictures/' in text) == (True, True)
     for theme in report.COLOURS:
         picture = ET.parse(tmp_path / "pictures" / f"bench-{theme}.svg")
         widths = [float(bar.get("width", "0")) for bar in picture.iter() if "rect" in bar.tag]
         assert len(widths) == 3 * len(rows)
-        assert widths[0] > widths[1] == 0  # events off the truth
-    report.write_readme({"one hot key": rows}, [], 100, SENT)
-    assert readme.read_text().count(report.BEGIN) == 1
+        assert widths[0] > widths[2] == 0  # events off the truth
+    report.write_documents({"one hot key": rows}, [], 100, SENT)
+    assert readme.read_text().count(report.BEGIN) == whole.read_text().count(report.BEGIN) == 1

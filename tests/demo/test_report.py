@@ -139,14 +139,22 @@ def test_tables_show_what_they_are_given() -> None:
     assert "log: writer: hm" in text
 
 
-# --- README's copy of a night
+# --- the document's copy of a night
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-NIGHT = README[README.index("Events and messages\n") : README.index("What an event cost\n")]
+ROOT = Path(__file__).parents[2]
+WHOLE = (ROOT / "docs" / "demo.md").read_text(encoding="utf-8")
+NIGHT = WHOLE[WHOLE.index("Events and messages\n") : WHOLE.index("What an event cost\n")]
+
+
+def test_readme_shows_lines_of_the_document() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = [line for line in readme.splitlines() if line.startswith(("│", "┃", "EXACT"))]
+    assert len(shown) >= 8
+    assert set(shown) <= {*WHOLE.splitlines()}
 
 
 def printed(table: Table) -> str:
-    """A table as README has it."""
+    """A table as the document has it."""
     console = Console(width=100, record=True, file=io.StringIO())
     console.print(table)
     return "".join(f"{line.rstrip()}\n" for line in console.export_text().splitlines())
@@ -157,7 +165,7 @@ def numbers(text: str) -> list[int]:
     return [int(each.replace(",", "")) for each in re.findall(r"([\d,]+) │\n", text)]
 
 
-def test_readme_shows_the_table_of_traffic() -> None:
+def test_the_document_shows_the_table_of_traffic() -> None:
     (sent, _, twice, messages, deliveries, kills, counted, duplicates, _, *rejected) = numbers(
         NIGHT.partition("The vote\n")[0]
     )
@@ -175,7 +183,7 @@ def test_readme_shows_the_table_of_traffic() -> None:
     assert printed(traffic_table(traffic)) in NIGHT
 
 
-def test_readme_shows_the_table_of_windows() -> None:
+def test_the_document_shows_the_table_of_windows() -> None:
     def at(clock: str) -> int:
         hours, minutes, seconds = map(int, clock.split(":"))
         return NOON + 1_000 * (3_600 * (hours - 12) + 60 * minutes + seconds)

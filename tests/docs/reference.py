@@ -33,6 +33,7 @@ from tallyroll.planning.load import PACKET_EVENTS_MAX
 from tallyroll.planning.on_demand import disagreements
 from tallyroll.settings import Settings
 from tallyroll.settings.texts import PREFIX
+from tests.docs.drawing import THEMES, architecture
 from tests.drills.drilling import drills_table
 from tests.faults.answers import faults_table, kinds_table
 from tests.messages import compatibility
@@ -126,9 +127,18 @@ def renewed(name: str) -> tuple[Path, str, str]:
     return path, stands, should
 
 
+def pictures() -> dict[Path, str]:
+    """The pictures that are drawn by code."""
+    return {
+        DOCS / "pictures" / f"architecture-{theme}.svg": architecture(theme) for theme in THEMES
+    }
+
+
 def main() -> None:
-    """Write every part anew, and the schemas of messages."""
+    """Write every part anew, the schemas of messages, and the pictures."""
     compatibility.write()
+    for path, picture in pictures().items():
+        path.write_text(picture, encoding="utf-8")
     for name in PARTS:
         path, _, should = renewed(name)
         path.write_text(should, encoding="utf-8")

@@ -16,7 +16,7 @@ from benchmarks.costs import of_events
 from tallyroll.model.events import Packet, decode
 from tallyroll.reads.http import answer_counter
 from tallyroll.settings import Settings
-from tests.docs.reference import PARTS, renewed
+from tests.docs.reference import PARTS, pictures, renewed
 from tests.docs.walks import blocks_of
 from tests.harness.pipeline import NOW, TIME_LEFT, opened
 
@@ -28,6 +28,15 @@ DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs
 def test_parts_made_from_code_are_up_to_date(part: str) -> None:
     _, stands, should = renewed(part)
     assert stands == should, "run `python -m tests.docs.reference`"
+
+
+def test_pictures_are_as_the_code_draws_them() -> None:
+    stale = [path.name for path, picture in pictures().items() if path.read_text() != picture]
+    assert stale == [], "run `python -m tests.docs.reference`"
+
+
+def test_the_readme_is_read_in_minutes() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 200
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
