@@ -188,6 +188,7 @@ def _refused(signs: list[dict[str, str]]) -> Iterator[str]:
                 yield f"{command}: {error}"
 
 
+@pytest.mark.proof
 def test_each_mended_fault_leaves_nothing(world: World, doctor: Doctor) -> None:
     stays = ("the totals are throttled", "too many messages are in flight", "producer")
     mended = [fault for fault in FAULTS[:-2] if not any(one in fault.name for one in stays)]

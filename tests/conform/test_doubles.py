@@ -85,6 +85,7 @@ def test_dynamodb_local_passes(dynamodb_endpoint: str, monkeypatch: pytest.Monke
     assert those(found, Result.PASSED) == {check.name for check in CHECKS} - ITS_OWN
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(("double", "check"), NEEDED.items())
 def test_a_broken_rule_is_found_by_its_check(
     dynamodb_endpoint: str, monkeypatch: pytest.MonkeyPatch, double: type[Double], check: str

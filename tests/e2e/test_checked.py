@@ -13,7 +13,7 @@ from tests.cli.desk import run
 from tests.e2e.conftest import NAME
 from tests.e2e.deployment import Deployment
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.proof]
 
 
 @pytest.fixture

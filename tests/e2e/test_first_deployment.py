@@ -10,7 +10,7 @@ from infra.build.cdk_command import CommandError
 from tests.e2e.conftest import check_tools
 from tests.e2e.deployment import Deployment, MotoServer
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.proof]
 
 NAME = "afresh"
 LOG = f"/aws/lambda/{NAME}-writer"  # someone else's, in the way

@@ -26,7 +26,13 @@ from tests.e2e.deployment import ASSETS, Deployment, MotoServer
 from tests.e2e.pipeline import DeployedPipeline, unpacked
 from tests.e2e.test_deployed import HASTE, NOT_MADE, body, count, dropped, now_ms, window_of
 
-pytestmark = [pytest.mark.e2e, pytest.mark.engine, pytest.mark.cassandra, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.engine,
+    pytest.mark.cassandra,
+    pytest.mark.slow,
+    pytest.mark.proof,
+]
 
 NAME, KEYSPACE = "in-keyspaces", "in_keyspaces"
 EVENTS = 40

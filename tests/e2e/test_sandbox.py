@@ -24,7 +24,7 @@ from tests.e2e.deployment import ACCOUNT, Deployed, Deployment, MotoServer, addr
 from tests.e2e.pipeline import DeployedPipeline, unpacked
 from tests.e2e.test_deployed import HASTE
 
-pytestmark = [pytest.mark.e2e, pytest.mark.engine, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.engine, pytest.mark.slow, pytest.mark.proof]
 
 NAME = "aws-test-e2e"
 SINGLES, PACKETS = 50, 2

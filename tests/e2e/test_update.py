@@ -37,7 +37,7 @@ from tests.e2e.traffic import WAIT_S, Traffic, fire
 from tests.harness.release import NAME, Release, zipped
 from tests.harness.replacements import KEPT
 
-pytestmark = [pytest.mark.e2e, pytest.mark.engine, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.engine, pytest.mark.slow, pytest.mark.proof]
 
 WINDOW_SECONDS = 4
 CHANGED = HASTE | {"TALLYROLL_NAME": NAME, "TALLYROLL_WINDOW_SECONDS": str(WINDOW_SECONDS)}

@@ -16,6 +16,8 @@ from tests.e2e import updates
 from tests.e2e.aws_server import KINDS, model
 from tests.e2e.deployment import REGION, Json
 
+pytestmark = pytest.mark.proof
+
 SCHEDULE = {
     "Name": "tick",
     "ScheduleExpression": "rate(1 minute)",

@@ -26,6 +26,7 @@ def test_the_life_that_crashes_anywhere_has_writers_that_die(
     assert any(f":{function} " in site for site in scenarios.reference().sites)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_crash_anywhere_is_repaired_by_the_next_runs(scenarios: Scenarios, part: int) -> None:
     result = scenarios.crashes(part)
@@ -33,6 +34,7 @@ def test_a_crash_anywhere_is_repaired_by_the_next_runs(scenarios: Scenarios, par
     assert not result.problems
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_reply_lost_anywhere_does_no_harm(scenarios: Scenarios, part: int) -> None:
     result = scenarios.lost_replies(part)

@@ -20,6 +20,7 @@ def test_the_sites_in_the_core_are_all_found() -> None:
     assert len(all_sites()) == 61
 
 
+@pytest.mark.proof
 def test_every_call_has_met_everything_that_can_happen_to_it(
     scenarios: Scenarios, record_property: Callable[[str, object], None]
 ) -> None:

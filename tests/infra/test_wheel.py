@@ -31,7 +31,7 @@ from tests.infra.installed import (
 from tests.infra.templates import Template, of_type
 from tests.infra.test_snapshot import TYPES
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.proof]
 
 CPU_SECONDS_MAX = 10  # 6 when this was written, and 9 with the oldest CDK
 SOURCES = (

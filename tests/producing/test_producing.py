@@ -34,6 +34,7 @@ MET = (
 )
 
 
+@pytest.mark.proof
 @pytest.mark.slow
 @pytest.mark.parametrize("lane", range(LANES))
 def test_accepted_is_counted_once_or_reported(lane: int) -> None:

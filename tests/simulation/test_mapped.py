@@ -9,6 +9,8 @@ import pytest
 from tests.simulation.mapped import PLANTED, simulate_mapped
 from tests.simulation.planted import Planted
 
+pytestmark = pytest.mark.proof
+
 SEEDS = 12
 
 

@@ -15,6 +15,7 @@ from tests.simulation.outages import IDLE, OUTAGES, Outage, watch
 LEFT_BEHIND = {"dead-letters"}  # by an outage: they stand until people have looked at them
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("outage", OUTAGES, ids=attrgetter("name"))
 def test_an_outage_of_over_an_hour_raises_its_alarms_and_they_end_after_it(outage: Outage) -> None:
     told = watch(1, outage)
