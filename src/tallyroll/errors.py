@@ -101,12 +101,20 @@ class BufferFull(TallyrollError):
     """A producer holds as many events as it may, and did not take this one."""
 
 
+_ENVIRONMENT = ("Region", "Credential", "Token", "Profile", "SSO")  # in the codes of such errors
+
+
 class StoreError(TallyrollError):
     """A call at a port failed; `code` is the service's own word for it."""
 
     def __init__(self, message: str, code: str = "") -> None:
         super().__init__(message)
         self.code = code
+
+    @property
+    def of_environment(self) -> bool:
+        """Whether the caller's environment lacks an identity or a Region."""
+        return any(part in self.code for part in _ENVIRONMENT)
 
 
 class Throttled(StoreError):

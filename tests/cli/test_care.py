@@ -92,6 +92,13 @@ def test_settings_of_a_deployment_that_may_not_be_read(desk: Desk) -> None:
     assert answer.status == 0
     assert "settings are not known, this environment's are used" in answer.err
     assert desk.run("windows", "list").err == ""
+
+    def unknown(pipeline: str) -> None:
+        raise Refused("GetFunctionConfiguration: NoCredentialsError", "NoCredentialsError")
+
+    desk.deployment.environment = unknown  # type: ignore[method-assign]
+    assert "settings are not known" not in desk.run("doctor").err, "the remedy comes first"
+    desk.deployment.environment = refuse  # type: ignore[method-assign]
     down = desk.run("teardown", "--force", "--yes", "tallyroll")
     assert down.status == 2
     assert "it could not be seen" in down.err

@@ -44,7 +44,7 @@ def test_versions(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
     assert answer.json[0]["tallyroll"] == __version__
 
 
-@pytest.mark.parametrize("argv", [("fetch",), ("windows",), ("count",), ("--nam", "x", "send")])
+@pytest.mark.parametrize("argv", [("fetch",), ("count",), ("--nam", "x", "send")])
 def test_wrong_use(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], argv: tuple[str, ...]
 ) -> None:
@@ -52,6 +52,16 @@ def test_wrong_use(
     assert (answer.status, answer.out) == (2, "")
     assert answer.err.startswith("tallyroll: ")
     assert "\ntallyroll: See: tallyroll " in answer.err
+
+
+@pytest.mark.parametrize("group", ["windows", "dlq", "archive"])
+def test_a_group_alone_prints_its_help(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], group: str
+) -> None:
+    answer = run(monkeypatch, capsys, group)
+    assert (answer.status, answer.err) == (0, "")
+    assert answer.out == run(monkeypatch, capsys, group, "--help").out
+    assert answer.out.startswith(f"Usage: tallyroll {group} COMMAND")
 
 
 def test_what_is_too_much_is_named(
@@ -132,7 +142,6 @@ def test_global_options_stand_anywhere(desk: Desk, argv: tuple[str, ...]) -> Non
     [
         (("fetch",), 'Unknown command "fetch". Available commands: send, load, count'),
         (("dlq", "redriv"), 'Did you mean "redrive"?'),
-        (("dlq",), "give a command"),
         (("count",), "KEY is missing"),
         (("events", "k"), "--window is missing"),
         (("events", "k", "--since", "today"), "Unknown option: --since.\n"),

@@ -58,6 +58,13 @@ def test_times_as_texts_in_events_of_our_own_form(desk: Desk, here: Path) -> Non
     assert "--ts-value T one time for all events" in answer.err
 
 
+def test_what_is_read_a_second_time_is_noted_once(desk: Desk, here: Path) -> None:
+    zoneless = {"key": "k", "ts": ISO.removesuffix("Z"), "value": 1 / 3}
+    (here / "f.jsonl").write_bytes(lines(zoneless))
+    answer = desk.run("load", "f.jsonl", "--key", "key", "--ts", "ts", "--round", "6")
+    assert "1 line had a time without a zone, which was read as UTC" in answer.err
+
+
 @pytest.mark.parametrize("form", ["own", "columns", "mapping", "csv", "parquet"])
 def test_values_are_rounded_where_that_is_asked_for(desk: Desk, here: Path, form: str) -> None:
     values = [0.1 + 0.2, 1 / 3, 2.0000005, 2.0000015, -1e-9, 7, 1.5]

@@ -88,5 +88,6 @@ def test_a_load_says_when_other_options_would_count_it_again(desk: Desk, here: P
     answer = desk.run("load", "a.jsonl")
     assert "ts-in-seconds: give --ts-unit s" in answer.err
     assert "1 event of this load would count again with other options, unless they" in answer.err
-    (here / "b.jsonl").write_bytes(lines(in_seconds))
-    assert "would count again" not in desk.run("load", "b.jsonl").err
+    for others in ([], [{"key": "k0", "id": "own", "ts": NOW}]):
+        (here / "b.jsonl").write_bytes(lines(in_seconds, *others))
+        assert "would count again" not in desk.run("load", "b.jsonl", "--checkpoint", "b").err

@@ -158,8 +158,7 @@ def tree(argv: Sequence[str] = ()) -> App:
                 raise UsageError(f"{other} and {option}: give one of them")
         command, bound, ignored = top.parse_args(tokens)
         if command == top.help_print:
-            group = " ".join(("tallyroll", *tokens))
-            raise UsageError(f"give a command\nSee: {group} --help")
+            return run([*tokens, "--help"])
         if "as_json" in ignored:
             bound.arguments["as_json"] = as_json
         if "run" in ignored:

@@ -77,7 +77,7 @@ def _terminable() -> Iterator[None]:
 def _message(error: TallyrollError) -> str:
     if isinstance(error, StoreError):
         said = [str(error), _remedy(error)]
-        if _of_environment(error):  # whoever has not set up AWS yet wants nothing else first
+        if error.of_environment:  # whoever has not set up AWS yet wants nothing else first
             said.reverse()
         return "\n".join(said).strip()
     if isinstance(error, Archived):
@@ -85,16 +85,11 @@ def _message(error: TallyrollError) -> str:
     return str(error)
 
 
-def _of_environment(error: StoreError) -> bool:
-    parts = ("Region", "Credential", "Token", "Profile", "SSO")
-    return any(part in error.code for part in parts)
-
-
 def _remedy(error: StoreError) -> str:
     code = error.code
     if "Region" in code:
         return "Set AWS_REGION, or a region in the profile that AWS_PROFILE names."
-    if _of_environment(error):
+    if error.of_environment:
         return "Check the credentials: AWS_PROFILE, or AWS_ACCESS_KEY_ID and its secret."
     if "AccessDenied" in code:
         return "This identity may not do that: is it the right one (AWS_PROFILE)?"

@@ -58,6 +58,19 @@ def parse_amount(value: object) -> int:
     return parse_decimal(text)
 
 
+class Summed:
+    """What has a sum of values as an `amount`."""
+
+    __slots__ = ()
+
+    amount: int
+
+    @property
+    def value(self) -> Decimal:
+        """The sum of the events' values; `amount` is the same in millionths."""
+        return Decimal(self.amount) / MICROS
+
+
 def rounded(value: object, decimals: int) -> object:
     """A number with decimals rounded to so many of them, a half to the even digit: sums of many
     such numbers are not shifted. Anything else, and what no amount can be, stays as it is.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tallyroll.model.amounts import Summed
 from tallyroll.model.periods import PeriodName
 from tallyroll.model.windows import WindowId
 
@@ -35,8 +36,10 @@ class PeriodTotal:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """A key's total in the listing of a window or day; `epoch` is 0 for a window."""
+class Listed(Summed):
+    """A key's total in the listing of a window or day: `n` events, and their `value` (`amount` in
+    millionths). `epoch` is 0 for a window.
+    """
 
     key: str
     n: int

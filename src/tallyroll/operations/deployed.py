@@ -30,11 +30,13 @@ class Deployed:
 def deployed(
     settings: Settings, deployment: Deployment, tell: Callable[[str], None] | None
 ) -> Deployed:
-    """The settings of the pipeline's roller; calls `tell` if they cannot be read."""
+    """The settings of the pipeline's roller; calls `tell` if they cannot be read. Of a missing
+    identity or Region the next call tells, with the remedy.
+    """
     try:
         environment = deployment.environment(settings.name)
     except StoreError as error:
-        if tell:
+        if tell and not error.of_environment:
             tell(f"the deployment's settings are not known, this environment's are used: {error}")
         return Deployed(settings, None)
     if environment is None:

@@ -6,13 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import partial
 from itertools import chain
 
 from tallyroll.errors import Missing, StoreError
 from tallyroll.limits import SKEW_MS_MAX
-from tallyroll.model.amounts import MICROS
+from tallyroll.model.amounts import Summed
 from tallyroll.model.periods import KINDS, PeriodName, PeriodState, period_of
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status, Window
@@ -37,8 +36,8 @@ Asked = tuple[str, int | None, int | None, bool]
 
 
 @dataclass(frozen=True, slots=True)
-class WindowCount:
-    """A key's count in one window; `amount` in millionths.
+class WindowCount(Summed):
+    """A key's count in one window; its sum is `value`, and `amount` in millionths.
 
     `status` is a live window's status when it was read, and `sealed` for every window that has its
     totals, even if its table is dropped. `reading` is set if its records were read one by one.
@@ -52,8 +51,10 @@ class WindowCount:
 
 
 @dataclass(frozen=True, slots=True)
-class PeriodCount:
-    """A key's count in all `windows` windows of a day or month; `amount` in millionths."""
+class PeriodCount(Summed):
+    """A key's count in all `windows` windows of a day or month; its sum is `value`, and `amount` in
+    millionths.
+    """
 
     period: PeriodName
     windows: int
@@ -62,7 +63,7 @@ class PeriodCount:
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class Count(Summed):
     """A key's events and their sum (`value`; `amount` in millionths) over a range, as of a time
     (ms): the sum over `windows` and over `periods`, the rolled-up days and months.
 
@@ -77,11 +78,6 @@ class Count:
     as_of: int
     missing: tuple[WindowId, ...] = ()
     periods: tuple[PeriodCount, ...] = ()
-
-    @property
-    def value(self) -> Decimal:
-        """The sum of the events' values; `amount` is the same in millionths."""
-        return Decimal(self.amount) / MICROS
 
     @property
     def reading(self) -> Reading | None:

@@ -6,14 +6,16 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tallyroll.model.amounts import Summed
 from tallyroll.model.states import Status
 from tallyroll.model.totals import Listed
 from tallyroll.model.windows import WindowId
 
 
 @dataclass(frozen=True, slots=True)
-class Top:
-    """The largest keys of a window, and the sums over all its keys.
+class Top(Summed):
+    """The largest keys of a window, and the sums over all its keys: `value`, and `amount` in
+    millionths.
 
     `missing` is the number of buckets that could not be read in time. If there are any, all numbers
     are lower bounds and other keys may be larger.

@@ -278,7 +278,7 @@ class LoadReport(Report):
         for reason, remedy in _REMEDIES.items():
             if self.bad[reason]:
                 tell(f"{reason}: {remedy}")
-        loaded = load.events_before + self.producer.sent.events
+        loaded = load.events_before + self.producer.sent.events * self.producer.named
         if loaded and not self.dry and any(self.bad[reason] for reason in _BY_OTHER_OPTIONS):
             tell(
                 f"{number_of(loaded, 'event')} of this load would count again with other options,"

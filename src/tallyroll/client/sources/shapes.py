@@ -255,12 +255,14 @@ class Read:
 
 def read(record: Record, shape: Shape) -> Read:
     """What a record holds. Raises BadRecord and Rejected."""
-    apart = False
+    apart, noted = False, dict(shape.notes)
     try:
         envelope, text = shape.envelope(record)
     except Rejected as rejected:
         if shape.second is None or rejected.reason not in FITTED:
             raise
+        shape.notes.clear()
+        shape.notes.update(noted)  # else the second look, which has the same notes, adds again
         envelope, text = shape.second.envelope(record)
         apart = True
     return Read(dated(envelope) if isinstance(envelope, Event) else envelope, text, apart)
