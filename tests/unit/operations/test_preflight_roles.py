@@ -73,7 +73,10 @@ def test_the_role_that_deploys() -> None:
         ({"rollout": "canary"}, "codedeploy:CreateDeployment on", "AWS::Lambda::Alias"),
         ({"rollout": "canary"}, "iam:AttachRolePolicy", "AWS::IAM::Role"),
         ({"rollout": "at-once"}, "lambda:PublishVersion", "AWS::Lambda::Version"),
+        ({"rollout": "canary"}, "GetDeploymentConfig on", "AWS::CodeDeploy::DeploymentGroup"),
         ({"budget": 50}, "budgets:ModifyBudget", "AWS::Budgets::Budget"),
+        ({"budget": 50}, "budgets:TagResource", "AWS::Budgets::Budget"),
+        ({"budget": 50}, "ce:GetAnomalyMonitors", "AWS::CE::AnomalyMonitor"),
         ({"api": "private"}, "lambda:InvokeFunction", "Custom::ApiGatewayLogRole"),
         ({"api": "private"}, "apigateway:UpdateRestApiPolicy", "AWS::ApiGateway::RestApi"),
     ],
@@ -82,6 +85,26 @@ def test_what_only_an_option_makes(options: dict[str, Any], denied: str, kind: s
     rights = FakeRights([denied])
     assert looked(rights=rights)["execution-role"].level is Level.OK
     assert kind in looked(rights=rights, **options)["execution-role"].text
+
+
+@pytest.mark.parametrize(
+    ("denied", "kind"),
+    [
+        (
+            "ssm:GetParameters on arn:aws:ssm:eu-west-1:1:parameter/cdk-bootstrap/hnb659fds/ver",
+            "AWS::SSM::Parameter::Value<String>",
+        ),
+        ("apigateway:PUT on arn:aws:apigateway:eu-west-1::/tags/arn%3A", "AWS::ApiGatewayV2::Api"),
+        ("apigateway:TagResource", "AWS::ApiGatewayV2::Stage"),
+        ("dynamodb:DescribeTimeToLive", "AWS::DynamoDB::Table"),
+        ("lambda:GetRuntimeManagementConfig", "AWS::Lambda::Function"),
+        ("s3:GetLifecycleConfiguration", "AWS::S3::Bucket"),
+        ("sns:ListTagsForResource", "AWS::SNS::Topic"),
+    ],
+)
+def test_a_role_without_reads_or_tags_may_not_deploy(denied: str, kind: str) -> None:
+    found = looked(rights=FakeRights([denied]))["execution-role"]
+    assert [sign.text.split(": arn")[0] for sign in found.bad] == [kind]
 
 
 def test_concurrency() -> None:

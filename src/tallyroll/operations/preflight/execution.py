@@ -1,4 +1,4 @@
-"""Whether CloudFormation's role may make, change and delete what the template has.
+"""Whether CloudFormation's role may make, read, change and delete what the template has.
 
 The CDK's bootstrap makes this role, `cdk-QUALIFIER-cfn-exec-role-ACCOUNT-REGION`, with the policies
 of `--cloudformation-execution-policies`, by default `AdministratorAccess`. Source: AWS CDK
@@ -49,7 +49,7 @@ def execution(of: Preflight) -> Iterator[Sign]:
         ]
         if missing:
             yield sign(f"{resource_type}: {role} may not: {'; '.join(missing)}", _remedy(of))
-    yield fine(f"{role} may make and change all {len(calls)} types of resources")
+    yield fine(f"{role} may do what all {len(calls)} types in the template need")
 
 
 def _remedy(of: Preflight) -> str:
