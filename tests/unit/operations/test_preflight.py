@@ -134,7 +134,6 @@ def test_names_that_are_taken() -> None:
         "the stack tallyroll is DELETE_FAILED",
         "there is a table tallyroll-catalog",
         "there is a queue tallyroll-events",
-        "there is a log group /aws/lambda/tallyroll-log-role",
         "there is a log group /aws/lambda/tallyroll-writer",
         "there is a function tallyroll-cleanup",
         "there is a schedule tallyroll-cleanup",
@@ -147,6 +146,21 @@ def test_names_that_are_taken() -> None:
     unknown = looked(account, tables=["tallyroll-catalog"], deployed=None)
     assert "is not known" in only(unknown, "names", Level.UNCHECKED).text
     assert "tallyroll may be deployed" in unknown["account"].text
+
+
+def test_only_what_will_be_made_has_names_that_are_taken() -> None:
+    log_role, api = "/aws/lambda/tallyroll-log-role", "/aws/vendedlogs/apigateway/tallyroll"
+    left = FakeAccount(groups=[log_role, api])
+    stack = FakeStack(functions={"log-role": FunctionCard("tallyroll-log-role", "Active", "", "")})
+
+    def taken(**options: Any) -> list[str]:
+        found = looked(left, stack=stack, **options)["names"]
+        return [sign.text.partition(" already")[0].rpartition(" ")[2] for sign in found.bad]
+
+    assert taken() == [api]
+    assert taken(api="none") == []
+    assert taken(api="private", api_log_role="true") == [api]
+    assert taken(api="private") == [log_role, api, "tallyroll-log-role"]
 
 
 def test_window_tables_without_a_catalog() -> None:

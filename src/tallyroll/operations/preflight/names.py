@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tallyroll.operations.doctor.checkup import Level, Sign, finding, fine, warning
 from tallyroll.operations.doctor.rights import PACKAGES, SCHEDULED
 from tallyroll.operations.preflight.case import Preflight
+from tallyroll.operations.preflight.stack_calls import sets_log_role
 from tallyroll.resources import LOG_ROLE_WRITER, function_name
 
 _AGAIN = ("ROLLBACK_COMPLETE", "REVIEW_IN_PROGRESS")  # the CDK's command deletes such a stack
@@ -33,17 +34,24 @@ def names(of: Preflight) -> Iterator[Sign]:
                 f"If it is empty: `aws sqs delete-queue --queue-url {url}`, and wait for a minute."
                 " Else take it into the stack by `npx cdk import`.",
             )
-    packages = (*PACKAGES, LOG_ROLE_WRITER)
-    functions_ = {f"/aws/lambda/{function_name(of.name, package)}" for package in packages}
-    api = f"/aws/vendedlogs/apigateway/{of.name}"
-    groups = {*of.account.log_groups(f"/aws/lambda/{of.name}-"), *of.account.log_groups(api)}
-    for group in sorted(groups & {*functions_, api}):
+    ours = {f"/aws/lambda/{function_name(of.name, package)}" for package in _packages(of)}
+    groups = {*of.account.log_groups(f"/aws/lambda/{of.name}-")}
+    if of.wish.option("api", "http") != "none":
+        api = f"/aws/vendedlogs/apigateway/{of.name}"
+        ours.add(api)
+        groups.update(of.account.log_groups(api))
+    for group in sorted(groups & ours):
         yield finding(
             f"there is a log group {group} already: the deployment will fail",
             f"`aws logs delete-log-group --log-group-name {group}`",
         )
     yield from _calls(of)
     yield fine(f"names that begin with {of.name}- are free")
+
+
+def _packages(of: Preflight) -> Sequence[str]:
+    """The functions of what is to be deployed."""
+    return (*PACKAGES, LOG_ROLE_WRITER) if sets_log_role(of.wish) else PACKAGES
 
 
 def _stack(of: Preflight) -> Iterator[Sign]:
@@ -83,7 +91,7 @@ def _calls(of: Preflight) -> Iterator[Sign]:
     """Functions and schedules that another hand made, since there is no roller."""
     stack = of.case.stack
     assert stack
-    for package in PACKAGES:
+    for package in _packages(of):
         if card := stack.function(package):
             yield finding(
                 f"there is a function {card.name} already: the deployment will fail",
