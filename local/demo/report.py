@@ -25,6 +25,9 @@ from tallyroll.settings import Settings
 KEYS_SHOWN = 12
 HOT_KEY_EVENTS = 9_800
 _ITEMS = "items in the archive: a record for each single event or packet, tallies, gates"
+_NUMBERS = ("keys", "events", "items")
+_CONTENTS, _PROOF = ("state", "shards", *_NUMBERS), ("proven", "dropped", "read again")
+_WIDE = 1_000  # columns, more than a table has
 _STORES = {
     DYNAMODB: ("DynamoDB requests each", throughput.METERING),
     KEYSPACES: ("commits each", rows.METERING),
@@ -86,7 +89,7 @@ def key_table(
 ) -> Table:
     """Keys, the largest first, what was counted of them, and the truth beside it."""
     table = Table(title=title, title_justify="left")
-    table.add_column("key")
+    table.add_column("key", overflow="fold")
     for name in ("counted", "truth", "sum counted", "sum in truth"):
         table.add_column(name, justify="right")
     table.add_column("exact")
@@ -169,36 +172,66 @@ def traffic_table(traffic: Traffic) -> Table:
     return table
 
 
-def window_table(
-    windows: Sequence[Window], specs: Mapping[str, Spec], proofs: Mapping[str, bool]
+def window_tables(
+    windows: Sequence[Window],
+    specs: Mapping[str, Spec],
+    proofs: Mapping[str, bool],
+    console: Console,
+) -> list[Table]:
+    """Windows with their shards, contents, items of the archive, times (UTC) and proof: one table,
+    or two where one is wider than the console.
+    """
+    whole = _window_table(windows, specs, proofs, [*_CONTENTS, *_PROOF])
+    wide = console.options.update(max_width=_WIDE)
+    if console.measure(whole, options=wide).maximum <= console.width:
+        whole.caption = _caption(specs)
+        return [whole]
+    contents = _window_table(windows, specs, proofs, _CONTENTS)
+    contents.caption = _caption(specs)
+    return [contents, _window_table(windows, specs, proofs, _PROOF)]
+
+
+def _caption(specs: Mapping[str, Spec]) -> str:
+    shards = next(iter(specs.values())).hot
+    hot = f"\nshards of hot keys: {_hot(shards)}" if _alike(specs) and shards else ""
+    return _ITEMS + hot
+
+
+def _alike(specs: Mapping[str, Spec]) -> bool:
+    """Whether all windows have the same hot keys."""
+    return len({json.dumps(dict(spec.hot)) for spec in specs.values()}) == 1
+
+
+def _window_table(
+    windows: Sequence[Window],
+    specs: Mapping[str, Spec],
+    proofs: Mapping[str, bool],
+    columns: Sequence[str],
 ) -> Table:
-    """Windows with their shards, contents, items of the archive, times (UTC) and proof."""
-    days = {window.id[:8] for window in windows}
-    hot = {json.dumps(dict(spec.hot)) for spec in specs.values()}
-    title = f"Windows of {iso(windows[0].start)[:10]} (UTC)" if len(days) == 1 else "Windows (UTC)"
+    """A table of these columns, beside the window's own."""
+    one_day = len({window.id[:8] for window in windows}) == 1
+    title = f"Windows of {iso(windows[0].start)[:10]} (UTC)" if one_day else "Windows (UTC)"
     table = Table(title=title, title_justify="left")
-    table.caption = _ITEMS
-    if len(hot) == 1 and (shards := next(iter(specs.values())).hot):
-        table.caption += "\nshards of hot keys: " + _hot(shards)
-    table.add_column("window", no_wrap=True)
-    table.add_column("state")
-    for name in ("shards", "keys", "events", "items"):
-        table.add_column(name, justify="right")
-    for name in ("proven", "dropped", "read again"):
-        table.add_column(name, no_wrap=True)
+    for name in ("window", *columns):
+        number = name in ("shards", *_NUMBERS)
+        table.add_column(name, no_wrap=name != "shards", justify="right" if number else "left")
     for window in windows:
-        times = (window.times.get(Status.PROVEN), window.times.get(Status.DROPPED))
         shown = iso(window.start)
+        proven, dropped = window.times.get(Status.PROVEN), window.times.get(Status.DROPPED)
         reads_back, spec = proofs.get(window.id), specs[window.id]
-        table.add_row(
-            shown[11:19] if len(days) == 1 else f"{shown[5:10]} {shown[11:19]}",
-            window.status,
-            str(spec.shards) if len(hot) == 1 else f"{spec.shards}; {_hot(spec.hot)}".rstrip("; "),
-            *("" if n is None else f"{n:,}" for n in (window.keys, window.events)),
-            f"{window.attempt.items:,}" if window.attempt.items else "",
-            *("" if at is None else iso(at)[11:19] for at in times),
-            "" if reads_back is None else _mark(good=reads_back),
-        )
+        shards = str(spec.shards)
+        cells = {
+            "state": str(window.status),
+            "shards": shards if _alike(specs) else f"{shards}; {_hot(spec.hot)}".rstrip("; "),
+            "keys": "" if window.keys is None else f"{window.keys:,}",
+            "events": "" if window.events is None else f"{window.events:,}",
+            "items": f"{window.attempt.items:,}" if window.attempt.items else "",
+            "proven": "" if proven is None else iso(proven)[11:19],
+            "dropped": "" if dropped is None else iso(dropped)[11:19],
+            "read again": "" if reads_back is None else _mark(good=reads_back),
+        }
+        name = shown[11:19] if one_day else f"{shown[5:10]} {shown[11:19]}"
+        table.add_row(name, *(cells[column] for column in columns))
     return table
 
 

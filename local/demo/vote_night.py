@@ -24,7 +24,7 @@ from local.demo.report import (
     numbered,
     print_verdict,
     traffic_table,
-    window_table,
+    window_tables,
 )
 from local.demo.run import Counts, Run, Start, now_ms
 from local.demo.view import Show, Snapshot, busy, mishaps, view_on
@@ -231,7 +231,8 @@ def vote_night(console: Console, start: Start, plan: Plan) -> int:
     )
     console.print(traffic_table(traffic))
     console.print(key_table("The vote", truth, counted))
-    console.print(window_table(windows, specs, proofs))
+    for table in window_tables(windows, specs, proofs, console):
+        console.print(table)
     console.print(cost_table(run.ledger, run.aws.settings))
     console.print(run.memory.line())
     if kept:

@@ -21,7 +21,7 @@ from local.demo.report import (
     key_table,
     print_verdict,
     traffic_table,
-    window_table,
+    window_tables,
 )
 from tallyroll.lifecycle.state_machine import freeze
 from tallyroll.model.states import Attempt, Status, Window
@@ -93,6 +93,7 @@ def test_the_ledger_adds_metrics_and_keeps_complaints() -> None:
     assert list(ledger.problems) == ["writer: hm {'x': 1}", "Traceback"]
 
 
+@pytest.mark.parametrize("columns", [80, 100])
 @pytest.mark.parametrize(
     ("starts", "hot", "shown"),
     [
@@ -101,8 +102,8 @@ def test_the_ledger_adds_metrics_and_keeps_complaints() -> None:
     ],
     ids=["of one day", "of two days"],
 )
-def test_windows_fit_into_100_columns(
-    starts: tuple[int, ...], hot: dict[str, int], shown: list[str]
+def test_windows_are_shown_whole_in_a_terminal(
+    starts: tuple[int, ...], hot: dict[str, int], shown: list[str], columns: int
 ) -> None:
     settings = Settings(hot_shards=hot)
     windows = [
@@ -117,11 +118,14 @@ def test_windows_fit_into_100_columns(
         for start in starts
     ]
     specs = {window.id: freeze(window, settings) for window in windows}
-    console = Console(width=100, record=True)
-    console.print(window_table(windows, specs, {window.id: True for window in windows}))
+    console = Console(width=columns, record=True, file=io.StringIO())
+    for table in window_tables(windows, specs, {window.id: True for window in windows}, console):
+        console.print(table)
     text = console.export_text()
-    for part in (*shown, "│ 123,456 │", "│ 12,345 │", "read again"):
+    for part in (*shown, "│ dropped │", "┃ keys ┃", "│ 123,456 │", "│ 12,345 │", "read again"):
         assert part in text
+    assert "…" not in text
+    assert max(map(len, text.splitlines())) <= columns
 
 
 def test_tables_show_what_they_are_given() -> None:
@@ -205,9 +209,10 @@ def test_the_document_shows_the_table_of_windows() -> None:
         for start, _, _, keys, events, items, proven, gone, _ in rows
     ]
     spec = freeze(windows[0], Settings(hot_shards={"Ada": 64}))
-    table = window_table(
+    (table,) = window_tables(
         windows,
         dict.fromkeys([window.id for window in windows], spec),
         {window.id: True for window in windows},
+        Console(width=100),
     )
     assert printed(table) in NIGHT
