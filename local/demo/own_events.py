@@ -172,10 +172,8 @@ def _archived(console: Console, run: Run, directory: Path, verdict: Verdict) -> 
     with view_on(console) as show:
 
         def told(progress: TeardownProgress) -> None:
-            counted = round(run.ledger.sum("EventsCounted"))
             left = numbered(len(progress.left), "window")
-            phase = f"archiving, {left} left"
-            show(Snapshot(phase, counted, counted, counted, 0, 0, windows=progress.left))
+            show(Snapshot(f"archiving, {left} left", windows=progress.left))
 
         last = run.adapters.undertaker().run(ARCHIVE_WITHIN_MS, told)
     for window in last.left:

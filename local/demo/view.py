@@ -37,15 +37,15 @@ COLOURS = {
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """One moment of a run: events sent of those planned, events counted, both per second, windows
-    and keys.
+    and keys. Nothing is `planned` while nothing is sent or counted.
     """
 
     phase: str
-    planned: int
-    sent: int
-    counted: int
-    per_second: float
-    queued: int
+    planned: int = 0
+    sent: int = 0
+    counted: int = 0
+    per_second: float = 0.0
+    queued: int = 0
     faults: str = ""
     windows: Sequence[Window] = ()
     keys: Mapping[str, int] = field(default_factory=dict)
@@ -98,9 +98,13 @@ class PlainView:
         states = ", ".join(
             f"{window.id[9:15]} {window.status}" for window in snapshot.windows[-WINDOWS_SHOWN:]
         )
-        self._console.print(
-            f"{snapshot.phase}: sent {snapshot.sent:,} of {snapshot.planned:,}, counted"
+        events = (
+            f": sent {snapshot.sent:,} of {snapshot.planned:,}, counted"
             f" {snapshot.counted:,} ({snapshot.per_second:,.0f}/s), queued {snapshot.queued}"
+        )
+        self._console.print(
+            snapshot.phase
+            + (events if snapshot.planned else "")
             + (f"; {snapshot.faults}" if snapshot.faults else "")
             + (f"; windows: {states}" if states else ""),
             highlight=False,
@@ -109,6 +113,8 @@ class PlainView:
 
 
 def _drawn(snapshot: Snapshot) -> Group:
+    if not snapshot.planned:
+        return Group(Text(snapshot.phase, "bold"), Text(), _windows(snapshot.windows))
     bars = Table.grid(padding=(0, 2))
     for name, value in (("sent", snapshot.sent), ("counted", snapshot.counted)):
         bar = ProgressBar(max(1, snapshot.planned), value, BAR_WIDTH)

@@ -23,6 +23,7 @@ from local.demo.report import (
     traffic_table,
     window_tables,
 )
+from local.demo.view import PlainView, Snapshot
 from tallyroll.lifecycle.state_machine import freeze
 from tallyroll.model.states import Attempt, Status, Window
 from tallyroll.model.windows import window_id
@@ -141,6 +142,17 @@ def test_tables_show_what_they_are_given() -> None:
     assert "2.300" in text
     assert "NOT EXACT" in text
     assert "log: writer: hm" in text
+
+
+def test_a_phase_without_sending_tells_no_events() -> None:
+    console = Console(width=100, file=io.StringIO(), record=True)
+    view = PlainView(console)
+    view.show(Snapshot("sending", planned=200, sent=197))
+    view.show(Snapshot("archiving, 1 window left", windows=[dropped()]))
+    assert console.export_text().splitlines() == [
+        "sending: sent 197 of 200, counted 0 (0/s), queued 0",
+        "archiving, 1 window left; windows: 000000 dropped",
+    ]
 
 
 # --- the document's copy of a night
