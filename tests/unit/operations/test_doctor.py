@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
@@ -11,8 +12,8 @@ from tallyroll.errors import Refused, StoreError
 from tallyroll.model.states import Attempt, Calendar, LivePointer, Status, Window
 from tallyroll.model.windows import Grid, iso, window_id, window_start
 from tallyroll.operations.backfill import open_past
-from tallyroll.operations.doctor.checkup import Level
-from tallyroll.operations.doctor.examine import EXAMINATIONS
+from tallyroll.operations.doctor.checkup import Level, Sign, fine
+from tallyroll.operations.doctor.examine import EXAMINATIONS, checked
 from tallyroll.operations.doctor.windows import roller
 from tallyroll.ports.queue import Backlog
 from tests.harness.doctoring import bad, case_of, examined, first, grown, only, states
@@ -267,7 +268,7 @@ def test_queues(pipeline: Pipeline) -> None:
     pipeline.catalog.beat(pipeline.effects.now(), finished=True)
     assert bad(pipeline, queue=Waiting(5, MINUTE)) == {}
     behind = only(pipeline, "queue", Level.WARNING, queue=Waiting(5_000, 50 * MINUTE))
-    assert behind.text == "5,000 messages, 1 in flight, 2 delayed; the oldest waits for 50 min"
+    assert behind.text == "5,000 messages, 1 in flight, 2 delayed; the oldest has waited 50 min"
     assert "will expire" in only(pipeline, "queue", queue=Waiting(1, 6 * DAY)).text
     letters = only(pipeline, "dead-letters", Level.WARNING, dead_letters=Waiting(1, 3 * HOUR))
     assert "3 h" in letters.text
@@ -308,3 +309,15 @@ def test_a_flight_that_is_nearly_full(pipeline: Pipeline) -> None:
 def test_real_dead_letters_are_counted(pipeline: Pipeline) -> None:
     pipeline.write("no JSON", "nor this")
     assert only(pipeline, "dead-letters", Level.WARNING).text.startswith("2 dead letters")
+
+
+def test_a_page_as_an_answer_is_one_line() -> None:
+    def asked() -> Iterator[Sign]:
+        yield fine("begun")
+        page = "<!doctype html>\n<html lang=en>\n<title>404 Not Found</title>\n<h1>Not Found</h1>\n"
+        raise StoreError(f"GetAccountSettings: {page}", "404")
+
+    text = checked("concurrency", asked()).text
+    assert text == (
+        "could not be checked to its end: GetAccountSettings: 404 Not Found (a page, no JSON)"
+    )

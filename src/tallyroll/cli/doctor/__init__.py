@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -19,11 +19,11 @@ from tallyroll.errors import StoreError, Unknown
 from tallyroll.operations.conform.checks import CHECKS, Checked, Result, conform_to, one_line
 from tallyroll.operations.conform.stage import Stage
 from tallyroll.operations.doctor.checkup import Check, Level
-from tallyroll.operations.doctor.examine import examine
+from tallyroll.operations.doctor.examine import EXAMINATIONS, examine
 
 SIGNS_SHOWN = 10
 ALL_WELL, FINDINGS, NOT_CHECKED = 0, 1, 3
-_LEVEL_WIDTH, _NAME_WIDTH = 11, 14
+_LEVEL_WIDTH = 11
 
 
 def doctor(
@@ -56,15 +56,17 @@ def doctor(
 
     :param deep: read all tallies, totals and archives, not a sample
     """
-    return told(examine(run.checkup(bucket, deep=deep)), run.screen)
+    return told(examine(run.checkup(bucket, deep=deep)), run.screen, EXAMINATIONS)
 
 
-def told(found: Iterable[Check], screen: Screen) -> int:
-    """Show checks as they come, one line each, and their sum; the exit status."""
-    checks = []
+def told(found: Iterable[Check], screen: Screen, names: Collection[str]) -> int:
+    """Show checks as they come, one line each, and their sum; the exit status. `names` are those of
+    all checks.
+    """
+    checks, width = [], max(map(len, names)) + 1
     for check in found:
         checks.append(check)
-        screen.line(_json(check), "\n".join(_lines(check)))
+        screen.line(_json(check), "\n".join(_lines(check, width)))
         sys.stdout.flush()
     screen.tell(_summary(checks))
     levels = {check.level for check in checks}
@@ -82,9 +84,9 @@ def _json(check: Check) -> dict[str, Any]:
     return {"check": check.name, "level": check.level.word, "text": check.text, "signs": signs}
 
 
-def _lines(check: Check) -> list[str]:
+def _lines(check: Check, width: int) -> list[str]:
     """One line for a check; under it what to do, and its other signs."""
-    begin = f"{check.level.word:<{_LEVEL_WIDTH}}{check.name:<{_NAME_WIDTH}}"
+    begin = f"{check.level.word:<{_LEVEL_WIDTH}}{check.name:<{width}}"
     lines = [f"{begin}{check.text}"]
     said = ""
     for number, sign in enumerate(check.bad[:SIGNS_SHOWN]):

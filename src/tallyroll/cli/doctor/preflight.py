@@ -16,6 +16,7 @@ from tallyroll.cli.doctor import told
 from tallyroll.errors import StoreError, UsageError
 from tallyroll.operations.preflight.canary import removed
 from tallyroll.operations.preflight.case import Preflight
+from tallyroll.operations.preflight.checks import CHECKS
 from tallyroll.operations.preflight.checks import preflight as checks_of
 from tallyroll.operations.preflight.wish import OPTION, Wish, wish_of
 
@@ -78,7 +79,7 @@ def preflight(
     made = run.pipeline(case.settings)
     of = Preflight(wish, case, account, made.gauges, made.tables, bucket, canary)
     with removed(canary, case.effects, run.screen.tell):
-        return told(checks_of(of), run.screen)
+        return told(checks_of(of), run.screen, CHECKS)
 
 
 def _deployed(wish: Wish, settings: Any, run: Run, stack: Stack | None) -> Wish:

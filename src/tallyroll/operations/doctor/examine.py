@@ -6,6 +6,7 @@ window's state has not changed since it was read.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 from tallyroll.errors import StoreError
@@ -70,6 +71,8 @@ _WITHOUT_CALENDAR = (
 
 # Those of EC2 and SNS are their own.
 _DENIED = ("AccessDenied", "UnauthorizedOperation", "AuthorizationError")
+_PAGE = re.compile(r"<(?:!doctype|html|\?xml)\b", re.IGNORECASE)
+_TITLE = re.compile(r"<title>(.*?)</title>", re.IGNORECASE)
 
 
 def examine(case: Checkup) -> Iterator[Check]:
@@ -92,6 +95,18 @@ def checked(name: str, examination: Iterator[Sign]) -> Check:
     except StoreError as error:
         denied = any(word in error.code for word in _DENIED)
         remedy = "Let this identity read it (AWS_PROFILE)." if denied else "Try again later."
-        text = f"could not be checked to its end: {error}"
+        text = f"could not be checked to its end: {_one_line(error)}"
         signs.append(Sign(Level.UNCHECKED, text, remedy))
     return Check(name, tuple(signs))
+
+
+def _one_line(error: StoreError) -> str:
+    """An error as one line. A service that does not know a request may answer with a page: its
+    title is told.
+    """
+    text = " ".join(str(error).split())
+    begin, *page = _PAGE.split(text, maxsplit=1)
+    if not page:
+        return text
+    title = _TITLE.search(text)
+    return f"{begin}{title[1].strip() if title else 'the answer'} (a page, no JSON)"

@@ -111,7 +111,7 @@ def _said(backlog: Backlog, what: str, age: int | None) -> str:
     delayed = f", {backlog.delayed:,} delayed" if backlog.delayed else ""
     plural = "s" if backlog.visible != 1 else ""
     counts = f"{backlog.visible:,} {what}{plural}, {backlog.in_flight:,} in flight{delayed}"
-    return counts if age is None else f"{counts}; the oldest waits for {span_text(age)}"
+    return counts if age is None else f"{counts}; the oldest has waited {span_text(age)}"
 
 
 def span_text(ms: int) -> str:
