@@ -35,8 +35,9 @@ _BAD_BEGINS = b'{"source": '
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a load is: bytes of all `size`, of which so many `before` were loaded earlier. If it is
-    `reading`, it copies the next source or makes its digest.
+    """Where a load is: bytes of all `size`, of which so many `before` were loaded earlier. Of what
+    was read ahead, the `position` leaves out what the queue has not taken yet. If it is `reading`,
+    the load copies the next source or makes its digest.
     """
 
     position: int
@@ -181,6 +182,8 @@ class Load:
         self.events_before = totals.events
         self._saved_lines = self._saved_events = 0
         self._before = 0  # bytes that were loaded earlier
+        self._read = 0  # events
+        self._began = (0, 0, 0)  # of a source: its byte, and events read and settled before
         self._names: dict[str, str] = {}  # of sources, by their digests
 
     def earlier(self, name: str) -> Counter[str]:
@@ -224,7 +227,9 @@ class Load:
                     return
                 self._name(place, copy)
                 with closing(self._layout.table(place, copy)) as table:
-                    self._send(place, copy, table, state, lambda: progress(table.position))
+                    self._send(
+                        place, copy, table, state, lambda: progress(self._taken_to(table.position))
+                    )
         except UnreadableInput as error:
             sent.broken = True
             self.loaded.notes.append(f"the input is broken: {error}")
@@ -234,6 +239,20 @@ class Load:
             self._producer.flush(end=not again)
             sent.stopped |= again
             self._forget()
+
+    @property
+    def _settled(self) -> int:
+        """How many events the queue has taken, or will not get from this run."""
+        sent = self._producer.sent
+        return sent.events + sent.refused + sum(message.events for message, _ in sent.lost)
+
+    def _taken_to(self, position: int) -> int:
+        """The byte of a source up to which its events are settled, about, if it is read up to a
+        position.
+        """
+        begin, read, settled = self._began
+        share = (self._settled - settled) / (self._read - read) if self._read > read else 1.0
+        return begin + round((position - begin) * min(1.0, share))
 
     def _forget(self) -> None:
         """Leave out of the checkpoint what came since it: the next run reads it again."""
@@ -256,12 +275,15 @@ class Load:
         shape = self._layout.shapes[copy.format]
         records = size = last = 0
         segment = state.to // self._segment
-        skipping = True
+        skipping, before = True, (self._read, self._settled)
+        self._began = (0, *before)
         for record in table.records():
             if record.number <= state.to:
                 continue
             if skipping:
-                self._before += table.position if state.to else 0
+                begin = table.position if state.to else 0
+                self._before += begin
+                self._began = (begin, *before)
                 skipping = False
             if (record.number - 1) // self._segment != segment:
                 segment = (record.number - 1) // self._segment
@@ -318,6 +340,7 @@ class Load:
                 self._listed(place.name, record, bad)
             return len(record.raw or b"")
         origin = f"line {record.number}"
+        self._read += 1 if isinstance(found.envelope, Event) else len(found.envelope.entries)
         if isinstance(found.envelope, Event):
             producer.add(found.envelope, origin, apart=found.apart)
             return len(record.raw or found.envelope.payload or "")
