@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated
 
@@ -25,6 +26,8 @@ from tallyroll.planning.plan import Plan, planned
 from tallyroll.settings import Settings
 
 DONE, DONE_IN_PART = 0, 1
+_OF_READS = {"reads_per_second": "--reads", "staleness_seconds": "--staleness"}
+_OF_FILES = {**_OF_READS, "packed": "--packed", "keys_asked": "--asked"}
 
 
 @Parameter(name="*")
@@ -58,17 +61,47 @@ class LoadOptions:
         if self.rate is None:
             raise UsageError("give --rate, events a second at the peak, or a FILE of events")
         hottest = self.rate if self.hottest is None else self.hottest
+        one = hottest == self.rate
+        if one and (self.asked or 1) > 1:
+            raise UsageError(
+                f"--asked {self.asked:,}: --rate alone plans one key; give --hottest with it, and"
+                " --distinct keys"
+            )
         return Load(
             events_per_second=self.rate,
             hottest_per_second=hottest,
             mean_per_second=self.mean,
             event_bytes=self.event_bytes,
-            keys=1 if hottest == self.rate else self.distinct,
+            keys=1 if one else self.distinct,
             packed=self.packed,
             reads_per_second=self.reads,
             staleness_seconds=self.staleness / 1_000,
             keys_asked=self.asked,
         )
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """The options by the fields of a `Load` that they are."""
+        return {
+            **_OF_FILES,
+            "events_per_second": "--rate",
+            "hottest_per_second": "--rate" if self.hottest is None else "--hottest",
+            "mean_per_second": "--mean",
+            "event_bytes": "--event-bytes",
+            "keys": "--distinct",
+        }
+
+
+@contextmanager
+def _options_named(names: Mapping[str, str]) -> Iterator[None]:
+    """Let errors name the option where they begin with the field that it is."""
+    try:
+        yield
+    except UsageError as error:
+        field, space, rest = str(error).partition(" ")
+        if field not in names:
+            raise
+        raise UsageError(f"{names[field]}{space}{rest}") from None
 
 
 NO_LOAD = LoadOptions()
@@ -131,14 +164,17 @@ def plan(
         raise UsageError("--sort: give --keys FILE and --by FIELD with it")
     settings = _settings(window, retention)
     if file is None:
-        load, bad = of.load(), 0
+        with _options_named(of.names):
+            made, bad = planned(of.load(), settings), 0
     elif (of.rate, of.hottest, of.mean) != (None, None, None):
         raise UsageError("give FILE, or --rate, --hottest and --mean, not both")
     elif (of.event_bytes, of.distinct) != (NO_LOAD.event_bytes, NO_LOAD.distinct):
         raise UsageError("FILE says how large and how many: leave out --event-bytes, --distinct")
     else:
-        load, bad = _load_of(file, of, run.screen)
-    _show(planned(load, settings), run.screen, context=context)
+        with _options_named(_OF_FILES):
+            load, bad = _load_of(file, of, run.screen)
+            made = planned(load, settings)
+    _show(made, run.screen, context=context)
     return DONE_IN_PART if bad else DONE
 
 
@@ -159,7 +195,8 @@ def _from_deployment(of: LoadOptions, run: Run, *, context: bool) -> int:
     case, screen = run.checkup(None), run.screen
     made = run.pipeline(case.settings)
     facts, not_known = survey(case, run.calendar(made), made.gauges)
-    found = feedback(facts, of.reads, of.staleness / 1_000)
+    with _options_named(_OF_READS):
+        found = feedback(facts, of.reads, of.staleness / 1_000)
     if context:
         screen.line(found.context, json.dumps(found.context, indent=2))
     elif screen.json:
