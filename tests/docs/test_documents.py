@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from markdown_it import MarkdownIt
 
 from benchmarks.costs import of_events
 from tallyroll.model.events import Packet, decode
@@ -21,6 +22,8 @@ from tests.docs.walks import blocks_of
 from tests.harness.pipeline import NOW, TIME_LEFT, opened
 
 ROOT = Path(__file__).parents[2]
+# The mark of a list item after a sentence, as a reflow leaves it.
+_SWALLOWED = re.compile(r"[.:;]\s(?:\d+\.|[-*])\s[A-Z`*\[]")
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
@@ -74,6 +77,13 @@ def test_files_named_exist(path: Path) -> None:
         path.read_text(encoding="utf-8"),
     )
     assert not [name for name in named if not (ROOT / name).exists()]
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_no_paragraph_has_swallowed_a_list_item(path: Path) -> None:
+    tokens = MarkdownIt().parse(path.read_text(encoding="utf-8"))
+    texts = [token.content for token in tokens if token.type == "inline"]
+    assert not [text for text in texts if _SWALLOWED.search(text)]
 
 
 def test_the_architecture_lists_every_room_once() -> None:
