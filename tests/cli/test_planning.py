@@ -26,6 +26,12 @@ def test_a_plan_from_options(desk: Desk) -> None:
     for text in ("shards, at least", "warm throughput", "in all", "deleting item by item instead"):
         assert text in answer.out
     assert "warm throughput: charged for each table" in answer.err
+    # In the month's line, in what explains it, and in the warning.
+    assumed = "the price of a warm unit is an assumption that no bill has confirmed"
+    assert " ".join(answer.out.split()).count(assumed) == 2
+    assert assumed in " ".join(answer.err.split())
+    cold = desk.run("plan", "--rate", "50", "--mean", "3")
+    assert assumed not in " ".join((cold.out + cold.err).split())
 
 
 def test_a_plan_as_json_and_its_context(desk: Desk) -> None:

@@ -129,7 +129,8 @@ def _warm_explained(plan: Plan, warm: float, in_all: float) -> str:
     return (
         f"Warm throughput is ${warm:,.0f} of ${in_all:,.0f}. AWS charges it once for each table:"
         f" {extra:,} units above the {WARM_WRITE_UNITS_MIN:,} of a new table x"
-        f" ${prices.WARM_WRITE_UNIT:g} = ${extra * prices.WARM_WRITE_UNIT:,.2f}. Each window has a"
+        f" ${prices.WARM_WRITE_UNIT:g} = ${extra * prices.WARM_WRITE_UNIT:,.2f};"
+        f" {prices.WARM_ASSUMED}. Each window has a"
         f" table of its own, so it is charged {windows_a_month(plan.settings):,.0f} times a month."
         " With it a table takes the peak from its first second on. tallyroll:warm_units_max instead"
         " of tallyroll:warm_units is charged only for the tables of two days after a peak."

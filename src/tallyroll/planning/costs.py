@@ -286,7 +286,8 @@ def _idle(plan: Plan) -> list[Cost]:
         "gates of new tables": f"{GATE_UNITS_A_WINDOW} units a gate and window",
         WARM_THROUGHPUT: f"{windows_a_month(plan.settings):,.0f} tables x"
         f" {max(0, plan.warm_units - WARM_WRITE_UNITS_MIN):,} units above a new table's x"
-        f" ${prices.WARM_WRITE_UNIT:g}, once each",
+        f" ${prices.WARM_WRITE_UNIT:g}, once each"
+        + (f"; {prices.WARM_ASSUMED}" if plan.warm_units else ""),
         "polling": f"{POLLERS} pollers, a receive each {POLL_SECONDS} s",
         "reads of scheduled functions": "listings of each window, and of each run",
         "scheduled functions": "roller each minute, cleanup and dropper each five",

@@ -17,6 +17,7 @@ from tallyroll.limits import (
     TABLE_UNITS_QUOTA,
     WARM_WRITE_UNITS_MIN,
 )
+from tallyroll.planning import prices
 from tallyroll.planning.plan import (
     BATCH_SIZE,
     BATCH_WINDOW_SECONDS,
@@ -131,7 +132,9 @@ def _table_lines(plan: Plan) -> list[Line]:
             if not plan.warm_units
             else f"{plan.table_units:,.0f} units and headroom, in whole partitions; {cold}",
             "Warm throughput: 4,000 writes for a new on-demand table",
-            "" if not plan.warm_units else "charged for each table, so for each window",
+            ""
+            if not plan.warm_units
+            else f"charged for each table, so for each window; {prices.WARM_ASSUMED}",
         ),
     ]
 

@@ -26,6 +26,7 @@ RECOVERY_GB_MONTH = 0.20  # point-in-time recovery
 # "Amazon DynamoDB pricing" for it, which was not read again: look there before you rely on it.
 PROVISIONED_WRITE_UNIT_HOUR = 0.00065
 WARM_WRITE_UNIT = PROVISIONED_WRITE_UNIT_HOUR
+WARM_ASSUMED = "the price of a warm unit is an assumption that no bill has confirmed"
 
 # SQS, Lambda, S3, API Gateway's HTTP API and REST API
 SQS_REQUEST = 0.40 / MILLION  # each 64 KB of a request is one
