@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -27,6 +28,19 @@ def test_tables_of_others_count_too(template: Template, synthesize: Synthesize) 
     assert [one["MetricName"] for one in watched_by(in_keyspaces)] == ["WindowTables"]
 
 
+def drawn(made: Template) -> set[str]:
+    """The metrics and the expressions of the dashboard's graph of tables."""
+    body = json.loads(text(only(made, "AWS::CloudWatch::Dashboard")["DashboardBody"]))
+    [graph] = [
+        one["properties"]
+        for one in body["widgets"]
+        if one["properties"].get("title") == "Tables used, % of the quota"
+    ]
+    return {
+        one[0]["expression"] if isinstance(one[0], dict) else one[1] for one in graph["metrics"]
+    }
+
+
 @pytest.mark.parametrize(("options", "quota"), [({}, 256), ({"table_quota": 500}, 500)])
 def test_the_quota_is_that_of_the_windows_store(
     synthesize: Synthesize, options: dict[str, Any], quota: int
@@ -34,5 +48,9 @@ def test_the_quota_is_that_of_the_windows_store(
     """256 tables a Region: Amazon Keyspaces Developer Guide, "Quotas"."""
     made = synthesize(store="keyspaces", **options)
     assert alarms(made)["window-tables"]["Threshold"] == 0.8 * quota
-    body = text(only(made, "AWS::CloudWatch::Dashboard")["DashboardBody"])
-    assert f"100 * tables / {quota}" in body
+    assert drawn(made) == {"WindowTables", f"100 * own / {quota}"}
+
+
+def test_both_numbers_of_the_alarm_are_drawn(template: Template) -> None:
+    of_account = {"ResourceCount", "100 * all / 2500"}
+    assert drawn(template) == {"WindowTables", "100 * own / 2500"} | of_account

@@ -9,18 +9,27 @@ import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from tallyroll.adapters.dynamodb.throughput import Limit
+from tallyroll.cdk.alarm_rules import TABLES
 from tallyroll.cdk.functions import PipelineFunction
 from tallyroll.cdk.ingest import Queues
-from tallyroll.cdk.metrics import DOLLARS_PER_MILLION_WRITE_UNITS, MINUTE, PipelineMetrics, computed
+from tallyroll.cdk.metrics import (
+    DOLLARS_PER_MILLION_WRITE_UNITS,
+    MINUTE,
+    PipelineMetrics,
+    computed,
+    of_account,
+)
 from tallyroll.cdk.options import Options
 from tallyroll.errors import Reason
 from tallyroll.model.states import Status
+from tallyroll.model.windows import KEYSPACES
 
 if TYPE_CHECKING:
     from constructs import Construct
 
 _WIDTH, _HEIGHT = 8, 6  # three graphs per row
 _HOUR = cdk.Duration.hours(1)
+_FIVE_MINUTES = cdk.Duration.minutes(5)
 
 Widgets = list[cloudwatch.IWidget]
 
@@ -101,16 +110,29 @@ def _keeping_up(options: Options, metrics: PipelineMetrics, queues: Queues) -> W
         metrics.of("roller", "StuckFor", "Maximum", label="closing"),
         metrics.of("cleanup", "StuckFor", "Maximum", label="past retention"),
     ]
-    tables = {"tables": metrics.of("roller", "WindowTables", "Maximum")}
-    quota = computed(f"100 * tables / {options.settings().quota}", tables, "%")
     return [
         _graph("Age of the oldest event", [age]),
         _graph("Backlog", backlog),
         _graph("Events", metrics.writer("EventsCounted", "HandedBack", "AwaitingWindow")),
         _graph("Windows by state", metrics.windows(*(status.value for status in Status))),
         _graph("Longest standstill of a window, s", stuck),
-        _graph("Tables used, % of the quota", [quota]),
+        _graph("Tables used, % of the quota", _of_quota(options, metrics)),
         _graph("Latency", latency),
+    ]
+
+
+def _of_quota(options: Options, metrics: PipelineMetrics) -> list[cloudwatch.IMetric]:
+    """Both numbers of tables that the alarm `window-tables` looks at, as shares of the quota."""
+    settings = options.settings()
+    counted = {
+        "own": (metrics.of("roller", "WindowTables", "Maximum", period=_FIVE_MINUTES), "pipeline")
+    }
+    if settings.store != KEYSPACES:
+        every = of_account(TABLES, "ResourceCount", "Maximum", _FIVE_MINUTES)
+        counted["all"] = (every, "account and Region")
+    return [
+        computed(f"100 * {id_} / {settings.quota}", {id_: metric}, f"{whose}, %", _FIVE_MINUTES)
+        for id_, (metric, whose) in counted.items()
     ]
 
 
