@@ -6,6 +6,7 @@ moto makes no system backup of a deleted table, so an on-demand one takes its pl
 from __future__ import annotations
 
 import io
+import json
 import re
 import zipfile
 from collections.abc import Iterator
@@ -36,7 +37,7 @@ def section() -> list[Block]:
     return [b for b in blocks_of(ROOT / "docs" / "operations.md") if first < b.line < last]
 
 
-STOP, DELETED, BESIDE, SCRIPT, START, WINDOW = section()
+STOP, DELETED, BESIDE, SCRIPT, START, WINDOW, POLICY = section()
 
 
 @pytest.fixture
@@ -134,6 +135,19 @@ def test_a_deleted_table_comes_back_as_it_is_declared(catalog: Any, block: Block
     backups = client.describe_continuous_backups(TableName=DECLARED.name)
     recovery = backups["ContinuousBackupsDescription"]["PointInTimeRecoveryDescription"]
     assert recovery["PointInTimeRecoveryStatus"] == "ENABLED"
+
+
+def test_a_windows_table_gets_the_policy_back_that_the_roller_made(aws: None) -> None:
+    client = boto3.client("dynamodb")
+    declared = declare(Settings(name="votes", deny_drops=True)).window_table("20261120T080000Z")
+    request = table_request(declared)
+    made = request.pop("ResourcePolicy")  # a restored table has none
+    arn = client.create_table(**request)["TableDescription"]["TableArn"]
+
+    run(POLICY, TABLE=declared.name)
+
+    there = client.get_resource_policy(ResourceArn=arn)["Policy"]
+    assert json.loads(there) == json.loads(made)
 
 
 def test_functions_stop_and_start(aws: None) -> None:
