@@ -1,4 +1,4 @@
-"""A budget of what has the pipeline's tag, and a monitor of anomalies; both only if asked for."""
+"""A budget of what has the pipeline's tag, and a monitor of anomalies; each only if asked for."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ EMAIL = "night@example.org"
 @pytest.fixture(scope="module")
 def budgeted(synthesize: Synthesize) -> Template:
     return synthesize(name="votes", budget="55", alarm_email=EMAIL)
+
+
+@pytest.fixture(scope="module")
+def monitored(synthesize: Synthesize) -> Template:
+    return synthesize(name="votes", budget="55", budget_monitor="true", alarm_email=EMAIL)
 
 
 def test_by_default_there_is_neither(template: Template) -> None:
@@ -45,13 +50,13 @@ def test_the_address_is_told_before_and_after_the_money_is_spent(budgeted: Templ
         assert one["Subscribers"] == [{"SubscriptionType": "EMAIL", "Address": EMAIL}]
 
 
-def test_anomalies_of_the_tag_are_told_from_a_tenth_of_the_budget_on(budgeted: Template) -> None:
-    [(id_, monitor)] = of_type(budgeted, "AWS::CE::AnomalyMonitor").items()
+def test_anomalies_of_the_tag_are_told_from_a_tenth_of_the_budget_on(monitored: Template) -> None:
+    [(id_, monitor)] = of_type(monitored, "AWS::CE::AnomalyMonitor").items()
     # An account has one monitor of its services only.
     assert (monitor["MonitorType"], monitor.get("MonitorDimension")) == ("CUSTOM", None)
     watched = json.loads(monitor["MonitorSpecification"])
     assert watched == {"Tags": {"Key": "tallyroll", "Values": ["votes"]}}
-    told = only(budgeted, "AWS::CE::AnomalySubscription")
+    told = only(monitored, "AWS::CE::AnomalySubscription")
     assert told["MonitorArnList"] == [{"Fn::GetAtt": [id_, "MonitorArn"]}]
     assert told["Subscribers"] == [{"Type": "EMAIL", "Address": EMAIL}]
     assert told["Frequency"] == "DAILY"  # at once only SNS is told
@@ -64,12 +69,21 @@ def test_anomalies_of_the_tag_are_told_from_a_tenth_of_the_budget_on(budgeted: T
     }
 
 
-def test_it_changes_nothing_else(budgeted: Template, synthesize: Synthesize) -> None:
+def test_a_member_account_can_deploy_a_budget_without_a_monitor(
+    budgeted: Template, monitored: Template, synthesize: Synthesize
+) -> None:
+    """AWS Cost Management User Guide, "Getting started with AWS Cost Anomaly Detection": a monitor
+    of a tag can only be created in the management account.
+    """
     without = synthesize(name="votes", alarm_email=EMAIL)
-    more = budgeted["Resources"].keys() - without["Resources"].keys()
-    assert {budgeted["Resources"][id_]["Type"] for id_ in more} == {
-        "AWS::Budgets::Budget",
-        "AWS::CE::AnomalyMonitor",
-        "AWS::CE::AnomalySubscription",
-    }
-    assert harms(without, budgeted) == []
+    assert added(without, budgeted) == ["AWS::Budgets::Budget"]
+    assert added(budgeted, monitored) == ["AWS::CE::AnomalyMonitor", "AWS::CE::AnomalySubscription"]
+
+
+def added(before: Template, after: Template) -> list[str]:
+    """The types of what is new; nothing else changed."""
+    assert harms(before, after) == []
+    there = before["Resources"]
+    assert {id_: after["Resources"][id_] for id_ in there} == there
+    new = after["Resources"].keys() - there.keys()
+    return sorted(after["Resources"][id_]["Type"] for id_ in new)

@@ -248,6 +248,8 @@ def test_unknown_key_is_refused_with_the_nearest(key: str, said: str) -> None:
         ("rollout", "linear", "rollout 'linear': give one of none, at-once, canary"),
         ("budget", -1, "budget -1: give a whole number from 0"),
         ("budget", "50", "budget 50: give tallyroll:alarm_email too, the address that is told"),
+        ("budget_monitor", "yes", "budget_monitor 'yes': give true or false"),
+        ("budget_monitor", True, "budget_monitor true: give tallyroll:budget too"),
         ("boto3", "latest", "boto3 'latest': give one of runtime, pinned"),
         ("tags", "team", "tags 'team': give an object of texts, such as"),
         ("tags", ["team"], r"tags \['team'\]: give an object of texts"),

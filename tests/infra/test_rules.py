@@ -17,6 +17,7 @@ from tests.infra.conftest import KEY, SKIP_BUNDLING, Synthesize
 from tests.infra.templates import Template
 from tests.infra.test_options import ENDPOINT, LAYER
 
+MONITORED = {"budget": 50, "budget_monitor": "true", "alarm_email": "a@example.org"}
 # The CDK says of every function that it depends on its role, which CloudFormation knows already.
 SAID_TWICE = "W3005"
 
@@ -82,7 +83,7 @@ def findings(outdir: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> F
         {"api": "private", "api_endpoint": ENDPOINT},
         {"api": "private", "api_endpoint": ENDPOINT, "tracer": True, "api_log_role": False},
         {"store": "keyspaces", "tags": {"team": "elections"}, "kms_key": KEY},
-        {"rollout": "canary", "budget": 50, "alarm_email": "a@example.org"},
+        {"rollout": "canary", **MONITORED},
     ],
     ids=[
         "by default",
@@ -126,8 +127,7 @@ def test_cloudformation_would_take_the_template(
     assert complaints(synthesize(**private, tracer=True, kms_key=KEY)) == []
     network = {"vpc_subnets": "subnet-0a1b2c3d", "vpc_security_groups": "sg-0a1b2c3d"}
     assert complaints(synthesize(store="keyspaces", kms_key=KEY, **network)) == []
-    told = {"budget": 50, "alarm_email": "a@example.org"}
-    assert complaints(synthesize(rollout="canary", **told)) == []
+    assert complaints(synthesize(rollout="canary", **MONITORED)) == []
     assert complaints(synthesize(api="none", tracing=True, tracing_layer=LAYER, **network)) == []
 
 

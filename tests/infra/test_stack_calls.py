@@ -40,6 +40,7 @@ OTHERS: list[dict[str, Any]] = [
         "api_endpoint": "vpce-0a1b2c3d4e5f60718",
         "rollout": "canary",
         "budget": 50,
+        "budget_monitor": "true",
         "alarm_email": "night@example.org",
     },
 ]

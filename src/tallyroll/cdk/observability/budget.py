@@ -16,14 +16,11 @@ ANOMALY_SHARE = 10  # of the budget, that an anomaly costs at least to be told
 
 
 class Budget(Construct):
-    """A budget of each month, and a monitor of anomalies, both of what has the pipeline's tag. The
-    address of pages is told when the budget is nearly used, when it will not do, and once a day of
-    an anomaly.
+    """A budget of each month, of what has the pipeline's tag. The address of pages is told when the
+    budget is nearly used, and when it will not do.
 
-    The tag must be activated as a cost allocation tag by the account that pays. The monitor is a
-    custom one: an account has only one of the services. Sources: AWS Budgets API Reference, Budget,
-    at CostFilters, and Notification; AWS Cost Management API Reference, AnomalyMonitor and
-    AnomalySubscription; AWS Cost Management User Guide, "Quotas and restrictions".
+    The tag must be activated as a cost allocation tag by the account that pays. Sources: AWS
+    Budgets API Reference, Budget, at CostFilters, and Notification.
     """
 
     def __init__(self, scope: Construct, id_: str, *, options: Options) -> None:
@@ -54,6 +51,18 @@ class Budget(Construct):
                 for kind, share in NOTIFIED
             ],
         )
+        if options.budget_monitor:
+            self._add_monitor(options)
+
+    def _add_monitor(self, options: Options) -> None:
+        """A monitor of anomalies of the same costs, which are told once a day.
+
+        In an organization only the management account can make one of a tag. It is a custom one: an
+        account has only one of the services. Sources: AWS Cost Management User Guide, "Getting
+        started with AWS Cost Anomaly Detection" and "Quotas and restrictions"; AWS Cost Management
+        API Reference, AnomalyMonitor and AnomalySubscription.
+        """
+        email, limit = options.alarm_email, options.budget
         monitor = ce.CfnAnomalyMonitor(
             self,
             "Anomalies",

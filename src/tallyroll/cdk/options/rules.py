@@ -77,6 +77,11 @@ def check_together(options: Options) -> None:
             f"{PREFIX}budget {options.budget}: give {PREFIX}alarm_email too, the address that is"
             " told"
         )
+    if options.budget_monitor and not options.budget:
+        raise OptionsError(
+            f"{PREFIX}budget_monitor true: give {PREFIX}budget too; an anomaly is told from a tenth"
+            " of it on"
+        )
     if wrong := wrong_tags(options.tags):
         raise OptionsError(f"{PREFIX}tags {wrong}")
     if options.snap_start and options.runtime == "python3.11":

@@ -53,6 +53,10 @@ def _budget(wish: Wish) -> bool:
     return wish.option("budget", "0") not in ("", "0")
 
 
+def _monitor(wish: Wish) -> bool:
+    return wish.option("budget_monitor") == "true"
+
+
 def _in_keyspaces(wish: Wish) -> bool:
     return bool(wish.settings.window_keyspace)
 
@@ -73,7 +77,8 @@ _ONLY_IF: Mapping[str, Callable[[Wish], bool]] = {
     "Custom::ApiGatewayLogRole": sets_log_role,
     **{name: _http for name in CALLS if name.startswith("AWS::ApiGatewayV2::")},
     "AWS::ApiGatewayV2::Authorizer": lambda wish: _http(wish) and wish.option("auth") == "jwt",
-    **{name: _budget for name in CALLS if name.startswith(("AWS::Budgets::", "AWS::CE::"))},
+    "AWS::Budgets::Budget": _budget,
+    **{name: _monitor for name in CALLS if name.startswith("AWS::CE::")},
     **{name: _in_keyspaces for name in CALLS if name.startswith("AWS::Cassandra::")},
     **{name: _canary for name in CALLS if name.startswith("AWS::CodeDeploy::")},
     "AWS::Events::Rule": lambda wish: bool(wish.settings.kms_key),
