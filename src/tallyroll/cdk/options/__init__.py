@@ -80,8 +80,9 @@ class Options(WindowOptions):
     rollout: str = _option(
         "none",
         OneOf(("none", "at-once", "canary")),
-        "how a new writer takes over: `none`, at once; `canary`, a tenth of the batches for half an"
-        " hour, and back on an alarm; `at-once`: at once, for a pipeline that has a canary else",
+        "how a new writer takes over: `none`: it gets all batches at once; `canary`: a tenth of"
+        " them for half an hour, and on an alarm the old writer gets them back; `at-once`: all"
+        " batches at once, in a pipeline that uses `canary` otherwise",
     )
     architecture: str = _option(
         "arm64", OneOf(("arm64", "x86_64")), "the functions' processor architecture"
