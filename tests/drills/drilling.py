@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from tallyroll.cdk.alarm_rules import rules_for
 from tallyroll.cdk.alarms import PAGES
@@ -31,9 +31,9 @@ def judged(minutes: Iterable[Minute], settings: Settings) -> list[Raised]:
     return raised(rules, gauges, 0, until)
 
 
-def control(settings: Settings) -> list[Raised]:
-    """The alarms of a day in health."""
-    return judged((healthy(clock, settings) for clock in range(DAY)), settings)
+def control(settings: Settings, day: Callable[[int, Settings], Minute] = healthy) -> list[Raised]:
+    """The alarms of a day in health, by its minutes."""
+    return judged((day(clock, settings) for clock in range(DAY)), settings)
 
 
 def _drilled(incident: Incident, past: int) -> dict[str, int]:

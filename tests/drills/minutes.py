@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from tallyroll.cdk.alarm_rules import API, DEAD_LETTERS, EVENTS, TABLES, Source, rules_for
@@ -64,11 +64,13 @@ class Rolling:
 
 @dataclass(frozen=True, slots=True)
 class Queued:
-    """What SQS tells of both queues; ages in minutes. `polled`: somebody asks for messages."""
+    """What SQS tells of both queues; ages in minutes. `polled`: somebody asks for messages. An
+    empty queue has no `age`.
+    """
 
     sent: int = 600
     in_flight: int = 40
-    age: int = 0
+    age: int | None = 0
     polled: bool = True
     letters: int = 0
     letters_age: int = 0
@@ -110,6 +112,39 @@ def healthy(clock: int, settings: Settings) -> Minute:
     tables = settings.ahead_windows + 2 + settings.retention_ms // (settings.window_seconds * 1000)
     rolling = Rolling(open=open_, tables=tables)
     return Minute(roller=rolling, tables=None if settings.store == "keyspaces" else 300)
+
+
+def idle(clock: int, settings: Settings) -> Minute:
+    """A minute of a day without an event and without a read. Lambda asks the empty queue, which has
+    no oldest message, and starts no writer.
+    """
+    queued = Queued(sent=0, in_flight=0, age=None)
+    return replace(healthy(clock, settings), writer=None, queued=queued, read=Read(requests=0))
+
+
+def bursty(clock: int, settings: Settings) -> Minute:
+    """A minute of a day that is idle but for ten minutes of each second hour, in which a thousand
+    events a second come. Writers finish two thirds of them at once, and the rest five minutes
+    later. The hour's new table throttles some of the writes at first.
+    """
+    past = clock % (2 * HOUR)
+    if past >= 15:
+        return idle(clock, settings)
+    comes, throttled = past < 10, past < 8
+    writing = Writing(
+        batches=120,
+        finished=40_000,
+        back=1_200 if throttled else 0,
+        oldest_back=min(past, 4) if throttled else 0,
+        throttles=2_000 if throttled else 0,
+        takes_ms=30_000 if throttled else 4_000,
+    )
+    waiting = min(20_000 * (past + 1), 40_000 * (14 - past))
+    queued = Queued(
+        sent=60_000 if comes else 0, in_flight=min(waiting, 40_000), age=waiting // 40_000
+    )
+    read = Read(requests=4_000, failed=2, incomplete=1 if past == 0 else 0)
+    return replace(healthy(clock, settings), writer=writing, queued=queued, read=read)
 
 
 class _Collected:
@@ -200,6 +235,8 @@ def _of_cleaning(function: str, add: Callable[..., None], *, fails: bool) -> Pub
 
 @cache
 def _of_reads(read: Read) -> Published:
+    if not read.requests:
+        return {}
     requests = _of(Source.API, API, **{"Count": read.requests, "5xx": read.unseen + read.failed})
     seen = read.requests - read.unseen
     if not seen:
@@ -216,11 +253,12 @@ def _of_queues(queued: Queued) -> Published:
         Source.QUEUE,
         EVENTS,
         ApproximateNumberOfMessagesNotVisible=queued.in_flight,
-        ApproximateAgeOfOldestMessage=queued.age * 60,
         NumberOfMessagesSent=queued.sent,
         NumberOfEmptyReceives=60 * queued.polled,
         NumberOfMessagesReceived=queued.sent * queued.polled,
     )
+    if queued.age is not None:
+        events |= _of(Source.QUEUE, EVENTS, ApproximateAgeOfOldestMessage=queued.age * 60)
     if not queued.letters:  # an empty queue that nobody asks publishes nothing
         return events
     return events | _of(

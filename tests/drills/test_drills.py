@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from tallyroll.settings import Settings
 from tests.drills.drilling import control, drilled, pages_of
 from tests.drills.incidents import INCIDENTS, KEYSPACES, Incident
+from tests.drills.minutes import Minute, bursty, idle
 from tests.simulation.outages import OUTAGES
 
 UNPAGED = {"poison message", "cleanup fails for days"}  # nothing waits but a message and tables
@@ -25,6 +28,13 @@ def test_an_incident_raises_its_alarms_by_their_minutes_and_no_other(incident: I
 @pytest.mark.parametrize("settings", [Settings(), KEYSPACES], ids=["dynamodb", "keyspaces"])
 def test_a_day_in_health_raises_none(settings: Settings) -> None:
     assert control(settings) == []
+
+
+@pytest.mark.parametrize("day", [idle, bursty], ids=["idle", "bursty"])
+def test_a_day_without_events_and_one_of_bursts_raise_none(
+    day: Callable[[int, Settings], Minute],
+) -> None:
+    assert control(Settings(), day) == []
 
 
 def test_what_keeps_events_from_being_counted_or_read_pages() -> None:
