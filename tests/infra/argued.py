@@ -62,6 +62,14 @@ ARGUED = (
         " log group's ARN, by ArnEquals.",
     ),
     Argued(
+        Problem.WIDE,
+        ("cloudwatch:DescribeAlarms",),
+        "*",
+        'CloudWatch API Reference, "DescribeAlarms"',
+        "The reference lists alarms. Composite alarms, as the pages are, are told only to a"
+        " permission on all.",
+    ),
+    Argued(
         Problem.RESOURCE,
         ("lambda:InvokeFunction",),
         "arn:aws:lambda:*:function:*:*",

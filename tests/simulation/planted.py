@@ -132,7 +132,7 @@ PLANTED = (
     Planted(planted_stale.claims_read_eventually, 2),
     Planted(planted_stale.totals_of_a_key_read_eventually, 38),
     Planted(planted_stale.listing_read_eventually, 6, {"stale_ms": 60_000}),
-    Planted(planted_stale.sealed_without_settling, 15, CALM_BUT_HASTY),
+    Planted(planted_stale.sealed_without_settling, 28, CALM_BUT_HASTY),
     Planted(planted_stale.settled_since_closing, 2, HASTY_AND_SLOW),
     Planted(planted_deaths.writers_taken_to_live, 4),
     Planted(planted_deaths.failures_forgotten, 4),
