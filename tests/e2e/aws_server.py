@@ -24,6 +24,7 @@ from typing import Any
 import boto3
 from botocore import xform_name
 from moto import mock_aws
+from moto.cloudformation import parsing
 from moto.core.common_models import CloudFormationModel
 
 from local.aws.moto_server import serve
@@ -228,6 +229,8 @@ def model(kind: Kind) -> type[CloudFormationModel]:
         "update_from_cloudformation_json": classmethod(update),
         "delete_from_cloudformation_json": classmethod(delete),
     }
+    for found in (parsing.get_model_map, parsing.get_model_list):
+        found.cache_clear()  # moto looks for models once in a process
     return type(kind.type.replace("::", ""), (CloudFormationModel,), namespace)
 
 
