@@ -68,13 +68,16 @@ class FakeStack:
     throttles: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
     hidden: int = 0
     alarming: Sequence[AlarmCard] = ()
-    hearing: Mapping[str, Sequence[Subscription]] = field(default_factory=dict)
+    hearing: Mapping[str, Sequence[Subscription] | StoreError] = field(default_factory=dict)
 
     def alarms(self, names: Sequence[str]) -> Sequence[AlarmCard]:
         return [alarm for alarm in self.alarming if alarm.name in names]
 
     def subscriptions(self, topic: str) -> Sequence[Subscription]:
-        return self.hearing.get(topic, ())
+        found = self.hearing.get(topic, ())
+        if isinstance(found, StoreError):
+            raise found
+        return found
 
     def function(self, package: str) -> FunctionCard | None:
         return self.functions.get(package)

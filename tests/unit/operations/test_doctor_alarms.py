@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tallyroll.errors import Refused
+from tallyroll.errors import Missing, Refused, StoreError
 from tallyroll.operations.doctor.alarms import subscriptions
 from tallyroll.operations.doctor.checkup import Level
 from tallyroll.operations.doctor.examine import checked
@@ -66,14 +66,29 @@ def test_alarms_that_nobody_hears(changes: dict[str, Any], says: list[str]) -> N
             check(command)
 
 
-def test_subscriptions_that_may_not_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    stack = whole()
-    refused = Refused("ListSubscriptionsByTopic: AuthorizationError", "AuthorizationError")
+REFUSED = Refused("ListSubscriptionsByTopic: AuthorizationError", "AuthorizationError")
 
-    def refuse(_topic: str) -> Any:
-        raise refused
 
-    monkeypatch.setattr(stack, "subscriptions", refuse)
-    case = case_of(Pipeline(), stack=stack, deployed=True)
-    [sign] = checked("subscriptions", subscriptions(case)).bad
-    assert (sign.level, "AWS_PROFILE" in sign.remedy) == (Level.UNCHECKED, True)
+@pytest.mark.parametrize(
+    ("account", "error", "level"),
+    [
+        ("2", REFUSED, Level.OK),
+        ("1", REFUSED, Level.UNCHECKED),
+        (
+            "2",
+            Refused("ListSubscriptionsByTopic: InvalidParameter", "InvalidParameter"),
+            Level.UNCHECKED,
+        ),
+        ("2", Missing("ListSubscriptionsByTopic: NotFound", "NotFound"), Level.UNCHECKED),
+    ],
+)
+def test_a_topic_of_another_account(account: str, error: StoreError, level: Level) -> None:
+    """Its subscriptions may not be read from here, which is no fault of the pipeline's."""
+    pager = f"arn:aws:sns:us-east-1:{account}:pager"
+    alarms = [replace(ALARMS[0], topics=[pager]), ALARMS[1]]
+    found = looked(alarming=alarms, hearing={pager: error, TOPICS[1]: [HEARD]})
+    assert found.level is level
+    if level is Level.UNCHECKED:
+        assert ("AWS_PROFILE" in found.bad[0].remedy) == (error is REFUSED)
+    else:
+        assert found.text.endswith(f"subscription: 1; not to be read, in another account: {pager}")

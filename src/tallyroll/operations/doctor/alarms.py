@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tallyroll.operations.doctor.checkup import Checkup, Sign, fine, warning
+from tallyroll.errors import Refused
+from tallyroll.operations.doctor.checkup import Checkup, Sign, denied, fine, warning
 from tallyroll.operations.doctor.deployment import deployed_stack, made_again, not_seen
 from tallyroll.ports.stack import Subscription
 
@@ -32,9 +33,25 @@ def subscriptions(case: Checkup) -> Iterator[Sign]:
         elif not alarms[name].topics:
             yield warning(f"the alarm {name} notifies no topic", made_again(case))
     topics = dict.fromkeys(topic for alarm in alarms.values() for topic in alarm.topics)
+    foreign = []
     for topic in topics:
-        yield from _of_topic(topic, [*stack.subscriptions(topic)])
-    yield fine(f"topics of alarms with a confirmed subscription: {len(topics)}")
+        try:
+            found = [*stack.subscriptions(topic)]
+        except Refused as error:
+            if not (denied(error) and _elsewhere(case, topic)):
+                raise
+            foreign.append(topic)
+            continue
+        yield from _of_topic(topic, found)
+    unread = f"; not to be read, in another account: {', '.join(foreign)}" if foreign else ""
+    heard = len(topics) - len(foreign)
+    yield fine(f"topics of alarms with a confirmed subscription: {heard}{unread}")
+
+
+def _elsewhere(case: Checkup, topic: str) -> bool:
+    """Whether the topic is another account's, who has to see that somebody is told."""
+    writer = case.function("writer")
+    return writer is not None and topic.split(":")[4] not in writer.role.split(":")
 
 
 def _of_topic(topic: str, found: list[Subscription]) -> Iterator[Sign]:

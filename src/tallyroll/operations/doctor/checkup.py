@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property, partial
 
+from tallyroll.errors import StoreError
 from tallyroll.limits import TS_MS_MAX
 from tallyroll.model.states import Calendar, LivePointer, Window
 from tallyroll.model.windows import WindowId
@@ -55,6 +56,15 @@ def restoring(table: str) -> str:
         f" --target-table-name {table}-restored --restore-date-time TIME`"
         " (docs/operations.md, Restoring the catalog or the totals)"
     )
+
+
+# Those of EC2 and SNS are their own.
+_DENIED = ("AccessDenied", "UnauthorizedOperation", "AuthorizationError")
+
+
+def denied(error: StoreError) -> bool:
+    """Whether a read failed for want of a permission."""
+    return any(word in error.code for word in _DENIED)
 
 
 fine = partial(Sign, Level.OK)

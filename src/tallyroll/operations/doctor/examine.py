@@ -20,7 +20,7 @@ from tallyroll.operations.doctor import (
     totals,
     windows,
 )
-from tallyroll.operations.doctor.checkup import Check, Checkup, Level, Sign
+from tallyroll.operations.doctor.checkup import Check, Checkup, Level, Sign, denied
 
 EXAMINATIONS: dict[str, Callable[[Checkup], Iterator[Sign]]] = {
     "calendar": windows.calendar,
@@ -69,8 +69,6 @@ _WITHOUT_CALENDAR = (
     "dead-letters",
 )
 
-# Those of EC2 and SNS are their own.
-_DENIED = ("AccessDenied", "UnauthorizedOperation", "AuthorizationError")
 _PAGE = re.compile(r"<(?:!doctype|html|\?xml)\b", re.IGNORECASE)
 _TITLE = re.compile(r"<title>(.*?)</title>", re.IGNORECASE)
 
@@ -93,8 +91,8 @@ def checked(name: str, examination: Iterator[Sign]) -> Check:
         for sign in examination:
             signs.append(sign)  # noqa: PERF402  (keeps the signs before an error)
     except StoreError as error:
-        denied = any(word in error.code for word in _DENIED)
-        remedy = "Let this identity read it (AWS_PROFILE)." if denied else "Try again later."
+        may_not = "Let this identity read it (AWS_PROFILE)."
+        remedy = may_not if denied(error) else "Try again later."
         text = f"could not be checked to its end: {_one_line(error)}"
         signs.append(Sign(Level.UNCHECKED, text, remedy))
     return Check(name, tuple(signs))
