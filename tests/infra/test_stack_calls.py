@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from cfnlint import helpers  # type: ignore[import-untyped]
 from cfnlint.schema import PROVIDER_SCHEMA_MANAGER  # type: ignore[import-untyped]
 
 import app
 from tallyroll.cdk.options import Options
+from tallyroll.operations.preflight.budget import WITHOUT
 from tallyroll.operations.preflight.handlers import CALLS
 from tallyroll.operations.preflight.key import CALLS as KEY_CALLS
 from tallyroll.operations.preflight.stack_calls import BESIDES, calls_for
@@ -153,6 +155,15 @@ def test_each_call_is_asked_of_a_resource_that_it_takes(options: dict[str, Any])
             for service, _, name in (action.partition(":") for action in asked):
                 taken = service == "apigateway" or actions_of(service)[name].takes(arn)
                 assert taken, (kind, name, arn)
+
+
+def test_the_regions_without_budgets_are_those_of_cloudformations_schemas() -> None:
+    types = {
+        region: PROVIDER_SCHEMA_MANAGER.get_resource_types(region) for region in helpers.REGIONS
+    }
+    for kind in ("AWS::Budgets::Budget", "AWS::CE::AnomalyMonitor", "AWS::CE::AnomalySubscription"):
+        lack = {region for region, known in types.items() if kind not in known}
+        assert lack == WITHOUT or (kind.startswith("AWS::CE") and lack < WITHOUT), kind
 
 
 def test_what_the_roles_do_with_a_key_is_asked_of_its_policy(governed: Template) -> None:

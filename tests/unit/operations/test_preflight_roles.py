@@ -9,7 +9,7 @@ import pytest
 
 from tallyroll.errors import Missing
 from tallyroll.operations.doctor.checkup import Level
-from tallyroll.ports.account import Concurrency, KeyFacts
+from tallyroll.ports.account import Concurrency, Identity, KeyFacts
 from tallyroll.ports.stack import FunctionCard
 from tests.harness.doctoring import FakeStack
 from tests.unit.operations.accounts import (
@@ -106,6 +106,14 @@ def test_what_only_an_option_makes(options: dict[str, Any], denied: str, kind: s
 def test_a_role_without_reads_or_tags_may_not_deploy(denied: str, kind: str) -> None:
     found = looked(rights=FakeRights([denied]))["execution-role"]
     assert [sign.text.split(": arn")[0] for sign in found.bad] == [kind]
+
+
+def test_a_budget_where_cloudformation_has_none() -> None:
+    north = FakeAccount(who=Identity("1", "arn:aws:sts::1:assumed-role/Deployer/me", "eu-north-1"))
+    sign = only(looked(north, budget=50), "budget", Level.WARNING)
+    assert "no budgets in eu-north-1" in sign.text
+    assert looked(north)["budget"].level is Level.OK
+    assert "has budgets in eu-west-1" in looked(budget=50)["budget"].text
 
 
 def test_concurrency() -> None:

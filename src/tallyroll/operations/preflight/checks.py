@@ -11,6 +11,7 @@ from tallyroll.operations.doctor.checkup import Check, Checkup, Level, Sign, fin
 from tallyroll.operations.doctor.deployment import functions, schedules, trigger
 from tallyroll.operations.doctor.examine import checked
 from tallyroll.operations.doctor.rights import PACKAGES
+from tallyroll.operations.preflight.budget import budget
 from tallyroll.operations.preflight.canary import tag_control
 from tallyroll.operations.preflight.case import Preflight
 from tallyroll.operations.preflight.execution import execution
@@ -299,6 +300,7 @@ CHECKS: dict[str, Callable[[Preflight], Iterator[Sign]]] = {
     "bucket": bucket,
     "key": key,
     "api-logs": api_logs,
+    "budget": budget,
     "functions": _after(functions),
     "trigger": _after(trigger),
     "schedules": _after(schedules),

@@ -49,7 +49,8 @@ def _versions(wish: Wish) -> bool:
     return wish.option("snap_start") == "true" or wish.option("rollout", "none") != "none"
 
 
-def _budget(wish: Wish) -> bool:
+def has_budget(wish: Wish) -> bool:
+    """Whether a budget is asked for."""
     return wish.option("budget", "0") not in ("", "0")
 
 
@@ -77,7 +78,7 @@ _ONLY_IF: Mapping[str, Callable[[Wish], bool]] = {
     "Custom::ApiGatewayLogRole": sets_log_role,
     **{name: _http for name in CALLS if name.startswith("AWS::ApiGatewayV2::")},
     "AWS::ApiGatewayV2::Authorizer": lambda wish: _http(wish) and wish.option("auth") == "jwt",
-    "AWS::Budgets::Budget": _budget,
+    "AWS::Budgets::Budget": has_budget,
     **{name: _monitor for name in CALLS if name.startswith("AWS::CE::")},
     **{name: _in_keyspaces for name in CALLS if name.startswith("AWS::Cassandra::")},
     **{name: _canary for name in CALLS if name.startswith("AWS::CodeDeploy::")},
