@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import ceil
 
 from tallyroll.limits import PACKET_BYTES_MAX, WARM_WRITE_UNITS_MIN
 from tallyroll.planning import prices
@@ -12,6 +13,7 @@ from tallyroll.planning.costs import (
     COUNTS_READ,
     HTTP_API,
     WARM_THROUGHPUT,
+    WRITES,
     dollars_of,
     windows_a_month,
 )
@@ -81,7 +83,8 @@ def _in_days(plan: Plan) -> tuple[str, Plan, str] | None:
         return None
     loses = (
         f"tables are {DAY_SECONDS / seconds:,.3g} times as large, and are archived and dropped up"
-        " to a day later; counts by window are by the day; N follows the traffic once a day."
+        " to a day later; counts by window are by the day; the numbers of shards"
+        " follow the traffic once a day."
     )
     days = replace(plan.settings, window_seconds=DAY_SECONDS)
     return "windows of a day", planned(plan.load, days), loses
@@ -90,23 +93,26 @@ def _in_days(plan: Plan) -> tuple[str, Plan, str] | None:
 def _without_warm(plan: Plan) -> tuple[str, Plan, str] | None:
     if not plan.warm_units:
         return None
-    peak, mean = plan.table_units, plan.load.mean * plan.batch.per_event.each
+    peak, mean = ceil(plan.table_units), ceil(plan.load.mean * plan.batch.per_event.each)
     doublings = 0
     while WARM_WRITE_UNITS_MIN * GROWTH**doublings < peak:
         doublings += 1
     scaled = doublings * GROWTH_SECONDS
-    when = f"after {scaled // MINUTE_SECONDS:,} minutes of load"
-    if scaled >= plan.settings.window_seconds:
-        when += ", which no window has"
+    never = ""
+    if scaled >= (window := plan.settings.window_seconds):
+        never = (
+            f" Here none gets so far: each table is written to for one window,"
+            f" {window / MINUTE_SECONDS:,.3g} minutes."
+        )
     waits = (
-        f"The mean of {mean:,.0f} fits."
+        f"The mean of {mean:,} fits."
         if mean <= WARM_WRITE_UNITS_MIN
-        else f"The mean of {mean:,.0f} is above that too: counting falls behind."
+        else f"The mean of {mean:,} is above that too: counting falls behind."
     )
     loses = (
         f"each new table takes {WARM_WRITE_UNITS_MIN:,} write units a second. Above that writes are"
-        " throttled, and messages wait in the queue, until the table has scaled: it takes the peak"
-        f" of {peak:,.0f} {when}. {waits}"
+        " throttled, and messages wait in the queue, until the table has scaled. A table takes the"
+        f" peak of {peak:,} after {scaled // MINUTE_SECONDS:,} minutes of load.{never} {waits}"
     )
     return "no warm throughput", replace(plan, warm_units=0), loses
 
@@ -118,10 +124,36 @@ def explained(plan: Plan) -> list[str]:
     reads = sum(found[name] for name in _READS)
     texts = []
     if found[WARM_THROUGHPUT] >= EXPLAINED_SHARE * in_all:
-        texts.append(_warm_explained(plan, found[WARM_THROUGHPUT], in_all))
+        texts.append(
+            (found[WARM_THROUGHPUT], _warm_explained(plan, found[WARM_THROUGHPUT], in_all))
+        )
     if reads >= EXPLAINED_SHARE * in_all:
-        texts.append(_reads_explained(plan, found, reads))
-    return texts
+        texts.append((reads, _reads_explained(plan, found, reads)))
+    if found[WRITES] >= EXPLAINED_SHARE * in_all:
+        texts.append((found[WRITES], _writes_explained(plan, found[WRITES], in_all)))
+    return [text for _, text in sorted(texts, reverse=True)]
+
+
+def _writes_explained(plan: Plan, writes: float, in_all: float) -> str:
+    load = plan.load
+    text = (
+        f"Writes of events are ${writes:,.0f} of ${in_all:,.0f}: {plan.batch.per_event.each:.4f}"
+        " write units an event. A transaction takes two units for each KB of each item."
+    )
+    if load.packed > 1:
+        return f"{text} More events in a packet (--packed), or smaller ones, take fewer units each."
+    packed = packed_by_minute(load)
+    if packed < MIN_PACKED:
+        return (
+            f"{text} Each event is an item of its own, which its id finds again. Packets would"
+            " have one for many events, but a key has less than two a minute here."
+        )
+    less = dollars_of(planned(replace(load, packed=packed), plan.settings))[WRITES]
+    return (
+        f"{text} Each event is an item of its own, which its id finds again. Packets help: their"
+        f" events have one item and one id together. With {packed:,} events in each, writes are"
+        f" ${less:,.0f} (--packed {packed})."
+    )
 
 
 def _warm_explained(plan: Plan, warm: float, in_all: float) -> str:

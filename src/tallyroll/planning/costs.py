@@ -34,9 +34,12 @@ TOTAL_ITEM_BYTES = 60  # of an item in the table of totals, with a key of ten by
 TALLY_ITEM_BYTES = 70  # the same, of a stripe of a tally
 FUNCTION_GB = 1_769 / 1024  # what the constructs give functions: one whole processor
 FUNCTION_MS_IDLE = 300  # assumed: an idle run of roller, cleanup or dropper
+RUNS_A_MONTH = HOURS_A_MONTH * 60 + 2 * HOURS_A_MONTH * 12  # of roller, cleanup and dropper
+RUN_READS = 20  # read units of one of them
 METRICS_WATCHED = 53  # by alarms, which are charged by metric; a test counts them
 PAGES = 4  # composite alarms, which are charged by the alarm; a test counts them
 METRICS_IDLE = 24  # of roller, cleanup and dropper; a test counts them
+WRITES = "writes of events"
 COUNTS_READ, HTTP_API, AGGREGATOR = "counts read", "HTTP API", "aggregator"
 WARM_THROUGHPUT = "warm throughput"
 
@@ -106,7 +109,8 @@ class Kept:
             Cost(
                 "exports",
                 self.export_units * prices.READ_UNIT,
-                f"{self.export_units:,.0f} read units: each item is scanned once, 4 KB a unit",
+                f"{self.export_units:,.0f} read units x {_a_million(prices.READ_UNIT)}: each"
+                " item is scanned once, 4 KB a unit",
             ),
             Cost(
                 "archives, of one month",
@@ -127,14 +131,13 @@ def idle_month(settings: Settings) -> dict[str, float]:
     """What a pipeline costs in a month, whether anything is counted or not."""
     tables = windows_a_month(settings)
     gates = tables * settings.gates * GATE_UNITS_A_WINDOW
-    runs = HOURS_A_MONTH * 60 + 2 * HOURS_A_MONTH * 12
-    listed = tables * settings.buckets + runs * 20
+    listed = tables * settings.buckets + RUNS_A_MONTH * RUN_READS
     each_run = prices.LAMBDA_REQUEST + function_dollars(FUNCTION_MS_IDLE)
     return {
         "gates of new tables": gates * prices.WRITE_UNIT,
         WARM_THROUGHPUT: warm_dollars(settings, settings.warm_units),
         "reads of scheduled functions": listed * prices.READ_UNIT,
-        "scheduled functions": runs * each_run,
+        "scheduled functions": RUNS_A_MONTH * each_run,
         "polling": POLLERS * SECONDS_A_MONTH / POLL_SECONDS * prices.SQS_REQUEST,
         "alarms": METRICS_WATCHED * prices.ALARM_MONTH + PAGES * prices.COMPOSITE_ALARM_MONTH,
         "metrics": METRICS_IDLE * prices.METRIC_MONTH,
@@ -156,6 +159,18 @@ def windows_a_month(settings: Settings) -> float:
 def function_dollars(ms: float) -> float:
     """What a function costs that runs for so many ms, without its request."""
     return ms / 1_000 * FUNCTION_GB * prices.LAMBDA_GB_SECOND
+
+
+def _a_million(price: float) -> str:
+    return f"${price * 1e6:g} a million"
+
+
+def _run_of(ms: float) -> str:
+    """What a run of a function costs, as a formula."""
+    return (
+        f"({ms / 1_000:g} s x {FUNCTION_GB:.4g} GB x {_a_million(prices.LAMBDA_GB_SECOND)} +"
+        f" {_a_million(prices.LAMBDA_REQUEST)})"
+    )
 
 
 def month_of(plan: Plan) -> list[Cost]:
@@ -180,9 +195,9 @@ def _writing(plan: Plan) -> list[Cost]:
     events, units = plan.load.mean * SECONDS_A_MONTH, plan.batch.per_event.each
     return [
         Cost(
-            "writes of events",
+            WRITES,
             events * units * prices.WRITE_UNIT,
-            f"{events:,.0f} events x {units:.4f} units x ${prices.WRITE_UNIT * 1e6:g} a million",
+            f"{events:,.0f} events x {units:.4f} units x {_a_million(prices.WRITE_UNIT)}",
         )
     ]
 
@@ -194,14 +209,14 @@ def _windows(plan: Plan) -> list[Cost]:
         Cost(
             "sealing",
             keys.sealing_units * prices.WRITE_UNIT,
-            f"{keys.windows:,.0f} keys of {windows_a_month(settings):,.0f} windows x"
-            f" {TOTAL_UNITS} units",
+            f"{keys.windows:,.0f} totals x {TOTAL_UNITS} units x {_a_million(prices.WRITE_UNIT)}:"
+            f" keys of {windows_a_month(settings):,.0f} windows",
         ),
         Cost(
             "roll-ups",
             rolled * prices.WRITE_UNIT,
-            f"{keys.days:,.0f} keys of days x {DAY_UNITS} units + {keys.months:,.0f} of the month"
-            f" x {MONTH_UNITS}"
+            f"({keys.days:,.0f} keys of days x {DAY_UNITS} units + {keys.months:,.0f} of the month"
+            f" x {MONTH_UNITS}) x {_a_million(prices.WRITE_UNIT)}"
             if settings.rollups
             else "off",
         ),
@@ -231,13 +246,13 @@ def _queue(plan: Plan) -> list[Cost]:
         Cost(
             "SQS",
             requests * prices.SQS_REQUEST,
-            f"{messages:,.0f} messages by tens: sent and received ({chunks} x 64 KB), deleted",
+            f"{requests:,.0f} requests x {_a_million(prices.SQS_REQUEST)}: {messages:,.0f} messages"
+            f" by tens, sent and received ({chunks} x 64 KB each), deleted",
         ),
         Cost(
             "writers",
             batches * (prices.LAMBDA_REQUEST + function_dollars(batch_ms)),
-            f"{batches:,.0f} batches of {plan.batch.records} messages x {batch_ms:,.1f} ms x"
-            f" {FUNCTION_GB:.2f} GB",
+            f"{batches:,.0f} batches x {_run_of(batch_ms)}: {plan.batch.records:,} messages each",
         ),
     ]
 
@@ -247,22 +262,23 @@ def _reading(plan: Plan) -> list[Cost]:
     asked, read = (each * SECONDS_A_MONTH for each in (found.asked, found.from_tables))
     live = 1 + settings.accept_for_ms / 1_000 / settings.window_seconds
     stripes = max(plan.stripes, plan.chosen_shards)
+    larger = f"the larger of {plan.stripes:,} stripes and {plan.chosen_shards:,} shards"
     return [
         Cost(
             COUNTS_READ,
             read * stripes * live * prices.READ_UNIT,
-            f"{read:,.0f} reads of tables x {stripes:,} stripes x {live:.3g} open windows",
+            f"{read:,.0f} reads of tables x {stripes:,} items ({larger}) x {live:.3g} open windows"
+            f" x 1 read unit x {_a_million(prices.READ_UNIT)}",
         ),
         Cost(
             HTTP_API,
             asked * prices.API_REQUEST,
-            f"{asked:,.0f} requests x ${prices.API_REQUEST * 1e6:g} a million",
+            f"{asked:,.0f} requests x {_a_million(prices.API_REQUEST)}",
         ),
         Cost(
             AGGREGATOR,
             asked * (prices.LAMBDA_REQUEST + function_dollars(READ_MS)),
-            f"{asked:,.0f} requests of Lambda, {READ_MS} ms each, from a cache or not, x"
-            f" {FUNCTION_GB:.2f} GB",
+            f"{asked:,.0f} requests, from a cache or not, x {_run_of(READ_MS)}",
         ),
     ]
 
@@ -282,21 +298,26 @@ def _storage(plan: Plan) -> list[Cost]:
 
 
 def _idle(plan: Plan) -> list[Cost]:
+    tables, polls = windows_a_month(plan.settings), POLLERS * SECONDS_A_MONTH / POLL_SECONDS
     from_settings = {
-        "gates of new tables": f"{GATE_UNITS_A_WINDOW} units a gate and window",
-        WARM_THROUGHPUT: f"{windows_a_month(plan.settings):,.0f} tables x"
+        "gates of new tables": f"{tables:,.0f} tables x {plan.gates:,} gates x"
+        f" {GATE_UNITS_A_WINDOW} units x {_a_million(prices.WRITE_UNIT)}",
+        WARM_THROUGHPUT: f"{tables:,.0f} tables x"
         f" {max(0, plan.warm_units - WARM_WRITE_UNITS_MIN):,} units above a new table's x"
         f" ${prices.WARM_WRITE_UNIT:g}, once each"
         + (f"; {prices.WARM_ASSUMED}" if plan.warm_units else ""),
-        "polling": f"{POLLERS} pollers, a receive each {POLL_SECONDS} s",
-        "reads of scheduled functions": "listings of each window, and of each run",
-        "scheduled functions": "roller each minute, cleanup and dropper each five",
+        "polling": f"{polls:,.0f} requests x {_a_million(prices.SQS_REQUEST)}: {POLLERS} pollers, a"
+        f" receive each {POLL_SECONDS} s",
+        "reads of scheduled functions": f"({tables:,.0f} tables x {plan.settings.buckets:,} buckets"
+        f" + {RUNS_A_MONTH:,} runs x {RUN_READS}) x {_a_million(prices.READ_UNIT)}",
+        "scheduled functions": f"{RUNS_A_MONTH:,} runs x {_run_of(FUNCTION_MS_IDLE)}: roller each"
+        " minute, cleanup and dropper each five",
         "alarms": f"{METRICS_WATCHED} metrics x ${prices.ALARM_MONTH:g},"
         f" {PAGES} composite alarms x ${prices.COMPOSITE_ALARM_MONTH:g}",
         "metrics": f"{METRICS_IDLE} metrics x ${prices.METRIC_MONTH:g}",
-        "dashboard": "one",
+        "dashboard": f"${prices.DASHBOARD_MONTH:g}",
     }
-    gates = windows_a_month(plan.settings) * plan.gates * GATE_UNITS_A_WINDOW * prices.WRITE_UNIT
+    gates = tables * plan.gates * GATE_UNITS_A_WINDOW * prices.WRITE_UNIT
     warm = warm_dollars(plan.settings, plan.warm_units)
     planned = {"gates of new tables": gates, WARM_THROUGHPUT: warm}
     found = {**idle_month(plan.settings), **planned}
@@ -310,6 +331,7 @@ def deleting_month(plan: Plan) -> Cost:
     return Cost(
         "deleting item by item instead",
         records * units * prices.WRITE_UNIT,
-        f"{records:,.0f} records x {units} units; dropping their tables costs nothing"
+        f"{records:,.0f} records x {units} units x {_a_million(prices.WRITE_UNIT)};"
+        " dropping their tables costs nothing"
         f" (in transactions it would be {ACTION_UNITS} times as much)",
     )

@@ -175,11 +175,13 @@ def _shards(facts: Facts, plan: Plan) -> list[Advice]:
             for key in list(few)[:3]
         )
         why += f"; the hottest needs {plan.shards:,}, and more from the first second on"
-    found = [Advice("N of hot keys", wished, {**wished, **few}, why, "hot_shards")]
+    found = [Advice("shards of hot keys", wished, {**wished, **few}, why, "hot_shards")]
     if settings.adapts:
         most = max(settings.shards_max, *few.values()) if few else settings.shards_max
-        follows = "N follows the traffic of the last window up to this"
-        found.append(Advice("most N of a key", settings.shards_max, most, follows, "shards_max"))
+        follows = "a key's shards follow the traffic of the last window, up to this"
+        found.append(
+            Advice("most shards of a key", settings.shards_max, most, follows, "shards_max")
+        )
     return found
 
 

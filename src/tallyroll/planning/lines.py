@@ -107,7 +107,7 @@ def _table_lines(plan: Plan) -> list[Line]:
             "" if plan.start_shards else unreached,
         ),
         Line(
-            "stripes of a tally",
+            "least stripes of a tally",
             plan.stripes,
             f"max(64, {STRIPES_PER_COMMIT} x {plan.commits_at_once} transactions at once)",
             "docs/sharding.md, conflicts",
@@ -128,9 +128,9 @@ def _table_lines(plan: Plan) -> list[Line]:
         Line(
             "warm throughput",
             plan.warm_units,
-            f"0: {plan.table_units:,.0f} units fit into a new table's {WARM_WRITE_UNITS_MIN:,}"
+            f"0: {ceil(plan.table_units):,} units fit into a new table's {WARM_WRITE_UNITS_MIN:,}"
             if not plan.warm_units
-            else f"{plan.table_units:,.0f} units and headroom, in whole partitions; {cold}",
+            else f"{ceil(plan.table_units):,} units and headroom, in whole partitions; {cold}",
             "Warm throughput: 4,000 writes for a new on-demand table",
             ""
             if not plan.warm_units

@@ -4,6 +4,7 @@ writers.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +26,7 @@ from tallyroll.planning.costs import (
     Kept,
     dollars_of,
     idle_month,
+    month_of,
     totalled,
     warm_dollars,
 )
@@ -182,3 +184,23 @@ def test_a_packet_takes_a_writer_longer_than_an_event() -> None:
     one, thousand = batch_writes(LOAD, messages=10), batch_writes(PACKED, messages=10)
     assert batch_seconds(one, at_once=8) == pytest.approx(0.022)
     assert batch_seconds(thousand, at_once=8) == pytest.approx(0.072)
+
+
+COMPUTED = {
+    *("writes of events", "sealing", "roll-ups", "SQS", "writers", "counts read", "HTTP API"),
+    *("aggregator", "exports", "gates of new tables", "warm throughput", "polling"),
+    *("reads of scheduled functions", "scheduled functions", "dashboard"),
+}
+IN_FORMULAS = {"x": "*", "a million": "*1e-6"}
+
+
+def test_a_line_can_be_computed_again_from_its_formula() -> None:
+    """But for storage and alarms."""
+    load = replace(LOAD, hottest_per_second=900, reads_per_second=200, mean_per_second=300)
+    costs = {cost.name: cost for cost in month_of(planned(load))}
+    assert costs.keys() >= COMPUTED
+    for name in COMPUTED:
+        text = re.sub(r" \(the larger.*?\)", "", costs[name].formula.partition(": ")[0])
+        found = re.findall(r"\d[\d,.]*|\bx\b|[+()]|a million", text)
+        terms = "".join(IN_FORMULAS.get(each, each.replace(",", "")) for each in found)
+        assert eval(terms) == pytest.approx(costs[name].dollars, rel=2e-3), terms

@@ -69,7 +69,7 @@ def test_hot_keys_get_the_shards_of_their_peaks() -> None:
     assert result.plan.start_shards
     assert set(wished) == {"hot"}
     assert wished["hot"] == result.plan.start_shards > 2
-    assert "'hot' had 900.0 events/s on 2 shards" in advice(result)["N of hot keys"].why
+    assert "'hot' had 900.0 events/s on 2 shards" in advice(result)["shards of hot keys"].why
     # N that is there already, by traffic or by wish, is enough.
     enough = {"hot": wished["hot"], "cool": 2}
     again = found(**hot, shards_of=enough, settings=replace(DEPLOYED, shards=2))
@@ -85,7 +85,7 @@ def test_wished_shards_are_kept_beside_new_ones() -> None:
 
 
 def test_throttles_of_one_partition_double_the_shards() -> None:
-    assert changed(throttled=500.0, throttled_key_range=11.0) == {"N of hot keys": {"hot": 32}}
+    assert changed(throttled=500.0, throttled_key_range=11.0) == {"shards of hot keys": {"hot": 32}}
     assert changed(throttled=500.0, throttled_key_range=10.0) == {}  # a hundredth is absorbed
 
 
@@ -109,7 +109,7 @@ def test_warm_throughput_is_raised_for_a_peak_and_lowered_where_it_costs() -> No
 def test_warm_throughput_that_follows_peaks_gets_a_higher_bound() -> None:
     busy = {"peak_per_second": 5_000.0, "hot": {"hot": 1_000.0}}
     assert changed(**busy, settings=replace(DEPLOYED, warm_units_max=100_000)).keys() <= {
-        "N of hot keys",
+        "shards of hot keys",
         "most writers at once",
         "stripes of a tally",
         "gates of a window",
