@@ -20,7 +20,12 @@ LOCAL := $(VENV)/$(if $(filter cassandra,$(ENGINE)),dev,local).stamp
 .PHONY: help demo local invoke quick test proof bench costs limits coldstart firstday oncall simulate test-matrix mutate check docs audit synth package dist deploy release-template aws-test lock clean engine
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@for name in demo local quick test check proof docs deploy; do \
+		awk -F ':.* ## ' -v name=$$name '$$1 == name && / ## / \
+			{ printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST); \
+	done
+	@echo "\nFor maintainers:"
+	@awk -F ':.* ### ' '/^[a-z-]+:.* ### / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(LOCAL) engine ## Count on this machine, on an embedded AWS (INPUT=file, ENGINE=cassandra, ARGS="...")
 	@$(PY) -m local.demo $(if $(INPUT),--input "$(INPUT)") $(if $(ENGINE),--engine $(ENGINE)) $(ARGS)
@@ -28,7 +33,7 @@ demo: $(LOCAL) engine ## Count on this machine, on an embedded AWS (INPUT=file, 
 local: $(LOCAL) engine ## Run a pipeline on this machine for your own producers and tests (ENGINE=cassandra)
 	@$(PY) -m local $(if $(ENGINE),--engine $(ENGINE)) $(ARGS)
 
-invoke: $(VENV)/local.stamp ## Run a function on the running local engine (FUNCTION=writer EVENT=events/X.json)
+invoke: $(VENV)/local.stamp ### Run a function on the running local engine (FUNCTION=writer EVENT=events/X.json)
 	@$(PY) -m local.invoke --function "$(FUNCTION)" --event "$(EVENT)" $(ARGS)
 
 quick: $(VENV)/dev.stamp ## Run the units and laws: a minute, no engine
@@ -57,10 +62,10 @@ proof: $(VENV)/dev.stamp engine ## Run all tests, under coverage, and 200 fresh 
 	exit $$status
 	@$(PY) -m tests.simulation.run --jobs $(JOBS) --seeds 200 --from $$(date +%s)
 
-test-matrix: $(VENV)/dev.stamp ## Run the unit tests and laws on Python 3.11 to 3.14, as far as there are (ARGS="3.12")
+test-matrix: $(VENV)/dev.stamp ### Run the unit tests and laws on Python 3.11 to 3.14, as far as there are (ARGS="3.12")
 	@$(PY) -m infra.build.matrix --jobs $(JOBS) $(ARGS)
 
-bench: $(VENV)/dev.stamp engine ## Compare with other ways to count, and measure each part (EVENTS=n RECORDS=n KEYS=n)
+bench: $(VENV)/dev.stamp engine ### Compare with other ways to count, and measure each part (EVENTS=n RECORDS=n KEYS=n)
 	@$(PY) -m benchmarks.peers $(EVENTS) $(ARGS)
 	@$(PY) -m benchmarks.levelling $(ARGS)
 	@$(PY) -m benchmarks.suffixes
@@ -72,29 +77,29 @@ bench: $(VENV)/dev.stamp engine ## Compare with other ways to count, and measure
 	@$(PY) -m benchmarks.producing
 	@$(PY) -m benchmarks.keyspaces
 
-costs: $(VENV)/dev.stamp ## Compute what events and an idle month cost on AWS, and what writers sustain
+costs: $(VENV)/dev.stamp ### Compute what events and an idle month cost on AWS, and what writers sustain
 	@$(PY) -m benchmarks.costs
 
-limits: $(VENV)/dev.stamp ## Model conflicts by concurrency, and events a second of a key and a table
+limits: $(VENV)/dev.stamp ### Model conflicts by concurrency, and events a second of a key and a table
 	@$(PY) -m benchmarks.conflicts
 	@$(PY) -m benchmarks.limits
 
-coldstart: $(VENV)/dev.stamp ## Measure the functions' cold starts, part by part (ROUNDS=n)
+coldstart: $(VENV)/dev.stamp ### Measure the functions' cold starts, part by part (ROUNDS=n)
 	@$(PY) -m benchmarks.cold_start $(ROUNDS)
 
-firstday: $(VENV)/dev.stamp ## Time a newcomer's first steps, from a fresh clone
+firstday: $(VENV)/dev.stamp ### Time a newcomer's first steps, from a fresh clone
 	@$(PY) -m benchmarks.first_day
 
-oncall: $(VENV)/dev.stamp ## Plant 23 faults, one after another; time how `doctor` names each cause
+oncall: $(VENV)/dev.stamp ### Plant faults, one after another; time how `doctor` names each cause
 	@$(PY) -m benchmarks.on_call
 
-simulate: $(VENV)/dev.stamp ## Simulate faults (SEEDS=10000 FROM=0; SEED=7 replays; BUGS=all plants bugs; RESUME=file; STORE=rows)
+simulate: $(VENV)/dev.stamp ### Simulate faults (SEEDS=10000 FROM=0; SEED=7 replays; BUGS=all plants bugs; RESUME=file; STORE=rows)
 	@$(PY) -m tests.simulation.run --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) \
 		$(if $(SEEDS),--seeds $(SEEDS)) $(if $(FROM),--from $(FROM)) $(if $(BUGS),--bugs $(BUGS)) \
 		$(if $(RESUME),--resume $(RESUME)) $(if $(STORE),--store $(STORE)) \
 		$(if $(WEATHER),--weather "$(WEATHER)") $(if $(ONLY_FAULTS),--only-faults $(ONLY_FAULTS))
 
-mutate: $(VENV)/dev.stamp ## Mutate the modules that decide; each mutant must be caught (MODULE=ingest.transactions)
+mutate: $(VENV)/dev.stamp ### Mutate the modules that decide; each mutant must be caught (MODULE=ingest.transactions)
 	@$(PY) -m tests.mutation.run --jobs $(JOBS) $(MODULE)
 
 check: $(VENV)/dev.stamp ## Lint, formatting, types, imports, links of the documents
@@ -108,34 +113,34 @@ check: $(VENV)/dev.stamp ## Lint, formatting, types, imports, links of the docum
 docs: $(VENV)/dev.stamp ## Serve the documents as a site, with search (ADDRESS=localhost:8000)
 	@$(VENV)/bin/zensical serve --dev-addr $(or $(ADDRESS),localhost:8000)
 
-audit: $(VENV)/dev.stamp ## Look up all locked packages' vulnerabilities; write the asset's bill of materials
+audit: $(VENV)/dev.stamp ### Look up all locked packages' vulnerabilities; write the asset's bill of materials
 	@mkdir -p build && $(PY) -m infra.build.sbom > build/sbom.json && echo "wrote build/sbom.json"
 	@for name in runtime keyspaces local dev ministack; do \
 		$(VENV)/bin/pip-audit --strict --disable-pip --require-hashes \
 			--requirement requirements/$$name.txt || exit 1; \
 	done
 
-synth: $(VENV)/dev.stamp ## Write the CDK app into cdk.out, offline (CONTEXT='{"tallyroll:shards": 32}')
+synth: $(VENV)/dev.stamp ### Write the CDK app into cdk.out, offline (CONTEXT='{"tallyroll:shards": 32}')
 	@rm -rf cdk.out
 	@$(if $(CONTEXT),CDK_CONTEXT_JSON='$(CONTEXT)') $(PY) app.py
 	@ls cdk.out/*.template.json
 
-package: synth ## Write a zip and a plain template into build, to deploy without the CDK
+package: synth ### Write a zip and a plain template into build, to deploy without the CDK
 	@$(PY) -m infra.build.package cdk.out build
 
-dist: $(VENV)/dev.stamp ## Build the package into dist, with the functions' asset in it, and check it
+dist: $(VENV)/dev.stamp ### Build the package into dist, with the functions' asset in it, and check it
 	@$(PY) -m infra.build.dist
 
 deploy: $(VENV)/dev.stamp ## Deploy to AWS (ARGS="-c tallyroll:name=votes"; CDK="diff" or "destroy" instead)
 	@$(PY) -m infra.build.cdk_command run $(or $(CDK),deploy) $(ARGS)
 
-aws-test: $(VENV)/dev.stamp ## Try all of it in a sandbox account, at a few dollars (ACCOUNT=id REGION=r ARGS="--teardown")
+aws-test: $(VENV)/dev.stamp ### Try all of it in a sandbox account, at a few dollars (ACCOUNT=id REGION=r ARGS="--teardown")
 	@$(PY) -m sandbox $(if $(ACCOUNT),--account $(ACCOUNT)) $(if $(REGION),--region $(REGION)) $(ARGS)
 
-release-template: $(VENV)/dev.stamp ## Keep a release, from which a test updates to the code of now (REF=v0.1.0)
+release-template: $(VENV)/dev.stamp ### Keep a release, from which a test updates to the code of now (REF=v0.1.0)
 	@$(PY) -m tests.harness.release $(or $(REF),$(error which release? give its tag or commit: REF=v0.1.0))
 
-lock: $(VENV)/dev.stamp ## Pin the dependencies anew (UPGRADE=1 takes the newest)
+lock: $(VENV)/dev.stamp ### Pin the dependencies anew (UPGRADE=1 takes the newest)
 	@UV_CUSTOM_COMPILE_COMMAND="make lock" $(LOCK) requirements/dev.in -o requirements/dev.txt
 	@for name in pip local runtime keyspaces; do \
 		UV_CUSTOM_COMPILE_COMMAND="make lock" $(LOCK) requirements/$$name.in \
@@ -157,7 +162,7 @@ lock: $(VENV)/dev.stamp ## Pin the dependencies anew (UPGRADE=1 takes the newest
 		echo "the lock files must not name a package index" >&2; exit 1; \
 	fi
 
-clean: ## Remove what the other targets made
+clean: ### Remove what the other targets made
 	rm -rf $(VENV) .engine node_modules cdk.out build dist src/tallyroll/cdk/asset htmlcov coverage.json .coverage .coverage.* \
 		.hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src functions infra local sandbox tests benchmarks -name __pycache__ -prune -exec rm -rf {} + \
