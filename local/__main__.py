@@ -7,32 +7,41 @@ import re
 import shlex
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import fields
 from pathlib import Path
 
 from botocore.exceptions import ClientError
 
 from local.aws import dynamodb_local
 from local.aws.embedded import CASSANDRA, ENGINES, Embedded
-from local.aws.kept_dir import KeptDirError, kept_dir
+from local.aws.kept_dir import KeptDir, KeptDirError, kept_dir
 from local.cassandra.jars import JarsError
 from local.cassandra.node import NodeError
 from local.options import LocalOptions, options_of
 from local.pipeline import LocalPipeline, worth_reading
 from local.runtime.http_api import HttpApi
 from tallyroll.cli.arguments import duration
+from tallyroll.cli.screen import number_of
 from tallyroll.cli.windows import length
 from tallyroll.errors import StoreError, UsageError
 from tallyroll.model.windows import DYNAMODB, KEYSPACES
 from tallyroll.operations.doctor.queues import span_text
 from tallyroll.reads.http import ROUTES
 from tallyroll.settings import Settings
+from tallyroll.settings.texts import PREFIX
 
 FAILURES = (
     *(dynamodb_local.EngineError, JarsError, KeptDirError, NodeError, StoreError),
     *(RuntimeError, ClientError, UsageError, ValueError, OSError),
 )
+_QUOTES = (
+    ": a value of -c was cut at a space; give it in quotes that reach this command:"
+    """ make local ARGS="-c 'tallyroll:mapping={\\"key\\": \\"detail.country\\"}'\""""
+)
+_ASKED = {"name": "--name", "window_seconds": "--window", "retention_seconds": "--retention"}
+_WINDOW_TABLE = re.compile(r"\d{8}T\d{6}Z$")
 PORTS = 3  # the HTTP API, AWS and DynamoDB take so many from --port on
 _API_URL = "TALLYROLL_API_URL"
 _ENDPOINTS = (_API_URL, "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_DYNAMODB")
@@ -52,8 +61,8 @@ def main() -> int:
         ports = _ports(options.port, options.env_file)
         chosen = options_of(
             options.context,
-            name=options.name,
-            window_seconds=options.window,
+            name=options.name or "tallyroll",
+            window_seconds=options.window or 60,
             retention_seconds=options.retention,
             store=KEYSPACES if options.engine == CASSANDRA else DYNAMODB,
         )
@@ -70,7 +79,7 @@ def main() -> int:
                 keep=keep,
             )
             with suppress(KeyboardInterrupt), embedded as aws:
-                _run(aws, options, chosen, ports[0])
+                _run(aws, options, chosen, ports[0], keep)
     except FAILURES as error:
         print(error, file=sys.stderr)
         return 1
@@ -87,10 +96,8 @@ def _options() -> argparse.Namespace:
         help="an option of the pipeline, as in a deployment (docs/deploy.md); goes before the"
         " options below; may be repeated",
     )
-    parser.add_argument("--name", default="tallyroll", help="the pipeline's name")
-    parser.add_argument(
-        "--window", type=_span, default=60, metavar="SPAN", help="length of a window (60s)"
-    )
+    parser.add_argument("--name", help="the pipeline's name (tallyroll)")
+    parser.add_argument("--window", type=_span, metavar="SPAN", help="length of a window (60s)")
     parser.add_argument(
         "--retention",
         type=_span,
@@ -123,7 +130,10 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--writers", type=int, default=2, help="writers that run at once")
     parser.add_argument("--verbose", action="store_true", help="print all that the functions log")
-    options = parser.parse_args()
+    options, unknown = parser.parse_known_args()
+    if unknown:
+        cut = any("={" in text and not text.endswith("}") for text in options.context)
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}{_QUOTES if cut else ''}")
     if options.keep and (options.engine != ENGINES[0] or options.dynamodb_endpoint):
         given = "--dynamodb-endpoint" if options.dynamodb_endpoint else f"engine {options.engine}"
         parser.error(
@@ -165,7 +175,49 @@ def _port_of(name: str, text: str) -> int:
     return int(found[1]) if found else 0
 
 
-def _run(aws: Embedded, options: argparse.Namespace, chosen: LocalOptions, api_port: int) -> None:
+def _overridden(options: argparse.Namespace) -> list[str]:
+    """Arguments that -c goes before, with what it says instead."""
+    given = {"name": options.name, "window_seconds": options.window}
+    given["retention_seconds"] = options.retention
+    return [
+        f"{_ASKED[name]}, by -c {text}"
+        for text in options.context
+        for name in [text.partition("=")[0].partition(":")[2]]
+        if given.get(name) is not None
+    ]
+
+
+def _found(aws: Embedded, keep: KeptDir) -> str:
+    """What a directory held when this process began."""
+    pages = aws.client("dynamodb").get_paginator("list_tables").paginate()
+    tables = sum(bool(_WINDOW_TABLE.search(name)) for page in pages for name in page["TableNames"])
+    queues, sqs = (aws.settings.queue_url, aws.settings.dead_letters_url), aws.client("sqs")
+    names = ("ApproximateNumberOfMessages", "ApproximateNumberOfMessagesDelayed")
+    messages, letters = (
+        sum(int(number) for number in reply["Attributes"].values())
+        for queue in queues
+        for reply in [sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=names)]
+    )
+    windows = number_of(tables, "table of a window", "tables of windows")
+    return (
+        f"# goes on from {keep.path}: {windows},"
+        f" {number_of(messages, 'message')}, {number_of(letters, 'dead letter')}"
+    )
+
+
+def _unset(environment: Mapping[str, str]) -> str:
+    """A line that takes back what an environment of another start may have set."""
+    known = {*_ENDPOINTS, *(f"{PREFIX}{setting.name.upper()}" for setting in fields(Settings))}
+    return f"unset {' '.join(sorted(known - environment.keys()))}\n"
+
+
+def _run(
+    aws: Embedded,
+    options: argparse.Namespace,
+    chosen: LocalOptions,
+    api_port: int,
+    keep: KeptDir | None,
+) -> None:
     def log(function: str, line: str) -> None:
         if options.verbose or worth_reading(line):
             print(f"{function}: {line}", file=sys.stderr, flush=True)
@@ -173,6 +225,9 @@ def _run(aws: Embedded, options: argparse.Namespace, chosen: LocalOptions, api_p
     def failed(text: str) -> None:
         log("error", text)
 
+    notes = [f"# overridden: {each}" for each in _overridden(options)]
+    if keep and keep.goes_on:
+        notes.append(_found(aws, keep))
     pipeline = LocalPipeline(
         aws,
         writers=options.writers,
@@ -186,7 +241,9 @@ def _run(aws: Embedded, options: argparse.Namespace, chosen: LocalOptions, api_p
         exports = "".join(f"export {k}={shlex.quote(v)}\n" for k, v in environment.items())
         print(exports, end="")
         if options.env_file:
-            options.env_file.write_text(exports, encoding="utf-8")
+            options.env_file.write_text(_unset(environment) + exports, encoding="utf-8")
+        for note in notes:
+            print(note)
         print(_told(aws.settings, options.env_file, chosen.without_effect), flush=True)
         try:
             while True:

@@ -27,11 +27,12 @@ class KeptDirError(Exception):
 @dataclass(frozen=True, slots=True)
 class KeptDir:
     """A directory that this process has locked. Descendants that hold the file descriptor `lock`
-    keep it locked after this process has ended.
+    keep it locked after this process has ended. `goes_on`: a pipeline was kept there before.
     """
 
     path: Path
     lock: int
+    goes_on: bool = False
 
     @property
     def tables(self) -> Path:
@@ -51,13 +52,17 @@ def kept_dir(path: Path, settings: Settings) -> Iterator[KeptDir]:
     Makes it if it is not there. Raises KeptDirError if another process uses it, or if it holds
     something else: another pipeline, or this one with other options.
     """
-    path.mkdir(parents=True, exist_ok=True)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise KeptDirError(
+            f"--keep {path}: it is a file, or lies in one; give a new or an empty directory"
+        ) from None
     path = path.resolve()
     lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         _lock(lock, path)
-        _check(path, settings)
-        kept = KeptDir(path, lock)
+        kept = KeptDir(path, lock, goes_on=_check(path, settings))
         kept.tables.mkdir(exist_ok=True)
         yield kept
     finally:
@@ -94,7 +99,8 @@ def _runs(pid: str) -> bool:
     return False
 
 
-def _check(path: Path, settings: Settings) -> None:
+def _check(path: Path, settings: Settings) -> bool:
+    """Whether the directory keeps this pipeline already; if not, write that it does from now on."""
     file = path / _PIPELINE
     if not file.exists():
         if others := {each.name for each in path.iterdir()} - {_LOCK}:
@@ -105,7 +111,7 @@ def _check(path: Path, settings: Settings) -> None:
         made = file.with_suffix(".new")
         made.write_text(json.dumps(settings.to_env(), indent=1) + "\n", encoding="utf-8")
         made.rename(file)
-        return
+        return False
     kept = Settings.from_env(json.loads(file.read_text(encoding="utf-8")))
     differing = [
         f"{PREFIX}{setting.name.upper()} is {text_of(there)} there and {text_of(here)} here"
@@ -119,3 +125,4 @@ def _check(path: Path, settings: Settings) -> None:
             f"--keep {path}: it keeps a pipeline of other options ({shown}); give its options, or"
             " another directory"
         )
+    return True

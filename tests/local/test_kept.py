@@ -9,15 +9,17 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import boto3
 import pytest
 from botocore.exceptions import ClientError
 
+from local.__main__ import _found
 from local.aws.embedded import scaled_settings
 from local.aws.guard import spawn_guarded
-from local.aws.kept_dir import KeptDirError, kept_dir
+from local.aws.kept_dir import KeptDir, KeptDirError, kept_dir
 from tallyroll.testing.emulated import create_bucket, create_queues
 from tests.local.test_main import ROOT, TAKES_S, engine, tallyroll
 
@@ -103,6 +105,27 @@ def test_what_was_acknowledged_outlives_a_kill(made_up_aws: None, tmp_path: Path
         ]
 
 
+def test_what_was_found_is_told(made_up_aws: None, tmp_path: Path) -> None:
+    with moto(tmp_path / "kept", signal.SIGTERM) as (sqs, _, settings):
+        sqs.send_message(QueueUrl=settings.queue_url, MessageBody="x")
+        dynamodb = boto3.client(
+            "dynamodb", endpoint_url=sqs.meta.endpoint_url, region_name="us-east-1"
+        )
+        for name in ("kept-catalog", "kept-20261120T080000Z"):
+            dynamodb.create_table(
+                TableName=name,
+                AttributeDefinitions=[{"AttributeName": "p", "AttributeType": "S"}],
+                KeySchema=[{"AttributeName": "p", "KeyType": "HASH"}],
+                BillingMode="PAY_PER_REQUEST",
+            )
+        aws: Any = SimpleNamespace(
+            settings=settings, client={"sqs": sqs, "dynamodb": dynamodb}.__getitem__
+        )
+        told = _found(aws, KeptDir(tmp_path, 0, goes_on=True))
+    held = "1 table of a window, 1 message, 0 dead letters"
+    assert told == f"# goes on from {tmp_path}: {held}"
+
+
 def test_a_message_that_moves_to_the_dead_letters_is_there(
     made_up_aws: None, tmp_path: Path
 ) -> None:
@@ -125,10 +148,11 @@ def test_a_directory_is_of_one_pipeline_and_one_process(tmp_path: Path) -> None:
     path = tmp_path / "kept"
     with kept_dir(path, SETTINGS) as kept:
         assert kept.tables.is_dir()
+        assert not kept.goes_on
         with pytest.raises(KeptDirError, match=f"the process {os.getpid()} uses it; end that"):
             kept_dir(path, SETTINGS).__enter__()
-    with kept_dir(path, SETTINGS):
-        pass
+    with kept_dir(path, SETTINGS) as again:
+        assert again.goes_on
     told = (
         "other options .TALLYROLL_NAME is kept there and other here, TALLYROLL_WINDOW_SECONDS is"
         " 3600 there and 60 here, [0-9]+ more.; give its options"

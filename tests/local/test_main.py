@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -17,6 +19,8 @@ from urllib.request import urlopen
 
 import pytest
 
+from local.__main__ import _overridden
+from local.options import options_of
 from tests.harness.ports import free_ports
 
 ROOT = Path(__file__).parents[2]
@@ -78,6 +82,11 @@ def test_events_are_counted_and_read_over_http(tmp_path: Path) -> None:
                 break
             time.sleep(0.2)
         assert (count["events"], count["sum"], count["complete"]) == (1, "1", True)
+    text = file.read_text()
+    (unset,) = re.findall(r"^unset (.*)$", text, re.MULTILINE)
+    assert text.startswith("unset ")
+    assert "TALLYROLL_MAPPING" in unset.split()
+    assert not set(unset.split()) & environment.keys()
     written = dict(re.findall(r"^export (\w+)='?(.*?)'?$", file.read_text(), re.MULTILINE))
     assert written == environment
     with engine(*given) as again:
@@ -107,6 +116,15 @@ def test_a_taken_port_is_named() -> None:
         (("--window", "0s"), "'0s': give a second at least"),
         (("--retention", "an hour"), "'an hour': give a time span"),
         (("--port", "65535"), "--port 65535: give one from 1 to 65533"),
+        (
+            ("-c", "tallyroll:mapping={key:", "detail.country}"),
+            "in quotes that reach this command: make local ARGS=",
+        ),
+        (
+            ("-c", "tallyroll:mapping={key:detail.country}"),
+            "has lost its double quotes: put it in single ones",
+        ),
+        (("--keep", __file__), f"--keep {__file__}: it is a file, or lies in one; give a new"),
         (("-c", "tallyroll:shard=3"), "tallyroll:shard: there is no such option; the nearest"),
         (("--keep", "x", "--engine", "moto"), "--keep with engine moto: its tables are not in DIR"),
         (("--keep", "x", "--dynamodb-endpoint", "y"), "--keep with --dynamodb-endpoint: its"),
@@ -123,3 +141,22 @@ def test_nonsense_is_refused(arguments: tuple[str, ...], told: str) -> None:
     )
     assert done.returncode in (1, 2)
     assert told in done.stderr
+
+
+@pytest.mark.parametrize("page", ["local.md", "mapping.md"])
+def test_the_mapping_of_the_documents_reaches_the_options(page: str) -> None:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    (line,) = re.findall(r"^make local ARGS=.*tallyroll:mapping=.*$", text, re.MULTILINE)
+    shown = subprocess.run(
+        ["sh", "-c", f"{line} -n"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    words = shlex.split(shown.stdout.splitlines()[-1])
+    chosen = options_of([words[words.index("-c") + 1]], name="mine", window_seconds=60)
+    assert chosen.settings.mapping == {"key": "detail.country"}
+
+
+def test_an_argument_that_an_option_goes_before_is_named() -> None:
+    given = argparse.Namespace(
+        name=None, window=60, retention=None, context=["tallyroll:window_seconds=3600"]
+    )
+    assert _overridden(given) == ["--window, by -c tallyroll:window_seconds=3600"]

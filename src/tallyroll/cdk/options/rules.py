@@ -159,7 +159,9 @@ def read_option(name: str, kind: Kind, value: object) -> Any:
     try:
         return kind.read(value)
     except (TypeError, ValueError):
-        raise OptionsError(f"{PREFIX}{name} {value!r}: {kind.remedy}") from None
+        lost = isinstance(value, str) and value[:1] in {"{", "["} and '"' not in value
+        quotes = "; the value has lost its double quotes: put it in single ones" if lost else ""
+        raise OptionsError(f"{PREFIX}{name} {value!r}: {kind.remedy}{quotes}") from None
 
 
 def both_given(pollers: Mapping[str, int], most: int) -> OptionsError:
