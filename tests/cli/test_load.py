@@ -12,7 +12,6 @@ from unittest.mock import ANY
 
 import pytest
 
-from tallyroll.cli import screen
 from tests.cli.desk import Desk, lines
 from tests.harness.pipeline import HOUR, MINUTE, NOW
 
@@ -341,30 +340,6 @@ def test_a_rate_is_kept(desk: Desk, here: Path) -> None:
     (here / "e.jsonl").write_bytes(lines(*events))
     assert desk.run("load", "e.jsonl", "--rate", "20/s").status == 0
     assert 4_000 <= desk.pipeline.effects.now() - NOW <= 5_000
-
-
-def test_the_time_left_follows_what_the_queue_has_taken(
-    desk: Desk, here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two small files are read at once; the queue takes their events 80 at a time."""
-    seen: list[tuple[int, int | None, int | None]] = []
-
-    def pace(_took: float, completed: int, total: int | None, counted: int | None) -> str:
-        seen.append((completed, total, counted))
-        return ""
-
-    monkeypatch.setattr(screen, "pace", pace)
-    rows = [{"id": f"id-{n:03}", "key": "k", "ts": NOW} for n in range(800)]
-    text = lines(*rows)
-    for name, part in (("a.jsonl", text[: len(text) // 2]), ("b.jsonl", text[len(text) // 2 :])):
-        (here / name).write_bytes(part)
-    assert desk.run("load", "a.jsonl", "b.jsonl").status == 0
-    each = len(text) // 800
-    loading = [(done, counted) for done, total, counted in seen if total == len(text)]
-    assert {counted for _, counted in loading} >= {80, 160, 400, 480, 800}
-    for done, counted in loading:
-        assert counted is not None
-        assert abs(done - each * counted) < each
 
 
 def test_a_directory_is_loaded_in_the_order_of_its_names(desk: Desk, here: Path) -> None:

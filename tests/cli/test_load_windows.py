@@ -85,6 +85,30 @@ def test_progress_is_shown_from_the_first_window_on(
     assert [line for line in told if "opening: 3 of 3 windows" in line], told
 
 
+def test_the_time_left_follows_what_the_queue_has_taken(
+    desk: Desk, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two small files are read at once; the queue takes their events 80 at a time."""
+    seen: list[tuple[int, int | None, int | None]] = []
+
+    def pace(_took: float, completed: int, total: int | None, counted: int | None) -> str:
+        seen.append((completed, total, counted))
+        return ""
+
+    monkeypatch.setattr(screen, "pace", pace)
+    rows = [{"id": f"id-{n:03}", "key": "k", "ts": NOW} for n in range(800)]
+    text = lines(*rows)
+    for name, part in (("a.jsonl", text[: len(text) // 2]), ("b.jsonl", text[len(text) // 2 :])):
+        (here / name).write_bytes(part)
+    assert desk.run("load", "a.jsonl", "b.jsonl").status == 0
+    each = len(text) // 800
+    loading = [(done, counted) for done, total, counted in seen if total == len(text)]
+    assert {counted for _, counted in loading} >= {80, 160, 400, 480, 800}
+    for done, counted in loading:
+        assert counted is not None
+        assert abs(done - each * counted) < each
+
+
 def test_without_it_the_windows_are_named_and_the_checkpoint_waits(
     rolled: Desk, here: Path
 ) -> None:
