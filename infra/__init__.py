@@ -1,1 +1,1 @@
-"""The CDK app: one stack that wires constructs, one module per concern."""
+"""The stack, and the builds of what is deployed and released. Constructs are in `tallyroll.cdk`."""

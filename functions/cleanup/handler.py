@@ -1,4 +1,4 @@
-"""Every few minutes: export cold windows, prove the archives whole, drop the tables."""
+"""Every few minutes: export cold windows, prove the archives whole, tag the tables as proven."""
 
 from __future__ import annotations
 

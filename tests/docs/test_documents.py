@@ -24,7 +24,12 @@ from tests.harness.pipeline import NOW, TIME_LEFT, opened
 ROOT = Path(__file__).parents[2]
 # The mark of a list item after a sentence, as a reflow leaves it.
 _SWALLOWED = re.compile(r"[.:;]\s(?:\d+\.|[-*])\s[A-Z`*\[]")
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+BESIDE = [ROOT / name / "README.md" for name in ("examples", "functions", "infra", "tests")]
+DOCUMENTS = [
+    *(ROOT / "README.md", ROOT / "CONTRIBUTING.md"),
+    *sorted((ROOT / "docs").glob("*.md")),
+    *BESIDE,
+]
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -42,7 +47,7 @@ def test_the_readme_is_read_in_minutes() -> None:
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 200
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_links_lead_to_files(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     links = [link for link in re.findall(r"\]\(([^)#]+)[^)]*\)", text) if "://" not in link]
@@ -50,7 +55,7 @@ def test_links_lead_to_files(path: Path) -> None:
     assert not missing
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_make_targets_exist(path: Path) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([a-z][a-z-]*):", makefile, re.MULTILINE))
@@ -59,7 +64,7 @@ def test_make_targets_exist(path: Path) -> None:
     assert named <= targets
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_modules_run_exist(path: Path) -> None:
     named = re.findall(r"python -m ([a-z_]+(?:\.[a-z_]+)+)", path.read_text(encoding="utf-8"))
     missing = []
@@ -71,7 +76,7 @@ def test_modules_run_exist(path: Path) -> None:
     assert not missing
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_files_named_exist(path: Path) -> None:
     tracked = subprocess.run(
         ["git", "ls-tree", "-d", "--name-only", "HEAD"],
@@ -88,7 +93,7 @@ def test_files_named_exist(path: Path) -> None:
     assert not [name for name in named if not (ROOT / name).exists()]
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_no_paragraph_has_swallowed_a_list_item(path: Path) -> None:
     tokens = MarkdownIt().parse(path.read_text(encoding="utf-8"))
     texts = [token.content for token in tokens if token.type == "inline"]
