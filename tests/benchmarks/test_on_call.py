@@ -156,6 +156,7 @@ def test_the_catalogue_has_what_is_asked_for() -> None:
     assert {fault.check for fault in FAULTS} <= {*EXAMINATIONS}
 
 
+@pytest.mark.proof
 def test_the_doctor_names_each_fault_and_nothing_of_a_healthy_deployment(
     world: World, doctor: Doctor
 ) -> None:

@@ -116,6 +116,7 @@ def test_the_doctor(town: Town) -> None:
     assert "is gone" in gone["text"]
 
 
+@pytest.mark.proof
 def test_a_teardown_that_is_interrupted_again_and_again(town: Town) -> None:
     """Before some changes of a state; what it leaves is gone on with, and all is archived."""
     changes, advance = 0, DynamoCatalog.advance

@@ -32,6 +32,7 @@ class Discarding:
         return []
 
 
+@pytest.mark.proof
 @pytest.mark.slow
 def test_memory_is_bounded(desk: Desk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     number = 200_000

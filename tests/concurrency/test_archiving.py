@@ -62,6 +62,7 @@ def killed_in(chance: Random, process: Any) -> bool:
     return bool(process.returncode < 0)
 
 
+@pytest.mark.proof
 def test_killed_again_and_again_the_archive_is_the_table(
     dynamodb_endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,6 +84,7 @@ def test_one_hot_key_under_sixteen_writers(crowd: Crowd) -> None:
     assert len(ids) == ids.total() == EVENTS
 
 
+@pytest.mark.proof
 def test_many_keys_under_sixteen_writers(cold_crowd: Crowd) -> None:
     crowd = cold_crowd
     messages = [crowd.message(n, f"key-{n % KEYS}", 1) for n in range(EVENTS)]

@@ -67,6 +67,7 @@ def test_a_run_that_is_interrupted_drops_its_table(dynamodb_endpoint: str) -> No
     assert tables(dynamodb_endpoint) == []
 
 
+@pytest.mark.proof
 def test_ministack_rounds_long_sums(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -21,7 +21,7 @@ from tests.e2e.deployment import REGION, Deployed, MotoServer, addresses_of
 from tests.e2e.newcomer import Newcomer, publish
 from tests.e2e.pipeline import DeployedPipeline, started
 
-pytestmark = [pytest.mark.e2e, pytest.mark.engine, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.engine, pytest.mark.slow, pytest.mark.proof]
 
 NAME = "first-event"  # instead of the document's: tests share DynamoDB Local
 TAKES_S = 1_000.0  # below the limit of a test (faulthandler_timeout)

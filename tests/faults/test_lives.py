@@ -9,7 +9,12 @@ from tests.faults.scenarios import PARTS, SEEDS, Scenarios
 pytestmark = pytest.mark.engine
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+def seed_of_a_life(seed: int) -> object:
+    """Two lives are enough for a change; the matrix of the proof looks at all of them."""
+    return pytest.param(seed, marks=() if seed in (0, 1) else pytest.mark.proof)
+
+
+@pytest.mark.parametrize("seed", [seed_of_a_life(seed) for seed in SEEDS])
 def test_a_busy_life_under_faults_ends_exact(scenarios: Scenarios, seed: int) -> None:
     result = scenarios.busy(seed)
     assert result.strikes.total() > 50

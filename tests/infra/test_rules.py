@@ -115,6 +115,7 @@ def complaints(template: Template) -> list[str]:
     return [f"{match.rule.id} {match.path}: {match.message}" for match in found]
 
 
+@pytest.mark.proof
 def test_cloudformation_would_take_the_template(
     template: Template, chosen: Template, governed: Template, synthesize: Synthesize
 ) -> None:

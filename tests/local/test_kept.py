@@ -179,6 +179,7 @@ def test_emulators_of_a_killed_process_end_before_the_next_begins(tmp_path: Path
         assert emulator.wait(0.5) == 0
 
 
+@pytest.mark.proof
 @pytest.mark.slow
 @pytest.mark.engine
 def test_a_pipeline_goes_on_where_it_was_killed(tmp_path: Path) -> None:

@@ -138,6 +138,7 @@ def test_risks_keep_their_kind() -> None:
     assert (doubled, doubled.kind) == (0.5, "crash")
 
 
+@pytest.mark.proof
 def test_processes_give_what_one_gives() -> None:
     seeds = range(4)
     alone, side_by_side = Summary(), Summary()
