@@ -44,7 +44,7 @@ def test_what_is_deployed_is_as_the_checks_expect_it(
     assert found["permanent"]["level"] == "warning", found["permanent"]
     # Nobody subscribed: there is no tallyroll:alarm_email.
     assert [sign["text"].rpartition(":")[2] for sign in found["subscriptions"]["signs"]] == [
-        *[" nobody is told of alarms"] * 2,
+        *[" its alarms reach nobody"] * 2,
     ]
     expected = ("functions", "trigger", "schedules", "policies", "roles", "bucket")
     for name in (*expected, "queue-rules", "throttles"):

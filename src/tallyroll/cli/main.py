@@ -77,7 +77,7 @@ def _terminable() -> Iterator[None]:
 def _message(error: TallyrollError) -> str:
     if isinstance(error, StoreError):
         said = [str(error), _remedy(error)]
-        if error.of_environment:  # whoever has not set up AWS yet wants nothing else first
+        if error.of_environment:  # without AWS set up, the remedy comes first
             said.reverse()
         return "\n".join(said).strip()
     if isinstance(error, Archived):

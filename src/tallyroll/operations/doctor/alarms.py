@@ -65,7 +65,7 @@ def _of_topic(topic: str, found: list[Subscription]) -> Iterator[Sign]:
             )
     if not any(one.confirmed for one in found):
         yield warning(
-            f"{topic} has no confirmed subscription: nobody is told of alarms",
+            f"{topic} has no confirmed subscription: its alarms reach nobody",
             f"`aws sns subscribe --topic-arn {topic} --protocol email --notification-endpoint"
             " ADDRESS`, or deploy with tallyroll:alarm_email; then confirm it by the link that"
             " comes.",
