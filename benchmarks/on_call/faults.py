@@ -375,7 +375,7 @@ FAULTS = (
         "nobody subscribes to the pages",
         _unsubscribed,
         "subscriptions",
-        "nobody is told of alarms",
+        "its alarms reach nobody",
         "`aws sns subscribe",
     ),
     Fault(
