@@ -25,15 +25,15 @@ from tallyroll.planning.costs import (
 )
 from tallyroll.planning.load import COMPRESSED_SHARE, Load
 from tallyroll.planning.on_demand import disagreements
+from tallyroll.planning.partition_model.flow import flowed
+from tallyroll.planning.partition_model.loads import fixed, flat, one_key
+from tallyroll.planning.partition_model.result import Course
+from tallyroll.planning.partition_model.study import world_of
+from tallyroll.planning.partition_model.table import Rules
+from tallyroll.planning.partition_model.world import World
 from tallyroll.planning.plan import ARCHIVED_SHARE, BATCH_WINDOW_SECONDS, Plan, planned
 from tallyroll.planning.reading import READ_MS, reading_of
 from tallyroll.planning.shards import SHARD_SHARE_MAX
-from tallyroll.planning.simulation.flow import flowed
-from tallyroll.planning.simulation.loads import fixed, flat, one_key
-from tallyroll.planning.simulation.result import Course
-from tallyroll.planning.simulation.study import world_of
-from tallyroll.planning.simulation.table import Rules
-from tallyroll.planning.simulation.world import World
 from tallyroll.planning.writers import PACKED_EVENT_MS, TRANSACTION_MS, WRITER_MS_PER_MESSAGE
 
 WIDTH = 120

@@ -30,7 +30,8 @@ SIMULATED = [
     if path.name not in OUTSIDE and not path.name.startswith(("test_", "conftest"))
 ]
 CORE = sorted((ROOT / "src" / "tallyroll").rglob("*.py"))
-DRAWN_BY_NUMPY = ROOT / "src" / "tallyroll" / "planning" / "simulation"  # no handler is run there
+# No handler is run there.
+DRAWN_BY_NUMPY = ROOT / "src" / "tallyroll" / "planning" / "partition_model"
 KEPT_BY_ALL_VERSIONS = {"random", "getrandbits"}
 DRAWS = {name for name in dir(Random) if not name.startswith("_")} - {"seed"}
 UNORDERED = {"set", "frozenset"}

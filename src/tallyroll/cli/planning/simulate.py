@@ -23,7 +23,7 @@ from tallyroll.settings import Settings
 
 if TYPE_CHECKING:
     from tallyroll.operations.rehearsal import Rehearsal
-    from tallyroll.planning.simulation.world import World
+    from tallyroll.planning.partition_model.world import World
 
 DONE, DONE_IN_PART = 0, 1
 
@@ -104,7 +104,10 @@ def simulate(
     """
     if util.find_spec("numpy") is None:
         raise Missing("the simulation needs numpy: pip install '.[planning]' in the clone", "numpy")
-    from tallyroll.planning.simulation.question import Question, ready  # the extra may be missing
+    from tallyroll.planning.partition_model.question import (  # the extra may be missing
+        Question,
+        ready,
+    )
 
     bad: list[int] = []
     with ExitStack() as stack:

@@ -18,10 +18,10 @@ from typing import Protocol, TypeAlias, TypeVar
 import numpy as np
 
 from tallyroll.limits import ACTION_UNITS, WAITING_VISIBILITY_SECONDS
-from tallyroll.planning.simulation.loads import Shape
-from tallyroll.planning.simulation.result import HEAT_COLUMNS, Course, heat_of
-from tallyroll.planning.simulation.table import Floats
-from tallyroll.planning.simulation.world import World, made_table
+from tallyroll.planning.partition_model.loads import Shape
+from tallyroll.planning.partition_model.result import HEAT_COLUMNS, Course, heat_of
+from tallyroll.planning.partition_model.table import Floats
+from tallyroll.planning.partition_model.world import World, made_table
 
 TICK_SECONDS = 0.1
 WRITER_SECONDS = 55.0  # until a writer hands the rest of a batch back

@@ -14,9 +14,9 @@ import numpy as np
 from tallyroll.errors import UsageError
 from tallyroll.limits import IN_FLIGHT_MAX
 from tallyroll.model.sharding import STRATEGIES
+from tallyroll.planning.partition_model.table import Floats, Rules, Table
 from tallyroll.planning.plan import BATCH_SIZE, BATCH_WINDOW_SECONDS
 from tallyroll.planning.shards import KeyWrites
-from tallyroll.planning.simulation.table import Floats, Rules, Table
 from tallyroll.planning.writers import TRANSACTION_MS
 from tallyroll.planning.writers import WRITER_MS_PER_MESSAGE as MESSAGE_MS
 

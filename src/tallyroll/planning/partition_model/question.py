@@ -8,9 +8,8 @@ from typing import Any
 
 from tallyroll.errors import UsageError
 from tallyroll.planning.load import Load
-from tallyroll.planning.shards import KeyWrites
-from tallyroll.planning.simulation.flow import flowed
-from tallyroll.planning.simulation.loads import (
+from tallyroll.planning.partition_model.flow import flowed
+from tallyroll.planning.partition_model.loads import (
     Shape,
     fixed,
     flat,
@@ -21,12 +20,13 @@ from tallyroll.planning.simulation.loads import (
     step,
     zipf,
 )
-from tallyroll.planning.simulation.report import page
-from tallyroll.planning.simulation.result import Course
-from tallyroll.planning.simulation.study import fewest_shards, strategies, world_of
-from tallyroll.planning.simulation.table import Rules
-from tallyroll.planning.simulation.transactions import Writing, played
-from tallyroll.planning.simulation.world import World
+from tallyroll.planning.partition_model.report import page
+from tallyroll.planning.partition_model.result import Course
+from tallyroll.planning.partition_model.study import fewest_shards, strategies, world_of
+from tallyroll.planning.partition_model.table import Rules
+from tallyroll.planning.partition_model.transactions import Writing, played
+from tallyroll.planning.partition_model.world import World
+from tallyroll.planning.shards import KeyWrites
 
 HOUR_SECONDS = 3_600.0
 PLAYED_PER_SECOND_MAX = 10_000  # events, one by one

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tallyroll.planning.simulation.loads import Shape
-from tallyroll.planning.simulation.result import HEAT_COLUMNS, Course, heat_of
-from tallyroll.planning.simulation.table import Floats, Table
-from tallyroll.planning.simulation.world import World, made_table, weights_of
+from tallyroll.planning.partition_model.loads import Shape
+from tallyroll.planning.partition_model.result import HEAT_COLUMNS, Course, heat_of
+from tallyroll.planning.partition_model.table import Floats, Table
+from tallyroll.planning.partition_model.world import World, made_table, weights_of
 
 STEP_SECONDS = 1.0
 TABLES_HELD = 3  # windows whose messages still wait

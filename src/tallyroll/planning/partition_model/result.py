@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tallyroll.planning.simulation.table import Floats, Table
+from tallyroll.planning.partition_model.table import Floats, Table
 
 HEAT_ROWS = 64
 HEAT_COLUMNS = 120

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from tallyroll.limits import SHARDS_MAX
 from tallyroll.planning.load import PACKET_EVENTS_MAX, Load
-from tallyroll.planning.simulation.flow import flowed
-from tallyroll.planning.simulation.loads import Shape
-from tallyroll.planning.simulation.result import Course
-from tallyroll.planning.simulation.world import (
+from tallyroll.planning.partition_model.flow import flowed
+from tallyroll.planning.partition_model.loads import Shape
+from tallyroll.planning.partition_model.result import Course
+from tallyroll.planning.partition_model.world import (
     CALCULATED,
     PRODUCT,
     RANDOM,

@@ -7,8 +7,8 @@ from html import escape
 
 import numpy as np
 
-from tallyroll.planning.simulation.result import HEAT_ROWS, Course
-from tallyroll.planning.simulation.table import Floats
+from tallyroll.planning.partition_model.result import HEAT_ROWS, Course
+from tallyroll.planning.partition_model.table import Floats
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 860, 190, 70, 28, 12
 HEAT_HEIGHT = 300

@@ -16,9 +16,8 @@ from tallyroll.adapters.dynamodb.throughput import METERING
 from tallyroll.errors import UsageError
 from tallyroll.operations.rehearsal import Rehearsal
 from tallyroll.planning.load import Load
-from tallyroll.planning.shards import KeyWrites
-from tallyroll.planning.simulation.flow import flowed
-from tallyroll.planning.simulation.loads import (
+from tallyroll.planning.partition_model.flow import flowed
+from tallyroll.planning.partition_model.loads import (
     fixed,
     flat,
     hotspot,
@@ -28,11 +27,12 @@ from tallyroll.planning.simulation.loads import (
     step,
     zipf,
 )
-from tallyroll.planning.simulation.report import POINTS_MAX, line_chart, page
-from tallyroll.planning.simulation.study import fewest_shards, strategies, world_of
-from tallyroll.planning.simulation.table import Rules, Table
-from tallyroll.planning.simulation.transactions import played
-from tallyroll.planning.simulation.world import PRODUCT, World, shard_shares
+from tallyroll.planning.partition_model.report import POINTS_MAX, line_chart, page
+from tallyroll.planning.partition_model.study import fewest_shards, strategies, world_of
+from tallyroll.planning.partition_model.table import Rules, Table
+from tallyroll.planning.partition_model.transactions import played
+from tallyroll.planning.partition_model.world import PRODUCT, World, shard_shares
+from tallyroll.planning.shards import KeyWrites
 from tests.harness.pipeline import spec_of
 
 WRITES = KeyWrites(2.0, 0.0444)

@@ -10,7 +10,7 @@ from math import exp
 import numpy as np
 
 from tallyroll.errors import UsageError
-from tallyroll.planning.simulation.table import Floats
+from tallyroll.planning.partition_model.table import Floats
 
 ZIPF_THETA = 0.99
 SPIKE_RISE_SECONDS, SPIKE_FALL_SECONDS = 30.0, 600.0
