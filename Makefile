@@ -134,8 +134,8 @@ dist: $(VENV)/dev.stamp ### Build the package into dist, with the functions' ass
 deploy: $(VENV)/dev.stamp ## Deploy to AWS (ARGS="-c tallyroll:name=votes"; CDK="diff" or "destroy" instead)
 	@$(PY) -m infra.build.cdk_command run $(or $(CDK),deploy) $(ARGS)
 
-aws-test: $(VENV)/dev.stamp ### Try all of it in a sandbox account, at a few dollars (ACCOUNT=id REGION=r ARGS="--teardown")
-	@$(PY) -m sandbox $(if $(ACCOUNT),--account $(ACCOUNT)) $(if $(REGION),--region $(REGION)) $(ARGS)
+aws-test: $(VENV)/dev.stamp ### Try all of it in an AWS account for trials, at a few dollars (ACCOUNT=id REGION=r ARGS="--teardown")
+	@$(PY) -m trial $(if $(ACCOUNT),--account $(ACCOUNT)) $(if $(REGION),--region $(REGION)) $(ARGS)
 
 release-template: $(VENV)/dev.stamp ### Keep a release, from which a test updates to the code of now (REF=v0.1.0)
 	@$(PY) -m tests.harness.release $(or $(REF),$(error which release? give its tag or commit: REF=v0.1.0))
@@ -165,7 +165,7 @@ lock: $(VENV)/dev.stamp ### Pin the dependencies anew (UPGRADE=1 takes the newes
 clean: ### Remove what the other targets made
 	rm -rf $(VENV) .engine node_modules cdk.out build dist src/tallyroll/cdk/asset htmlcov coverage.json .coverage .coverage.* \
 		.hypothesis .mypy_cache .pytest_cache .ruff_cache
-	find src functions infra local sandbox tests benchmarks -name __pycache__ -prune -exec rm -rf {} + \
+	find src functions infra local trial tests benchmarks -name __pycache__ -prune -exec rm -rf {} + \
 		2>/dev/null || true
 
 engine: $(VENV)/local.stamp

@@ -18,7 +18,7 @@ from tallyroll.model.sharding import STRATEGIES
 
 ROOT = Path(__file__).parents[1]
 CORE = ROOT / "src" / "tallyroll"
-OUTSIDE = {"functions", "infra", "local", "sandbox", "benchmarks", "tests"}
+OUTSIDE = {"functions", "infra", "local", "trial", "benchmarks", "tests"}
 PARTS = [CORE, *(ROOT / name for name in sorted(OUTSIDE))]
 SDK = {"boto3", "botocore"}
 LINES_MAX, FUNCTION_LINES_MAX = 400, 70

@@ -86,7 +86,7 @@ def test_files_named_exist(path: Path) -> None:
         check=True,
     )
     folders = tracked.stdout.split()
-    assert {"src", "sandbox", "examples", "requirements"} <= {*folders}
+    assert {"src", "trial", "examples", "requirements"} <= {*folders}
     named = re.findall(
         rf"`((?:{'|'.join(map(re.escape, folders))})/[\w./-]+)`", path.read_text(encoding="utf-8")
     )

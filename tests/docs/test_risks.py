@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from sandbox.__main__ import EXPORTERS
-from sandbox.trial import Step
 from tests.docs.walks import ROOT
+from trial.__main__ import EXPORTERS
+from trial.steps import Step
 
 DOCUMENT = (ROOT / "docs" / "deploy.md").read_text("utf-8")
 _STEP = re.compile(r"`(\w+)`(?: \(`(\w+)`\))?")

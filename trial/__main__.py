@@ -1,4 +1,4 @@
-"""`make aws-test`: a whole trial in a sandbox account, measured, priced, and taken down again.
+"""`make aws-test`: a whole trial in an account for trials, measured, priced, and taken down again.
 
 It deploys a pipeline of its own with windows of a minute, sends events with own ids, packets and
 one hot key, waits until every window is archived, proven and dropped, first by scans, then by
@@ -21,13 +21,13 @@ from rich.console import Console
 from rich.table import Table
 
 from infra.build.cdk_command import CommandError
-from sandbox.account import Account, SandboxError
-from sandbox.load import Load, SendingError
-from sandbox.measures import ceiling
-from sandbox.teardown import Remover
-from sandbox.trial import Plan, Step, Trial, TrialError
 from tallyroll.errors import TallyrollError
 from tallyroll.settings import Settings
+from trial.account import Account, AccountError
+from trial.load import Load, SendingError
+from trial.measures import ceiling
+from trial.steps import Plan, Step, Trial, TrialError
+from trial.teardown import Remover
 
 NAME = "aws-test"
 EXPORTERS = ("scan", "native")
@@ -48,7 +48,7 @@ def tell(text: str) -> None:
 
 def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     """The command's arguments."""
-    parser = argparse.ArgumentParser(prog="python -m sandbox", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m trial", description=__doc__)
     add = parser.add_argument
     add("--account", help="the account to run in; it must be the caller's")
     add("--region", help="the Region; by default AWS_REGION's or the profile's")
@@ -83,16 +83,16 @@ def plan_of(options: argparse.Namespace) -> Plan:
 
 
 def confirm(account: Account, given: str | None, what: str) -> None:
-    """Ask for the account's id, or take the one that was given. Raises SandboxError."""
+    """Ask for the account's id, or take the one that was given. Raises AccountError."""
     tell(what)
     if given is None:
         if not sys.stdin.isatty():
-            raise SandboxError(f"nobody can be asked here: give --yes {account.id} to go on")
+            raise AccountError(f"nobody can be asked here: give --yes {account.id} to go on")
         sys.stderr.write(f"Type the account's id to go on in {account.where}: ")
         sys.stderr.flush()
         given = sys.stdin.readline().strip()
     if given != account.id:
-        raise SandboxError(f"{given!r} is not {account.id}: nothing was done")
+        raise AccountError(f"{given!r} is not {account.id}: nothing was done")
 
 
 def asked_for(plan: Plan, account: Account) -> str:
@@ -196,13 +196,13 @@ def main(given: Sequence[str] | None = None) -> int:
             listed = "\n".join(f"  {one.what}" for one in left) or "  nothing"
             confirm(account, options.yes, f"This removes, with all that they hold:\n{listed}")
         elif left:
-            raise SandboxError(
+            raise AccountError(
                 f"there is already {left[0].what}: remove what an earlier trial left by"
                 " `make aws-test ARGS=--teardown`"
             )
         else:
             confirm(account, options.yes, asked_for(plan, account))
-    except (SandboxError, BotoCoreError, ClientError) as error:
+    except (AccountError, BotoCoreError, ClientError) as error:
         tell(str(error))
         return 2
     if options.teardown:

@@ -11,7 +11,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from sandbox.account import Account
+from trial.account import Account
 
 _WAIT_S, _TRIES = 5.0, 60
 _ROUNDS = 15

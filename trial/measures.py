@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 from math import ceil
 from typing import Any
 
-from sandbox.load import Load
 from tallyroll.planning import prices
 from tallyroll.planning.costs import FUNCTION_GB, HOURS_A_MONTH, SQS_BATCH, idle_month
 from tallyroll.settings import Settings
+from trial.load import Load
 
 # The most that events cost, whatever goes wrong: write units of an event that shares nothing with
 # others (`make costs`: 4 for itself, 4 for its total, 6 for roll-ups), three times over; and each

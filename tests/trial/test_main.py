@@ -11,14 +11,14 @@ import pytest
 from botocore.exceptions import ClientError
 
 from infra.build.cdk_command import CommandError
-from sandbox import __main__ as module
-from sandbox.__main__ import main
-from sandbox.account import Account
-from sandbox.load import Truth
-from sandbox.measures import Measured, Series
-from sandbox.teardown import Left, Remover
-from sandbox.trial import Round, Trial
-from tests.sandbox.conftest import ACCOUNT
+from tests.trial.conftest import ACCOUNT
+from trial import __main__ as module
+from trial.__main__ import main
+from trial.account import Account
+from trial.load import Truth
+from trial.measures import Measured, Series
+from trial.steps import Round, Trial
+from trial.teardown import Left, Remover
 
 LEFT = Left("table aws-test-catalog", "aws dynamodb delete-table --table-name aws-test-catalog")
 

@@ -16,14 +16,14 @@ from typing import Any
 
 from infra.build.cdk_command import ROOT, CommandError, install, provide_python
 from infra.build.node import provide_node
-from sandbox.account import Account
-from sandbox.load import Load, Truth, send
-from sandbox.measures import Measured, Metrics
 from tallyroll.errors import StoreError
 from tallyroll.model.states import Status, Window
 from tallyroll.operations.deployed import deployed
 from tallyroll.pipeline import Pipeline
 from tallyroll.settings import Settings
+from trial.account import Account
+from trial.load import Load, Truth, send
+from trial.measures import Measured, Metrics
 
 
 class Step(StrEnum):

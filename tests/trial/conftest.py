@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from moto import mock_aws
 
-from sandbox.account import Account
+from trial.account import Account
 
 ACCOUNT, REGION = "123456789012", "eu-west-1"  # moto's
 

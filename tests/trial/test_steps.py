@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 from infra.build.cdk_command import CommandError
-from sandbox import trial as module
-from sandbox.account import Account
-from sandbox.load import Load, Truth
-from sandbox.trial import Plan, Step, Trial, TrialError
 from tallyroll.errors import Throttled
 from tallyroll.model.states import Attempt, Status, Window
-from tests.sandbox.conftest import ACCOUNT, REGION
+from tests.trial.conftest import ACCOUNT, REGION
+from trial import steps as module
+from trial.account import Account
+from trial.load import Load, Truth
+from trial.steps import Plan, Step, Trial, TrialError
 
 PLAN = Plan("aws-test", 3_600, Load(singles=4, packets=0, seconds=0.0), ("scan", "native"), 1.0, 0)
 EVENTS = 8

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from sandbox.account import Account
-from sandbox.teardown import Remover
-from tests.sandbox.conftest import REGION
+from tests.trial.conftest import REGION
+from trial.account import Account
+from trial.teardown import Remover
 
 WINDOW = "aws-test-20261122T180000Z"
 OTHERS = ("aws-test-2-catalog", "votes-catalog", "aws-test-20261122T180000Z-backup")

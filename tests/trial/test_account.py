@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from sandbox import account as module
-from sandbox.account import Account, SandboxError
-from tests.sandbox.conftest import ACCOUNT, REGION
+from tests.trial.conftest import ACCOUNT, REGION
+from trial import account as module
+from trial.account import Account, AccountError
 
 STACK = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}
 
@@ -29,7 +29,7 @@ def test_an_empty_account_needs_no_name(account: Account) -> None:
 
 
 def test_another_account_than_the_one_that_was_named_is_refused(account: Account) -> None:
-    with pytest.raises(SandboxError, match=r"ACCOUNT=210987654321 is not the caller's: .*12345"):
+    with pytest.raises(AccountError, match=r"ACCOUNT=210987654321 is not the caller's: .*12345"):
         account.check("210987654321", "aws-test")
 
 
@@ -39,7 +39,7 @@ def test_an_account_whose_alias_speaks_of_production_must_be_named(
 ) -> None:
     account.client("iam").create_account_alias(AccountAlias=alias)
 
-    with pytest.raises(SandboxError, match=f"alias is {alias}.*name it: ACCOUNT={ACCOUNT}"):
+    with pytest.raises(AccountError, match=f"alias is {alias}.*name it: ACCOUNT={ACCOUNT}"):
         account.check(None, "aws-test")
     account.check(ACCOUNT, "aws-test")
 
@@ -57,7 +57,7 @@ def test_an_account_with_another_pipeline_must_be_named(account: Account) -> Non
     account.check(None, "aws-test")
     stack(account, "votes", "Tallyroll pipeline votes")
 
-    with pytest.raises(SandboxError, match="it has pipelines: votes"):
+    with pytest.raises(AccountError, match="it has pipelines: votes"):
         account.check(None, "aws-test")
 
 
@@ -81,7 +81,7 @@ def test_the_qualifier_of_the_bootstrap_is_that_of_the_trials_deployment(
     file = tmp_path / "cdk.json"
     file.write_text(json.dumps({"context": {"@aws-cdk/core:bootstrapQualifier": "ours"}}))
     monkeypatch.setattr(module, "CDK_FILE", file)
-    with pytest.raises(SandboxError, match="make deploy CDK=bootstrap"):
+    with pytest.raises(AccountError, match="make deploy CDK=bootstrap"):
         account.check(None, "aws-test")
     account.client("ssm").put_parameter(
         Name="/cdk-bootstrap/ours/version", Value="21", Type="String"
@@ -92,7 +92,7 @@ def test_the_qualifier_of_the_bootstrap_is_that_of_the_trials_deployment(
 def test_an_account_that_is_not_bootstrapped_is_refused_with_the_command(account: Account) -> None:
     account.client("ssm").delete_parameter(Name="/cdk-bootstrap/hnb659fds/version")
 
-    with pytest.raises(SandboxError, match="make deploy CDK=bootstrap"):
+    with pytest.raises(AccountError, match="make deploy CDK=bootstrap"):
         account.check(None, "aws-test")
 
 
@@ -101,5 +101,5 @@ def test_no_region_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> No
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
 
-    with pytest.raises(SandboxError, match="no Region is set"):
+    with pytest.raises(AccountError, match="no Region is set"):
         _ = Account().session

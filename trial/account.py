@@ -23,7 +23,7 @@ _OURS = "Tallyroll pipeline "  # a stack's description begins so
 _GONE = "DELETE_COMPLETE"
 
 
-class SandboxError(Exception):
+class AccountError(Exception):
     """A trial cannot begin; the message says why, and the remedy."""
 
 
@@ -36,10 +36,10 @@ class Account:
 
     @cached_property
     def session(self) -> Any:
-        """The boto3 session. Raises SandboxError without a Region."""
+        """The boto3 session. Raises AccountError without a Region."""
         made = boto3.Session(region_name=self.region)
         if made.region_name is None:
-            raise SandboxError("no Region is set: give AWS_REGION=eu-west-1, for instance")
+            raise AccountError("no Region is set: give AWS_REGION=eu-west-1, for instance")
         return made
 
     def client(self, service: str) -> Any:
@@ -61,22 +61,22 @@ class Account:
         return f"account {self.id}, Region {self.session.region_name}"
 
     def check(self, named: str | None, pipeline: str) -> None:
-        """Raise SandboxError if the account is not the one that was `named`; if none was, and it
+        """Raise AccountError if the account is not the one that was `named`; if none was, and it
         looks like production; or if something is in the way of a pipeline of this name.
         """
         if named and named != self.id:
-            raise SandboxError(
+            raise AccountError(
                 f"ACCOUNT={named} is not the caller's: these credentials are of {self.where}"
             )
         signs = self.signs_of_production(pipeline)
         if signs and not named:
-            raise SandboxError(
+            raise AccountError(
                 f"{self.where} looks like production: {'; '.join(signs)}."
                 f" If it is for trials all the same, name it: ACCOUNT={self.id}"
             )
         context = json.loads(CDK_FILE.read_text("utf-8"))["context"]  # a trial deploys by it
         if not self._has_parameter(f"/cdk-bootstrap/{qualifier_of(context)}/version"):
-            raise SandboxError(
+            raise AccountError(
                 f"{self.where} is not bootstrapped for the CDK: run"
                 " `make deploy CDK=bootstrap` once"
             )

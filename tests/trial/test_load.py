@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from sandbox.load import DUPLICATES, HOT, PACKED, Load, SendingError, Truth, send
 from tallyroll.model.events import Packet, decode
+from trial.load import DUPLICATES, HOT, PACKED, Load, SendingError, Truth, send
 
 LOAD = Load(singles=120, keys=7, packets=3, packet=40, seconds=0.0)
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from sandbox.account import Account
-from sandbox.load import Load
-from sandbox.measures import Measured, Metrics, Series, ceiling
 from tallyroll.operations.doctor.rights import PACKAGES
 from tallyroll.planning import prices
 from tallyroll.planning.costs import FUNCTION_GB
 from tallyroll.settings import Settings
+from trial.account import Account
+from trial.load import Load
+from trial.measures import Measured, Metrics, Series, ceiling
 
 SINCE = 1_795_163_430.0
 SETTINGS = Settings(name="aws-test", window_seconds=60)
