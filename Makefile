@@ -44,13 +44,13 @@ test: $(VENV)/dev.stamp engine ## Run what a change needs, on the real engines (
 ifdef ARGS
 	@$(PY) -m pytest $(ARGS)
 else
-	@$(PY) -m infra.build.cdk_command install
+	@$(PY) -m release.cdk_command install
 	@$(PY) -m tests.harness.ministack install
 	@$(PY) -m pytest -n $(JOBS) --dist worksteal --durations=30
 endif
 
 proof: $(VENV)/dev.stamp engine ## Run all tests, under coverage, and 200 fresh seeds of the simulation of faults
-	@$(PY) -m infra.build.cdk_command install
+	@$(PY) -m release.cdk_command install
 	@$(PY) -m tests.harness.ministack install
 	@$(PY) -m coverage erase && rm -f coverage.json
 	@TALLYROLL_TIER=proof $(PY) -m pytest -n $(JOBS) --dist worksteal --durations=30 \
@@ -63,7 +63,7 @@ proof: $(VENV)/dev.stamp engine ## Run all tests, under coverage, and 200 fresh 
 	@$(PY) -m tests.simulation.run --jobs $(JOBS) --seeds 200 --from $$(date +%s)
 
 test-matrix: $(VENV)/dev.stamp ### Run the unit tests and laws on Python 3.11 to 3.14, as far as there are (ARGS="3.12")
-	@$(PY) -m infra.build.matrix --jobs $(JOBS) $(ARGS)
+	@$(PY) -m release.matrix --jobs $(JOBS) $(ARGS)
 
 bench: $(VENV)/dev.stamp engine ### Compare with other ways to count, and measure each part (EVENTS=n RECORDS=n KEYS=n)
 	@$(PY) -m benchmarks.peers $(EVENTS) $(ARGS)
@@ -114,7 +114,7 @@ docs: $(VENV)/dev.stamp ## Serve the documents as a site, with search (ADDRESS=l
 	@$(VENV)/bin/zensical serve --dev-addr $(or $(ADDRESS),localhost:8000)
 
 audit: $(VENV)/dev.stamp ### Look up all locked packages' vulnerabilities; write the asset's bill of materials
-	@mkdir -p build && $(PY) -m infra.build.sbom > build/sbom.json && echo "wrote build/sbom.json"
+	@mkdir -p build && $(PY) -m release.sbom > build/sbom.json && echo "wrote build/sbom.json"
 	@for name in runtime keyspaces local dev ministack; do \
 		$(VENV)/bin/pip-audit --strict --disable-pip --require-hashes \
 			--requirement requirements/$$name.txt || exit 1; \
@@ -126,13 +126,13 @@ synth: $(VENV)/dev.stamp ### Write the CDK app into cdk.out, offline (CONTEXT='{
 	@ls cdk.out/*.template.json
 
 package: synth ### Write a zip and a plain template into build, to deploy without the CDK
-	@$(PY) -m infra.build.package cdk.out build
+	@$(PY) -m release.package cdk.out build
 
 dist: $(VENV)/dev.stamp ### Build the package into dist, with the functions' asset in it, and check it
-	@$(PY) -m infra.build.dist
+	@$(PY) -m release.dist
 
 deploy: $(VENV)/dev.stamp ## Deploy to AWS (ARGS="-c tallyroll:name=votes"; CDK="diff" or "destroy" instead)
-	@$(PY) -m infra.build.cdk_command run $(or $(CDK),deploy) $(ARGS)
+	@$(PY) -m release.cdk_command run $(or $(CDK),deploy) $(ARGS)
 
 aws-test: $(VENV)/dev.stamp ### Try all of it in an AWS account for trials, at a few dollars (ACCOUNT=id REGION=r ARGS="--teardown")
 	@$(PY) -m trial $(if $(ACCOUNT),--account $(ACCOUNT)) $(if $(REGION),--region $(REGION)) $(ARGS)
@@ -165,7 +165,7 @@ lock: $(VENV)/dev.stamp ### Pin the dependencies anew (UPGRADE=1 takes the newes
 clean: ### Remove what the other targets made
 	rm -rf $(VENV) .engine node_modules cdk.out build dist src/tallyroll/cdk/asset htmlcov coverage.json .coverage .coverage.* \
 		.hypothesis .mypy_cache .pytest_cache .ruff_cache
-	find src functions infra local trial tests benchmarks -name __pycache__ -prune -exec rm -rf {} + \
+	find src functions infra local release trial tests benchmarks -name __pycache__ -prune -exec rm -rf {} + \
 		2>/dev/null || true
 
 engine: $(VENV)/local.stamp
@@ -182,11 +182,11 @@ $(VENV)/venv.stamp: requirements/pip.txt
 
 $(VENV)/local.stamp: requirements/local.txt pyproject.toml $(VENV)/venv.stamp
 	@echo "Installing requirements/local.txt into $(VENV) (once, one to four minutes) ..."
-	@$(PY) -m infra.build.install requirements/local.txt
+	@$(PY) -m release.install requirements/local.txt
 	@$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/local.stamp
 	@echo "Installing requirements/dev.txt into $(VENV) (once, one to four minutes) ..."
-	@$(PY) -m infra.build.install requirements/dev.txt
+	@$(PY) -m release.install requirements/dev.txt
 	@touch $@

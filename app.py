@@ -13,8 +13,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from infra.build.node import provide_node
-from infra.build.prerequisites import (
+from release.node import provide_node
+from release.prerequisites import (
     PrerequisiteError,
     aws_profiles,
     check_command,

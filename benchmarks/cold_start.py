@@ -21,9 +21,9 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
-from infra.build.bundle import assemble
 from local.runtime.api import RuntimeApi
 from local.runtime.packages import lay_out_runtime, reserved, start_command
+from release.bundle import assemble
 from tallyroll.cdk.alarms import FUNCTIONS
 from tallyroll.cdk.options import Options
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import aws_cdk as cdk
 
-from infra.build.asset import function_code
-from infra.build.bundle import RUNTIME
+from release.asset import function_code
+from release.bundle import RUNTIME
 from tallyroll.cdk.code import tell_colder_starts
 from tallyroll.cdk.options import Options
 from tallyroll.cdk.pipeline import Tallyroll

@@ -47,6 +47,7 @@ NOT_TRACED = {
     "local",
     "producing",
     "properties",
+    "release",
     "simulation",
 }
 

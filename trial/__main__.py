@@ -20,7 +20,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from rich.console import Console
 from rich.table import Table
 
-from infra.build.cdk_command import CommandError
+from release.cdk_command import CommandError
 from tallyroll.errors import TallyrollError
 from tallyroll.settings import Settings
 from trial.account import Account, AccountError

@@ -14,7 +14,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from infra.build.cdk_command import ROOT
+from release.cdk_command import ROOT
 from tallyroll.operations.preflight.wish import qualifier_of
 
 _PRODUCTION = re.compile(r"(?:^|[^a-z])(?:prod|prd|production|live)(?:[^a-z]|$)")

@@ -14,8 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from infra.build.cdk_command import ROOT, CommandError, install, provide_python
-from infra.build.node import provide_node
+from release.cdk_command import ROOT, CommandError, install, provide_python
+from release.node import provide_node
 from tallyroll.errors import StoreError
 from tallyroll.model.states import Status, Window
 from tallyroll.operations.deployed import deployed

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from infra.build.cdk_command import CommandError, provide_python, script
-from infra.build.node import provide_node
 from local.aws.guard import spawn_guarded
+from release.cdk_command import CommandError, provide_python, script
+from release.node import provide_node
 
 # What a command of a shell needs; the rest of the environment stays out.
 _PASSED_ON = ("HOME", "LANG", "PATH", "TMPDIR")

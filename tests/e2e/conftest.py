@@ -12,7 +12,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from infra.build.cdk_command import CommandError, CommandMissingError, script
+from release.cdk_command import CommandError, CommandMissingError, script
 from tests.e2e.deployment import Deployment, MotoServer
 from tests.e2e.pipeline import DeployedPipeline, started
 from tests.strict.gate import Gate

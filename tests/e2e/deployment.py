@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 import boto3
 from botocore.config import Config
 
-from infra.build.cdk_command import ROOT
 from local.aws.guard import spawn_guarded
+from release.cdk_command import ROOT
 from tests.e2e import cdk_command
 from tests.e2e.cdk_command import written_to
 

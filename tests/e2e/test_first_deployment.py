@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.build.cdk_command import CommandError
+from release.cdk_command import CommandError
 from tests.e2e.conftest import check_tools
 from tests.e2e.deployment import Deployment, MotoServer
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.build.cdk_command import ROOT, CommandError
+from release.cdk_command import ROOT, CommandError
 from tests.docs.walks import blocks_of
 from tests.e2e.conftest import check_tools
 from tests.e2e.deployment import REGION, Deployed, MotoServer, addresses_of

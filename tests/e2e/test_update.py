@@ -28,7 +28,7 @@ from threading import Event
 
 import pytest
 
-from infra.build.cdk_command import CommandError
+from release.cdk_command import CommandError
 from tests.e2e.conftest import check_tools
 from tests.e2e.deployment import ASSETS, Deployed, Deployment, Json, MotoServer
 from tests.e2e.pipeline import DeployedPipeline, unpacked

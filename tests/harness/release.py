@@ -26,7 +26,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from infra.build.bundle import ROOT, SOURCES, assemble, sources_of
+from release.bundle import ROOT, SOURCES, assemble, sources_of
 
 ARCHIVE = Path(__file__).with_name("release.tar.xz")
 NAME = "updated"  # the pipeline's

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import app
-from infra.build.bundle import assemble
-from infra.build.node import provide_node
+from release.bundle import assemble
+from release.node import provide_node
 from tests.infra.argued import ARGUED
 from tests.infra.oracle import judged
 from tests.infra.templates import Template

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from infra.build.bundle import ROOT
+from release.bundle import ROOT
 from tallyroll.cdk.alarm_rules import Rule, rules_for
 from tallyroll.cdk.alarms import ALARMS
 from tallyroll.settings import Settings

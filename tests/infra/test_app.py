@@ -9,8 +9,8 @@ from resource import RUSAGE_CHILDREN, getrusage
 
 import pytest
 
-from infra.build.bundle import ROOT
-from infra.build.node import provide_node
+from release.bundle import ROOT
+from release.node import provide_node
 
 SECONDS_MAX = 10  # 6 when this was written
 

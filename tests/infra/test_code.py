@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infra.build import prebuilt
-from infra.build.bundle import RUNTIME, BundleError, packages
+from release import prebuilt
+from release.bundle import RUNTIME, BundleError, packages
 from tallyroll.cdk.options import Options
 from tallyroll.cdk.options.rules import RUNTIMES
 from tests.infra.conftest import Built
@@ -105,7 +105,7 @@ def test_a_runtime_that_the_asset_was_not_built_for_is_told(app: cdk.App) -> Non
 def test_a_failed_build_says_why(node: None, monkeypatch: pytest.MonkeyPatch) -> None:
     from tallyroll.cdk import code
 
-    monkeypatch.setattr(code, "_BUILD", "infra.build.nothing")
+    monkeypatch.setattr(code, "_BUILD", "release.nothing")
     code._built.cache_clear()
     with pytest.raises(code.CodeMissingError, match=r"could not be built: .*No module named"):
         code._built(with_boto3=False, with_tracer=False)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from infra.build.asset import function_code
-from infra.build.bundle import ROOT
+from release.asset import function_code
+from release.bundle import ROOT
 from tallyroll.cdk.options import Options
 from tests.faults.sites import all_sites
 from tests.infra.calls import REDRIVE, Call, Trace

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infra.build.asset import function_code
+from release.asset import function_code
 from tallyroll.cdk.options import Options
 from tallyroll.cdk.options.rules import OptionsError
 from tests.infra.conftest import Built

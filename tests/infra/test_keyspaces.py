@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infra.build.package import package
+from release.package import package
 from tallyroll.adapters.cassandra import cql
 from tallyroll.adapters.cassandra.session import cql_name
 from tallyroll.cdk.options import Options

@@ -14,7 +14,7 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from infra.build.bundle import ROOT
+from release.bundle import ROOT
 
 SOURCE = ROOT / "src/tallyroll/cdk/reads/log_role_writer.py"
 OURS = "arn:aws:iam::123456789012:role/ours"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aws_lambda_powertools import Metrics
 
-from infra.build.bundle import ROOT
+from release.bundle import ROOT
 from tallyroll.adapters.dynamodb.throughput import Limit
 from tallyroll.cdk.alarms import ALARMS, PAGES
 from tallyroll.cdk.options import Options

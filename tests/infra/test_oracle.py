@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infra.build.asset import function_code
+from release.asset import function_code
 from tallyroll.adapters.aws.create_requests import table_request
 from tallyroll.cdk.options import Options
 from tallyroll.resources import declare

@@ -11,7 +11,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from infra.build.asset import function_code
+from release.asset import function_code
 from tallyroll.cdk.options import Options
 from tallyroll.cdk.options.rules import OptionsError
 from tallyroll.reads.http import OTHER_PATHS, ROUTES

@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 
-from infra.build.bundle import ROOT
+from release.bundle import ROOT
 from tests.infra.templates import Template, text
 
 TYPES = {

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from infra.build.bundle import ROOT
+from release.bundle import ROOT
 from tests.harness.release import NAME, Release, write
 from tests.harness.replacements import KEPT, harms, own_name
 from tests.infra.conftest import Synthesize

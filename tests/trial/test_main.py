@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import ClientError
 
-from infra.build.cdk_command import CommandError
+from release.cdk_command import CommandError
 from tests.trial.conftest import ACCOUNT
 from trial import __main__ as module
 from trial.__main__ import main

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from infra.build.cdk_command import CommandError
+from release.cdk_command import CommandError
 from tallyroll.errors import Throttled
 from tallyroll.model.states import Attempt, Status, Window
 from tests.trial.conftest import ACCOUNT, REGION

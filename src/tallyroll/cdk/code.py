@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 ASSET = Path(__file__).parent / "asset"
 CODE, TRACER, ABOUT = "functions.zip", "tracer.zip", "asset.json"
 CLONE = Path(__file__).parents[3]
-_BUILD = "infra.build.prebuilt"
+_BUILD = "release.prebuilt"
 
 
 class CodeMissingError(UsageError):

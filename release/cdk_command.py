@@ -1,7 +1,7 @@
 """The CDK's command, pinned: fetched by npm and run by Node, both out of a Python wheel.
 
-    python -m infra.build.cdk_command install        unpacks it into `.engine/` in the clone, once
-    python -m infra.build.cdk_command run deploy     runs it, here and with this environment
+    python -m release.cdk_command install        unpacks it into `.engine/` in the clone, once
+    python -m release.cdk_command run deploy     runs it, here and with this environment
 
 What is fetched is what the hash in the clone's package-lock.json says; `aws-cdk@latest` of npm is
 another, broken line. `npm ci && npx cdk` gets the same command without make.
@@ -20,9 +20,9 @@ import tempfile
 from collections.abc import MutableMapping
 from pathlib import Path
 
-from infra.build.node import provide_node
+from release.node import provide_node
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 CACHE = ROOT / ".engine"
 _FETCH_TIMEOUT_S = 300.0
 
@@ -57,7 +57,7 @@ def script(cache: Path = CACHE) -> Path:
     found = _home(cache) / "aws-cdk" / "bin" / "cdk"
     if not found.is_file():
         raise CommandMissingError(
-            "the CDK's command is not installed: run `python -m infra.build.cdk_command install`"
+            "the CDK's command is not installed: run `python -m release.cdk_command install`"
         )
     return found
 
@@ -96,7 +96,7 @@ def _npm_ci(staging: Path) -> None:
 
 def main() -> None:
     """Fetch the command, or become it."""
-    parser = argparse.ArgumentParser(prog="python -m infra.build.cdk_command")
+    parser = argparse.ArgumentParser(prog="python -m release.cdk_command")
     parser.add_argument("command", choices=["install", "run"])
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="for `run`: cdk's own")
     options = parser.parse_args()

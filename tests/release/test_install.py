@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.build.install import LINES_KEPT, Course, install
+from release.install import LINES_KEPT, Course, install
 
 LINES = (
     "Collecting attrs==26.1 (from -r requirements/local.txt (line 7))\n",

@@ -1,6 +1,6 @@
 """The software bill of materials of the functions' asset: CycloneDX 1.6, the same on two builds.
 
-python -m infra.build.sbom [--boto3] [--tracer] > build/sbom.json
+python -m release.sbom [--boto3] [--tracer] > build/sbom.json
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cyclonedx.model.component import Component, ComponentType
 from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
 
-from infra.build.bundle import packages
+from release.bundle import packages
 
 _NOT_REPRODUCIBLE = ("serialNumber", "timestamp")
 
@@ -60,7 +60,7 @@ def _component(package: Distribution) -> Component:
 
 def main() -> None:
     """Print it."""
-    parser = argparse.ArgumentParser(prog="python -m infra.build.sbom", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m release.sbom", description=__doc__)
     parser.add_argument("--boto3", action="store_true", help="the asset carries its own boto3")
     parser.add_argument("--tracer", action="store_true", help="with what the tracer needs")
     options = parser.parse_args()

@@ -9,7 +9,7 @@ import aws_cdk as cdk
 import jsii
 from aws_cdk import aws_lambda as lambda_
 
-from infra.build.bundle import ROOT, assemble
+from release.bundle import ROOT, assemble
 
 
 @jsii.implements(cdk.ILocalBundling)

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from infra.build.bundle import ROOT
-from infra.build.node import provide_node
-from infra.build.prerequisites import (
+from release.bundle import ROOT
+from release.node import provide_node
+from release.prerequisites import (
     PrerequisiteError,
     aws_profiles,
     check_command,
@@ -142,7 +142,7 @@ def test_an_old_python_is_refused() -> None:
         check_python((3, 9))
 
 
-@pytest.mark.parametrize("name", ["app.py", "infra/build/prerequisites.py", "infra/build/node.py"])
+@pytest.mark.parametrize("name", ["app.py", "release/prerequisites.py", "release/node.py"])
 def test_an_old_python_gets_as_far_as_the_refusal(name: str) -> None:
     ast.parse((ROOT / name).read_text(), feature_version=(3, 8))
 

@@ -19,8 +19,8 @@ from resource import RUSAGE_CHILDREN, getrusage
 
 from packaging.requirements import Requirement
 
-from infra.build.bundle import ROOT
-from infra.build.node import provide_node
+from release.bundle import ROOT
+from release.node import provide_node
 
 OLDEST = ROOT / "requirements" / "lowest.txt"
 _PIP = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input"]

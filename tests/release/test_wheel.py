@@ -18,24 +18,24 @@ from typing import Any
 
 import pytest
 
-from infra.build import prebuilt
-from infra.build.bundle import ROOT, RUNTIME, packages
+from release import prebuilt
+from release.bundle import ROOT, RUNTIME, packages
 from tallyroll.cdk.options import Options
-from tests.infra.installed import (
+from tests.infra.templates import Template, of_type
+from tests.infra.test_snapshot import TYPES
+from tests.release.installed import (
     OLDEST,
     Installed,
     declared_packages,
     newest_packages,
     oldest_packages,
 )
-from tests.infra.templates import Template, of_type
-from tests.infra.test_snapshot import TYPES
 
 pytestmark = [pytest.mark.slow, pytest.mark.proof]
 
 CPU_SECONDS_MAX = 10  # 6 when this was written, and 9 with the oldest CDK
 SOURCES = (
-    *("src", "functions", "infra", "pyproject.toml", "LICENSE", ".gitignore"),
+    *("src", "functions", "release", "pyproject.toml", "LICENSE", ".gitignore"),
     *("docs/package.md", "requirements/runtime.txt", "requirements/keyspaces.txt"),
 )
 ASSET = "tallyroll/cdk/asset"
@@ -53,7 +53,7 @@ def built(home: Path, **environment: str) -> tuple[Path, Path]:
             shutil.copyfile(ROOT / name, clone / name)
     paths = [str(clone / "src"), os.environ.get("PYTHONPATH", "")]
     done = subprocess.run(
-        [sys.executable, "-m", "infra.build.dist", str(home / "dist")],
+        [sys.executable, "-m", "release.dist", str(home / "dist")],
         cwd=clone,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), **environment},
         capture_output=True,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from infra.build.bundle import packages
-from infra.build.sbom import bill_of_materials
+from release.bundle import packages
+from release.sbom import bill_of_materials
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from infra.build import matrix
-from infra.build.matrix import ABSENT, FAILED, LOCKED, PASSED, SUITES, Matrix
+from release import matrix
+from release.matrix import ABSENT, FAILED, LOCKED, PASSED, SUITES, Matrix
 
 
 @dataclass

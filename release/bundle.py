@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path, PurePath
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 BROUGHT_BY_LAMBDA = frozenset({"boto3", "botocore", "s3transfer"})
 TRACER = "aws-xray-sdk"  # what the extra `tracer` adds
 RUNTIME = f"python3.{sys.version_info.minor}"  # Lambda's name of what the byte-code is for

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tallyroll.cdk.options.rules import RUNTIMES
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 SUITES = ("tests/unit", "tests/properties")
 LOCKED = ("pip", "local", "dev")
 PASSED, FAILED, ABSENT = "passed", "failed", "not found, and uv cannot fetch it"

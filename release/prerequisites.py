@@ -16,9 +16,9 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
-from infra.build.node import UNMAINTAINED
+from release.node import UNMAINTAINED
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 PYTHON_MIN = (3, 11)
 _REGIONS = ("AWS_REGION", "AMAZON_REGION", "AWS_DEFAULT_REGION", "AMAZON_DEFAULT_REGION")
 _REGION_UNSET = "us-east-1"  # what the CDK's command takes where no Region is set

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.build.package import package
+from release.package import package
 from tests.infra.templates import FUNCTIONS, Template, function, of_type
 
 

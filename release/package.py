@@ -103,6 +103,6 @@ def zip_folder(folder: Path, to: Path) -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) != 1 + _ARGUMENTS:
-        sys.exit("usage: python -m infra.build.package ASSEMBLY DIRECTORY")
+        sys.exit("usage: python -m release.package ASSEMBLY DIRECTORY")
     for written in package(*map(Path, sys.argv[1:])):
         sys.stdout.write(f"{written}\n")

@@ -1,7 +1,7 @@
 """The functions' asset as the package carries it: its zip, what is in it, the licences, and
 the lock file of the driver of Amazon Keyspaces.
 
-    python -m infra.build.prebuilt FOLDER [--boto3] [--tracer]
+    python -m release.prebuilt FOLDER [--boto3] [--tracer]
 
 writes them into the folder. `make dist` writes those of the package, which has a second zip: what
 Powertools' Tracer needs beside the first.
@@ -18,8 +18,8 @@ import tempfile
 from importlib.metadata import Distribution
 from pathlib import Path
 
-from infra.build.bundle import ROOT, RUNTIME, BundleError, assemble, gather, packages
-from infra.build.package import zip_folder
+from release.bundle import ROOT, RUNTIME, BundleError, assemble, gather, packages
+from release.package import zip_folder
 
 # The names by which `tallyroll.cdk.code` finds them.
 FOLDER = ROOT / "src" / "tallyroll" / "cdk" / "asset"
@@ -97,7 +97,7 @@ def _check_locked(found: list[Distribution]) -> None:
 
 def main() -> None:
     """Write it."""
-    parser = argparse.ArgumentParser(prog="python -m infra.build.prebuilt", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m release.prebuilt", description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--boto3", action="store_true", help="with a boto3 of its own")
     parser.add_argument("--tracer", action="store_true", help="with what the tracer needs")

@@ -1,6 +1,6 @@
 """The package for a package index: a source distribution and a wheel, with the functions' asset.
 
-    python -m infra.build.dist [FOLDER]
+    python -m release.dist [FOLDER]
 
 writes both into the folder, by default `dist`, and checks them. The same sources, packages and
 interpreter give the same bytes.
@@ -13,8 +13,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from infra.build import prebuilt
-from infra.build.bundle import ROOT, RUNTIME, BundleError
+from release import prebuilt
+from release.bundle import ROOT, RUNTIME, BundleError
 from tallyroll.cdk.options import Options
 
 _WRITTEN = ("*.tar.gz", "*.whl")

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.build import bundle as bundling
-from infra.build.bundle import ROOT, BundleError, assemble, packages
+from release import bundle as bundling
+from release.bundle import ROOT, BundleError, assemble, packages
 
 FUNCTIONS = ("writer", "aggregator", "roller", "cleanup", "dropper")
 # boto3 and what it needs: in Lambda's runtime, not in the bundle.
@@ -97,7 +97,7 @@ def test_it_holds_sources_licences_and_byte_code_and_neither_boto3_nor_installer
 
     assert {Path(f"functions/{name}/handler.py") for name in FUNCTIONS} <= files
     assert {"tallyroll", "functions", "aws_lambda_powertools", "jmespath"} <= tops
-    assert not {"boto3", "botocore", "aws_cdk", "tests", "infra", "bin", ".."} & tops
+    assert not {"boto3", "botocore", "aws_cdk", "tests", "infra", "release", "bin", ".."} & tops
     assert not {"INSTALLER", "RECORD", "REQUESTED", "direct_url.json"} & names
     assert {"METADATA", "LICENSE"} <= names
     sources = {path for path in files if path.suffix == ".py"}

@@ -1,6 +1,6 @@
 """Installs a lock file by pip, and shows how far it is.
 
-    python -m infra.build.install requirements/local.txt
+    python -m release.install requirements/local.txt
 
 Needs the standard library and pip alone: nothing else is installed yet. pip says at once all that
 it fetches, or nothing (--quiet); here it is one line that changes at a terminal, elsewhere one
