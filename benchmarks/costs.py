@@ -20,12 +20,12 @@ from rich.table import Table
 
 from tallyroll.adapters.dynamodb.throughput import METERING
 from tallyroll.client.packing import MINUTE_MS, PACKET_EVENTS_MAX, pack
-from tallyroll.ingest.cost import Cost, commit_cost
+from tallyroll.ingest.cost import WriteCost, commit_cost
 from tallyroll.ingest.transactions import Commit, plan
 from tallyroll.lifecycle.state_machine import freeze
 from tallyroll.limits import TABLE_UNITS_QUOTA, WARM_WRITE_UNITS_MIN
 from tallyroll.model.events import Event, decode, event_body
-from tallyroll.model.items import weighed
+from tallyroll.model.items import sized
 from tallyroll.model.messages import Message
 from tallyroll.model.periods import DAY_MS
 from tallyroll.model.records import Record, record_of
@@ -37,12 +37,12 @@ from tallyroll.planning.costs import (
     SQS_BATCH,
     SQS_CHUNK_BYTES,
     TALLY_ITEM_BYTES,
-    Kept,
+    StoredSize,
     function_dollars,
     idle_month,
     warm_dollars,
 )
-from tallyroll.planning.load import Load as Planned
+from tallyroll.planning.load import PeakLoad as Planned
 from tallyroll.planning.plan import ARCHIVED_SHARE
 from tallyroll.planning.prices import (
     API_REQUEST,
@@ -141,9 +141,9 @@ def packets(
     return list(pack(events, new_id, events_max=events_max, span_ms=span_ms))
 
 
-def store_cost(spec: Spec, bodies: Sequence[str]) -> Cost:
+def store_cost(spec: Spec, bodies: Sequence[str]) -> WriteCost:
     """The writes for these messages, in full batches."""
-    cost = Cost()
+    cost = WriteCost()
     for commit in chain.from_iterable(batches(spec, bodies)):
         cost += commit_cost(commit.records, commit.increments, METERING)
     return cost
@@ -177,7 +177,7 @@ class Computed:
     load: Load
     units: float
     ms: float
-    kept: Kept
+    kept: StoredSize
 
 
 @cache
@@ -189,12 +189,12 @@ def computed() -> list[Computed]:
     for load in loads():
         made = list(batches(spec, load.bodies))
         commits = list(chain.from_iterable(made))
-        cost, records = Cost(), [record for commit in commits for record in commit.records]
+        cost, records = WriteCost(), [record for commit in commits for record in commit.records]
         for commit in commits:
             cost += commit_cost(commit.records, commit.increments, METERING)
         tallies = sum(len(commit.increments) for commit in commits)
-        sizes = sum(weighed(record).size for record in records) + tallies * TALLY_ITEM_BYTES
-        stored = Kept(
+        sizes = sum(sized(record).size for record in records) + tallies * TALLY_ITEM_BYTES
+        stored = StoredSize(
             table_bytes=sizes * scale,
             table_items=(len(records) + tallies) * scale,
             total_items=load.totalled.items,

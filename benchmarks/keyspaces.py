@@ -45,7 +45,7 @@ from tallyroll.adapters.system import SystemEffects
 from tallyroll.model.amounts import MICROS
 from tallyroll.model.records import Record
 from tallyroll.model.specs import Spec
-from tallyroll.model.tallies import Reading, Tally
+from tallyroll.model.tallies import ReadCost, Tally
 from tallyroll.model.windows import KEYSPACES
 from tallyroll.pipeline import Pipeline
 from tallyroll.settings import Settings
@@ -89,10 +89,10 @@ class Plain:
         """Count a batch."""
         puts = []
         for record in event["Records"]:
-            told = json.loads(record["body"])
+            report = json.loads(record["body"])
             shard = random.randrange(self._shards) + 1
             self.partitions[shard] += 1
-            puts.append((told["key"], shard, told["id"], 1, MICROS, 1, ""))
+            puts.append((report["key"], shard, report["id"], 1, MICROS, 1, ""))
         for _ in self._connection.gathered(cql.PUT_STRIPE, self._table, puts):
             pass
         return []
@@ -229,7 +229,7 @@ def big_window(settings: Settings, endpoint: Endpoint, records: int) -> Mapping[
     if tally.n != records:
         raise RuntimeError(f"{tally.n} of {records} records were folded")
     best = min(taken)
-    reading = live.reading or Reading(0, 0)
+    reading = live.reading or ReadCost(0, 0)
     return {
         "count, live": f"{best[0]:.2f} s, CPU {best[1]:.2f} s (best of {COUNTS})",
         "reads of it": f"{reading.rows:,} rows, {reading.cost_max:,} read units at most",

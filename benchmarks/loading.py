@@ -21,9 +21,9 @@ from tallyroll.adapters.memory import MemoryCatalog
 from tallyroll.adapters.system import SystemEffects
 from tallyroll.client.bulk import BulkSender
 from tallyroll.client.checkpoint import Checkpoint
-from tallyroll.client.loading import BadFile, Layout, Load
+from tallyroll.client.loading import BadFile, Load, SourceLayout
 from tallyroll.client.sources.places import Format, Place
-from tallyroll.client.sources.shapes import ByColumns, OwnForm, Shape
+from tallyroll.client.sources.shapes import ByColumns, OwnForm, RecordShape
 from tallyroll.client.spans import SendCalendar
 from tallyroll.ports.queue import SendFailure
 from tallyroll.settings import Settings
@@ -76,17 +76,17 @@ def measured(path: Path, folder: Path) -> tuple[float, int]:
     effects, settings = SystemEffects(), Settings()
     calendar = SendCalendar(MemoryCatalog(), settings, effects, lambda _: None)
     producer = BulkSender(TakingQueue(), effects, calendar, name="load")
-    shapes: dict[Format, Shape] = {form: ByColumns({}, ["country"]) for form in Format}
+    shapes: dict[Format, RecordShape] = {form: ByColumns({}, ["country"]) for form in Format}
     shapes[Format.JSONL] = OwnForm()
     suffix = path.name.removesuffix(".gz").rpartition(".")[2]
     place = Place(path.name, path.stat().st_size, Format(suffix), path)
     load = Load(
         producer,
-        Layout(shapes),
+        SourceLayout(shapes),
         Checkpoint(folder / f"{path.name}.checkpoint", {"shape": ""}),
         BadFile(folder / f"{path.name}.bad", 0),
         skip_changes=False,
-        told=lambda _: None,
+        on_progress=lambda _: None,
         listed=lambda *_: None,
     )
     began = time.process_time()

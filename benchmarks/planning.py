@@ -23,13 +23,13 @@ from tallyroll.planning.costs import (
     HTTP_API,
     dollars_of,
 )
-from tallyroll.planning.load import COMPRESSED_SHARE, Load
+from tallyroll.planning.load import COMPRESSED_SHARE, PeakLoad
 from tallyroll.planning.on_demand import disagreements
 from tallyroll.planning.partition_model.flow import flowed
 from tallyroll.planning.partition_model.loads import fixed, flat, one_key
-from tallyroll.planning.partition_model.result import Course
+from tallyroll.planning.partition_model.result import TimeSeries
 from tallyroll.planning.partition_model.study import world_of
-from tallyroll.planning.partition_model.table import Rules
+from tallyroll.planning.partition_model.table import TableRules
 from tallyroll.planning.partition_model.world import World
 from tallyroll.planning.plan import ARCHIVED_SHARE, BATCH_WINDOW_SECONDS, Plan, planned
 from tallyroll.planning.reading import READ_MS, reading_of
@@ -37,8 +37,8 @@ from tallyroll.planning.shards import SHARD_SHARE_MAX
 from tallyroll.planning.writers import PACKED_EVENT_MS, TRANSACTION_MS, WRITER_MS_PER_MESSAGE
 
 WIDTH = 120
-EXAMPLE = Load(events_per_second=5_000, hottest_per_second=2_000, mean_per_second=300)
-ONE_KEY = Load(events_per_second=980, hottest_per_second=980, keys=1)
+EXAMPLE = PeakLoad(events_per_second=5_000, hottest_per_second=2_000, mean_per_second=300)
+ONE_KEY = PeakLoad(events_per_second=980, hottest_per_second=980, keys=1)
 READ_COSTS = (COUNTS_READ, HTTP_API, AGGREGATOR)
 READS = ((10, 1), (100, 1), (1_000, 1), (20_000, 1), (20_000, 10))  # a second, staleness
 SEEDS = 20
@@ -110,14 +110,16 @@ def world(plan: Plan, *, shards: int, warm_units: int) -> World:
     bare = World(
         shards=shards,
         writes=plan.batch.per_event,
-        rules=Rules(warm_units=warm_units),
+        rules=TableRules(warm_units=warm_units),
         writers=plan.writers.needed,
         gates=plan.gates,
     )
     return world_of(plan.load, bare)
 
 
-def course(plan: Plan, *, shards: int, warm_units: int, seconds: float, seed: int = 1) -> Course:
+def course(
+    plan: Plan, *, shards: int, warm_units: int, seconds: float, seed: int = 1
+) -> TimeSeries:
     """The course of a plan's load on one key."""
     shape = fixed("flat", flat(plan.load.events_per_second), one_key())
     made = world(plan, shards=shards, warm_units=warm_units)
@@ -127,7 +129,7 @@ def course(plan: Plan, *, shards: int, warm_units: int, seconds: float, seed: in
 def plan_of(events_per_second: float, packed: int = 1) -> Plan:
     """The plan of one hot key."""
     return planned(
-        Load(
+        PeakLoad(
             events_per_second=events_per_second,
             hottest_per_second=events_per_second,
             keys=1,

@@ -159,8 +159,8 @@ def chart() -> Iterator[tuple[str, str, str, str]]:
                 f"{min(rates):,.0f} to {max(rates):,.0f}",
             )
         hottest = [count * EVENT_UNITS for count in hottest_keys(events)]
-        told = f"{min(hottest):,.0f} to {max(hottest):,.0f}"
-        yield name, "hottest key", bar(hottest, PARTITION_WRITE_UNITS), told
+        report = f"{min(hottest):,.0f} to {max(hottest):,.0f}"
+        yield name, "hottest key", bar(hottest, PARTITION_WRITE_UNITS), report
 
 
 def levels() -> Table:

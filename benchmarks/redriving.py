@@ -33,8 +33,8 @@ from tallyroll.adapters.system import SystemEffects
 from tallyroll.lifecycle.roller import Roller
 from tallyroll.limits import QUEUE_BATCH_MAX
 from tallyroll.model.dead_letters import ReceivedLetter
-from tallyroll.operations.letter_events import Course
-from tallyroll.operations.looks import JOBS, Look
+from tallyroll.operations.dead_letter_scan import JOBS, DeadLetterScan
+from tallyroll.operations.letter_events import LetterOutcome
 from tallyroll.operations.redrive import Redriver
 from tallyroll.ports.dead_letters import Resend
 from tallyroll.ports.queue import Backlog
@@ -131,14 +131,14 @@ def measure(letters: int, jobs: int, call_ms: float) -> tuple[float, Counter[str
     requests: Counter[str] = Counter()
     slow = [Slow(port, call_ms, requests) for port in (store, catalog, dead)]
     redriver = Redriver(SETTINGS, slow[0], slow[1], slow[2], effects)
-    look = Look(slow[2], effects)
+    scan = DeadLetterScan(slow[2], effects)
 
     def treat(batch: Sequence[ReceivedLetter]) -> None:
         decisions = redriver.redrive(batch)
-        look.forget([one.letter for one in decisions if one.course is Course.REDRIVEN])
+        scan.forget([one.letter for one in decisions if one.course is LetterOutcome.REDRIVEN])
 
     began = time.monotonic()
-    look.each(treat, jobs)
+    scan.each(treat, jobs)
     seconds = time.monotonic() - began
     if dead.deleted != letters:
         raise RuntimeError(f"{letters - dead.deleted} letters were left")

@@ -55,12 +55,12 @@ def panel(name: str, left: float, seconds: Sequence[Sequence[float]]) -> str:
         f'<line class="limit" x1="{left}" x2="{right}" y1="{limit:.1f}" y2="{limit:.1f}"/>'
     )
     over = sum(max(second) > PARTITION_WRITE_UNITS for second in seconds)
-    told = f"{over} of {len(seconds)} seconds ask more of a partition than it takes"
+    report = f"{over} of {len(seconds)} seconds ask more of a partition than it takes"
     below = HEIGHT - BOTTOM
     parts.append(f'<text x="{left}" y="{below + 18}">0 s</text>')
     parts.append(f'<text x="{right}" y="{below + 18}" text-anchor="end">{len(seconds)} s</text>')
     kind = ' class="over"' if over else ""
-    parts.append(f'<text{kind} x="{left}" y="{below + 36}">{told}</text>')
+    parts.append(f'<text{kind} x="{left}" y="{below + 36}">{report}</text>')
     return "".join(parts)
 
 

@@ -23,7 +23,7 @@ from local.aws.embedded import Embedded
 from tallyroll import pipeline
 from tallyroll.adapters.aws.client import make_client
 from tallyroll.client.packing import MINUTE_MS
-from tallyroll.ingest.writer import Report, Writer
+from tallyroll.ingest.writer import BatchReport, Writer
 from tallyroll.model.events import Event, message_body
 from tallyroll.model.messages import Message
 from tallyroll.pipeline import Pipeline
@@ -82,7 +82,7 @@ def write(writer: Writer, bodies: Sequence[str], sent: int, batch_size: int = BA
             Message(f"m{next(numbers)}", body, sent, 1, "")
             for body in bodies[first : first + batch_size]
         ]
-        report: Report = writer.write(batch, TIME_LEFT_MS)
+        report: BatchReport = writer.write(batch, TIME_LEFT_MS)
         if report.failures or report.rejected or report.duplicates:
             raise RuntimeError(f"not every event was counted: {report}")
         units += report.cost.total

@@ -27,7 +27,7 @@ from tallyroll.cli.screen import number_of
 from tallyroll.cli.windows import length
 from tallyroll.errors import StoreError, UsageError
 from tallyroll.model.windows import DYNAMODB, KEYSPACES
-from tallyroll.operations.doctor.queues import span_text
+from tallyroll.operations.doctor.queue_checks import span_text
 from tallyroll.reads.http import ROUTES
 from tallyroll.settings import Settings
 from tallyroll.settings.texts import PREFIX
@@ -244,7 +244,7 @@ def _run(
             options.env_file.write_text(_unset(environment) + exports, encoding="utf-8")
         for note in notes:
             print(note)
-        print(_told(aws.settings, options.env_file, chosen.without_effect), flush=True)
+        print(_report(aws.settings, options.env_file, chosen.without_effect), flush=True)
         try:
             while True:
                 signal.pause()
@@ -252,7 +252,7 @@ def _run(
             print(aws.complaints(), end="", file=sys.stderr, flush=True)
 
 
-def _told(settings: Settings, env_file: Path | None, without_effect: Sequence[str]) -> str:
+def _report(settings: Settings, env_file: Path | None, without_effect: Sequence[str]) -> str:
     """The lines below the environment: what runs here, and how to use it."""
     window, retention = length(1000 * settings.window_seconds), span_text(settings.retention_ms)
     lines = [f"# {settings.name}: windows of {window}, their tables kept for {retention}"]

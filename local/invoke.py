@@ -159,16 +159,16 @@ def engine(env_file: Path | None) -> dict[str, str]:
     """The environment of the running engine. Raises NoEngine."""
     if env_file is None and "AWS_ENDPOINT_URL" in os.environ:
         environment = dict(os.environ)
-        told = "AWS_ENDPOINT_URL"
+        report = "AWS_ENDPOINT_URL"
     else:
         file = env_file or ENV_FILE
-        told = str(file)
+        report = str(file)
         if not file.is_file():
             raise NoEngine(f"no local engine runs: {file} is not there; {_START}")
         environment = _exports(file.read_text(encoding="utf-8"))
     endpoint = environment.get("AWS_ENDPOINT_URL", "")
     if urlsplit(endpoint).hostname not in _LOOPBACK:
-        raise NoEngine(f"{told} names no local engine, but {endpoint or 'nothing'}; {_START}")
+        raise NoEngine(f"{report} names no local engine, but {endpoint or 'nothing'}; {_START}")
     return {k: v for k, v in environment.items() if k.startswith(("AWS_", PREFIX))}
 
 

@@ -68,7 +68,7 @@ class LocalPipeline:
             if on_error and not self._closing.is_set():
                 on_error(text)
 
-        def told(function: str, line: str) -> None:
+        def log_line(function: str, line: str) -> None:
             if function == "writer":
                 self._writer_metrics.log(line)
             log(function, line)
@@ -80,7 +80,9 @@ class LocalPipeline:
 
         def function(name: str, **options: Any) -> Function:
             path = f"functions.{name}.handler.handler"
-            return Function(path, aws.environment, name=name, on_log=partial(told, name), **options)
+            return Function(
+                path, aws.environment, name=name, on_log=partial(log_line, name), **options
+            )
 
         self.writer = function("writer", concurrency=writers, timeout_s=timeout_s)
         self.aggregator = function("aggregator")

@@ -43,7 +43,7 @@ class Course:
             self.fetched += bool(_COLLECTED.match(line))
             self.installing = self.installing or line.startswith(_INSTALLING)
 
-    def told(self, seconds: float) -> str:
+    def shown(self, seconds: float) -> str:
         """One line on where it is after so many seconds."""
         if self.installing:
             doing = f"unpacking {self.whole} packages"
@@ -58,7 +58,7 @@ def install(lock: Path, out: TextIO) -> int:
     """
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", "install"]
     command += ["--progress-bar", "off", "--require-hashes", "-r", str(lock)]
-    began = told = time.monotonic()
+    began = shown = time.monotonic()
     course = Course(len(_LOCKED.findall(lock.read_text(encoding="utf-8"))))
     terminal = out.isatty()
     with subprocess.Popen(
@@ -70,9 +70,9 @@ def install(lock: Path, out: TextIO) -> int:
         while reader.is_alive():
             reader.join(0.2)
             now = time.monotonic()
-            if now - told >= TELL_EVERY_S[terminal]:
-                told = now
-                text = course.told(now - began)
+            if now - shown >= TELL_EVERY_S[terminal]:
+                shown = now
+                text = course.shown(now - began)
                 out.write(f"\r\x1b[K{text}" if terminal else f"{text}\n")
                 out.flush()
     if terminal:

@@ -69,7 +69,7 @@ def licences(found: list[Distribution]) -> str:
 
 def _licence(package: Distribution) -> str:
     about = package.metadata.json
-    told = about.get("license_expression") or about.get("license") or "see below"
+    report = about.get("license_expression") or about.get("license") or "see below"
     paths = [
         Path(str(package.locate_file(file)))
         for file in sorted(package.files or ())
@@ -78,7 +78,7 @@ def _licence(package: Distribution) -> str:
     if not paths:
         raise BundleError(f"{package.name} {package.version} comes without its licence's text")
     texts = "\n".join(path.read_text(encoding="utf-8").rstrip() + "\n" for path in paths)
-    heading = f"{package.name} {package.version} ({told})"
+    heading = f"{package.name} {package.version} ({report})"
     return f"{heading}\n{'=' * len(heading)}\n\n{texts}"
 
 

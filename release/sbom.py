@@ -46,7 +46,7 @@ def bill_of_materials(*, with_boto3: bool = False, with_tracer: bool = False) ->
 
 def _component(package: Distribution) -> Component:
     about = package.metadata.json
-    told = about.get("license_expression") or about.get("license")
+    report = about.get("license_expression") or about.get("license")
     purl = PackageURL("pypi", name=package.name.lower().replace("_", "-"), version=package.version)
     return Component(
         name=package.name,
@@ -54,7 +54,7 @@ def _component(package: Distribution) -> Component:
         type=ComponentType.LIBRARY,
         purl=purl,
         bom_ref=str(purl),
-        licenses=[LicenseFactory().make_from_string(str(told))] if told else [],
+        licenses=[LicenseFactory().make_from_string(str(report))] if report else [],
     )
 
 

@@ -15,7 +15,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from release.cdk_command import ROOT
-from tallyroll.operations.preflight.wish import qualifier_of
+from tallyroll.operations.preflight.planned_deployment import qualifier_of
 
 _PRODUCTION = re.compile(r"(?:^|[^a-z])(?:prod|prd|production|live)(?:[^a-z]|$)")
 CDK_FILE = ROOT / "cdk.json"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from benchmarks.on_call.stack import policy, topic
 from benchmarks.on_call.world import World
 from tallyroll.adapters.dynamodb.catalog_items import LIVE, key_of
-from tallyroll.adapters.dynamodb.totals import listing_of
+from tallyroll.adapters.dynamodb.totals_table import listing_of
 from tallyroll.archive.layout import proof_key
 from tallyroll.limits import LISTING_BUCKETS
 from tallyroll.model.states import Status

@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Callable
 from typing import Any
 
-from tallyroll.operations.doctor.alarms import ASKED
+from tallyroll.operations.doctor.alarm_checks import ASKED
 from tallyroll.operations.doctor.rights import PACKAGES, SCHEDULED
 from tallyroll.resources import declare, function_name
 from tallyroll.settings import Settings

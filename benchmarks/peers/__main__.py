@@ -88,9 +88,9 @@ class Bench:
         own = ours(self.aws, f"{name}-ids", 5, keys)
         own.name = "(e) Tallyroll, own ids"
         yield self.run(own, loads.own_ids(own.name, keys, _now()), sealed=True)
-        for kind, told in PACKED.items():
+        for kind, shown in PACKED.items():
             packed = ours(self.aws, f"{name}-{kind}", 1, keys)
-            packed.name = f"(f) Tallyroll{told}"
+            packed.name = f"(f) Tallyroll{shown}"
             yield self.run(packed, loads.packed(packed.name, keys, _now(), kind), sealed=True)
 
     def again(self, events: int) -> tuple[Replayed, Replayed]:

@@ -195,10 +195,10 @@ def _bar(
     share = log10(max(value, 1)) / log10(most) if is_log else value / most if most else 0.0
     width = round(share * (PANEL - 60), 1)
     kind = "ours" if "Tallyroll" in row.way else "bar"
-    told = f"{value:,.0f}" if value >= 100 or value.is_integer() else _short(value)
+    report = f"{value:,.0f}" if value >= 100 or value.is_integer() else _short(value)
     return [
         f'<rect class="{kind}" x="{x}" y="{_baseline(index) - 12}" width="{width}" height="15"/>',
-        f'<text x="{x + width + 6}" y="{_baseline(index)}">{told}</text>',
+        f'<text x="{x + width + 6}" y="{_baseline(index)}">{report}</text>',
     ]
 
 

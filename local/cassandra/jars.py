@@ -74,8 +74,8 @@ def fetched(cache: Path = CACHE, lock: Path = LOCK) -> Path:
             errors = list(pool.map(partial(_fetch, repository, target), jars))
         if all(errors):
             raise NoAnswerError(f"Maven's repository does not answer: {errors[0]}")
-        if told := "; ".join(filter(None, errors)):
-            raise JarsError(f"Apache Cassandra is not complete: {told}")
+        if report := "; ".join(filter(None, errors)):
+            raise JarsError(f"Apache Cassandra is not complete: {report}")
         # Renaming a directory onto one that is not empty fails, and does so atomically.
         with contextlib.suppress(OSError):
             target.rename(home)

@@ -157,8 +157,8 @@ def _launched(
         status = process.stop()
         output.seek(0)
         said = output.read().decode(errors="replace").splitlines()[-_TAIL_LINES:]
-    told = "\n".join(said)
-    raise NodeError(f"Cassandra did not start on port {port} (status {status}):\n{told}")
+    report = "\n".join(said)
+    raise NodeError(f"Cassandra did not start on port {port} (status {status}):\n{report}")
 
 
 def _reserved(port: int) -> socket.socket:

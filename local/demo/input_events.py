@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 
-from tallyroll.client.jsonlines import Source, envelope_of
+from tallyroll.client.jsonlines import LineSource, envelope_of
 from tallyroll.client.packing import pack
 from tallyroll.errors import Reason, Rejected, UsageError
 from tallyroll.model.amounts import shown
@@ -105,7 +105,7 @@ class InputEvents:
 
         Raises UsageError if the file cannot be opened, UnreadableInput if it breaks off.
         """
-        with closing(Source(path)) as source:
+        with closing(LineSource(path)) as source:
             for number, line in source.lines():
                 try:
                     event = _event(line, now, skew_ms)

@@ -32,7 +32,7 @@ from local.demo.view import Show, Snapshot, busy, mishaps, view_on
 from tallyroll.model.states import Status, Window
 from tallyroll.model.windows import Span, WindowId
 from tallyroll.operations.backfill import open_past
-from tallyroll.operations.teardown import Progress as TeardownProgress
+from tallyroll.operations.teardown import TeardownProgress
 from tallyroll.ports.paging import listed_tallies
 from tallyroll.settings import Settings
 
@@ -171,11 +171,11 @@ def _archived(console: Console, run: Run, directory: Path, verdict: Verdict) -> 
         schedule.stop()  # the roller would make new windows
     with view_on(console) as show:
 
-        def told(progress: TeardownProgress) -> None:
+        def on_progress(progress: TeardownProgress) -> None:
             left = numbered(len(progress.left), "window")
             show(Snapshot(f"archiving, {left} left", windows=progress.left))
 
-        last = run.adapters.undertaker().run(ARCHIVE_WITHIN_MS, told)
+        last = run.adapters.teardown().run(ARCHIVE_WITHIN_MS, on_progress)
     for window in last.left:
         verdict.slow.append(
             f"window {window.id} is still {window.status}: {window.attempt.problem or None}"

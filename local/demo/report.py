@@ -12,7 +12,7 @@ from rich.table import Table
 from local.demo.emf import Ledger
 from tallyroll.adapters.dynamodb import throughput
 from tallyroll.adapters.rows import metering as rows
-from tallyroll.ingest.cost import Cost, commit_cost
+from tallyroll.ingest.cost import WriteCost, commit_cost
 from tallyroll.ingest.transactions import plan
 from tallyroll.lifecycle.state_machine import freeze
 from tallyroll.model.amounts import format_amount
@@ -272,7 +272,7 @@ def cost_table(ledger: Ledger, settings: Settings) -> Table:
     return table
 
 
-def hot_key_cost(settings: Settings, events: int) -> Cost:
+def hot_key_cost(settings: Settings, events: int) -> WriteCost:
     """What this many single events of one key cost in full batches, by AWS's rule."""
     window = Window("20260101T000000Z", "", 0, settings.window_seconds * 1000)
     spec = freeze(window, settings)
@@ -280,7 +280,7 @@ def hot_key_cost(settings: Settings, events: int) -> Cost:
         Record("Ada", voter, spec.shard("Ada", voter), 0, 1, 1_000_000, bytes(17), ((0, 1),))
         for voter in (f"voter-{number:06d}" for number in range(events))
     ]
-    cost = Cost()
+    cost = WriteCost()
     _, metering = _STORES[settings.store]
     for commit in plan(spec, records, metering):
         cost += commit_cost(commit.records, commit.increments, metering)

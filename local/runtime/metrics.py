@@ -49,7 +49,7 @@ class WriterMetrics:
             {"Name": "service", "Value": "writer"},
         ]
         self._poller = poller
-        self._told = (0, 0)
+        self._report = (0, 0)
         self._printed: defaultdict[str, list[float]] = defaultdict(list)
         self._lock = threading.Lock()
 
@@ -72,11 +72,11 @@ class WriterMetrics:
         """Put the counts, if there was an invocation. Raises FunctionError."""
         polled = self._poller.polled
         ended, failed = polled.ended, polled.killed + polled.broken
-        more = {"Invocations": ended - self._told[0], "Errors": failed - self._told[1]}
+        more = {"Invocations": ended - self._report[0], "Errors": failed - self._report[1]}
         if more["Invocations"]:
             values = {name: {"Value": value} for name, value in more.items()}
             self._put("AWS/Lambda", self._of_lambda, values)
-            self._told = (ended, failed)
+            self._report = (ended, failed)
         with self._lock:
             printed = {name: list(values) for name, values in self._printed.items() if values}
         if printed:

@@ -86,12 +86,12 @@ def _context(invocation: dict[str, Any]) -> Context:
 
 
 def _failure(error: BaseException) -> str:
-    told = {
+    report = {
         "type": type(error).__name__,
         "message": str(error),
         "trace": "".join(traceback.format_exception(error)),
     }
-    return json.dumps({"error": told})
+    return json.dumps({"error": report})
 
 
 def serve(path: str, replies: int) -> None:

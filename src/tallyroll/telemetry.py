@@ -23,7 +23,7 @@ from tallyroll.settings import Settings
 from tallyroll.settings.texts import PREFIX, parse
 
 if TYPE_CHECKING:  # each function loads its own at a cold start, and no other's
-    from tallyroll.ingest.writer import Report
+    from tallyroll.ingest.writer import BatchReport
     from tallyroll.lifecycle.runner import Rolled
     from tallyroll.reads.reader import Gathering
 
@@ -38,7 +38,7 @@ def metrics_of(function: str) -> Metrics:
     return Metrics(namespace=NAMESPACE, service=function)
 
 
-def add_report(metrics: Metrics, report: Report, elapsed_ms: float) -> None:
+def add_report(metrics: Metrics, report: BatchReport, elapsed_ms: float) -> None:
     """The metrics of one batch."""
     _name_pipeline(metrics)
     counts = {

@@ -27,7 +27,7 @@ from tallyroll.operations.doctor.examine import EXAMINATIONS
 from tallyroll.pipeline import Pipeline, inspection
 from tallyroll.settings import Settings
 from tallyroll.testing.emulated import create_bucket, create_queues, create_tables
-from tests.cli.desk import run
+from tests.cli.command_line import run
 from tests.docs.commands import check, of_sentences
 from tests.harness.pipeline import HOUR, MINUTE, NOW, StillEffects
 

@@ -14,7 +14,7 @@ from tallyroll.adapters.memory import MemoryCatalog
 from tallyroll.adapters.system import SystemEffects
 from tallyroll.client.bulk import BulkSender
 from tallyroll.client.checkpoint import Checkpoint
-from tallyroll.client.loading import BadFile, Layout, Load
+from tallyroll.client.loading import BadFile, Load, SourceLayout
 from tallyroll.client.sources.places import Format, Place
 from tallyroll.client.sources.shapes import ByColumns
 from tallyroll.client.spans import SendCalendar
@@ -69,11 +69,11 @@ def test_a_load_of_sorted_keys_asks_no_partition_for_more_than_it_takes(tmp_path
     calendar = SendCalendar(MemoryCatalog(), Settings(), effects, lambda _: None)
     loading = Load(
         BulkSender(queue, effects, calendar, name="load"),
-        Layout({form: ByColumns({}) for form in Format}),
+        SourceLayout({form: ByColumns({}) for form in Format}),
         Checkpoint(tmp_path / "checkpoint", {"shape": ""}),
         BadFile(tmp_path / "bad", 0),
         skip_changes=False,
-        told=lambda _: None,
+        on_progress=lambda _: None,
         listed=lambda *_: None,
     )
     loading.run([Place("sorted.csv", path.stat().st_size, Format.CSV, path)])

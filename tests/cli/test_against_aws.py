@@ -16,7 +16,7 @@ from tallyroll.model.windows import Grid, window_id
 from tallyroll.pipeline import Pipeline
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
-from tests.cli.desk import Answer, lines, run
+from tests.cli.command_line import Answer, lines, run
 
 SETTINGS = Settings(name="votes")
 HOUR = 3_600_000

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tallyroll.adapters.dynamodb.items import Item, jsonable, record_item
-from tests.cli.desk import Answer, Desk
+from tests.cli.command_line import Answer, CommandLine
 from tests.harness.archives import Archived, archived
 from tests.harness.pipeline import WINDOW, record_with
 
@@ -18,14 +18,14 @@ def whole() -> Archived:
 
 
 @pytest.fixture
-def desk(
+def cli(
     whole: Archived, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Desk:
-    return Desk(whole.pipeline, monkeypatch, capsys)
+) -> CommandLine:
+    return CommandLine(whole.pipeline, monkeypatch, capsys)
 
 
-def explain(desk: Desk, *more: str) -> Answer:
-    return desk.run("archive", "explain", WINDOW, "--bucket", "memory", *more)
+def explain(cli: CommandLine, *more: str) -> Answer:
+    return cli.run("archive", "explain", WINDOW, "--bucket", "memory", *more)
 
 
 def single(items: list[Item]) -> Item:
@@ -33,45 +33,47 @@ def single(items: list[Item]) -> Item:
     return next(item for item in items if item["sk"]["S"] == "e#e1")
 
 
-def test_an_archive_that_agrees(desk: Desk) -> None:
-    answer = explain(desk)
+def test_an_archive_that_agrees(cli: CommandLine) -> None:
+    answer = explain(cli)
     assert (answer.status, answer.out) == (0, "")
     assert "0 items differ (0 shown), 0 keys, 0 other differences" in answer.err
 
 
 def test_an_archive_of_a_window_that_the_catalog_does_not_have(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(desk.pipeline.catalog, "window", lambda window: None)
-    answer = explain(desk)
+    monkeypatch.setattr(cli.pipeline.catalog, "window", lambda window: None)
+    answer = explain(cli)
     assert answer.status == 0
     assert answer.err.startswith("tallyroll: comparing archive/")
     assert "0 items differ" in answer.err
 
 
-def test_an_item_of_another_hand_in_the_table_is_a_difference(desk: Desk, whole: Archived) -> None:
+def test_an_item_of_another_hand_in_the_table_is_a_difference(
+    cli: CommandLine, whole: Archived
+) -> None:
     table = whole.pipeline.store.items(whole.pipeline.spec().table)
     table["odd.1", "z#1"] = {"pk": {"S": "odd.1"}, "sk": {"S": "z#1"}}
-    told = explain(desk, "--json")
+    told = explain(cli, "--json")
     assert told.status == 1
     found = [(line["difference"], line["sk"]) for line in told.json if "difference" in line]
     assert found == [("missing", "z#1")]
 
 
-def test_progress_is_told_by_items(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tallyroll.cli.archive_desk.TOLD_EVERY", 2)
+def test_progress_is_told_by_items(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tallyroll.cli.archive_access.TOLD_EVERY", 2)
     monkeypatch.setattr("tallyroll.cli.screen.FIRST_LINE_S", 0)
-    assert f"tallyroll: reading {WINDOW}: 2 items" in explain(desk).err
+    assert f"tallyroll: reading {WINDOW}: 2 items" in explain(cli).err
 
 
-def test_each_kind_of_difference(desk: Desk, whole: Archived) -> None:
+def test_each_kind_of_difference(cli: CommandLine, whole: Archived) -> None:
     items = whole.items()
     first, stranger = single(items), jsonable(record_item(record_with("late", "k9")))
     changed = next(item for item in items if item["sk"]["S"] == "e#e2")
     kept = [item for item in items if item not in (first, changed)]
     twice = next(item for item in kept if item["sk"]["S"] == "g#")
     whole.rewrite([*kept, {**changed, "v": {"N": "77"}}, stranger, twice])
-    told = explain(desk, "--json")
+    told = explain(cli, "--json")
     assert told.status == 1
     found = {(line["difference"], line["sk"]) for line in told.json if "difference" in line}
     assert found == {
@@ -90,29 +92,31 @@ def test_each_kind_of_difference(desk: Desk, whole: Archived) -> None:
     assert keys["k1"]["archive records"][0] == keys["k1"]["table records"][0] - 1
 
 
-def test_it_tells_people_why_the_window_was_not_proven(desk: Desk, whole: Archived) -> None:
+def test_it_tells_people_why_the_window_was_not_proven(cli: CommandLine, whole: Archived) -> None:
     state = whole.pipeline.state()
     attempt = replace(state.attempt, problem="key 'k1': differs")
     whole.pipeline.catalog.advance(replace(state, attempt=attempt))
     items = whole.items()
     items.remove(single(items))
     whole.rewrite(items)
-    answer = explain(desk)
+    answer = explain(cli)
     assert "is open: key 'k1': differs" in answer.err
     assert "missing  k1." in answer.out
     assert "key 'k1': archive records 1 events" in answer.out
     assert "1 items differ (1 shown), 1 keys" in answer.err
 
 
-def test_only_so_many_are_shown(desk: Desk, whole: Archived) -> None:
+def test_only_so_many_are_shown(cli: CommandLine, whole: Archived) -> None:
     whole.rewrite([])
-    answer = explain(desk, "--limit", "2")
+    answer = explain(cli, "--limit", "2")
     assert len(answer.out.splitlines()) == 4
     assert f"{len(whole.pipeline.store.items(whole.window.table))} items differ (2 sh" in answer.err
 
 
-def test_without_its_table_there_is_nothing_to_compare_with(desk: Desk, whole: Archived) -> None:
+def test_without_its_table_there_is_nothing_to_compare_with(
+    cli: CommandLine, whole: Archived
+) -> None:
     whole.pipeline.store.drop_table(whole.window.table)
-    answer = explain(desk)
+    answer = explain(cli)
     assert answer.status == 3
     assert "is gone: there is nothing to compare with" in answer.err

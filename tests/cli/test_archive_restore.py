@@ -11,7 +11,7 @@ from tallyroll.adapters.dynamodb.items import Item
 from tallyroll.adapters.dynamodb.tools.restore import Import
 from tallyroll.errors import UsageError
 from tallyroll.model.items import StoredItem
-from tests.cli.desk import Answer, Desk
+from tests.cli.command_line import Answer, CommandLine
 from tests.harness.archives import Archived, archived
 from tests.harness.pipeline import WINDOW
 
@@ -24,10 +24,10 @@ def whole() -> Archived:
 
 
 @pytest.fixture
-def desk(
+def cli(
     whole: Archived, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Desk:
-    return Desk(whole.pipeline, monkeypatch, capsys)
+) -> CommandLine:
+    return CommandLine(whole.pipeline, monkeypatch, capsys)
 
 
 @dataclass
@@ -62,91 +62,91 @@ class FakeRestore:
 
 
 @pytest.fixture
-def restores(desk: Desk) -> FakeRestore:
-    desk.restore = FakeRestore()
-    return desk.restore
+def restores(cli: CommandLine) -> FakeRestore:
+    cli.restore = FakeRestore()
+    return cli.restore
 
 
-def restore(desk: Desk, *more: str, table: str = "restored") -> Answer:
-    return desk.run("archive", "restore", WINDOW, "--table", table, *more, *HERE)
+def restore(cli: CommandLine, *more: str, table: str = "restored") -> Answer:
+    return cli.run("archive", "restore", WINDOW, "--table", table, *more, *HERE)
 
 
-def test_an_archive_is_restored(desk: Desk, whole: Archived, restores: FakeRestore) -> None:
-    answer = restore(desk)
+def test_an_archive_is_restored(cli: CommandLine, whole: Archived, restores: FakeRestore) -> None:
+    answer = restore(cli)
     assert answer.status == 0
     assert f"restored holds the {len(whole.items())} items of {whole.prefix}" in answer.err
     assert restores.tables == {"restored": whole.items()}
     assert not restores.unfinished
-    again = restore(desk)
+    again = restore(cli)
     assert again.status == 2
     assert "'restored' exists" in again.err
-    assert restore(desk, "--json", table="other").json == [
+    assert restore(cli, "--json", table="other").json == [
         {"table": "other", "items": len(whole.items()), "archive": whole.prefix}
     ]
 
 
 @pytest.mark.parametrize("native", [(), ("--native",)])
 def test_a_restored_table_gets_the_deployments_tags_and_key(
-    desk: Desk, restores: FakeRestore, native: tuple[str, ...]
+    cli: CommandLine, restores: FakeRestore, native: tuple[str, ...]
 ) -> None:
     restores.ended = Import("arn:import", "COMPLETED", 0, 0)
-    desk.deployment.there = {"TALLYROLL_TAGS": '{"team":"a"}', "TALLYROLL_KMS_KEY": "arn:key"}
-    restore(desk, *native)
-    assert desk.settings is not None
-    assert (desk.settings.tags, desk.settings.kms_key) == ({"team": "a"}, "arn:key")
-    assert desk.settings.bucket == "memory"
+    cli.deployment.there = {"TALLYROLL_TAGS": '{"team":"a"}', "TALLYROLL_KMS_KEY": "arn:key"}
+    restore(cli, *native)
+    assert cli.settings is not None
+    assert (cli.settings.tags, cli.settings.kms_key) == ({"team": "a"}, "arn:key")
+    assert cli.settings.bucket == "memory"
 
 
 def test_an_imported_table_is_tagged_at_the_end(
-    desk: Desk, whole: Archived, restores: FakeRestore
+    cli: CommandLine, whole: Archived, restores: FakeRestore
 ) -> None:
     """An import makes tables without tags."""
-    desk.deployment.there = {"TALLYROLL_TAGS": '{"team":"a"}'}
+    cli.deployment.there = {"TALLYROLL_TAGS": '{"team":"a"}'}
     restores.ended = Import("arn:import", "COMPLETED", len(whole.items()), 0)
-    answer = restore(desk, "--native")
+    answer = restore(cli, "--native")
     assert answer.status == 0
     assert "restored has no tags, give it some by TagResource: there is no table" in answer.err
 
-    desk.pipeline.store.make_table("other")
-    answer = restore(desk, "--native", table="other")
+    cli.pipeline.store.make_table("other")
+    answer = restore(cli, "--native", table="other")
     assert answer.status == 0
     assert "no tags" not in answer.err
-    assert desk.pipeline.store.tags("other") == {"team": "a"}
+    assert cli.pipeline.store.tags("other") == {"team": "a"}
 
     restores.ended = Import("arn:import", "FAILED", 0, 0)
-    assert "no tags" not in restore(desk, "--native").err
+    assert "no tags" not in restore(cli, "--native").err
 
 
 def test_a_damaged_archive_leaves_an_unfinished_table(
-    desk: Desk, whole: Archived, restores: FakeRestore
+    cli: CommandLine, whole: Archived, restores: FakeRestore
 ) -> None:
     whole.spoil()
-    answer = restore(desk)
+    answer = restore(cli)
     assert answer.status == 1
     assert "3 differences" in answer.err
     assert "restored holds what could be read, and stays marked as not whole" in answer.err
     assert restores.unfinished == {"restored"}
-    assert "going on with restored" in restore(desk).err
+    assert "going on with restored" in restore(cli).err
 
 
 @pytest.mark.parametrize(
     "table", [f"tallyroll-{WINDOW}", f"other-{WINDOW}", "tallyroll-catalog", "tallyroll-totals"]
 )
 def test_no_table_of_a_pipeline_is_restored_into(
-    desk: Desk, restores: FakeRestore, table: str
+    cli: CommandLine, restores: FakeRestore, table: str
 ) -> None:
-    answer = restore(desk, table=table)
+    answer = restore(cli, table=table)
     assert answer.status == 2
     assert repr(table) in answer.err
     assert not restores.tables
 
 
 def test_an_archive_is_imported_natively(
-    desk: Desk, whole: Archived, restores: FakeRestore
+    cli: CommandLine, whole: Archived, restores: FakeRestore
 ) -> None:
     items = len(whole.items())
     restores.ended = Import("arn:import", "COMPLETED", items, 0)
-    answer = restore(desk, "--native")
+    answer = restore(cli, "--native")
     assert answer.status == 0
     assert "arn:import" in answer.err
     data = f"{whole.prefix}/AWSDynamoDB/a1/data/"
@@ -157,17 +157,17 @@ def test_an_archive_is_imported_natively(
         Import("arn:import", "FAILED", 0, 0, "S3NoSuchBucket: gone"),
     ):
         restores.ended = ended
-        failed = restore(desk, "--native")
+        failed = restore(cli, "--native")
         assert failed.status == 1
         said = f"{ended.status}: {ended.imported} of {items} items imported, {ended.errors} refused"
         assert f"{said} {ended.problem}".rstrip() in failed.err
 
 
 def test_only_a_proven_archive_is_imported_natively(
-    desk: Desk, whole: Archived, restores: FakeRestore
+    cli: CommandLine, whole: Archived, restores: FakeRestore
 ) -> None:
     whole.remove(f"{whole.prefix}/proof.json")
-    answer = restore(desk, "--native")
+    answer = restore(cli, "--native")
     assert answer.status == 2
     assert "restore it without --native" in answer.err
     assert not restores.imports

@@ -19,7 +19,7 @@ from tallyroll.model.states import Window
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
 from tallyroll.testing.emulated import create_queues
-from tests.cli.desk import Answer, run
+from tests.cli.command_line import Answer, run
 
 pytestmark = pytest.mark.engine
 EVENTS = 12

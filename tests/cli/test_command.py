@@ -15,7 +15,7 @@ from tallyroll import __version__
 from tallyroll.cli.main import main
 from tallyroll.cli.screen import number_of
 from tallyroll.errors import Refused
-from tests.cli.desk import Desk, run
+from tests.cli.command_line import CommandLine, run
 from tests.cli.reference import COMMANDS, PAGE, filled, help_text, shown
 from tests.harness.pipeline import WINDOW
 
@@ -87,13 +87,13 @@ def test_help_is_wrapped_once(command: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_without_its_extra_it_says_how_to_get_it(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name == "cyclopts" else find(name)
     )
-    answer = desk.run("count", "k")
+    answer = cli.run("count", "k")
     assert answer.status == 3
     assert "pip install 'tallyroll[cli]'" in answer.err
     assert "--name" not in answer.err  # no pipeline was asked
@@ -101,7 +101,7 @@ def test_without_its_extra_it_says_how_to_get_it(
 
 @pytest.mark.parametrize("argv", [("version",), ("windows", "list"), ("--json", "count", "k")])
 def test_a_reader_that_went_away(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, argv: tuple[str, ...]
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch, argv: tuple[str, ...]
 ) -> None:
     reader, writer = os.pipe()
     os.close(reader)
@@ -131,10 +131,10 @@ def test_help_imports_no_more_than_it_shows(command: str, unneeded: str) -> None
         ("count", "--name", "other", "k", "--name", "votes", "--json"),
     ],
 )
-def test_global_options_stand_anywhere(desk: Desk, argv: tuple[str, ...]) -> None:
-    assert desk.run(*argv).json[0]["key"] == "k"
-    assert desk.settings is not None
-    assert desk.settings.name == "votes"
+def test_global_options_stand_anywhere(cli: CommandLine, argv: tuple[str, ...]) -> None:
+    assert cli.run(*argv).json[0]["key"] == "k"
+    assert cli.settings is not None
+    assert cli.settings.name == "votes"
 
 
 @pytest.mark.parametrize(
@@ -157,9 +157,9 @@ def test_global_options_stand_anywhere(desk: Desk, argv: tuple[str, ...]) -> Non
     ],
 )
 def test_wrong_use_names_the_value_and_the_remedy(
-    desk: Desk, argv: tuple[str, ...], said: str
+    cli: CommandLine, argv: tuple[str, ...], said: str
 ) -> None:
-    answer = desk.run(*argv)
+    answer = cli.run(*argv)
     assert (answer.status, answer.out) == (2, "")
     assert said in answer.err
     assert answer.err.splitlines()[-1].startswith("tallyroll: See: tallyroll")
@@ -178,40 +178,39 @@ def test_as_a_program(tmp_path: Path) -> None:
     assert done.stderr.startswith("tallyroll: GetQueueUrl: EndpointConnectionError")
 
 
-def test_json_is_one_object_a_line(desk: Desk) -> None:
+def test_json_is_one_object_a_line(cli: CommandLine) -> None:
     for argv in (("windows", "list", "--json"), ("count", "ä", "k", "--json")):
-        answer = desk.run(*argv)
+        answer = cli.run(*argv)
         assert answer.out.isascii()
         assert all(isinstance(json.loads(line), dict) for line in answer.out.splitlines())
 
 
-def test_an_option_and_its_opposite_are_refused(desk: Desk) -> None:
-    answer = desk.run("send", "--key", "k", "--pack", "--no-pack")
+def test_an_option_and_its_opposite_are_refused(cli: CommandLine) -> None:
+    answer = cli.run("send", "--key", "k", "--pack", "--no-pack")
     assert (answer.status, answer.out) == (2, "")
     assert answer.err == "tallyroll: --pack and --no-pack: give one of them\n"
 
 
-def test_what_is_invisible_in_a_key_is_shown_as_an_escape(desk: Desk) -> None:
+def test_what_is_invisible_in_a_key_is_shown_as_an_escape(cli: CommandLine) -> None:
     key = "can\u202edidate\u200b-7"
-    assert desk.run("send", "--key", key, "--id", "e").status == 0
-    desk.drain()
+    assert cli.run("send", "--key", key, "--id", "e").status == 0
+    cli.drain()
     shown = "can\\u202edidate\\u200b-7"
-    counted = desk.run("count", key)
+    counted = cli.run("count", key)
     assert shown in counted.out
-    assert shown in desk.run("top", "--window", WINDOW).out
-    assert desk.run("count", key, "--json").json[0]["key"] == key
+    assert shown in cli.run("top", "--window", WINDOW).out
+    assert cli.run("count", key, "--json").json[0]["key"] == key
 
 
-def test_a_large_payload_is_not_shown_whole(desk: Desk) -> None:
+def test_a_large_payload_is_not_shown_whole(cli: CommandLine) -> None:
     payload = json.dumps("x" * 100_000)
-    assert desk.run("send", "--key", "k", "--id", "e", "--payload", payload).status == 0
-    desk.drain()
-    shown = desk.run("event", "k", "e", "--window", WINDOW)
+    assert cli.run("send", "--key", "k", "--id", "e", "--payload", payload).status == 0
+    cli.drain()
+    shown = cli.run("event", "k", "e", "--window", WINDOW)
     assert len(shown.out) < 10_000
     assert "... (98,002 more characters: --json)" in shown.out
     assert (
-        desk.run("event", "k", "e", "--window", WINDOW, "--json").json[0]["payload"]
-        == "x" * 100_000
+        cli.run("event", "k", "e", "--window", WINDOW, "--json").json[0]["payload"] == "x" * 100_000
     )
 
 
@@ -223,13 +222,13 @@ def test_numbers_of_things(number: int, text: str) -> None:
 
 
 def test_a_failure_that_has_nothing_to_do_with_the_name_gets_no_such_hint(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
         raise Refused("GetItem: ValidationException: no", "ValidationException")
 
-    monkeypatch.setattr(desk.pipeline.catalog, "calendar", refuse)
-    answer = desk.run("windows", "open", "--since", WINDOW, "--until", WINDOW)
+    monkeypatch.setattr(cli.pipeline.catalog, "calendar", refuse)
+    answer = cli.run("windows", "open", "--since", WINDOW, "--until", WINDOW)
     assert answer.status == 3
     assert answer.err == "tallyroll: GetItem: ValidationException: no\n"
 
@@ -250,19 +249,19 @@ class Terminal(io.TextIOWrapper):
 
 
 def test_a_person_at_a_terminal_is_told_what_is_read(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for argv, told in ((["send"], True), (["send", "-"], True), (["send", "--key", "k"], False)):
         monkeypatch.setattr(sys, "stdin", Terminal(io.BytesIO(b'{"key": "k"}\n')))
         assert main(argv) == 0
         line = "tallyroll: reading events as JSON Lines from this terminal: Ctrl-D ends them\n"
         assert (line in capsys.readouterr().err) is told
-    assert len(desk.producer.bodies) == 3
-    assert "terminal" not in desk.run("send", stdin=b'{"key": "k"}\n').err
+    assert len(cli.producer.bodies) == 3
+    assert "terminal" not in cli.run("send", stdin=b'{"key": "k"}\n').err
 
 
 def test_no_bar_covers_what_a_person_types(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes stderr for a terminal
     for stdin, drawn in ((io.TextIOWrapper, True), (Terminal, False)):
@@ -271,8 +270,8 @@ def test_no_bar_covers_what_a_person_types(
         assert ("sending" in capsys.readouterr().err) is drawn
 
 
-def test_a_bare_command_prints_its_help(desk: Desk) -> None:
-    answer = desk.run()
+def test_a_bare_command_prints_its_help(cli: CommandLine) -> None:
+    answer = cli.run()
     assert (answer.status, answer.err) == (0, "")
     assert answer.out.startswith("Usage: tallyroll COMMAND [OPTIONS]")
     assert "simulate a table's partitions" in answer.out

@@ -15,10 +15,10 @@ from tallyroll.adapters.dynamodb.tools import trial
 from tallyroll.cli import screen
 from tallyroll.errors import Missing, Refused, StoreError, Throttled, Unknown, UsageError
 from tallyroll.operations.conform import checks
-from tallyroll.operations.conform.checks import Check
+from tallyroll.operations.conform.checks import ConformanceCheck
 from tallyroll.operations.conform.stage import Broken, Stage, Undecided
 from tallyroll.pipeline import inspection
-from tests.cli.desk import Answer, run
+from tests.cli.command_line import Answer, run
 from tests.harness.ports import free_ports
 
 ENDPOINT = "http://localhost:8000"
@@ -49,7 +49,9 @@ class Trial:
 
     def run(self, *argv: str, **ends: Callable[[Stage], str]) -> Answer:
         made = tuple(
-            Check(name.strip("_"), end, "kept", "broken", needed=not name.startswith("_"))
+            ConformanceCheck(
+                name.strip("_"), end, "kept", "broken", needed=not name.startswith("_")
+            )
             for name, end in ends.items()
         )
         self._patch.setattr(checks, "CHECKS", made)

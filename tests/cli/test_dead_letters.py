@@ -13,21 +13,21 @@ from moto import mock_aws
 
 from tallyroll.adapters.aws import client
 from tallyroll.adapters.aws.create_requests import queue_attributes, table_request
-from tallyroll.adapters.aws.dead_letters import SqsDeadLetters
-from tallyroll.cli import dlq, looks, main
+from tallyroll.adapters.aws.sqs_dead_letters import SqsDeadLetters
+from tallyroll.cli import dlq, main, redrives
 from tallyroll.errors import Missing, Reason
-from tallyroll.operations.looks import HIDDEN_SECONDS
+from tallyroll.operations.dead_letter_scan import HIDDEN_SECONDS
 from tallyroll.operations.redrive import Redriver
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
-from tests.cli.desk import Answer, Desk, run
+from tests.cli.command_line import Answer, CommandLine, run
 from tests.harness.pipeline import WINDOW, hour
 from tests.harness.redriving import drain, records, reject, seal
 
 # --- list
 
 
-def test_letters_are_counted_by_reason_and_window(mixed: Desk) -> None:
+def test_letters_are_counted_by_reason_and_window(mixed: CommandLine) -> None:
     answer = mixed.run("dlq", "list")
     assert answer.status == 0
     assert answer.err == ""
@@ -43,29 +43,29 @@ def test_letters_are_counted_by_reason_and_window(mixed: Desk) -> None:
     ]
 
 
-def test_a_list_of_letters_fits_into_80_columns(mixed: Desk) -> None:
+def test_a_list_of_letters_fits_into_80_columns(mixed: CommandLine) -> None:
     (letter,) = mixed.dead_letters.peek(1, 0)
     wide = replace(letter, window=hour(6), reason=max(Reason, key=len))
 
-    def look_through(_: object, count: Callable[..., None], *__: object) -> Mock:
+    def scan_through(_: object, count: Callable[..., None], *__: object) -> Mock:
         count(Mock(), [wide] * 23_456)
         return Mock(missed=0)
 
-    with patch.object(dlq, "look_through", look_through):
+    with patch.object(dlq, "look_through", scan_through):
         lines = mixed.run("dlq", "list").out.splitlines()
     assert "23,456" in lines[2].split()
     assert max(map(len, lines)) <= 80
 
 
-def test_no_letters(desk: Desk) -> None:
-    answer = desk.run("dlq", "list")
+def test_no_letters(cli: CommandLine) -> None:
+    answer = cli.run("dlq", "list")
     assert (answer.status, answer.out, answer.err) == (0, "", "tallyroll: no dead letters\n")
-    answer = desk.run("dlq", "redrive", "--yes")
+    answer = cli.run("dlq", "redrive", "--yes")
     assert (answer.status, answer.err) == (0, "tallyroll: no such dead letters\n")
 
 
 @pytest.mark.parametrize("command", ["list", "redrive"])
-def test_what_was_not_seen_is_said(mixed: Desk, command: str) -> None:
+def test_what_was_not_seen_is_said(mixed: CommandLine, command: str) -> None:
     more = ["--yes"] if command == "redrive" else []
     held = mixed.dead_letters.peek(1, HIDDEN_SECONDS)
     answer = mixed.run("dlq", command, *more, "--limit", "2")
@@ -75,12 +75,12 @@ def test_what_was_not_seen_is_said(mixed: Desk, command: str) -> None:
 
 
 def test_a_list_that_is_interrupted_gives_all_back(
-    mixed: Desk, monkeypatch: pytest.MonkeyPatch
+    mixed: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(looks, "number_of", interrupt)
+    monkeypatch.setattr(redrives, "number_of", interrupt)
     assert mixed.run("dlq", "list").status == 130
     assert mixed.dead_letters.count().visible == 4
 
@@ -88,7 +88,7 @@ def test_a_list_that_is_interrupted_gives_all_back(
 # --- show
 
 
-def test_a_letter_is_shown_by_either_id(mixed: Desk) -> None:
+def test_a_letter_is_shown_by_either_id(mixed: CommandLine) -> None:
     letter = mixed.pipeline.queue.dead_letters[0]
     for name in (letter.id, letter.message.id):
         answer = mixed.run("dlq", "show", name)
@@ -103,14 +103,14 @@ def test_a_letter_is_shown_by_either_id(mixed: Desk) -> None:
     assert mixed.dead_letters.count().visible == 4
 
 
-def test_letters_are_shown_by_reason(mixed: Desk) -> None:
+def test_letters_are_shown_by_reason(mixed: CommandLine) -> None:
     answer = mixed.run("--json", "dlq", "show", "--reason", "too-late", "--reason", "undelivered")
     assert [told["reason"] for told in answer.json] == ["too-late", "too-late", "undelivered"]
     answer = mixed.run("--json", "dlq", "show", "--reason", "too-late", "-n", "1")
     assert len(answer.json) == 1
 
 
-def test_a_letter_that_is_not_there(mixed: Desk) -> None:
+def test_a_letter_that_is_not_there(mixed: CommandLine) -> None:
     answer = mixed.run("dlq", "show", "nobody")
     assert (answer.status, answer.out) == (3, "")
     assert "there is no such dead letter" in answer.err
@@ -120,13 +120,13 @@ def test_a_letter_that_is_not_there(mixed: Desk) -> None:
     assert "there is no dead letter nobody" in answer.err
 
 
-def test_a_body_does_not_move_the_terminal(desk: Desk) -> None:
-    reject(desk.pipeline, "red \x1b[31m\ttab ü \x07\u202e", Reason.NOT_JSON)
-    answer = desk.run("dlq", "show", "--reason", "not-json")
+def test_a_body_does_not_move_the_terminal(cli: CommandLine) -> None:
+    reject(cli.pipeline, "red \x1b[31m\ttab ü \x07\u202e", Reason.NOT_JSON)
+    answer = cli.run("dlq", "show", "--reason", "not-json")
     assert "red \\x1b[31m\ttab ü \\x07\\u202e\n" in answer.out
 
 
-def test_a_body_that_is_gone_is_said(mixed: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_that_is_gone_is_said(mixed: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     def gone(_: object) -> str:
         raise Missing("there is no object rejected/1", "NoSuchKey")
 
@@ -138,7 +138,7 @@ def test_a_body_that_is_gone_is_said(mixed: Desk, monkeypatch: pytest.MonkeyPatc
 # --- redrive
 
 
-def test_what_can_count_is_redriven_and_the_rest_is_left(mixed: Desk) -> None:
+def test_what_can_count_is_redriven_and_the_rest_is_left(mixed: CommandLine) -> None:
     answer = mixed.run("dlq", "redrive", "--yes")
     assert answer.status == 1
     assert answer.row("redriven", "too-late", WINDOW, "2")
@@ -152,7 +152,7 @@ def test_what_can_count_is_redriven_and_the_rest_is_left(mixed: Desk) -> None:
     assert mixed.dead_letters.count().visible == 1
 
 
-def test_only_what_was_asked_for(mixed: Desk) -> None:
+def test_only_what_was_asked_for(mixed: CommandLine) -> None:
     letter = mixed.pipeline.queue.dead_letters[1]
     answer = mixed.run("dlq", "redrive", "--message", letter.id, "--yes", "--json")
     assert (answer.status, answer.err) == (0, "")
@@ -177,7 +177,7 @@ def test_only_what_was_asked_for(mixed: Desk) -> None:
     assert len(mixed.pipeline.queue.dead_letters) == 2
 
 
-def test_a_dry_run_says_it_all_and_does_nothing(mixed: Desk) -> None:
+def test_a_dry_run_says_it_all_and_does_nothing(mixed: CommandLine) -> None:
     answer = mixed.run("dlq", "redrive", "--dry-run", "--reason", "too-late")
     assert answer.status == 0
     assert answer.row("would", "be", "redriven", "too-late", WINDOW, "2")
@@ -199,7 +199,7 @@ def test_a_dry_run_says_it_all_and_does_nothing(mixed: Desk) -> None:
         ([], "nobody can be asked here: give --yes, or --dry-run"),
     ],
 )
-def test_wrong_use(mixed: Desk, argv: list[str], says: str) -> None:
+def test_wrong_use(mixed: CommandLine, argv: list[str], says: str) -> None:
     answer = mixed.run("dlq", "redrive", *argv)
     assert answer.status == 2
     assert says in answer.err
@@ -213,7 +213,7 @@ class Terminal(io.StringIO):
 
 @pytest.mark.parametrize(("said", "status", "redriven"), [("y\n", 0, 2), ("\n", 1, 0), ("", 1, 0)])
 def test_somebody_who_watches_is_asked(
-    mixed: Desk,
+    mixed: CommandLine,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     said: str,
@@ -228,14 +228,14 @@ def test_somebody_who_watches_is_asked(
     assert len(mixed.pipeline.queue) == redriven
 
 
-def test_nothing_to_ask_about(mixed: Desk) -> None:
+def test_nothing_to_ask_about(mixed: CommandLine) -> None:
     answer = mixed.run("dlq", "redrive", "--reason", "not-json")
     assert answer.status == 1
     assert answer.row("left", "not-json", "1", "not-json")
 
 
 def test_what_comes_back_at_once_is_not_redriven_for_ever(
-    mixed: Desk, monkeypatch: pytest.MonkeyPatch
+    mixed: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     redrive = Redriver.redrive
 
@@ -255,9 +255,9 @@ def test_what_comes_back_at_once_is_not_redriven_for_ever(
 
 
 def test_all_letters_are_sent_after_a_look_at_some(
-    mixed: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    mixed: CommandLine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(looks, "LOOKED_AT", 2)
+    monkeypatch.setattr(redrives, "LOOKED_AT", 2)
     answer = mixed.run("dlq", "redrive", "--dry-run")
     assert answer.status == 1
     assert "saw 2 of about 4 dead letters" in answer.err
@@ -269,15 +269,15 @@ def test_all_letters_are_sent_after_a_look_at_some(
     assert len(records(mixed.pipeline)) == 3
 
 
-def test_a_limit_holds_for_what_is_sent(mixed: Desk) -> None:
+def test_a_limit_holds_for_what_is_sent(mixed: CommandLine) -> None:
     assert mixed.run("dlq", "redrive", "--yes", "--limit", "1").status == 1
     assert len(mixed.pipeline.queue) == 1
 
 
-def test_twenty_are_told_one_by_one(desk: Desk) -> None:
+def test_twenty_are_told_one_by_one(cli: CommandLine) -> None:
     for number in range(23):
-        reject(desk.pipeline, f"body {number}", Reason.NOT_JSON)
-    answer = desk.run("dlq", "redrive", "--yes")
+        reject(cli.pipeline, f"body {number}", Reason.NOT_JSON)
+    answer = cli.run("dlq", "redrive", "--yes")
     assert answer.status == 1
     assert answer.err.count("left: ") == 20
     assert "... and 3 more are left (--json tells all)" in answer.err
@@ -330,7 +330,7 @@ def test_queues_are_found_by_name(
 
 
 def test_queues_of_another_name_are_not_touched(
-    mixed: Desk, monkeypatch: pytest.MonkeyPatch
+    mixed: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer = mixed.run("--name", "votes", "dlq", "list")
     assert answer.status == 2

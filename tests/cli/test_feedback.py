@@ -12,19 +12,19 @@ from tallyroll.cdk.options import Options
 from tallyroll.errors import Refused
 from tallyroll.model.states import Status
 from tallyroll.ports.gauges import Gauge, Quota, Trigger
-from tests.cli.desk import Desk
+from tests.cli.command_line import CommandLine
 from tests.harness.pipeline import MINUTE, NOW, SMALL, hour, opened
 
 DENIED = Refused("AccessDenied: no", "AccessDenied")
 
 
 @pytest.fixture
-def measured(desk: Desk) -> Desk:
+def measured(cli: CommandLine) -> CommandLine:
     """A pipeline with 1,200 events of one key within a minute, 30 of others, and all gauges."""
-    write(desk, "hot", 1_200)
+    write(cli, "hot", 1_200)
     for number in range(30):
-        write(desk, f"k{number}", 1)
-    desk.gauges.values = {
+        write(cli, f"k{number}", 1)
+    cli.gauges.values = {
         Gauge.COUNTED: [30.0, 1_230.0],
         Gauge.COUNTED_SINGLE: [1_230.0],
         Gauge.COUNTED_PACKED: [0.0],
@@ -38,25 +38,25 @@ def measured(desk: Desk) -> Desk:
         Gauge.IN_FLIGHT: [40.0, 30.0],
         Gauge.READS: [120.0],
     }
-    desk.gauges.quotas = {
+    cli.gauges.quotas = {
         Quota.TABLES: 2_500.0,
         Quota.TABLE_WRITES: 40_000.0,
         Quota.FUNCTIONS: 1_000.0,
     }
-    desk.gauges.triggers = Trigger(1_000, 1, 4)
-    desk.deployment.there = SMALL.to_env()
-    return desk
+    cli.gauges.triggers = Trigger(1_000, 1, 4)
+    cli.deployment.there = SMALL.to_env()
+    return cli
 
 
-def write(desk: Desk, key: str, events: int, ts: int = NOW) -> None:
+def write(cli: CommandLine, key: str, events: int, ts: int = NOW) -> None:
     """Count events of a key, all within a second."""
     bodies = [{"key": key, "id": f"{key}{n}", "ts": ts} for n in range(events)]
-    assert not desk.pipeline.write(*bodies).failures
+    assert not cli.pipeline.write(*bodies).failures
 
 
-def told(desk: Desk, *more: str) -> dict[str, Any]:
+def told(cli: CommandLine, *more: str) -> dict[str, Any]:
     """What the command says as JSON."""
-    answer = desk.run("plan", "--from-deployment", "--json", *more)
+    answer = cli.run("plan", "--from-deployment", "--json", *more)
     assert answer.status == 0, answer.err
     (found,) = answer.json
     return dict(found)
@@ -66,7 +66,7 @@ def settings(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {each["setting"]: each for each in found["settings"]}
 
 
-def test_what_is_measured(measured: Desk) -> None:
+def test_what_is_measured(measured: CommandLine) -> None:
     found = told(measured)
     assert (found["pipeline"], found["as_of"]) == ("tallyroll", "2026-11-20T08:30:00.000Z")
     assert found["not_known"] == []
@@ -93,7 +93,7 @@ def test_what_is_measured(measured: Desk) -> None:
     assert measured.gauges.since == {NOW - 1_438 * MINUTE}
 
 
-def test_the_load_is_planned_for(measured: Desk) -> None:
+def test_the_load_is_planned_for(measured: CommandLine) -> None:
     found = told(measured)
     load = found["plan"]["load"]
     assert (load["events_per_second"], load["hottest_per_second"]) == (20.5, 20.0)
@@ -110,7 +110,7 @@ def test_the_load_is_planned_for(measured: Desk) -> None:
     assert Options.from_context(found["context"]).stripes == 128
 
 
-def test_the_tables_of_a_terminal(measured: Desk) -> None:
+def test_the_tables_of_a_terminal(measured: CommandLine) -> None:
     answer = measured.run("plan", "--from-deployment")
     assert answer.status == 0
     rows = [" ".join(line.split()) for line in answer.out.splitlines()]
@@ -122,26 +122,26 @@ def test_the_tables_of_a_terminal(measured: Desk) -> None:
     assert "not known" not in answer.err
 
 
-def test_the_changes_as_context(measured: Desk) -> None:
+def test_the_changes_as_context(measured: CommandLine) -> None:
     answer = measured.run("plan", "--from-deployment", "--context")
     assert json.loads(answer.out) == told(measured)["context"]
 
 
-def test_what_the_engine_does_not_have_is_not_known(desk: Desk) -> None:
-    write(desk, "k", 100)
-    found = told(desk)
+def test_what_the_engine_does_not_have_is_not_known(cli: CommandLine) -> None:
+    write(cli, "k", 100)
+    found = told(cli)
     unknown = {name for name, value in found["measured"].items() if value is None}
     assert {"quota of tables", "batch size", "ms of a batch, on average"} <= unknown
     assert found["not_known"][0].startswith("the quota of tables: GetServiceQuota")
     assert settings(found)["most writers at once"]["now"] is None
     assert "tallyroll:max_concurrency" not in found["context"]
-    answer = desk.run("plan", "--from-deployment")
+    answer = cli.run("plan", "--from-deployment")
     assert answer.status == 0
     assert "not known here" in answer.out
     assert "tallyroll: not known: the quota of tables: " in answer.err
 
 
-def test_what_is_not_allowed_is_told_once_with_its_permission(measured: Desk) -> None:
+def test_what_is_not_allowed_is_told_once_with_its_permission(measured: CommandLine) -> None:
     measured.gauges.values = dict.fromkeys(Gauge, DENIED)
     measured.gauges.quotas = dict.fromkeys(Quota, DENIED)
     measured.gauges.triggers = DENIED
@@ -154,58 +154,62 @@ def test_what_is_not_allowed_is_told_once_with_its_permission(measured: Desk) ->
     assert 20.3 < told(measured)["measured"]["peak events a second"] < 20.5
 
 
-def test_no_events_no_plan(desk: Desk) -> None:
-    found = told(desk)
+def test_no_events_no_plan(cli: CommandLine) -> None:
+    found = told(cli)
     assert (found["plan"], found["measured"]["peak events a second"]) == (None, None)
     assert set(settings(found)) == {"quota of tables"}
-    answer = desk.run("plan", "--from-deployment")
+    answer = cli.run("plan", "--from-deployment")
     assert answer.status == 0
     assert "no events were counted in the last windows" in answer.err
 
 
-def test_what_there_is_no_time_for_is_told(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(desk, "early", 50, NOW - 3_600_000)
-    write(desk, "k", 100)
-    stripes, effects = desk.pipeline.store.stripes, desk.pipeline.effects
+def test_what_there_is_no_time_for_is_told(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(cli, "early", 50, NOW - 3_600_000)
+    write(cli, "k", 100)
+    stripes, effects = cli.pipeline.store.stripes, cli.pipeline.effects
 
     def slow(*asked: Any) -> Any:
         effects.pass_by(20_000)
         return stripes(*asked)
 
-    monkeypatch.setattr(desk.pipeline.store, "stripes", slow)
-    found = told(desk)
+    monkeypatch.setattr(cli.pipeline.store, "stripes", slow)
+    found = told(cli)
     assert found["measured"]["events in them"] <= 100
     assert f"window {hour(8)}: only a part of its tallies was read" in found["not_known"]
     last = f"windows up to {hour(7)}: there was no time left to read them"
     assert last in found["not_known"]
 
 
-def test_packets_are_measured(desk: Desk) -> None:
+def test_packets_are_measured(cli: CommandLine) -> None:
     entries = [[n, 1] for n in range(50)]
     for number in range(4):
         packet = {"v": 1, "id": f"p{number}", "key": "k", "t0": NOW, "events": entries}
-        assert desk.pipeline.write(packet).events == 50
-    found = told(desk)
+        assert cli.pipeline.write(packet).events == 50
+    found = told(cli)
     assert found["measured"]["share of packed events"] == 1.0
     assert found["measured"]["events in a packet"] == 50
     assert found["plan"]["load"]["packed"] == 50
 
 
-def test_the_share_of_packets_without_a_metric_is_that_of_the_hottest_keys(desk: Desk) -> None:
+def test_the_share_of_packets_without_a_metric_is_that_of_the_hottest_keys(
+    cli: CommandLine,
+) -> None:
     entries = [[n, 1] for n in range(60)]
-    desk.pipeline.write({"v": 1, "id": "p", "key": "packed", "t0": NOW, "events": entries})
-    write(desk, "single", 20)
-    found = told(desk)["measured"]
+    cli.pipeline.write({"v": 1, "id": "p", "key": "packed", "t0": NOW, "events": entries})
+    write(cli, "single", 20)
+    found = told(cli)["measured"]
     assert found["share of packed events"] == pytest.approx(0.75)
-    desk.gauges.values = {Gauge.COUNTED_SINGLE: [60.0], Gauge.COUNTED_PACKED: [20.0, 20.0]}
-    assert told(desk)["measured"]["share of packed events"] == pytest.approx(0.4)
+    cli.gauges.values = {Gauge.COUNTED_SINGLE: [60.0], Gauge.COUNTED_PACKED: [20.0, 20.0]}
+    assert told(cli)["measured"]["share of packed events"] == pytest.approx(0.4)
 
 
-def test_a_sealed_and_a_dropped_window_count(desk: Desk) -> None:
-    write(desk, "early", 100, NOW - 7_200_000)
-    write(desk, "k", 100)
-    desk.pipeline.move(Status.DROPPED, hour(6), events=3_600_000, keys=7, peak=5_000)
-    found = told(desk)
+def test_a_sealed_and_a_dropped_window_count(cli: CommandLine) -> None:
+    write(cli, "early", 100, NOW - 7_200_000)
+    write(cli, "k", 100)
+    cli.pipeline.move(Status.DROPPED, hour(6), events=3_600_000, keys=7, peak=5_000)
+    found = told(cli)
     assert found["measured"]["events in them"] == 3_600_100
     assert found["measured"]["write units a second of a table"] == 5_000
     assert found["measured"]["peak events a second"] == 1_000.0
@@ -216,9 +220,9 @@ def test_a_pipeline_that_never_rolled(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pipeline = opened(replace(SMALL, name="young"))
-    desk = Desk(pipeline, monkeypatch, capsys)
+    cli = CommandLine(pipeline, monkeypatch, capsys)
     monkeypatch.setattr(pipeline.catalog, "calendar", lambda: None)
-    answer = desk.run("plan", "--from-deployment")
+    answer = cli.run("plan", "--from-deployment")
     assert answer.status == 3
     assert "has no calendar" in answer.err
 
@@ -227,12 +231,12 @@ def test_a_pipeline_that_never_rolled(
     "more",
     [("--rate", "5"), ("x.jsonl",), ("--packed", "10"), ("--window", "1d"), ("--distinct", "5")],
 )
-def test_what_is_measured_is_not_given(desk: Desk, more: tuple[str, ...]) -> None:
-    answer = desk.run("plan", "--from-deployment", *more)
+def test_what_is_measured_is_not_given(cli: CommandLine, more: tuple[str, ...]) -> None:
+    answer = cli.run("plan", "--from-deployment", *more)
     assert (answer.status, answer.out) == (2, "")
     assert "give only --reads, --staleness" in answer.err
 
 
-def test_reads_may_be_given(measured: Desk) -> None:
+def test_reads_may_be_given(measured: CommandLine) -> None:
     few = told(measured)["plan"]["dollars_a_month"]["HTTP API"]
     assert told(measured, "--reads", "200")["plan"]["dollars_a_month"]["HTTP API"] > 50 * few

@@ -13,7 +13,7 @@ from tallyroll.model.states import Status
 from tallyroll.model.windows import DYNAMODB, KEYSPACES, store_of
 from tallyroll.operations.doctor.checkup import Level
 from tallyroll.resources import TAG_PIPELINE
-from tests.cli.desk import Desk
+from tests.cli.command_line import CommandLine
 from tests.harness.both_stores import BothStores
 from tests.harness.doctoring import CLEAN, bad, examined, grown, only
 from tests.harness.pipeline import HOUR, NOW, StillEffects, hour
@@ -34,10 +34,10 @@ def pipeline() -> BothStores:
 
 
 @pytest.fixture
-def desk(
+def cli(
     pipeline: BothStores, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Desk:
-    return Desk(pipeline, monkeypatch, capsys)
+) -> CommandLine:
+    return CommandLine(pipeline, monkeypatch, capsys)
 
 
 def test_there_are_windows_of_each_kind(pipeline: BothStores) -> None:
@@ -100,8 +100,8 @@ def test_the_quota_of_keyspaces(pipeline: BothStores) -> None:
     ]
 
 
-def test_windows_are_listed_without_asking_dynamodb_about_them(desk: Desk) -> None:
-    answer = desk.run("windows", "list", "--size", "--json")
+def test_windows_are_listed_without_asking_dynamodb_about_them(cli: CommandLine) -> None:
+    answer = cli.run("windows", "list", "--size", "--json")
     assert answer.status == 0
     listed = {row["window"]: row for row in answer.json}
     assert listed[hour(7)]["table"] == f"keyspaces:tallyroll-{hour(7)}"
@@ -110,13 +110,13 @@ def test_windows_are_listed_without_asking_dynamodb_about_them(desk: Desk) -> No
     assert DynamoListing(Caller(Unasked(), StillEffects())).card(listed[hour(7)]["table"]) is None
 
 
-def test_counts_and_largest_keys(desk: Desk, pipeline: BothStores) -> None:
-    counted = desk.run("count", "k1", "--windows", "--json").json[0]
+def test_counts_and_largest_keys(cli: CommandLine, pipeline: BothStores) -> None:
+    counted = cli.run("count", "k1", "--windows", "--json").json[0]
     assert counted["events"] == 6
     assert counted["complete"]
-    live = desk.run("top", "--window", hour(7))
+    live = cli.run("top", "--window", hour(7))
     assert (live.status, NOT_FOLDED in live.err) == (2, True)
-    closed = desk.run("top", "--window", hour(3), "--json")
+    closed = cli.run("top", "--window", hour(3), "--json")
     assert closed.json[0]["events"] == 3
 
 
@@ -125,42 +125,42 @@ def test_counts_and_largest_keys(desk: Desk, pipeline: BothStores) -> None:
     [Refused("the keyspace votes is not there: set TALLYROLL_KEYSPACE"), Unknown("no node")],
 )
 def test_a_count_says_why_windows_are_missing(
-    desk: Desk, pipeline: BothStores, error: StoreError
+    cli: CommandLine, pipeline: BothStores, error: StoreError
 ) -> None:
     unreachable(pipeline, error)
-    answer = desk.run("count", "k1")
+    answer = cli.run("count", "k1")
     assert answer.status == 1
     assert "k1: could not read" in answer.err
     assert str(error) in answer.err
-    one = desk.run("event", "k1", "e", "--window", hour(7))
+    one = cli.run("event", "k1", "e", "--window", hour(7))
     assert (one.status, str(error) in one.err) == (3, True)
-    some = desk.run("events", "k1", "--window", hour(7))
+    some = cli.run("events", "k1", "--window", hour(7))
     refused = isinstance(error, Refused)
     assert (some.status, str(error) in some.err) == (3 if refused else 1, refused)
 
 
-def test_status(desk: Desk) -> None:
-    status = desk.run("status", "--json")
+def test_status(cli: CommandLine) -> None:
+    status = cli.run("status", "--json")
     assert (status.status, status.json[0]["window"]["takes_events"]) == (0, True)
 
 
 def test_windows_that_are_not_open_yet_are_not_looked_for_in_dynamodb(
-    desk: Desk, pipeline: BothStores
+    cli: CommandLine, pipeline: BothStores
 ) -> None:
     window = pipeline.state(hour(8))
     pipeline.catalog.advance(replace(window, status=Status.CREATING))
-    told = desk.run("windows", "list").err
+    told = cli.run("windows", "list").err
     assert f"its table tallyroll-{hour(8)} is made in Keyspaces: the roller's log says more" in told
 
 
 def test_teardown_by_export_takes_windows_of_both_stores_down(
-    desk: Desk, pipeline: BothStores, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, pipeline: BothStores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TALLYROLL_KEYSPACE", "tallyroll")
     ours = ("teardown", "--export", "--yes", "tallyroll", "--bucket", "b")
-    answer = desk.run(*ours, "--dry-run")
+    answer = cli.run(*ours, "--dry-run")
     assert "cannot be archived" not in answer.err
-    answer = desk.run(*ours, "--timeout", "2h")
+    answer = cli.run(*ours, "--timeout", "2h")
     assert answer.status == 0, answer.err
     assert "aws keyspaces delete-keyspace --keyspace-name tallyroll" in answer.err
     windows = pipeline.catalog.windows(0, NOW + 9 * HOUR)
@@ -169,12 +169,12 @@ def test_teardown_by_export_takes_windows_of_both_stores_down(
 
 
 def test_teardown_by_force_lists_and_deletes_tables_of_both_stores(
-    desk: Desk, pipeline: BothStores
+    cli: CommandLine, pipeline: BothStores
 ) -> None:
     pipeline.rows.tag_table(pipeline.state(hour(9)).table, {TAG_PIPELINE: "votes"})
     window = pipeline.state(hour(9))
     pipeline.catalog.advance(replace(window, status=Status.CREATING, times={}))
-    answer = desk.run("teardown", "--force", "--yes", "tallyroll", "--json")
+    answer = cli.run("teardown", "--force", "--yes", "tallyroll", "--json")
     losses = {row["table"]: row for row in answer.json if "table" in row}
     assert losses[f"keyspaces:tallyroll-{hour(7)}"]["events"] is None
     assert f"keyspaces:tallyroll-{hour(9)} is not touched: another hand made it" in answer.err

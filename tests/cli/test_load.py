@@ -12,7 +12,7 @@ from unittest.mock import ANY
 
 import pytest
 
-from tests.cli.desk import Desk, lines
+from tests.cli.command_line import CommandLine, lines
 from tests.harness.pipeline import HOUR, MINUTE, NOW
 
 EVENTS: list[dict[str, Any]] = [
@@ -26,14 +26,14 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def counts(desk: Desk, *keys: str) -> dict[str, tuple[int, str]]:
-    desk.drain()
-    found = desk.run("--json", "count", *keys).json
+def counts(cli: CommandLine, *keys: str) -> dict[str, tuple[int, str]]:
+    cli.drain()
+    found = cli.run("--json", "count", *keys).json
     return {count["key"]: (count["events"], count["sum"]) for count in found}
 
 
-def bodies(desk: Desk) -> list[dict[str, Any]]:
-    return [json.loads(body) for body in desk.producer.bodies]
+def bodies(cli: CommandLine) -> list[dict[str, Any]]:
+    return [json.loads(body) for body in cli.producer.bodies]
 
 
 def bad_lines(folder: Path) -> list[dict[str, Any]]:
@@ -42,56 +42,60 @@ def bad_lines(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("pack", ["--pack", "--no-pack"])
-def test_the_same_load_twice_counts_once(desk: Desk, here: Path, pack: str) -> None:
+def test_the_same_load_twice_counts_once(cli: CommandLine, here: Path, pack: str) -> None:
     (here / "events.jsonl").write_bytes(lines(*EVENTS))
-    answer = desk.run("load", "events.jsonl", pack)
+    answer = cli.run("load", "events.jsonl", pack)
     assert (answer.status, answer.err) == (0, "")
     assert answer.row("sources", "loaded", "1")
     assert answer.row("events", "sent", "60")
-    first = list(desk.producer.bodies)
-    desk.pipeline.effects.pass_by(7_000)
-    assert desk.run("load", "events.jsonl", pack).status == 0
-    assert sorted(desk.producer.bodies[len(first) :]) == sorted(first)
-    assert sum(events for events, _ in counts(desk, "k0", "k1", "k2").values()) == 60
-    assert desk.pipeline.reasons() == []
+    first = list(cli.producer.bodies)
+    cli.pipeline.effects.pass_by(7_000)
+    assert cli.run("load", "events.jsonl", pack).status == 0
+    assert sorted(cli.producer.bodies[len(first) :]) == sorted(first)
+    assert sum(events for events, _ in counts(cli, "k0", "k1", "k2").values()) == 60
+    assert cli.pipeline.reasons() == []
     assert list(here.glob("tallyroll-load-*")) == []  # nothing is left of a load that is complete
 
 
-def test_a_load_that_is_compressed_and_one_that_is_not_count_once(desk: Desk, here: Path) -> None:
+def test_a_load_that_is_compressed_and_one_that_is_not_count_once(
+    cli: CommandLine, here: Path
+) -> None:
     events = [{"key": "k0", "ts": NOW, "payload": "again" * 9}] * 500
     (here / "events.jsonl").write_bytes(lines(*events))
-    assert desk.run("load", "events.jsonl", "--compress").status == 0
-    assert desk.run("load", "events.jsonl").status == 0
-    assert [body["v"] for body in bodies(desk)] == [2, 1]
-    assert counts(desk, "k0")["k0"][0] == 500
+    assert cli.run("load", "events.jsonl", "--compress").status == 0
+    assert cli.run("load", "events.jsonl").status == 0
+    assert [body["v"] for body in bodies(cli)] == [2, 1]
+    assert counts(cli, "k0")["k0"][0] == 500
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, bytes])
-def test_a_file_and_the_same_bytes_on_stdin_count_once(desk: Desk, here: Path, pack: Any) -> None:
+def test_a_file_and_the_same_bytes_on_stdin_count_once(
+    cli: CommandLine, here: Path, pack: Any
+) -> None:
     content = pack(lines(*EVENTS))
     (here / "events.jsonl.gz").write_bytes(content)
-    assert desk.run("load", "events.jsonl.gz").status == 0
-    assert desk.run("load", "-", stdin=content).status == 0
-    assert counts(desk, "k0")["k0"][0] == 20
+    assert cli.run("load", "events.jsonl.gz").status == 0
+    assert cli.run("load", "-", stdin=content).status == 0
+    assert counts(cli, "k0")["k0"][0] == 20
 
 
-def test_events_with_ids_count_once_in_any_file(desk: Desk, here: Path) -> None:
+def test_events_with_ids_count_once_in_any_file(cli: CommandLine, here: Path) -> None:
     own = [{**event, "id": f"e{n}"} for n, event in enumerate(EVENTS)]
     (here / "a.jsonl").write_bytes(lines(*own[:40]))
     (here / "b.jsonl").write_bytes(lines(*own))
-    assert desk.run("load", "a.jsonl", "b.jsonl").status == 0
-    assert counts(desk, "k1")["k1"][0] == 20
+    assert cli.run("load", "a.jsonl", "b.jsonl").status == 0
+    assert counts(cli, "k1")["k1"][0] == 20
 
 
-def test_files_of_the_same_content_are_told(desk: Desk, here: Path) -> None:
+def test_files_of_the_same_content_are_told(cli: CommandLine, here: Path) -> None:
     for name in ("a.jsonl", "b.jsonl"):
         (here / name).write_bytes(lines(*EVENTS))
-    answer = desk.run("load", "a.jsonl", "b.jsonl")
+    answer = cli.run("load", "a.jsonl", "b.jsonl")
     assert "b.jsonl has the content of a.jsonl: its events without ids count once" in answer.err
-    assert counts(desk, "k0")["k0"][0] == 20
+    assert counts(cli, "k0")["k0"][0] == 20
 
 
-def test_bad_lines_are_kept_and_all_others_are_loaded(desk: Desk, here: Path) -> None:
+def test_bad_lines_are_kept_and_all_others_are_loaded(cli: CommandLine, here: Path) -> None:
     content = lines(
         {"key": "k", "ts": NOW},
         "nonsense",
@@ -103,7 +107,7 @@ def test_bad_lines_are_kept_and_all_others_are_loaded(desk: Desk, here: Path) ->
         {"key": "k", "ts": NOW, "id": "e"},
     )
     (here / "events.jsonl").write_bytes(content + b'{"key": "\xff", "ts": 1}\n')
-    answer = desk.run("--json", "load", "events.jsonl")
+    answer = cli.run("--json", "load", "events.jsonl")
     assert answer.status == 1
     assert bad_lines(here) == [
         {
@@ -133,13 +137,13 @@ def test_bad_lines_are_kept_and_all_others_are_loaded(desk: Desk, here: Path) ->
     assert report["bad_file"] == next(here.glob("*.bad.jsonl")).name
     assert "events.jsonl, line 2: not-json" in answer.err
     assert "ts-in-seconds: give --ts-unit s" in answer.err
-    assert counts(desk, "k")["k"][0] == 2
+    assert counts(cli, "k")["k"][0] == 2
     (here / "events.jsonl").write_bytes(lines({"key": "k", "ts": NOW}))
-    assert desk.run("load", "events.jsonl").status == 0
+    assert cli.run("load", "events.jsonl").status == 0
     assert list(here.glob("*.bad.jsonl")) == []  # it was of the load before
 
 
-def test_csv_by_its_header(desk: Desk, here: Path) -> None:
+def test_csv_by_its_header(cli: CommandLine, here: Path) -> None:
     (here / "plays.csv").write_text(
         "\ufeffvideo,at,seconds,user,note\r\n"
         f'a,{NOW // 1000},2.5,u1,"two\r\nlines, one row"\r\n'
@@ -150,12 +154,12 @@ def test_csv_by_its_header(desk: Desk, here: Path) -> None:
         'a,"x"y,1,,\r\n'
         f"a,soon,1,,\r\na,{NOW // 1000},much,,\r\n"
     )
-    answer = desk.run(
+    answer = cli.run(
         *("load", "plays.csv", "--key", "video", "--ts", "at", "--ts-unit", "s"),
         *("--value", "seconds", "--payload", "user,note", "--no-pack"),
     )
     assert answer.status == 1
-    sent = {(each["key"], each["ts"], each["value"]): each for each in bodies(desk)}
+    sent = {(each["key"], each["ts"], each["value"]): each for each in bodies(cli)}
     assert {at: each.get("payload") for at, each in sent.items()} == {
         ("a", NOW, 2.5): {"user": "u1", "note": "two\r\nlines, one row"},
         ("a", NOW + 1_250, 1): {"user": "u2"},
@@ -167,20 +171,20 @@ def test_csv_by_its_header(desk: Desk, here: Path) -> None:
     ]
 
 
-def test_csv_has_the_fields_of_json_by_default(desk: Desk, here: Path) -> None:
+def test_csv_has_the_fields_of_json_by_default(cli: CommandLine, here: Path) -> None:
     (here / "e.csv").write_text(f'key,id,ts,payload\nk,e,{NOW},"{{""a"": 1}}"\nk,f,{NOW},x\n')
-    assert desk.run("load", "e.csv").status == 1
-    (sent,) = bodies(desk)
+    assert cli.run("load", "e.csv").status == 1
+    (sent,) = bodies(cli)
     assert (sent["id"], sent["ts"], sent["value"], sent["payload"]) == ("e", NOW, 1, {"a": 1})
     assert bad_lines(here)[0]["reason"] == "bad-payload"
 
 
 @pytest.mark.parametrize("text", ["1e999999999", "1e5000", "-1e9999", "1e-999999999"])
-def test_numbers_that_are_no_times(desk: Desk, here: Path, text: str) -> None:
+def test_numbers_that_are_no_times(cli: CommandLine, here: Path, text: str) -> None:
     (here / "e.csv").write_text(f"key,ts\nk,{text}\nk,{NOW}\n")
-    assert desk.run("load", "e.csv").status == 1
+    assert cli.run("load", "e.csv").status == 1
     assert bad_lines(here)[0]["line"] == 2
-    assert counts(desk, "k")["k"][0] == 1
+    assert counts(cli, "k")["k"][0] == 1
 
 
 @pytest.mark.parametrize(
@@ -194,35 +198,35 @@ def test_numbers_that_are_no_times(desk: Desk, here: Path, text: str) -> None:
         (f"{NOW}.9", NOW),
     ],
 )
-def test_times(desk: Desk, here: Path, text: str, ts: int) -> None:
+def test_times(cli: CommandLine, here: Path, text: str, ts: int) -> None:
     (here / "e.csv").write_text(f"key,ts\nk,{text}\n")
-    answer = desk.run("load", "e.csv", "--no-pack")
+    answer = cli.run("load", "e.csv", "--no-pack")
     assert answer.status == 0, answer.err
-    assert bodies(desk)[0]["ts"] == ts
+    assert bodies(cli)[0]["ts"] == ts
     unzoned = " " in text and "+" not in text
     assert ("had a time without a zone, which was read as UTC" in answer.err) is unzoned
 
 
 @pytest.mark.parametrize("unit", [("us", 1_000), ("ns", 1_000_000)])
-def test_units_of_times(desk: Desk, here: Path, unit: tuple[str, int]) -> None:
+def test_units_of_times(cli: CommandLine, here: Path, unit: tuple[str, int]) -> None:
     (here / "e.csv").write_text(f"key,ts\nk,{NOW * unit[1] + 7}\n")
-    assert desk.run("load", "e.csv", "--ts-unit", unit[0], "--no-pack").status == 0
-    assert bodies(desk)[0]["ts"] == NOW
+    assert cli.run("load", "e.csv", "--ts-unit", unit[0], "--no-pack").status == 0
+    assert bodies(cli)[0]["ts"] == NOW
 
 
-def test_csv_without_a_header(desk: Desk, here: Path) -> None:
+def test_csv_without_a_header(cli: CommandLine, here: Path) -> None:
     (here / "e.csv").write_text(f"k;{NOW}\nk;{NOW}\n")
-    assert desk.run("load", "e.csv", "--columns", "key,ts", "--delimiter", ";").status == 0
-    assert counts(desk, "k")["k"][0] == 2
+    assert cli.run("load", "e.csv", "--columns", "key,ts", "--delimiter", ";").status == 0
+    assert counts(cli, "k")["k"][0] == 2
 
 
 def test_a_quote_without_an_end_takes_no_more_than_a_record(
-    desk: Desk, here: Path, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tallyroll.client.sources.tables.FIELD_CHARACTERS_MAX", 200)
+    monkeypatch.setattr("tallyroll.client.sources.readers.FIELD_CHARACTERS_MAX", 200)
     row = f"k,{NOW}\n"
     (here / "e.csv").write_text("key,ts\n" + f'"k,{NOW}\n' + row * 50)
-    answer = desk.run("--json", "load", "e.csv")
+    answer = cli.run("--json", "load", "e.csv")
     assert answer.status == 1
     assert answer.json[0]["events"] > 30
     assert [bad["line"] for bad in bad_lines(here)] == [2]
@@ -230,63 +234,63 @@ def test_a_quote_without_an_end_takes_no_more_than_a_record(
 
 @pytest.mark.parametrize("quote", ["", '"'])
 def test_a_row_of_csv_that_is_too_long_is_a_bad_line(
-    desk: Desk, here: Path, monkeypatch: pytest.MonkeyPatch, quote: str
+    cli: CommandLine, here: Path, monkeypatch: pytest.MonkeyPatch, quote: str
 ) -> None:
     monkeypatch.setattr("tallyroll.client.jsonlines.LINE_BYTES_MAX", 100)
     long = f"k,{NOW},{quote}{'x' * 200}{quote}\n"
     (here / "e.csv").write_text(f"key,ts,user\nk,{NOW},\n{long}\nk,{NOW},\n")
-    assert desk.run("load", "e.csv").status == 1
+    assert cli.run("load", "e.csv").status == 1
     assert [(bad["line"], bad["reason"]) for bad in bad_lines(here)] == [(3, "item-too-large")]
-    assert counts(desk, "k")["k"][0] == 2
+    assert counts(cli, "k")["k"][0] == 2
 
 
 @pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf", b"\n\n", gzip.compress(b"", mtime=0)])
-def test_an_empty_file_has_no_rows(desk: Desk, here: Path, content: bytes) -> None:
+def test_an_empty_file_has_no_rows(cli: CommandLine, here: Path, content: bytes) -> None:
     (here / "plays").mkdir()
     for name in ("a.csv", "b.csv", "c.jsonl"):
         (here / "plays" / name).write_bytes(content if name < "b" else b"")
     (here / "plays" / "d.csv").write_text(f"key,ts\nk,{NOW}\n")
-    answer = desk.run("load", "plays")
+    answer = cli.run("load", "plays")
     assert (answer.status, answer.err) == (0, "")
-    assert counts(desk, "k")["k"][0] == 1
+    assert counts(cli, "k")["k"][0] == 1
 
 
-def test_the_files_that_a_load_keeps_are_not_loaded(desk: Desk, here: Path) -> None:
+def test_the_files_that_a_load_keeps_are_not_loaded(cli: CommandLine, here: Path) -> None:
     (here / "e.csv").write_text(f"key,ts\nk,{NOW}\nk,bad\n")
     (here / "f.jsonl").write_bytes(lines({"key": "k", "ts": NOW, "id": "e"}))
-    desk.producer.refuses = lambda body: "busy" if '"e"' in body else None
+    cli.producer.refuses = lambda body: "busy" if '"e"' in body else None
     for kept in (2, 1, 1):  # the checkpoint is removed once everything is loaded
-        assert desk.run("load", ".").status == 1
+        assert cli.run("load", ".").status == 1
         assert len(list(here.glob("tallyroll-load-*"))) == kept
         assert len(bad_lines(here)) == 1
-        desk.producer.refuses = lambda body: None
-    assert counts(desk, "k")["k"][0] == 2
+        cli.producer.refuses = lambda body: None
+    assert counts(cli, "k")["k"][0] == 2
 
 
-def test_lines_of_json_by_columns_and_by_a_mapping(desk: Desk, here: Path) -> None:
+def test_lines_of_json_by_columns_and_by_a_mapping(cli: CommandLine, here: Path) -> None:
     given = {"detail": {"video": "a", "at": "2026-11-20T08:30:00Z", "n": 0.1}, "user": "u", "t": 1}
     (here / "e.jsonl").write_bytes(lines(given, {"detail": {}}))
     mapping = {"key": "detail.video", "ts": "detail.at", "value": "detail.n", "payload": "user"}
     (here / "mapping.json").write_text(json.dumps(mapping))
     for told in (json.dumps(mapping), "mapping.json"):
-        assert desk.run("load", "e.jsonl", "--mapping", told, "--no-pack").status == 1
-        sent = bodies(desk)[-1]
+        assert cli.run("load", "e.jsonl", "--mapping", told, "--no-pack").status == 1
+        sent = bodies(cli)[-1]
         assert (sent["key"], sent["ts"], sent["value"], sent["payload"]) == ("a", NOW, 0.1, "u")
         assert bad_lines(here)[0]["reason"] == "mapping-failed"
-    assert len({each["id"] for each in bodies(desk)}) == 1
+    assert len({each["id"] for each in bodies(cli)}) == 1
 
     (here / "flat.jsonl").write_bytes(lines({"user": "u", "t": NOW // 1000, "n": "1.5"}))
     options = ("--key", "user", "--ts", "t", "--ts-unit", "s", "--value", "n", "--no-pack")
-    assert desk.run("load", "flat.jsonl", *options).status == 0
-    sent = bodies(desk)[-1]
+    assert cli.run("load", "flat.jsonl", *options).status == 0
+    sent = bodies(cli)[-1]
     assert (sent["key"], sent["ts"], sent["value"]) == ("u", NOW, 1.5)
 
 
-def test_packets_are_lines_too(desk: Desk, here: Path) -> None:
+def test_packets_are_lines_too(cli: CommandLine, here: Path) -> None:
     packet = {"v": 1, "id": "p", "key": "k", "t0": NOW, "events": [[0], [5, 3]]}
     (here / "e.jsonl").write_bytes(lines(packet))
-    assert desk.run("load", "e.jsonl").status == 0
-    assert counts(desk, "k") == {"k": (2, "4")}
+    assert cli.run("load", "e.jsonl").status == 0
+    assert counts(cli, "k") == {"k": (2, "4")}
 
 
 @pytest.mark.parametrize(
@@ -322,67 +326,67 @@ def test_packets_are_lines_too(desk: Desk, here: Path) -> None:
         (("s3:///key",), "give s3://BUCKET/KEY"),
     ],
 )
-def test_wrong_use(desk: Desk, here: Path, argv: tuple[str, ...], said: str) -> None:
+def test_wrong_use(cli: CommandLine, here: Path, argv: tuple[str, ...], said: str) -> None:
     (here / "empty").mkdir()
     os.mkfifo(here / "pipe")
     (here / "e.csv").write_text("a,b\n1,2\n")
     (here / "twice.csv").write_text("a,a\n")
-    answer = desk.run("load", *argv)
+    answer = cli.run("load", *argv)
     assert (answer.status, answer.out) == (2, ""), answer.err
     assert said in answer.err
-    assert desk.producer.tried == []
+    assert cli.producer.tried == []
     assert (here / "pipe").is_fifo()
     assert (here / "twice.csv").read_text() == "a,a\n"
 
 
-def test_a_rate_is_kept(desk: Desk, here: Path) -> None:
+def test_a_rate_is_kept(cli: CommandLine, here: Path) -> None:
     events = [{"key": "k", "id": f"e{n}", "ts": NOW} for n in range(100)]
     (here / "e.jsonl").write_bytes(lines(*events))
-    assert desk.run("load", "e.jsonl", "--rate", "20/s").status == 0
-    assert 4_000 <= desk.pipeline.effects.now() - NOW <= 5_000
+    assert cli.run("load", "e.jsonl", "--rate", "20/s").status == 0
+    assert 4_000 <= cli.pipeline.effects.now() - NOW <= 5_000
 
 
-def test_a_directory_is_loaded_in_the_order_of_its_names(desk: Desk, here: Path) -> None:
+def test_a_directory_is_loaded_in_the_order_of_its_names(cli: CommandLine, here: Path) -> None:
     folder = here / "history" / "day=1"
     folder.mkdir(parents=True)
     (folder / "b.jsonl").write_bytes(lines({"key": "k", "ts": NOW}))
     (folder / "a.csv.gz").write_bytes(gzip.compress(f"key,ts\nk,{NOW}\n".encode()))
     (folder / "_SUCCESS").touch()
     (folder / "notes.txt").write_text("none")
-    answer = desk.run("load", "history", "--no-pack")
+    answer = cli.run("load", "history", "--no-pack")
     assert answer.status == 0
     assert answer.row("sources", "loaded", "2")
     assert "left out, of no known format: day=1/_SUCCESS, day=1/notes.txt" in answer.err
-    assert counts(desk, "k")["k"][0] == 2
+    assert counts(cli, "k")["k"][0] == 2
 
 
-def test_what_stands_before_a_break_is_loaded(desk: Desk, here: Path) -> None:
+def test_what_stands_before_a_break_is_loaded(cli: CommandLine, here: Path) -> None:
     whole = gzip.compress(
         lines(*({"key": "k", "id": f"{n * 7919:x}", "ts": NOW} for n in range(5_000)))
     )
     (here / "a.jsonl.gz").write_bytes(whole[: len(whole) // 2])
     (here / "b.jsonl").write_bytes(lines({"key": "l", "ts": NOW}))
-    answer = desk.run("load", "a.jsonl.gz", "b.jsonl")
+    answer = cli.run("load", "a.jsonl.gz", "b.jsonl")
     assert answer.status == 1
     assert "the input is broken: " in answer.err
     assert "the same command goes on at the checkpoint" in answer.err
-    found = counts(desk, "k", "l")
+    found = counts(cli, "k", "l")
     assert found["k"][0] > 1_000
     assert found["l"][0] == 1
 
 
-def test_values_are_exact(desk: Desk, here: Path) -> None:
+def test_values_are_exact(cli: CommandLine, here: Path) -> None:
     (here / "e.csv").write_text(
         "key,ts,value\n" + f"k,{NOW},0.000001\nk,{NOW},123456789012345678\n"
     )
-    assert desk.run("load", "e.csv").status == 0
-    assert Decimal(counts(desk, "k")["k"][1]) == Decimal("123456789012345678.000001")
+    assert cli.run("load", "e.csv").status == 0
+    assert Decimal(counts(cli, "k")["k"][1]) == Decimal("123456789012345678.000001")
 
 
-def test_what_no_window_takes_is_told_and_stays_to_be_loaded(desk: Desk, here: Path) -> None:
+def test_what_no_window_takes_is_told_and_stays_to_be_loaded(cli: CommandLine, here: Path) -> None:
     old = [{"key": "k", "ts": NOW - 30 * HOUR + n * MINUTE} for n in range(3)]
     (here / "e.jsonl").write_bytes(lines(*old, {"key": "k", "ts": NOW}))
-    answer = desk.run("load", "e.jsonl")
+    answer = cli.run("load", "e.jsonl")
     assert answer.status == 1
     assert answer.row("events", "that", "no", "window", "takes", "3")
     assert "windows open --since" in answer.err

@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from tallyroll.model.amounts import JsonFloat, parse_amount, rounded
-from tests.cli.desk import Desk, lines
+from tests.cli.command_line import CommandLine, lines
 from tests.harness.pipeline import NOW, SECOND
 
 ISO = "2026-11-20T08:30:00Z"  # NOW
@@ -22,8 +22,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def bodies(desk: Desk) -> list[dict[str, Any]]:
-    return [json.loads(body) for body in desk.producer.bodies]
+def bodies(cli: CommandLine) -> list[dict[str, Any]]:
+    return [json.loads(body) for body in cli.producer.bodies]
 
 
 def bad_lines(folder: Path) -> list[tuple[int, str]]:
@@ -32,7 +32,7 @@ def bad_lines(folder: Path) -> list[tuple[int, str]]:
     return [(each["line"], each["reason"]) for each in told]
 
 
-def test_times_as_texts_in_events_of_our_own_form(desk: Desk, here: Path) -> None:
+def test_times_as_texts_in_events_of_our_own_form(cli: CommandLine, here: Path) -> None:
     """With all that an event can have: no column is named."""
     packet = {"v": 1, "id": "p", "key": "k", "t0": NOW, "events": [[0, 2]]}
     (here / "e.jsonl").write_bytes(
@@ -46,27 +46,29 @@ def test_times_as_texts_in_events_of_our_own_form(desk: Desk, here: Path) -> Non
             {**packet, "t0": ISO},
         )
     )
-    answer = desk.run("load", "e.jsonl", "--no-pack")
+    answer = cli.run("load", "e.jsonl", "--no-pack")
     assert answer.status == 1
-    assert [each["ts"] for each in bodies(desk) if "ts" in each] == [NOW, NOW + 500, NOW, NOW]
-    (own,) = [each for each in bodies(desk) if each["id"] == "e"]
+    assert [each["ts"] for each in bodies(cli) if "ts" in each] == [NOW, NOW + 500, NOW, NOW]
+    (own,) = [each for each in bodies(cli) if each["id"] == "e"]
     assert (own["value"], own["payload"]) == (0.25, "a text")
-    assert packet in bodies(desk)
+    assert packet in bodies(cli)
     assert bad_lines(here) == [(6, "bad-ts"), (7, "bad-ts")]
     assert "1 line had a time without a zone, which was read as UTC" in answer.err
     assert "ts 'soon': must be a number or a time as ISO 8601 has it" in answer.err
     assert "--ts-value T one time for all events" in answer.err
 
 
-def test_what_is_read_a_second_time_is_noted_once(desk: Desk, here: Path) -> None:
+def test_what_is_read_a_second_time_is_noted_once(cli: CommandLine, here: Path) -> None:
     zoneless = {"key": "k", "ts": ISO.removesuffix("Z"), "value": 1 / 3}
     (here / "f.jsonl").write_bytes(lines(zoneless))
-    answer = desk.run("load", "f.jsonl", "--key", "key", "--ts", "ts", "--round", "6")
+    answer = cli.run("load", "f.jsonl", "--key", "key", "--ts", "ts", "--round", "6")
     assert "1 line had a time without a zone, which was read as UTC" in answer.err
 
 
 @pytest.mark.parametrize("form", ["own", "columns", "mapping", "csv", "parquet"])
-def test_values_are_rounded_where_that_is_asked_for(desk: Desk, here: Path, form: str) -> None:
+def test_values_are_rounded_where_that_is_asked_for(
+    cli: CommandLine, here: Path, form: str
+) -> None:
     values = [0.1 + 0.2, 1 / 3, 2.0000005, 2.0000015, -1e-9, 7, 1.5]
     options = {
         "columns": ("--key", "key"),
@@ -82,14 +84,14 @@ def test_values_are_rounded_where_that_is_asked_for(desk: Desk, here: Path, form
     else:
         name = "e.jsonl"
         (here / name).write_bytes(lines(*({"key": "k", "ts": NOW, "value": v} for v in values)))
-    answer = desk.run("load", name, *options)
+    answer = cli.run("load", name, *options)
     assert answer.status == 1
     assert [reason for _, reason in bad_lines(here)] == ["bad-value"] * 5
     assert "bad-value: a value is a number of at most 6 decimals; --round 6 rounds it" in answer.err
-    desk.producer.bodies.clear()
-    answer = desk.run("load", name, *options, "--round", "6", "--no-pack")
+    cli.producer.bodies.clear()
+    answer = cli.run("load", name, *options, "--round", "6", "--no-pack")
     assert (answer.status, answer.err) == (0, "")
-    found = sorted(each["value"] for each in bodies(desk))
+    found = sorted(each["value"] for each in bodies(cli))
     assert found == [0, 0.3, 0.333333, 1.5, 2.0, 2.000002, 7]
 
 
@@ -102,7 +104,7 @@ def test_rounding_is_exact_and_leaves_what_no_amount_can_be() -> None:
     assert parse_amount(rounded(2.5, 0)) == parse_amount(rounded(1.5, 0)) == 2_000_000
 
 
-def test_one_time_for_all_events(desk: Desk, here: Path) -> None:
+def test_one_time_for_all_events(cli: CommandLine, here: Path) -> None:
     """Also for lines whose own time would be refused; packets keep theirs."""
     packet = {"v": 1, "id": "p", "key": "k", "t0": NOW - SECOND, "events": [[0]]}
     given: list[dict[str, Any]] = [
@@ -114,29 +116,29 @@ def test_one_time_for_all_events(desk: Desk, here: Path) -> None:
     (here / "e.jsonl").write_bytes(lines(*given, packet))
     (here / "e.csv").write_text("key,ts\nk,soon\nk,\n")
     (here / "f.csv").write_text("key\nk\n")
-    answer = desk.run("load", "e.jsonl", "e.csv", "f.csv", "--ts-value", ISO, "--no-pack")
+    answer = cli.run("load", "e.jsonl", "e.csv", "f.csv", "--ts-value", ISO, "--no-pack")
     assert (answer.status, answer.err) == (0, "")
-    assert [each["ts"] for each in bodies(desk) if each["id"] != "p"] == [NOW] * 7
-    desk.drain()
-    assert desk.run("--json", "count", "k").json[0]["events"] == 8
+    assert [each["ts"] for each in bodies(cli) if each["id"] != "p"] == [NOW] * 7
+    cli.drain()
+    assert cli.run("--json", "count", "k").json[0]["events"] == 8
 
 
 def test_the_same_file_at_another_time_or_with_other_decimals_has_other_ids(
-    desk: Desk, here: Path
+    cli: CommandLine, here: Path
 ) -> None:
     (here / "e.csv").write_text("key,value\nk,1.25\n")
     for options in (("--ts-value", ISO), ("--ts-value", str(NOW + 1))):
         for more in ((), ("--round", "1")):
-            assert desk.run("load", "e.csv", *options, *more).status == 0
-    assert len({each["id"] for each in bodies(desk)}) == 4
-    assert sorted(each["events"][0][1] for each in bodies(desk)) == [1.2, 1.2, 1.25, 1.25]
+            assert cli.run("load", "e.csv", *options, *more).status == 0
+    assert len({each["id"] for each in bodies(cli)}) == 4
+    assert sorted(each["events"][0][1] for each in bodies(cli)) == [1.2, 1.2, 1.25, 1.25]
 
 
-def test_one_time_in_a_mapping(desk: Desk, here: Path) -> None:
+def test_one_time_in_a_mapping(cli: CommandLine, here: Path) -> None:
     (here / "e.jsonl").write_bytes(lines({"a": "k"}))
     mapping = {"key": "a", "ts": f"`{NOW}`"}
-    assert desk.run("load", "e.jsonl", "--mapping", json.dumps(mapping), "--no-pack").status == 0
-    assert bodies(desk)[0]["ts"] == NOW
+    assert cli.run("load", "e.jsonl", "--mapping", json.dumps(mapping), "--no-pack").status == 0
+    assert bodies(cli)[0]["ts"] == NOW
 
 
 @pytest.mark.parametrize(
@@ -151,9 +153,9 @@ def test_one_time_in_a_mapping(desk: Desk, here: Path) -> None:
         (("--round", "-1"), "give the number of decimals, 0 to 6"),
     ],
 )
-def test_wrong_use(desk: Desk, here: Path, argv: tuple[str, ...], said: str) -> None:
+def test_wrong_use(cli: CommandLine, here: Path, argv: tuple[str, ...], said: str) -> None:
     (here / "e.csv").write_text("key,at\nk,1\n")
-    answer = desk.run("load", "e.csv", *argv)
+    answer = cli.run("load", "e.csv", *argv)
     assert (answer.status, answer.out) == (2, "")
     assert said in answer.err
-    assert desk.producer.tried == []
+    assert cli.producer.tried == []

@@ -13,7 +13,7 @@ from tallyroll.client import checkpoint
 from tallyroll.client.packing import FIRST_LIMITS, PacketLimits
 from tallyroll.client.sources import shapes
 from tallyroll.model.windows import iso
-from tests.cli.desk import Desk, lines
+from tests.cli.command_line import CommandLine, lines
 from tests.harness.pipeline import NOW, opened
 
 
@@ -23,9 +23,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def events(desk: Desk) -> int:
-    desk.drain()
-    return sum(count["events"] for count in desk.run("--json", "count", "k0").json)
+def events(cli: CommandLine) -> int:
+    cli.drain()
+    return sum(count["events"] for count in cli.run("--json", "count", "k0").json)
 
 
 @pytest.mark.parametrize("limit", list(asdict(FIRST_LIMITS)))
@@ -36,11 +36,11 @@ def test_packets_of_other_limits_have_other_ids(
     (here / "a.jsonl").write_bytes(lines(*({"key": "k0", "ts": NOW + n} for n in range(9))))
     ids: list[set[str]] = []
     for most in (10_000, 10_001):
-        desk = Desk(opened(), monkeypatch, capsys)
+        cli = CommandLine(opened(), monkeypatch, capsys)
         limits = PacketLimits(**{limit: most})
         monkeypatch.setattr(checkpoint, "PacketLimits", lambda limits=limits: limits)
-        assert desk.run("load", "a.jsonl").status == 0
-        ids.append({json.loads(body)["id"] for body in desk.producer.bodies})
+        assert cli.run("load", "a.jsonl").status == 0
+        ids.append({json.loads(body)["id"] for body in cli.producer.bodies})
     assert ids[0].isdisjoint(ids[1])
 
 
@@ -48,10 +48,10 @@ def test_the_ids_of_the_first_releases_packets_stay(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], here: Path
 ) -> None:
     """Else a file that another release loads again counts twice."""
-    desk = Desk(opened(), monkeypatch, capsys)
+    cli = CommandLine(opened(), monkeypatch, capsys)
     (here / "one.jsonl").write_text(f'{{"key": "a", "ts": {NOW}}}\n')
-    assert desk.run("load", "one.jsonl").status == 0
-    [body] = desk.producer.bodies
+    assert cli.run("load", "one.jsonl").status == 0
+    [body] = cli.producer.bodies
     assert json.loads(body)["id"] == "d6447c5d20bc0f2122cc-line-1"
 
 
@@ -69,25 +69,25 @@ def test_what_another_release_reads_besides_leaves_the_other_packets_as_they_wer
     if not options:
         rows[7]["ts"] = iso(NOW)
     (here / "a.jsonl").write_bytes(lines(*rows))
-    desk = Desk(opened(), monkeypatch, capsys)
+    cli = CommandLine(opened(), monkeypatch, capsys)
     with monkeypatch.context() as patch:
         patch.setattr(shapes, "FITTED", ())
-        assert desk.run("load", "a.jsonl", *options).status == 1
-    first, refused = {*desk.producer.bodies}, 2 + (not options)
-    assert events(desk) == 30 - refused
+        assert cli.run("load", "a.jsonl", *options).status == 1
+    first, refused = {*cli.producer.bodies}, 2 + (not options)
+    assert events(cli) == 30 - refused
 
-    assert desk.run("load", "a.jsonl", *options, "--round", "6").status == 0
-    assert first < {*desk.producer.bodies}
-    assert events(desk) == 30
-    assert desk.pipeline.reasons() == []
+    assert cli.run("load", "a.jsonl", *options, "--round", "6").status == 0
+    assert first < {*cli.producer.bodies}
+    assert events(cli) == 30
+    assert cli.pipeline.reasons() == []
 
 
-def test_a_load_says_when_other_options_would_count_it_again(desk: Desk, here: Path) -> None:
+def test_a_load_says_when_other_options_would_count_it_again(cli: CommandLine, here: Path) -> None:
     in_seconds = {"key": "k0", "ts": NOW // 1000}
     (here / "a.jsonl").write_bytes(lines({"key": "k0", "ts": NOW}, in_seconds))
-    answer = desk.run("load", "a.jsonl")
+    answer = cli.run("load", "a.jsonl")
     assert "ts-in-seconds: give --ts-unit s" in answer.err
     assert "1 event of this load would count again with other options, unless they" in answer.err
     for others in ([], [{"key": "k0", "id": "own", "ts": NOW}]):
         (here / "b.jsonl").write_bytes(lines(in_seconds, *others))
-        assert "would count again" not in desk.run("load", "b.jsonl", "--checkpoint", "b").err
+        assert "would count again" not in cli.run("load", "b.jsonl", "--checkpoint", "b").err

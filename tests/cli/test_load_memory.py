@@ -12,7 +12,7 @@ import pytest
 
 from tallyroll.client import loading
 from tallyroll.ports.queue import SendFailure
-from tests.cli.desk import Desk
+from tests.cli.command_line import CommandLine
 from tests.harness.pipeline import NOW
 
 
@@ -34,19 +34,21 @@ class Discarding:
 
 @pytest.mark.proof
 @pytest.mark.slow
-def test_memory_is_bounded(desk: Desk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_memory_is_bounded(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     number = 200_000
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(loading, "SEGMENT", number // 10)
     monkeypatch.setattr(loading, "CHUNK_RECORDS", number // 50)
     queue: Any = Discarding(number // 20)
-    desk.producer = queue
+    cli.producer = queue
     with gzip.open(tmp_path / "large.jsonl.gz", "wt", compresslevel=1) as file:
         for n in range(number):
             own = f',"id":"event-{n}"' if n % 10 == 0 else ""
             file.write(f'{{"key":"k{n % 50}","ts":{NOW - n % 300 * 1_000}{own}}}\n')
     try:
-        answer = desk.run("--json", "load", "large.jsonl.gz")
+        answer = cli.run("--json", "load", "large.jsonl.gz")
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

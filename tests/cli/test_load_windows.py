@@ -11,7 +11,7 @@ from tallyroll.cli import screen
 from tallyroll.model.states import Status
 from tallyroll.model.windows import window_id
 from tallyroll.operations import backfill
-from tests.cli.desk import Desk, lines
+from tests.cli.command_line import CommandLine, lines
 from tests.harness.pipeline import HOUR, MINUTE, NOW, hour
 
 OLD = NOW - NOW % HOUR - 20 * HOUR
@@ -24,17 +24,17 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def rolled(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    """A desk whose roller runs while the command sleeps."""
-    effects = desk.pipeline.effects
+def rolled(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    """A command line whose roller runs while the command sleeps."""
+    effects = cli.pipeline.effects
     sleep = effects.sleep
 
     def rolling(ms: float) -> None:
         sleep(ms)
-        desk.pipeline.roller().run(60_000)
+        cli.pipeline.roller().run(60_000)
 
     monkeypatch.setattr(effects, "sleep", rolling)
-    return desk
+    return cli
 
 
 def history(folder: Path) -> None:
@@ -44,7 +44,7 @@ def history(folder: Path) -> None:
     (folder / "e.jsonl").write_bytes(lines(*events, {"key": "k", "ts": NOW}, "bad", {"key": "k"}))
 
 
-def test_the_windows_that_are_needed_are_opened_and_seal(rolled: Desk, here: Path) -> None:
+def test_the_windows_that_are_needed_are_opened_and_seal(rolled: CommandLine, here: Path) -> None:
     history(here)
     answer = rolled.run("--json", "load", "e.jsonl", "--open-windows", "--accept-for", "1h")
     assert answer.status == 1  # two bad lines
@@ -70,7 +70,7 @@ def test_the_windows_that_are_needed_are_opened_and_seal(rolled: Desk, here: Pat
 
 
 def test_progress_is_shown_from_the_first_window_on(
-    rolled: Desk, here: Path, monkeypatch: pytest.MonkeyPatch
+    rolled: CommandLine, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While they are created, and while the roller makes them."""
     monkeypatch.setattr(screen, "FIRST_LINE_S", 0)
@@ -86,7 +86,7 @@ def test_progress_is_shown_from_the_first_window_on(
 
 
 def test_the_time_left_follows_what_the_queue_has_taken(
-    desk: Desk, here: Path, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two small files are read at once; the queue takes their events 80 at a time."""
     seen: list[tuple[int, int | None, int | None]] = []
@@ -100,7 +100,7 @@ def test_the_time_left_follows_what_the_queue_has_taken(
     text = lines(*rows)
     for name, part in (("a.jsonl", text[: len(text) // 2]), ("b.jsonl", text[len(text) // 2 :])):
         (here / name).write_bytes(part)
-    assert desk.run("load", "a.jsonl", "b.jsonl").status == 0
+    assert cli.run("load", "a.jsonl", "b.jsonl").status == 0
     each = len(text) // 800
     loading = [(done, counted) for done, total, counted in seen if total == len(text)]
     assert {counted for _, counted in loading} >= {80, 160, 400, 480, 800}
@@ -110,7 +110,7 @@ def test_the_time_left_follows_what_the_queue_has_taken(
 
 
 def test_without_it_the_windows_are_named_and_the_checkpoint_waits(
-    rolled: Desk, here: Path
+    rolled: CommandLine, here: Path
 ) -> None:
     history(here)
     answer = rolled.run("load", "e.jsonl")
@@ -124,35 +124,35 @@ def test_without_it_the_windows_are_named_and_the_checkpoint_waits(
     assert counted[0]["events"] == 31
 
 
-def test_windows_that_do_not_open_end_the_load(desk: Desk, here: Path) -> None:
+def test_windows_that_do_not_open_end_the_load(cli: CommandLine, here: Path) -> None:
     history(here)
-    answer = desk.run("load", "e.jsonl", "--open-windows", "--timeout", "10s")
+    answer = cli.run("load", "e.jsonl", "--open-windows", "--timeout", "10s")
     assert answer.status == 1
     assert "nothing was loaded" in answer.err
     assert "does the roller run?" in answer.err
-    assert desk.producer.tried == []
+    assert cli.producer.tried == []
 
 
 def test_too_many_windows_are_refused_before_any_is_made(
-    desk: Desk, here: Path, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backfill, "WINDOWS_PER_CALL_MAX", 2)
     history(here)
-    answer = desk.run("load", "e.jsonl", "--open-windows")
+    answer = cli.run("load", "e.jsonl", "--open-windows")
     assert answer.status == 2
     assert "the events need 3 past windows" in answer.err
     assert "load them in parts of at most 2" in answer.err
-    made = desk.run("--json", "windows", "list", "--state", "creating").json
+    made = cli.run("--json", "windows", "list", "--state", "creating").json
     assert [window for window in made if window["window"] < hour(6)] == []
 
 
-def test_events_that_need_no_past_window_open_none(desk: Desk, here: Path) -> None:
+def test_events_that_need_no_past_window_open_none(cli: CommandLine, here: Path) -> None:
     (here / "e.jsonl").write_bytes(lines({"key": "k", "ts": NOW}))
-    answer = desk.run("load", "e.jsonl", "--open-windows")
+    answer = cli.run("load", "e.jsonl", "--open-windows")
     assert (answer.status, answer.err) == (0, "")
 
 
-def test_times_without_a_zone_are_told_once(desk: Desk, here: Path) -> None:
+def test_times_without_a_zone_are_told_once(cli: CommandLine, here: Path) -> None:
     (here / "e.csv").write_text("key,ts\nk,2026-11-20 08:15:00\nk,2026-11-20 08:16:00\n")
-    answer = desk.run("load", "e.csv", "--open-windows")
+    answer = cli.run("load", "e.csv", "--open-windows")
     assert "2 lines had a time without a zone" in answer.err

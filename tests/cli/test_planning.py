@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tallyroll.cdk.options import Options
-from tests.cli.desk import Desk
+from tests.cli.command_line import CommandLine
 from tests.harness.pipeline import NOW
 
 
@@ -20,8 +20,8 @@ def events_file(path: Path, lines: int = 300) -> Path:
     return path
 
 
-def test_a_plan_from_options(desk: Desk) -> None:
-    answer = desk.run("plan", "--rate", "5000", "--hottest", "2000", "--mean", "300")
+def test_a_plan_from_options(cli: CommandLine) -> None:
+    answer = cli.run("plan", "--rate", "5000", "--hottest", "2000", "--mean", "300")
     assert answer.status == 0
     for text in ("shards, at least", "warm throughput", "in all", "deleting item by item instead"):
         assert text in answer.out
@@ -30,30 +30,30 @@ def test_a_plan_from_options(desk: Desk) -> None:
     assumed = "the price of a warm unit is an assumption that no bill has confirmed"
     assert " ".join(answer.out.split()).count(assumed) == 2
     assert assumed in " ".join(answer.err.split())
-    cold = desk.run("plan", "--rate", "50", "--mean", "3")
+    cold = cli.run("plan", "--rate", "50", "--mean", "3")
     assert assumed not in " ".join((cold.out + cold.err).split())
 
 
-def test_a_plan_as_json_and_its_context(desk: Desk) -> None:
-    (told,) = desk.run("plan", "--rate", "5_000", "--hottest", "2000", "--json").json
+def test_a_plan_as_json_and_its_context(cli: CommandLine) -> None:
+    (told,) = cli.run("plan", "--rate", "5_000", "--hottest", "2000", "--json").json
     assert told["load"]["keys"] == 1_000
     assert told["shards"] == 5
     assert told["dollars_a_month"]["in all"] > told["dollars_a_month"]["SQS"] > 0
     assert {"name", "value", "formula", "source", "warning"} == set(told["lines"][0])
-    answer = desk.run("plan", "--rate", "5000", "--hottest", "2000", "--context")
+    answer = cli.run("plan", "--rate", "5000", "--hottest", "2000", "--context")
     context = json.loads(answer.out)
     assert context == told["context"]
     assert Options.from_context(context).warm_units == told["warm_units"]
 
 
-def test_beside_a_plan_are_cheaper_ones_and_why_it_is_expensive(desk: Desk) -> None:
+def test_beside_a_plan_are_cheaper_ones_and_why_it_is_expensive(cli: CommandLine) -> None:
     asked = ("plan", "--rate", "5000", "--hottest", "2000", "--mean", "300")
-    (told,) = desk.run(*asked, "--json").json
+    (told,) = cli.run(*asked, "--json").json
     names = [each["name"] for each in told["cheaper"]]
     assert names == ["packets of 17", "no warm throughput", "windows of a day"]
     dollars = [each["dollars"] for each in told["cheaper"]]
     assert dollars[1] == pytest.approx(told["dollars_a_month"]["in all"] - 7_117.50)
-    answer = desk.run(*asked)
+    answer = cli.run(*asked)
     for name, cost in zip(names, dollars, strict=True):
         assert f"{name} {cost:,.2f}" in " ".join(answer.out.split())
     (why,) = told["explained"]
@@ -61,9 +61,9 @@ def test_beside_a_plan_are_cheaper_ones_and_why_it_is_expensive(desk: Desk) -> N
     assert not any("count" in line.split() for line in answer.out.splitlines() if "dollars" in line)
 
 
-def test_reads_are_planned(desk: Desk) -> None:
+def test_reads_are_planned(cli: CommandLine) -> None:
     asked = ("plan", "--rate", "5000", "--hottest", "2000", "--reads", "20_000", "--asked", "1")
-    answer = desk.run(*asked, "--staleness", "10s")
+    answer = cli.run(*asked, "--staleness", "10s")
     assert answer.row("HTTP", "API", "52,560.00", "52,560,000,000", "requests", "x", "$1", "a")
     assert "(400 caches x 1 keys / 10 s)" in " ".join(answer.out.split()).replace("20,000, ", "(")
     assert "over API Gateway's default quota of 10,000 a second" in answer.err
@@ -76,27 +76,27 @@ def test_reads_are_planned(desk: Desk) -> None:
         ("simulate", "--rate", "500", "--lasts", "10s", "--compare"),
     ],
 )
-def test_without_a_terminal_it_is_80_columns_wide(desk: Desk, asked: tuple[str, ...]) -> None:
-    lines = [line.rstrip() for line in desk.run(*asked).out.splitlines()]
+def test_without_a_terminal_it_is_80_columns_wide(cli: CommandLine, asked: tuple[str, ...]) -> None:
+    lines = [line.rstrip() for line in cli.run(*asked).out.splitlines()]
     assert max(map(len, lines)) == 80
 
 
-def test_a_plan_from_a_file_of_events(desk: Desk, tmp_path: Path) -> None:
+def test_a_plan_from_a_file_of_events(cli: CommandLine, tmp_path: Path) -> None:
     path = events_file(tmp_path / "events.jsonl")
-    (told,) = desk.run("plan", str(path), "--json").json
+    (told,) = cli.run("plan", str(path), "--json").json
     assert told["load"]["events_per_second"] == 200
     assert told["load"]["hottest_per_second"] == 133
     with path.open("a") as file:
         file.write("no JSON\n")
-    answer = desk.run("plan", str(path), "--packed", "10")
+    answer = cli.run("plan", str(path), "--packed", "10")
     assert answer.status == 1
     assert "line 301: not-json" in answer.err
     assert "300 of 300 events have ids of their own" in answer.err
 
 
-def test_windows_and_retention_are_planned(desk: Desk) -> None:
+def test_windows_and_retention_are_planned(cli: CommandLine) -> None:
     asked = ("plan", "--rate", "10", "--window", "1d", "--retention", "7d", "--json")
-    (told,) = desk.run(*asked).json
+    (told,) = cli.run(*asked).json
     assert told["context"]["tallyroll:window_seconds"] == 86_400
     assert told["context"]["tallyroll:retention_seconds"] == 604_800
 
@@ -137,40 +137,40 @@ def test_windows_and_retention_are_planned(desk: Desk) -> None:
         (("--rate", "5", "--hottest", "2", "--asked", "0"), "--asked 0: must be from 1 to 1,000"),
     ],
 )
-def test_nonsense_is_refused(desk: Desk, asked: tuple[str, ...], why: str) -> None:
-    answer = desk.run("plan", *asked)
+def test_nonsense_is_refused(cli: CommandLine, asked: tuple[str, ...], why: str) -> None:
+    answer = cli.run("plan", *asked)
     assert (answer.status, answer.out) == (2, "")
     assert why in answer.err
 
 
-def test_a_packet_in_the_file_is_refused(desk: Desk, tmp_path: Path) -> None:
+def test_a_packet_in_the_file_is_refused(cli: CommandLine, tmp_path: Path) -> None:
     path = tmp_path / "packets.jsonl"
     packet = {"id": "p", "key": "k", "t0": NOW, "events": [[0], [1]]}
     path.write_text(json.dumps(packet) + "\n")
-    answer = desk.run("plan", str(path))
+    answer = cli.run("plan", str(path))
     assert (answer.status, answer.out) == (2, "")
     assert "line 1 is a packet: give the events that are in it" in answer.err
 
 
-def test_without_a_mean_the_month_is_at_the_peak(desk: Desk) -> None:
+def test_without_a_mean_the_month_is_at_the_peak(cli: CommandLine) -> None:
     remark = "the month is at the peak all the time: give --mean for another rate"
-    assert remark in desk.run("plan", "--rate", "50").err
-    assert remark not in desk.run("plan", "--rate", "50", "--mean", "5").err
+    assert remark in cli.run("plan", "--rate", "50").err
+    assert remark not in cli.run("plan", "--rate", "50", "--mean", "5").err
 
 
-def test_a_partition_key_is_scored(desk: Desk, tmp_path: Path) -> None:
+def test_a_partition_key_is_scored(cli: CommandLine, tmp_path: Path) -> None:
     path = tmp_path / "items.jsonl"
     rows = [{"status": "ab"[n % 2], "user": f"u{n % 700}", "at": n} for n in range(2_000)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    answer = desk.run("plan", "--keys", str(path), "--by", "status", "--sort", "at")
+    answer = cli.run("plan", "--keys", str(path), "--by", "status", "--sort", "at")
     assert answer.status == 0
     assert answer.out.startswith("status as partition key: bad")
     assert "sort keys ascend" in answer.out
-    (told,) = desk.run("plan", "--keys", str(path), "--by", "user", "--json").json
+    (told,) = cli.run("plan", "--keys", str(path), "--by", "user", "--json").json
     assert (told["by"], told["verdict"], told["values"]) == ("user", "good", 700)
     path.write_text('{"a": 1}\n{"a": \n')
-    broken = desk.run("plan", "--keys", str(path), "--by", "a")
+    broken = cli.run("plan", "--keys", str(path), "--by", "a")
     assert (broken.status, broken.out) == (2, "")
     assert f"{path}, line 2: Expecting value" in broken.err
     path.write_text("[1]\n")
-    assert "line 1: not a JSON object" in desk.run("plan", "--keys", str(path), "--by", "a").err
+    assert "line 1: not a JSON object" in cli.run("plan", "--keys", str(path), "--by", "a").err

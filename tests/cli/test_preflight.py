@@ -26,7 +26,7 @@ from tallyroll.operations.preflight.checks import CHECKS
 from tallyroll.ports.account import Concurrency
 from tallyroll.settings import Settings
 from tallyroll.testing.emulated import create_bucket, create_queues, create_tables
-from tests.cli.desk import Answer, run
+from tests.cli.command_line import Answer, run
 
 ROLE = "Deployer"
 

@@ -19,9 +19,9 @@ from tallyroll.model.states import Status
 from tallyroll.model.tallies import Tally
 from tallyroll.operations.probe import plan as probes
 from tallyroll.operations.probe import run
-from tallyroll.operations.probe.history import Rule, Share
+from tallyroll.operations.probe.history import ReadRule, Share
 from tallyroll.reads.reader import Count, PeriodCount, Reader
-from tests.cli.desk import Answer, Desk
+from tests.cli.command_line import Answer, CommandLine
 from tests.harness.pipeline import NOW, START, WINDOW, StillEffects, hour
 
 EVENTS = 200
@@ -34,44 +34,44 @@ def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def counting(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    """A desk whose writer counts some messages whenever somebody waits."""
+def counting(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    """A command line whose writer counts some messages whenever somebody waits."""
     sleep = StillEffects.sleep
 
     def busy(self: StillEffects, ms: float) -> None:
         sleep(self, ms)
-        count_some(desk, PER_SLEEP)
+        count_some(cli, PER_SLEEP)
 
     monkeypatch.setattr(StillEffects, "sleep", busy)
-    return desk
+    return cli
 
 
-def count_some(desk: Desk, most: int) -> None:
-    messages = desk.pipeline.queue.receive(most)
+def count_some(cli: CommandLine, most: int) -> None:
+    messages = cli.pipeline.queue.receive(most)
     if messages:
-        assert not desk.pipeline.writer().write(messages, 60_000).failures
+        assert not cli.pipeline.writer().write(messages, 60_000).failures
     for message in messages:
-        desk.pipeline.queue.delete(message.receipt)
+        cli.pipeline.queue.delete(message.receipt)
 
 
-def live(desk: Desk, *argv: str) -> Answer:
-    return desk.run("probe", "--live", "--yes", "--events", str(EVENTS), *argv)
+def live(cli: CommandLine, *argv: str) -> Answer:
+    return cli.run("probe", "--live", "--yes", "--events", str(EVENTS), *argv)
 
 
 def verdicts(answer: Answer) -> dict[str, str]:
     """The verdict of each rule in the table."""
     rows = [line.split() for line in answer.out.splitlines()]
-    names = [*Rule, "all-counted"]
+    names = [*ReadRule, "all-counted"]
     return {row[0]: " ".join(row[2:]) for row in rows if row and row[0] in names}
 
 
-def test_without_live_it_says_what_it_would_cost(desk: Desk) -> None:
-    answer = desk.run("probe", "--events", "1000", "--keys", "2")
+def test_without_live_it_says_what_it_would_cost(cli: CommandLine) -> None:
+    answer = cli.run("probe", "--events", "1000", "--keys", "2")
     assert answer.status == 0
-    assert desk.producer.tried == []
+    assert cli.producer.tried == []
     assert "20261120T070000Z, 20261120T080000Z" in answer.out
     assert "nothing was sent: --live does it" in answer.err
-    (told,) = desk.run("probe", "--events", "1000", "--keys", "2", "--json").json
+    (told,) = cli.run("probe", "--events", "1000", "--keys", "2", "--json").json
     plan = told["plan"]
     assert plan["windows"] == [hour(7), WINDOW]
     assert [key.startswith("tallyroll-probe/20261120T083000Z-") for key in plan["keys"]] == [
@@ -83,7 +83,7 @@ def test_without_live_it_says_what_it_would_cost(desk: Desk) -> None:
     assert 0 < plan["dollars_max"] < 1
 
 
-def test_every_rule_holds_while_events_are_counted(counting: Desk) -> None:
+def test_every_rule_holds_while_events_are_counted(counting: CommandLine) -> None:
     answer = live(counting)
     assert answer.status == 0, answer.err
     assert set(verdicts(answer).values()) == {"holds"}
@@ -96,7 +96,7 @@ def test_every_rule_holds_while_events_are_counted(counting: Desk) -> None:
     assert "stay" in answer.err
 
     plan, *rules, result = live(counting, "--json").json
-    assert [rule["rule"] for rule in rules] == list(Rule)
+    assert [rule["rule"] for rule in rules] == list(ReadRule)
     assert all(rule["judged"] and not rule["broken"] and not rule["undecided"] for rule in rules)
     assert plan["plan"]["events"] == EVENTS
     assert (result["result"], result["events"], result["counted"]) == ("holds", EVENTS, EVENTS)
@@ -133,14 +133,14 @@ def lost(tallies: Store, _before: Store) -> Store:
 @pytest.mark.parametrize(
     ("mistake", "rule"),
     [
-        (twice, Rule.ABOVE),
-        (torn, Rule.TORN),
-        (older, Rule.BACKWARDS),
-        (lost, Rule.BELOW),
+        (twice, ReadRule.ABOVE),
+        (torn, ReadRule.TORN),
+        (older, ReadRule.BACKWARDS),
+        (lost, ReadRule.BELOW),
     ],
 )
 def test_a_store_that_tells_it_wrong(
-    counting: Desk, monkeypatch: pytest.MonkeyPatch, mistake: Mistake, rule: Rule
+    counting: CommandLine, monkeypatch: pytest.MonkeyPatch, mistake: Mistake, rule: ReadRule
 ) -> None:
     tallies, calls = MemoryStore.tallies, 0
     seen: dict[tuple[str, str], Store] = {}
@@ -161,7 +161,9 @@ def test_a_store_that_tells_it_wrong(
     assert f"{rule}: a" in answer.err
 
 
-def test_a_cache_that_keeps_for_too_long(counting: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_keeps_for_too_long(
+    counting: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     count = Reader.count
 
     def stale(self: Reader, *asked: Any, **named: Any) -> Count:
@@ -175,31 +177,33 @@ def test_a_cache_that_keeps_for_too_long(counting: Desk, monkeypatch: pytest.Mon
     monkeypatch.setattr(Reader, "count", stale)
     answer = live(counting, "--keys", "1")
     assert answer.status == 1
-    assert verdicts(answer)[Rule.STALE].startswith("broken")
+    assert verdicts(answer)[ReadRule.STALE].startswith("broken")
 
 
-def test_what_is_not_counted_in_time(desk: Desk) -> None:
-    answer = live(desk, "--timeout", "30s")
+def test_what_is_not_counted_in_time(cli: CommandLine) -> None:
+    answer = live(cli, "--timeout", "30s")
     assert answer.status == 3
     assert verdicts(answer)["all-counted"] == "not in time"
     assert "not counted in time: " in answer.err
     assert "Do the writers run?" in answer.err
-    *_, result = live(desk, "--timeout", "30s", "--json").json
+    *_, result = live(cli, "--timeout", "30s", "--json").json
     assert (result["result"], result["counted"]) == ("out-of-time", 0)
     assert sum(place["events"] for place in result["missing"]) == EVENTS
 
 
-def test_a_broken_rule_comes_before_the_time(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_rule_comes_before_the_time(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tallies = MemoryStore.tallies
 
     def wrong(self: MemoryStore, spec: Spec, keys: Sequence[str]) -> Store:
         return {key: Tally(key, 10**6, 0) for key in tallies(self, spec, keys)}
 
     monkeypatch.setattr(MemoryStore, "tallies", wrong)
-    assert live(desk, "--timeout", "30s").status == 1
+    assert live(cli, "--timeout", "30s").status == 1
 
 
-def test_messages_that_the_queue_refuses_at_first(counting: Desk) -> None:
+def test_messages_that_the_queue_refuses_at_first(counting: CommandLine) -> None:
     refused: set[str] = set()
 
     def at_first(body: str) -> str | None:
@@ -212,7 +216,7 @@ def test_messages_that_the_queue_refuses_at_first(counting: Desk) -> None:
     assert live(counting).status == 0
 
 
-def test_messages_that_the_queue_never_takes(counting: Desk) -> None:
+def test_messages_that_the_queue_never_takes(counting: CommandLine) -> None:
     counting.producer.refuses = lambda body: "no" if '"events"' in body else None
     answer = live(counting)
     assert answer.status == 3
@@ -223,7 +227,7 @@ def test_messages_that_the_queue_never_takes(counting: Desk) -> None:
     assert "nothing was sent" in answer.err
 
 
-def test_reads_that_fail(counting: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_that_fail(counting: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     count, calls = Reader.count, 0
 
     def failing(self: Reader, *asked: Any, **named: Any) -> Count:
@@ -242,7 +246,7 @@ def test_reads_that_fail(counting: Desk, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_store_that_answers_no_reads_ends_the_probe(
-    counting: Desk, monkeypatch: pytest.MonkeyPatch
+    counting: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[object] = []
 
@@ -269,13 +273,13 @@ def test_rolled_up_days_are_shares_of_a_read() -> None:
 @pytest.mark.parametrize(
     "argv", [("--events", "0"), ("--events", "100001"), ("--keys", "0"), ("--prefix", "~x")]
 )
-def test_wrong_use(desk: Desk, argv: tuple[str, ...]) -> None:
-    answer = desk.run("probe", *argv)
+def test_wrong_use(cli: CommandLine, argv: tuple[str, ...]) -> None:
+    answer = cli.run("probe", *argv)
     assert (answer.status, answer.out) == (2, "")
     assert argv[0] in answer.err
 
 
-def test_somebody_has_to_agree(counting: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_somebody_has_to_agree(counting: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
@@ -290,17 +294,17 @@ def test_somebody_has_to_agree(counting: Desk, monkeypatch: pytest.MonkeyPatch) 
     assert counting.producer.tried
 
 
-def test_no_window_takes_events(desk: Desk) -> None:
-    desk.pipeline.move(Status.CLOSING, WINDOW)
-    answer = desk.run("probe")
+def test_no_window_takes_events(cli: CommandLine) -> None:
+    cli.pipeline.move(Status.CLOSING, WINDOW)
+    answer = cli.run("probe")
     assert answer.status == 3
     assert "does the roller run?" in answer.err
 
 
-def test_a_window_that_soon_takes_no_more_is_left_alone(desk: Desk) -> None:
-    desk.pipeline.effects.pass_by(START + 2 * 3_600_000 - NOW - probes.MARGIN_MS - 3_600_000)
-    (told,) = desk.run("probe", "--json").json
+def test_a_window_that_soon_takes_no_more_is_left_alone(cli: CommandLine) -> None:
+    cli.pipeline.effects.pass_by(START + 2 * 3_600_000 - NOW - probes.MARGIN_MS - 3_600_000)
+    (told,) = cli.run("probe", "--json").json
     assert told["plan"]["windows"] == [hour(7), WINDOW]
-    desk.pipeline.effects.pass_by(1)
-    (told,) = desk.run("probe", "--json").json
+    cli.pipeline.effects.pass_by(1)
+    (told,) = cli.run("probe", "--json").json
     assert told["plan"]["windows"] == [WINDOW]

@@ -13,7 +13,7 @@ from tallyroll import pipeline
 from tallyroll.adapters.aws import client
 from tallyroll.model.messages import Message
 from tallyroll.operations.probe import run
-from tallyroll.operations.probe.history import Rule
+from tallyroll.operations.probe.history import ReadRule
 from tallyroll.resources import declare
 from tests.cli.test_care_on_engines import Town, town
 
@@ -80,7 +80,7 @@ def test_a_probe(town: Town, counting: Counting) -> None:
     plan, *rules, result = answer.json
     assert (result["result"], result["events"], result["counted"]) == ("holds", EVENTS, EVENTS)
     judged = {rule["rule"]: rule["judged"] for rule in rules}
-    assert set(judged) == set(Rule)
+    assert set(judged) == set(ReadRule)
     assert all(judged.values())
     assert counting.written == plan["plan"]["messages"]
     counts = town.run("count", *plan["plan"]["keys"], "--json").json

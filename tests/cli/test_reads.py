@@ -9,27 +9,27 @@ import pytest
 
 from tallyroll.errors import Throttled
 from tallyroll.model.states import Attempt, Status
-from tallyroll.model.tallies import Reading
-from tests.cli.desk import Desk
+from tallyroll.model.tallies import ReadCost
+from tests.cli.command_line import CommandLine
 from tests.harness.pipeline import NOW, START, WINDOW, hour
 
 PACKET = {"v": 1, "id": "p", "key": "k", "t0": START, "events": [[0], [10, 2.5, {"a": 1}]]}
 
 
 @pytest.fixture
-def written(desk: Desk) -> Desk:
-    """A desk before a pipeline with five events of k and three of l in window 08."""
+def written(cli: CommandLine) -> CommandLine:
+    """A pipeline with five events of k and three of l in window 08."""
     singles = [{"id": f"e{n}", "key": "k", "ts": NOW, "value": n} for n in range(3)]
     others = [{"id": f"e{n}", "key": "l", "ts": NOW, "value": -1.5} for n in range(3)]
-    assert desk.pipeline.write(*singles, *others, PACKET).events == 8
-    return desk
+    assert cli.pipeline.write(*singles, *others, PACKET).events == 8
+    return cli
 
 
 def failing(*arguments: object) -> Any:
     raise Throttled("Query: too much")
 
 
-def test_one_event(written: Desk) -> None:
+def test_one_event(written: CommandLine) -> None:
     answer = written.run("event", "k", "e2", "--ts", str(NOW))
     assert (answer.status, answer.err) == (0, "")
     assert answer.row("k", WINDOW, "open")
@@ -48,19 +48,19 @@ def test_one_event(written: Desk) -> None:
     }
 
 
-def test_a_packet_comes_with_its_events(written: Desk) -> None:
+def test_a_packet_comes_with_its_events(written: CommandLine) -> None:
     answer = written.run("event", "k", "p", "--window", WINDOW)
     assert answer.row("p:0", "2026-11-20T08:00:00.000Z", "1")
     assert answer.row("p:1", "2026-11-20T08:00:00.010Z", "2.5", '{"a":1}')
 
 
-def test_an_event_that_is_not_there(written: Desk) -> None:
+def test_an_event_that_is_not_there(written: CommandLine) -> None:
     answer = written.run("event", "k", "none", "--window", WINDOW)
     assert (answer.status, answer.out) == (3, "")
     assert "there is no event 'none' of key 'k'" in answer.err
 
 
-def test_the_events_of_a_key(written: Desk) -> None:
+def test_the_events_of_a_key(written: CommandLine) -> None:
     answer = written.run("events", "k", "--window", WINDOW)
     assert (answer.status, answer.err) == (0, "")
     ids = [line.split()[0] for line in answer.out.splitlines()[2:]]
@@ -76,7 +76,7 @@ def test_the_events_of_a_key(written: Desk) -> None:
     }
 
 
-def test_the_cursor_goes_on(written: Desk) -> None:
+def test_the_cursor_goes_on(written: CommandLine) -> None:
     ids: list[str] = []
     more: list[str] = []
     for _ in range(4):
@@ -90,26 +90,28 @@ def test_the_cursor_goes_on(written: Desk) -> None:
     assert ids == ["e0", "e1", "e2", "p:0", "p:1"]
 
 
-def test_more_events_than_one_answer_holds(written: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_events_than_one_answer_holds(
+    written: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tallyroll.cli.reads.EVENTS_MAX", 2)
     answer = written.run("events", "k", "--window", WINDOW, "--limit", "5", "--json")
     assert len(answer.json) == 5
 
 
-def test_no_events(written: Desk) -> None:
+def test_no_events(written: CommandLine) -> None:
     answer = written.run("events", "nobody", "--window", WINDOW)
     assert (answer.status, answer.out) == (0, "")
     assert f"no events of nobody in {WINDOW}" in answer.err
 
 
-def test_events_that_could_not_be_read_are_told(written: Desk) -> None:
+def test_events_that_could_not_be_read_are_told(written: CommandLine) -> None:
     written.pipeline.store.records = failing  # type: ignore[assignment]
     answer = written.run("events", "k", "--window", WINDOW)
     assert (answer.status, answer.out) == (1, "")
     assert "not all could be read in time: go on with --cursor " in answer.err
 
 
-def test_the_largest_keys(written: Desk) -> None:
+def test_the_largest_keys(written: CommandLine) -> None:
     answer = written.run("top", "--window", WINDOW)
     assert (answer.status, answer.err) == (0, "")
     assert answer.row(WINDOW, "open", "2", "8", "2", "2026-11-20T08:30:00.000Z")
@@ -119,13 +121,13 @@ def test_the_largest_keys(written: Desk) -> None:
     assert found["top"] == [{"key": "k", "events": 5, "sum": "6.5"}]
 
 
-def test_a_window_without_keys(written: Desk) -> None:
+def test_a_window_without_keys(written: CommandLine) -> None:
     answer = written.run("top", "--window", hour(7))
     assert (answer.status, answer.err) == (0, "")
     assert answer.row(hour(7), "open", "0", "0", "0", "2026-11-20T08:30:00.000Z")
 
 
-def test_largest_keys_that_are_not_whole_say_so(written: Desk) -> None:
+def test_largest_keys_that_are_not_whole_say_so(written: CommandLine) -> None:
     written.pipeline.store.stripes = failing  # type: ignore[assignment]
     answer = written.run("top", "--window", WINDOW)
     assert answer.status == 1
@@ -135,7 +137,7 @@ def test_largest_keys_that_are_not_whole_say_so(written: Desk) -> None:
 @pytest.mark.parametrize(
     "argv", [("event", "k", "e1"), ("events", "k"), ("top",)], ids=lambda argv: argv[0]
 )
-def test_a_dropped_window_is_in_the_archive(written: Desk, argv: tuple[str, ...]) -> None:
+def test_a_dropped_window_is_in_the_archive(written: CommandLine, argv: tuple[str, ...]) -> None:
     written.pipeline.move(Status.DROPPED, attempt=Attempt(archive="archive/tallyroll/w/1"))
     answer = written.run(*argv, "--window", WINDOW)
     assert (answer.status, answer.out) == (3, "")
@@ -161,13 +163,13 @@ def test_a_dropped_window_is_in_the_archive(written: Desk, argv: tuple[str, ...]
         ("top", "--window", WINDOW, "--by", "name"),
     ],
 )
-def test_wrong_use(written: Desk, argv: tuple[str, ...]) -> None:
+def test_wrong_use(written: CommandLine, argv: tuple[str, ...]) -> None:
     answer = written.run(*argv)
     assert (answer.status, answer.out) == (2, "")
     assert answer.err
 
 
-def test_an_uploaded_payload_is_a_reference_or_fetched(written: Desk) -> None:
+def test_an_uploaded_payload_is_a_reference_or_fetched(written: CommandLine) -> None:
     body, key = b'{"scan":1}', "payloads/tallyroll/2026-11-20/x"
     sha256 = hashlib.sha256(body).hexdigest()
     reference = {"bucket": "memory", "key": key, "bytes": len(body), "sha256": sha256}
@@ -193,14 +195,14 @@ def test_an_uploaded_payload_is_a_reference_or_fetched(written: Desk) -> None:
 
 
 def test_a_count_of_single_rows_says_what_it_read(
-    written: Desk, monkeypatch: pytest.MonkeyPatch
+    written: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Here in each of three live windows."""
     tallies = written.pipeline.store.tallies
 
     def read(*arguments: Any) -> Any:
         found = tallies(*arguments)
-        return {key: replace(one, reading=Reading(5_000, 1_250)) for key, one in found.items()}
+        return {key: replace(one, reading=ReadCost(5_000, 1_250)) for key, one in found.items()}
 
     monkeypatch.setattr(written.pipeline.store, "tallies", read)
     answer = written.run("count", "k", "l")

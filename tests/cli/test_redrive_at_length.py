@@ -10,13 +10,13 @@ import pytest
 
 from tallyroll.errors import Reason
 from tallyroll.model.dead_letters import ReceivedLetter
-from tests.cli.desk import Desk
+from tests.cli.command_line import CommandLine
 from tests.harness.pipeline import NOW, WINDOW
 from tests.harness.redriving import drain, records, reject
 
 
 def test_an_interrupted_redrive_tells_what_it_did(
-    mixed: Desk, monkeypatch: pytest.MonkeyPatch
+    mixed: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(10, 160):
         reject(
@@ -47,7 +47,7 @@ def test_an_interrupted_redrive_tells_what_it_did(
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("times", [1, 2])
 def test_an_interrupt_lets_a_batch_end_and_a_second_one_does_not(
-    mixed: Desk, monkeypatch: pytest.MonkeyPatch, times: int, stop: signal.Signals
+    mixed: CommandLine, monkeypatch: pytest.MonkeyPatch, times: int, stop: signal.Signals
 ) -> None:
     for number in range(10, 160):
         body = json.dumps({"key": "k", "id": f"e{number}", "ts": NOW})
@@ -73,7 +73,7 @@ def test_an_interrupt_lets_a_batch_end_and_a_second_one_does_not(
 
 
 def test_only_what_stays_is_held_and_given_back(
-    mixed: Desk, monkeypatch: pytest.MonkeyPatch
+    mixed: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: list[str] = []
     give_back = mixed.dead_letters.give_back

@@ -13,7 +13,7 @@ import pytest
 from tallyroll.cli import main, screen
 from tallyroll.errors import Missing, Reason
 from tallyroll.model.dead_letters import ReceivedLetter
-from tests.cli.desk import Desk
+from tests.cli.command_line import CommandLine
 from tests.cli.test_dead_letters import Terminal
 from tests.harness.pipeline import hour
 from tests.harness.redriving import reject
@@ -29,7 +29,7 @@ def saved(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
-def test_all_letters_are_saved_and_stay(mixed: Desk, directory: Path) -> None:
+def test_all_letters_are_saved_and_stay(mixed: CommandLine, directory: Path) -> None:
     answer = mixed.run("dlq", "save", "letters.jsonl")
     assert (answer.status, answer.err) == (0, "")
     assert answer.out == "4 dead letters saved to letters.jsonl\n"
@@ -51,24 +51,24 @@ def test_all_letters_are_saved_and_stay(mixed: Desk, directory: Path) -> None:
     assert mixed.dead_letters.count().visible == 4
 
 
-def test_letters_of_a_reason_are_saved(mixed: Desk, directory: Path) -> None:
+def test_letters_of_a_reason_are_saved(mixed: CommandLine, directory: Path) -> None:
     argv = ("dlq", "save", "a", "--reason", "too-late", "--reason", "not-json", "--json")
     assert mixed.run(*argv).json == [{"file": "a", "saved": 3, "unread": 0}]
     assert {letter["reason"] for letter in saved(directory / "a")} == {"too-late", "not-json"}
 
 
 def test_more_letters_are_saved_than_a_list_looks_at(
-    desk: Desk, directory: Path, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tallyroll.cli.looks.LOOKED_AT", 100)
+    monkeypatch.setattr("tallyroll.cli.redrives.LOOKED_AT", 100)
     for number in range(250):
-        reject(desk.pipeline, f"body {number} \ud800\n", Reason.NOT_JSON)
-    assert desk.run("dlq", "save", "a").status == 0
+        reject(cli.pipeline, f"body {number} \ud800\n", Reason.NOT_JSON)
+    assert cli.run("dlq", "save", "a").status == 0
     bodies = {letter["body"] for letter in saved(directory / "a")}
     assert bodies == {f"body {number} \ud800\n" for number in range(250)}
 
 
-def test_a_file_that_exists_is_not_overwritten(mixed: Desk, directory: Path) -> None:
+def test_a_file_that_exists_is_not_overwritten(mixed: CommandLine, directory: Path) -> None:
     (directory / "a").write_text("mine")
     for argv in (("save", "a"), ("delete", "--reason", "not-json", "--yes", "--save", "a")):
         answer = mixed.run("dlq", *argv)
@@ -79,7 +79,7 @@ def test_a_file_that_exists_is_not_overwritten(mixed: Desk, directory: Path) -> 
 
 
 def test_letters_are_saved_before_they_are_deleted(
-    mixed: Desk, directory: Path, monkeypatch: pytest.MonkeyPatch
+    mixed: CommandLine, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     delete = mixed.dead_letters.delete
 
@@ -100,7 +100,7 @@ def test_letters_are_saved_before_they_are_deleted(
     assert mixed.dead_letters.count().in_flight == 0, "the others are given back"
 
 
-def test_a_file_is_named_if_none_is_given(mixed: Desk, directory: Path) -> None:
+def test_a_file_is_named_if_none_is_given(mixed: CommandLine, directory: Path) -> None:
     (told,) = mixed.run("dlq", "delete", "--reason", "not-json", "--yes", "--json").json
     name = "tallyroll-dead-letters-20261120T083000Z.jsonl"
     assert told == {"file": name, "saved": 1, "deleted": 1, "unread": 0}
@@ -109,7 +109,7 @@ def test_a_file_is_named_if_none_is_given(mixed: Desk, directory: Path) -> None:
 
 @pytest.mark.parametrize(("said", "status", "left"), [("y\n", 0, 2), ("\n", 1, 4)])
 def test_it_is_asked_before(
-    mixed: Desk,
+    mixed: CommandLine,
     directory: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -125,7 +125,7 @@ def test_it_is_asked_before(
     assert (directory / "a").exists() is (left == 2)
 
 
-def test_nothing_to_delete(mixed: Desk, directory: Path) -> None:
+def test_nothing_to_delete(mixed: CommandLine, directory: Path) -> None:
     for more in ([], ["--yes"]):
         assert mixed.run("dlq", "delete", "--reason", "bad-key", *more).status == 0
     assert list(directory.iterdir()) == []
@@ -134,7 +134,7 @@ def test_nothing_to_delete(mixed: Desk, directory: Path) -> None:
 
 
 def test_a_body_that_cannot_be_read_is_not_deleted(
-    mixed: Desk, directory: Path, monkeypatch: pytest.MonkeyPatch
+    mixed: CommandLine, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body = mixed.dead_letters.body
 
@@ -157,7 +157,7 @@ def test_a_body_that_cannot_be_read_is_not_deleted(
 
 
 def test_what_is_not_surely_deleted_is_said(
-    mixed: Desk, directory: Path, monkeypatch: pytest.MonkeyPatch
+    mixed: CommandLine, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mixed.dead_letters, "delete", lambda letters: [False] * len(letters))
     answer = mixed.run("dlq", "delete", "--reason", "too-late", "--yes", "--save", "a")
@@ -167,7 +167,7 @@ def test_what_is_not_surely_deleted_is_said(
 
 
 def test_an_interrupt_says_what_was_done(
-    mixed: Desk, directory: Path, monkeypatch: pytest.MonkeyPatch
+    mixed: CommandLine, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(letters: Sequence[ReceivedLetter]) -> list[bool]:
         raise KeyboardInterrupt
@@ -179,7 +179,7 @@ def test_an_interrupt_says_what_was_done(
 
 
 def test_progress_off_a_terminal_is_a_line(
-    mixed: Desk, directory: Path, monkeypatch: pytest.MonkeyPatch
+    mixed: CommandLine, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(screen, "FIRST_LINE_S", 0)
     answer = mixed.run("dlq", "save", "a")

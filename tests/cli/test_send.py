@@ -11,11 +11,11 @@ import pytest
 from tallyroll.adapters.system import SystemEffects
 from tallyroll.model.ids import uuid7, uuid7_time
 from tallyroll.settings import Settings
-from tests.cli.desk import QUEUE_URL, Desk, lines
+from tests.cli.command_line import QUEUE_URL, CommandLine, lines
 from tests.harness.pipeline import HOUR, MINUTE, NOW, opened
 
 
-def test_events_with_ids_go_singly_and_the_others_packed(desk: Desk) -> None:
+def test_events_with_ids_go_singly_and_the_others_packed(cli: CommandLine) -> None:
     own: list[dict[str, Any]] = [
         {"key": "k", "id": f"e{n}", "ts": NOW, "value": 2} for n in range(12)
     ]
@@ -25,23 +25,23 @@ def test_events_with_ids_go_singly_and_the_others_packed(desk: Desk) -> None:
         {"key": "k", "ts": NOW - MINUTE},
     ]
 
-    answer = desk.run("send", stdin=lines(*own, *loose))
+    answer = cli.run("send", stdin=lines(*own, *loose))
 
     assert (answer.status, answer.err) == (0, "")
     assert answer.row("lines", "15")
     assert answer.row("events", "sent", "15")
     assert answer.row("messages", "14")  # 12 and a packet per key and window
-    bodies = [json.loads(body) for body in desk.producer.bodies]
+    bodies = [json.loads(body) for body in cli.producer.bodies]
     singles = [body["id"] for body in bodies if "events" not in body]
     assert singles == [event["id"] for event in own]
     assert "l" in {body["key"] for body in bodies[:2]}  # keys in turn
-    desk.drain()
-    counted = desk.run("--json", "count", "k", "l").json
+    cli.drain()
+    counted = cli.run("--json", "count", "k", "l").json
     assert [(count["events"], count["sum"]) for count in counted] == [(14, "25.5"), (1, "1")]
 
 
-def test_hundreds_of_events_make_one_message(desk: Desk) -> None:
-    answer = desk.run("--json", "send", "-", stdin=lines(*[{"key": "k"}] * 700))
+def test_hundreds_of_events_make_one_message(cli: CommandLine) -> None:
+    answer = cli.run("--json", "send", "-", stdin=lines(*[{"key": "k"}] * 700))
     assert answer.json == [
         {
             "lines": 700,
@@ -60,10 +60,10 @@ def test_hundreds_of_events_make_one_message(desk: Desk) -> None:
     ]
 
 
-def test_without_packing_every_event_has_an_id_made_here(desk: Desk) -> None:
-    answer = desk.run("send", "--no-pack", stdin=lines({"key": "k"}, {"key": "k"}))
+def test_without_packing_every_event_has_an_id_made_here(cli: CommandLine) -> None:
+    answer = cli.run("send", "--no-pack", stdin=lines({"key": "k"}, {"key": "k"}))
     assert answer.status == 0
-    events = [json.loads(body) for body in desk.producer.bodies]
+    events = [json.loads(body) for body in cli.producer.bodies]
     assert [uuid7_time(event["id"]) for event in events] == [NOW, NOW]
     assert events[0]["id"] != events[1]["id"]
     assert [event["ts"] for event in events] == [NOW, NOW]
@@ -73,7 +73,7 @@ def test_ids_made_here_are_uuids_of_version_7() -> None:
     assert uuid7_time(uuid7(NOW, SystemEffects().chance)) == NOW
 
 
-def test_bad_lines_are_listed_and_good_ones_go(desk: Desk) -> None:
+def test_bad_lines_are_listed_and_good_ones_go(cli: CommandLine) -> None:
     bad = (
         lines(
             {"key": "k", "id": "good"},
@@ -85,10 +85,10 @@ def test_bad_lines_are_listed_and_good_ones_go(desk: Desk) -> None:
         )
         + b'{"key": "\xff"}\n'
     )
-    answer = desk.run("send", stdin=bad)
+    answer = cli.run("send", stdin=bad)
 
     assert answer.status == 1
-    assert [json.loads(body)["id"] for body in desk.producer.bodies] == ["good"]
+    assert [json.loads(body)["id"] for body in cli.producer.bodies] == ["good"]
     told = answer.err.splitlines()
     assert [line.split(":")[:2] for line in told] == [
         ["tallyroll", f" line {number}"] for number in (2, 4, 5, 6, 7)
@@ -101,52 +101,54 @@ def test_bad_lines_are_listed_and_good_ones_go(desk: Desk) -> None:
     assert answer.row("rejected:", "bad-key", "1")
 
 
-def test_only_the_first_bad_lines_are_listed(desk: Desk) -> None:
-    answer = desk.run("--json", "send", stdin=b"?\n" * 50)
+def test_only_the_first_bad_lines_are_listed(cli: CommandLine) -> None:
+    answer = cli.run("--json", "send", stdin=b"?\n" * 50)
     assert answer.status == 1
     assert len(answer.err.splitlines()) == 21
     assert answer.err.endswith("... and 30 more bad lines\n")
     assert answer.json[0]["rejected"] == {"not-json": 50}
 
 
-def test_a_line_too_long_is_left_out_whole(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_too_long_is_left_out_whole(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tallyroll.client.jsonlines.LINE_BYTES_MAX", 100)
     stdin = lines({"key": "k" * 90}, {"key": "k" * 350}, {"key": "last"})
-    answer = desk.run("send", stdin=stdin)
+    answer = cli.run("send", stdin=stdin)
     assert answer.err.splitlines() == [
         "tallyroll: line 1: item-too-large: over 100 bytes",
         "tallyroll: line 2: item-too-large: over 100 bytes",
     ]
-    assert [json.loads(body)["key"] for body in desk.producer.bodies] == ["last"]
+    assert [json.loads(body)["key"] for body in cli.producer.bodies] == ["last"]
 
 
-def test_what_no_record_can_hold_is_not_sent(desk: Desk) -> None:
-    answer = desk.run("--json", "send", stdin=lines({"key": "k", "payload": "x" * 1_048_500}))
+def test_what_no_record_can_hold_is_not_sent(cli: CommandLine) -> None:
+    answer = cli.run("--json", "send", stdin=lines({"key": "k", "payload": "x" * 1_048_500}))
     assert answer.json[0]["rejected"] == {"item-too-large": 1}
-    assert desk.producer.bodies == []
+    assert cli.producer.bodies == []
 
 
 @pytest.mark.parametrize("piped", [True, False])
-def test_gzip_is_recognized(desk: Desk, tmp_path: Path, piped: bool) -> None:
+def test_gzip_is_recognized(cli: CommandLine, tmp_path: Path, piped: bool) -> None:
     data = gzip.compress(lines({"key": "k"})) + gzip.compress(lines({"key": "k"}))
     file = tmp_path / "events"
     file.write_bytes(data)
-    answer = desk.run("send", stdin=data) if piped else desk.run("send", str(file))
+    answer = cli.run("send", stdin=data) if piped else cli.run("send", str(file))
     assert answer.status == 0
     assert answer.row("events", "sent", "2")
 
 
-def test_what_stands_before_a_break_is_sent(desk: Desk) -> None:
+def test_what_stands_before_a_break_is_sent(cli: CommandLine) -> None:
     whole = gzip.compress(lines(*({"key": "k", "id": f"{n * 7919:x}"} for n in range(5_000))))
-    answer = desk.run("--json", "send", stdin=whole[: len(whole) // 2])
+    answer = cli.run("--json", "send", stdin=whole[: len(whole) // 2])
     assert answer.status == 1
     assert "the input is broken: stdin, after line" in answer.err
-    assert answer.json[0]["lines"] == len(desk.producer.bodies) > 1_000
+    assert answer.json[0]["lines"] == len(cli.producer.bodies) > 1_000
 
 
-def test_garbage_after_gzip_is_named(desk: Desk) -> None:
+def test_garbage_after_gzip_is_named(cli: CommandLine) -> None:
     data = gzip.compress(lines({"key": "k"})) + gzip.compress(lines({"key": "k"})) + b"junk"
-    answer = desk.run("--json", "send", stdin=data)
+    answer = cli.run("--json", "send", stdin=data)
     assert answer.status == 1
     assert (
         "stdin, after line 2: after part 2 of the gzip data comes other data: b'junk'" in answer.err
@@ -154,39 +156,41 @@ def test_garbage_after_gzip_is_named(desk: Desk) -> None:
     assert answer.json[0]["lines"] == 2
 
 
-def test_packets_are_lines_too(desk: Desk) -> None:
+def test_packets_are_lines_too(cli: CommandLine) -> None:
     packet = {"v": 1, "id": "p", "key": "k", "t0": NOW, "events": [[0], [5, 3]]}
-    answer = desk.run("send", stdin=lines(packet, {**packet, "events": []}))
+    answer = cli.run("send", stdin=lines(packet, {**packet, "events": []}))
     assert answer.status == 1
     assert answer.row("events", "sent", "2")
     assert answer.row("rejected:", "packet-empty", "1")
-    desk.drain()
-    assert desk.run("--json", "count", "k").json[0]["sum"] == "4"
+    cli.drain()
+    assert cli.run("--json", "count", "k").json[0]["sum"] == "4"
 
 
-def test_packets_are_compressed_by_choice_and_are_the_same(desk: Desk, tmp_path: Path) -> None:
+def test_packets_are_compressed_by_choice_and_are_the_same(
+    cli: CommandLine, tmp_path: Path
+) -> None:
     file = tmp_path / "events.jsonl"
     file.write_bytes(lines(*[{"key": "k", "ts": NOW, "payload": "again" * 9}] * 500))
-    assert desk.run("send", str(file)).status == 0
-    assert desk.run("send", str(file), "--compress").status == 0
-    plain, shrunk = desk.producer.bodies
+    assert cli.run("send", str(file)).status == 0
+    assert cli.run("send", str(file), "--compress").status == 0
+    plain, shrunk = cli.producer.bodies
     assert [json.loads(body)["v"] for body in (plain, shrunk)] == [1, 2]
     assert len(shrunk) < len(plain) / 20
-    desk.drain()
-    assert desk.run("--json", "count", "k").json[0]["sum"] == "500"
+    cli.drain()
+    assert cli.run("--json", "count", "k").json[0]["sum"] == "500"
 
 
-def test_characters_that_sqs_does_not_take_are_escaped(desk: Desk) -> None:
-    desk.run("send", stdin=lines({"key": "k", "id": "a\uffff"}, {"key": "k\ufffe"}))
-    assert not any(char in body for body in desk.producer.bodies for char in "\ufffe\uffff")
-    assert {json.loads(body)["key"] for body in desk.producer.bodies} == {"k", "k\ufffe"}
+def test_characters_that_sqs_does_not_take_are_escaped(cli: CommandLine) -> None:
+    cli.run("send", stdin=lines({"key": "k", "id": "a\uffff"}, {"key": "k\ufffe"}))
+    assert not any(char in body for body in cli.producer.bodies for char in "\ufffe\uffff")
+    assert {json.loads(body)["key"] for body in cli.producer.bodies} == {"k", "k\ufffe"}
 
 
-def test_one_event_by_options(desk: Desk) -> None:
+def test_one_event_by_options(cli: CommandLine) -> None:
     options = ("--id", "e", "--ts", "2026-11-20T08:15Z", "--value", "1.5", "--payload", '{"a": 1}')
-    answer = desk.run("send", "--key", "k", *options)
+    answer = cli.run("send", "--key", "k", *options)
     assert answer.status == 0
-    assert [json.loads(body) for body in desk.producer.bodies] == [
+    assert [json.loads(body) for body in cli.producer.bodies] == [
         {"v": 1, "id": "e", "key": "k", "ts": NOW - 15 * MINUTE, "value": 1.5, "payload": {"a": 1}}
     ]
 
@@ -207,65 +211,65 @@ def test_one_event_by_options(desk: Desk) -> None:
         (("--limit-rate", "0"), "events a second"),
     ],
 )
-def test_wrong_use(desk: Desk, argv: tuple[str, ...], said: str) -> None:
-    answer = desk.run("send", *argv)
+def test_wrong_use(cli: CommandLine, argv: tuple[str, ...], said: str) -> None:
+    answer = cli.run("send", *argv)
     assert (answer.status, answer.out) == (2, "")
     assert said in answer.err
-    assert desk.producer.tried == []
+    assert cli.producer.tried == []
 
 
-def test_what_is_sent_cannot_be_overwritten_by_what_is_not(desk: Desk, tmp_path: Path) -> None:
+def test_what_is_sent_cannot_be_overwritten_by_what_is_not(
+    cli: CommandLine, tmp_path: Path
+) -> None:
     file = tmp_path / "events.jsonl"
     file.write_bytes(lines({"key": "k"}))
-    assert desk.run("send", str(file), "--unsent", str(file)).status == 2
+    assert cli.run("send", str(file), "--unsent", str(file)).status == 2
     assert file.read_bytes() == lines({"key": "k"})
 
 
-def test_failed_entries_are_sent_again_under_the_same_ids(desk: Desk) -> None:
+def test_failed_entries_are_sent_again_under_the_same_ids(cli: CommandLine) -> None:
     fails = iter([True, True, False])
-    desk.producer.refuses = lambda body: "busy" if "e1" in body and next(fails) else None
-    answer = desk.run(
-        "send", stdin=lines(*({"key": "k", "id": f"e{n}", "ts": NOW} for n in (0, 1)))
-    )
+    cli.producer.refuses = lambda body: "busy" if "e1" in body and next(fails) else None
+    answer = cli.run("send", stdin=lines(*({"key": "k", "id": f"e{n}", "ts": NOW} for n in (0, 1))))
     assert (answer.status, answer.err) == (0, "")
-    assert len(desk.producer.tried) == 4
-    assert len(set(desk.producer.tried)) == 2
-    assert len(desk.pipeline.effects.slept) >= 2
+    assert len(cli.producer.tried) == 4
+    assert len(set(cli.producer.tried)) == 2
+    assert len(cli.pipeline.effects.slept) >= 2
 
 
-def test_what_stays_unsent_is_listed_kept_and_counts_once(desk: Desk, tmp_path: Path) -> None:
+def test_what_stays_unsent_is_listed_kept_and_counts_once(cli: CommandLine, tmp_path: Path) -> None:
     unsent = tmp_path / "unsent.jsonl"
     # Its reply was lost: the queue has it all the same.
-    desk.producer.refuses = lambda body: (
-        (desk.pipeline.queue.send(body), "no reply")[1] if '"k"' in body else None
+    cli.producer.refuses = lambda body: (
+        (cli.pipeline.queue.send(body), "no reply")[1] if '"k"' in body else None
     )
     stdin = lines({"key": "k"}, {"key": "k"}, {"key": "l", "id": "e"})
-    answer = desk.run("send", "--unsent", str(unsent), stdin=stdin)
+    answer = cli.run("send", "--unsent", str(unsent), stdin=stdin)
     assert answer.status == 1
     assert "not sent: 2 packed events of key 'k': no reply" in answer.err
     assert answer.row("events", "not", "sent", "2")
 
-    desk.producer.refuses = lambda body: None
-    assert desk.run("send", str(unsent)).status == 0
-    desk.drain()
-    assert desk.run("--json", "count", "k").json[0]["events"] == 2
+    cli.producer.refuses = lambda body: None
+    assert cli.run("send", str(unsent)).status == 0
+    cli.drain()
+    assert cli.run("--json", "count", "k").json[0]["events"] == 2
 
 
-def test_an_event_whose_window_may_pass_is_not_sent_again(desk: Desk) -> None:
-    desk.producer.refuses = lambda body: "no reply" if "undated" in body else None
-    answer = desk.run("send", stdin=lines({"key": "k", "id": "undated"}, {"key": "k", "id": "e"}))
+def test_an_event_whose_window_may_pass_is_not_sent_again(cli: CommandLine) -> None:
+    cli.producer.refuses = lambda body: "no reply" if "undated" in body else None
+    answer = cli.run("send", stdin=lines({"key": "k", "id": "undated"}, {"key": "k", "id": "e"}))
     assert answer.status == 1
     assert "not sent: line 1: no reply (it may have been taken)" in answer.err
-    assert len(desk.producer.tried) == 2
+    assert len(cli.producer.tried) == 2
 
 
-def test_a_queue_that_takes_nothing_ends_the_run(desk: Desk) -> None:
-    desk.producer.refuses = lambda body: "SendMessageBatch: AccessDenied: no"
+def test_a_queue_that_takes_nothing_ends_the_run(cli: CommandLine) -> None:
+    cli.producer.refuses = lambda body: "SendMessageBatch: AccessDenied: no"
     events = [{"key": "k", "id": f"e{n}", "ts": NOW} for n in range(500)]
-    answer = desk.run("send", stdin=lines(*events))
+    answer = cli.run("send", stdin=lines(*events))
     assert answer.status == 3
     assert "nothing was sent: SendMessageBatch: AccessDenied" in answer.err
-    assert len(set(desk.producer.tried)) == 80
+    assert len(set(cli.producer.tried)) == 80
     assert answer.row("events", "not", "sent", "500")
 
 
@@ -273,7 +277,7 @@ def test_a_queue_that_takes_nothing_ends_the_run(desk: Desk) -> None:
     ("stop", "ignored"), [(signal.SIGINT, False), (signal.SIGTERM, False), (signal.SIGTERM, True)]
 )
 def test_an_interrupt_says_what_was_sent(
-    desk: Desk, tmp_path: Path, stop: signal.Signals, ignored: bool
+    cli: CommandLine, tmp_path: Path, stop: signal.Signals, ignored: bool
 ) -> None:
     unsent, before = tmp_path / "unsent.jsonl", signal.getsignal(signal.SIGINT)
 
@@ -283,10 +287,10 @@ def test_an_interrupt_says_what_was_sent(
                 signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in a shell's background
             signal.raise_signal(stop)
 
-    desk.producer.refuses = refuses
+    cli.producer.refuses = refuses
     events = [{"key": "k", "id": f"e{n}", "ts": NOW} for n in range(100)]
     try:
-        answer = desk.run("send", "--unsent", str(unsent), stdin=lines(*events))
+        answer = cli.run("send", "--unsent", str(unsent), stdin=lines(*events))
     finally:
         signal.signal(signal.SIGINT, before)
     assert answer.status == 130
@@ -296,88 +300,92 @@ def test_an_interrupt_says_what_was_sent(
     assert len(unsent.read_bytes().splitlines()) == 20
 
 
-def test_a_rate_is_kept(desk: Desk) -> None:
+def test_a_rate_is_kept(cli: CommandLine) -> None:
     events = [{"key": "k", "id": f"e{n}", "ts": NOW} for n in range(100)]
-    assert desk.run("send", "--limit-rate", "20", stdin=lines(*events)).status == 0
-    assert 4_000 <= desk.pipeline.effects.now() - NOW <= 5_000
+    assert cli.run("send", "--limit-rate", "20", stdin=lines(*events)).status == 0
+    assert 4_000 <= cli.pipeline.effects.now() - NOW <= 5_000
 
 
-def test_packets_of_a_file_fit_windows_that_no_minute_fits(desk: Desk, tmp_path: Path) -> None:
-    desk.pipeline = opened(Settings(window_seconds=45))
-    desk.producer.pipeline = desk.pipeline
+def test_packets_of_a_file_fit_windows_that_no_minute_fits(
+    cli: CommandLine, tmp_path: Path
+) -> None:
+    cli.pipeline = opened(Settings(window_seconds=45))
+    cli.producer.pipeline = cli.pipeline
     file = tmp_path / "events.jsonl"
     file.write_bytes(lines(*[{"key": "k", "ts": NOW + at * 1_000} for at in range(60)]))
-    assert desk.run("send", str(file)).status == 0
-    assert len(desk.producer.bodies) == 4  # of 15 s each
+    assert cli.run("send", str(file)).status == 0
+    assert len(cli.producer.bodies) == 4  # of 15 s each
 
 
-def test_a_producer_need_not_read_the_catalog(desk: Desk) -> None:
-    desk.cut_off()
-    answer = desk.run("send", stdin=lines({"key": "k"}))
+def test_a_producer_need_not_read_the_catalog(cli: CommandLine) -> None:
+    cli.cut_off()
+    answer = cli.run("send", stdin=lines({"key": "k"}))
     assert answer.status == 0
     assert answer.err == (
         "tallyroll: packing by 60 s: the catalog could not be read (AccessDeniedException)\n"
     )
 
 
-def test_a_producer_of_single_events_need_not_even_hear_of_it(desk: Desk) -> None:
-    desk.cut_off()
-    answer = desk.run("send", stdin=lines({"key": "k", "id": "e", "ts": NOW - 999 * HOUR}))
+def test_a_producer_of_single_events_need_not_even_hear_of_it(cli: CommandLine) -> None:
+    cli.cut_off()
+    answer = cli.run("send", stdin=lines({"key": "k", "id": "e", "ts": NOW - 999 * HOUR}))
     assert (answer.status, answer.err) == (0, "")
 
 
-def test_a_name_and_the_queue_of_another_are_wrong_use(desk: Desk) -> None:
-    answer = desk.run("--name", "votes", "send", stdin=lines({"key": "k"}))
+def test_a_name_and_the_queue_of_another_are_wrong_use(cli: CommandLine) -> None:
+    answer = cli.run("--name", "votes", "send", stdin=lines({"key": "k"}))
     assert (answer.status, answer.out) == (2, "")
     assert "--name 'votes' has the queue votes-events" in answer.err
     assert QUEUE_URL in answer.err
     assert "unset the variable or leave out --name" in answer.err
-    assert desk.producer.tried == []
-    assert desk.run("--name", "tallyroll", "send", "--key", "k").status == 0
+    assert cli.producer.tried == []
+    assert cli.run("--name", "tallyroll", "send", "--key", "k").status == 0
 
 
-def test_a_queue_of_another_name_is_mentioned(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_queue_of_another_name_is_mentioned(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TALLYROLL_NAME", "votes")
-    answer = desk.run("send", stdin=lines({"key": "k"}))
+    answer = cli.run("send", stdin=lines({"key": "k"}))
     assert answer.status == 0
     assert "not to votes-events" in answer.err
-    assert desk.settings
-    assert desk.settings.name == "votes"
+    assert cli.settings
+    assert cli.settings.name == "votes"
 
 
 def test_progress_is_shown_to_who_watches(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     file = tmp_path / "events.jsonl"
     file.write_bytes(lines({"key": "k"}, "nonsense"))
-    answer = desk.run("send", "--json", str(file))
+    answer = cli.run("send", "--json", str(file))
     assert "1 event" in answer.err
     assert "line 2: not-json" in answer.err
     assert answer.json[0]["events"] == 1
 
 
 def test_the_digest_of_a_large_file_is_shown_as_it_goes_on(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("tallyroll.cli.send.LARGE_BYTES", 1)
     monkeypatch.setattr("tallyroll.cli.screen.FIRST_LINE_S", 0)
     file = tmp_path / "events.jsonl"
     file.write_bytes(lines({"key": "k"}))
-    answer = desk.run("send", str(file))
+    answer = cli.run("send", str(file))
     assert answer.status == 0
     assert "tallyroll: reading: 13 B of 13 B\n" in answer.err
 
 
 @pytest.mark.parametrize("rate", ["0", "-5", "fast"])
-def test_a_rate_that_is_none(desk: Desk, rate: str) -> None:
-    answer = desk.run("send", "--key", "k", "--limit-rate", rate)
+def test_a_rate_that_is_none(cli: CommandLine, rate: str) -> None:
+    answer = cli.run("send", "--key", "k", "--limit-rate", rate)
     assert (answer.status, answer.out) == (2, "")
     assert f"'{rate}': give a number of events a second, over 0" in answer.err
-    assert desk.producer.tried == []
+    assert cli.producer.tried == []
 
 
-def test_a_live_pipe_is_not_waited_for(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_live_pipe_is_not_waited_for(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tallyroll.cli.send.CHUNK_SECONDS", 0)
-    assert desk.run("send", stdin=lines(*[{"key": "k"}] * 3)).status == 0
-    assert len(desk.producer.bodies) == 3
+    assert cli.run("send", stdin=lines(*[{"key": "k"}] * 3)).status == 0
+    assert len(cli.producer.bodies) == 3

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tallyroll.errors import StoreError
-from tests.cli.desk import Desk, lines
+from tests.cli.command_line import CommandLine, lines
 from tests.harness.pipeline import HOUR, MINUTE, NOW, hour
 from tests.harness.redriving import drain
 
@@ -22,8 +22,10 @@ HISTORY: list[dict[str, Any]] = [
 ]
 
 
-def test_a_history_is_refused_and_the_command_that_opens_its_windows_is_named(desk: Desk) -> None:
-    answer = desk.run("--json", "send", stdin=lines(*HISTORY))
+def test_a_history_is_refused_and_the_command_that_opens_its_windows_is_named(
+    cli: CommandLine,
+) -> None:
+    answer = cli.run("--json", "send", stdin=lines(*HISTORY))
     assert answer.status == 1
     assert answer.json[0]["refused"] == {"events": 4, "messages": 3}
     assert answer.err == (
@@ -32,110 +34,110 @@ def test_a_history_is_refused_and_the_command_that_opens_its_windows_is_named(de
         " --since 20261120T040000Z --until 20261120T060000Z --wait` opens them, then send again"
         " (--anyway sends all the same, into the dead letters)\n"
     )
-    assert len(desk.producer.bodies) == 1
-    desk.drain()
-    assert desk.pipeline.reasons() == []
+    assert len(cli.producer.bodies) == 1
+    cli.drain()
+    assert cli.pipeline.reasons() == []
 
 
-def test_once_the_windows_are_opened_all_is_taken(desk: Desk) -> None:
-    desk.run("windows", "open", "--since", hour(4), "--until", hour(6))
-    assert desk.run("send", stdin=lines(*HISTORY)).status == 0  # it waits for the roller
+def test_once_the_windows_are_opened_all_is_taken(cli: CommandLine) -> None:
+    cli.run("windows", "open", "--since", hour(4), "--until", hour(6))
+    assert cli.run("send", stdin=lines(*HISTORY)).status == 0  # it waits for the roller
     for _ in range(2):
-        desk.pipeline.roller().run(60_000)
-    answer = desk.run("send", stdin=lines({"key": "l", "ts": EARLY}, *HISTORY))
+        cli.pipeline.roller().run(60_000)
+    answer = cli.run("send", stdin=lines({"key": "l", "ts": EARLY}, *HISTORY))
     assert (answer.status, answer.err) == (0, "")
-    drain(desk.pipeline)
-    assert desk.pipeline.reasons() == []
-    assert [count["events"] for count in desk.run("--json", "count", "k", "l").json] == [7, 1]
+    drain(cli.pipeline)
+    assert cli.pipeline.reasons() == []
+    assert [count["events"] for count in cli.run("--json", "count", "k", "l").json] == [7, 1]
 
 
-def test_what_is_refused_is_kept_by_unsent(desk: Desk, tmp_path: Path) -> None:
+def test_what_is_refused_is_kept_by_unsent(cli: CommandLine, tmp_path: Path) -> None:
     unsent = tmp_path / "unsent.jsonl"
-    answer = desk.run("send", "--unsent", str(unsent), stdin=lines(*HISTORY))
+    answer = cli.run("send", "--unsent", str(unsent), stdin=lines(*HISTORY))
     assert f"`tallyroll send {unsent}` sends again what no window took" in answer.err
     kept = [json.loads(line) for line in unsent.read_text().splitlines()]
     assert [len(each.get("events", "1")) for each in kept] == [1, 2, 1]
 
 
-def test_anyway_sends_all_the_same(desk: Desk) -> None:
-    answer = desk.run("send", "--anyway", stdin=lines(*HISTORY))
+def test_anyway_sends_all_the_same(cli: CommandLine) -> None:
+    answer = cli.run("send", "--anyway", stdin=lines(*HISTORY))
     assert answer.status == 0
     assert "4 events happened before" in answer.err
     assert "they will be rejected as too-late; `tallyroll windows open" in answer.err
-    assert len(desk.producer.bodies) == 4
+    assert len(cli.producer.bodies) == 4
 
 
-def test_a_window_that_takes_no_more_is_named_with_the_redrive(desk: Desk) -> None:
-    answer = desk.run("send", "--key", "k", "--ts", hour(6))
+def test_a_window_that_takes_no_more_is_named_with_the_redrive(cli: CommandLine) -> None:
+    answer = cli.run("send", "--key", "k", "--ts", hour(6))
     assert answer.status == 1
     assert answer.err == (
         "tallyroll: 1 event happened in windows that take no more events (20261120T060000Z): not"
         " sent; --anyway sends all the same, into the dead letters; then `tallyroll dlq redrive"
         " --reason too-late` counts them in the current window\n"
     )
-    assert desk.producer.tried == []
-    anyway = desk.run("send", "--anyway", "--key", "k", "--ts", hour(6))
+    assert cli.producer.tried == []
+    anyway = cli.run("send", "--anyway", "--key", "k", "--ts", hour(6))
     assert "it will be rejected as too-late; `tallyroll dlq redrive" in anyway.err
 
 
-def test_what_lies_too_far_ahead_is_refused(desk: Desk) -> None:
+def test_what_lies_too_far_ahead_is_refused(cli: CommandLine) -> None:
     near, far = NOW + 4 * MINUTE, NOW + 6 * MINUTE
-    answer = desk.run("send", stdin=lines({"key": "k", "ts": near}, {"key": "k", "ts": far}))
+    answer = cli.run("send", stdin=lines({"key": "k", "ts": near}, {"key": "k", "ts": far}))
     assert answer.status == 1
     assert "1 event lies more than 300 s ahead of this machine's clock, 2026-11-20T08:30" in (
         answer.err
     )
-    assert len(desk.producer.bodies) == 1
+    assert len(cli.producer.bodies) == 1
 
 
 def test_without_access_to_specs_the_settings_say_how_far_ahead_an_event_may_lie(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*arguments: object) -> None:
         raise StoreError("BatchGetItem: AccessDeniedException", "AccessDeniedException")
 
     near, far = NOW + 6 * MINUTE, NOW + 11 * MINUTE
     stdin = lines({"key": "k", "ts": near}, {"key": "k", "ts": far})
-    monkeypatch.setattr(desk.pipeline.catalog, "specs", refuse)
+    monkeypatch.setattr(cli.pipeline.catalog, "specs", refuse)
     monkeypatch.setenv("TALLYROLL_SKEW_MS", str(10 * MINUTE))
-    answer = desk.run("send", stdin=stdin)
+    answer = cli.run("send", stdin=stdin)
     assert answer.status == 1
     assert "1 event lies more than 600 s ahead of this machine's clock" in answer.err
-    assert len(desk.producer.bodies) == 1
+    assert len(cli.producer.bodies) == 1
 
 
-def test_a_window_that_the_roller_has_yet_to_make_takes_events(desk: Desk) -> None:
+def test_a_window_that_the_roller_has_yet_to_make_takes_events(cli: CommandLine) -> None:
     """The roller rests since half past eight; it made windows until eleven."""
-    desk.pipeline.effects.pass_by(4 * HOUR)
-    answer = desk.run("send", "--key", "k", "--ts", hour(12))
+    cli.pipeline.effects.pass_by(4 * HOUR)
+    answer = cli.run("send", "--key", "k", "--ts", hour(12))
     assert (answer.status, answer.err) == (0, "")
-    assert len(desk.producer.bodies) == 1
+    assert len(cli.producer.bodies) == 1
 
 
 def test_states_are_read_for_many_windows_at_once_and_again_after_a_while(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads: list[tuple[int, int]] = []
-    found = desk.pipeline.catalog.windows
+    found = cli.pipeline.catalog.windows
 
     def windows(since: int, until: int) -> Any:
         reads.append((since, until))
         return found(since, until)
 
-    monkeypatch.setattr(desk.pipeline.catalog, "windows", windows)
+    monkeypatch.setattr(cli.pipeline.catalog, "windows", windows)
     history = [{"key": "k", "id": f"e{n}", "ts": NOW - n * HOUR} for n in range(400)]
-    desk.run("send", stdin=lines(*history))
+    cli.run("send", stdin=lines(*history))
     assert len(reads) <= 2
 
 
 def test_where_windows_cannot_be_looked_up_it_says_unless(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*arguments: object) -> None:
         raise StoreError("Query: AccessDeniedException", "AccessDeniedException")
 
-    monkeypatch.setattr(desk.pipeline.catalog, "windows", refuse)
-    answer = desk.run("send", "--key", "k", "--ts", hour(5))
+    monkeypatch.setattr(cli.pipeline.catalog, "windows", refuse)
+    answer = cli.run("send", "--key", "k", "--ts", hour(5))
     assert answer.status == 0
     assert "1 event happened before the pipeline's first window" in answer.err
     assert (

@@ -12,7 +12,7 @@ import pytest
 from tallyroll.errors import Reason, Refused, StoreError, Unknown
 from tallyroll.model.ids import uuid7
 from tallyroll.model.messages import Rejection
-from tests.cli.desk import Desk, lines
+from tests.cli.command_line import CommandLine, lines
 from tests.harness.pipeline import HOUR, MINUTE, NOW, TIME_LEFT, hour
 from tests.harness.redriving import drain, seal
 
@@ -20,33 +20,33 @@ DATED: list[dict[str, Any]] = [{"key": "k", "id": f"e{n}", "ts": NOW} for n in r
 
 
 @pytest.fixture
-def working(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    """A desk whose writer works on ten messages whenever the command sleeps."""
-    work_while_asleep(desk, monkeypatch, lambda: write_some(desk))
-    return desk
+def working(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    """A command line whose writer works on ten messages whenever the command sleeps."""
+    work_while_asleep(cli, monkeypatch, lambda: write_some(cli))
+    return cli
 
 
-def write_some(desk: Desk) -> None:
-    messages = desk.pipeline.queue.receive()
-    report = desk.pipeline.writer().write(messages, TIME_LEFT)
+def write_some(cli: CommandLine) -> None:
+    messages = cli.pipeline.queue.receive()
+    report = cli.pipeline.writer().write(messages, TIME_LEFT)
     for message in messages:
         if message.id not in report.failures:
-            desk.pipeline.queue.delete(message.receipt)
+            cli.pipeline.queue.delete(message.receipt)
 
 
 def work_while_asleep(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, work: Callable[[], object]
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch, work: Callable[[], object]
 ) -> None:
-    asleep = desk.pipeline.effects.sleep
+    asleep = cli.pipeline.effects.sleep
 
     def sleep(ms: float) -> None:
         asleep(ms)
         work()
 
-    monkeypatch.setattr(desk.pipeline.effects, "sleep", sleep)
+    monkeypatch.setattr(cli.pipeline.effects, "sleep", sleep)
 
 
-def test_when_it_ends_a_count_is_complete(working: Desk) -> None:
+def test_when_it_ends_a_count_is_complete(working: CommandLine) -> None:
     stdin = lines(*DATED, *[{"key": "l"}] * 40, {"key": "l", "id": uuid7(NOW, Random(99))})
     answer = working.run("--json", "send", "--wait", stdin=stdin)
     assert (answer.status, answer.err) == (0, "")
@@ -56,7 +56,7 @@ def test_when_it_ends_a_count_is_complete(working: Desk) -> None:
     assert [count["events"] for count in counted] == [5, 41]
 
 
-def test_one_event_is_waited_for(working: Desk) -> None:
+def test_one_event_is_waited_for(working: CommandLine) -> None:
     answer = working.run("send", "--key", "k", "--wait")
     assert answer.status == 0
     assert answer.row("events", "counted", "1")
@@ -64,7 +64,7 @@ def test_one_event_is_waited_for(working: Desk) -> None:
 
 
 def test_many_more_messages_than_are_looked_up_at_once(
-    working: Desk, monkeypatch: pytest.MonkeyPatch
+    working: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tallyroll.operations.arrivals.BATCH_GET_KEYS_MAX", 3)
     events = [{"key": "k", "id": f"e{n}", "ts": NOW - n * 100_000} for n in range(60)]
@@ -72,7 +72,7 @@ def test_many_more_messages_than_are_looked_up_at_once(
     assert answer.json[0]["counted"] == working.run("--json", "count", "k").json[0]["events"]
 
 
-def test_what_was_counted_before_is_counted(working: Desk, tmp_path: Path) -> None:
+def test_what_was_counted_before_is_counted(working: CommandLine, tmp_path: Path) -> None:
     file = tmp_path / "events.jsonl"
     file.write_bytes(lines(*[{"key": "k", "ts": NOW}] * 9))
     for _ in range(2):
@@ -81,14 +81,14 @@ def test_what_was_counted_before_is_counted(working: Desk, tmp_path: Path) -> No
     assert working.run("--json", "count", "k").json[0]["events"] == 9
 
 
-def test_an_event_without_a_time_is_found_on_either_side_of_a_bound(working: Desk) -> None:
+def test_an_event_without_a_time_is_found_on_either_side_of_a_bound(working: CommandLine) -> None:
     working.pipeline.effects.pass_by(30 * MINUTE - 50)  # 50 ms before nine o'clock
     answer = working.run("send", "--wait", stdin=lines({"key": "k", "id": "undated"}))
     assert answer.status == 0
     assert answer.row("events", "counted", "1")
 
 
-def test_a_rejection_is_told_with_its_remedy(working: Desk) -> None:
+def test_a_rejection_is_told_with_its_remedy(working: CommandLine) -> None:
     late = [{"key": "k", "id": f"late{n}", "ts": NOW - 2 * HOUR} for n in range(3)]
     answer = working.run("--json", "send", "--wait", "--anyway", stdin=lines(*DATED, *late))
     assert answer.status == 1
@@ -100,7 +100,7 @@ def test_a_rejection_is_told_with_its_remedy(working: Desk) -> None:
     assert working.pipeline.effects.now() - NOW < MINUTE
 
 
-def test_another_event_under_the_same_id_is_a_conflict(working: Desk) -> None:
+def test_another_event_under_the_same_id_is_a_conflict(working: CommandLine) -> None:
     assert working.run("send", "--wait", stdin=lines(DATED[0])).status == 0
     answer = working.run("--json", "send", "--wait", stdin=lines({**DATED[0], "value": 7}))
     assert answer.status == 1
@@ -109,24 +109,24 @@ def test_another_event_under_the_same_id_is_a_conflict(working: Desk) -> None:
 
 
 def test_a_letter_of_an_earlier_run_is_not_taken_for_this_ones(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     early = lines({"key": "k", "id": "e", "ts": hour_ms(5)})
-    desk.run("send", "--anyway", stdin=early)
-    drain(desk.pipeline)
-    assert desk.pipeline.reasons() == ["too-late"]
-    desk.run("windows", "open", "--since", hour(5), "--until", hour(6))
-    desk.pipeline.effects.pass_by(MINUTE)
+    cli.run("send", "--anyway", stdin=early)
+    drain(cli.pipeline)
+    assert cli.pipeline.reasons() == ["too-late"]
+    cli.run("windows", "open", "--since", hour(5), "--until", hour(6))
+    cli.pipeline.effects.pass_by(MINUTE)
 
     def work() -> None:  # the writer is so slow that the dead letters are searched before
-        if desk.pipeline.effects.now() > NOW + 2 * MINUTE:
-            desk.pipeline.roller().run(TIME_LEFT)
-            drain(desk.pipeline)
+        if cli.pipeline.effects.now() > NOW + 2 * MINUTE:
+            cli.pipeline.roller().run(TIME_LEFT)
+            drain(cli.pipeline)
 
-    work_while_asleep(desk, monkeypatch, work)
-    answer = desk.run("--json", "send", "--wait", stdin=early)
+    work_while_asleep(cli, monkeypatch, work)
+    answer = cli.run("--json", "send", "--wait", stdin=early)
     assert (answer.status, answer.json[0]["counted"]) == (0, 1)
-    assert len(desk.pipeline.reasons()) == 1
+    assert len(cli.pipeline.reasons()) == 1
 
 
 def hour_ms(number: int) -> int:
@@ -134,31 +134,31 @@ def hour_ms(number: int) -> int:
 
 
 def test_a_letter_with_another_clock_is_believed_once_the_queue_is_empty(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def work() -> None:
-        drain(desk.pipeline)
-        for letter in desk.pipeline.queue.dead_letters:  # SQS's clock is an hour behind
+        drain(cli.pipeline)
+        for letter in cli.pipeline.queue.dead_letters:  # SQS's clock is an hour behind
             object.__setattr__(letter.message, "sent", NOW - HOUR)
 
-    work_while_asleep(desk, monkeypatch, work)
-    answer = desk.run("--json", "send", "--wait", "--anyway", "--key", "k", "--ts", hour(6))
+    work_while_asleep(cli, monkeypatch, work)
+    answer = cli.run("--json", "send", "--wait", "--anyway", "--key", "k", "--ts", hour(6))
     assert answer.json[0]["rejected_later"] == {"too-late": 1}
 
 
-def test_the_time_runs_out(desk: Desk) -> None:
-    answer = desk.run("--json", "send", "--wait", "--timeout", "90s", stdin=lines(*DATED))
+def test_the_time_runs_out(cli: CommandLine) -> None:
+    answer = cli.run("--json", "send", "--wait", "--timeout", "90s", stdin=lines(*DATED))
     assert answer.status == 1
     assert answer.json[0]["pending"] == {"events": 5, "messages": 5}
     assert (
         "5 events are not counted yet, nor found among the dead letters; the queue has about 5"
         " messages; `tallyroll doctor` looks for the cause"
     ) in answer.err
-    assert 90_000 <= desk.pipeline.effects.now() - NOW < 91_000
+    assert 90_000 <= cli.pipeline.effects.now() - NOW < 91_000
 
 
 def test_it_waits_through_trouble_and_ends_at_a_refusal(
-    working: Desk, monkeypatch: pytest.MonkeyPatch
+    working: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     troubles: list[StoreError] = [Unknown("BatchGetItem: no reply")] * 3
     lookup = working.pipeline.store.lookup
@@ -177,7 +177,7 @@ def test_it_waits_through_trouble_and_ends_at_a_refusal(
 
 
 def test_it_waits_through_trouble_with_everything_that_it_reads(
-    working: Desk, monkeypatch: pytest.MonkeyPatch
+    working: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The catalog after the first look at it, and the dead letters all the time."""
     calendar, calls = working.pipeline.catalog.calendar, iter(range(99))
@@ -197,13 +197,13 @@ def test_it_waits_through_trouble_with_everything_that_it_reads(
 
 
 def test_without_access_to_the_queue_its_messages_are_not_told(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
         raise Refused("GetQueueAttributes: AccessDenied: no", "AccessDenied")
 
-    monkeypatch.setattr(desk.pipeline.queue, "counts", refuse)
-    answer = desk.run("send", "--wait", "--timeout", "5s", stdin=lines(*DATED))
+    monkeypatch.setattr(cli.pipeline.queue, "counts", refuse)
+    answer = cli.run("send", "--wait", "--timeout", "5s", stdin=lines(*DATED))
     assert answer.status == 1
     assert (
         "5 events are not counted yet, nor found among the dead letters; `tallyroll doctor` looks"
@@ -211,40 +211,40 @@ def test_without_access_to_the_queue_its_messages_are_not_told(
 
 
 def test_what_is_counted_though_a_copy_is_among_the_dead_letters(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The copy was received too often; the writer counts the other one just before the search."""
     (event,) = DATED[:1]
 
     def work() -> None:
-        if desk.pipeline.queue.dead_letters or not (held := desk.pipeline.queue.held()):
+        if cli.pipeline.queue.dead_letters or not (held := cli.pipeline.queue.held()):
             return
         held[0].receives = 1_000
-        assert desk.pipeline.queue.deliver(held[0]) is None
-        look = desk.dead_letters.count
+        assert cli.pipeline.queue.deliver(held[0]) is None
+        scan = cli.dead_letters.count
 
         def count() -> Any:
-            desk.pipeline.write(event)
-            return look()
+            cli.pipeline.write(event)
+            return scan()
 
-        monkeypatch.setattr(desk.dead_letters, "count", count)
+        monkeypatch.setattr(cli.dead_letters, "count", count)
 
-    work_while_asleep(desk, monkeypatch, work)
-    answer = desk.run("--json", "send", "--wait", stdin=lines(event))
+    work_while_asleep(cli, monkeypatch, work)
+    answer = cli.run("--json", "send", "--wait", stdin=lines(event))
     assert (answer.status, answer.json[0]["counted"]) == (0, 1)
     assert answer.json[0]["rejected_later"] == {}
 
 
 def test_a_rejection_that_a_redrive_does_not_mend_is_to_be_corrected(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def work() -> None:
-        for message in desk.pipeline.queue.receive():
-            desk.pipeline.queue.reject([Rejection(message, Reason.BAD_VALUE, "a mapping's")])
-            desk.pipeline.queue.delete(message.receipt)
+        for message in cli.pipeline.queue.receive():
+            cli.pipeline.queue.reject([Rejection(message, Reason.BAD_VALUE, "a mapping's")])
+            cli.pipeline.queue.delete(message.receipt)
 
-    work_while_asleep(desk, monkeypatch, work)
-    answer = desk.run("send", "--wait", stdin=lines(*DATED[:1]))
+    work_while_asleep(cli, monkeypatch, work)
+    answer = cli.run("send", "--wait", stdin=lines(*DATED[:1]))
     assert answer.status == 1
     assert (
         "1 event was rejected after sending, bad-value: a mapping's; correct them and send them"
@@ -252,19 +252,19 @@ def test_a_rejection_that_a_redrive_does_not_mend_is_to_be_corrected(
     ) in answer.err
 
 
-def test_an_interrupt_while_it_waits(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_while_it_waits(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     def work() -> None:
         raise KeyboardInterrupt
 
-    work_while_asleep(desk, monkeypatch, work)
-    answer = desk.run("send", "--wait", stdin=lines(*DATED))
+    work_while_asleep(cli, monkeypatch, work)
+    answer = cli.run("send", "--wait", stdin=lines(*DATED))
     assert answer.status == 130
     assert "interrupted: sent so far: 5 events, 5 messages" in answer.err
     assert "5 events are not counted yet" in answer.err
 
 
 def test_the_sender_does_not_run_ahead_of_the_count(
-    working: Desk, monkeypatch: pytest.MonkeyPatch
+    working: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tallyroll.cli.send.PENDING_MAX", 20)
     monkeypatch.setattr("tallyroll.cli.send.CHUNK_LINES", 15)
@@ -282,38 +282,40 @@ def test_the_sender_does_not_run_ahead_of_the_count(
 
 
 def test_it_stops_sending_if_nothing_is_counted(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tallyroll.cli.send.PENDING_MAX", 20)
     monkeypatch.setattr("tallyroll.cli.send.CHUNK_LINES", 15)
     events = [{"key": "k", "id": f"e{n}", "ts": NOW} for n in range(100)]
-    answer = desk.run("send", "--wait", "--timeout", "30s", stdin=lines(*events))
+    answer = cli.run("send", "--wait", "--timeout", "30s", stdin=lines(*events))
     assert answer.status == 1
     assert "nothing more is sent: what was sent is not counted in time" in answer.err
     assert "no line after 30 was read" in answer.err
-    assert len(desk.producer.bodies) == 30
-    assert desk.pipeline.effects.now() - NOW < MINUTE
+    assert len(cli.producer.bodies) == 30
+    assert cli.pipeline.effects.now() - NOW < MINUTE
 
 
-def test_a_window_that_was_sealed_meanwhile(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_window_that_was_sealed_meanwhile(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def work() -> None:
-        if desk.pipeline.state(hour(8)).status == "open":
-            seal(desk.pipeline, hour(8))
-        drain(desk.pipeline)
+        if cli.pipeline.state(hour(8)).status == "open":
+            seal(cli.pipeline, hour(8))
+        drain(cli.pipeline)
 
-    work_while_asleep(desk, monkeypatch, work)
-    answer = desk.run("--json", "send", "--wait", stdin=lines(*DATED))
+    work_while_asleep(cli, monkeypatch, work)
+    answer = cli.run("--json", "send", "--wait", stdin=lines(*DATED))
     assert answer.status == 1
     assert answer.json[0]["rejected_later"] == {"window-sealed": 5}
 
 
-def test_an_event_that_is_sent_twice_is_awaited_as_both(working: Desk) -> None:
+def test_an_event_that_is_sent_twice_is_awaited_as_both(working: CommandLine) -> None:
     answer = working.run("--json", "send", "--wait", stdin=lines(DATED[0], DATED[0], DATED[1]))
     assert answer.json[0]["events"] == answer.json[0]["counted"] == 3
     assert working.run("--json", "count", "k").json[0]["events"] == 2
 
 
-def test_a_time_after_the_last_window_is_rejected_and_found(working: Desk) -> None:
+def test_a_time_after_the_last_window_is_rejected_and_found(working: CommandLine) -> None:
     far = "ffffffff-ffff-7000-8000-000000000000"  # a UUIDv7 of the year 10889
     answer = working.run("--json", "send", "--key", "k", "--id", far, "--wait", "--anyway")
     assert answer.json[0]["rejected_later"] == {"too-far-ahead": 1}
@@ -321,18 +323,18 @@ def test_a_time_after_the_last_window_is_rejected_and_found(working: Desk) -> No
 
 
 def test_what_was_not_taken_is_kept_when_the_wait_fails(
-    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse() -> None:
         raise Refused("GetItem: AccessDenied: no", "AccessDeniedException")
 
-    desk.producer.refuses = lambda body: "no" if "e3" in body else None
-    calendar, calls = desk.pipeline.catalog.calendar, iter(range(9))
+    cli.producer.refuses = lambda body: "no" if "e3" in body else None
+    calendar, calls = cli.pipeline.catalog.calendar, iter(range(9))
     monkeypatch.setattr(
-        desk.pipeline.catalog, "calendar", lambda: calendar() if next(calls) < 1 else refuse()
+        cli.pipeline.catalog, "calendar", lambda: calendar() if next(calls) < 1 else refuse()
     )
     unsent = tmp_path / "unsent.jsonl"
-    answer = desk.run("send", "--wait", "--unsent", str(unsent), stdin=lines(*DATED))
+    answer = cli.run("send", "--wait", "--unsent", str(unsent), stdin=lines(*DATED))
     assert answer.status == 3
     [kept] = unsent.read_text().splitlines()
     assert '"e3"' in kept

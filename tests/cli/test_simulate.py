@@ -8,44 +8,44 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.desk import Desk
+from tests.cli.command_line import CommandLine
 from tests.harness.pipeline import NOW
 
 
-def test_a_simulation_from_options(desk: Desk, tmp_path: Path) -> None:
+def test_a_simulation_from_options(cli: CommandLine, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     asked = ("simulate", "--rate", "2500", "--lasts", "200s", "--report", str(page))
-    answer = desk.run(*asked)
+    answer = cli.run(*asked)
     assert answer.status == 0
     assert "partitions, at first" in answer.out
     assert f"wrote {page}" in answer.err
     assert "<svg" in page.read_text()
 
 
-def test_the_delay_strategies_and_json(desk: Desk) -> None:
+def test_the_delay_strategies_and_json(cli: CommandLine) -> None:
     asked = ("simulate", "--rate", "1500", "--lasts", "3m", "--delay", "30s", "--compare")
-    answer = desk.run(*asked)
+    answer = cli.run(*asked)
     assert "a delay of 30 s is kept by" in answer.out
     assert "counts twice" in answer.out
-    (told,) = desk.run(*asked, "--json").json
+    (told,) = cli.run(*asked, "--json").json
     assert told["fewest_shards"] > 2
     assert told["sent"] >= told["counted"] > 0
     assert len(told["strategies"]) == 6
     assert told["seconds"] == 180
 
 
-def test_the_writers_own_transactions(desk: Desk) -> None:
+def test_the_writers_own_transactions(cli: CommandLine) -> None:
     asked = ("simulate", "--rate", "300", "--lasts", "20s", "--json")
-    (told,) = desk.run(*asked, "--transactions").json
-    (flow,) = desk.run(*asked).json
+    (told,) = cli.run(*asked, "--transactions").json
+    (flow,) = cli.run(*asked).json
     assert told["counted"] == pytest.approx(flow["counted"], rel=0.1)
 
 
-def test_a_file_of_events(desk: Desk, tmp_path: Path) -> None:
+def test_a_file_of_events(cli: CommandLine, tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     rows = [{"id": f"e{n}", "key": f"k{n % 3}", "ts": NOW + 100 * n} for n in range(600)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows) + "no JSON\n")
-    answer = desk.run("simulate", str(path), "--json")
+    answer = cli.run("simulate", str(path), "--json")
     assert answer.status == 1
     (told,) = answer.json
     assert (told["seconds"], told["load"]) == (60, "recorded")
@@ -53,23 +53,23 @@ def test_a_file_of_events(desk: Desk, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("shape", "events"), [("step", 55_200), ("spike", 65_847)])
-def test_a_load_that_changes(desk: Desk, shape: str, events: int) -> None:
+def test_a_load_that_changes(cli: CommandLine, shape: str, events: int) -> None:
     asked = ("--shape", shape, "--peak", "900", "--at", "1m", "--mix", "zipf", "--distinct", "9")
-    (told,) = desk.run("simulate", "--rate", "20", "--lasts", "2m", *asked, "--json").json
+    (told,) = cli.run("simulate", "--rate", "20", "--lasts", "2m", *asked, "--json").json
     assert told["load"] == f"{shape} 20 events/s, zipf, then 900"
     assert told["sent"] == pytest.approx(events, rel=0.02)
     mix = ("--mix", "hotspot", "--hotspot", "0.2/0.8", "--distinct", "10")
-    (told,) = desk.run("simulate", "--rate", "20", "--lasts", "10s", *mix, "--json").json
+    (told,) = cli.run("simulate", "--rate", "20", "--lasts", "10s", *mix, "--json").json
     assert told["load"] == "flat 20 events/s, hotspot"
 
 
-def test_a_file_is_the_load_and_its_events_need_times(desk: Desk, tmp_path: Path) -> None:
+def test_a_file_is_the_load_and_its_events_need_times(cli: CommandLine, tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     path.write_text('{"key": "k"}\n')
-    both = desk.run("simulate", str(path), "--rate", "1")
+    both = cli.run("simulate", str(path), "--rate", "1")
     assert (both.status, both.out) == (2, "")
     assert "give FILE or --rate, not both" in both.err
-    undated = desk.run("simulate", str(path))
+    undated = cli.run("simulate", str(path))
     assert (undated.status, undated.out) == (2, "")
     assert f"{path}: an event of 'k' has no ts" in undated.err
 
@@ -92,17 +92,17 @@ def test_a_file_is_the_load_and_its_events_need_times(desk: Desk, tmp_path: Path
         (("--rate", "10", "--lasts", "2s", "--report", "/absent/x.html"), "--report"),
     ],
 )
-def test_nonsense_is_refused(desk: Desk, asked: tuple[str, ...], why: str) -> None:
-    answer = desk.run("simulate", *asked)
+def test_nonsense_is_refused(cli: CommandLine, asked: tuple[str, ...], why: str) -> None:
+    answer = cli.run("simulate", *asked)
     assert (answer.status, answer.out) == (2, "")
     assert why in answer.err
 
 
 def test_a_missing_numpy_is_named_with_its_remedy(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = util.find_spec
     monkeypatch.setattr(util, "find_spec", lambda name: None if name == "numpy" else found(name))
-    answer = desk.run("simulate", "--rate", "10")
+    answer = cli.run("simulate", "--rate", "10")
     assert answer.status == 3
     assert "needs numpy: pip install '.[planning]'" in answer.err

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tallyroll.cli import arguments
-from tests.cli.desk import Desk
+from tests.cli.command_line import CommandLine
 from tests.harness.pipeline import HOUR, MINUTE, NOW, hour
 
 SNAPPED = (
@@ -21,24 +21,26 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def counted(desk: Desk) -> Desk:
+def counted(cli: CommandLine) -> CommandLine:
     """An event at half past seven, and one at half past eight."""
     for hours in range(2):
-        desk.pipeline.write({"key": "k", "id": f"e{hours}", "ts": NOW - hours * HOUR})
-    return desk
+        cli.pipeline.write({"key": "k", "id": f"e{hours}", "ts": NOW - hours * HOUR})
+    return cli
 
 
 @pytest.mark.parametrize(
     ("since", "events"),
     [("-20m", 1), ("-1h", 2), ("-60m", 2), ("-1d", 2), ("today", 2), ("yesterday", 2)],
 )
-def test_a_count_since_a_time_relative_to_now(counted: Desk, since: str, events: int) -> None:
+def test_a_count_since_a_time_relative_to_now(
+    counted: CommandLine, since: str, events: int
+) -> None:
     answer = counted.run("count", "k", "--since", since, "--json")
     assert (answer.status, answer.json[0]["events"]) == (0, events)
     assert ("is inside a window" in answer.err) is since.startswith("-")
 
 
-def test_the_bound_that_is_taken_is_told(counted: Desk) -> None:
+def test_the_bound_that_is_taken_is_told(counted: CommandLine) -> None:
     assert counted.run("count", "k", "--since=-1h").err == SNAPPED
     answer = counted.run("count", "k", "--until", "-1h", "--json")
     assert (answer.json[0]["events"], answer.err) == (0, SNAPPED)
@@ -47,19 +49,19 @@ def test_the_bound_that_is_taken_is_told(counted: Desk) -> None:
     assert [window["window"] for window in answer.json] == [hour(7)]
 
 
-def test_a_time_that_is_not_relative_must_be_a_bound(counted: Desk) -> None:
+def test_a_time_that_is_not_relative_must_be_a_bound(counted: CommandLine) -> None:
     answer = counted.run("count", "k", "--since", "2026-11-20T07:30Z")
     assert (answer.status, answer.out) == (2, "")
     assert "the nearest bound" in answer.err
 
 
-def test_opening_yesterday(desk: Desk) -> None:
-    answer = desk.run("windows", "open", "--since", "yesterday", "--until", "today", "--json")
+def test_opening_yesterday(cli: CommandLine) -> None:
+    answer = cli.run("windows", "open", "--since", "yesterday", "--until", "today", "--json")
     assert len(answer.json) == 24
     assert answer.json[0]["window"] == "20261119T000000Z"
 
 
-def test_an_event_of_a_while_ago(counted: Desk) -> None:
+def test_an_event_of_a_while_ago(counted: CommandLine) -> None:
     assert counted.run("event", "k", "e1", "--ts", "-1h").status == 0
     assert counted.run("event", "k", "e1", "--ts", "-2h").status == 3
     assert counted.run("send", "--key", "k", "--id", "e9", "--ts", "-30m").status == 0
@@ -67,15 +69,15 @@ def test_an_event_of_a_while_ago(counted: Desk) -> None:
 
 
 @pytest.mark.parametrize("text", ["-", "-1", "-1x", "--until", "tomorrow", "now", "-1.5h"])
-def test_what_is_no_time(desk: Desk, text: str) -> None:
-    answer = desk.run("count", "k", "--since", text)
+def test_what_is_no_time(cli: CommandLine, text: str) -> None:
+    answer = cli.run("count", "k", "--since", text)
     assert (answer.status, answer.out) == (2, "")
     assert f"time {text!r}: give 2026-11-20T08:00:00Z" in answer.err
     assert "or -1h, today, yesterday" in answer.err
 
 
 @pytest.mark.parametrize("text", ["2026-11-20", "2026-11-20T00:00", "20261120"])
-def test_a_time_without_a_zone_is_named_as_utc(counted: Desk, text: str) -> None:
+def test_a_time_without_a_zone_is_named_as_utc(counted: CommandLine, text: str) -> None:
     answer = counted.run("windows", "list", "--since", text)
     if text.isdigit():  # that is ms
         assert answer.err == ""
@@ -87,7 +89,7 @@ def test_a_time_without_a_zone_is_named_as_utc(counted: Desk, text: str) -> None
         assert counted.run("windows", "list", "--since", zoned).err == ""
 
 
-def test_the_current_window_and_the_one_before(counted: Desk) -> None:
+def test_the_current_window_and_the_one_before(counted: CommandLine) -> None:
     for name, event in (("current", "e0"), ("previous", "e1")):
         assert counted.run("event", "k", event, "--window", name).status == 0
         answer = counted.run("events", "k", "--window", name, "--json")
@@ -95,25 +97,25 @@ def test_the_current_window_and_the_one_before(counted: Desk) -> None:
     assert counted.run("top", "--window", "previous", "--json").json[0]["window"] == hour(7)
 
 
-def test_a_redrive_into_the_window_before(mixed: Desk) -> None:
+def test_a_redrive_into_the_window_before(mixed: CommandLine) -> None:
     answer = mixed.run("dlq", "redrive", "--reason", "too-late", "--to", "previous", "--yes")
     assert answer.status == 0
     assert hour(7) in answer.out
 
 
-def test_an_archive_of_the_window_before(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_of_the_window_before(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TALLYROLL_BUCKET", "memory")
-    answer = desk.run("archive", "read", "previous")
+    answer = cli.run("archive", "read", "previous")
     assert answer.status == 3
     assert f"/{hour(7)}/" in answer.err
 
 
-def test_a_window_that_is_no_windows_name(desk: Desk) -> None:
-    answer = desk.run("top", "--window", "last")
+def test_a_window_that_is_no_windows_name(cli: CommandLine) -> None:
+    answer = cli.run("top", "--window", "last")
     assert answer.status == 2
     assert "an id looks like 20261120T080000Z; or give current or previous" in answer.err
-    desk.pipeline.catalog.__init__()  # type: ignore[misc]
-    answer = desk.run("top", "--window", "current")
+    cli.pipeline.catalog.__init__()  # type: ignore[misc]
+    answer = cli.run("top", "--window", "current")
     assert answer.status == 3
     assert "its roller has not run yet" in answer.err
-    assert desk.run("count", "k", "--since", "-1h").err != SNAPPED
+    assert cli.run("count", "k", "--since", "-1h").err != SNAPPED

@@ -14,7 +14,7 @@ import pytest
 from tallyroll.cli import contract, screen
 from tallyroll.client.notes import NOTES_MAX
 from tallyroll.operations.schemas import SCHEMAS, schema_text
-from tests.cli.desk import Desk, lines, run
+from tests.cli.command_line import CommandLine, lines, run
 from tests.harness.pipeline import NOW
 
 GOOD = {"key": "k", "id": "e1", "ts": NOW, "value": 2.5, "payload": {"a": 1}}
@@ -158,7 +158,9 @@ def test_as_json(monkeypatch: Patch, capsys: Streams) -> None:
     }
 
 
-def test_the_verdict_is_that_of_send_and_of_the_writer(desk: Desk, monkeypatch: Patch) -> None:
+def test_the_verdict_is_that_of_send_and_of_the_writer(
+    cli: CommandLine, monkeypatch: Patch
+) -> None:
     monkeypatch.delenv("TALLYROLL_WINDOW_SECONDS")
     bodies: list[dict[str, Any]] = [
         GOOD,
@@ -169,13 +171,13 @@ def test_the_verdict_is_that_of_send_and_of_the_writer(desk: Desk, monkeypatch: 
         {**GOOD, "id": 7},
         BAD_PACKET,
     ]
-    *bad, summary = desk.run("--json", "validate", stdin=lines(*bodies)).json
-    (sent,) = desk.run("--json", "send", stdin=lines(*bodies)).json
+    *bad, summary = cli.run("--json", "validate", stdin=lines(*bodies)).json
+    (sent,) = cli.run("--json", "send", stdin=lines(*bodies)).json
     assert sent["rejected"] == summary["reasons"]
     for body in bodies:
-        desk.pipeline.queue.send(json.dumps(body))
-    desk.drain()
-    assert sorted(map(str, desk.pipeline.reasons())) == sorted(line["reason"] for line in bad)
+        cli.pipeline.queue.send(json.dumps(body))
+    cli.drain()
+    assert sorted(map(str, cli.pipeline.reasons())) == sorted(line["reason"] for line in bad)
 
 
 def test_gzip_and_a_broken_end(monkeypatch: Patch, capsys: Streams, tmp_path: Path) -> None:

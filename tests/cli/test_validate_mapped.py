@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.desk import lines, run
+from tests.cli.command_line import lines, run
 from tests.cli.test_validate import (
     BRIDGED,
     GOOD,

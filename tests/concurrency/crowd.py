@@ -15,7 +15,7 @@ from tallyroll.adapters.aws.client import make_client
 from tallyroll.adapters.aws.create_requests import table_request
 from tallyroll.adapters.memory import MemoryQueue
 from tallyroll.adapters.system import SystemEffects
-from tallyroll.ingest.writer import Report, Writer
+from tallyroll.ingest.writer import BatchReport, Writer
 from tallyroll.lifecycle.state_machine import freeze
 from tallyroll.limits import TRANSACTION_ACTIONS_MAX
 from tallyroll.model.foreign.mappings import founded_with
@@ -43,7 +43,7 @@ class Crowd:
     spec: Spec
     queue: MemoryQueue
     now: int
-    reports: list[Report] = field(default_factory=list)
+    reports: list[BatchReport] = field(default_factory=list)
     begun: set[str] = field(default_factory=set)
     _mine: threading.local = field(default_factory=threading.local)
 

@@ -14,7 +14,7 @@ from threading import Lock, get_ident
 from tallyroll.adapters.cassandra.rows import CassandraRows
 from tallyroll.adapters.cassandra.session import Connection, Endpoint, connect
 from tallyroll.adapters.memory import MemoryCatalog
-from tallyroll.adapters.rows.store import RowStore
+from tallyroll.adapters.rows.row_store import RowStore
 from tallyroll.adapters.system import SystemEffects
 from tallyroll.errors import StoreError
 from tallyroll.ingest.transactions import Disposition, plan, run

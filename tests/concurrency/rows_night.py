@@ -32,7 +32,7 @@ from local.cassandra import node
 from tallyroll.adapters.cassandra.rows import CassandraRows
 from tallyroll.adapters.cassandra.session import Connection, Endpoint
 from tallyroll.adapters.memory import MemoryCatalog
-from tallyroll.adapters.rows.store import RowStore
+from tallyroll.adapters.rows.row_store import RowStore
 from tallyroll.model.items import Gate
 from tallyroll.model.records import Record
 from tallyroll.model.specs import Spec

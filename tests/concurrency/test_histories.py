@@ -18,7 +18,7 @@ from tallyroll.model.messages import Message
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status, Window
 from tallyroll.model.tallies import Tally
-from tallyroll.operations.probe.history import Fact, History, Rule
+from tallyroll.operations.probe.history import Fact, History, ReadRule
 from tallyroll.operations.probe.judge import judge
 from tallyroll.operations.probe.run import read_of
 from tallyroll.ports.store import Store
@@ -190,7 +190,7 @@ def test_readers_of_two_windows_one_of_which_is_sealed_meanwhile(crowd: Watched)
     verdict = judge(crowd.history)
     assert verdict.findings == []
     assert not verdict.undecided
-    for rule in Rule:
+    for rule in ReadRule:
         assert verdict.judged[rule] >= READERS * SLICES, rule
     assert len({read.n for read in crowd.history.reads if read.key == "key-0"}) >= SLICES
     assert len(crowd.history.counted) > EVENTS // 2
@@ -212,4 +212,4 @@ class Short:
 def test_readers_who_miss_a_stripe_are_found(crowd: Watched) -> None:
     short = cast("Store", Short(crowd.made.store))
     Readers(crowd, short).run(slices(crowd, EVENTS // 8))
-    assert Rule.BELOW in {finding.rule for finding in judge(crowd.history).findings}
+    assert ReadRule.BELOW in {finding.rule for finding in judge(crowd.history).findings}

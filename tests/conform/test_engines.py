@@ -18,7 +18,7 @@ from tallyroll.operations.conform import writes
 from tallyroll.operations.conform.checks import CHECKS
 from tallyroll.operations.conform.stage import Broken, Scale, Undecided
 from tallyroll.pipeline import inspection
-from tests.cli.desk import Answer, run
+from tests.cli.command_line import Answer, run
 from tests.harness import ministack
 from tests.harness.ports import free_ports
 

@@ -14,7 +14,7 @@ from tallyroll.adapters.aws.create_requests import table_request
 from tallyroll.adapters.cassandra.rows import CassandraRows
 from tallyroll.adapters.memory import MemoryCatalog, MemoryStore, MemoryTotals
 from tallyroll.adapters.memory.rows import MemoryRows
-from tallyroll.adapters.rows.store import RowStore
+from tallyroll.adapters.rows.row_store import RowStore
 from tallyroll.adapters.system import SystemEffects
 from tallyroll.pipeline import Pipeline
 from tallyroll.ports.effects import Effects

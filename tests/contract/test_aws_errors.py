@@ -13,9 +13,9 @@ from tallyroll.adapters.aws.client import READ_TRIES, response_of
 from tallyroll.adapters.aws.create_requests import table_request
 from tallyroll.adapters.dynamodb.catalog import DynamoCatalog
 from tallyroll.adapters.dynamodb.items import gate_key
-from tallyroll.adapters.dynamodb.requests import BATCH_TRIES, TRANSACTION_TRIES, Table
+from tallyroll.adapters.dynamodb.requests import BATCH_TRIES, TRANSACTION_TRIES, DynamoTable
 from tallyroll.adapters.dynamodb.store import GATE_TRIES, DynamoStore
-from tallyroll.adapters.dynamodb.totals import DynamoTotals
+from tallyroll.adapters.dynamodb.totals_table import DynamoTotals
 from tallyroll.errors import (
     Missing,
     ProofMismatch,
@@ -282,12 +282,12 @@ def test_unprocessed_keys_are_asked_for_again(faults: Faults) -> None:
         return 200, {"Responses": {table: found}, "UnprocessedKeys": unprocessed}
 
     faults.put(left(1, 2))
-    found = Table(faults.caller, faults.effects, table).get_all(keys)
+    found = DynamoTable(faults.caller, faults.effects, table).get_all(keys)
     assert sorted(item["sk"]["S"] for item in found) == ["0", "1", "2"]
 
     faults.put(*[left(0, 1, 2)] * BATCH_TRIES)
     with pytest.raises(Throttled, match="3 keys"):
-        Table(faults.caller, faults.effects, table).get_all(keys)
+        DynamoTable(faults.caller, faults.effects, table).get_all(keys)
 
 
 def test_a_bucket_goes_on_over_pages(engine: Engine, faults: Faults) -> None:

@@ -121,7 +121,7 @@ def test_a_table_that_is_made_again_is_empty(rows: CassandraRows, table: str) ->
     rows.insert(table, row("a", 1))
     assert rows.row(table, "a", 1, "id-001")
     rows.drop_table(table)
-    for verb in (rows.tags, rows.recover_table, rows.cool_table):
+    for verb in (rows.tags, rows.recover_table, rows.reduce_capacity):
         with pytest.raises(Missing):
             verb(table)
     with pytest.raises(Missing):
@@ -142,7 +142,7 @@ def test_the_life_of_a_table(rows: CassandraRows, table: str) -> None:
     rows.tag_table(table, {"proven": "x"})
     assert rows.tags(table) == {**TAGS, "proven": "x"}
     rows.recover_table(table)
-    rows.cool_table(table)
+    rows.reduce_capacity(table)
     facts = rows.describe_table(table)
     assert facts
     assert (facts.status, facts.protected) == (TableStatus.ACTIVE, False)

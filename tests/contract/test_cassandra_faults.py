@@ -13,7 +13,7 @@ import pytest
 from local.cassandra.node import Node
 from tallyroll.adapters.cassandra.rows import CassandraRows
 from tallyroll.adapters.cassandra.session import Connection, connect
-from tallyroll.adapters.rows.store import RowStore
+from tallyroll.adapters.rows.row_store import RowStore
 from tallyroll.adapters.system import SystemEffects
 from tallyroll.errors import Missing, StoreError
 from tallyroll.model.records import Record

@@ -12,7 +12,7 @@ from tallyroll.errors import Reason
 from tallyroll.ingest.transactions import Disposition, Fate, plan, run
 from tallyroll.limits import QUEUE_MESSAGE_BYTES_MAX
 from tallyroll.model.events import Event
-from tallyroll.model.formats.payloads import Chunk, Layout
+from tallyroll.model.formats.payloads import Chunk, PayloadLayout
 from tallyroll.model.formats.references import Mark
 from tallyroll.model.items import Content
 from tallyroll.model.messages import Message
@@ -24,11 +24,11 @@ from tests.contract.engines import START, Engine, commit, counted, record
 from tests.harness.payloads import NOISE, noise
 
 MINUTE_MS = 60_000
-SMALL = Layout(compress_over=10**7, chunk_over=24_576)
+SMALL = PayloadLayout(compress_over=10**7, chunk_over=24_576)
 
 
 def large(
-    spec: Spec, record_id: str, *keys: str, text: str = NOISE, layout: Layout = SMALL
+    spec: Spec, record_id: str, *keys: str, text: str = NOISE, layout: PayloadLayout = SMALL
 ) -> Record:
     first, *others = keys
     event = Event(first, record_id, START, 10**6, json.dumps(text), tuple(others))
@@ -82,7 +82,7 @@ def test_a_duplicate_and_a_conflict_leave_the_chunks_that_are_there(engine: Engi
     event, other = large(spec, "1", "a"), large(spec, "2", "a")
     counted(engine.store, spec, event)
     conflicting = large(spec, "1", "a", text=noise(300_000, 2))
-    inline = large(spec, "1", "a", layout=Layout(10**6, 10**6))
+    inline = large(spec, "1", "a", layout=PayloadLayout(10**6, 10**6))
     told = fates(engine, spec, conflicting, other)
     assert [fate.reason for fate in told] == [Reason.ID_CONFLICT, None]
     assert [fate.kind for fate in fates(engine, spec, inline)] == [Disposition.DUPLICATE]
@@ -93,7 +93,7 @@ def test_a_duplicate_and_a_conflict_leave_the_chunks_that_are_there(engine: Engi
 @pytest.mark.common
 def test_an_inline_record_of_the_same_event_gets_no_chunks(engine: Engine) -> None:
     spec = engine.opened()
-    counted(engine.store, spec, large(spec, "1", "a", layout=Layout(10**6, 10**6)))
+    counted(engine.store, spec, large(spec, "1", "a", layout=PayloadLayout(10**6, 10**6)))
     assert [f.kind for f in fates(engine, spec, large(spec, "1", "a"))] == [Disposition.DUPLICATE]
     assert chunks_in(engine, spec) == set()
 
@@ -131,11 +131,12 @@ def test_the_object_of_a_reference_is_marked_with_its_record_alone(engine: Engin
     spec = engine.opened()
     keys = [f"payloads/p/2026-11-20/{number}" for number in range(130)]
     first, second = (
-        replace(record(spec, "a", str(number)), beside=(Mark(keys[number]),)) for number in range(2)
+        replace(record(spec, "a", str(number)), attachments=(Mark(keys[number]),))
+        for number in range(2)
     )
     assert engine.catalog.marked(keys) == set()
     counted(engine.store, spec, first)
-    again = replace(first, beside=(Mark(keys[2]),))
+    again = replace(first, attachments=(Mark(keys[2]),))
     assert [fate.kind for fate in fates(engine, spec, again)] == [Disposition.DUPLICATE]
     assert engine.catalog.marked(keys) == {keys[0]}
     assert [fate.kind for fate in fates(engine, spec, second)] == [Disposition.COUNTED]
@@ -145,7 +146,7 @@ def test_the_object_of_a_reference_is_marked_with_its_record_alone(engine: Engin
 def test_events_that_refer_to_one_object_are_counted_in_one_commit(engine: Engine) -> None:
     spec = engine.opened()
     mark = Mark("payloads/p/2026-11-20/shared")
-    events = [replace(record(spec, "a", str(at)), beside=(mark,)) for at in range(3)]
+    events = [replace(record(spec, "a", str(at)), attachments=(mark,)) for at in range(3)]
     counted(engine.store, spec, *events[:2])
     assert engine.catalog.marked([mark.key]) == {mark.key}
     outcome = commit(engine.store, spec, *events)
@@ -158,6 +159,6 @@ def test_a_stray_chunk_is_replaced_with_its_record(engine: Engine) -> None:
     spec = engine.opened()
     event = large(spec, "1", "a")
     stray = replace(event.chunks[0], data=b"stray")
-    counted(engine.store, spec, replace(record(spec, "x", "x"), beside=(stray,)))
+    counted(engine.store, spec, replace(record(spec, "x", "x"), attachments=(stray,)))
     assert [fate.kind for fate in fates(engine, spec, event)] == [Disposition.COUNTED]
     assert payload(engine, spec, "a", "1") == json.dumps(NOISE)

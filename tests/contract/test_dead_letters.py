@@ -15,15 +15,15 @@ from moto import mock_aws
 
 from tallyroll.adapters.aws.client import READ_TRIES, Caller, make_client
 from tallyroll.adapters.aws.create_requests import queue_attributes
-from tallyroll.adapters.aws.dead_letters import SqsDeadLetters
 from tallyroll.adapters.aws.lambda_events import sqs_messages
 from tallyroll.adapters.aws.s3 import S3Bucket
+from tallyroll.adapters.aws.sqs_dead_letters import SqsDeadLetters
 from tallyroll.adapters.memory import MemoryBucket, MemoryDeadLetters, MemoryQueue
 from tallyroll.errors import Missing, Reason, StoreError
 from tallyroll.limits import QUEUE_MESSAGE_BYTES_MAX
 from tallyroll.model.dead_letters import ReceivedLetter
-from tallyroll.model.messages import Message, Redrive, Rejection
-from tallyroll.operations.looks import Look
+from tallyroll.model.messages import Message, RedriveMark, Rejection
+from tallyroll.operations.dead_letter_scan import DeadLetterScan
 from tallyroll.pipeline import Pipeline
 from tallyroll.ports.dead_letters import DeadLetters, Resend
 from tallyroll.ports.queue import Queue
@@ -36,7 +36,7 @@ from tests.contract.engines import SteadyEffects
 BUCKET = "tallyroll-archive"
 SENT = 1_700_000_000_000
 WINDOW = "20261120T080000Z"
-REDRIVE = Redrive("20261120T090000Z", "first", SENT - 5)
+REDRIVE = RedriveMark("20261120T090000Z", "first", SENT - 5)
 
 
 @dataclass
@@ -158,15 +158,15 @@ def test_the_letter_of_a_redriven_message_keeps_what_a_redrive_needs(place: Plac
 def test_looks_lose_nothing(place: Place) -> None:
     place.queue.reject([_rejection(number) for number in range(23)])
     for _ in range(2):
-        look = Look(place.letters, SteadyEffects(), 100)
+        scan = DeadLetterScan(place.letters, SteadyEffects(), 100)
         batches: list[list[ReceivedLetter]] = []
-        look.each(batches.append)
+        scan.each(batches.append)
         found = [letter.first_id for batch in batches for letter in batch]
         assert sorted(found) == sorted(f"m-{number}" for number in range(23))
-        assert look.missed == 0
+        assert scan.missed == 0
         counts = place.letters.count()
         assert (counts.visible, counts.in_flight) == (0, 23)
-        look.close()
+        scan.close()
         assert place.letters.count().visible == 23
 
 

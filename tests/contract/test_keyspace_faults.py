@@ -11,7 +11,7 @@ from tallyroll.adapters.cassandra.opened import open_rows
 from tallyroll.adapters.cassandra.session import Endpoint, connect
 from tallyroll.adapters.memory import MemoryStore
 from tallyroll.adapters.routed import RoutedStore
-from tallyroll.adapters.rows.store import RowStore
+from tallyroll.adapters.rows.row_store import RowStore
 from tallyroll.adapters.system import SystemEffects
 from tallyroll.errors import Refused, StoreError
 from tallyroll.model.windows import KEYSPACES

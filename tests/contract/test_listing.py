@@ -17,7 +17,7 @@ from tallyroll.adapters.aws.deployment import LambdaDeployment
 from tallyroll.adapters.dynamodb.tools.listing import DynamoListing
 from tallyroll.adapters.memory import MemoryListing, MemoryStore
 from tallyroll.errors import Missing, Refused, Throttled
-from tallyroll.ports.tables import TableCard, TableListing
+from tallyroll.ports.table_listing import TableCard, TableListing
 from tallyroll.resources import TableDeclaration
 from tests.contract.engines import Engine, SteadyEffects, counted, record
 

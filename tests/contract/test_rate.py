@@ -12,7 +12,7 @@ from tallyroll.adapters.aws.create_requests import table_request
 from tallyroll.adapters.dynamodb.catalog import DynamoCatalog
 from tallyroll.adapters.dynamodb.rate import TRIES
 from tallyroll.errors import Refused, Throttled, Unknown
-from tallyroll.ports.rate import Line, Turn
+from tallyroll.ports.rate import RateLine, Turn
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
 from tests.contract.engines import Engine
@@ -20,7 +20,9 @@ from tests.contract.faults import Faults, error_reply, timeout
 
 NOW = 1_795_161_600_000_000
 AT_ONCE = 10**18  # asked in the future: no time passes until the line's end is read
-TURN = Turn(Line.WRITES, 300, asked=AT_ONCE, earliest=NOW, latest=NOW + 1_000, believed=NOW + 9_000)
+TURN = Turn(
+    RateLine.WRITES, 300, asked=AT_ONCE, earliest=NOW, latest=NOW + 1_000, believed=NOW + 9_000
+)
 CATALOG = declare(Settings()).catalog
 FAILED = error_reply("ConditionalCheckFailedException")
 
@@ -54,7 +56,7 @@ def test_a_clock_that_is_late_waits_and_one_that_is_far_ahead_is_not_believed(
 
 def test_the_lines_are_apart(engine: Engine) -> None:
     assert engine.catalog.take_turn(TURN) == NOW
-    assert engine.catalog.take_turn(replace(TURN, line=Line.RETURNS)) == NOW
+    assert engine.catalog.take_turn(replace(TURN, line=RateLine.RETURNS)) == NOW
     assert engine.catalog.take_turn(TURN) == NOW + 300
 
 

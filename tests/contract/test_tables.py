@@ -109,8 +109,8 @@ def test_provisioned_tables_are_cooled(engine: Engine) -> None:
         store = Pipeline(settings, engine.effects).store
     store.make_table(spec.table, {"tallyroll": engine.prefix})
     assert _is_cold(store, spec.table) is False
-    store.cool_table(spec.table)
-    store.cool_table(spec.table)
+    store.reduce_capacity(spec.table)
+    store.reduce_capacity(spec.table)
     assert _is_cold(store, spec.table) is True
 
 

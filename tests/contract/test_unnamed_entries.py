@@ -8,13 +8,13 @@ import pytest
 
 from tallyroll.adapters.aws.client import Caller
 from tallyroll.adapters.aws.cloudwatch import QueueMetrics
-from tallyroll.adapters.aws.dead_letters import SqsDeadLetters
 from tallyroll.adapters.aws.sqs import EntryError, SqsPoster, SqsQueue, SqsSender, send_batch
 from tallyroll.adapters.aws.sqs import Letter as Sent
+from tallyroll.adapters.aws.sqs_dead_letters import SqsDeadLetters
 from tallyroll.adapters.memory import MemoryBucket
 from tallyroll.errors import Reason
 from tallyroll.model.dead_letters import ReceivedLetter
-from tallyroll.model.messages import Message, Redrive, Rejection
+from tallyroll.model.messages import Message, RedriveMark, Rejection
 from tallyroll.ports.dead_letters import Resend
 from tallyroll.ports.queue import Post
 from tests.contract.engines import SteadyEffects
@@ -104,7 +104,7 @@ def test_its_rejection_does_not_stand_in_the_dead_letter_queue(named: tuple[str,
 
 @NAMED
 def test_its_dead_letter_was_not_sent_again_and_stays(named: tuple[str, ...]) -> None:
-    resends = [Resend("body", Redrive(WINDOW, "m-0", SENT))] * 3
+    resends = [Resend("body", RedriveMark(WINDOW, "m-0", SENT))] * 3
     resent = _dead_letters(named).resend(resends)
     assert [bool(why) for why in resent] == [str(place) not in named for place in range(3)]
     letter = ReceivedLetter("dead-1", "r", 1, SENT, "body", None, "", None, "dead-1", SENT)

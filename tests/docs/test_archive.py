@@ -12,7 +12,7 @@ import pytest
 from tallyroll.adapters.directory import DirectoryBucket
 from tallyroll.adapters.dynamodb.items import CODEC
 from tallyroll.archive.layout import prefix_of
-from tallyroll.archive.recount import Reading
+from tallyroll.archive.recount import ArchivePass
 from tallyroll.model.amounts import MICROS
 from tests.harness.archives import EVENTS, Archived, archived, put_file, put_manifests
 from tests.harness.pipeline import NOW, WINDOW, hour
@@ -40,7 +40,7 @@ def test_duckdb_recounts_what_was_proven(kept: Archived) -> None:
     names: dict[str, duckdb.DuckDBPyRelation] = {}
     exec(block, names)
     recount = names["recount"].fetchall()
-    reading = Reading(kept.bucket, kept.prefix, CODEC)
+    reading = ArchivePass(kept.bucket, kept.prefix, CODEC)
     assert len(list(reading)) == reading.counted.items
     truth = {
         key: (n, Decimal(amount) / MICROS) for key, (n, amount) in reading.counted.records.items()

@@ -27,7 +27,7 @@ def test_commands_are_found_wherever_they_are() -> None:
     own = {command.place.split(":")[0] for command in COMMANDS if command.words[0] != "aws"}
 
     assert {"operations.md", "deploy.md", "messages.md"} <= aws
-    assert {"operations/doctor/tables.py", "cli/teardown.py"} <= aws
+    assert {"operations/doctor/table_checks.py", "cli/teardown.py"} <= aws
     assert {"cli.md", "operations.md", "README.md", "deploy.md", "start-on-call.md"} <= own
 
 

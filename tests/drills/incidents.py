@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 from tallyroll.cdk.alarm_rules import TABLES_SHARE
-from tallyroll.ingest.notebook import WriterNotebook
-from tallyroll.ingest.placement import Delivery
+from tallyroll.ingest.batch_notes import BatchNotes
+from tallyroll.ingest.placement import BatchMessage
 from tallyroll.limits import VISIBILITY_MS
 from tallyroll.model.messages import Message
 from tallyroll.settings import Settings
@@ -80,16 +80,16 @@ def lives_of_poison() -> int:
     pipeline = Pipeline(Settings(), StillEffects())
     sent, left = pipeline.effects.now(), [f"m{number}" for number in range(BATCH)]
     for receives in range(1, 1_000):
-        cases = [Delivery(Message(id_, "", sent, receives, id_)) for id_ in left]
-        notebook = WriterNotebook(
+        cases = [BatchMessage(Message(id_, "", sent, receives, id_)) for id_ in left]
+        batch_notes = BatchNotes(
             pipeline.settings, pipeline.catalog, pipeline.queue, pipeline.effects
         )
-        groups = notebook.begin(cases)
+        groups = batch_notes.begin(cases)
         if any(case.fate for case in cases if case.message.id == "m0"):
             return receives
         for number, group in enumerate(groups):
             if number:
-                notebook.narrow(group)
+                batch_notes.narrow(group)
             if any(case.message.id == "m0" for case in group):
                 break
             left = [id_ for id_ in left if id_ not in {case.message.id for case in group}]

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
-from tallyroll.cdk.alarm_rules import API, DEAD_LETTERS, EVENTS, TABLES, Source, rules_for
+from tallyroll.cdk.alarm_rules import API, DEAD_LETTERS, EVENTS, TABLES, MetricNamespace, rules_for
 from tallyroll.errors import Reason
-from tallyroll.ingest.writer import Report
+from tallyroll.ingest.writer import BatchReport
 from tallyroll.lifecycle.runner import Rolled
 from tallyroll.model.states import Status
 from tallyroll.settings import Settings
@@ -24,7 +24,7 @@ from tests.simulation import gauges
 
 HOUR, DAY = 60, 1_440
 EVERY = 5  # minutes between two runs of cleanup, and of dropper
-Metric = tuple[Source, str, str]
+Metric = tuple[MetricNamespace, str, str]
 Published = Mapping[Metric, gauges.Minute]
 WATCHED = {
     (metric.source, metric.of, metric.name)
@@ -164,7 +164,7 @@ class _Collected:
     def add_metric(self, name: str, unit: object, value: float) -> None:
         """Take a metric."""
         del unit
-        metric = (Source.PIPELINE, self._function, name)
+        metric = (MetricNamespace.PIPELINE, self._function, name)
         if metric in WATCHED:
             self.metrics.setdefault(metric, gauges.Minute()).add(float(value))
 
@@ -172,7 +172,7 @@ class _Collected:
         """There is one pipeline."""
 
 
-def _of(source: Source, of: str, **values: float) -> dict[Metric, gauges.Minute]:
+def _of(source: MetricNamespace, of: str, **values: float) -> dict[Metric, gauges.Minute]:
     """One value of each metric that is named."""
     return {
         (source, of, name): gauges.Minute(value, value, value, 1) for name, value in values.items()
@@ -183,7 +183,7 @@ def _invoked(
     function: str, times: int, errors: int = 0, takes_ms: int = 50
 ) -> dict[Metric, gauges.Minute]:
     return _of(
-        Source.FUNCTION,
+        MetricNamespace.FUNCTION,
         function,
         Invocations=times,
         Errors=errors,
@@ -198,7 +198,7 @@ def _of_writer(writing: Writing) -> Published:
     invoked = _invoked("writer", invocations, writing.deaths, writing.takes_ms)
     if not writing.batches:
         return invoked
-    report = Report(
+    report = BatchReport(
         failures=[""] * writing.back,
         messages=writing.finished + writing.back,
         single_events=writing.finished - writing.rejected,
@@ -237,7 +237,9 @@ def _of_cleaning(function: str, add: Callable[..., None], *, fails: bool) -> Pub
 def _of_reads(read: Read) -> Published:
     if not read.requests:
         return {}
-    requests = _of(Source.API, API, **{"Count": read.requests, "5xx": read.unseen + read.failed})
+    requests = _of(
+        MetricNamespace.API, API, **{"Count": read.requests, "5xx": read.unseen + read.failed}
+    )
     seen = read.requests - read.unseen
     if not seen:
         return requests
@@ -250,7 +252,7 @@ def _of_reads(read: Read) -> Published:
 
 def _of_queues(queued: Queued) -> Published:
     events = _of(
-        Source.QUEUE,
+        MetricNamespace.QUEUE,
         EVENTS,
         ApproximateNumberOfMessagesNotVisible=queued.in_flight,
         NumberOfMessagesSent=queued.sent,
@@ -258,11 +260,11 @@ def _of_queues(queued: Queued) -> Published:
         NumberOfMessagesReceived=queued.sent * queued.polled,
     )
     if queued.age is not None:
-        events |= _of(Source.QUEUE, EVENTS, ApproximateAgeOfOldestMessage=queued.age * 60)
+        events |= _of(MetricNamespace.QUEUE, EVENTS, ApproximateAgeOfOldestMessage=queued.age * 60)
     if not queued.letters:  # an empty queue that nobody asks publishes nothing
         return events
     return events | _of(
-        Source.QUEUE,
+        MetricNamespace.QUEUE,
         DEAD_LETTERS,
         ApproximateNumberOfMessagesVisible=queued.letters,
         ApproximateAgeOfOldestMessage=queued.letters_age * 60,
@@ -283,4 +285,4 @@ def published(minute: Minute, clock: int) -> Iterator[Published]:
         if minute.dropper is not None:
             yield _of_cleaning("dropper", add_steps, fails=not minute.dropper)
         if minute.tables is not None:
-            yield _of(Source.USAGE, TABLES, ResourceCount=minute.tables)
+            yield _of(MetricNamespace.USAGE, TABLES, ResourceCount=minute.tables)

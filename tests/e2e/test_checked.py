@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tallyroll.adapters.aws import client as aws
-from tests.cli.desk import run
+from tests.cli.command_line import run
 from tests.e2e.conftest import NAME
 from tests.e2e.deployment import Deployment
 

@@ -11,8 +11,8 @@ from tallyroll.adapters.aws.client import Caller
 from tallyroll.adapters.aws.sqs import SqsQueue
 from tallyroll.adapters.dynamodb import store
 from tallyroll.errors import StoreError
-from tallyroll.ingest.notebook import WriterNotebook
-from tallyroll.ingest.placement import Delivery
+from tallyroll.ingest.batch_notes import BatchNotes
+from tallyroll.ingest.placement import BatchMessage
 from tallyroll.ports.store import Answer, Outcome, Verdict
 from tests.faults.kinds import Kind
 from tests.faults.results import Result
@@ -137,15 +137,15 @@ def letters_lost(patch: pytest.MonkeyPatch) -> None:
 
 
 def note_cleared_before_the_batch_ends(patch: pytest.MonkeyPatch) -> None:
-    whole = WriterNotebook.begin
+    whole = BatchNotes.begin
 
-    def begin(self: WriterNotebook, cases: Sequence[Delivery]) -> list[list[Delivery]]:
+    def begin(self: BatchNotes, cases: Sequence[BatchMessage]) -> list[list[BatchMessage]]:
         groups = whole(self, cases)
         if self._reception:
             self.catalog.clear_received(self._reception)
         return groups
 
-    patch.setattr(WriterNotebook, "begin", begin)
+    patch.setattr(BatchNotes, "begin", begin)
 
 
 def only(site: str, kind: Kind) -> Life:

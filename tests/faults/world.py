@@ -252,7 +252,7 @@ class World:
             self.deliver(again)
 
     def command(self, *argv: str) -> int:
-        """Run `tallyroll` at a desk that knows the pipeline's name only; give its exit status."""
+        """Run `tallyroll` with the pipeline's name only; give its exit status."""
         with self.patch.context() as held:
             held.delenv("TALLYROLL_QUEUE_URL")
             return main.main(["--name", self.settings.name, *argv])

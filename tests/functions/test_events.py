@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tallyroll.ingest.writer import Report, Writer
+from tallyroll.ingest.writer import BatchReport, Writer
 from tallyroll.model.events import Event, decode, digest
 from tallyroll.ports.catalog import Claim
 from tests.functions.invocation import EVENTS, Invocations, load, rest_form
@@ -67,10 +67,10 @@ def test_every_file_is_used_by_a_test() -> None:
 def test_what_the_writer_answers(
     functions: Invocations, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    reports: list[Report] = []
+    reports: list[BatchReport] = []
     write = Writer.write
 
-    def noting(writer: Writer, *arguments: Any) -> Report:
+    def noting(writer: Writer, *arguments: Any) -> BatchReport:
         reports.append(write(writer, *arguments))
         return reports[-1]
 

@@ -8,7 +8,7 @@ from typing import Any
 from tallyroll.adapters.memory import MemoryStore
 from tallyroll.adapters.memory.rows import MemoryRows
 from tallyroll.adapters.routed import RoutedStore
-from tallyroll.adapters.rows.store import RowStore
+from tallyroll.adapters.rows.row_store import RowStore
 from tallyroll.model.windows import DYNAMODB, KEYSPACES
 from tallyroll.settings import Settings
 from tests.harness.pipeline import HOUR, SMALL, Pipeline

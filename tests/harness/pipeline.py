@@ -17,7 +17,7 @@ from tallyroll.adapters.memory import (
     MemoryStore,
     MemoryTotals,
 )
-from tallyroll.ingest.writer import Report, Writer
+from tallyroll.ingest.writer import BatchReport, Writer
 from tallyroll.lifecycle.cleanup import Cleanup
 from tallyroll.lifecycle.dropper import Dropper
 from tallyroll.lifecycle.roller import Roller
@@ -165,7 +165,7 @@ class Pipeline:
         when = self.effects.now() if sent is None else sent
         return Message(f"message-{number}", text, when, receives, f"receipt-{number}")
 
-    def write(self, *bodies: str | dict[str, Any]) -> Report:
+    def write(self, *bodies: str | dict[str, Any]) -> BatchReport:
         """What a new writer makes of these bodies in one batch."""
         return self.writer().write([self.message(body) for body in bodies], TIME_LEFT)
 

@@ -11,8 +11,8 @@ from tallyroll.errors import Reason
 from tallyroll.model.messages import Rejection
 from tallyroll.model.states import Status
 from tallyroll.model.windows import WindowId, window_start
+from tallyroll.operations.dead_letter_scan import HIDDEN_SECONDS, DeadLetterScan
 from tallyroll.operations.letter_events import Decision
-from tallyroll.operations.looks import HIDDEN_SECONDS, Look
 from tallyroll.operations.redrive import Redriver
 from tests.harness.pipeline import MINUTE, SECOND, TIME_LEFT, WINDOW, Pipeline, hour, opened
 
@@ -95,10 +95,10 @@ class Operator:
         return decision
 
     def _pass(self, treat: Callable[[Any], list[Decision]]) -> list[Decision]:
-        look = Look(self.letters, self.pipeline.effects, LETTERS_MAX)
+        scan = DeadLetterScan(self.letters, self.pipeline.effects, LETTERS_MAX)
         decisions: list[Decision] = []
-        look.each(lambda batch: decisions.extend(treat(batch)))
-        look.close()
+        scan.each(lambda batch: decisions.extend(treat(batch)))
+        scan.close()
         return decisions
 
     def killed_at(self, pulse: int) -> bool:

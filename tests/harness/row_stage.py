@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tallyroll.adapters.memory import MemoryCatalog
 from tallyroll.adapters.memory.rows import MemoryRows
 from tallyroll.adapters.rows import statements
-from tallyroll.adapters.rows.store import RowStore
+from tallyroll.adapters.rows.row_store import RowStore
 from tallyroll.model.records import Record, increments_of
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Window

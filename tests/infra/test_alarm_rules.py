@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from release.bundle import ROOT
-from tallyroll.cdk.alarm_rules import Rule, rules_for
+from tallyroll.cdk.alarm_rules import AlarmRule, rules_for
 from tallyroll.cdk.alarms import ALARMS
 from tallyroll.settings import Settings
 
@@ -40,7 +40,9 @@ def test_no_rule_looks_back_for_longer_than_cloudwatch_takes(days: float) -> Non
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
-def test_an_expression_names_its_metrics_and_a_period_is_one_of_cloudwatchs(rule: Rule) -> None:
+def test_an_expression_names_its_metrics_and_a_period_is_one_of_cloudwatchs(
+    rule: AlarmRule,
+) -> None:
     """CloudWatch takes 10, 20, 30 s and multiples of a minute; of those we use minutes."""
     assert rule.period % 60 == 0
     assert rule.times >= 1

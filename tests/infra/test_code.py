@@ -1,4 +1,4 @@
-"""Whose code the functions run, where no asset is handed in."""
+"""Whose code the functions run, where no asset is passed in."""
 
 # ruff: noqa: PLC0415  (importing the CDK starts Node.js, which has to be found first)
 

@@ -4,37 +4,45 @@ from __future__ import annotations
 
 from typing import Any
 
-from tallyroll.cdk.alarm_rules import API, DEAD_LETTERS, EVENTS, Rule, Source, Watched, rules_for
+from tallyroll.cdk.alarm_rules import (
+    API,
+    DEAD_LETTERS,
+    EVENTS,
+    AlarmRule,
+    MetricNamespace,
+    Watched,
+    rules_for,
+)
 from tallyroll.settings import Settings
 from tests.infra.templates import Template
 from tests.infra.test_observability import alarms
 
 
-def _of(template: Template, source: Source, named: dict[str, Any]) -> str:
+def _of(template: Template, source: MetricNamespace, named: dict[str, Any]) -> str:
     """What a metric is of, by its dimensions, in a rule's words."""
     match source:
-        case Source.FUNCTION:
+        case MetricNamespace.FUNCTION:
             function = template["Resources"][named["FunctionName"]["Ref"]]["Properties"]
             return str(function["Handler"].split(".")[1])
-        case Source.QUEUE:
+        case MetricNamespace.QUEUE:
             id_, _ = named["QueueName"]["Fn::GetAtt"]
             redriven = "RedrivePolicy" in template["Resources"][id_]["Properties"]
             return EVENTS if redriven else DEAD_LETTERS
-        case Source.API:
+        case MetricNamespace.API:
             return API
         case _:
-            return str(named["service" if source is Source.PIPELINE else "Resource"])
+            return str(named["service" if source is MetricNamespace.PIPELINE else "Resource"])
 
 
 def _watched(template: Template, stat: dict[str, Any]) -> Watched:
     metric = stat["Metric"]
-    source = Source(metric["Namespace"])
+    source = MetricNamespace(metric["Namespace"])
     named = {one["Name"]: one["Value"] for one in metric["Dimensions"]}
     of = _of(template, source, named)
     return Watched(source, of, metric["MetricName"], stat["Stat"], stat["Period"])
 
 
-def _rule(template: Template, alarm: dict[str, Any]) -> Rule:
+def _rule(template: Template, alarm: dict[str, Any]) -> AlarmRule:
     """An alarm of the template as a rule."""
     bare = {"Stat": alarm.get("Statistic") or alarm.get("ExtendedStatistic"), "Metric": alarm}
     parts = alarm.get("Metrics") or [{"MetricStat": {**bare, "Period": alarm["Period"]}}]
@@ -44,7 +52,7 @@ def _rule(template: Template, alarm: dict[str, Any]) -> Rule:
     }
     assert alarm["ComparisonOperator"] == "GreaterThanThreshold"
     periods = alarm["EvaluationPeriods"]
-    return Rule(
+    return AlarmRule(
         metrics={id_: _watched(template, stat) for id_, stat in metrics.items()},
         expression=computed.get("Expression", ""),
         label=computed.get("Label", ""),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 from benchmarks.on_call.stack import EVERY, MAPPING, OTHERS_EVERY, RETRIES
-from tallyroll.operations.doctor.alarms import ASKED
-from tallyroll.operations.doctor.deployment import BUCKET_CALLS
+from tallyroll.operations.doctor.alarm_checks import ASKED
+from tallyroll.operations.doctor.deployment_checks import BUCKET_CALLS
 from tallyroll.operations.doctor.rights import PACKAGES, RIGHTS, SCHEDULED
 from tallyroll.operations.preflight.checks import BOOTSTRAP_LEAST
 from tests.infra.grants import label

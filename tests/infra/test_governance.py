@@ -241,7 +241,7 @@ def test_a_tag_whose_value_cloudformation_knows_alone(built: Built) -> None:
 
 
 def test_what_contradicts_itself_is_refused(built: Built) -> None:
-    with pytest.raises(OptionsError, match=r"^tags 'team': 'b' is handed in, .*tags has 'a'; give"):
+    with pytest.raises(OptionsError, match=r"^tags 'team': 'b' is passed in, .*tags has 'a'; give"):
         pipeline(built, Options(tags={"team": "a"}), tags={"team": "b"})
     with pytest.raises(OptionsError, match=r"^encryption_key Theirs/Key: tallyroll:kms_key is giv"):
         pipeline(built, Options(kms_key=KEY))

@@ -337,7 +337,7 @@ def test_the_layer_is_enough_to_load_the_driver(node: None, tmp_path: Path) -> N
     assert size < 20 << 20  # of 250 MB that a function and its layers may have
 
 
-def test_a_layer_that_is_handed_in_is_used(built: Built) -> None:
+def test_a_layer_that_is_passed_in_is_used(built: Built) -> None:
     from aws_cdk import aws_lambda as lambda_
 
     from tallyroll.cdk import Tallyroll

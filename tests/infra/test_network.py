@@ -114,7 +114,7 @@ def test_lambda_may_attach_a_function_and_its_code_may_not(inside: Template, nam
     assert text(itself).endswith(f":function:tallyroll-{name}")
 
 
-def test_a_vpc_that_is_handed_in_is_used_with_a_group_that_lets_out_https(built: Built) -> None:
+def test_a_vpc_that_is_passed_in_is_used_with_a_group_that_lets_out_https(built: Built) -> None:
     template = in_vpc(built)
 
     group = named(
@@ -196,11 +196,11 @@ def test_wrong_networks_are_refused(built: Built) -> None:
     )
     refused(r"^vpc 'vpc-1': give an ec2\.Vpc", Options(), vpc=lambda _: "vpc-1")
     refused(
-        "^vpc_subnets: no vpc is handed in",
+        "^vpc_subnets: no vpc is passed in",
         Options(),
         vpc_subnets=lambda _: ec2.SubnetSelection(one_per_az=True),
     )
-    refused("^security_groups: no vpc is handed in", Options(), security_groups=lambda _: ["sg"])
+    refused("^security_groups: no vpc is passed in", Options(), security_groups=lambda _: ["sg"])
 
 
 def test_without_an_api_nothing_is_public_and_the_aggregator_is_invoked(inside: Template) -> None:

@@ -15,7 +15,7 @@ from tallyroll.cdk.alarms import ALARMS, PAGES
 from tallyroll.cdk.options import Options
 from tallyroll.errors import Reason
 from tallyroll.ingest.cost import ItemSizes
-from tallyroll.ingest.writer import DEADLINE_RESERVE_MS, Report
+from tallyroll.ingest.writer import DEADLINE_RESERVE_MS, BatchReport
 from tallyroll.lifecycle.runner import Rolled
 from tallyroll.model.states import Status
 from tallyroll.planning.costs import METRICS_IDLE, METRICS_WATCHED
@@ -189,7 +189,7 @@ def published() -> Published:
     writer.clear_metrics()
     sizes = ItemSizes([100])
     throttled: Counter[str] = Counter(Limit)
-    every = Report(["m"], paced=1, rejected=Counter(Reason), throttled=throttled, sizes=sizes)
+    every = BatchReport(["m"], paced=1, rejected=Counter(Reason), throttled=throttled, sizes=sizes)
     add_report(writer, every, 1.0)
     found |= emitted(writer)
     add_read(aggregator, 1.0, failed=False)

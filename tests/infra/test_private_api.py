@@ -245,7 +245,7 @@ def test_with_snap_start_it_calls_the_published_version(synthesize: Synthesize) 
         assert {"Ref": alias} in method["Integration"]["Uri"]["Fn::Join"][1]
 
 
-def test_a_vpc_that_is_handed_in_gets_an_endpoint_in_each_zone(built: Built) -> None:
+def test_a_vpc_that_is_passed_in_gets_an_endpoint_in_each_zone(built: Built) -> None:
     template = in_vpc(built, _options=Options(api="private"))
 
     [(id_, endpoint)] = [
@@ -263,7 +263,7 @@ def test_a_vpc_that_is_handed_in_gets_an_endpoint_in_each_zone(built: Built) -> 
         assert value == {"Ref": id_}
 
 
-def test_an_endpoint_of_the_same_app_is_handed_in_by_its_id(built: Built) -> None:
+def test_an_endpoint_of_the_same_app_is_passed_in_by_its_id(built: Built) -> None:
     from aws_cdk import aws_ec2 as ec2
 
     from tallyroll.cdk import Tallyroll
@@ -286,7 +286,7 @@ def test_an_endpoint_of_the_same_app_is_handed_in_by_its_id(built: Built) -> Non
 def test_without_an_endpoint_and_a_vpc_the_remedy_is_told(
     synthesize: Synthesize, network: dict[str, str]
 ) -> None:
-    said = "^tallyroll:api 'private': give tallyroll:api_endpoint vpce-.*, or hand in the vpc"
+    said = "^tallyroll:api 'private': give tallyroll:api_endpoint vpce-.*, or pass in the vpc"
     with pytest.raises(OptionsError, match=said):
         synthesize(api="private", **network)
 

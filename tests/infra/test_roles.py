@@ -23,7 +23,7 @@ from tallyroll.model.messages import Message
 from tallyroll.model.states import Status
 from tallyroll.model.windows import WindowId, iso
 from tallyroll.pipeline import Pipeline
-from tallyroll.ports.rate import Line, Turn
+from tallyroll.ports.rate import RateLine, Turn
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
 from tests.contract.engines import SteadyEffects
@@ -140,7 +140,7 @@ def _notes(pipeline: Pipeline, window: WindowId) -> None:
     catalog.settle_mappings(now)
     catalog.beat(now, finished=True)
     asked = now * 1_000
-    for line in Line:
+    for line in RateLine:
         catalog.take_turn(Turn(line, 1_000, asked, asked, asked + 10**9, asked + 10**10))
 
 

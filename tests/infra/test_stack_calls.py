@@ -15,8 +15,8 @@ from tallyroll.cdk.options import Options
 from tallyroll.operations.preflight.budget import WITHOUT
 from tallyroll.operations.preflight.handlers import CALLS
 from tallyroll.operations.preflight.key import CALLS as KEY_CALLS
+from tallyroll.operations.preflight.planned_deployment import API_LOG_ROLE, QUALIFIER, wish_of
 from tallyroll.operations.preflight.stack_calls import BESIDES, calls_for
-from tallyroll.operations.preflight.wish import API_LOG_ROLE, QUALIFIER, wish_of
 from tallyroll.ports.account import Identity
 from tests.infra.conftest import KEY, SKIP_BUNDLING, TAGS
 from tests.infra.reference import actions_of

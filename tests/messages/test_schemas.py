@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from tallyroll.adapters.aws.sqs import Letter, _attributes
 from tallyroll.errors import Absent, Archived, Reason, Rejected, StoreError, UsageError
 from tallyroll.model.events import decode
-from tallyroll.model.messages import Message, Redrive, Rejection
+from tallyroll.model.messages import Message, RedriveMark, Rejection
 from tallyroll.operations.schemas import SCHEMAS, file_name, schema_of, schema_text
 from tallyroll.reads.http import answer_error
 from tests.harness.pipeline import NOW, WINDOW
@@ -125,7 +125,7 @@ def test_what_breaks_is_found(name: str, change: Change) -> None:
 
 def letter(reason: Reason, **more: Any) -> dict[str, Any]:
     """A rejection, as ReceiveMessage gives it."""
-    redrive = Redrive(WINDOW, "first", NOW) if more.get("redriven") else None
+    redrive = RedriveMark(WINDOW, "first", NOW) if more.get("redriven") else None
     message = Message("m", more.get("body", "{"), NOW, 1, "r", redrive)
     sent = Letter(message.body, _attributes(Rejection(message, reason, "why", more.get("window"))))
     attributes = {

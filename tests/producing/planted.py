@@ -12,7 +12,7 @@ import pytest
 
 from tallyroll.client.intake import Intake
 from tallyroll.client.outbox import Outbox
-from tallyroll.client.receipts import Message
+from tallyroll.client.receipts import Outgoing
 from tallyroll.client.spool import Recovered, Spool
 from tallyroll.ports.queue import Post, PostError
 
@@ -30,7 +30,7 @@ class Planted:
 def new_id_for_each_try(patch: Patch) -> None:
     original, numbers = Outbox.posts, count()
 
-    def posts(outbox: Outbox, batch: Iterable[Message]) -> list[Post]:
+    def posts(outbox: Outbox, batch: Iterable[Outgoing]) -> list[Post]:
         messages = list(batch)
         made = original(outbox, messages)
         return [
@@ -47,8 +47,12 @@ def unknown_is_success(patch: Patch) -> None:
     original = Outbox.failed
 
     def failed(
-        outbox: Outbox, batch: Sequence[Message], *arguments: Any, unknown: bool, final: bool
-    ) -> list[Message]:
+        outbox: Outbox,
+        batch: Sequence[Outgoing],
+        *arguments: Any,
+        unknown: bool,
+        final: bool,
+    ) -> list[Outgoing]:
         if unknown:
             return outbox.answered(batch, [None] * len(batch), arguments[-1])
         return original(outbox, batch, *arguments, unknown=unknown, final=final)
@@ -60,8 +64,11 @@ def failed_entries_are_overlooked(patch: Patch) -> None:
     original = Outbox.answered
 
     def answered(
-        outbox: Outbox, batch: Sequence[Message], errors: Sequence[PostError | None], tick: float
-    ) -> list[Message]:
+        outbox: Outbox,
+        batch: Sequence[Outgoing],
+        errors: Sequence[PostError | None],
+        tick: float,
+    ) -> list[Outgoing]:
         return original(outbox, batch, [None] * len(errors), tick)
 
     patch.setattr(Outbox, "answered", answered)
@@ -70,7 +77,7 @@ def failed_entries_are_overlooked(patch: Patch) -> None:
 def done_before_it_is_sent(patch: Patch) -> None:
     original = Outbox.take
 
-    def take(outbox: Outbox, tick: float, *, pressed: bool = False) -> list[Message]:
+    def take(outbox: Outbox, tick: float, *, pressed: bool = False) -> list[Outgoing]:
         batch = original(outbox, tick, pressed=pressed)
         if batch and outbox._spool:
             outbox._spool.settle(message.number for message in batch)
@@ -105,7 +112,7 @@ def done_before_it_is_reported(patch: Patch) -> None:
     original = Spool.settle
 
     def settle(
-        spool: Spool, done: Iterable[int], given_up: Iterable[tuple[Message, str]] = ()
+        spool: Spool, done: Iterable[int], given_up: Iterable[tuple[Outgoing, str]] = ()
     ) -> None:
         original(spool, [*done, *(message.number for message, _ in given_up)])
 

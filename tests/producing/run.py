@@ -14,7 +14,7 @@ from typing import Any
 
 from tallyroll.client.producer import PortProducer
 from tallyroll.client.receipts import Delivery, Receipt
-from tallyroll.client.rules import Limits, Rules
+from tallyroll.client.rules import Limits, ProducerRules
 from tallyroll.client.spool import Spool
 from tallyroll.errors import BufferFull, NotSent, Reason, Rejected
 from tests.harness.pipeline import MINUTE
@@ -91,7 +91,7 @@ class Run:
         self.disk = Disk()
         self.fates: dict[int, Fate] = {}
         self.told: set[str] = set()  # the messages of which the producer said that they are lost
-        self.rules = Rules(
+        self.rules = ProducerRules(
             linger_ms=self.chance.choice((0, 20, 200)),
             packet_events=self.chance.choice((2, 10, 1000)),
             packet_bytes=self.chance.choice((120, 2_000, 250_000)),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tallyroll.adapters.dynamodb.throughput import METERING
 from tallyroll.ingest.transactions import Commit, Disposition, after, plan, run
 from tallyroll.limits import EVENT_KEYS_MAX
-from tallyroll.model.items import weighed
+from tallyroll.model.items import sized
 from tallyroll.model.records import Increment, Record, all_records, increments_of
 from tallyroll.model.specs import Spec
 from tallyroll.ports.effects import T
@@ -64,7 +64,7 @@ def test_a_plan_loses_nothing_divides_nothing_and_respects_the_limits(
         elements = len(commit.puts) + len(commit.increments)
         assert elements <= elements_max
         assert commit.increments == increments_of(commit.puts)
-        size = sum(weighed(record).size for record in commit.puts)
+        size = sum(sized(record).size for record in commit.puts)
         assert size + elements * metering.element_bytes <= bytes_max
 
 

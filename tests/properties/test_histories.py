@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallyroll.operations.probe.history import Fact, History, Read, Rule, Share
+from tallyroll.operations.probe.history import Fact, History, ProbeRead, ReadRule, Share
 from tallyroll.operations.probe.judge import judge
 from tests.harness.pipeline import HOUR, START
 from tests.tiers import examples
@@ -24,14 +24,14 @@ STRIPES, STEPS, CACHE_MS = 3, 300, 40
 WINDOWS = (START, START + HOUR)
 RADIX = 1_000
 MISTAKES = {
-    "counted twice": Rule.ABOVE,
-    "an acknowledged record lost": Rule.BELOW,
-    "a stripe read stale": Rule.BACKWARDS,
-    "events and sum read apart": Rule.TORN,
-    "half a packet": Rule.TORN,
-    "cached for too long": Rule.STALE,
-    "a window lost": Rule.BELOW,
-    "a window told twice": Rule.PARTS,
+    "counted twice": ReadRule.ABOVE,
+    "an acknowledged record lost": ReadRule.BELOW,
+    "a stripe read stale": ReadRule.BACKWARDS,
+    "events and sum read apart": ReadRule.TORN,
+    "half a packet": ReadRule.TORN,
+    "cached for too long": ReadRule.STALE,
+    "a window lost": ReadRule.BELOW,
+    "a window told twice": ReadRule.PARTS,
 }
 Stripes = dict[tuple[int, int], tuple[int, int]]
 """(window, stripe) to (events, sum)."""
@@ -46,7 +46,7 @@ class Client:
     cached: bool = False
     left: list[tuple[int, int]] = field(default_factory=list)
     seen: dict[int, tuple[int, int]] = field(default_factory=dict)
-    last: Read | None = None
+    last: ProbeRead | None = None
 
 
 class Model:
@@ -121,7 +121,7 @@ class Model:
             self._answer(client)
             client.began = -1
 
-    def _as_of(self, read: Read) -> int:
+    def _as_of(self, read: ProbeRead) -> int:
         assert read.as_of is not None
         return read.as_of
 
@@ -140,7 +140,7 @@ class Model:
             shares.pop()
         if self._errs("a window told twice"):
             shares.append(shares[0])
-        read = Read(
+        read = ProbeRead(
             client.name,
             "k",
             client.began,
@@ -155,7 +155,7 @@ class Model:
         client.last = read
 
 
-def broken(history: History) -> set[Rule]:
+def broken(history: History) -> set[ReadRule]:
     return {finding.rule for finding in judge(history).findings}
 
 
@@ -167,7 +167,7 @@ def test_a_right_store_is_never_found_wrong(seed: int, steps: int) -> None:
     assert not verdict.undecided
 
 
-def all_broken(mistake: str, seeds: Iterable[int]) -> set[Rule]:
+def all_broken(mistake: str, seeds: Iterable[int]) -> set[ReadRule]:
     return {rule for seed in seeds for rule in broken(Model(Random(seed), mistake).run())}
 
 
@@ -179,7 +179,7 @@ def test_a_mistake_is_found(mistake: str) -> None:
 def test_the_model_shows_something() -> None:
     """Each rule is judged, reads overlap, and most of them see some of the records."""
     verdicts = [judge(Model(Random(seed)).run()) for seed in range(10)]
-    assert {rule for verdict in verdicts for rule in verdict.judged} == set(Rule)
+    assert {rule for verdict in verdicts for rule in verdict.judged} == set(ReadRule)
     history = Model(Random(1)).run()
     sizes = {read.n for read in history.reads}
     assert len(sizes) > 5

@@ -23,7 +23,7 @@ from tallyroll.limits import (
 from tallyroll.model.amounts import JsonFloat, format_amount, parse_amount, read_amount
 from tallyroll.model.events import Event, Packet, decode, digest, event_body
 from tallyroll.model.formats.json_texts import canonical
-from tallyroll.model.items import weighed
+from tallyroll.model.items import sized
 from tallyroll.model.messages import Message
 from tallyroll.model.records import Record, increments_of, record_of
 from tallyroll.model.sharding import STRATEGIES, strategy
@@ -165,7 +165,7 @@ def test_increments_add_up_to_the_records(records: list[Record]) -> None:
 @given(some.records)
 def test_records_survive_their_items(record: Record) -> None:
     stored = replace(record, series=())
-    assert weighed(record).size == item_bytes(record_item(record))
+    assert sized(record).size == item_bytes(record_item(record))
     assert parse_item(record_item(record)) == stored
     assert parse_item(json.loads(json.dumps(jsonable(record_item(record))))) == stored
 

@@ -18,7 +18,7 @@ from tallyroll.adapters.memory import MemoryBucket
 from tallyroll.errors import Reason
 from tallyroll.limits import QUEUE_MESSAGE_BYTES_MAX, TS_MS_MAX
 from tallyroll.model.dead_letters import attributes_of, letter_of
-from tallyroll.model.messages import Message, Redrive, Rejection
+from tallyroll.model.messages import Message, RedriveMark, Rejection
 from tallyroll.model.windows import is_window_id, window_id
 from tests.contract.engines import SteadyEffects
 from tests.harness.pipeline import NOW, WINDOW
@@ -170,7 +170,7 @@ def test_what_a_letter_says_of_its_message_has_its_form(attributes: dict[str, st
         attributes=attributes,
         moved=False,
     )
-    redrive = Redrive(WINDOW, letter.first_id, letter.first_sent)
+    redrive = RedriveMark(WINDOW, letter.first_id, letter.first_sent)
     told = attributes_of(redrive)
     assert all(LEGAL.fullmatch(text) and len(text) <= 100 for text in told.values())
     assert all(window is None or is_window_id(window) for window in (letter.window, letter.target))

@@ -16,7 +16,7 @@ from tallyroll.client.packing import pack
 from tallyroll.errors import UsageError
 from tallyroll.model.events import Event, Packet, decode
 from tallyroll.model.messages import Message
-from tallyroll.model.records import Page, Record, record_of
+from tallyroll.model.records import Record, RecordPage, record_of
 from tallyroll.model.sharding import calculated
 from tallyroll.model.stored import StoredEvent, StoredPacket, packed_id, stored
 from tallyroll.reads.cursor import CURSOR_VERSION, Position, cursor_of, read_cursor
@@ -46,12 +46,12 @@ class Shards:
     most: int = 10**6
     reads: int = 0
 
-    def page(self, shard: int, after: str, limit: int) -> Page:
+    def page(self, shard: int, after: str, limit: int) -> RecordPage:
         self.reads += 1
         listed = sorted(record_id for record_id in self.shards[shard - 1] if record_id > after)
         there = listed[: min(limit, self.most)]
         records = tuple(self.shards[shard - 1][record_id] for record_id in there)
-        return Page(records, more=len(listed) > len(there))
+        return RecordPage(records, more=len(listed) > len(there))
 
     def put(self, shard: int, record: Record) -> None:
         self.shards[shard % len(self.shards)][record.id] = record
@@ -241,7 +241,7 @@ def test_only_what_an_answer_takes_is_held() -> None:
     for shard in range(1, 1_001):
         records = tuple(record_with(f"{n:04}-{shard:04}") for n in range(10))
         if shard in dict(merge.due(1_000)):
-            merge.add({shard: Page(records, more=True)})
+            merge.add({shard: RecordPage(records, more=True)})
         assert len(merge.known()) <= len(merge._held) <= 10
 
 

@@ -14,7 +14,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from tallyroll.client.jsonlines import Source
+from tallyroll.client.jsonlines import LineSource
 from tallyroll.client.validation import BadLine, Validation
 from tallyroll.errors import Reason, Rejected
 from tallyroll.limits import NESTING_MAX
@@ -191,7 +191,7 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def validated(path: Path, *texts: str) -> list[BadLine | None]:
     """What `tallyroll validate` finds in lines."""
     path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
-    source = Source(str(path))
+    source = LineSource(str(path))
     try:
         return [
             line if isinstance(line, BadLine) else None for line in Validation(source).verdicts()

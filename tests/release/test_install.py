@@ -28,10 +28,10 @@ LINES = (
         (5, "unpacking 2 packages, 7 s"),
     ],
 )
-def test_it_tells_how_far_pip_is(lines: int, told: str) -> None:
+def test_it_tells_how_far_pip_is(lines: int, shown: str) -> None:
     course = Course(2)
     course.follow(LINES[:lines])
-    assert course.told(7.2).strip() == told
+    assert course.shown(7.2).strip() == shown
 
 
 def test_the_last_lines_are_kept_for_a_failure() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from tallyroll.cdk.alarm_rules import Rule
+from tallyroll.cdk.alarm_rules import AlarmRule
 from tests.simulation.gauges import Gauges
 
 # CloudWatch looks at some more periods than it evaluates, and at data there before it treats any
@@ -31,7 +31,7 @@ class Raised:
     until: int | None
 
 
-def raised(rules: Mapping[str, Rule], gauges: Gauges, since: int, until: int) -> list[Raised]:
+def raised(rules: Mapping[str, AlarmRule], gauges: Gauges, since: int, until: int) -> list[Raised]:
     """The alarms that were on between two moments (ms), in the order in which they were raised.
 
     No alarm knows anything of the time before `since`.
@@ -40,7 +40,7 @@ def raised(rules: Mapping[str, Rule], gauges: Gauges, since: int, until: int) ->
     return sorted(found, key=lambda one: (one.since, one.id))
 
 
-def _spells(id_: str, rule: Rule, gauges: Gauges, since: int, until: int) -> Iterator[Raised]:
+def _spells(id_: str, rule: AlarmRule, gauges: Gauges, since: int, until: int) -> Iterator[Raised]:
     period_ms = rule.period * 1000
     first = -(-since // period_ms) * period_ms
     on_since: int | None = None
@@ -59,7 +59,7 @@ def _spells(id_: str, rule: Rule, gauges: Gauges, since: int, until: int) -> Ite
         yield Raised(id_, on_since, None)
 
 
-def is_on(rule: Rule, numbers: list[Number]) -> bool:
+def is_on(rule: AlarmRule, numbers: list[Number]) -> bool:
     """Whether an alarm is on, by the numbers of its last periods, the oldest first.
 
     With as many numbers there as it evaluates, the latest of these decide; else what is missing
@@ -74,7 +74,7 @@ def is_on(rule: Rule, numbers: list[Number]) -> bool:
     return rule.silence_is_bad and all(number > rule.above for number in there)
 
 
-def number_of(rule: Rule, gauges: Gauges, start: int) -> Number:
+def number_of(rule: AlarmRule, gauges: Gauges, start: int) -> Number:
     """What a rule compares, of the period that starts at `start` (ms); None if it is missing."""
     numbers = {name: gauges.statistic(metric, start) for name, metric in rule.metrics.items()}
     if not rule.expression:

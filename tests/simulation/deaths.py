@@ -50,7 +50,7 @@ def deaths(chance: Random) -> tuple[Ailment, ...]:
             return (Ailment(kind, "denied", ("writer",), "catalog", verbs, since, until),)
 
 
-def beside(plan: Plan) -> Plan:
+def overlapping(plan: Plan) -> Plan:
     """The plan of a seed in which writers die: nothing else goes wrong, so that no message may be
     rejected for a window that closed over it.
     """

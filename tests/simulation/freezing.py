@@ -25,8 +25,8 @@ def is_of(spec: Spec, settings: Settings, span: tuple[int, int], opened: Opened 
 
 def may_be_hot(spec: Spec, settings: Settings, deployed: Sequence[Settings]) -> bool:
     """Whether wished keys have their shards, and no key more than it could ever have got."""
-    wished = settings.hot_shards
+    configured = settings.hot_shards
     most = max(max((each.shards_max, *each.hot_shards.values())) for each in deployed)
-    return all(spec.shards_of(key) >= n for key, n in wished.items()) and all(
+    return all(spec.shards_of(key) >= n for key, n in configured.items()) and all(
         1 <= shards <= most for shards in spec.hot.values()
     )

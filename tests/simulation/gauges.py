@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tallyroll.adapters.aws.cloudwatch import NOTES_FAILED
 from tallyroll.adapters.memory.queue import AGE_RECEIVES_LEFT_OUT
-from tallyroll.cdk.alarm_rules import DEAD_LETTERS, EVENTS, Source, Watched
+from tallyroll.cdk.alarm_rules import DEAD_LETTERS, EVENTS, MetricNamespace, Watched
 
 if TYPE_CHECKING:
     from tests.simulation.pipeline import System
@@ -41,10 +41,10 @@ class Gauges:
     invocations whose notes were not all taken.
     """
 
-    minutes: dict[tuple[Source, str, str], dict[int, Minute]] = field(default_factory=dict)
+    minutes: dict[tuple[MetricNamespace, str, str], dict[int, Minute]] = field(default_factory=dict)
     unnoted: set[str] = field(default_factory=set)
 
-    def put(self, source: Source, of: str, name: str, at: int, value: float) -> None:
+    def put(self, source: MetricNamespace, of: str, name: str, at: int, value: float) -> None:
         """Publish a value at a moment (ms)."""
         series = self.minutes.setdefault((source, of, name), {})
         series.setdefault(at // MINUTE_MS, Minute()).add(value)
@@ -95,7 +95,9 @@ class Publisher:
         """Publish a metric."""
         del unit
         world = self._system.world
-        self._system.gauges.put(Source.PIPELINE, self._function, name, world.now, float(value))
+        self._system.gauges.put(
+            MetricNamespace.PIPELINE, self._function, name, world.now, float(value)
+        )
         if name == NOTES_FAILED and value:
             self._system.gauges.unnoted.add(world.current.group.name)
 
@@ -109,10 +111,10 @@ def gauge_invocation(system: System, function: str, *, failed: bool, held: bool)
     Source: AWS Lambda Developer Guide, "Types of metrics for Lambda functions".
     """
     now = system.world.now
-    system.gauges.put(Source.FUNCTION, function, "Throttles", now, float(held))
+    system.gauges.put(MetricNamespace.FUNCTION, function, "Throttles", now, float(held))
     if not held:
-        system.gauges.put(Source.FUNCTION, function, "Invocations", now, 1.0)
-        system.gauges.put(Source.FUNCTION, function, "Errors", now, float(failed))
+        system.gauges.put(MetricNamespace.FUNCTION, function, "Invocations", now, 1.0)
+        system.gauges.put(MetricNamespace.FUNCTION, function, "Errors", now, float(failed))
 
 
 def gauge_queues(system: System) -> None:
@@ -135,7 +137,7 @@ def gauge_queues(system: System) -> None:
         ("NumberOfMessagesReceived", 0),
         ("NumberOfMessagesSent", sum(now - MINUTE_MS < each.sent for each in held)),
     ):
-        system.gauges.put(Source.QUEUE, EVENTS, name, now, value)
+        system.gauges.put(MetricNamespace.QUEUE, EVENTS, name, now, value)
     letters = system.queue.dead_letters
     if letters:
         oldest = min(letter.at for letter in letters)
@@ -143,4 +145,4 @@ def gauge_queues(system: System) -> None:
             ("ApproximateNumberOfMessagesVisible", len(letters)),
             ("ApproximateAgeOfOldestMessage", (now - oldest) / 1000),
         ):
-            system.gauges.put(Source.QUEUE, DEAD_LETTERS, name, now, value)
+            system.gauges.put(MetricNamespace.QUEUE, DEAD_LETTERS, name, now, value)

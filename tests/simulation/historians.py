@@ -67,7 +67,7 @@ class Historian:
             name = part["period"].replace("-", "")
             period = period_of((DAY if len(name) == len("20261120") else MONTH) + name)
             shares.append(Share(period.start, period.end, part["events"], _micros(part["sum"])))
-        seen = histories.Read(
+        seen = histories.ProbeRead(
             f"sandbox {read.sandbox}",
             read.key,
             read.began,
@@ -159,12 +159,12 @@ class Historian:
             for key in dict.fromkeys(KEYS):
                 self.history.reads.append(self._seen(key, told, invocation, began))
 
-    def _seen(self, key: str, top: Top, invocation: Invocation, began: int) -> histories.Read:
+    def _seen(self, key: str, top: Top, invocation: Invocation, began: int) -> histories.ProbeRead:
         """A key's place among the largest, which are all: what is not there is said to be empty."""
         sums = [(tally.n, tally.amount) for tally in top.largest if tally.key == key]
         n, amount = sums[0] if sums else (0, 0)
         start = window_start(top.window)
-        return histories.Read(
+        return histories.ProbeRead(
             f"sandbox {invocation.sandbox.number}",
             key,
             began,

@@ -15,7 +15,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from tallyroll import limits
-from tallyroll.cdk.alarm_rules import Rule, rules_for
+from tallyroll.cdk.alarm_rules import AlarmRule, rules_for
 from tallyroll.errors import Reason
 from tallyroll.model.states import Status, Window
 from tallyroll.model.windows import table_name
@@ -115,7 +115,7 @@ class Liveness:
                 found.append((id_, self._shows_from(part, rule) + periods * rule.period * 1000))
         return found
 
-    def _shows_from(self, part: str, rule: Rule) -> int:
+    def _shows_from(self, part: str, rule: AlarmRule) -> int:
         """From when (ms) on a metric shows that a part is dead.
 
         An invocation that began before may still end, and publish. One that nobody makes, as long

@@ -19,7 +19,7 @@ from tallyroll.adapters.memory import DeadLetter, MemoryCatalog
 from tallyroll.errors import Reason
 from tallyroll.ingest.placement import Placer
 from tallyroll.ingest.transactions import Commit, Continuation, _bisected, plan
-from tallyroll.ingest.writer import Report, Writer
+from tallyroll.ingest.writer import BatchReport, Writer
 from tallyroll.model.foreign.mappings import Mappings
 from tallyroll.model.records import Record, all_records
 from tallyroll.model.specs import Spec
@@ -312,7 +312,7 @@ def keys_by_processing_time(patch: pytest.MonkeyPatch) -> None:
     """A template's minute is that in which the writer works."""
     write, clock = Writer.write, {"now": 0}
 
-    def written(self: Writer, messages: Any, time_left_ms: int) -> Report:
+    def written(self: Writer, messages: Any, time_left_ms: int) -> BatchReport:
         clock["now"] = self.effects.now()
         return write(self, messages, time_left_ms)
 

@@ -14,7 +14,7 @@ import tallyroll.ingest.writer
 from tallyroll import limits
 from tallyroll.errors import Reason
 from tallyroll.ingest.transactions import Disposition
-from tallyroll.operations.letter_events import Course
+from tallyroll.operations.letter_events import LetterOutcome
 from tallyroll.operations.redrive import Redriver
 from tallyroll.ports.store import Answer, Verdict
 from tallyroll.reads.reader import Reader
@@ -102,10 +102,10 @@ class _Commits:
             self._hit(name)
         if commit.attempt == TRIES:
             self._hit("commit-stubborn")
-        if any(record.beside for record in commit.records):
+        if any(record.attachments for record in commit.records):
             if outcome.verdict is Verdict.COMMITTED:
                 self._hit("chunks-committed")
-            if any(record.beside for again in step.commits for record in again.records):
+            if any(record.attachments for again in step.commits for record in again.records):
                 self._hit("chunks-again")
         if outcome.verdict is Verdict.INVALID and step.commits:
             self._hit("commit-bisected")
@@ -231,7 +231,7 @@ class _Redrives:
         def redriven(redriver: Any, letters: Any) -> Any:
             decisions = redrive(redriver, letters)
             for decision in decisions:
-                if decision.course is Course.COUNTED:
+                if decision.course is LetterOutcome.COUNTED:
                     self._hit("redrive-found-counted")
                 if name := LEFT.get(str(decision.why)):
                     self._hit(name)

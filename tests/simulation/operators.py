@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tallyroll.errors import StoreError, UsageError
 from tallyroll.model.dead_letters import ReceivedLetter
 from tallyroll.operations.backfill import open_past
-from tallyroll.operations.looks import Look
+from tallyroll.operations.dead_letter_scan import DeadLetterScan
 from tallyroll.operations.redrive import Redriver
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.dead_letters import DeadLetters
@@ -131,10 +131,10 @@ class Operator:
             past = open_past(catalog, calendar, "simulated", since, until, now, accept_for_ms)
         except StoreError:
             return False
-        except UsageError as told:
+        except UsageError as on_progress:
             if until <= calendar.genesis:
                 raise
-            self._world.note(f"told to wait for a regular window: {told}")
+            self._world.note(f"told to wait for a regular window: {on_progress}")
             return False
         self._world.note(f"opened {[window.id[9:15] for window in past.created]} of the past")
         return True
@@ -168,7 +168,7 @@ class Operator:
             letters,
             effects,
         )
-        look = Look(letters, effects, LETTERS_MAX)
+        look = DeadLetterScan(letters, effects, LETTERS_MAX)
 
         def redrive(batch: list[ReceivedLetter]) -> None:
             decisions = redriver.redrive([each for each in batch if self._may_go(each)])

@@ -20,7 +20,7 @@ from tallyroll.adapters.memory import (
 from tallyroll.adapters.memory.tables import Items
 from tallyroll.errors import Reason
 from tallyroll.limits import LONE_DEATHS_MAX
-from tallyroll.model.messages import Message, Redrive
+from tallyroll.model.messages import Message, RedriveMark
 from tallyroll.model.periods import PeriodState
 from tallyroll.model.records import Record
 from tallyroll.model.specs import Spec
@@ -108,7 +108,7 @@ class Oracle:
         if not sent.bad:
             self._by_id.setdefault((sent.key, sent.id), []).append(sent)
 
-    def on_redriven(self, message_id: str, redrive: Redrive) -> None:
+    def on_redriven(self, message_id: str, redrive: RedriveMark) -> None:
         """Take note of a message that an operator sent again."""
         first = self.sent[redrive.id]
         if first.bad or first.sent != redrive.sent:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tallyroll.ingest.cost import commit_cost
 from tallyroll.ingest.transactions import Commit
-from tallyroll.ports.rate import Line, Turn
+from tallyroll.ports.rate import RateLine, Turn
 from tallyroll.ports.store import Metering
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Leases:
 
     def on_turn(self, turn: Turn, start: int) -> None:
         """A writer asked for a turn."""
-        if turn.line is not Line.WRITES or start > turn.latest:
+        if turn.line is not RateLine.WRITES or start > turn.latest:
             return
         end = start + turn.span
         if any(start < other_end and other < end for other, other_end in self._given):

@@ -22,12 +22,12 @@ from tallyroll import limits
 from tallyroll.archive import native_export
 from tallyroll.errors import Absent, Archived
 from tallyroll.lifecycle import sealing
-from tallyroll.operations import looks
+from tallyroll.operations import dead_letter_scan
 from tallyroll.ports.store import Store
 from tallyroll.settings import Settings
 from tests.harness import native_exports
 from tests.simulation.ailments import Ailment, Ailments
-from tests.simulation.deaths import beside, deaths
+from tests.simulation.deaths import deaths, overlapping
 from tests.simulation.gauges import Gauges, Publisher
 from tests.simulation.historians import Historian
 from tests.simulation.holdings import made_again
@@ -97,7 +97,7 @@ class System:
         self.world = World(seed, self.start, bounds)
         self.plan = plan_of(seed)
         if deaths(Random(f"{seed} death")):
-            self.plan = beside(self.plan)
+            self.plan = overlapping(self.plan)
         self.weather = forecast(Random(f"{seed} weather"))
         if self.plan.gentle:
             self.weather = gentled(self.weather)
@@ -295,7 +295,7 @@ class System:
         """Run a function every period; now and then one more at the same time, or none."""
         world, life = self.world, self.world.current.group
         while self.open:
-            for due in (name, *self.catalog.beside(name)):
+            for due in (name, *self.catalog.overlapping(name)):
                 runs = 1 + world.roll(0.1) - world.roll(world.weather.crash * 10)
                 for _ in range(0 if self.is_away(due) else runs):
                     world.spawn(f"{due}-timer", partial(self._invoke, due, {}), life)
@@ -355,8 +355,8 @@ def handlers_of(system: System) -> Iterator[None]:
         watch(system, patch)
         patch.setattr(limits, "VISIBILITY_SECONDS_MAX", VISIBILITY_SECONDS_MAX)
         patch.setattr(limits, "IN_FLIGHT_MAX", system.queue.rules.in_flight_max)
-        patch.setattr(looks, "HIDDEN_SECONDS", HIDDEN_SECONDS)
-        patch.setattr(looks, "BATCH_LETTERS", BATCH_LETTERS)
+        patch.setattr(dead_letter_scan, "HIDDEN_SECONDS", HIDDEN_SECONDS)
+        patch.setattr(dead_letter_scan, "BATCH_LETTERS", BATCH_LETTERS)
         patch.setattr(native_export, "SEALED_FOR_MS", SEALED_FOR_MS)
         patch.setattr(native_exports, "LATEST_BEHIND_MS", LATEST_BEHIND_MS)
         patch.setattr(sealing, "STRIPES_HELD", STRIPES_HELD)

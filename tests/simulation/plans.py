@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from random import Random
 
-from tallyroll.model.formats.payloads import Layout
+from tallyroll.model.formats.payloads import PayloadLayout
 from tallyroll.settings import NATIVE, SCAN, Settings
 from tests.simulation.weather import CALM, Weather
 
@@ -159,8 +159,8 @@ def has_large_payloads(seed: int) -> bool:
     return Random(f"{seed} large").random() < 0.25
 
 
-def small_layout(settings: Settings) -> Layout:
+def small_layout(settings: Settings) -> PayloadLayout:
     """The sizes from which payloads are stored otherwise, as small as those of the simulation. They
     change with some deployments.
     """
-    return Layout(300, 400 if settings.shards % 2 else 600, 100)
+    return PayloadLayout(300, 400 if settings.shards % 2 else 600, 100)

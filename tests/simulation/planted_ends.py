@@ -17,7 +17,7 @@ from tallyroll.adapters.dynamodb.items import DynamoItemCodec, gate_item
 from tallyroll.adapters.memory import MemoryBucket, MemoryCatalog, MemoryStore
 from tallyroll.archive.layout import prefix_of, proof_key
 from tallyroll.lifecycle.cleanup import Cleanup
-from tallyroll.lifecycle.state_machine import Facts, Step
+from tallyroll.lifecycle.state_machine import Step, WindowFacts
 from tallyroll.model.items import StoredItem
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status, Window
@@ -107,9 +107,9 @@ def dropped_by_the_state_alone(patch: Patch) -> None:
         self._tag_proven(moved)
         return moved
 
-    def by_state(window: Window, store: Any) -> Facts:
+    def by_state(window: Window, store: Any) -> WindowFacts:
         table = store.describe_table(window.table)
-        return Facts(table=table.status if table else None)
+        return WindowFacts(table=table.status if table else None)
 
     patch.setattr(Cleanup, "_perform", hasty)
     patch.setattr(tallyroll.lifecycle.dropper, "facts_of_drop", by_state)

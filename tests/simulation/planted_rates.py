@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tallyroll.adapters.memory import MemoryCatalog
-from tallyroll.ingest.pacing import Budget
+from tallyroll.ingest.pacing import WriteAllowance
 from tallyroll.ports.rate import Turn
 
 Patch = pytest.MonkeyPatch
@@ -28,4 +28,4 @@ def room_given_twice(patch: Patch) -> None:
 
 def attempts_not_paid(patch: Patch) -> None:
     """Attempts after the first are sent although their units were not leased."""
-    patch.setattr(Budget, "pay", lambda self, units: True)
+    patch.setattr(WriteAllowance, "pay", lambda self, units: True)

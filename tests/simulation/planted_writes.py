@@ -71,7 +71,7 @@ def chunks_outside_the_transaction(patch: Patch) -> None:
         for chunk in (each for record in records for each in record.chunks):
             item = chunk_item(chunk)
             self.items(spec.table)[item["pk"]["S"], item["sk"]["S"]] = item
-        bare = [replace(record, beside=()) for record in records]
+        bare = [replace(record, attachments=()) for record in records]
         return COMMIT(self, spec, bare, increments)
 
     patch.setattr(MemoryStore, "commit", commit)
@@ -82,7 +82,7 @@ def chunks_dropped_in_the_retry(patch: Patch) -> None:
 
     def bare(commit: Any, *rest: Any) -> Any:
         again = later(commit, *rest)
-        return replace(again, records=tuple(replace(one, beside=()) for one in again.records))
+        return replace(again, records=tuple(replace(one, attachments=()) for one in again.records))
 
     patch.setattr(tallyroll.ingest.transactions, "_later", bare)
 

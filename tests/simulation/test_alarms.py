@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from tallyroll.cdk.alarm_rules import FIVE_MINUTES, Rule, Source, Watched, rules_for
+from tallyroll.cdk.alarm_rules import FIVE_MINUTES, AlarmRule, MetricNamespace, Watched, rules_for
 from tallyroll.settings import Settings
 from tests.simulation.alarms import Raised, is_on, number_of, raised
 from tests.simulation.gauges import MINUTE_MS, Gauges
 
-METRIC = Watched(Source.PIPELINE, "writer", "HandedBack")
+METRIC = Watched(MetricNamespace.PIPELINE, "writer", "HandedBack")
 
 
-def rule(*, silence_is_bad: bool, times: int = 3) -> Rule:
-    return Rule(metrics={"m0": METRIC}, times=times, silence_is_bad=silence_is_bad)
+def rule(*, silence_is_bad: bool, times: int = 3) -> AlarmRule:
+    return AlarmRule(metrics={"m0": METRIC}, times=times, silence_is_bad=silence_is_bad)
 
 
 # Amazon CloudWatch User Guide, "Configuring how CloudWatch alarms treat missing data": the table
@@ -44,7 +44,7 @@ def test_an_alarm_is_on_from_the_end_of_its_last_bad_period_to_that_of_a_good_on
     assert told == [Raised("a", 4 * MINUTE_MS, 6 * MINUTE_MS)]
 
 
-METRIC_AT = (Source.PIPELINE, "writer", "HandedBack")
+METRIC_AT = (MetricNamespace.PIPELINE, "writer", "HandedBack")
 
 
 def test_statistics_are_of_whole_periods() -> None:
@@ -88,8 +88,8 @@ def test_statistics_are_of_whole_periods() -> None:
 def test_expressions(expression: str, number: float | None) -> None:
     gauges = Gauges()
     gauges.put(*METRIC_AT, 0, 2.0)
-    metrics = {"m0": METRIC, "m1": Watched(Source.PIPELINE, "writer", "Throttles")}
-    assert number_of(Rule(metrics=metrics, expression=expression), gauges, 0) == number
+    metrics = {"m0": METRIC, "m1": Watched(MetricNamespace.PIPELINE, "writer", "Throttles")}
+    assert number_of(AlarmRule(metrics=metrics, expression=expression), gauges, 0) == number
 
 
 @pytest.mark.parametrize(
@@ -97,15 +97,15 @@ def test_expressions(expression: str, number: float | None) -> None:
 )
 def test_what_is_not_known_is_refused(expression: str) -> None:
     with pytest.raises(ValueError, match="not evaluated"):
-        number_of(Rule(metrics={"m0": METRIC}, expression=expression), Gauges(), 0)
+        number_of(AlarmRule(metrics={"m0": METRIC}, expression=expression), Gauges(), 0)
 
 
 def test_some_of_the_last_periods_suffice_where_a_rule_says_so() -> None:
-    rule = Rule(metrics={"m0": METRIC}, above=1, times=2, within=4)
+    rule = AlarmRule(metrics={"m0": METRIC}, above=1, times=2, within=4)
     assert is_on(rule, [9.0, None, None, 9.0])
     assert not is_on(rule, [9.0, 9.0, None, None, 9.0, 1.0])
     with pytest.raises(ValueError, match="within"):
-        Rule(metrics={"m0": METRIC}, times=2, within=1)
+        AlarmRule(metrics={"m0": METRIC}, times=2, within=1)
 
 
 def test_every_alarm_can_be_judged() -> None:

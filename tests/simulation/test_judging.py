@@ -9,7 +9,7 @@ import pytest
 from tallyroll.errors import StoreError, Unknown
 from tallyroll.lifecycle.roller import Roller
 from tallyroll.model.states import Window
-from tallyroll.operations.probe.history import Rule
+from tallyroll.operations.probe.history import ReadRule
 from tests.simulation import planted_reads
 from tests.simulation.pipeline import simulate
 from tests.simulation.wires import judged
@@ -52,14 +52,14 @@ def test_an_error_that_a_roller_survives(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(
     ("bug", "seed", "rule"),
     [
-        (planted_reads.largest_keys_of_all_buckets_but_one, 1, Rule.BELOW),
-        (planted_reads.largest_keys_by_an_old_sum, 0, Rule.TORN),
+        (planted_reads.largest_keys_of_all_buckets_but_one, 1, ReadRule.BELOW),
+        (planted_reads.largest_keys_by_an_old_sum, 0, ReadRule.TORN),
     ],
 )
 def test_a_bug_that_the_history_alone_finds(
     bug: Callable[[pytest.MonkeyPatch], None],
     seed: int,
-    rule: Rule,
+    rule: ReadRule,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     bug(monkeypatch)

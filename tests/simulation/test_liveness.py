@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from tallyroll.cdk.alarm_rules import Source
+from tallyroll.cdk.alarm_rules import MetricNamespace
 from tests.simulation import sandboxes
 from tests.simulation.liveness import PARTS, forever
 from tests.simulation.pipeline import System, simulate
@@ -57,7 +57,7 @@ def test_a_dead_part_of_which_no_alarm_tells_is_found(
     def publish(system: System, function: str, **_: bool) -> None:
         if function == "roller":
             now = system.world.now
-            system.gauges.put(Source.PIPELINE, function, "NextWindowMissing", now, 0.0)
+            system.gauges.put(MetricNamespace.PIPELINE, function, "NextWindowMissing", now, 0.0)
 
     monkeypatch.setattr(sandboxes, "gauge_invocation", publish)
     violation = simulate(OF_EACH[part]).violation

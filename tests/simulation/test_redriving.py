@@ -15,9 +15,9 @@ import pytest
 
 from tallyroll.adapters.memory import MemoryDeadLetters
 from tallyroll.errors import Reason, StoreError
-from tallyroll.operations import looks
-from tallyroll.operations.letter_events import Course, Decision
-from tallyroll.operations.looks import Look
+from tallyroll.operations import dead_letter_scan
+from tallyroll.operations.dead_letter_scan import DeadLetterScan
+from tallyroll.operations.letter_events import Decision, LetterOutcome
 from tallyroll.operations.redrive import Redriver
 from tests.harness.pipeline import NOW, SECOND, hour, opened
 from tests.harness.redriving import LATE, Operator, drain, records, reject, seal
@@ -63,7 +63,7 @@ class Scene:
             effects,
             to=to,
         )
-        look = Look(letters, effects)
+        look = DeadLetterScan(letters, effects)
 
         def treat(batch: list[ReceivedLetter]) -> None:
             ids = [json.loads(letter.body)["id"] for letter in batch]
@@ -89,7 +89,7 @@ class Scene:
 
     def finish(self) -> None:
         """Redrive in calm weather whatever is left, and let a writer take all of it."""
-        self.pipeline.effects.pass_by(looks.HIDDEN_SECONDS * SECOND)
+        self.pipeline.effects.pass_by(dead_letter_scan.HIDDEN_SECONDS * SECOND)
         again = Operator(self.pipeline)
         again.redrive()
         drain(self.pipeline)
@@ -101,13 +101,13 @@ class Scene:
 def test_letters_of_one_event_meet_in_several_batches(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(looks, "BATCH_LETTERS", 5)
+    monkeypatch.setattr(dead_letter_scan, "BATCH_LETTERS", 5)
     scene = Scene(seed)
     scene.run()
     assert scene.at_once > 1, "letters of one event were worked on at once"
     claims = scene.pipeline.catalog.claims([(hour(6), "k", f"e{n}") for n in range(EVENTS)])
     for one in scene.decisions:
-        if one.course is Course.REDRIVEN:
+        if one.course is LetterOutcome.REDRIVEN:
             name = json.loads(one.letter.body)["id"]
             assert claims[hour(6), "k", name].target == one.target, "all go where the claim leads"
     drain(scene.pipeline)
@@ -122,7 +122,7 @@ def test_letters_of_one_event_meet_in_several_batches(
 
 def test_without_a_ledger_it_would_show(monkeypatch: pytest.MonkeyPatch) -> None:
     """The scenes above can fail: where each redrive keeps to its own choice, claims are missed."""
-    monkeypatch.setattr(looks, "BATCH_LETTERS", 5)
+    monkeypatch.setattr(dead_letter_scan, "BATCH_LETTERS", 5)
     missed = 0
     for seed in range(10):
         scene = Scene(seed)
@@ -130,7 +130,7 @@ def test_without_a_ledger_it_would_show(monkeypatch: pytest.MonkeyPatch) -> None
         scene.run()
         targets: dict[str, set[str | None]] = {}
         for one in scene.decisions:
-            if one.course is Course.REDRIVEN:
+            if one.course is LetterOutcome.REDRIVEN:
                 name = json.loads(one.letter.body)["id"]
                 targets.setdefault(name, set()).add(one.target)
         missed += any(len(found) > 1 for found in targets.values())

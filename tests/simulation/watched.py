@@ -16,7 +16,7 @@ from tallyroll.adapters.memory import (
 )
 from tallyroll.adapters.memory.queue import Held
 from tallyroll.model.dead_letters import ReceivedLetter
-from tallyroll.model.messages import Message, Redrive, Rejection
+from tallyroll.model.messages import Message, RedriveMark, Rejection
 from tallyroll.model.periods import PeriodState, period_of, periods_at
 from tallyroll.model.records import Increment, Record
 from tallyroll.model.specs import Spec
@@ -149,7 +149,7 @@ class SimCatalog(MemoryCatalog):
         self._system.leases.on_turn(turn, start)
         return start
 
-    def beside(self, function: str) -> Sequence[str]:
+    def overlapping(self, function: str) -> Sequence[str]:
         """What runs when a function does: with cleanup the dropper, which would only read if no
         window waited for it.
         """
@@ -297,7 +297,7 @@ class SimQueue(StrictQueue):
         )
         self._system = system
 
-    def send(self, body: str, delay_ms: float = 0, redrive: Redrive | None = None) -> str:
+    def send(self, body: str, delay_ms: float = 0, redrive: RedriveMark | None = None) -> str:
         message_id = super().send(body, delay_ms, redrive)
         if redrive:
             self._system.oracle.on_redriven(message_id, redrive)

@@ -16,7 +16,7 @@ import pytest
 
 from tallyroll import Producer
 from tallyroll.adapters.journal import FileJournal
-from tallyroll.client.receipts import Message
+from tallyroll.client.receipts import Outgoing
 from tallyroll.client.spool import Spool
 
 URL = "https://sqs.eu-west-1.amazonaws.com/123456789012/votes"
@@ -97,7 +97,7 @@ def test_after_a_kill_the_next_start_sends_the_rest_under_the_same_ids(
 
 def test_what_a_spool_holds_is_sent_without_being_asked_for(tmp_path: Path) -> None:
     journal = FileJournal(tmp_path / "spool")
-    Spool(journal).open(Message(0, "packet-1", "k", 0.0, 1_795_163_400_000), "[1]")
+    Spool(journal).open(Outgoing(0, "packet-1", "k", 0.0, 1_795_163_400_000), "[1]")
     journal.close()
     client, delivered = Taking(), Signal()
     path = tmp_path / "spool"

@@ -9,7 +9,7 @@ from tallyroll.adapters.rows.metering import METERING
 from tallyroll.errors import StoreError
 from tallyroll.model.formats.payloads import Chunk
 from tallyroll.model.items import StoredItem
-from tallyroll.model.records import Increment, Page, Record, RecordName
+from tallyroll.model.records import Increment, Record, RecordName, RecordPage
 from tallyroll.model.specs import Spec
 from tallyroll.model.tallies import Stripe, Tally
 from tallyroll.model.windows import KEYSPACES, store_of
@@ -80,7 +80,7 @@ class RoutedStore:
     def chunks(self, spec: Spec, key: str, record_id: str, count: int) -> Sequence[Chunk]:
         return self._of(spec.table).chunks(spec, key, record_id, count)
 
-    def records(self, spec: Spec, key: str, shard: int, after: str, limit: int) -> Page:
+    def records(self, spec: Spec, key: str, shard: int, after: str, limit: int) -> RecordPage:
         return self._of(spec.table).records(spec, key, shard, after, limit)
 
     def tallies(self, spec: Spec, keys: Sequence[str]) -> dict[str, Tally]:
@@ -113,8 +113,8 @@ class RoutedStore:
     def recover_table(self, table: str) -> None:
         self._of(table).recover_table(table)
 
-    def cool_table(self, table: str) -> None:
-        self._of(table).cool_table(table)
+    def reduce_capacity(self, table: str) -> None:
+        self._of(table).reduce_capacity(table)
 
     def tags(self, table: str) -> Mapping[str, str] | None:
         return self._of(table).tags(table)

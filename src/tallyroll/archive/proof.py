@@ -41,7 +41,12 @@ from tallyroll.archive.notes import (
     note_body,
     parse_note,
 )
-from tallyroll.archive.recount import FINDINGS_KEPT, Reading, Recount, keys_differing_from_totals
+from tallyroll.archive.recount import (
+    FINDINGS_KEPT,
+    ArchivePass,
+    Recount,
+    keys_differing_from_totals,
+)
 from tallyroll.archive.spill import Spills
 from tallyroll.errors import Missing, ProofMismatch
 from tallyroll.model.sharding import stable_hash
@@ -181,7 +186,7 @@ class _Proof:
     def __post_init__(self) -> None:
         self.prefix = self.window.attempt.archive
         self.progress = progress_dir(self.prefix)
-        self.reading = Reading(self.bucket, self.prefix, self.codec)
+        self.reading = ArchivePass(self.bucket, self.prefix, self.codec)
         self.partitions = max(1, -(-(self.window.keys or 0) // PARTITION_KEYS))
         self.spills = Spills(self.bucket, self.progress, self.effects)
 
@@ -323,8 +328,8 @@ class _Proof:
                 raise ProofMismatch([f"far more keys than the {self.window.keys} when sealed"])
         findings = keys_differing_from_totals(self.window.id, merged, self.totals)
         events, amount = merged.sums
-        told = list(islice(findings, FINDINGS_KEPT))
-        return ComparedNote(self.identity, len(merged.records), events, str(amount), told)
+        report = list(islice(findings, FINDINGS_KEPT))
+        return ComparedNote(self.identity, len(merged.records), events, str(amount), report)
 
     def _repeated(self, read: Sequence[ReadNote], partition: int) -> RepeatedNote:
         bodies = self.spills.bodies((run for note in read for run in note.runs), partition)
@@ -337,7 +342,7 @@ class _Proof:
         """
         reading = takewhile(
             lambda _: self.effects.now() < self.deadline,
-            Reading(self.bucket, self.prefix, self.codec),
+            ArchivePass(self.bucket, self.prefix, self.codec),
         )
         return repeats_named(reading, [bytes.fromhex(digest) for digest in repeats[:FINDINGS_KEPT]])
 

@@ -107,7 +107,7 @@ class Findings:
             self.first.append(finding)
 
 
-class Reading:
+class ArchivePass:
     """One pass over an archive: yields its items, counts them, and collects findings.
 
     Proof and verification share it.

@@ -9,14 +9,14 @@ from typing import Self
 from tallyroll.archive.duplicates import DIGESTS_HELD, key_digest, repeated, repeats_named
 from tallyroll.archive.inventory import Archive
 from tallyroll.archive.layout import ArchivedItem, DataFile
-from tallyroll.archive.recount import FINDINGS_KEPT, Reading, keys_differing_from_totals
+from tallyroll.archive.recount import FINDINGS_KEPT, ArchivePass, keys_differing_from_totals
 from tallyroll.archive.runs import SortedRuns
 from tallyroll.ports.bucket import Bucket
 from tallyroll.ports.store import ItemCodec
 from tallyroll.ports.totals import Totals
 
 
-class ArchiveReading(Reading):
+class ArchiveReading(ArchivePass):
     """One pass over an archive that also compares its counts and finds repeated items."""
 
     def __init__(
@@ -61,7 +61,7 @@ class ArchiveReading(Reading):
         yield from keys_differing_from_totals(self.archive.place.window, counted, self._totals)
         repeats = repeated([self._digests.rows()])
         if first := list(islice(repeats, FINDINGS_KEPT)):
-            yield from repeats_named(Reading(self._bucket, self._prefix, self._codec), first)
+            yield from repeats_named(ArchivePass(self._bucket, self._prefix, self._codec), first)
         yield from (f"an item occurs more than once, its digest is {one.hex()}" for one in repeats)
         if self.archive.problem:
             yield self.archive.problem

@@ -47,7 +47,7 @@ READS_SLOW_MS = 5_000  # a read over hours takes some tens of milliseconds
 WRITER_SLOW_SHARE = 0.7  # of its timeout; from three quarters on it hands back what is left
 
 
-class Source(StrEnum):
+class MetricNamespace(StrEnum):
     """The namespace of a metric: who publishes it."""
 
     PIPELINE = "Tallyroll"  # our functions; dimensions: the pipeline and the function
@@ -68,7 +68,7 @@ class Watched:
     dead-letters), the API (api), or what is counted of the account (TableCount).
     """
 
-    source: Source
+    source: MetricNamespace
     of: str
     name: str
     statistic: str = "Sum"
@@ -76,7 +76,7 @@ class Watched:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class AlarmRule:
     """An alarm fires when its number is over `above` in `times` periods in a row or, if `within` is
     set, in `times` of the last `within` periods.
 
@@ -97,7 +97,7 @@ class Rule:
             raise ValueError(f"{self}: `within` is at least `times`, and silence is then good")
 
     @property
-    def sources(self) -> frozenset[Source]:
+    def sources(self) -> frozenset[MetricNamespace]:
         """Who publishes its metrics."""
         return frozenset(metric.source for metric in self.metrics.values())
 
@@ -113,7 +113,7 @@ class Rule:
         return period
 
 
-def rules_for(settings: Settings, retention_seconds: int) -> dict[str, Rule]:
+def rules_for(settings: Settings, retention_seconds: int) -> dict[str, AlarmRule]:
     """The rule of each alarm, by its id, in no order; `retention_seconds` is the event queue's."""
     return {
         **_queue_rules(retention_seconds),
@@ -131,16 +131,16 @@ def _single(
     times: int = 1,
     within: int = 0,
     silence_is_bad: bool = False,
-) -> Rule:
+) -> AlarmRule:
     metrics = {"m0": metric}
-    return Rule(
+    return AlarmRule(
         metrics=metrics, above=above, times=times, within=within, silence_is_bad=silence_is_bad
     )
 
 
-def _rate(part: Watched, whole: Watched, *, floor: float, share: float, label: str) -> Rule:
+def _rate(part: Watched, whole: Watched, *, floor: float, share: float, label: str) -> AlarmRule:
     """Two periods of three in which `part` is over `floor`, and over that share of `whole`."""
-    return Rule(
+    return AlarmRule(
         metrics={"part": part, "whole": whole},
         expression=f"IF(part > {floor:g}, part / whole, 0)",
         label=label,
@@ -150,16 +150,16 @@ def _rate(part: Watched, whole: Watched, *, floor: float, share: float, label: s
     )
 
 
-def _failures(part: Watched, whole: Watched, label: str) -> Rule:
+def _failures(part: Watched, whole: Watched, label: str) -> AlarmRule:
     """Single failures call nobody: Lambda, SQS and callers try again."""
     return _rate(part, whole, floor=FAILURES_FLOOR, share=FAILURES_SHARE, label=label)
 
 
 def _queue(of: str, name: str, period: int = MINUTE, statistic: str = "Maximum") -> Watched:
-    return Watched(Source.QUEUE, of, name, statistic, period)
+    return Watched(MetricNamespace.QUEUE, of, name, statistic, period)
 
 
-def _polls() -> Rule:
+def _polls() -> AlarmRule:
     """Nobody asks the event queue for messages, which an enabled event source does all the time.
 
     No metric says that a mapping is disabled. Lambda keeps asking an empty queue with long polls,
@@ -167,7 +167,7 @@ def _polls() -> Rule:
     Source: AWS Lambda Developer Guide, "Using Lambda with Amazon SQS"; Amazon SQS Developer Guide,
     "Available CloudWatch metrics for Amazon SQS".
     """
-    return Rule(
+    return AlarmRule(
         metrics={
             "empty": _queue(EVENTS, "NumberOfEmptyReceives", FIVE_MINUTES, "Sum"),
             "messages": _queue(EVENTS, "NumberOfMessagesReceived", FIVE_MINUTES, "Sum"),
@@ -180,7 +180,7 @@ def _polls() -> Rule:
     )
 
 
-def _queue_rules(retention_seconds: int) -> Mapping[str, Rule]:
+def _queue_rules(retention_seconds: int) -> Mapping[str, AlarmRule]:
     waiting = _queue(EVENTS, "ApproximateAgeOfOldestMessage")
     return {
         "dead-letters": _single(_queue(DEAD_LETTERS, "ApproximateNumberOfMessagesVisible")),
@@ -212,16 +212,16 @@ def _queue_rules(retention_seconds: int) -> Mapping[str, Rule]:
 
 
 def _ours(of: str, name: str, statistic: str = "Sum", period: int = MINUTE) -> Watched:
-    return Watched(Source.PIPELINE, of, name, statistic, period)
+    return Watched(MetricNamespace.PIPELINE, of, name, statistic, period)
 
 
-def _outrun() -> Rule:
+def _outrun() -> AlarmRule:
     """The write rate holds messages back, and more arrive than writers finish.
 
     After a burst fewer arrive, and the alarm ends while the queue still drains. Writers publish
     `HeldByRate` only while they hold messages back.
     """
-    return Rule(
+    return AlarmRule(
         metrics={
             "held": _ours("writer", "HeldByRate", period=FIVE_MINUTES),
             "sent": _queue(EVENTS, "NumberOfMessagesSent", FIVE_MINUTES, "Sum"),
@@ -234,13 +234,13 @@ def _outrun() -> Rule:
     )
 
 
-def _writing_rules(retention_seconds: int) -> Mapping[str, Rule]:
+def _writing_rules(retention_seconds: int) -> Mapping[str, AlarmRule]:
     back = {"m0": _ours("writer", "OldestHandedBack", "Maximum", QUARTER)}
     return {
         # The age of the oldest message leaves out messages received three times or more. Those may
         # wait up to about 45 minutes between two receives.
-        "handed-back": Rule(metrics=back, above=HANDED_BACK_SECONDS, within=4),
-        "handed-back-expire": Rule(metrics=back, above=retention_seconds / 2, within=4),
+        "handed-back": AlarmRule(metrics=back, above=HANDED_BACK_SECONDS, within=4),
+        "handed-back-expire": AlarmRule(metrics=back, above=retention_seconds / 2, within=4),
         "notes-failing": _single(
             _ours("writer", "NotesFailed", period=FIVE_MINUTES), times=3, within=4
         ),
@@ -248,7 +248,7 @@ def _writing_rules(retention_seconds: int) -> Mapping[str, Rule]:
         "store-throttles": _single(_ours("writer", "Throttles"), times=12, within=15),
         "rate-outrun": _outrun(),
         "writer-slow": _single(
-            Watched(Source.FUNCTION, "writer", "Duration", "p99", FIVE_MINUTES),
+            Watched(MetricNamespace.FUNCTION, "writer", "Duration", "p99", FIVE_MINUTES),
             above=WRITER_SLOW_SHARE * WRITER_TIMEOUT_SECONDS * 1000,
             times=3,
             within=4,
@@ -256,7 +256,7 @@ def _writing_rules(retention_seconds: int) -> Mapping[str, Rule]:
     }
 
 
-def _read_rules() -> Mapping[str, Rule]:
+def _read_rules() -> Mapping[str, AlarmRule]:
     return {
         "reads-failing": _failures(
             _ours("aggregator", "ReadsFailed", period=FIVE_MINUTES),
@@ -275,31 +275,31 @@ def _read_rules() -> Mapping[str, Rule]:
         ),
         # Also those that no function saw, because it was throttled or timed out.
         "api-errors": _failures(
-            Watched(Source.API, API, "5xx", period=FIVE_MINUTES),
-            Watched(Source.API, API, "Count", period=FIVE_MINUTES),
+            Watched(MetricNamespace.API, API, "5xx", period=FIVE_MINUTES),
+            Watched(MetricNamespace.API, API, "Count", period=FIVE_MINUTES),
             "share of requests with status 5xx",
         ),
     }
 
 
-def _all(name: str, times: int, within: int) -> Rule:
+def _all(name: str, times: int, within: int) -> AlarmRule:
     """A rule on the sum of a metric that roller, cleanup and dropper publish."""
     parts = {
         f"m{number}": _ours(function, name, period=FIVE_MINUTES)
         for number, function in enumerate(("roller", "cleanup", "dropper"))
     }
-    return Rule(
+    return AlarmRule(
         metrics=parts, expression="SUM([m0, m1, m2])", label=name, times=times, within=within
     )
 
 
-def _stuck(function: str, minutes: int) -> Rule:
+def _stuck(function: str, minutes: int) -> AlarmRule:
     """Two runs of three found a window without progress for so many minutes."""
     stuck = _ours(function, "StuckFor", "Maximum", FIVE_MINUTES)
     return _single(stuck, above=minutes * 60, times=2, within=3)
 
 
-def _silence_rules(retention_seconds: int) -> Mapping[str, Rule]:
+def _silence_rules(retention_seconds: int) -> Mapping[str, AlarmRule]:
     """Writers finish nothing, also such as die on every batch, which no age of a message tells.
 
     A new sandbox of the roller, one every few hours, counts the silence anew. So `writer-silent`
@@ -317,7 +317,7 @@ def _silence_rules(retention_seconds: int) -> Mapping[str, Rule]:
     }
 
 
-def _table_rule(settings: Settings) -> Rule:
+def _table_rule(settings: Settings) -> AlarmRule:
     """The pipeline's tables, or all of the account's, whichever number is larger.
 
     DynamoDB publishes how many tables an account has in a Region (Developer Guide, "DynamoDB
@@ -327,10 +327,10 @@ def _table_rule(settings: Settings) -> Rule:
     above = TABLES_SHARE * settings.quota
     if settings.store == "keyspaces":
         return _single(own, above=above)
-    return Rule(
+    return AlarmRule(
         metrics={
             "own": own,
-            "all": Watched(Source.USAGE, TABLES, "ResourceCount", "Maximum", FIVE_MINUTES),
+            "all": Watched(MetricNamespace.USAGE, TABLES, "ResourceCount", "Maximum", FIVE_MINUTES),
         },
         expression="MAX([own, all])",
         label="tables of the account and Region",
@@ -338,7 +338,7 @@ def _table_rule(settings: Settings) -> Rule:
     )
 
 
-def _window_rules(settings: Settings, retention_seconds: int) -> Mapping[str, Rule]:
+def _window_rules(settings: Settings, retention_seconds: int) -> Mapping[str, AlarmRule]:
     length_ms = settings.window_seconds * 1000
     opened_ms = settings.freeze_lead_ms + length_ms + settings.accept_for_ms
     open_at_once = -(-opened_ms // length_ms)
@@ -356,7 +356,7 @@ def _window_rules(settings: Settings, retention_seconds: int) -> Mapping[str, Ru
         **_silence_rules(retention_seconds),
         "seal-stuck": _stuck("roller", SEAL_MINUTES),
         "export-stuck": _stuck("cleanup", EXPORT_MINUTES),
-        "cleanup-silent": Rule(
+        "cleanup-silent": AlarmRule(
             metrics={"runs": _ours("cleanup", "Steps", "SampleCount", FIVE_MINUTES)},
             expression="0 - runs",
             label="runs of cleanup, negative",
@@ -370,13 +370,13 @@ def _window_rules(settings: Settings, retention_seconds: int) -> Mapping[str, Ru
     }
 
 
-def _function_rules(functions: Sequence[str]) -> Mapping[str, Rule]:
+def _function_rules(functions: Sequence[str]) -> Mapping[str, AlarmRule]:
     throttles = {
-        f"m{number}": Watched(Source.FUNCTION, function, "Throttles", period=FIVE_MINUTES)
+        f"m{number}": Watched(MetricNamespace.FUNCTION, function, "Throttles", period=FIVE_MINUTES)
         for number, function in enumerate(functions)
     }
     return {
-        "function-throttles": Rule(
+        "function-throttles": AlarmRule(
             metrics=throttles,
             expression=f"SUM([{', '.join(throttles)}])",
             label="throttles",
@@ -387,10 +387,10 @@ def _function_rules(functions: Sequence[str]) -> Mapping[str, Rule]:
     }
 
 
-def _errors(function: str) -> Rule:
+def _errors(function: str) -> AlarmRule:
     """Cleanup and dropper run once in a period, so two errors are two runs of three."""
-    errors = Watched(Source.FUNCTION, function, "Errors", period=FIVE_MINUTES)
+    errors = Watched(MetricNamespace.FUNCTION, function, "Errors", period=FIVE_MINUTES)
     if function in ("cleanup", "dropper"):
         return _single(errors, times=2, within=3)
-    invocations = Watched(Source.FUNCTION, function, "Invocations", period=FIVE_MINUTES)
+    invocations = Watched(MetricNamespace.FUNCTION, function, "Invocations", period=FIVE_MINUTES)
     return _failures(errors, invocations, "share of invocations that fail")

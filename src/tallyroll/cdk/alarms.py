@@ -50,7 +50,7 @@ ALARMS: Mapping[str, str] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class PagingAlarm:
     """What somebody is called for, at any hour: one composite alarm, on while any of `alarms` is.
 
     Alarms of no page can wait for the next working day.
@@ -60,10 +60,10 @@ class Page:
     alarms: tuple[str, ...]
 
 
-PAGES: Mapping[str, Page] = MappingProxyType(
+PAGES: Mapping[str, PagingAlarm] = MappingProxyType(
     {
-        "page-wrong-counts": Page("a count may be wrong", ("proof-mismatch",)),
-        "page-events-expire": Page(
+        "page-wrong-counts": PagingAlarm("a count may be wrong", ("proof-mismatch",)),
+        "page-events-expire": PagingAlarm(
             "events will be deleted that no count has",
             (
                 "events-expire",
@@ -72,7 +72,7 @@ PAGES: Mapping[str, Page] = MappingProxyType(
                 "writer-silent-expire",
             ),
         ),
-        "page-not-counting": Page(
+        "page-not-counting": PagingAlarm(
             "events are not counted, or will not be soon",
             (
                 "mostly-rejected",
@@ -86,7 +86,7 @@ PAGES: Mapping[str, Page] = MappingProxyType(
                 "window-tables",
             ),
         ),
-        "page-no-reads": Page(
+        "page-no-reads": PagingAlarm(
             "counts cannot be read", ("reads-failing", "api-errors", "aggregator-errors")
         ),
     }

@@ -46,7 +46,7 @@ _LOOKING = ("ec2:DescribeNetworkInterfaces", "ec2:DescribeVpcEndpoints")
 @dataclass(frozen=True, slots=True)
 class Network:
     """The ids of the subnets that functions run in, and of their security groups; the VPC and its
-    subnets themselves, if a VPC is handed in.
+    subnets themselves, if a VPC is passed in.
     """
 
     subnets: Sequence[str]
@@ -62,7 +62,7 @@ def network_of(
     subnets: ec2.SubnetSelection | None,
     security_groups: Sequence[ec2.ISecurityGroup] | None,
 ) -> Network | None:
-    """Where the functions run: in what is handed in, or in the options' subnets; None: in no VPC.
+    """Where the functions run: in what is passed in, or in the options' subnets; None: in no VPC.
 
     Without security groups for a `vpc`, one is made that lets out HTTPS alone, and what goes to
     Amazon Keyspaces, if window tables are there. Raises OptionsError
@@ -71,7 +71,7 @@ def network_of(
     if vpc is None:
         if subnets is not None or security_groups:
             name = "vpc_subnets" if subnets is not None else "security_groups"
-            raise OptionsError(f"{name}: no vpc is handed in; hand in the vpc that they are of")
+            raise OptionsError(f"{name}: no vpc is passed in; pass in the vpc that they are of")
         if not options.vpc_subnets:
             return None
         groups = options.vpc_security_groups.split(",")

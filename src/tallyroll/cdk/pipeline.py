@@ -17,8 +17,14 @@ from constructs import Construct
 from tallyroll.cdk import permissions
 from tallyroll.cdk.annotations import tag
 from tallyroll.cdk.code import functions_code
+from tallyroll.cdk.existing_resources import (
+    all_tags,
+    check_grantee,
+    check_name,
+    check_types,
+    key_of,
+)
 from tallyroll.cdk.functions import FunctionDefaults, PipelineFunction
-from tallyroll.cdk.handed_in import all_tags, check_grantee, check_name, check_types, key_of
 from tallyroll.cdk.ingest import Ingest, Queues
 from tallyroll.cdk.ingest.rollout import Rollout
 from tallyroll.cdk.keyspaces.driver import driver_layer
@@ -47,7 +53,7 @@ if TYPE_CHECKING:
 class Tallyroll(Construct):
     """A pipeline with the options' name; an app may have several, with different names.
 
-    What a team has already can be handed in:
+    What a team has already can be passed in:
 
     queue           An event queue. Its visibility timeout must be at least
                     `options.visibility_seconds_of` its retention. Its dead-letter rule, if it has

@@ -18,8 +18,8 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from tallyroll.cdk.annotations import acknowledge, tag
-from tallyroll.cdk.handed_in import check_bucket
-from tallyroll.cdk.keyspaces.tables import Keyspace
+from tallyroll.cdk.existing_resources import check_bucket
+from tallyroll.cdk.keyspaces.keyspace import Keyspace
 from tallyroll.resources import BucketDeclaration, Resources, TableDeclaration
 
 # A pattern of window ids. Their capital letters occur in no pipeline's name, so it does not match

@@ -14,12 +14,12 @@ from tallyroll.archive.chunked import Waiting
 from tallyroll.archive.inventory import Archive, best
 from tallyroll.archive.layout import ArchivedItem
 from tallyroll.archive.verification import ArchiveReading
-from tallyroll.cli.archive_desk import (
+from tallyroll.cli.archive_access import (
     DIFFERENCES_TOLD,
     OWN_BUCKET,
     WHICH,
-    Desk,
-    Source,
+    ArchiveAccess,
+    ArchiveSource,
     explain,
     print_athena,
 )
@@ -62,7 +62,7 @@ def list_archives(
     until: Annotated[int | None, STARTS_UNTIL] = None,
     every: Annotated[bool, Parameter("--all", group=_SHOWN)] = False,
     athena: Annotated[str | None, Parameter(metavar="TABLE", group=_SHOWN)] = None,
-    source: Source = OWN_BUCKET,
+    source: ArchiveSource = OWN_BUCKET,
     run: Run,
 ) -> int:
     """List archives.
@@ -77,15 +77,15 @@ def list_archives(
     :param every: every attempt, also given-up ones
     :param athena: print the SQL that adds the proven ones to this table as partitions
     """
-    desk = Desk(run, source)
-    found = desk.found(since, until)
+    access = ArchiveAccess(run, source)
+    found = access.found(since, until)
     if athena:
-        return print_athena(athena, desk, best(found))
+        return print_athena(athena, access, best(found))
     shown = found if every else best(found)
-    bucket = desk.bucket.name
+    bucket = access.bucket.name
     run.screen.show(_LISTED, shown, lambda archive: _archive_json(archive, bucket), _archive_words)
     if not shown:
-        desk.tell_none()
+        access.tell_none()
     return int(any(archive.problem for archive in shown))
 
 
@@ -97,7 +97,7 @@ def verify(
     since: Annotated[int | None, STARTS_SINCE] = None,
     until: Annotated[int | None, STARTS_UNTIL] = None,
     against_totals: Annotated[bool, _TOTALS] = False,
-    source: Source = OWN_BUCKET,
+    source: ArchiveSource = OWN_BUCKET,
     run: Run,
 ) -> int:
     """Verify archives again.
@@ -111,24 +111,24 @@ def verify(
       tallyroll archive verify --since 2026-11-20 --until 2026-11-21
       tallyroll archive verify 20261120T080000Z --against-totals
     """
-    desk, screen = Desk(run, source), run.screen
+    access, screen = ArchiveAccess(run, source), run.screen
     if archives and (since or until):
         raise UsageError("give archives, or --since and --until, not both")
     if archives:
-        chosen = [desk.named(name) for name in dict.fromkeys(archives)]
+        chosen = [access.named(name) for name in dict.fromkeys(archives)]
     else:
-        chosen = best(desk.found(since, until))
+        chosen = best(access.found(since, until))
     done = []
     for archive in chosen:
-        reading = desk.reading(archive, against_totals=against_totals)
-        for _ in desk.watched(reading, archive, "verifying"):
+        reading = access.reading(archive, against_totals=against_totals)
+        for _ in access.watched(reading, archive, "verifying"):
             pass
-        verification = desk.compared(reading)
+        verification = access.compared(reading)
         done.append(verification)
         if screen.json:
             screen.emit(_verification_json(verification))
     if not done:
-        desk.tell_none()
+        access.tell_none()
     elif not screen.json:
         screen.show(_VERIFIED, done, _verification_json, _verification_words)
     return int(any(verification.findings.count for verification in done))
@@ -141,7 +141,7 @@ def copy(
     *,
     since: Annotated[int | None, STARTS_SINCE] = None,
     until: Annotated[int | None, STARTS_UNTIL] = None,
-    source: Source = OWN_BUCKET,
+    source: ArchiveSource = OWN_BUCKET,
     run: Run,
 ) -> int:
     """Copy archives to a directory.
@@ -156,24 +156,24 @@ def copy(
     """
     from tallyroll.pipeline import bucket_copy
 
-    desk, target = Desk(run, source), bucket_copy(Path(directory))
-    chosen = best(desk.found(since, until))
+    access, target = ArchiveAccess(run, source), bucket_copy(Path(directory))
+    chosen = best(access.found(since, until))
     if not chosen:
-        desk.tell_none()
-    files = [file for archive in chosen for file in desk.files_of(archive)]
+        access.tell_none()
+    files = [file for archive in chosen for file in access.files_of(archive)]
     there = dict(target.sizes(""))
     copied, total = 0, sum(size for _, size in files)
     with run.screen.progress("copying", total) as bar:
         for key, size in files:
             if there.get(key) != size:
-                target.fill(key, desk.bucket.stream(key))
+                target.fill(key, access.bucket.stream(key))
             copied += size
             bar(completed=copied, done=f"{size_text(copied)} of {size_text(total)}")
-    told = {"archives": len(chosen), "files": len(files), "bytes": total}
+    report = {"archives": len(chosen), "files": len(files), "bytes": total}
     if run.screen.json:
-        run.screen.emit(told)
+        run.screen.emit(report)
     elif chosen:
-        run.screen.table(tuple(told), [told.values()])
+        run.screen.table(tuple(report), [report.values()])
         run.screen.tell(f"verify the copy: tallyroll archive verify --dir {directory}")
     return 0
 
@@ -186,7 +186,7 @@ def read(
     key: Annotated[str | None, Parameter(metavar="KEY")] = None,
     raw: bool = False,
     against_totals: Annotated[bool, _TOTALS] = False,
-    source: Source = OWN_BUCKET,
+    source: ArchiveSource = OWN_BUCKET,
     run: Run,
 ) -> int:
     """Print an archive's events.
@@ -204,21 +204,21 @@ def read(
     """
     if key is not None:
         required_key(key)
-    desk = Desk(run, source)
-    reading = desk.reading(desk.named(archive), against_totals=against_totals)
+    access = ArchiveAccess(run, source)
+    reading = access.reading(access.named(archive), against_totals=against_totals)
     with Waiting() as waiting:
         for found in reading:
             is_asked = key is None or getattr(found.holds, "key", None) == key
             if raw:
                 if is_asked:
-                    sys.stdout.write(desk.made.codec.encode(found.item).decode())
+                    sys.stdout.write(access.made.codec.encode(found.item).decode())
             elif isinstance(found.holds, Chunk) or (is_asked and found.in_chunks):
                 waiting.add(found)
             elif is_asked and isinstance(found.holds, Record):
                 _write_events(found, found.holds, reading)
         for found, record in waiting.joined(reading.findings.add):
             _write_events(found, record, reading)
-    verification = desk.compared(reading)
+    verification = access.compared(reading)
     if key is not None:
         run.screen.tell(_recount(key, verification))
     return int(bool(verification.findings.count))
@@ -231,7 +231,7 @@ def restore(
     *,
     table: Annotated[str, Parameter(metavar="TABLE")],
     native: bool = False,
-    source: Source = OWN_BUCKET,
+    source: ArchiveSource = OWN_BUCKET,
     run: Run,
 ) -> int:
     """Restore an archive into a table.
@@ -247,18 +247,18 @@ def restore(
     :param table: the new table's name
     :param native: by DynamoDB's own ImportTable
     """
-    desk, screen = Desk(run, source), run.screen
-    resources = declare(desk.settings)
+    access, screen = ArchiveAccess(run, source), run.screen
+    resources = declare(access.settings)
     check_table(table, (resources.catalog.name, resources.totals.name))
-    found = desk.named(archive)
+    found = access.named(archive)
     if native:
-        return _restore_natively(table, found, desk)
-    maker = desk.as_deployed().restore
+        return _restore_natively(table, found, access)
+    maker = access.as_deployed().restore
     if maker.begin(table, found.prefix):
         screen.tell(f"going on with {table}, which was not restored whole")
-    reading = desk.reading(found, against_totals=False)
-    maker.put(table, (each.item for each in desk.watched(reading, found, "restoring")))
-    verification = desk.compared(reading)
+    reading = access.reading(found, against_totals=False)
+    maker.put(table, (each.item for each in access.watched(reading, found, "restoring")))
+    verification = access.compared(reading)
     if verification.findings.count:
         screen.tell(f"{table} holds what could be read, and stays marked as not whole")
         return 1
@@ -269,22 +269,22 @@ def restore(
 app.command(explain)
 
 
-def _restore_natively(table: str, archive: Archive, desk: Desk) -> int:
-    if desk.directory is not None or archive.data_prefix is None or not archive.proven:
+def _restore_natively(table: str, archive: Archive, access: ArchiveAccess) -> int:
+    if access.directory is not None or archive.data_prefix is None or not archive.proven:
         raise UsageError(
             f"{archive.prefix}: --native takes the files as they are, so only a proven archive in"
             " S3 will do: restore it without --native"
         )
-    made, screen = desk.as_deployed(), desk.screen
+    made, screen = access.as_deployed(), access.screen
     maker = made.restore
-    began = maker.start_import(table, desk.bucket.name, archive.data_prefix)
+    began = maker.start_import(table, access.bucket.name, archive.data_prefix)
     screen.tell(f"import {began.arn}: it goes on if this command is ended")
     with screen.progress("importing", archive.items) as bar:
         ended = maker.await_import(
             began, lambda items: bar(completed=items, done=f"{items:,} items", counted=items)
         )
     if ended.status == "COMPLETED":
-        desk.tag_imported(table, made)
+        access.tag_imported(table, made)
     if ended.status == "COMPLETED" and not ended.errors and ended.imported == archive.items:
         return _restored(table, ended.imported, archive, screen)
     screen.tell(

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from tallyroll.cli.arguments import now_ms
 from tallyroll.cli.screen import Cell, Screen, number_of
-from tallyroll.client.jsonlines import Source, UnreadableInput
+from tallyroll.client.jsonlines import LineSource, UnreadableInput
 from tallyroll.client.validation import BadLine, GoodLine, Validation
 from tallyroll.errors import Reason, UsageError
 from tallyroll.model.foreign.mapping import check_mapping
@@ -70,7 +70,7 @@ def validate(
     """
     screen = Screen(json=as_json)
     mapping_text = _mapping_in(mapping) if mapping is not None else UNMAPPED
-    with closing(Source("-" if stdin else file)) as source:
+    with closing(LineSource("-" if stdin else file)) as source:
         if stdin or file in (None, "-"):
             screen.await_stdin("messages as JSON Lines")
         validation = Validation(source, mapping_text, now_ms())
@@ -87,8 +87,8 @@ def _mapping_in(given: str) -> str:
         try:
             text = Path(given).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            told = "neither a JSON object nor a readable file"
-            raise UsageError(f"{what}: {told}: {error}") from None
+            report = "neither a JSON object nor a readable file"
+            raise UsageError(f"{what}: {report}: {error}") from None
     try:
         fields = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -13,12 +13,19 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 from cyclopts import App, Parameter, Token
 
 from tallyroll.cli.arguments import CURRENT, NUMBER, Run, exclusive, up_to
-from tallyroll.cli.looks import LOOKED_AT, Choice, Redrive, look_through, tell_missed, tell_unfound
+from tallyroll.cli.redrives import (
+    LOOKED_AT,
+    Choice,
+    RedriveRun,
+    scan_through,
+    show_missed,
+    show_unfound,
+)
 from tallyroll.cli.screen import Screen, excerpt, number_of, printable, short_time
 from tallyroll.errors import Missing, Reason, UsageError
 from tallyroll.model.dead_letters import UNDELIVERED, ReceivedLetter
 from tallyroll.model.windows import WindowId, iso, window_id
-from tallyroll.operations.looks import JOBS, Look
+from tallyroll.operations.dead_letter_scan import JOBS, DeadLetterScan
 from tallyroll.operations.saved_letters import LetterFile, body_of, expires, letter_json
 from tallyroll.ports.dead_letters import DeadLetters
 
@@ -80,14 +87,14 @@ def list_letters(*, limit: _Limit = None, run: Run) -> int:
     made, screen = run.pipeline(run.with_queues()), run.screen
     groups: dict[tuple[str, WindowId], tuple[int, int, int]] = {}
 
-    def count(_: Look, batch: Sequence[ReceivedLetter]) -> None:
+    def count(_: DeadLetterScan, batch: Sequence[ReceivedLetter]) -> None:
         for letter in batch:
             group = letter.why, letter.window or ""
             number, oldest, arrived = groups.get(group, (0, sys.maxsize, sys.maxsize))
             oldest, arrived = min(oldest, letter.first_sent), min(arrived, letter.arrived)
             groups[group] = number + 1, oldest, arrived
 
-    look = look_through(made, count, limit or LOOKED_AT, screen)
+    scan = scan_through(made, count, limit or LOOKED_AT, screen)
     found: list[dict[str, Any]] = [
         {
             "reason": reason,
@@ -109,7 +116,7 @@ def list_letters(*, limit: _Limit = None, run: Run) -> int:
     )
     if not groups:
         screen.tell("no dead letters")
-    return int(tell_missed(look, screen))
+    return int(show_missed(scan, screen))
 
 
 @app.command
@@ -138,19 +145,19 @@ def show(
     choice, screen = Choice(reasons, messages), run.screen
     shown: list[ReceivedLetter] = []
 
-    def show_some(look: Look, batch: Sequence[ReceivedLetter]) -> None:
+    def show_some(scan: DeadLetterScan, batch: Sequence[ReceivedLetter]) -> None:
         for letter in choice.of(batch)[: n - len(shown)]:
             _show(letter, made.dead_letters, screen)
             shown.append(letter)
         if len(shown) == n:
-            look.stop()
+            scan.stop()
 
-    look = look_through(made, show_some, limit or LOOKED_AT, screen)
+    scan = scan_through(made, show_some, limit or LOOKED_AT, screen)
     if not shown:
-        tell_missed(look, screen)
+        show_missed(scan, screen)
         raise Missing("there is no such dead letter", "NoLetter")
     found = {name for letter in shown for name in (letter.id, letter.first_id)}
-    return int(tell_unfound({*(messages or ())} - found, screen))
+    return int(show_unfound({*(messages or ())} - found, screen))
 
 
 @app.command
@@ -206,7 +213,7 @@ def redrive(
     target = None if to == CURRENT else run.window(made, to)
     redriver = made.redriver(target, unverified=unverified)
     redriver.check_target()
-    asked = Redrive(made, redriver, Choice(reasons, messages), run.screen, limit, jobs)
+    asked = RedriveRun(made, redriver, Choice(reasons, messages), run.screen, limit, jobs)
     return asked.run(dry_run=dry_run, yes=yes)
 
 
@@ -227,18 +234,18 @@ def save(file: str, /, *, reasons: _Reasons = None, limit: _All = None, run: Run
     with _new_file(file) as opened:
         letters = LetterFile(opened, made.dead_letters, made.effects)
 
-        def keep(_: Look, batch: Sequence[ReceivedLetter]) -> None:
+        def keep(_: DeadLetterScan, batch: Sequence[ReceivedLetter]) -> None:
             letters.save(choice.of(batch))
 
         try:
-            look = look_through(made, keep, limit, screen, "saving", JOBS)
+            scan = scan_through(made, keep, limit, screen, "saving", JOBS)
         finally:
             screen.line(
                 {"file": file, "saved": letters.saved, "unread": letters.unread},
                 f"{number_of(letters.saved, 'dead letter')} saved to {file}",
             )
     _tell_unread(letters, screen)
-    return int(tell_missed(look, screen) or letters.unread > 0)
+    return int(show_missed(scan, screen) or letters.unread > 0)
 
 
 @app.command
@@ -268,15 +275,15 @@ def delete(
     if not yes:
         found = 0
 
-        def count(_: Look, batch: Sequence[ReceivedLetter]) -> None:
+        def count(_: DeadLetterScan, batch: Sequence[ReceivedLetter]) -> None:
             nonlocal found
             found += len(choice.of(batch))
 
-        look = look_through(made, count, limit or LOOKED_AT, screen, "counting")
+        scan = scan_through(made, count, limit or LOOKED_AT, screen, "counting")
         if not found:
             screen.tell("no such dead letters")
-            return int(tell_missed(look, screen))
-        more = f", and those of some {look.missed:,} more" if look.missed and not limit else ""
+            return int(show_missed(scan, screen))
+        more = f", and those of some {scan.missed:,} more" if scan.missed and not limit else ""
         question = f"Delete {number_of(found, 'dead letter')}{more}, saved to {file}? [y/N] "
         if screen.ask(question, "give --yes").lower() not in ("y", "yes"):
             screen.tell("nothing was deleted")
@@ -290,27 +297,27 @@ def _delete(made: Pipeline, choice: Choice, file: str, limit: int | None, screen
     with _new_file(file) as opened:
         letters = LetterFile(opened, made.dead_letters, made.effects)
 
-        def remove(look: Look, batch: Sequence[ReceivedLetter]) -> None:
+        def remove(scan: DeadLetterScan, batch: Sequence[ReceivedLetter]) -> None:
             nonlocal deleted
             saved = letters.save(choice.of(batch), only_read=True)
             answers = made.dead_letters.delete(saved) if saved else []
             gone = [letter for letter, sure in zip(saved, answers, strict=True) if sure]
-            look.forget(gone)
+            scan.forget(gone)
             with lock:
                 deleted += len(gone)
 
         try:
-            look = look_through(made, remove, limit, screen, "deleting", JOBS)
+            scan = scan_through(made, remove, limit, screen, "deleting", JOBS)
         finally:
-            told = {"file": file, "saved": letters.saved, "deleted": deleted}
+            report = {"file": file, "saved": letters.saved, "deleted": deleted}
             text = f"{number_of(letters.saved, 'dead letter')} saved to {file}, {deleted:,} deleted"
-            screen.line({**told, "unread": letters.unread}, text)
+            screen.line({**report, "unread": letters.unread}, text)
             if not letters.saved:
                 Path(file).unlink()
     _tell_unread(letters, screen)
     if left := letters.saved - deleted:
         screen.tell(f"{number_of(left, 'letter')} saved, and not surely deleted: delete them again")
-    return int(tell_missed(look, screen) or left > 0 or letters.unread > 0)
+    return int(show_missed(scan, screen) or left > 0 or letters.unread > 0)
 
 
 def _new_file(name: str) -> TextIO:
@@ -328,11 +335,11 @@ def _tell_unread(letters: LetterFile, screen: Screen) -> None:
 
 
 def _show(letter: ReceivedLetter, letters: DeadLetters, screen: Screen) -> None:
-    told = letter_json(letter, body_of(letter, letters))
+    report = letter_json(letter, body_of(letter, letters))
     if screen.json:
-        screen.emit(told)
+        screen.emit(report)
         return
-    body = told.pop("body")
-    rows = [(name.replace("_", " "), value) for name, value in told.items()]
+    body = report.pop("body")
+    rows = [(name.replace("_", " "), value) for name, value in report.items()]
     screen.table(("", "dead letter"), rows)
     sys.stdout.write(f"{printable(excerpt(body))}\n\n")

@@ -9,9 +9,16 @@ from cyclopts import Parameter
 from tallyroll.cli.arguments import DURATION, Run, up_to
 from tallyroll.cli.screen import Cell, Screen, known
 from tallyroll.errors import Refused, Rejected, UsageError
-from tallyroll.operations.probe.history import Rule
-from tallyroll.operations.probe.plan import EVENTS_MAX, KEYS_MAX, READERS, SENDERS, Plan, planned
-from tallyroll.operations.probe.run import Outcome
+from tallyroll.operations.probe.history import ReadRule
+from tallyroll.operations.probe.plan import (
+    EVENTS_MAX,
+    KEYS_MAX,
+    READERS,
+    SENDERS,
+    ProbePlan,
+    planned,
+)
+from tallyroll.operations.probe.run import ProbeResult
 
 HOLDS, BROKEN, OUT_OF_TIME = 0, 1, 3
 SHOWN = 5
@@ -74,11 +81,11 @@ def probe(
             raise UsageError("not agreed to: nothing was sent")
     with screen.progress("counting", cost.events) as bar:
 
-        def told(counted: int) -> None:
+        def report(counted: int) -> None:
             done = f"{counted:,} of {cost.events:,} events"
             bar(completed=counted, done=done, counted=counted)
 
-        outcome = made.probe(plan).run(timeout, told)
+        outcome = made.probe(plan).run(timeout, report)
     if not outcome.taken:
         raise Refused(f"nothing was sent: the queue took none of {cost.messages:,} messages")
     _show(outcome, plan, screen)
@@ -87,11 +94,11 @@ def probe(
     return HOLDS if outcome.in_time and not outcome.unsent else OUT_OF_TIME
 
 
-def _show_plan(plan: Plan, screen: Screen) -> None:
+def _show_plan(plan: ProbePlan, screen: Screen) -> None:
     cost = plan.cost
     windows = [spec.window for spec in plan.windows]
     if screen.json:
-        told = {
+        report = {
             "keys": list(plan.keys),
             "windows": windows,
             "events": cost.events,
@@ -101,7 +108,7 @@ def _show_plan(plan: Plan, screen: Screen) -> None:
             "read_units_max": cost.read_units,
             "dollars_max": round(cost.dollars, 6),
         }
-        screen.emit({"plan": told})
+        screen.emit({"plan": report})
         return
     screen.table(
         ("", "plan"),
@@ -118,11 +125,11 @@ def _show_plan(plan: Plan, screen: Screen) -> None:
     )
 
 
-def _show(outcome: Outcome, plan: Plan, screen: Screen) -> None:
-    judged = [_rule_json(rule, outcome) for rule in Rule]
+def _show(outcome: ProbeResult, plan: ProbePlan, screen: Screen) -> None:
+    judged = [_rule_json(rule, outcome) for rule in ReadRule]
     if screen.json:
-        for told in judged:
-            screen.emit(told)
+        for report in judged:
+            screen.emit(report)
         screen.emit(_result_json(outcome))
     else:
         last = "holds" if outcome.in_time else "not in time"
@@ -130,7 +137,7 @@ def _show(outcome: Outcome, plan: Plan, screen: Screen) -> None:
             ("rule", "judged", "undecided", "verdict"),
             [*map(_row, judged), ("all-counted", outcome.taken, "", last)],
         )
-    for rule in Rule:
+    for rule in ReadRule:
         if finding := outcome.verdict.shortest(rule):
             screen.tell(f"{rule}: {finding.text}")
     if outcome.unsent:
@@ -142,14 +149,14 @@ def _show(outcome: Outcome, plan: Plan, screen: Screen) -> None:
     screen.tell(f"the counts of the keys under {plan.keys[0].rpartition('/')[0]}/ stay")
 
 
-def _row(told: dict[str, Any]) -> tuple[Cell, ...]:
-    verdict = f"broken {told['broken']:,} times" if told["broken"] else "holds"
-    if not told["judged"]:
+def _row(report: dict[str, Any]) -> tuple[Cell, ...]:
+    verdict = f"broken {report['broken']:,} times" if report["broken"] else "holds"
+    if not report["judged"]:
         verdict = "not judged"
-    return told["rule"], told["judged"], told["undecided"] or None, verdict
+    return report["rule"], report["judged"], report["undecided"] or None, verdict
 
 
-def _rule_json(rule: Rule, outcome: Outcome) -> dict[str, Any]:
+def _rule_json(rule: ReadRule, outcome: ProbeResult) -> dict[str, Any]:
     verdict = outcome.verdict
     finding = verdict.shortest(rule)
     return known(
@@ -161,7 +168,7 @@ def _rule_json(rule: Rule, outcome: Outcome) -> dict[str, Any]:
     )
 
 
-def _result_json(outcome: Outcome) -> dict[str, Any]:
+def _result_json(outcome: ProbeResult) -> dict[str, Any]:
     late = [
         {"key": key, "window": window, "events": events}
         for (key, window), events in sorted(outcome.missing.items())
@@ -178,7 +185,7 @@ def _result_json(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _missing_text(outcome: Outcome) -> str:
+def _missing_text(outcome: ProbeResult) -> str:
     places = sorted(outcome.missing.items())
     some = [f"{events:,} of {key} in {window}" for (key, window), events in places[:SHOWN]]
     more = f", and {len(places) - SHOWN} more places" if len(places) > SHOWN else ""

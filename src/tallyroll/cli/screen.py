@@ -178,7 +178,7 @@ class Screen:
         ) as bar:
             task = bar.add_task(doing, total=total, done="")
 
-            def told(
+            def report(
                 completed: int, done: str, total: int | None = total, counted: int | None = None
             ) -> None:
                 nonlocal next_line
@@ -189,7 +189,7 @@ class Screen:
                     next_line = now + NEXT_LINE_S
                     self.tell(f"{doing}: {text}")
 
-            yield told
+            yield report
 
 
 def pace(took_s: float, completed: int, total: int | None, counted: int | None) -> str:

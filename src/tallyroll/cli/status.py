@@ -7,7 +7,7 @@ from typing import Any
 from tallyroll.cli.arguments import Run
 from tallyroll.cli.screen import known, number_of
 from tallyroll.model.windows import iso
-from tallyroll.operations.doctor.queues import span_text
+from tallyroll.operations.doctor.queue_checks import span_text
 from tallyroll.operations.status import PipelineStatus, status_of
 
 
@@ -26,14 +26,14 @@ def status(*, run: Run) -> int:
     if run.screen.json:
         run.screen.emit({"pipeline": run.settings.name} | _json(found))
     else:
-        told = [(name, text) for name, text in _told(found).items() if text]
-        run.screen.table(("", run.settings.name), told)
+        report = [(name, text) for name, text in _report(found).items() if text]
+        run.screen.table(("", run.settings.name), report)
     for what in found.unknown:
         run.screen.tell(f"not known: {what}")
     return 0
 
 
-def _told(found: PipelineStatus) -> dict[str, str]:
+def _report(found: PipelineStatus) -> dict[str, str]:
     """The status in words."""
     now, queue, window = found.as_of, found.queue, found.window
     waiting, oldest = "there is no such queue", ""

@@ -19,7 +19,7 @@ from tallyroll.operations.doctor.checkup import Checkup
 from tallyroll.operations.teardown import (
     Deleted,
     Inventory,
-    Progress,
+    TeardownProgress,
     delete,
     inventory,
     waits,
@@ -140,13 +140,13 @@ def _export(case: Checkup, run: Run, yes: str | None, timeout_ms: int, *, dry_ru
     return _ended(case, screen, left=bool(last.left or strays.losses))
 
 
-def _carry(case: Checkup, timeout_ms: int, run: Run, lost: Container[str]) -> Progress:
-    undertaker, screen = run.pipeline(case.settings).undertaker(), run.screen
-    told: set[str] = set()
+def _carry(case: Checkup, timeout_ms: int, run: Run, lost: Container[str]) -> TeardownProgress:
+    teardown, screen = run.pipeline(case.settings).teardown(), run.screen
+    report: set[str] = set()
     most = 0
     with screen.progress("taking down") as bar:
 
-        def on_progress(progress: Progress) -> None:
+        def on_progress(progress: TeardownProgress) -> None:
             nonlocal most
             left = len(progress.left)
             most = max(most, left)
@@ -154,11 +154,11 @@ def _carry(case: Checkup, timeout_ms: int, run: Run, lost: Container[str]) -> Pr
             done = ", ".join(f"{counts[status]} {status}" for status in Status if counts[status])
             bar(total=most, completed=most - left, done=done)
             for problem in progress.problems:
-                if problem not in told:
-                    told.add(problem)
+                if problem not in report:
+                    report.add(problem)
                     screen.tell(problem)
 
-        return undertaker.run(timeout_ms, on_progress, lost)
+        return teardown.run(timeout_ms, on_progress, lost)
 
 
 def _force(case: Checkup, screen: Screen, yes: str | None, *, dry_run: bool) -> int:
@@ -175,10 +175,10 @@ def _force(case: Checkup, screen: Screen, yes: str | None, *, dry_run: bool) -> 
     tables = [loss.table for loss in found.losses]
     with screen.progress("deleting", len(tables)) as bar:
 
-        def told(done: Deleted) -> None:
+        def report(done: Deleted) -> None:
             bar(completed=len(done.gone), done=f"{len(done.gone)} tables")
 
-        done = delete(case, tables, told)
+        done = delete(case, tables, report)
     screen.tell(f"{len(done.gone)} tables deleted")
     for table, why in list(done.refused.items())[:SHOWN]:
         screen.tell(f"{table} is left: {why}")

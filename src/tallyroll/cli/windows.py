@@ -21,9 +21,9 @@ from tallyroll.model.states import Status, Window, takes_events
 from tallyroll.model.windows import iso
 from tallyroll.operations.backfill import open_past, wait_open
 from tallyroll.operations.deployed import deployed
-from tallyroll.operations.doctor.tables import why_creating
+from tallyroll.operations.doctor.table_checks import why_creating
 from tallyroll.ports.live_windows import list_live
-from tallyroll.ports.tables import TableCard
+from tallyroll.ports.table_listing import TableCard
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
 
@@ -162,11 +162,11 @@ def open_windows(
     if wait:
         with screen.progress("opening", len(windows)) as bar:
 
-            def told(states: Sequence[Window]) -> None:
+            def on_progress(states: Sequence[Window]) -> None:
                 made_ = sum(window.status is not Status.CREATING for window in states)
                 bar(completed=made_, done=f"{made_} of {len(states)} windows")
 
-            windows = wait_open(made.catalog, windows, made.effects, timeout, told)
+            windows = wait_open(made.catalog, windows, made.effects, timeout, on_progress)
     created = frozenset(window.id for window in past.created)
     screen.show(
         _OPENED,

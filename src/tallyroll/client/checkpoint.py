@@ -35,7 +35,7 @@ class SourceState:
 
 
 @dataclass(slots=True)
-class Totals:
+class LoadTotals:
     """What earlier runs of the load did, up to the checkpoint. `bad_bytes` is the size of the file
     of bad lines.
     """
@@ -68,7 +68,7 @@ class Checkpoint:
         self.path = path
         self.dry = dry
         self.options = dict(options)
-        self.totals = Totals()
+        self.totals = LoadTotals()
         self.resumed = False
         self.packets = PacketLimits()
         self.segment: int | None = None  # of a load that goes on
@@ -83,7 +83,7 @@ class Checkpoint:
             if version != VERSION:
                 raise UsageError(f"checkpoint {path} is of version {version}: this one knows 1")
             totals = found["totals"]
-            self.totals = Totals(
+            self.totals = LoadTotals(
                 **{**totals, "bad": Counter(totals["bad"]), "skipped": Counter(totals["skipped"])}
             )
             # A file without them is of a release whose limits were the first ones.

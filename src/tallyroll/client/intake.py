@@ -11,7 +11,7 @@ from tallyroll.client.jsonlines import check_size, fits
 from tallyroll.client.outbox import Outbox
 from tallyroll.client.packing import entry_text, queueable
 from tallyroll.client.receipts import Receipt
-from tallyroll.client.rules import Rules
+from tallyroll.client.rules import ProducerRules
 from tallyroll.errors import Reason, Rejected
 from tallyroll.limits import NESTING_MAX
 from tallyroll.model.events import Event, message_body
@@ -60,7 +60,7 @@ class Uploads:
 class Intake:
     """Makes entries and bodies of events. What would be rejected with others is refused alone."""
 
-    def __init__(self, outbox: Outbox, rules: Rules, new_id: Callable[[], str]) -> None:
+    def __init__(self, outbox: Outbox, rules: ProducerRules, new_id: Callable[[], str]) -> None:
         self._outbox = outbox
         self._rules = rules
         self._new_id = new_id

@@ -54,7 +54,7 @@ class _Stream(io.RawIOBase):
         return len(data)
 
 
-class Source:
+class LineSource:
     """Lines of a file, or of stdin for None and "-". Raises UsageError if it cannot be opened.
 
     `position` is the number of bytes read, before decompression.

@@ -20,9 +20,9 @@ from tallyroll.client.checkpoint import Checkpoint, SourceState
 from tallyroll.client.jsonlines import UnreadableInput
 from tallyroll.client.sources.parquet import Parquet
 from tallyroll.client.sources.places import Copy, Format, Place, sniffed
-from tallyroll.client.sources.records import BadRecord, Changed, Record
-from tallyroll.client.sources.shapes import Shape, read
-from tallyroll.client.sources.tables import Csv, DynamoJson, JsonLines, Table
+from tallyroll.client.sources.readers import Csv, DynamoJson, JsonLines, RecordReader
+from tallyroll.client.sources.records import BadRecord, Changed, SourceRecord
+from tallyroll.client.sources.shapes import RecordShape, read
 from tallyroll.errors import Rejected, UsageError
 from tallyroll.model.events import Event
 from tallyroll.model.records import event_time
@@ -34,7 +34,7 @@ _BAD_BEGINS = b'{"source": '
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class LoadProgress:
     """Where a load is: bytes of all `size`, of which so many `before` were loaded earlier. Of what
     was read ahead, the `position` leaves out what the queue has not taken yet. If it is `reading`,
     the load copies the next source or makes its digest.
@@ -48,10 +48,10 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Layout:
+class SourceLayout:
     """How sources are to be read: the shape of the records of each format, and how CSV is cut."""
 
-    shapes: Mapping[Format, Shape]
+    shapes: Mapping[Format, RecordShape]
     columns: Sequence[str] | None = None
     delimiter: str = ","
 
@@ -63,10 +63,10 @@ class Layout:
                 with suppress(UnreadableInput):  # told when it is loaded
                     self.table(place, Copy(place.path, "", place.size, form, (0, 0))).close()
 
-    def table(self, place: Place, copy: Copy) -> Table:
+    def table(self, place: Place, copy: Copy) -> RecordReader:
         """The reader of a source. Raises UsageError and UnreadableInput."""
         path = str(copy.path)
-        table: Table
+        table: RecordReader
         if copy.format is Format.CSV:
             table = Csv(path, self.columns, self.delimiter)
         elif copy.format is Format.PARQUET:
@@ -92,12 +92,12 @@ class BadFile:
         self._dry = dry
         self._file: TextIO | None = None
 
-    def write(self, source: str, record: Record, bad: BadRecord | Rejected) -> None:
+    def write(self, source: str, record: SourceRecord, bad: BadRecord | Rejected) -> None:
         """Add a record. Raises UsageError if that fails."""
         if self._dry:
             return
-        told = {"source": source, "line": record.number, "reason": str(bad.reason)}
-        line = json.dumps({**told, "detail": bad.detail, "text": record.text}) + "\n"
+        on_progress = {"source": source, "line": record.number, "reason": str(bad.reason)}
+        line = json.dumps({**on_progress, "detail": bad.detail, "text": record.text}) + "\n"
         try:
             if self._file is None:
                 self.path.touch()
@@ -146,7 +146,7 @@ class Loaded:
 
 
 class Load:
-    """One run. `told` is called with its progress, `listed` with each bad record.
+    """One run. `on_progress` is called with its progress, `listed` with each bad record.
 
     With `skip_changes` rows that were updated or deleted are counted and left out, else they are
     bad. `keep_up` waits for what was sent; False ends the load.
@@ -155,13 +155,13 @@ class Load:
     def __init__(
         self,
         producer: BulkSender,
-        layout: Layout,
+        layout: SourceLayout,
         checkpoint: Checkpoint,
         bad_file: BadFile,
         *,
         skip_changes: bool,
-        told: Callable[[Progress], object],
-        listed: Callable[[str, Record, BadRecord | Rejected], object],
+        on_progress: Callable[[LoadProgress], object],
+        listed: Callable[[str, SourceRecord, BadRecord | Rejected], object],
         keep_up: Callable[[], bool] = lambda: True,
     ) -> None:
         self.loaded = Loaded()
@@ -173,7 +173,7 @@ class Load:
         self._checkpoint = checkpoint
         self._bad_file = bad_file
         self._skip_changes = skip_changes
-        self._told = told
+        self._on_progress = on_progress
         self._listed = listed
         self._keep_up = keep_up
         self._unsaved = Loaded()  # bad and skipped records since the checkpoint
@@ -216,7 +216,7 @@ class Load:
         sent = self._producer.sent
 
         def progress(position: int, *, reading: bool = False) -> None:
-            self._told(Progress(at + position, self._before, size, sent.events, reading))
+            self._on_progress(LoadProgress(at + position, self._before, size, sent.events, reading))
 
         try:
             with place.opened(lambda _: progress(0, reading=True)) as copy:
@@ -269,7 +269,12 @@ class Load:
             )
 
     def _send(
-        self, place: Place, copy: Copy, table: Table, state: SourceState, told: Callable[[], None]
+        self,
+        place: Place,
+        copy: Copy,
+        table: RecordReader,
+        state: SourceState,
+        on_progress: Callable[[], None],
     ) -> None:
         producer, sent = self._producer, self._producer.sent
         shape = self._layout.shapes[copy.format]
@@ -287,13 +292,13 @@ class Load:
                 skipping = False
             if (record.number - 1) // self._segment != segment:
                 segment = (record.number - 1) // self._segment
-                producer.flush(told)
+                producer.flush(on_progress)
                 if sent.stopped or not self._keep_up():
                     return
                 self._save(state, to=segment * self._segment)
                 records = size = 0
             elif records >= CHUNK_RECORDS or size >= CHUNK_BYTES:
-                producer.flush(told, end=False)
+                producer.flush(on_progress, end=False)
                 if sent.stopped or not self._keep_up():
                     return
                 if not producer.packing:
@@ -301,14 +306,14 @@ class Load:
                 records = size = 0
             size += self._take_in(place, record, shape)
             records, last = records + 1, record.number
-        producer.flush(told)
+        producer.flush(on_progress)
         if sent.stopped or not self._keep_up():
             return
         if copy.changed:
             raise UnreadableInput(f"{place.name} changed while it was loaded: load it again")
         self._save(state, to=last, done=True)
         self.loaded.sources += 1
-        told()
+        on_progress()
 
     def _save(self, state: SourceState, to: int, *, done: bool = False) -> None:
         """Record that the queue has taken everything up to a record, if it has."""
@@ -325,7 +330,7 @@ class Load:
         state.to, state.done = max(to, state.to), done
         self._checkpoint.save()
 
-    def _take_in(self, place: Place, record: Record, shape: Shape) -> int:
+    def _take_in(self, place: Place, record: SourceRecord, shape: RecordShape) -> int:
         """Add a record's event; its bytes, roughly."""
         producer, sent = self._producer, self._producer.sent
         sent.lines, sent.read_to = sent.lines + 1, record.number
@@ -354,7 +359,7 @@ def pending(places: Sequence[Place], checkpoint: Checkpoint) -> list[Place]:
 
 
 def times(
-    places: Sequence[Place], layout: Layout, told: Callable[[Progress], object]
+    places: Sequence[Place], layout: SourceLayout, on_progress: Callable[[LoadProgress], object]
 ) -> Iterator[int]:
     """When the events of these places happened (ms); records that are bad are left out."""
     size, at, events = sum(place.size for place in places), 0, 0
@@ -372,6 +377,6 @@ def times(
                     continue
                 events += 1
                 if events % CHUNK_RECORDS == 0:
-                    told(Progress(at + table.position, 0, size, events))
+                    on_progress(LoadProgress(at + table.position, 0, size, events))
                 yield event_time(envelope, 0)
         at += place.size

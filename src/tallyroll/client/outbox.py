@@ -14,8 +14,8 @@ from heapq import heappop, heappush
 
 from tallyroll.client.interleaving import Turns
 from tallyroll.client.packing import fits, packet_body, sent_body
-from tallyroll.client.receipts import Message, Receipt
-from tallyroll.client.rules import Rules, group_of
+from tallyroll.client.receipts import Outgoing, Receipt
+from tallyroll.client.rules import ProducerRules, group_of
 from tallyroll.client.spool import Spool
 from tallyroll.client.stats import Counts
 from tallyroll.errors import NotSent
@@ -34,14 +34,14 @@ class Outbox:
 
     def __init__(
         self,
-        rules: Rules,
+        rules: ProducerRules,
         new_id: Callable[[], str],
         chance: Chance,
         spool: Spool | None,
         tick: float,
     ) -> None:
         self.counts = Counts()
-        self.unsettled: OrderedDict[int, Message] = OrderedDict()
+        self.unsettled: OrderedDict[int, Outgoing] = OrderedDict()
         self.held = 0
         self.rush = 0  # how many wait until nothing is left: then no message waits for others
         self._rules = rules
@@ -49,20 +49,20 @@ class Outbox:
         self._chance = chance
         self._spool = spool
         self._number = 0
-        self._open: OrderedDict[tuple[str, int], Message] = OrderedDict()  # by age
-        self._ready = Turns[Message]()
-        self._order: deque[Message] = (
+        self._open: OrderedDict[tuple[str, int], Outgoing] = OrderedDict()  # by age
+        self._ready = Turns[Outgoing]()
+        self._order: deque[Outgoing] = (
             deque()
         )  # the ready ones by age; those that are not are passed
         self._ready_numbers: set[int] = set()
         self._ready_bytes = 0
-        self._resting: list[tuple[float, int, Message]] = []
+        self._resting: list[tuple[float, int, Outgoing]] = []
         self._resume_at = 0.0
         self._troubles = 0
         self._unreported: set[int] = set()
         self.given_up = self._recover(spool, tick) if spool else []
 
-    def _recover(self, spool: Spool, tick: float) -> list[Message]:
+    def _recover(self, spool: Spool, tick: float) -> list[Outgoing]:
         """Take over the messages of an earlier process; return those that it gave up and did not
         report for certain.
         """
@@ -91,7 +91,7 @@ class Outbox:
         if packet is None or not fits(
             packet, size, self._rules.packet_bytes, compress=self._rules.compressed
         ):
-            fresh = Message(self._number, self._new_id(), key, tick, t0)
+            fresh = Outgoing(self._number, self._new_id(), key, tick, t0)
             if self._spool:
                 self._spool.open(fresh, entry)
             if packet:
@@ -114,7 +114,7 @@ class Outbox:
 
     def add(self, record_id: str, key: str, body: str, tick: float) -> Receipt:
         """Add an event that travels alone. Raises OSError if the spool does not take it."""
-        message = Message(self._number, record_id, key, tick, body=body, events=1)
+        message = Outgoing(self._number, record_id, key, tick, body=body, events=1)
         if self._spool:
             self._spool.single(message)
         self._number += 1
@@ -123,7 +123,7 @@ class Outbox:
         self._finish(message)
         return Receipt(message, 0)
 
-    def _begin(self, message: Message) -> None:
+    def _begin(self, message: Outgoing) -> None:
         self.unsettled[message.number] = message
         message.held = MESSAGE_BYTES + len(message.key)
         self.held += message.held
@@ -131,7 +131,7 @@ class Outbox:
     def _close(self, place: tuple[str, int]) -> None:
         self._finish(self._open.pop(place))
 
-    def _finish(self, message: Message) -> None:
+    def _finish(self, message: Outgoing) -> None:
         """Let a message be sent: it is complete."""
         if not message.body:
             assert message.t0 is not None
@@ -182,7 +182,7 @@ class Outbox:
             due.append(first.created + self._rules.linger_ms)
         return max(min(due), self._resume_at) if due else None
 
-    def take(self, tick: float, *, pressed: bool = False) -> list[Message]:
+    def take(self, tick: float, *, pressed: bool = False) -> list[Outgoing]:
         """The messages of the next request, their bodies made; none if nothing is due.
 
         `pressed`: someone waits for room, so packets are closed before their time.
@@ -205,8 +205,8 @@ class Outbox:
             return []
         return self._batch(tick)
 
-    def _batch(self, tick: float) -> list[Message]:
-        batch: list[Message] = []
+    def _batch(self, tick: float) -> list[Outgoing]:
+        batch: list[Outgoing] = []
         size = 0
         while self._ready and len(batch) < QUEUE_BATCH_MAX:
             message = self._ready.peek()
@@ -222,13 +222,13 @@ class Outbox:
         self.counts.retries += sum(message.tries > 1 for message in batch)
         return batch
 
-    def posts(self, batch: Iterable[Message]) -> list[Post]:
+    def posts(self, batch: Iterable[Outgoing]) -> list[Post]:
         """What the queue is to take."""
         if not self._rules.grouped:
             return [Post(message.body) for message in batch]
         return [Post(message.body, group_of(message.key)) for message in batch]
 
-    def _make_ready(self, message: Message, *, again: bool = False) -> None:
+    def _make_ready(self, message: Outgoing, *, again: bool = False) -> None:
         self._ready.put(message.key, message)
         self._ready_numbers.add(message.number)
         self._ready_bytes += message.size
@@ -237,7 +237,7 @@ class Outbox:
         else:
             self._order.append(message)
 
-    def _oldest_ready(self) -> Message | None:
+    def _oldest_ready(self) -> Outgoing | None:
         while self._order and self._order[0].number not in self._ready_numbers:
             self._order.popleft()
         return self._order[0] if self._order else None
@@ -245,11 +245,11 @@ class Outbox:
     # --- outcomes
 
     def answered(
-        self, batch: Sequence[Message], errors: Sequence[PostError | None], tick: float
-    ) -> list[Message]:
+        self, batch: Sequence[Outgoing], errors: Sequence[PostError | None], tick: float
+    ) -> list[Outgoing]:
         """Take the answer to a request; return the messages that are settled by it."""
         self._troubles, self._resume_at = 0, 0.0
-        settled: list[tuple[Message, NotSent | None]] = []
+        settled: list[tuple[Outgoing, NotSent | None]] = []
         for message, error in zip(batch, errors, strict=True):
             message.flying = False
             if message.number not in self.unsettled:
@@ -269,8 +269,14 @@ class Outbox:
         return self._settle(settled)
 
     def failed(
-        self, batch: Sequence[Message], detail: str, tick: float, *, unknown: bool, final: bool
-    ) -> list[Message]:
+        self,
+        batch: Sequence[Outgoing],
+        detail: str,
+        tick: float,
+        *,
+        unknown: bool,
+        final: bool,
+    ) -> list[Outgoing]:
         """Take the failure of a whole request; return the messages that are settled by it.
 
         `final`: the queue refuses the request, however often it is sent. With a spool its messages
@@ -282,7 +288,7 @@ class Outbox:
             pause = backoff_ms(self._troubles, self._chance, BACKOFF_MS)
             self._troubles += 1
             self._resume_at = max(self._resume_at, tick + pause)
-        settled: list[tuple[Message, NotSent | None]] = []
+        settled: list[tuple[Outgoing, NotSent | None]] = []
         for message in batch:
             message.flying = False
             if message.number not in self.unsettled:
@@ -297,7 +303,7 @@ class Outbox:
                 self._make_ready(message, again=True)
         return self._settle(settled)
 
-    def abandon(self) -> list[Message]:
+    def abandon(self) -> list[Outgoing]:
         """Settle everything that is left: a spool keeps it, else it is not sent."""
         self._open.clear()
         kept = self._spool is not None
@@ -311,25 +317,25 @@ class Outbox:
             ]
         )
 
-    def _expired(self, message: Message) -> bool:
+    def _expired(self, message: Outgoing) -> bool:
         """Whether the last try began when it was time to give up: a frozen process tries again."""
         limit = self._rules.give_up_ms
         return limit is not None and message.began >= message.created + limit
 
-    def _given_up(self, message: Message, detail: str) -> NotSent:
+    def _given_up(self, message: Outgoing, detail: str) -> NotSent:
         return self._not_sent(message, f"given up after {message.tries} tries: {detail}")
 
-    def _not_sent(self, message: Message, detail: str, *, kept: bool = False) -> NotSent:
+    def _not_sent(self, message: Outgoing, detail: str, *, kept: bool = False) -> NotSent:
         what = f"{message.events} events" if message.events > 1 else f"event {message.id!r}"
         fate = ""
         if kept:
             fate = "; the spool keeps it, and the next start sends it"
         elif message.unknown:
             fate = "; an earlier try may have been taken"
-        told = f"{what} of key {message.key!r}: {detail}{fate}"
-        return NotSent(told, events=message.events, unknown=message.unknown, kept=kept)
+        text = f"{what} of key {message.key!r}: {detail}{fate}"
+        return NotSent(text, events=message.events, unknown=message.unknown, kept=kept)
 
-    def _settle(self, settled: Sequence[tuple[Message, NotSent | None]]) -> list[Message]:
+    def _settle(self, settled: Sequence[tuple[Outgoing, NotSent | None]]) -> list[Outgoing]:
         """Note outcomes in the spool first: what is reported as not sent is never sent later."""
         if self._spool and settled:
             try:
@@ -353,14 +359,14 @@ class Outbox:
         self._compact()
         return [message for message, _ in settled]
 
-    def _note(self, spool: Spool, settled: Sequence[tuple[Message, NotSent | None]]) -> None:
+    def _note(self, spool: Spool, settled: Sequence[tuple[Outgoing, NotSent | None]]) -> None:
         failed = [(message, str(error)) for message, error in settled if error and not error.kept]
         confirmed = [message.number for message, error in settled if error is None]
         if failed or confirmed:
             spool.settle(confirmed, failed)
             self._unreported.update(message.number for message, _ in failed)
 
-    def reported(self, messages: Iterable[Message]) -> None:
+    def reported(self, messages: Iterable[Outgoing]) -> None:
         """Note that the outcomes of messages were told: the spool need not have them any more."""
         numbers = [each.number for each in messages if each.number in self._unreported]
         if self._spool and numbers:

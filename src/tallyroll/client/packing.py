@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 
-from tallyroll.client.receipts import Message
+from tallyroll.client.receipts import Outgoing
 from tallyroll.limits import (
     EXPANDED_BYTES_MAX,
     PACKET_BYTES_MAX,
@@ -235,7 +235,7 @@ def queueable(body: str) -> str:
     return body.replace("\ufffe", "\\ufffe").replace("\uffff", "\\uffff")
 
 
-def fits(packet: Message, size: int, most: int, *, compress: bool) -> bool:
+def fits(packet: Outgoing, size: int, most: int, *, compress: bool) -> bool:
     """Whether an entry of this size fits into an open packet of at most `most` bytes.
 
     To `compress`, what the packet has is compressed where that is needed. Then its size is that of
@@ -254,7 +254,7 @@ def fits(packet: Message, size: int, most: int, *, compress: bool) -> bool:
     return room >= max(size, most // ROOM_SHARE) and largest <= EXPANDED_BYTES_MAX
 
 
-def sent_body(packet: Message, body: str, *, compress: bool) -> str:
+def sent_body(packet: Outgoing, body: str, *, compress: bool) -> str:
     """The body of a packet as it is sent.
 
     A packet in a spool may have grown too large to be sent as it is, even if this process does not

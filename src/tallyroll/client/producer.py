@@ -18,8 +18,8 @@ from weakref import WeakSet
 
 from tallyroll.client.intake import Intake, Uploads
 from tallyroll.client.outbox import Outbox
-from tallyroll.client.receipts import Delivery, Message, Receipt, call_safely, ends_the_program
-from tallyroll.client.rules import Limits, Rules
+from tallyroll.client.receipts import Delivery, Outgoing, Receipt, call_safely, ends_the_program
+from tallyroll.client.rules import Limits, ProducerRules
 from tallyroll.client.spool import Spool
 from tallyroll.client.stats import Stats
 from tallyroll.errors import (
@@ -49,7 +49,7 @@ class PortProducer:
         self,
         poster: Poster,
         effects: Effects,
-        rules: Rules,
+        rules: ProducerRules,
         limits: Limits,
         *,
         spool: Spool | None = None,
@@ -154,9 +154,9 @@ class PortProducer:
     def _make_room(self, *, blocks: bool) -> None:
         """Wait until there is room. Raises BufferFull, or UsageError if it was closed meanwhile."""
         outbox, most = self._outbox, self._limits.buffer_bytes
-        told = f"{outbox.held} bytes are held, of {most}"
+        report = f"{outbox.held} bytes are held, of {most}"
         if not blocks or current_thread() in self._threads:
-            raise BufferFull(told)
+            raise BufferFull(report)
         outbox.counts.blocked += 1
         self._blocked += 1
         self._wake.notify_all()
@@ -164,7 +164,7 @@ class PortProducer:
             if not self._wait_for(
                 lambda: outbox.held < most or bool(self._closed), self._limits.block_ms
             ):
-                raise BufferFull(f"{told}, after {self._limits.block_ms:g} ms")
+                raise BufferFull(f"{report}, after {self._limits.block_ms:g} ms")
         finally:
             self._blocked -= 1
         if self._closed:
@@ -187,7 +187,7 @@ class PortProducer:
                 return
             self._deliver(batch)
 
-    def _await_batch(self) -> list[Message]:
+    def _await_batch(self) -> list[Outgoing]:
         """The next request's messages; none once the producer stops. Called under the lock."""
         outbox = self._outbox
         while not self._stopping:
@@ -201,7 +201,7 @@ class PortProducer:
             self._wake.wait(None if due is None else max(due - tick, 1) / 1000)
         return []
 
-    def _deliver(self, batch: Sequence[Message]) -> None:
+    def _deliver(self, batch: Sequence[Outgoing]) -> None:
         """Send a request and take its outcome. Called without the lock."""
         errors: Sequence[PostError | None] | None = None
         problem: BaseException | None = None
@@ -233,13 +233,13 @@ class PortProducer:
                 self._calling -= 1
                 self._settled.notify_all()
 
-    def _note_lost(self, settled: Sequence[Message]) -> None:
+    def _note_lost(self, settled: Sequence[Outgoing]) -> None:
         for message in settled:
             error = message.delivery.error if message.delivery else None
             if error:
                 self._lost = _and_others(self._lost, error) if self._lost else error
 
-    def _call_back(self, settled: Sequence[Message]) -> None:
+    def _call_back(self, settled: Sequence[Outgoing]) -> None:
         for message in settled:
             message.call_back()
             if self._on_delivery and message.delivery:
@@ -281,10 +281,10 @@ class PortProducer:
         lost, self._lost = self._lost, None
         if not lost:
             return
-        told = f"{lost.events} event{'s' * (lost.events > 1)} not sent: {lost}"
+        report = f"{lost.events} event{'s' * (lost.events > 1)} not sent: {lost}"
         if waiting:
-            told += f"; {waiting} events are still being sent"
-        raise NotSent(told, events=lost.events, unknown=lost.unknown, kept=lost.kept)
+            report += f"; {waiting} events are still being sent"
+        raise NotSent(report, events=lost.events, unknown=lost.unknown, kept=lost.kept)
 
     def _wait_for(self, met: Callable[[], bool], most_ms: float | None) -> bool:
         """Wait under the lock, at most `most_ms`, and return whether the condition is met."""
@@ -356,13 +356,13 @@ class PortProducer:
             settled = self._outbox.abandon()
             self._note_lost(settled)
             self._settled.notify_all()
-        told: Sequence[Message] = ()
+        report: Sequence[Outgoing] = ()
         try:
             self._call_back(settled)
-            told = settled
+            report = settled
         finally:  # a callback may end the program
             with self._lock:
-                self._outbox.reported(told)
+                self._outbox.reported(report)
                 self._outbox.close()
             for thread in self._threads:
                 thread.join(0 if settled else JOIN_S)

@@ -33,7 +33,7 @@ class Delivery:
 
 
 @dataclass(slots=True, eq=False)
-class Message:
+class Outgoing:
     """One message on its way: a single event with its `body`, or a packet of `entries` from `t0` on
     (ms), whose body is made when it is closed.
 
@@ -87,7 +87,7 @@ class Receipt:
 
     __slots__ = ("_index", "_message")
 
-    def __init__(self, message: Message, index: int) -> None:
+    def __init__(self, message: Outgoing, index: int) -> None:
         self._message = message
         self._index = index
 

@@ -11,7 +11,7 @@ GROUP_BYTES = 16  # of the hash that is a message group
 
 
 @dataclass(slots=True, kw_only=True)
-class Rules:
+class ProducerRules:
     """How a producer packs, waits, and gives up. `give_up_ms` is None if it never does.
 
     A packet's events lie in one span of `span_ms`. If packets are `compressed`, `packet_bytes`

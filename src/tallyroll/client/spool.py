@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 from zlib import crc32
 
-from tallyroll.client.receipts import Message
+from tallyroll.client.receipts import Outgoing
 
 COMPACT_BYTES = 1024 * 1024  # a file of which nothing is wanted is emptied from this size on
 REWRITE_BYTES = 64 * 1024 * 1024  # from this size on, a file with much that is done is written anew
@@ -53,8 +53,8 @@ class Recovered:
     given up, with the reason. `damaged` lines are neither whole nor the torn end of the file.
     """
 
-    messages: list[Message] = field(default_factory=list)
-    given_up: list[tuple[Message, str]] = field(default_factory=list)
+    messages: list[Outgoing] = field(default_factory=list)
+    given_up: list[tuple[Outgoing, str]] = field(default_factory=list)
     damaged: list[bytes] = field(default_factory=list)
     next_number: int = 0
 
@@ -92,22 +92,22 @@ class Spool:
             self._bytes = whole
         return recovered
 
-    def open(self, message: Message, entry: str) -> None:
+    def open(self, message: Outgoing, entry: str) -> None:
         """Record a new packet with its first entry. Raises OSError."""
         head = json.dumps([message.id, message.key, message.t0])
         number = message.number
         self._append(_line(f"o {number} {head}") + _line(f"e {number} {entry}"))
 
-    def add(self, message: Message, entry: str) -> None:
+    def add(self, message: Outgoing, entry: str) -> None:
         """Record another entry of a packet. Raises OSError."""
         self._append(_line(f"e {message.number} {entry}"))
 
-    def single(self, message: Message) -> None:
+    def single(self, message: Outgoing) -> None:
         """Record a single event. Raises OSError."""
         head = json.dumps([message.id, message.key, message.body])
         self._append(_line(f"s {message.number} {head}"))
 
-    def settle(self, done: Iterable[int], given_up: Iterable[tuple[Message, str]] = ()) -> None:
+    def settle(self, done: Iterable[int], given_up: Iterable[tuple[Outgoing, str]] = ()) -> None:
         """Record that messages are done, and that others are not sent any more, and why.
 
         Raises OSError; then none of this is recorded.
@@ -116,7 +116,7 @@ class Spool:
         parts += [_failed(message, why) for message, why in given_up]
         self._append(b"".join(parts))
 
-    def compact(self, waiting: Iterable[Message], held: int) -> None:
+    def compact(self, waiting: Iterable[Outgoing], held: int) -> None:
         """Shorten the file if most of it is done; `held` is the size of what waits.
 
         Raises OSError.
@@ -128,7 +128,9 @@ class Spool:
             self._rewrite_at = max(self._rewrite_bytes, 2 * self._bytes)
 
     def rewrite(
-        self, waiting: Iterable[Message], given_up: Sequence[tuple[Message, str]] = ()
+        self,
+        waiting: Iterable[Outgoing],
+        given_up: Sequence[tuple[Outgoing, str]] = (),
     ) -> None:
         """Have only these messages in the file. Raises OSError."""
         parts = []
@@ -162,7 +164,7 @@ class _Reading:
     """The records that were read so far."""
 
     def __init__(self) -> None:
-        self._messages: dict[int, Message] = {}
+        self._messages: dict[int, Outgoing] = {}
         self._damaged: list[bytes] = []
         self._highest = -1
         self._done: set[int] = set()
@@ -199,7 +201,7 @@ class _Reading:
         if kind not in ("o", "p", "s"):
             return False
         record_id, key, *given = json.loads(content)
-        message = Message(number, record_id, key, 0.0, recovered=True)
+        message = Outgoing(number, record_id, key, 0.0, recovered=True)
         if kind == "o":
             (message.t0,) = given
         elif kind == "p":
@@ -221,7 +223,7 @@ class _Reading:
         )
 
 
-def _failed(message: Message, why: str) -> bytes:
+def _failed(message: Outgoing, why: str) -> bytes:
     return _line(f"f {message.number} {json.dumps(why)}")
 
 

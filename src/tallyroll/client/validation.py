@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from tallyroll.client.jsonlines import Source, envelope_of
+from tallyroll.client.jsonlines import LineSource, envelope_of
 from tallyroll.client.notes import Notes
 from tallyroll.errors import Reason, Rejected
 from tallyroll.model.events import ENTRY_FIELDS_MAX, ENVELOPE_VERSION, Event, parse
@@ -74,7 +74,7 @@ class Validation:
     at `sent` (ms). `lines` to `notes` are about what has been read so far.
     """
 
-    source: Source
+    source: LineSource
     mapping: str = UNMAPPED
     sent: int = 0
     lines: int = 0

@@ -22,15 +22,15 @@ class ItemSizes:
         """Add those of stored records, and of what is beside them."""
         sizes = [record.size for record in records]
         for record in records:
-            if record.beside:
-                sizes += [each.size for each in record.beside]
+            if record.attachments:
+                sizes += [each.size for each in record.attachments]
         room = SIZES_KEPT - len(self.some)
         if room and sizes:
             self.some += sizes[:: -(-len(sizes) // room)]
 
 
 @dataclass(slots=True)
-class Cost:
+class WriteCost:
     """What writes cost in the store's measure, and requests to it, for single events and for
     packets.
     """
@@ -50,7 +50,7 @@ class Cost:
         """All requests."""
         return self.requests_single + self.requests_packed
 
-    def __iadd__(self, other: Cost) -> Self:
+    def __iadd__(self, other: WriteCost) -> Self:
         self.single += other.single
         self.packed += other.packed
         self.requests_single += other.requests_single
@@ -60,7 +60,7 @@ class Cost:
 
 def commit_cost(
     records: Sequence[Record], increments: Sequence[Increment], metering: Metering
-) -> Cost:
+) -> WriteCost:
     """The cost of one attempt. What records share (the request, for instance) is divided evenly
     among them.
     """
@@ -68,7 +68,7 @@ def commit_cost(
     share = sum(record.packed for record in records) / len(records)
     costs = [(record.packed, metering.record_cost(record)) for record in records]
     packed = sum(cost for is_packed, cost in costs if is_packed)
-    return Cost(
+    return WriteCost(
         single=sum(cost for _, cost in costs) - packed + shared * (1 - share),
         packed=packed + shared * share,
         requests_single=1 - share,

@@ -32,7 +32,7 @@ HotKey = tuple[WindowId, str]
 
 
 @dataclass(eq=False)
-class Scout:
+class HotKeyDetector:
     """Notes keys that may need more shards; one per writer, which notes a key once per window."""
 
     settings: Settings
@@ -41,7 +41,7 @@ class Scout:
     effects: Effects
     _noted: dict[HotKey, None] = field(default_factory=dict, init=False)
 
-    def look(self, written: Iterable[tuple[Spec, Record]], throttled: Iterable[HotKey]) -> None:
+    def observe(self, written: Iterable[tuple[Spec, Record]], throttled: Iterable[HotKey]) -> None:
         """Note the throttled keys, and written keys at random, by their load.
 
         A note that cannot be written is ignored: the next batch may write it.

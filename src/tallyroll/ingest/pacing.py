@@ -19,10 +19,10 @@ from threading import Lock
 from tallyroll import limits
 from tallyroll.errors import StoreError
 from tallyroll.ingest.cost import commit_cost
-from tallyroll.ingest.transactions import Commit, Disposition, Fate, Run, run
+from tallyroll.ingest.transactions import Commit, CommitRun, Disposition, Fate, run
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
-from tallyroll.ports.rate import Line, Turn
+from tallyroll.ports.rate import RateLine, Turn
 from tallyroll.ports.store import Store
 
 LEASE_MS = 250
@@ -43,7 +43,7 @@ def lease_turn(cost: float, rate: int, now: int, until: int) -> Turn:
     """The turn for this cost at `now` (ms), which must start by `until` (ms)."""
     longest = max(LEASE_MS * _MS, span_of(COMMIT_COST_MAX, rate))
     return Turn(
-        Line.WRITES,
+        RateLine.WRITES,
         span_of(cost, rate),
         asked=now * _MS,
         earliest=now * _MS,
@@ -59,7 +59,7 @@ def return_turn(cost: float, rate: int, now: int, room_at: int) -> Turn:
     most = limits.VISIBILITY_SECONDS_MAX * _SECOND
     latest = now * _MS + most
     return Turn(
-        Line.RETURNS,
+        RateLine.RETURNS,
         min(most, span_of(cost, rate)),
         asked=now * _MS,
         earliest=min(room_at, latest),
@@ -85,7 +85,7 @@ def handed_back(
 
 
 @dataclass(slots=True)
-class Budget:
+class WriteAllowance:
     """What was leased and not spent; several threads spend it."""
 
     left: float
@@ -116,12 +116,12 @@ class Pacer:
         effects: Effects,
         deadline: int,
         at_once: int,
-    ) -> Run:
+    ) -> CommitRun:
         """Like `transactions.run`, with as much as there is room for; the rest is handed back.
 
         Each attempt is paid before it is sent. What a lease leaves over is forgotten.
         """
-        done, left = Run(), list(commits)
+        done, left = CommitRun(), list(commits)
         costs = [_cost(commit, store) for commit in left]
         began = effects.now()
         until = began + (deadline - began) // TIME_SHARE
@@ -143,7 +143,7 @@ class Pacer:
                 _settle(done, handed_back(left, costs, self.rate, start))
                 break
             effects.sleep(max(0, -(-start // _MS) - effects.now()))
-            part = run(store, left[:number], effects, deadline, at_once, Budget(leased).pay)
+            part = run(store, left[:number], effects, deadline, at_once, WriteAllowance(leased).pay)
             left = [*part.unpaid, *left[number:]]
             costs = [*(_cost(commit, store) for commit in part.unpaid), *costs[number:]]
             part.unpaid = []
@@ -156,7 +156,7 @@ def _cost(commit: Commit, store: Store) -> float:
     return commit_cost(commit.puts, commit.increments, metering).total
 
 
-def _settle(done: Run, settled: Iterable[tuple[Commit, Fate]]) -> None:
+def _settle(done: CommitRun, settled: Iterable[tuple[Commit, Fate]]) -> None:
     for commit, fate in settled:
         for record in commit.records:
             done.fates[commit.spec.window, record.key, record.id] = fate

@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Delivery:
+class BatchMessage:
     """A message of a batch, and what is known of it so far.
 
     `span` is the window of its time, `target` the window to which it was redriven. `undated` events
@@ -105,7 +105,7 @@ class Delivery:
 class Placed:
     """A message with its window and record."""
 
-    delivery: Delivery
+    delivery: BatchMessage
     spec: Spec
     record: Record
 
@@ -123,7 +123,7 @@ class Placed:
 class _Timed(NamedTuple):
     """A message with its envelope, the envelope's time (ms), and the window of that time."""
 
-    case: Delivery
+    case: BatchMessage
     envelope: Envelope
     ts: int
     span: Span
@@ -141,7 +141,9 @@ class Placer:
     def __post_init__(self) -> None:
         self._layout = self.settings.layout
 
-    def place(self, cases: Sequence[Delivery], is_late: Callable[[], bool] = lambda: False) -> None:
+    def place(
+        self, cases: Sequence[BatchMessage], is_late: Callable[[], bool] = lambda: False
+    ) -> None:
         """Give each case without a fate its window and record, or its fate. Raises StoreError.
 
         Once `is_late`, those that are not read yet are handed back, all but the first.
@@ -164,7 +166,7 @@ class Placer:
             if not each.case.fate and calendar:
                 _guarded(each.case, self._decide, each, calendar, specs, announced)
 
-    def _calendar_for(self, cases: Sequence[Delivery]) -> Calendar | None:
+    def _calendar_for(self, cases: Sequence[BatchMessage]) -> Calendar | None:
         """The calendar, with mappings that are settled for these messages."""
         calendar = self.cached.calendar()
         if calendar and calendar.mappings.entries:
@@ -173,7 +175,7 @@ class Placer:
                 return self.cached.settle_mappings(newest + limits.MAPPED_AHEAD_MS)
         return calendar
 
-    def _read(self, case: Delivery, calendar: Calendar | None, timed: list[_Timed]) -> None:
+    def _read(self, case: BatchMessage, calendar: Calendar | None, timed: list[_Timed]) -> None:
         if calendar is None and self.settings.mapping:
             case.hand_back(_NO_CALENDAR, waits=True)
             return
@@ -190,7 +192,7 @@ class Placer:
         case.span = span_of(ts, first_sent, calendar, self.settings.skew_ms)
         timed.append(_Timed(case, envelope, ts, case.span))
 
-    def _envelope(self, case: Delivery, mappings: Mappings) -> Envelope | None:
+    def _envelope(self, case: BatchMessage, mappings: Mappings) -> Envelope | None:
         """What a message holds; None if it is compressed, and so much was expanded for the messages
         before it that there is no room. Raises Rejected.
         """
@@ -230,7 +232,7 @@ class Placer:
 
     def _decide(
         self,
-        case: Delivery,
+        case: BatchMessage,
         timed: _Timed,
         calendar: Calendar,
         specs: Mapping[WindowId, Spec],
@@ -247,7 +249,7 @@ class Placer:
             check_comes(span, ts, sent, calendar, skew_ms, announced=known)
         case.hand_back(f"window {case.window} is not made yet", waits=True)
 
-    def _assign(self, case: Delivery, envelope: Envelope, ts: int, spec: Spec) -> None:
+    def _assign(self, case: BatchMessage, envelope: Envelope, ts: int, spec: Spec) -> None:
         """Give a case its window and record. Raises Rejected."""
         sent = case.message.sent
         if case.target:
@@ -276,7 +278,7 @@ class Placer:
         return self.cached.specs(asked) if asked else {}
 
 
-def _guarded(case: Delivery, step: Callable[..., None], *args: Any) -> None:
+def _guarded(case: BatchMessage, step: Callable[..., None], *args: Any) -> None:
     """Do a step for a case; turn an exception into the fate of that one message. StoreError passes.
 
     Not a context manager: making one takes as long as the usual step.

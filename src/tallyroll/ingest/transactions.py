@@ -19,9 +19,9 @@ from itertools import groupby, islice
 from operator import attrgetter
 
 from tallyroll.errors import Reason
-from tallyroll.ingest.cost import Cost, commit_cost
+from tallyroll.ingest.cost import WriteCost, commit_cost
 from tallyroll.model.ids import Identity
-from tallyroll.model.items import weighed
+from tallyroll.model.items import sized
 from tallyroll.model.records import Increment, Record, all_records, increments_of
 from tallyroll.model.sharding import Chance
 from tallyroll.model.specs import Spec
@@ -110,9 +110,9 @@ def plan(spec: Spec, records: Iterable[Record], metering: Metering) -> list[Comm
     keys: set[str] = set()
     elements, size = 0, 0
     for record in sorted(
-        map(weighed, records), key=lambda record: (record.key, record.shard, record.id)
+        map(sized, records), key=lambda record: (record.key, record.shard, record.id)
     ):
-        if record.others or record.beside:
+        if record.others or record.attachments:
             more, record_bytes = _elements(record, keys, metering), record.group_size
         else:
             more = 1 + (metering.tallied and record.key not in keys)
@@ -139,7 +139,7 @@ def plan(spec: Spec, records: Iterable[Record], metering: Metering) -> list[Comm
 def _elements(record: Record, keys: set[str], metering: Metering) -> int:
     """How many items and increments a group adds to a commit of these keys."""
     new_keys = sum(each.key not in keys for each in record.group) if metering.tallied else 0
-    return len(record.group) + len(record.beside) + new_keys
+    return len(record.group) + len(record.attachments) + new_keys
 
 
 def after(
@@ -292,7 +292,7 @@ def _again(commits: Sequence[Commit], deadline: int, why: str) -> Continuation:
 
 
 @dataclass(slots=True)
-class Run:
+class CommitRun:
     """The result of a run of commits.
 
     `throttled` counts requests by the limit that they exceeded, `contended` and `unknown` those
@@ -300,14 +300,14 @@ class Run:
     """
 
     fates: dict[Identity, Fate] = field(default_factory=dict)
-    cost: Cost = field(default_factory=Cost)
+    cost: WriteCost = field(default_factory=WriteCost)
     contended: int = 0
     throttled: Counter[str] = field(default_factory=Counter)
     unknown: int = 0
     throttled_keys: dict[tuple[str, str], None] = field(default_factory=dict)
     unpaid: list[Commit] = field(default_factory=list)
 
-    def add(self, part: Run) -> None:
+    def add(self, part: CommitRun) -> None:
         """Add the result of other commits."""
         self.fates.update(part.fates)
         self.cost += part.cost
@@ -325,21 +325,23 @@ def run(
     deadline: int,
     at_once: int,
     pay: Pay | None = None,
-) -> Run:
+) -> CommitRun:
     """Carry out commits, `at_once` concurrently, each with all its successors.
 
     With `pay`, each attempt is paid before it is sent; those that are not stay `unpaid`.
     """
     jobs = [partial(_lineage, store, commit, effects, deadline, pay) for commit in commits]
-    done = Run()
+    done = CommitRun()
     for part in effects.together(jobs, at_once):
         done.add(part)
     return done
 
 
-def _lineage(store: Store, commit: Commit, effects: Effects, deadline: int, pay: Pay | None) -> Run:
+def _lineage(
+    store: Store, commit: Commit, effects: Effects, deadline: int, pay: Pay | None
+) -> CommitRun:
     """One planned commit and all its successors, the earliest due first."""
-    done, due = Run(), [commit]
+    done, due = CommitRun(), [commit]
     metering = store.metering_of(commit.spec.table)
     while due:
         due.sort(key=lambda commit: commit.not_before, reverse=True)
@@ -361,7 +363,7 @@ def _lineage(store: Store, commit: Commit, effects: Effects, deadline: int, pay:
     return done
 
 
-def _measure(done: Run, commit: Commit, outcome: Outcome, metering: Metering) -> None:
+def _measure(done: CommitRun, commit: Commit, outcome: Outcome, metering: Metering) -> None:
     done.cost += commit_cost(commit.puts, commit.increments, metering)
     done.contended += _contended(outcome)
     elements = (*outcome.records, *outcome.increments)

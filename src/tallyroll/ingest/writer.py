@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 
 from tallyroll.errors import Missing, Reason, StoreError
-from tallyroll.ingest.cost import Cost, ItemSizes
+from tallyroll.ingest.batch_notes import BatchNotes
+from tallyroll.ingest.cost import ItemSizes, WriteCost
+from tallyroll.ingest.counted_messages import CountedMessages
 from tallyroll.ingest.handing_back import is_expiring
-from tallyroll.ingest.hot_keys import Scout
-from tallyroll.ingest.memory import Memory
-from tallyroll.ingest.notebook import WriterNotebook
-from tallyroll.ingest.placement import Delivery, Placed, Placer
-from tallyroll.ingest.transactions import Disposition, Fate, Run, beside_stored, plan, run
+from tallyroll.ingest.hot_keys import HotKeyDetector
+from tallyroll.ingest.placement import BatchMessage, Placed, Placer
+from tallyroll.ingest.transactions import CommitRun, Disposition, Fate, beside_stored, plan, run
 from tallyroll.model.events import no_collections
 from tallyroll.model.ids import Identity
 from tallyroll.model.messages import Message
@@ -42,7 +42,7 @@ STORED = (Disposition.COUNTED, Disposition.DUPLICATE)
 
 
 @dataclass(slots=True)
-class Report:
+class BatchReport:
     """The result of a batch.
 
     `failures` are the ids of the messages that the queue must deliver again, `oldest_back_ms` is
@@ -64,7 +64,7 @@ class Report:
     contended: int = 0
     throttled: Counter[str] = field(default_factory=Counter)
     unknown: int = 0
-    cost: Cost = field(default_factory=Cost)
+    cost: WriteCost = field(default_factory=WriteCost)
     sizes: ItemSizes = field(default_factory=ItemSizes)
 
     @property
@@ -96,16 +96,18 @@ class Writer:
         self.settings.check_store(transactional=self.store.transactional)
         cached = CachedCatalog(self.catalog, self.effects, self.settings.cache_calendar_ms)
         self._placer = Placer(self.settings, self.catalog, cached)
-        self._scout = Scout(self.settings, self.catalog, self.store.metering_of, self.effects)
-        self._notes = WriterNotebook(self.settings, self.catalog, self.queue, self.effects)
-        self._memory = Memory()
-        self._run: Callable[..., Run] = run
+        self._detector = HotKeyDetector(
+            self.settings, self.catalog, self.store.metering_of, self.effects
+        )
+        self._notes = BatchNotes(self.settings, self.catalog, self.queue, self.effects)
+        self._memory = CountedMessages()
+        self._run: Callable[..., CommitRun] = run
         if self.settings.write_rate:
             from tallyroll.ingest.pacing import Pacer  # noqa: PLC0415 - most pipelines have none
 
             self._run = Pacer(self.settings.write_rate, self.catalog).run
 
-    def write(self, messages: Sequence[Message], time_left_ms: int) -> Report:
+    def write(self, messages: Sequence[Message], time_left_ms: int) -> BatchReport:
         """Count a batch within `time_left_ms`; messages that are not finished by then are handed
         back.
 
@@ -116,8 +118,8 @@ class Writer:
         """
         reserve = min(DEADLINE_RESERVE_MS, time_left_ms // 3)
         deadline = self.effects.now() + time_left_ms - reserve
-        report = Report(messages=len(messages))
-        every = [Delivery(message) for message in messages]
+        report = BatchReport(messages=len(messages))
+        every = [BatchMessage(message) for message in messages]
         for case in every:
             if case.message in self._memory:
                 case.fate = Fate(Disposition.DUPLICATE)
@@ -142,7 +144,9 @@ class Writer:
         _sum_up(report, every, self.effects.now())
         return report
 
-    def _write_group(self, group: Sequence[Delivery], report: Report, deadline: int) -> None:
+    def _write_group(
+        self, group: Sequence[BatchMessage], report: BatchReport, deadline: int
+    ) -> None:
         try:
             now = self.effects.now()
             # What is read must also be counted: that takes most of the time.
@@ -161,7 +165,7 @@ class Writer:
         self._reject(group)
         self._notes.hand_back(group)
 
-    def _count(self, placed: Sequence[Placed], report: Report, deadline: int) -> None:
+    def _count(self, placed: Sequence[Placed], report: BatchReport, deadline: int) -> None:
         """Commit one message of each identity, and give every message its fate."""
         keepers = _keepers(placed)
         kept = [each for each, keeper in zip(placed, keepers, strict=True) if keeper is each]
@@ -194,7 +198,7 @@ class Writer:
         ]
         counted += [(spec, other) for spec, record in counted for other in record.others]
         report.sizes.add([record for _, record in counted])
-        self._scout.look(counted, done.throttled_keys)
+        self._detector.observe(counted, done.throttled_keys)
 
     def _already_stored(self, again: Sequence[Placed]) -> dict[Identity, Fate]:
         """The fates of the messages that are surely duplicates, of those received before.
@@ -273,7 +277,7 @@ class Writer:
             return error
         return None
 
-    def _reject(self, cases: Sequence[Delivery]) -> None:
+    def _reject(self, cases: Sequence[BatchMessage]) -> None:
         """Send messages that can never count, or that the queue will soon drop, to the dead-letter
         queue. Those that it does not take are handed back.
         """
@@ -328,7 +332,7 @@ def _follower_fate(placed: Placed, keeper: Placed, fate: Fate) -> Fate:
     return Fate(Disposition.HANDED_BACK, detail="another message of the same id is undecided")
 
 
-def _sum_up(report: Report, cases: Sequence[Delivery], now: int) -> None:
+def _sum_up(report: BatchReport, cases: Sequence[BatchMessage], now: int) -> None:
     for case in cases:
         assert case.fate
         match case.fate.kind:

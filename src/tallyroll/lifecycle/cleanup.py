@@ -18,8 +18,8 @@ from tallyroll.errors import Missing, ProofMismatch, Refused, StateConflict, Sto
 from tallyroll.lifecycle.overdue import ARCHIVED, stuck_ms
 from tallyroll.lifecycle.proven import confirm, facts_of_drop
 from tallyroll.lifecycle.runner import DEADLINE_RESERVE_MS, Rolled, carry_out
-from tallyroll.lifecycle.state_machine import CLEANUP_STEPS, Facts, Step
-from tallyroll.lifecycle.sweeping import EVERY_MS, Progress, sweep
+from tallyroll.lifecycle.state_machine import CLEANUP_STEPS, Step, WindowFacts
+from tallyroll.lifecycle.sweeping import EVERY_MS, SweepProgress, sweep
 from tallyroll.model.states import Moment, Status, Window
 from tallyroll.model.windows import iso
 from tallyroll.ports.bucket import ArchiveBucket
@@ -45,7 +45,7 @@ class Cleanup:
     effects: Effects
     exports: PointInTime | None = None
     _swept_at: int = field(default=0, init=False)
-    _sweep: Progress | None = field(default=None, init=False)
+    _sweep: SweepProgress | None = field(default=None, init=False)
 
     def run(self, time_left_ms: int, until: int | None = None) -> Rolled:
         """Do the due steps of windows that start before `until` (ms, by default now), the oldest
@@ -89,16 +89,16 @@ class Cleanup:
         elif swept.left is None:
             self._swept_at = now
 
-    def _facts(self, hold: _Hold, window: Window) -> Facts:
+    def _facts(self, hold: _Hold, window: Window) -> WindowFacts:
         if window.status is Status.DROPPING:
             return facts_of_drop(window, self.store)
         if window.status is not Status.EXPORTING:
-            return Facts()
+            return WindowFacts()
         mine = hold.version == window.version
         if not mine and self.effects.now() < window.attempt.busy_until:
-            return Facts()
+            return WindowFacts()
         hold.noted = notes(self.bucket, window)
-        return Facts(exported=self._is_exported(window), held=mine, noted=hold.noted)
+        return WindowFacts(exported=self._is_exported(window), held=mine, noted=hold.noted)
 
     def _is_exported(self, window: Window) -> bool:
         prefix = window.attempt.archive

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tallyroll.archive.proof import check_place, check_proof
 from tallyroll.errors import Missing, ProofMismatch
-from tallyroll.lifecycle.state_machine import Facts
+from tallyroll.lifecycle.state_machine import WindowFacts
 from tallyroll.model.states import Window
 from tallyroll.ports.bucket import ArchiveBucket
 from tallyroll.ports.catalog import Catalog
@@ -30,14 +30,14 @@ def confirm(window: Window, settings: Settings, bucket: ArchiveBucket, catalog: 
         raise
 
 
-def facts_of_drop(window: Window, store: Store) -> Facts:
+def facts_of_drop(window: Window, store: Store) -> WindowFacts:
     """What next_step must know of a window that is being dropped."""
     table = store.describe_table(window.table)
     if table is None or table.status is not TableStatus.ACTIVE:
-        return Facts(table=table.status if table else None)
+        return WindowFacts(table=table.status if table else None)
     try:
         tags = store.tags(window.table)
     except Missing:
-        return Facts()
+        return WindowFacts()
     untagged = tags is not None and tags.get(TAG_PROVEN) != window.attempt.id
-    return Facts(table=table.status, untagged=untagged)
+    return WindowFacts(table=table.status, untagged=untagged)

@@ -58,26 +58,27 @@ def hot_shards(
 def next_shards(
     loads: Mapping[str, float],
     before: Mapping[str, int],
-    wished: Mapping[str, int],
+    configured: Mapping[str, int],
     least: int,
     most: int,
 ) -> dict[str, int]:
     """N of the keys that get another N than `least`: at most 200 keys, the hottest first.
 
     `loads` are the numbers of shards that the keys fill at their peaks, `before` their N now (by
-    default `least`), and `wished` the minimum N in the settings. N grows at once. It halves when a
-    key needs less than half of it, so that one quiet window does not undo what the next needs.
+    default `least`), and `configured` the minimum N in the settings. N grows at once. It halves
+    when a key needs less than half of it, so that one quiet window does not undo what the next
+    needs.
     """
-    keys = dict.fromkeys([*wished, *before, *loads])
+    keys = dict.fromkeys([*configured, *before, *loads])
     chosen = {
         key: max(
-            wished.get(key, 0),
+            configured.get(key, 0),
             min(most, max(least, _stepped(loads.get(key, 0.0), before.get(key, least)))),
         )
         for key in keys
     }
-    hot = ((key, shards) for key, shards in chosen.items() if shards != least or key in wished)
-    return _fitting(sorted(hot, key=lambda pair: (pair[0] not in wished, -pair[1], pair[0])))
+    hot = ((key, shards) for key, shards in chosen.items() if shards != least or key in configured)
+    return _fitting(sorted(hot, key=lambda pair: (pair[0] not in configured, -pair[1], pair[0])))
 
 
 def peak_cost(tally: Tally, spec: Spec) -> float:

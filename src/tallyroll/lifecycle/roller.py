@@ -22,7 +22,7 @@ from tallyroll.lifecycle.resharding import hot_shards
 from tallyroll.lifecycle.rollups import RollUps
 from tallyroll.lifecycle.runner import DEADLINE_RESERVE_MS, Rolled, carry_out
 from tallyroll.lifecycle.sealing import Sealing, seal
-from tallyroll.lifecycle.state_machine import ROLLER_STEPS, Facts, Step, freeze, to_make
+from tallyroll.lifecycle.state_machine import ROLLER_STEPS, Step, WindowFacts, freeze, to_make
 from tallyroll.limits import LISTING_BUCKETS, PATIENT_VISIBILITY_SECONDS_MAX, RECEPTIONS_READ_MAX
 from tallyroll.model.foreign.mappings import founded_with
 from tallyroll.model.specs import Spec
@@ -157,14 +157,14 @@ class Roller:
         If another run has created windows or changed the calendar since they were read, it is not
         extended, and the catalog refuses windows that this run would create by an old calendar.
         """
-        wished = self.settings.window_seconds
-        if not windows or calendar.grid.lengths[-1][1] == wished * 1000:
+        configured = self.settings.window_seconds
+        if not windows or calendar.grid.lengths[-1][1] == configured * 1000:
             return calendar
         made_until = max(calendar.genesis, *(window.end for window in windows))
-        extended = replace(calendar, grid=calendar.grid.with_length(wished, made_until))
+        extended = replace(calendar, grid=calendar.grid.with_length(configured, made_until))
         if not self.catalog.extend(calendar, extended, pointer):
             return calendar
-        _log.info("windows of %s s from %s on", wished, iso(extended.grid.lengths[-1][0]))
+        _log.info("windows of %s s from %s on", configured, iso(extended.grid.lengths[-1][0]))
         return extended
 
     def _make(self, spans: Sequence[Span], calendar: Calendar, rolled: Rolled) -> list[Window]:
@@ -268,11 +268,11 @@ class Roller:
             self._waiting_since = now
         rolled.silent_ms = max(0, now - max(self._waiting_since, heartbeat.finished or 0))
 
-    def _facts(self, drain: Mapping[WindowId, bool], window: Window) -> Facts:
+    def _facts(self, drain: Mapping[WindowId, bool], window: Window) -> WindowFacts:
         if window.status is Status.CREATING:
             table = self.store.describe_table(window.table)
-            return Facts(table=table.status if table else None)
-        return Facts(drained=drain.get(window.id, False))
+            return WindowFacts(table=table.status if table else None)
+        return WindowFacts(drained=drain.get(window.id, False))
 
     def _perform(self, calendar: Calendar, deadline: int, step: Step, window: Window) -> Window:
         match step:
@@ -286,7 +286,7 @@ class Roller:
                 self.store.recover_table(window.table)
                 return self._noted(window, Moment.RECOVERABLE)
             case Step.COOL:
-                self.store.cool_table(window.table)
+                self.store.reduce_capacity(window.table)
                 return self._noted(window, Moment.COOLED)
             case Step.OPEN:
                 return self._open(window, calendar)

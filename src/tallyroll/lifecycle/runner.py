@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tallyroll.errors import ProofMismatch, StateConflict, StoreError
-from tallyroll.lifecycle.state_machine import Facts, Step, next_step
+from tallyroll.lifecycle.state_machine import Step, WindowFacts, next_step
 from tallyroll.model.states import Window
 from tallyroll.ports.effects import Effects
 from tallyroll.settings import Settings
@@ -43,7 +43,7 @@ class Rolled:
 def carry_out(
     window: Window,
     mine: AbstractSet[Step],
-    facts_of: Callable[[Window], Facts],
+    facts_of: Callable[[Window], WindowFacts],
     perform: Callable[[Step, Window], Window],
     effects: Effects,
     settings: Settings,

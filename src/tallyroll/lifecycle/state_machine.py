@@ -48,7 +48,7 @@ CLEANUP_STEPS = frozenset(Step) - ROLLER_STEPS - DROPPER_STEPS
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class WindowFacts:
     """What a run found out about a window.
 
     `table` is its table's status; None: it does not exist. `drained` is whether the queue holds no
@@ -65,7 +65,7 @@ class Facts:
     untagged: bool = False
 
 
-def next_step(window: Window, facts: Facts, now: int, settings: Settings) -> Step | None:
+def next_step(window: Window, facts: WindowFacts, now: int, settings: Settings) -> Step | None:
     """The step that is due for a window at `now` (ms), or None.
 
     Steps that only the table needs come last, so that they do not delay opening or closing.
@@ -73,7 +73,7 @@ def next_step(window: Window, facts: Facts, now: int, settings: Settings) -> Ste
     return _step_of_life(window, facts, now, settings) or _step_of_table(window, facts, settings)
 
 
-def _step_of_table(window: Window, facts: Facts, settings: Settings) -> Step | None:
+def _step_of_table(window: Window, facts: WindowFacts, settings: Settings) -> Step | None:
     live = window.status in (Status.OPEN, Status.CLOSING, Status.SEALED)
     waiting = window.status is Status.CREATING and facts.table is TableStatus.ACTIVE
     times = window.times
@@ -84,7 +84,7 @@ def _step_of_table(window: Window, facts: Facts, settings: Settings) -> Step | N
     return None
 
 
-def _step_of_life(window: Window, facts: Facts, now: int, settings: Settings) -> Step | None:
+def _step_of_life(window: Window, facts: WindowFacts, now: int, settings: Settings) -> Step | None:
     match window.status:
         case Status.CREATING:
             return _created(window, facts, now, settings)
@@ -116,7 +116,7 @@ def _step_of_life(window: Window, facts: Facts, now: int, settings: Settings) ->
             return None
 
 
-def _created(window: Window, facts: Facts, now: int, settings: Settings) -> Step | None:
+def _created(window: Window, facts: WindowFacts, now: int, settings: Settings) -> Step | None:
     if facts.table is None:
         return Step.MAKE_TABLE
     if facts.table not in (TableStatus.ACTIVE, TableStatus.UPDATING):
@@ -126,7 +126,7 @@ def _created(window: Window, facts: Facts, now: int, settings: Settings) -> Step
     return Step.OPEN if now >= window.start - settings.freeze_lead_ms else None
 
 
-def _attempted(window: Window, facts: Facts, now: int, settings: Settings) -> Step | None:
+def _attempted(window: Window, facts: WindowFacts, now: int, settings: Settings) -> Step | None:
     """The due step of a window in export."""
     attempt = window.attempt
     if not facts.held and now < attempt.busy_until:

@@ -27,7 +27,7 @@ _END = "\uffff"  # after all keys
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class SweepProgress:
     """How far a sweep came: it began after the key `begun`, and looked last at the key `after`."""
 
     begun: str
@@ -40,7 +40,7 @@ class Swept:
     error that stopped it, if one did.
     """
 
-    left: Progress | None
+    left: SweepProgress | None
     error: StoreError | None = None
 
 
@@ -50,7 +50,7 @@ def sweep(
     catalog: Catalog,
     effects: Effects,
     deadline: int,
-    progress: Progress | None = None,
+    progress: SweepProgress | None = None,
 ) -> Swept:
     """Delete the unreferenced objects of the days that are due, until all were looked at, the
     deadline (ms) has passed, or a call fails.
@@ -58,7 +58,7 @@ def sweep(
     now = effects.now()
     if progress is None:
         begun = _anywhere(pipeline, now)
-        progress = Progress(begun, begun)
+        progress = SweepProgress(begun, begun)
     try:
         for keys in _batches(bucket, _prefixes(pipeline, now), progress):
             if effects.now() >= deadline:
@@ -68,7 +68,7 @@ def sweep(
                 partial(bucket.delete, key) for key in keys if key not in marked
             ]
             effects.together(jobs, DELETES_AT_ONCE)
-            progress = Progress(progress.begun, keys[-1])
+            progress = SweepProgress(progress.begun, keys[-1])
     except StoreError as error:
         return Swept(progress, error)
     return Swept(None)
@@ -89,7 +89,9 @@ def _prefixes(pipeline: str, now: int) -> list[str]:
     return [f"{PAYLOADS_PREFIX}/{pipeline}/{day}/" for day in days]
 
 
-def _batches(bucket: ArchiveBucket, prefixes: list[str], progress: Progress) -> Iterator[list[str]]:
+def _batches(
+    bucket: ArchiveBucket, prefixes: list[str], progress: SweepProgress
+) -> Iterator[list[str]]:
     """The keys that are left: ascending to the last one, then from the first one to where the sweep
     began.
     """

@@ -11,9 +11,9 @@ from tallyroll import limits
 from tallyroll.errors import Reason, Rejected
 from tallyroll.limits import TS_MS_MAX
 from tallyroll.model.events import Envelope, Event
-from tallyroll.model.formats.payloads import LAYOUT, Layout
+from tallyroll.model.formats.payloads import LAYOUT, PayloadLayout
 from tallyroll.model.ids import Identity, uuid7_time
-from tallyroll.model.items import weighed
+from tallyroll.model.items import sized
 from tallyroll.model.messages import Message
 from tallyroll.model.records import Record, record_of
 from tallyroll.model.specs import Spec
@@ -89,7 +89,7 @@ def acceptable_record(
     message: Message,
     spec: Spec,
     home: Span | None = None,
-    layout: Layout = LAYOUT,
+    layout: PayloadLayout = LAYOUT,
 ) -> Record:
     """The record of an envelope in a window, with its size. For a redriven message, `home` is the
     window of its time.
@@ -98,9 +98,9 @@ def acceptable_record(
     """
     if spec.require_ts and is_undated(envelope):
         raise Rejected(Reason.TS_REQUIRED, "the event has an id of its own but no ts")
-    record = weighed(record_of(envelope, message, spec, home, layout))
-    if (record.others or record.beside) and record.group_size > limits.EVENT_BYTES_MAX:
-        items = len(record.group) + len(record.beside)
+    record = sized(record_of(envelope, message, spec, home, layout))
+    if (record.others or record.attachments) and record.group_size > limits.EVENT_BYTES_MAX:
+        items = len(record.group) + len(record.attachments)
         raise Rejected(
             Reason.ITEM_TOO_LARGE,
             f"the {items} items of event {record.id!r} take {record.group_size} bytes"

@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tallyroll.limits import TS_MS_MAX
-from tallyroll.model.messages import Redrive
+from tallyroll.model.messages import RedriveMark
 from tallyroll.model.windows import WindowId, is_window_id
 
 ATTRIBUTE_REASON = "tallyroll-reason"
@@ -101,13 +101,13 @@ class ReceivedLetter:
         return replace(self, first_id=self.id, first_sent=self.arrived, target=None)
 
 
-def redrive_of(attributes: Mapping[str, str]) -> Redrive | None:
+def redrive_of(attributes: Mapping[str, str]) -> RedriveMark | None:
     """The redrive in a message's attributes; None unless all three are well-formed.
 
     Anybody can set them: they count only with a claim in the ledger.
     """
     target, first = attributes.get(ATTRIBUTE_TARGET, ""), _first_of(attributes)
-    return Redrive(target, *first) if first and is_window_id(target) else None
+    return RedriveMark(target, *first) if first and is_window_id(target) else None
 
 
 def _first_of(attributes: Mapping[str, str]) -> tuple[str, int] | None:
@@ -118,7 +118,7 @@ def _first_of(attributes: Mapping[str, str]) -> tuple[str, int] | None:
     return (first_id, int(sent)) if int(sent) <= TS_MS_MAX else None
 
 
-def attributes_of(redrive: Redrive) -> dict[str, str]:
+def attributes_of(redrive: RedriveMark) -> dict[str, str]:
     """The attributes of a redriven message."""
     return {
         ATTRIBUTE_TARGET: redrive.target,
@@ -145,8 +145,8 @@ def letter_of(
     """
     reason = None if moved else attributes.get(ATTRIBUTE_REASON)
     redrive = redrive_of(attributes)
-    told = redrive is not None or (reason is not None and ATTRIBUTE_TARGET not in attributes)
-    first = _first_of(attributes) if told else None
+    known = redrive is not None or (reason is not None and ATTRIBUTE_TARGET not in attributes)
+    first = _first_of(attributes) if known else None
     window = attributes.get(ATTRIBUTE_WINDOW, "")
     in_bucket = reason is not None and attributes.get(ATTRIBUTE_BODY) == BODY_IN_BUCKET
     return ReceivedLetter(

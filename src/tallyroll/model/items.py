@@ -44,12 +44,12 @@ class StoredItem:
         return f"{self.pk}/{self.sk}"
 
 
-def weighed(record: Record) -> Record:
+def sized(record: Record) -> Record:
     """The record, once its size is computed from its other fields; so the others of its group."""
     if not record.size:
         object.__setattr__(record, "size", _record_bytes(record))
     for other in record.others:
-        weighed(other)
+        sized(other)
     return record
 
 

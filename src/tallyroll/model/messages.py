@@ -9,7 +9,7 @@ from tallyroll.model.windows import WindowId
 
 
 @dataclass(frozen=True, slots=True)
-class Redrive:
+class RedriveMark:
     """A message's redrive by its attributes: the target window, and the id and sent time (ms) of
     the original message.
     """
@@ -32,7 +32,7 @@ class Message:
     sent: int
     receives: int
     receipt: str
-    redrive: Redrive | None = None
+    redrive: RedriveMark | None = None
 
     @property
     def first_id(self) -> str:

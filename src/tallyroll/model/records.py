@@ -19,8 +19,8 @@ from tallyroll.model.formats.payloads import (
     LAYOUT,
     PACKETS,
     Chunk,
-    Layout,
-    Manifest,
+    ChunkManifest,
+    PayloadLayout,
     chunk_count,
     deflated,
     divided,
@@ -43,9 +43,9 @@ class Record:
     """One event or packet under `{key}.{shard}`: `n` events, `amount` their sum, in millionths.
 
     `size` is the bytes of its item; 0 until it is computed. An event of several keys has a record
-    for each: the first has the `others`, and what is stored `beside` them: the chunks of their
-    data, or the mark of an uploaded payload. All of that is stored in one transaction, or nothing.
-    A record that was read from a store has neither.
+    for each: the first has the `others`, and what is stored with them as `attachments`: the chunks
+    of their data, or the mark of an uploaded payload. All of that is stored in one transaction, or
+    nothing. A record that was read from a store has neither.
     """
 
     key: str
@@ -60,7 +60,7 @@ class Record:
     format: str | None = None
     size: int = field(default=0, compare=False)
     others: tuple[Record, ...] = field(default=(), compare=False)
-    beside: tuple[Chunk | Mark, ...] = field(default=(), compare=False)
+    attachments: tuple[Chunk | Mark, ...] = field(default=(), compare=False)
 
     @property
     def packed(self) -> bool:
@@ -70,7 +70,7 @@ class Record:
     @property
     def chunks(self) -> tuple[Chunk, ...]:
         """The chunks of its data, before it is stored."""
-        return tuple(each for each in self.beside if isinstance(each, Chunk))
+        return tuple(each for each in self.attachments if isinstance(each, Chunk))
 
     @property
     def in_chunks(self) -> bool:
@@ -94,11 +94,11 @@ class Record:
     @property
     def group_size(self) -> int:
         """The bytes of all their items, and of those beside them."""
-        return sum(each.size for each in self.group) + sum(each.size for each in self.beside)
+        return sum(each.size for each in self.group) + sum(each.size for each in self.attachments)
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class RecordPage:
     """Records of one shard, ascending by id. If `more`, there is a last record, and others may
     follow it.
     """
@@ -134,7 +134,7 @@ def record_of(
     message: Message,
     spec: Spec,
     home: Span | None = None,
-    layout: Layout = LAYOUT,
+    layout: PayloadLayout = LAYOUT,
 ) -> Record:
     """The record of an envelope in the window of `spec`; an event of several keys has others. For a
     redriven message, `home` is the window of its time.
@@ -149,15 +149,15 @@ def record_of(
 
 
 def _of_event(
-    event: Event, message: Message, spec: Spec, home: Span | None, layout: Layout
+    event: Event, message: Message, spec: Spec, home: Span | None, layout: PayloadLayout
 ) -> Record:
     ts = event_time(event, message.first_sent)
     record_id = event.id or message.first_id
     data = form = None
-    beside: tuple[Chunk | Mark, ...] = ()
+    attachments: tuple[Chunk | Mark, ...] = ()
     if event.reference:
         data, form = event.reference.encode(), FORMAT_REFERENCE
-        beside = (Mark(event.reference.key),)
+        attachments = (Mark(event.reference.key),)
     elif event.payload is not None:
         data, form = deflated(event.payload.encode(), layout)
     record = Record(
@@ -171,7 +171,7 @@ def _of_event(
         series=((spec.slot(_shown_at(ts, message, spec, home)), 1),),
         data=data,
         format=form,
-        beside=beside,
+        attachments=attachments,
     )
     keys = 1 + len(event.other_keys)
     if data is not None and len(data) > min(layout.chunk_over, COPIES_BYTES_MAX // keys):
@@ -180,14 +180,14 @@ def _of_event(
     if not event.other_keys:
         return record
     others = [
-        replace(record, key=key, shard=spec.shard(key, record_id), beside=())
+        replace(record, key=key, shard=spec.shard(key, record_id), attachments=())
         for key in event.other_keys
     ]
     return replace(record, others=tuple(others))
 
 
 def _chunked(
-    record: Record, data: bytes, expanded: int, spec: Spec, layout: Layout, keys: int
+    record: Record, data: bytes, expanded: int, spec: Spec, layout: PayloadLayout, keys: int
 ) -> Record:
     """The record with its data in chunks; there is room in its transaction for records and tallies
     of so many keys.
@@ -199,9 +199,9 @@ def _chunked(
         for at, part in enumerate(parts)
     )
     total = summed(chunk.digest for chunk in chunks)
-    manifest = Manifest(record.key, len(chunks), len(data), expanded, total)
+    manifest = ChunkManifest(record.key, len(chunks), len(data), expanded, total)
     form = f"{CHUNKED}{record.format}"
-    return replace(record, data=manifest.encode(), format=form, beside=chunks)
+    return replace(record, data=manifest.encode(), format=form, attachments=chunks)
 
 
 def all_records(records: Iterable[Record]) -> tuple[Record, ...]:
@@ -210,7 +210,7 @@ def all_records(records: Iterable[Record]) -> tuple[Record, ...]:
 
 
 def _of_packet(
-    packet: Packet, message: Message, spec: Spec, home: Span | None, layout: Layout
+    packet: Packet, message: Message, spec: Spec, home: Span | None, layout: PayloadLayout
 ) -> Record:
     if (size := len(message.body.encode(errors="surrogatepass"))) > PACKET_BYTES_MAX:
         raise Rejected(

@@ -12,7 +12,7 @@ Series = tuple[tuple[int, int], ...]
 """(sixtieth of a window, events) pairs, ascending."""
 
 
-class Reading(NamedTuple):
+class ReadCost(NamedTuple):
     """What it took to sum up records: the rows that were read, and what the store charges for that
     at the most.
     """
@@ -33,7 +33,7 @@ class Tally:
     amount: int
     series: Series = ()
     cost: int = 0
-    reading: Reading | None = field(default=None, compare=False)
+    reading: ReadCost | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

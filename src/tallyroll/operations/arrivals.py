@@ -37,8 +37,8 @@ from tallyroll.model.events import decode, digest
 from tallyroll.model.records import RecordName, event_time
 from tallyroll.model.states import Calendar
 from tallyroll.model.windows import Span, WindowId
+from tallyroll.operations.dead_letter_scan import JOBS, DeadLetterScan
 from tallyroll.operations.event_status import EventStatus, Whereabouts
-from tallyroll.operations.looks import JOBS, Look
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.dead_letters import DeadLetters
 from tallyroll.ports.effects import Effects
@@ -53,7 +53,7 @@ LOOK_MS_MAX = 60_000
 CLOCK_MS = 1_000  # by which SQS's clock may be behind this machine's
 SENT_WITHIN_MS = 10_000
 
-Told = Callable[[], object]
+OnPoll = Callable[[], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +150,9 @@ class Arrivals:
         except StoreError:
             return None
 
-    def wait(self, timeout_ms: int, told: Told, most: int = 0) -> bool:
+    def wait(self, timeout_ms: int, on_progress: OnPoll, most: int = 0) -> bool:
         """Wait until no more than `most` messages are pending, or for `timeout_ms`; return whether
-        that is so. Calls `told` after each poll. Raises Refused if nothing can be looked up.
+        that is so. Calls `on_progress` after each poll. Raises Refused if nothing can be looked up.
         """
         deadline = quiet_since = self._effects.now()
         deadline += timeout_ms
@@ -165,7 +165,7 @@ class Arrivals:
             elif now - quiet_since >= look_after or now >= deadline:
                 self.look()
                 look_after *= 2
-            told()
+            on_progress()
             if len(self._pending) <= most or now >= deadline:
                 return len(self._pending) <= most
             self._effects.sleep(min(pause, deadline - now))
@@ -248,7 +248,7 @@ class Arrivals:
             if self._letters.count().empty:
                 return
             emptied = self.queued() == 0
-            with closing(Look(self._letters, self._effects)) as look:
+            with closing(DeadLetterScan(self._letters, self._effects)) as look:
 
                 def match(letters: Sequence[ReceivedLetter]) -> None:
                     for letter in letters:

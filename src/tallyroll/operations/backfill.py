@@ -47,14 +47,14 @@ def open_past(
     now: int,
     accept_for_ms: int,
     store: str = DYNAMODB,
-    told: Callable[[], object] = lambda: None,
+    on_progress: Callable[[], object] = lambda: None,
 ) -> PastWindows:
     """Create the windows that start in [since, until) and have no state yet, in this store; times
     in ms.
 
     Once the roller has made them, they take events sent from `now` until `accept_for_ms` later. A
     call may be repeated: it keeps the states of existing windows, and moves the live pointer back
-    to cover them. Calls `told` after each that it has created.
+    to cover them. Calls `on_progress` after each that it has created.
     Raises UsageError, before anything is created, if the range is off the bounds of windows, has
     over 1,000 windows, or includes a regular window that does not exist yet. Raises StoreError,
     after which some windows may have been created.
@@ -85,7 +85,7 @@ def open_past(
             created.append(window)
         elif stored := catalog.window(span.id):
             states[span.id] = stored
-        told()
+        on_progress()
     cover(catalog, list(states.values()))
     return PastWindows(tuple(created), tuple(states.values()))
 
@@ -121,15 +121,18 @@ def open_needed(
     now: int,
     accept_for_ms: int,
     store: str = DYNAMODB,
-    told: Callable[[], object] = lambda: None,
+    on_progress: Callable[[], object] = lambda: None,
 ) -> list[Window]:
     """Create those of these windows, of `past_of`, that have no state yet; return the states of
-    all, ascending. Calls `told` after each that it has created. Raises what `open_past` raises.
+    all, ascending. Calls `on_progress` after each that it has created. Raises what `open_past`
+    raises.
     """
     opened: list[Window] = []
     for run in _runs(past):
         since, until = run[0].start, run[-1].end
-        part = open_past(catalog, calendar, pipeline, since, until, now, accept_for_ms, store, told)
+        part = open_past(
+            catalog, calendar, pipeline, since, until, now, accept_for_ms, store, on_progress
+        )
         opened += part.windows
     return opened
 
@@ -150,20 +153,20 @@ def wait_open(
     windows: Sequence[Window],
     effects: Effects,
     timeout_ms: int,
-    told: Callable[[Sequence[Window]], None],
+    on_progress: Callable[[Sequence[Window]], None],
 ) -> list[Window]:
     """Wait until the roller has made these windows (ascending, at least one), or for `timeout_ms`.
 
-    Returns their last states; some are still `creating` if time ran out. Calls `told` with each
-    read. Waits 5 s longer after a window has opened, since writers cache for that long that it has
-    no spec. Raises StoreError.
+    Returns their last states; some are still `creating` if time ran out. Calls `on_progress` with
+    each read. Waits 5 s longer after a window has opened, since writers cache for that long that it
+    has no spec. Raises StoreError.
     """
     wanted = {window.id for window in windows}
     deadline = effects.now() + timeout_ms
     while True:
         found = catalog.windows(windows[0].start, windows[-1].end)
         states = [window for window in found if window.id in wanted]
-        told(states)
+        on_progress(states)
         now = effects.now()
         if now >= deadline:
             return states

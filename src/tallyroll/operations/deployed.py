@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 
 from tallyroll.errors import StoreError
-from tallyroll.ports.tables import Deployment
+from tallyroll.ports.table_listing import Deployment
 from tallyroll.settings import Settings
 from tallyroll.settings.texts import PREFIX
 

@@ -16,7 +16,7 @@ from tallyroll.model.dead_letters import ReceivedLetter
 from tallyroll.model.events import Envelope, digest
 from tallyroll.model.foreign.reading import read
 from tallyroll.model.ids import Identity
-from tallyroll.model.messages import Message, Redrive
+from tallyroll.model.messages import Message, RedriveMark
 from tallyroll.model.records import RecordName, event_time
 from tallyroll.model.states import Calendar
 from tallyroll.model.windows import Span, WindowId
@@ -28,7 +28,7 @@ from tallyroll.settings import Settings
 BODIES_AT_ONCE = 10
 
 
-class Course(StrEnum):
+class LetterOutcome(StrEnum):
     """The outcome for a dead letter."""
 
     REDRIVEN = "redriven"
@@ -81,7 +81,7 @@ class LetterEvent:
 
     def message(self, target: WindowId, now: int) -> Message:
         """The message that a redrive to a window would deliver."""
-        redrive = Redrive(target, self.letter.first_id, self.letter.first_sent)
+        redrive = RedriveMark(target, self.letter.first_id, self.letter.first_sent)
         return Message(self.letter.id, self.body, now, 1, "", redrive)
 
 
@@ -102,7 +102,7 @@ class Decision:
     """
 
     letter: ReceivedLetter
-    course: Course
+    course: LetterOutcome
     target: WindowId | None = None
     why: str = ""
     detail: str = ""
@@ -110,7 +110,7 @@ class Decision:
 
     def left(self, why: str, detail: str) -> Decision:
         """The decision to leave the letter after all."""
-        return replace(self, course=Course.LEFT, why=why, detail=detail, event=None)
+        return replace(self, course=LetterOutcome.LEFT, why=why, detail=detail, event=None)
 
 
 class Leave(Exception):
@@ -144,7 +144,7 @@ class LetterReader:
         read = self._effects.together(jobs, BODIES_AT_ONCE if in_bucket else 1)
         claimed = self._with_claims(read)
         untold = {
-            index: decided(each.letter, partial(self._untold, each, calendar))
+            index: decided(each.letter, partial(self._unreported, each, calendar))
             for index, each in enumerate(claimed)
             if isinstance(each, LetterEvent) and not each.targets and each.letter.target is not None
         }
@@ -176,7 +176,7 @@ class LetterReader:
             for each in events
         ]
 
-    def _untold(self, event: LetterEvent, calendar: Calendar) -> LetterEvent:
+    def _unreported(self, event: LetterEvent, calendar: Calendar) -> LetterEvent:
         """The event of a letter whose target nobody has claimed: read as if it named none."""
         letter = event.letter
         if letter.reason:
@@ -198,7 +198,7 @@ class LetterReader:
                 f"its window {home.id} has not begun: redrive it then, or send it anew with its"
                 " right time",
             )
-        message = Message("", body, 0, 1, "", Redrive("", letter.first_id, letter.first_sent))
+        message = Message("", body, 0, 1, "", RedriveMark("", letter.first_id, letter.first_sent))
         identities = identities_of(envelope, message, home)
         return LetterEvent(letter, body, envelope, home, identities)
 
@@ -219,7 +219,7 @@ def decided(letter: ReceivedLetter, work: Callable[[], T]) -> T | Decision:
 
 def left(letter: ReceivedLetter, why: str, detail: str) -> Decision:
     """The decision to leave a letter."""
-    return Decision(letter, Course.LEFT, None, why, detail)
+    return Decision(letter, LetterOutcome.LEFT, None, why, detail)
 
 
 def not_looked_up(letter: ReceivedLetter, error: StoreError) -> Decision:

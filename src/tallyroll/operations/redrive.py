@@ -16,15 +16,15 @@ from tallyroll.errors import Reason, StoreError, UsageError
 from tallyroll.model.acceptance import acceptable_record
 from tallyroll.model.dead_letters import ReceivedLetter
 from tallyroll.model.ids import Identity
-from tallyroll.model.messages import Redrive
+from tallyroll.model.messages import RedriveMark
 from tallyroll.model.states import Calendar, Window, takes
 from tallyroll.model.windows import WindowId, window_start
 from tallyroll.operations.event_status import EventStatus, Whereabouts
 from tallyroll.operations.letter_events import (
-    Course,
     Decision,
     Leave,
     LetterEvent,
+    LetterOutcome,
     LetterReader,
     decided,
     left,
@@ -151,7 +151,7 @@ class Redriver:
             if decision.event and decision.target
         ]
         resends = [
-            Resend(event.body, Redrive(target, event.letter.first_id, event.letter.first_sent))
+            Resend(event.body, RedriveMark(target, event.letter.first_id, event.letter.first_sent))
             for _, event, target in sent
         ]
         answers = self._letters.resend(resends) if resends else []
@@ -161,7 +161,9 @@ class Redriver:
                 decisions[index] = decisions[index].left("not sent", detail)
 
     def _delete(self, decisions: list[Decision]) -> None:
-        done = [index for index, one in enumerate(decisions) if one.course is not Course.LEFT]
+        done = [
+            index for index, one in enumerate(decisions) if one.course is not LetterOutcome.LEFT
+        ]
         letters = [decisions[index].letter for index in done]
         gone = self._letters.delete(letters) if letters else []
         for index, deleted in zip(done, gone, strict=True):
@@ -180,7 +182,7 @@ class Redriver:
         claimed = window in event.targets
         match place:
             case EventStatus.COUNTED:
-                return Decision(event.letter, Course.COUNTED, window)
+                return Decision(event.letter, LetterOutcome.COUNTED, window)
             case EventStatus.TAKES if not claimed and self._to not in (None, window):
                 raise Leave(
                     "own window open",
@@ -255,7 +257,7 @@ class Redriver:
         """The redrive to a window. Raises Rejected if the window could never count the event."""
         message = event.message(target, self._effects.now())
         acceptable_record(event.envelope, message, self._whereabouts.spec(target), event.home)
-        return Decision(event.letter, Course.REDRIVEN, target, event=event)
+        return Decision(event.letter, LetterOutcome.REDRIVEN, target, event=event)
 
     def _claimed(self, plan: Decision) -> Decision:
         """Claim a redrive's target for all identities of its event, or follow the claim that

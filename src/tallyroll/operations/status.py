@@ -11,7 +11,7 @@ from tallyroll.limits import RECEPTIONS_READ_MAX
 from tallyroll.model.states import Status, Window, takes
 from tallyroll.model.windows import Span
 from tallyroll.operations.doctor.checkup import Checkup
-from tallyroll.operations.doctor.queues import AGES_BACK_MS
+from tallyroll.operations.doctor.queue_checks import AGES_BACK_MS
 from tallyroll.ports.queue import Backlog, Backlogged
 from tallyroll.settings import Settings
 

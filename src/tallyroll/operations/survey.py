@@ -15,16 +15,16 @@ from typing import Any, TypeVar
 from tallyroll.errors import Archived, Missing, StoreError
 from tallyroll.lifecycle.overdue import HOUR_MS, MINUTE_MS
 from tallyroll.limits import SERIES_SLOTS
-from tallyroll.model.items import weighed
+from tallyroll.model.items import sized
 from tallyroll.model.records import Record
 from tallyroll.model.specs import Spec, sixtieth_seconds
 from tallyroll.model.states import Calendar, Status, Window
 from tallyroll.model.tallies import Series, added
 from tallyroll.operations.doctor.checkup import Checkup
-from tallyroll.planning.facts import Facts
+from tallyroll.planning.facts import Measurements
 from tallyroll.planning.load import HOT_LISTED_MAX, PACKET_ITEM_BYTES
 from tallyroll.ports.gauges import Gauge, Gauges, Points, Quota
-from tallyroll.ports.tables import window_of
+from tallyroll.ports.table_listing import window_of
 from tallyroll.reads.lookups import Lookups
 from tallyroll.reads.top import Top
 
@@ -86,7 +86,7 @@ class _Unknown:
             return None
 
 
-def survey(case: Checkup, calendar: Calendar, gauges: Gauges) -> tuple[Facts, list[str]]:
+def survey(case: Checkup, calendar: Calendar, gauges: Gauges) -> tuple[Measurements, list[str]]:
     """The facts of a pipeline, and why some of them are not known. Raises StoreError if its catalog
     cannot be read.
     """
@@ -100,7 +100,7 @@ def survey(case: Checkup, calendar: Calendar, gauges: Gauges) -> tuple[Facts, li
     values = {gauge: _points(gauges, gauge, now - BACK_MS, unknown) for gauge in Gauge}
     counted = values[Gauge.COUNTED]
     return (
-        Facts(
+        Measurements(
             settings=case.settings,
             windows=traffic.windows,
             events=traffic.events,
@@ -286,9 +286,9 @@ def _of_samples(
     their rates, where there is no metric.
     """
     records = [record for sample in samples.values() for record in sample]
-    single = [weighed(record).size for record in records if not record.packed]
+    single = [sized(record).size for record in records if not record.packed]
     packets = [record for record in records if record.packed]
-    entries = sum(weighed(record).size - PACKET_ITEM_BYTES for record in packets)
+    entries = sum(sized(record).size - PACKET_ITEM_BYTES for record in packets)
     events = sum(record.n for record in packets)
     rates = {key: hot[key] for key, sample in samples.items() if sample}
     packed_rates = sum(rate * _packed_share(samples[key]) for key, rate in rates.items())

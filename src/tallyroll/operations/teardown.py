@@ -18,15 +18,15 @@ from tallyroll.lifecycle.state_machine import freeze
 from tallyroll.limits import TS_MS_MAX
 from tallyroll.model.states import Moment, Status, Window
 from tallyroll.model.windows import DYNAMODB, WindowId, store_of
-from tallyroll.operations.doctor import keyspaces
+from tallyroll.operations.doctor import keyspaces_checks
 from tallyroll.operations.doctor.checkup import Checkup
-from tallyroll.operations.doctor.tables import DELETING, foreign, of_pattern
+from tallyroll.operations.doctor.table_checks import DELETING, foreign, of_pattern
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.paging import listed_tallies
 from tallyroll.ports.queue import Backlogged
 from tallyroll.ports.store import Store, TableStatus
-from tallyroll.ports.tables import TableListing
+from tallyroll.ports.table_listing import TableListing
 from tallyroll.resources import TAG_PIPELINE
 from tallyroll.settings import Settings
 
@@ -40,14 +40,14 @@ _ARCHIVED = (Status.PROVEN, Status.DROPPING, Status.DROPPED)
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class TeardownProgress:
     """The windows that are left, and the problems of the last runs."""
 
     left: tuple[Window, ...]
     problems: tuple[str, ...] = ()
 
 
-class Undertaker:
+class Teardown:
     """Closes, seals, exports, proves and drops all windows without waiting for their time, once
     nobody sends events any more.
 
@@ -78,20 +78,20 @@ class Undertaker:
     def run(
         self,
         timeout_ms: int,
-        told: Callable[[Progress], None],
+        on_progress: Callable[[TeardownProgress], None],
         without: Container[WindowId] = (),
-    ) -> Progress:
+    ) -> TeardownProgress:
         """Work until no window is left, for at most `timeout_ms`, or until nothing has changed for
-        40 minutes. Windows in `without` are left as they are. Calls `told` after each read. Raises
-        StoreError if the windows cannot be read.
+        40 minutes. Windows in `without` are left as they are. Calls `on_progress` after each read.
+        Raises StoreError if the windows cannot be read.
         """
         now = self._effects.now()
         deadline, changed, last = now + timeout_ms, now, ""
         problems: tuple[str, ...] = ()
         while True:
             left = tuple(window for window in self._left() if window.id not in without)
-            progress = Progress(left, problems)
-            told(progress)
+            progress = TeardownProgress(left, problems)
+            on_progress(progress)
             now = self._effects.now()
             versions = repr([(window.id, window.version) for window in progress.left])
             if versions != last:
@@ -158,8 +158,8 @@ def without_table(case: Checkup, windows: Sequence[Window]) -> Mapping[WindowId,
     def look(window: Window) -> str:
         if window.status in _ARCHIVED:
             return ""
-        if keyspaces.in_keyspaces(window):
-            return keyspaces.without_table(case, window)
+        if keyspaces_checks.in_keyspaces(window):
+            return keyspaces_checks.without_table(case, window)
         card = case.tables.card(window.table)
         if card is None or card.status == DELETING:
             made = window.status is not Status.CREATING  # else it is made, and dropped
@@ -225,11 +225,11 @@ def inventory(case: Checkup) -> Inventory:
             )
             found.losses.append(loss)
     for window in case.windows.values():
-        if not keyspaces.in_keyspaces(window) or window.status is Status.DROPPED:
+        if not keyspaces_checks.in_keyspaces(window) or window.status is Status.DROPPED:
             continue
         if case.store.describe_table(window.table) is None:
             continue
-        if why := keyspaces.without_table(case, window):
+        if why := keyspaces_checks.without_table(case, window):
             found.spared[window.table] = why
         else:
             found.losses.append(_loss(case, window))
@@ -264,7 +264,7 @@ class Deleted:
     left: list[str] = field(default_factory=list)
 
 
-def delete(case: Checkup, tables: Sequence[str], told: Callable[[Deleted], None]) -> Deleted:
+def delete(case: Checkup, tables: Sequence[str], on_progress: Callable[[Deleted], None]) -> Deleted:
     """Lift the tables' protection, delete them, and wait until they are gone.
 
     Stops after 15 minutes in which none was deleted. A table whose deletion is refused gets its
@@ -289,7 +289,7 @@ def delete(case: Checkup, tables: Sequence[str], told: Callable[[Deleted], None]
                 done.gone.append(table)
                 done.left.remove(table)
                 last = case.effects.now()
-            told(done)
+            on_progress(done)
         bare = [table for table in bare if not _protected(case.tables, table)]
         if done.left or bare:
             case.effects.sleep(POLL_MS)

@@ -32,15 +32,15 @@ from tallyroll.resources import declare, function_name
 from tallyroll.settings import Settings
 
 if TYPE_CHECKING:
-    from tallyroll.adapters.aws.dead_letters import SqsDeadLetters
     from tallyroll.adapters.aws.deployment import LambdaDeployment
     from tallyroll.adapters.aws.gauges import AwsGauges
+    from tallyroll.adapters.aws.sqs_dead_letters import SqsDeadLetters
     from tallyroll.adapters.aws.stack import AwsStack, IamRights
     from tallyroll.adapters.directory import DirectoryBucket
     from tallyroll.adapters.dynamodb.exports import DynamoExports
     from tallyroll.adapters.dynamodb.tools.listing import DynamoListing
     from tallyroll.adapters.dynamodb.tools.restore import DynamoRestore
-    from tallyroll.adapters.dynamodb.totals import DynamoTotals
+    from tallyroll.adapters.dynamodb.totals_table import DynamoTotals
     from tallyroll.adapters.routed import RoutedStore
     from tallyroll.client.bulk import BulkSender, Outgoing
     from tallyroll.ingest.writer import Writer
@@ -50,10 +50,10 @@ if TYPE_CHECKING:
     from tallyroll.model.formats.references import Reference
     from tallyroll.model.windows import WindowId
     from tallyroll.operations.arrivals import Arrivals
-    from tallyroll.operations.probe.plan import Plan
+    from tallyroll.operations.probe.plan import ProbePlan
     from tallyroll.operations.probe.run import Probe
     from tallyroll.operations.redrive import Redriver
-    from tallyroll.operations.teardown import Undertaker
+    from tallyroll.operations.teardown import Teardown
     from tallyroll.ports.store import ItemCodec
     from tallyroll.reads.reader import Reader
 
@@ -134,12 +134,12 @@ class Pipeline:
             unverified=unverified,
         )
 
-    def undertaker(self) -> Undertaker:
+    def teardown(self) -> Teardown:
         """Takes all windows down by way of their archives, without waiting for them to be cold."""
-        from tallyroll.operations.teardown import Undertaker
+        from tallyroll.operations.teardown import Teardown
 
         hasty = Pipeline(replace(self.settings, retention_ms=0), self.effects, self._observe)
-        return Undertaker(
+        return Teardown(
             hasty.settings,
             hasty.store,
             hasty.catalog,
@@ -149,7 +149,7 @@ class Pipeline:
             hasty.dropper,
         )
 
-    def probe(self, plan: Plan) -> Probe:
+    def probe(self, plan: ProbePlan) -> Probe:
         """Sends a plan's events, reads them, and judges what was read."""
         from tallyroll.operations.probe.run import Probe
 
@@ -217,7 +217,7 @@ class Pipeline:
     @cached_property
     def totals(self) -> DynamoTotals:
         """The sealed totals."""
-        from tallyroll.adapters.dynamodb.totals import DynamoTotals
+        from tallyroll.adapters.dynamodb.totals_table import DynamoTotals
 
         return DynamoTotals(self._dynamodb, self.effects, self._resources.totals.name)
 
@@ -252,7 +252,7 @@ class Pipeline:
     @cached_property
     def dead_letters(self) -> SqsDeadLetters:
         """The dead-letter queue, as the operator sees it."""
-        from tallyroll.adapters.aws.dead_letters import SqsDeadLetters
+        from tallyroll.adapters.aws.sqs_dead_letters import SqsDeadLetters
 
         return SqsDeadLetters(
             self._sqs,

@@ -50,7 +50,7 @@ def checkup(
         deployed=found.there,
         stack=made.stack,
         rights=made.rights,
-        wished=found.differ,
+        configured=found.differ,
     )
 
 

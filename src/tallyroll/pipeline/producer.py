@@ -23,7 +23,7 @@ from tallyroll.client.interleaving import interleaved
 from tallyroll.client.packing import ENTRIES_BYTES_MAX, MINUTE_MS, PACKET_EVENTS_MAX
 from tallyroll.client.producer import PortProducer
 from tallyroll.client.receipts import Delivery, Receipt
-from tallyroll.client.rules import Limits, Rules
+from tallyroll.client.rules import Limits, ProducerRules
 from tallyroll.client.spool import Spool
 from tallyroll.errors import BufferFull, NotSent, UsageError
 from tallyroll.model.events import Event, parse
@@ -120,7 +120,7 @@ class Producer(PortProducer):
         super().__init__(
             self._make_poster(),
             SystemEffects(),
-            Rules(
+            ProducerRules(
                 linger_ms=linger_ms,
                 span_ms=packet_span_ms,
                 packet_events=packet_events,

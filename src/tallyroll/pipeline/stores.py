@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tallyroll.adapters.dynamodb.throughput import METERING
 from tallyroll.adapters.routed import RoutedStore
-from tallyroll.adapters.rows.store import RowStore
+from tallyroll.adapters.rows.row_store import RowStore
 from tallyroll.errors import Refused
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects

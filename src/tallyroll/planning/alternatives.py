@@ -17,7 +17,7 @@ from tallyroll.planning.costs import (
     dollars_of,
     windows_a_month,
 )
-from tallyroll.planning.load import PACKET_EVENTS_MAX, Load
+from tallyroll.planning.load import PACKET_EVENTS_MAX, PeakLoad
 from tallyroll.planning.on_demand import GROWTH, GROWTH_SECONDS
 from tallyroll.planning.plan import Plan, planned
 from tallyroll.planning.writes import distinct_keys
@@ -52,7 +52,7 @@ def cheaper(plan: Plan) -> list[Alternative]:
     return sorted((each for each in found if each.dollars < most), key=lambda each: each.dollars)
 
 
-def packed_by_minute(load: Load) -> int:
+def packed_by_minute(load: PeakLoad) -> int:
     """How many events a packet has on average, at the mean rate, if one producer packs all events
     by key and minute.
     """

@@ -45,7 +45,7 @@ WARM_THROUGHPUT = "warm throughput"
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class CostLine:
     """One line of a month's bill, in US dollars."""
 
     name: str
@@ -54,7 +54,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredSize:
     """What is stored for some events: bytes and items of window tables, items of totals, and the
     share of the window tables' bytes that archives have.
     """
@@ -88,37 +88,37 @@ class Kept:
         """GB in the table of totals, which nothing deletes."""
         return self.total_items * (TOTAL_ITEM_BYTES + prices.ITEM_OVERHEAD_BYTES) / prices.GB
 
-    def costs(self, settings: Settings) -> list[Cost]:
+    def costs(self, settings: Settings) -> list[CostLine]:
         """What it costs; archives and totals for their first month."""
         stored, recovered = self.stored_gb(settings), settings.point_in_time_recovery
         total_price = prices.TABLE_GB_MONTH + prices.RECOVERY_GB_MONTH
         return [
-            Cost(
+            CostLine(
                 "tables",
                 stored * prices.TABLE_GB_MONTH,
                 f"{stored:,.2f} GB at once x ${prices.TABLE_GB_MONTH:g}, with"
                 f" {prices.ITEM_OVERHEAD_BYTES} bytes for each item",
             ),
-            Cost(
+            CostLine(
                 "point-in-time recovery",
                 stored * prices.RECOVERY_GB_MONTH * recovered,
                 f"{stored:,.2f} GB at once x ${prices.RECOVERY_GB_MONTH:g}"
                 if recovered
                 else "off for window tables",
             ),
-            Cost(
+            CostLine(
                 "exports",
                 self.export_units * prices.READ_UNIT,
                 f"{self.export_units:,.0f} read units x {_a_million(prices.READ_UNIT)}: each"
                 " item is scanned once, 4 KB a unit",
             ),
-            Cost(
+            CostLine(
                 "archives, of one month",
                 self.archive_gb * prices.ARCHIVE_GB_MONTH,
                 f"{self.archive_gb:,.2f} GB x ${prices.ARCHIVE_GB_MONTH:g}; each month adds as"
                 " much",
             ),
-            Cost(
+            CostLine(
                 "totals, of one month",
                 self.totals_gb * total_price,
                 f"{self.totals_gb:,.2f} GB x ${total_price:g} with point-in-time recovery; each"
@@ -173,7 +173,7 @@ def _run_of(ms: float) -> str:
     )
 
 
-def month_of(plan: Plan) -> list[Cost]:
+def month_of(plan: Plan) -> list[CostLine]:
     """What a pipeline of this plan costs in a month at the load's mean rate."""
     return [
         *_writing(plan),
@@ -191,10 +191,10 @@ def dollars_of(plan: Plan) -> dict[str, float]:
     return {**found, "in all": sum(found.values())}
 
 
-def _writing(plan: Plan) -> list[Cost]:
+def _writing(plan: Plan) -> list[CostLine]:
     events, units = plan.load.mean * SECONDS_A_MONTH, plan.batch.per_event.each
     return [
-        Cost(
+        CostLine(
             WRITES,
             events * units * prices.WRITE_UNIT,
             f"{events:,.0f} events x {units:.4f} units x {_a_million(prices.WRITE_UNIT)}",
@@ -202,17 +202,17 @@ def _writing(plan: Plan) -> list[Cost]:
     ]
 
 
-def _windows(plan: Plan) -> list[Cost]:
+def _windows(plan: Plan) -> list[CostLine]:
     settings, keys = plan.settings, totalled(plan)
     rolled = keys.rollup_units if settings.rollups else 0.0
     return [
-        Cost(
+        CostLine(
             "sealing",
             keys.sealing_units * prices.WRITE_UNIT,
             f"{keys.windows:,.0f} totals x {TOTAL_UNITS} units x {_a_million(prices.WRITE_UNIT)}:"
             f" keys of {windows_a_month(settings):,.0f} windows",
         ),
-        Cost(
+        CostLine(
             "roll-ups",
             rolled * prices.WRITE_UNIT,
             f"({keys.days:,.0f} keys of days x {DAY_UNITS} units + {keys.months:,.0f} of the month"
@@ -236,20 +236,20 @@ def totalled(plan: Plan) -> KeysTotalled:
     )
 
 
-def _queue(plan: Plan) -> list[Cost]:
+def _queue(plan: Plan) -> list[CostLine]:
     load = plan.load
     messages = load.mean * SECONDS_A_MONTH / load.events_each
     chunks = ceil(SQS_BATCH * load.message_bytes / SQS_CHUNK_BYTES)
     requests = messages / SQS_BATCH * (2 * chunks + 1)
     batches, batch_ms = messages / plan.batch.records, plan.writers.batch_seconds * 1_000
     return [
-        Cost(
+        CostLine(
             "SQS",
             requests * prices.SQS_REQUEST,
             f"{requests:,.0f} requests x {_a_million(prices.SQS_REQUEST)}: {messages:,.0f} messages"
             f" by tens, sent and received ({chunks} x 64 KB each), deleted",
         ),
-        Cost(
+        CostLine(
             "writers",
             batches * (prices.LAMBDA_REQUEST + function_dollars(batch_ms)),
             f"{batches:,.0f} batches x {_run_of(batch_ms)}: {plan.batch.records:,} messages each",
@@ -257,25 +257,25 @@ def _queue(plan: Plan) -> list[Cost]:
     ]
 
 
-def _reading(plan: Plan) -> list[Cost]:
+def _reading(plan: Plan) -> list[CostLine]:
     settings, found = plan.settings, plan.reading
     asked, read = (each * SECONDS_A_MONTH for each in (found.asked, found.from_tables))
     live = 1 + settings.accept_for_ms / 1_000 / settings.window_seconds
     stripes = max(plan.stripes, plan.chosen_shards)
     larger = f"the larger of {plan.stripes:,} stripes and {plan.chosen_shards:,} shards"
     return [
-        Cost(
+        CostLine(
             COUNTS_READ,
             read * stripes * live * prices.READ_UNIT,
             f"{read:,.0f} reads of tables x {stripes:,} items ({larger}) x {live:.3g} open windows"
             f" x 1 read unit x {_a_million(prices.READ_UNIT)}",
         ),
-        Cost(
+        CostLine(
             HTTP_API,
             asked * prices.API_REQUEST,
             f"{asked:,.0f} requests x {_a_million(prices.API_REQUEST)}",
         ),
-        Cost(
+        CostLine(
             AGGREGATOR,
             asked * (prices.LAMBDA_REQUEST + function_dollars(READ_MS)),
             f"{asked:,.0f} requests, from a cache or not, x {_run_of(READ_MS)}",
@@ -283,12 +283,12 @@ def _reading(plan: Plan) -> list[Cost]:
     ]
 
 
-def _storage(plan: Plan) -> list[Cost]:
+def _storage(plan: Plan) -> list[CostLine]:
     load, keys = plan.load, totalled(plan)
     records = load.mean * SECONDS_A_MONTH / load.events_each
     tallies = min(records, keys.windows * plan.stripes)
     periods = keys if plan.settings.rollups else replace(keys, days=0, months=0)
-    kept = Kept(
+    kept = StoredSize(
         table_bytes=records * load.item_bytes + tallies * TALLY_ITEM_BYTES,
         table_items=records + tallies,
         total_items=periods.items,
@@ -297,7 +297,7 @@ def _storage(plan: Plan) -> list[Cost]:
     return kept.costs(plan.settings)
 
 
-def _idle(plan: Plan) -> list[Cost]:
+def _idle(plan: Plan) -> list[CostLine]:
     tables, polls = windows_a_month(plan.settings), POLLERS * SECONDS_A_MONTH / POLL_SECONDS
     from_settings = {
         "gates of new tables": f"{tables:,.0f} tables x {plan.gates:,} gates x"
@@ -321,14 +321,14 @@ def _idle(plan: Plan) -> list[Cost]:
     warm = warm_dollars(plan.settings, plan.warm_units)
     planned = {"gates of new tables": gates, WARM_THROUGHPUT: warm}
     found = {**idle_month(plan.settings), **planned}
-    return [Cost(name, dollars, from_settings[name]) for name, dollars in found.items()]
+    return [CostLine(name, dollars, from_settings[name]) for name, dollars in found.items()]
 
 
-def deleting_month(plan: Plan) -> Cost:
+def deleting_month(plan: Plan) -> CostLine:
     """What it would cost to delete a month's records one by one, where tables are dropped now."""
     records = plan.load.mean * SECONDS_A_MONTH / plan.load.events_each
     units = ceil(plan.load.item_bytes / UNIT_BYTES)
-    return Cost(
+    return CostLine(
         "deleting item by item instead",
         records * units * prices.WRITE_UNIT,
         f"{records:,.0f} records x {units} units x {_a_million(prices.WRITE_UNIT)};"

@@ -13,7 +13,7 @@ from tallyroll.planning.load import (
     PACKED_EVENT_BYTES,
     PACKET_EVENTS_MAX,
     PLAIN_EVENT_BYTES,
-    Load,
+    PeakLoad,
 )
 from tallyroll.settings import Settings
 
@@ -31,7 +31,7 @@ def said(value: object) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class Measurements:
     """What was measured of a pipeline over its last windows. What is not known is None.
 
     windows, events: how many were looked at
@@ -105,7 +105,9 @@ class Measured:
     source: str
 
 
-def load_of(facts: Facts, *, reads_per_second: float, staleness_seconds: float) -> Load | None:
+def load_of(
+    facts: Measurements, *, reads_per_second: float, staleness_seconds: float
+) -> PeakLoad | None:
     """The measured load; None if no events were counted. Counts are asked for at the measured rate
     if that is higher than the given one.
     """
@@ -115,7 +117,7 @@ def load_of(facts: Facts, *, reads_per_second: float, staleness_seconds: float) 
     keys = max(1, facts.keys)
     hottest = max(facts.hot.values(), default=peak)
     packed = facts.events_each
-    return Load(
+    return PeakLoad(
         events_per_second=peak,
         hottest_per_second=peak if keys == 1 else min(peak, max(hottest, peak / keys)),
         event_bytes=_event_bytes(facts, packed),
@@ -129,7 +131,7 @@ def load_of(facts: Facts, *, reads_per_second: float, staleness_seconds: float) 
     )
 
 
-def _event_bytes(facts: Facts, packed: int) -> int:
+def _event_bytes(facts: Measurements, packed: int) -> int:
     """The bytes of an event as it is sent, by those of its record; 128 if there is none."""
     if packed == 1:
         found = (facts.item_bytes or ITEM_BYTES + 128) - ITEM_BYTES
@@ -139,7 +141,7 @@ def _event_bytes(facts: Facts, packed: int) -> int:
     return PLAIN_EVENT_BYTES + max(0, min(fits, ceil(payload)))
 
 
-def measured_of(facts: Facts) -> list[Measured]:
+def measured_of(facts: Measurements) -> list[Measured]:
     """The facts, line by line."""
     tallies, metrics = "tallies", "CloudWatch"
     hottest, trigger = facts.hottest, "the writer's trigger"

@@ -18,7 +18,7 @@ from tallyroll.limits import (
 )
 from tallyroll.planning import prices
 from tallyroll.planning.costs import dollars_of
-from tallyroll.planning.facts import Facts, load_of, measured_of, said
+from tallyroll.planning.facts import Measurements, load_of, measured_of, said
 from tallyroll.planning.lines import as_json
 from tallyroll.planning.plan import (
     BATCH_SIZE,
@@ -61,7 +61,7 @@ class Feedback:
     `why_not` says why there is none.
     """
 
-    facts: Facts
+    facts: Measurements
     plan: Plan | None
     advice: tuple[Advice, ...]
     why_not: str = ""
@@ -117,7 +117,7 @@ class Feedback:
         }
 
 
-def feedback(facts: Facts, reads_per_second: float, staleness_seconds: float) -> Feedback:
+def feedback(facts: Measurements, reads_per_second: float, staleness_seconds: float) -> Feedback:
     """What to change in a pipeline of these facts. Counts are asked for at the measured rate if
     that is higher than the given one.
     """
@@ -138,7 +138,7 @@ def _in_words(value: Any) -> str:
     return said(value)
 
 
-def advised(facts: Facts, plan: Plan | None) -> list[Advice]:
+def advised(facts: Measurements, plan: Plan | None) -> list[Advice]:
     """What the settings should be for the measured load, and for the account's quotas. Without a
     plan only the latter. Nothing that costs nothing is lowered: the measured time may be a quiet
     one.
@@ -156,7 +156,7 @@ def advised(facts: Facts, plan: Plan | None) -> list[Advice]:
     ]
 
 
-def _shards(facts: Facts, plan: Plan) -> list[Advice]:
+def _shards(facts: Measurements, plan: Plan) -> list[Advice]:
     settings = facts.settings
     needed = plan.hot_shards(settings.shards)
     now = {key: facts.shards_of.get(key, settings.shards) for key in facts.hot}
@@ -168,14 +168,14 @@ def _shards(facts: Facts, plan: Plan) -> list[Advice]:
         needed[hottest] = min(SHARDS_MAX, max(needed.get(hottest, 0), 2 * now[hottest]))
         why = f"{facts.throttled_key_range:,.0f} writes were throttled for one partition"
     few = {key: shards for key, shards in needed.items() if shards > now[key]}
-    wished = dict(settings.hot_shards)
+    configured = dict(settings.hot_shards)
     if few and not facts.much_throttled:
         why = ", ".join(
             f"{key!r} had {facts.hot[key]:,.1f} events/s on {now[key]:,} shards"
             for key in list(few)[:3]
         )
         why += f"; the hottest needs {plan.shards:,}, and more from the first second on"
-    found = [Advice("shards of hot keys", wished, {**wished, **few}, why, "hot_shards")]
+    found = [Advice("shards of hot keys", configured, {**configured, **few}, why, "hot_shards")]
     if settings.adapts:
         most = max(settings.shards_max, *few.values()) if few else settings.shards_max
         follows = "a key's shards follow the traffic of the last window, up to this"
@@ -185,7 +185,7 @@ def _shards(facts: Facts, plan: Plan) -> list[Advice]:
     return found
 
 
-def _throughput(facts: Facts, plan: Plan) -> list[Advice]:
+def _throughput(facts: Measurements, plan: Plan) -> list[Advice]:
     settings, units = facts.settings, ceil(plan.table_units)
     seen = f", {facts.table_units:,} measured" if facts.table_units else ""
     peak = f"{units:,} write units a second at the peak{seen}"
@@ -208,7 +208,7 @@ def _throughput(facts: Facts, plan: Plan) -> list[Advice]:
     return [Advice("warm throughput", settings.warm_units, plan.warm_units, why, "warm_units")]
 
 
-def _writers(facts: Facts, plan: Plan) -> Advice:
+def _writers(facts: Measurements, plan: Plan) -> Advice:
     now, needed = facts.max_concurrency, plan.writers.needed
     rate = plan.load.messages_per_second
     why = (
@@ -227,7 +227,7 @@ def _writers(facts: Facts, plan: Plan) -> Advice:
     return Advice("most writers at once", now, planned, why, "max_concurrency")
 
 
-def _batches(facts: Facts, plan: Plan) -> list[Advice]:
+def _batches(facts: Measurements, plan: Plan) -> list[Advice]:
     size = max(facts.batch_size or BATCH_SIZE, plan.batch.records)
     window = BATCH_WINDOW_SECONDS
     if facts.batch_window_seconds is not None:
@@ -268,7 +268,7 @@ def _spread(settings: Settings, writers: int) -> list[Advice]:
     ]
 
 
-def _quotas(facts: Facts, plan: Plan | None) -> list[Advice]:
+def _quotas(facts: Measurements, plan: Plan | None) -> list[Advice]:
     """What the account's quotas ask for."""
     settings = facts.settings
     quota = int(facts.tables_quota or settings.table_quota)

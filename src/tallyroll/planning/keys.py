@@ -22,7 +22,7 @@ RUN_MIN = 2.0  # items a run
 ASCENDING_SHARE = 0.95  # of the steps between sort keys of one value
 
 
-class Verdict(StrEnum):
+class KeyVerdict(StrEnum):
     """What a choice of partition key is worth."""
 
     GOOD = "good"
@@ -49,7 +49,7 @@ class KeyScore:
     moves_on: bool
     ascending_sort_keys: bool | None
     score: int
-    verdict: Verdict
+    verdict: KeyVerdict
     reasons: tuple[str, ...]
 
 
@@ -114,7 +114,7 @@ class _Seen:
         units = PARTITION_WRITE_UNITS / max(share, at_once)
         score = min(100, round(100 * units / TABLE_UNITS_QUOTA))
         ascending = self._ascending >= ASCENDING_SHARE * self._steps if self._steps else None
-        fair = Verdict.FAIR if score >= FAIR_FROM else Verdict.BAD
+        fair = KeyVerdict.FAIR if score >= FAIR_FROM else KeyVerdict.BAD
         return KeyScore(
             items=self.items,
             values=len(self._values),
@@ -126,7 +126,7 @@ class _Seen:
             moves_on=moves_on,
             ascending_sort_keys=ascending,
             score=score,
-            verdict=Verdict.GOOD if score >= GOOD_FROM else fair,
+            verdict=KeyVerdict.GOOD if score >= GOOD_FROM else fair,
             reasons=tuple(self._reasons(units, share, moves_on=moves_on, ascending=ascending)),
         )
 
@@ -155,7 +155,7 @@ def _ascends(before: Any, now: Any) -> bool:
         return str(before) <= str(now)
 
 
-def told(by: str, score: KeyScore) -> Iterator[str]:
+def score_lines(by: str, score: KeyScore) -> Iterator[str]:
     """The score of a field in words, line by line."""
     yield f"{by} as partition key: {score.verdict}, {score.score} of 100"
     yield f"  {score.values:,} values in {score.items:,} items, as if {score.effective_values:,.1f}"

@@ -32,7 +32,7 @@ from tallyroll.planning.writers import TRANSACTION_MS, message_ms
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PlanLine:
     """One number of a plan: how it is computed, from what source, and what is wrong with it, if
     anything is.
     """
@@ -44,7 +44,7 @@ class Line:
     warning: str = ""
 
 
-def lines_of(plan: Plan) -> list[Line]:
+def lines_of(plan: Plan) -> list[PlanLine]:
     """The plan, line by line."""
     return [
         *_unit_lines(plan),
@@ -55,24 +55,24 @@ def lines_of(plan: Plan) -> list[Line]:
     ]
 
 
-def _unit_lines(plan: Plan) -> list[Line]:
+def _unit_lines(plan: Plan) -> list[PlanLine]:
     load, batch, writes = plan.load, plan.batch, plan.batch.per_event
     over_quota = f"over the default quota of {TABLE_UNITS_QUOTA:,} a table: ask for more"
     return [
-        Line(
+        PlanLine(
             "write units an event",
             round(writes.each, 4),
             f"({batch.records} records x {batch.record_units} + 2 x ({batch.tallies:.1f} tallies +"
             f" {batch.transactions} gates)) / {batch.records * load.events_each:g} events",
             "Transactions: two units per KB of each item",
         ),
-        Line(
+        PlanLine(
             "events a transaction",
             round(batch.records * load.events_each / batch.transactions, 1),
             f"{batch.records} records / {batch.transactions} transactions of at most 100 actions",
             "Transactions: 100 actions",
         ),
-        Line(
+        PlanLine(
             "write units a second",
             ceil(plan.table_units),
             f"{load.events_per_second:,.0f} events x {writes.each:.4f}",
@@ -82,7 +82,7 @@ def _unit_lines(plan: Plan) -> list[Line]:
     ]
 
 
-def _table_lines(plan: Plan) -> list[Line]:
+def _table_lines(plan: Plan) -> list[PlanLine]:
     load, writes = plan.load, plan.batch.per_event
     hot_units = load.hottest_per_second * writes.record
     unreached = (
@@ -91,14 +91,14 @@ def _table_lines(plan: Plan) -> list[Line]:
     )
     cold = f"hourly tables start at {WARM_WRITE_UNITS_MIN:,}"
     return [
-        Line(
+        PlanLine(
             "shards, at least",
             plan.shards,
             f"ceil({hot_units:,.0f} record units of the hottest key / ({SHARD_SHARE_MAX} x"
             f" {PARTITION_WRITE_UNITS:,}))",
             "Partition keys: 1,000 write units a partition; with fewer, splits do not help",
         ),
-        Line(
+        PlanLine(
             "shards, from the first second",
             plan.chosen_shards,
             f"the fullest of {plan.partitions:,} partitions, in 95 % of placements, takes"
@@ -106,26 +106,26 @@ def _table_lines(plan: Plan) -> list[Line]:
             "docs/sharding.md, limits per key",
             "" if plan.start_shards else unreached,
         ),
-        Line(
+        PlanLine(
             "least stripes of a tally",
             plan.stripes,
             f"max(64, {STRIPES_PER_COMMIT} x {plan.commits_at_once} transactions at once)",
             "docs/sharding.md, conflicts",
         ),
-        Line(
+        PlanLine(
             "gates of a window",
             plan.gates,
             f"min({GATES_MAX:,}, max(256, {GATES_PER_COMMIT} x {plan.commits_at_once}"
             " transactions at once))",
             "docs/sharding.md, conflicts",
         ),
-        Line(
+        PlanLine(
             "initial partitions",
             plan.partitions,
             f"max(4, {max(plan.warm_units, WARM_WRITE_UNITS_MIN):,} / {PARTITION_WRITE_UNITS:,})",
             "Warm throughput, Partition keys",
         ),
-        Line(
+        PlanLine(
             "warm throughput",
             plan.warm_units,
             f"0: {ceil(plan.table_units):,} units fit into a new table's {WARM_WRITE_UNITS_MIN:,}"
@@ -139,26 +139,26 @@ def _table_lines(plan: Plan) -> list[Line]:
     ]
 
 
-def _writer_lines(plan: Plan) -> list[Line]:
+def _writer_lines(plan: Plan) -> list[PlanLine]:
     load, batch, writers = plan.load, plan.batch, plan.writers
     each = writers.each_per_second
     rounds = ceil(batch.transactions / plan.settings.transactions_at_once)
     beyond = "messages wait, and SQS delivers no more of them: pack events"
     return [
-        Line(
+        PlanLine(
             "writers",
             writers.needed,
             f"max({WRITERS_DEFAULT}, ceil({load.messages_per_second:,.0f} messages /"
             f" {each:,.0f} x {WRITERS_HEADROOM}))",
             "assumed times of a message and a transaction",
         ),
-        Line(
+        PlanLine(
             "messages a batch",
             batch.records,
             f"min({BATCH_SIZE:,}, what comes in {BATCH_WINDOW_SECONDS} s)",
             "Lambda: batch size and batch window of SQS",
         ),
-        Line(
+        PlanLine(
             f"events a second of {WRITERS_DEFAULT} writers",
             round(WRITERS_DEFAULT * each * load.events_each),
             f"{WRITERS_DEFAULT} x {batch.records * load.events_each:g} events /"
@@ -166,7 +166,7 @@ def _writer_lines(plan: Plan) -> list[Line]:
             f" {TRANSACTION_MS} ms)",
             "assumed times of a message and a transaction",
         ),
-        Line(
+        PlanLine(
             "messages in flight",
             ceil(plan.in_flight),
             f"{load.messages_per_second:,.0f} x ({BATCH_WINDOW_SECONDS} s +"
@@ -177,7 +177,7 @@ def _writer_lines(plan: Plan) -> list[Line]:
     ]
 
 
-def _reading_lines(plan: Plan) -> list[Line]:
+def _reading_lines(plan: Plan) -> list[PlanLine]:
     load, found = plan.load, plan.reading
     cached = f"{found.sandboxes:,} caches x {load.asked:,} keys / {load.staleness_seconds:g} s"
     over_api = (
@@ -186,21 +186,21 @@ def _reading_lines(plan: Plan) -> list[Line]:
     )
     over_lambda = f"over Lambda's default quota of {SANDBOXES_QUOTA:,} functions at once"
     return [
-        Line(
+        PlanLine(
             "counts asked for, a second",
             found.asked,
             "as asked for",
             "Quotas of API Gateway",
             over_api if found.asked > API_READS_QUOTA else "",
         ),
-        Line(
+        PlanLine(
             "sandboxes of the aggregator",
             found.sandboxes,
             f"{found.asked:,.10g} reads x {READ_MS} ms, one at a time each (Little's law)",
             "Lambda: concurrency; assumed time of a read",
             over_lambda if found.sandboxes > SANDBOXES_QUOTA else "",
         ),
-        Line(
+        PlanLine(
             "of these from tables, a second",
             round(found.from_tables, 1),
             f"min({found.asked:,.10g}, {cached}): each sandbox has a cache of its own"
@@ -211,13 +211,13 @@ def _reading_lines(plan: Plan) -> list[Line]:
     ]
 
 
-def _storage_lines(plan: Plan) -> list[Line]:
+def _storage_lines(plan: Plan) -> list[PlanLine]:
     settings, load = plan.settings, plan.load
     records = load.mean * settings.window_seconds / load.events_each
     share = archived_share(load)
     archived = records * load.item_bytes * share
     return [
-        Line(
+        PlanLine(
             "tables at once",
             settings.tables_kept,
             f"{settings.ahead_windows} ahead + 1 + ({settings.accept_for_ms // 1000:,} s +"
@@ -225,7 +225,7 @@ def _storage_lines(plan: Plan) -> list[Line]:
             f" {settings.table_quota:,}",
             "Quotas: tables of an account in a Region",
         ),
-        Line(
+        PlanLine(
             "archive of a window, MB",
             round(archived / 1e6, 3),
             f"{records:,.0f} records x {load.item_bytes:,.0f} bytes x {share:g} compressed",

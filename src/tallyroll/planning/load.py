@@ -26,7 +26,7 @@ STALENESS_MAX_SECONDS = 60  # the most of `cache_live_ms`; a test compares
 
 
 @dataclass(frozen=True, kw_only=True)
-class Load:
+class PeakLoad:
     """Events at their peak: their rate in all and that of the hottest key, a second; the bytes of
     one event as it is sent; and how many keys a window has.
 
@@ -189,7 +189,7 @@ class Sample:
             self._entries += entry.encode()
             self._sampled += 1
 
-    def load(self, *, packed: int, reads_per_second: float, staleness_seconds: float) -> Load:
+    def load(self, *, packed: int, reads_per_second: float, staleness_seconds: float) -> PeakLoad:
         """The load of these events, at their busiest second. Raises UsageError if there are none,
         or if they have no times.
         """
@@ -206,7 +206,7 @@ class Sample:
         seconds = max(self.by_second) - min(self.by_second) + 1
         hot = dict(rates.most_common(HOT_LISTED_MAX))
         peak = max(self.by_second.values())
-        return Load(
+        return PeakLoad(
             events_per_second=peak,
             hottest_per_second=min(peak, max(*hot.values(), peak / len(self.by_key))),
             event_bytes=-(-self.sent_bytes // self.events),

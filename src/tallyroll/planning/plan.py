@@ -16,9 +16,9 @@ from tallyroll.limits import (
     WARM_UNITS_MAX,
     WARM_WRITE_UNITS_MIN,
 )
-from tallyroll.planning.load import Load
+from tallyroll.planning.load import PeakLoad
 from tallyroll.planning.on_demand import warm_partitions
-from tallyroll.planning.reading import API_READS_DEFAULT, API_READS_QUOTA, Reading, reading_of
+from tallyroll.planning.reading import API_READS_DEFAULT, API_READS_QUOTA, ReadLoad, reading_of
 from tallyroll.planning.shards import SHARD_SHARE_MAX, shards_at_start, sustained_shards
 from tallyroll.planning.writers import batch_seconds
 from tallyroll.planning.writes import BatchWrites, batch_writes
@@ -46,7 +46,7 @@ class Writers:
 class Plan:
     """What a load needs, for windows of these settings."""
 
-    load: Load
+    load: PeakLoad
     settings: Settings
     batch: BatchWrites
     writers: Writers
@@ -71,7 +71,7 @@ class Plan:
         return self.load.messages_per_second * held
 
     @property
-    def reading(self) -> Reading:
+    def reading(self) -> ReadLoad:
         """What the reads of counts take."""
         return reading_of(self.load)
 
@@ -130,7 +130,7 @@ class Plan:
         return {key: shards for key, shards in found.items() if shards > least}
 
 
-def planned(load: Load, settings: Settings | None = None) -> Plan:
+def planned(load: PeakLoad, settings: Settings | None = None) -> Plan:
     """The plan of a load. Raises UsageError for a load that no pipeline takes."""
     settings = settings or Settings()
     settings.check_tables_fit()
@@ -149,14 +149,14 @@ def planned(load: Load, settings: Settings | None = None) -> Plan:
     return Plan(load, settings, batch, writers, shards, start, warm)
 
 
-def _batch_messages(load: Load) -> int:
+def _batch_messages(load: PeakLoad) -> int:
     """Messages that Lambda gathers for one writer: what comes in the batch window, up to the batch
     size.
     """
     return max(1, min(BATCH_SIZE, round(load.messages_per_second * BATCH_WINDOW_SECONDS)))
 
 
-def _writers(load: Load, batch: BatchWrites, settings: Settings) -> Writers:
+def _writers(load: PeakLoad, batch: BatchWrites, settings: Settings) -> Writers:
     seconds = batch_seconds(batch, at_once=settings.transactions_at_once)
     each = batch.records / seconds
     needed = max(WRITERS_MIN, ceil(load.messages_per_second / each * WRITERS_HEADROOM))
@@ -168,7 +168,7 @@ def _writers(load: Load, batch: BatchWrites, settings: Settings) -> Writers:
     return Writers(max(needed, WRITERS_DEFAULT), each, seconds)
 
 
-def _warm(load: Load, batch: BatchWrites, units: float) -> tuple[int, int | None]:
+def _warm(load: PeakLoad, batch: BatchWrites, units: float) -> tuple[int, int | None]:
     """The warm throughput, 0 for a new table's own, and the N with which the hottest key takes its
     peak from the first second on. More partitions are taken until such an N is at most 1,000.
     """
@@ -199,6 +199,6 @@ def _warm(load: Load, batch: BatchWrites, units: float) -> tuple[int, int | None
     return min(WARM_UNITS_MAX, warm), None
 
 
-def archived_share(load: Load) -> float:
+def archived_share(load: PeakLoad) -> float:
     """The share of the items' bytes that archives have. Packets are compressed already."""
     return ARCHIVED_SHARE if load.packed == 1 else 1.0

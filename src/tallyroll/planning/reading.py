@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
-from tallyroll.planning.load import Load
+from tallyroll.planning.load import PeakLoad
 
 READ_MS = 20  # assumed: a read of the aggregator, from its cache or not
 SANDBOXES_QUOTA = 1_000  # functions at once, of an account in a Region, by default [lambda]
@@ -19,7 +19,7 @@ API_READS_DEFAULT = 100  # of `tallyroll:reads_per_second`; a test compares
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadLoad:
     """Counts that are asked for, a second: how many sandboxes answer them, and how many of the
     answers are read from tables. The others come from the caches.
     """
@@ -29,7 +29,7 @@ class Reading:
     from_tables: float
 
 
-def reading_of(load: Load) -> Reading:
+def reading_of(load: PeakLoad) -> ReadLoad:
     """What the reads of a load take.
 
     Each sandbox has a cache of its own and answers one request at a time, so as many sandboxes work
@@ -41,4 +41,4 @@ def reading_of(load: Load) -> Reading:
     from_tables = asked
     if load.staleness_seconds:
         from_tables = min(asked, sandboxes * load.asked / load.staleness_seconds)
-    return Reading(asked, sandboxes, from_tables)
+    return ReadLoad(asked, sandboxes, from_tables)

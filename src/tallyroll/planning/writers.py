@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from tallyroll.limits import IN_FLIGHT_MAX
-from tallyroll.planning.load import Load
+from tallyroll.planning.load import PeakLoad
 from tallyroll.planning.writes import BatchWrites, batch_writes
 from tallyroll.settings import Settings
 
@@ -44,7 +44,7 @@ def batch_seconds(batch: BatchWrites, *, at_once: int) -> float:
     return (own_ms + ceil(batch.transactions / at_once) * TRANSACTION_MS) / 1_000
 
 
-def sustained(load: Load, *, writers: int, batch_size: int, settings: Settings) -> Sustained:
+def sustained(load: PeakLoad, *, writers: int, batch_size: int, settings: Settings) -> Sustained:
     """What so many writers take of a load, with batches of this size at the most.
 
     Two limits of AWS are part of it: 6 MB a batch, and 120,000 messages in flight. Left out are the

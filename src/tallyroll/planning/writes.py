@@ -17,7 +17,7 @@ from tallyroll.limits import (
     TRANSACTION_BYTES_PLANNED,
     UNIT_BYTES,
 )
-from tallyroll.planning.load import Load
+from tallyroll.planning.load import PeakLoad
 from tallyroll.planning.shards import KeyWrites
 
 ELEMENTS_MAX = TRANSACTION_ACTIONS_MAX - 1  # records and tallies, beside the check of a gate
@@ -56,7 +56,7 @@ def record_units(item_bytes: float) -> int:
     return ACTION_UNITS * max(1, ceil(item_bytes / UNIT_BYTES))
 
 
-def batch_writes(load: Load, *, messages: int) -> BatchWrites:
+def batch_writes(load: PeakLoad, *, messages: int) -> BatchWrites:
     """The writes for so many messages of a load in one batch."""
     distinct = distinct_keys(load, messages)
     fits = int(TRANSACTION_BYTES_PLANNED // (load.item_bytes + ELEMENT_BYTES))
@@ -96,7 +96,7 @@ class KeysTotalled:
         return TOTAL_ITEMS * self.windows + DAY_ITEMS * self.days + MONTH_ITEMS * self.months
 
 
-def distinct_keys(load: Load, messages: float) -> float:
+def distinct_keys(load: PeakLoad, messages: float) -> float:
     """How many keys so many messages have, on average: the hottest key has its share of the
     messages, the others have the rest in equal parts.
     """

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tallyroll.model.dead_letters import ReceivedLetter
-from tallyroll.model.messages import Redrive
+from tallyroll.model.messages import RedriveMark
 from tallyroll.ports.queue import Backlog
 
 
@@ -16,7 +16,7 @@ class Resend:
     """A message to send again, verbatim, with its redrive."""
 
     body: str
-    redrive: Redrive
+    redrive: RedriveMark
 
 
 class DeadLetters(Protocol):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 
-class Line(StrEnum):
+class RateLine(StrEnum):
     """The lines of a pipeline: of writes, and of the messages that were handed back for them."""
 
     WRITES = "writes"
@@ -27,7 +27,7 @@ class Turn:
     far ahead, or from a lower rate: it is ignored.
     """
 
-    line: Line
+    line: RateLine
     span: int
     asked: int
     earliest: int

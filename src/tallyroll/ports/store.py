@@ -10,7 +10,7 @@ from typing import Protocol
 
 from tallyroll.model.formats.payloads import Chunk
 from tallyroll.model.items import Content, StoredItem
-from tallyroll.model.records import Increment, Page, Record, RecordName
+from tallyroll.model.records import Increment, Record, RecordName, RecordPage
 from tallyroll.model.specs import Spec
 from tallyroll.model.tallies import Stripe, Tally
 
@@ -177,7 +177,7 @@ class Store(Protocol):
         does not exist.
         """
 
-    def records(self, spec: Spec, key: str, shard: int, after: str, limit: int) -> Page:
+    def records(self, spec: Spec, key: str, shard: int, after: str, limit: int) -> RecordPage:
         """At most `limit` of a key's records on one shard, 1..N, whose ids follow `after`,
         ascending in code point order; "" precedes all. Raises Missing if there is no table.
         """
@@ -227,7 +227,7 @@ class Store(Protocol):
     def recover_table(self, table: str) -> None:
         """Switch point-in-time recovery on. Raises Throttled while that is not possible yet."""
 
-    def cool_table(self, table: str) -> None:
+    def reduce_capacity(self, table: str) -> None:
         """Lower what is paid for a table whose window is sealed."""
 
     def tags(self, table: str) -> Mapping[str, str] | None:

@@ -14,7 +14,7 @@ from typing import TypeVar
 from tallyroll.errors import Absent, Archived, Missing, Refused, StoreError, UsageError
 from tallyroll.limits import TS_MS_MAX
 from tallyroll.model.ids import uuid7_time
-from tallyroll.model.records import Page, Record
+from tallyroll.model.records import Record, RecordPage
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status, Window
 from tallyroll.model.stored import StoredEvent, StoredPacket, packed_id, stored, whole
@@ -191,7 +191,7 @@ class Lookups:
 
     def _page(
         self, spec: Spec, key: str, shard: int, after: str, limit: int, deadline: int
-    ) -> Page | None:
+    ) -> RecordPage | None:
         if self._effects.now() >= deadline:
             return None
         try:

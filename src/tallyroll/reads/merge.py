@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass
 from math import ceil, sqrt
 
-from tallyroll.model.records import Page, Record
+from tallyroll.model.records import Record, RecordPage
 from tallyroll.model.stored import StoredEvent, StoredPacket, stored
 from tallyroll.reads.cursor import Position
 
@@ -75,7 +75,7 @@ class Merge:
         """The least advanced shards, at most `most`, each with the id to read after."""
         return heapq.nsmallest(most, self._read_to.items(), key=lambda item: (item[1], item[0]))
 
-    def add(self, pages: Mapping[int, Page]) -> None:
+    def add(self, pages: Mapping[int, RecordPage]) -> None:
         """Add the pages that due shards returned."""
         for shard, page in pages.items():
             if page.more and page.records:

@@ -15,7 +15,7 @@ from tallyroll.model.amounts import Summed
 from tallyroll.model.periods import KINDS, PeriodName, PeriodState, period_of
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status, Window
-from tallyroll.model.tallies import Reading
+from tallyroll.model.tallies import ReadCost
 from tallyroll.model.totals import PeriodTotal, Total
 from tallyroll.model.windows import WindowId, window_id
 from tallyroll.ports.catalog import Catalog
@@ -47,7 +47,7 @@ class WindowCount(Summed):
     events: int
     amount: int
     status: Status
-    reading: Reading | None = None
+    reading: ReadCost | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +80,14 @@ class Count(Summed):
     periods: tuple[PeriodCount, ...] = ()
 
     @property
-    def reading(self) -> Reading | None:
+    def reading(self) -> ReadCost | None:
         """What it took to read the records of live windows that have no tallies yet; None if there
         is no such window.
         """
         some = [window.reading for window in self.windows if window.reading]
         if not some:
             return None
-        return Reading(sum(one.rows for one in some), sum(one.cost_max for one in some))
+        return ReadCost(sum(one.rows for one in some), sum(one.cost_max for one in some))
 
     @property
     def complete(self) -> bool:

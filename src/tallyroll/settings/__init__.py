@@ -29,7 +29,7 @@ from tallyroll.limits import (
 )
 from tallyroll.model.foreign.mappings import UNMAPPED, Fields
 from tallyroll.model.formats.json_texts import canonical
-from tallyroll.model.formats.payloads import LAYOUT, Layout
+from tallyroll.model.formats.payloads import LAYOUT, PayloadLayout
 from tallyroll.model.sharding import strategy
 from tallyroll.model.windows import DYNAMODB, KEYSPACES, check_length
 from tallyroll.settings.stores import check_stores, keyspace_of
@@ -268,9 +268,9 @@ class Settings:
         return self.visibility_ms // 6
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> PayloadLayout:
         """How payloads are stored by their size."""
-        return Layout(self.compress_over_bytes, self.chunk_over_bytes, self.chunk_bytes)
+        return PayloadLayout(self.compress_over_bytes, self.chunk_over_bytes, self.chunk_bytes)
 
     @property
     def mapping_text(self) -> str:

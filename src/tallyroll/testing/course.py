@@ -28,7 +28,7 @@ _CAUGHT_UP_WINDOWS = 48
 _SPAN_WINDOWS_MAX = 2_000
 
 
-class Course:
+class LifecycleDriver:
     """Runs roller, cleanup and dropper of a pipeline when one of their steps is due.
 
     `due` is when (ms) that is the next time.

@@ -16,7 +16,7 @@ from moto.sqs.models import sqs_backends
 from tallyroll.adapters.aws.client import Caller
 from tallyroll.adapters.dynamodb.catalog import DynamoCatalog
 from tallyroll.adapters.dynamodb.store import DynamoStore
-from tallyroll.adapters.dynamodb.totals import DynamoTotals
+from tallyroll.adapters.dynamodb.totals_table import DynamoTotals
 from tallyroll.adapters.memory import MemoryBucket, MemoryCatalog, MemoryStore, MemoryTotals
 from tallyroll.ingest.writer import Writer
 from tallyroll.lifecycle.cleanup import Cleanup
@@ -33,7 +33,7 @@ from tallyroll.settings import Settings
 from tallyroll.testing.aws import client
 from tallyroll.testing.direct_dynamodb import DirectDynamoDB
 from tallyroll.testing.emulated import create_bucket, create_queues, create_tables
-from tallyroll.testing.options import DYNAMODB_LOCAL, MEMORY, MOTO, Options
+from tallyroll.testing.options import DYNAMODB_LOCAL, MEMORY, MOTO, FixtureOptions
 from tallyroll.testing.queues import CountedQueue, NoMetrics
 
 
@@ -84,7 +84,7 @@ class SharedBucket(MemoryBucket):
 
 
 @contextmanager
-def ports_of(options: Options, region: str, effects: Effects) -> Iterator[Ports]:
+def ports_of(options: FixtureOptions, region: str, effects: Effects) -> Iterator[Ports]:
     """The ports of a pipeline with nothing in it, inside `emulated_aws`; nothing of it is left
     afterwards, also in a `mock_aws` of the test that goes on.
     """
@@ -109,7 +109,9 @@ def ports_of(options: Options, region: str, effects: Effects) -> Iterator[Ports]
             _delete_tables(settings, dynamodb)
 
 
-def _on_dynamodb(settings: Settings, options: Options, region: str, effects: Effects) -> Ports:
+def _on_dynamodb(
+    settings: Settings, options: FixtureOptions, region: str, effects: Effects
+) -> Ports:
     dynamodb = client("dynamodb", region, options.endpoint)
     direct = DirectDynamoDB(dynamodb) if options.engine == MOTO else dynamodb
     caller, names = Caller(direct, effects), declare(settings)

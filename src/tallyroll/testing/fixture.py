@@ -21,11 +21,11 @@ from tallyroll.reads.reader import Count
 from tallyroll.settings import Settings
 from tallyroll.testing.aws import emulated_aws
 from tallyroll.testing.clock import Clock, OneThread
-from tallyroll.testing.course import Course
+from tallyroll.testing.course import LifecycleDriver
 from tallyroll.testing.engines import Ports, ports_of
 from tallyroll.testing.errors import TestingError
 from tallyroll.testing.handlers import invoke
-from tallyroll.testing.options import DEFAULTS, Options
+from tallyroll.testing.options import DEFAULTS, FixtureOptions
 from tallyroll.testing.queues import event_of, letters, next_batch, queue_at
 
 _logger = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ class Tallyroll:
         self.queue_url: str = ports.settings.queue_url
         self._ports = ports
         self._clock = clock
-        self._course = Course(ports, clock)
+        self._course = LifecycleDriver(ports, clock)
         self._writer = ports.writer()
         self._deaths = 0
         self._logged = 0  # dead letters
@@ -244,7 +244,7 @@ def running(settings: Settings = DEFAULTS, **changes: Any) -> Iterator[Tallyroll
     settings by name.
     Raises UsageError and SettingsError.
     """
-    options = Options(settings=settings).changed(changes)
+    options = FixtureOptions(settings=settings).changed(changes)
     clock = Clock()
     try:
         with emulated_aws(f"{options.settings.name}-", options.region):

@@ -170,8 +170,8 @@ def _reason(backend: models.DynamoDBBackend, action: dict[str, Any]) -> Reason:
     )
     if holds.expr(current):
         return _FINE
-    told = action.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD" and current
-    item = current.to_json()["Attributes"] if told and current else None
+    report = action.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD" and current
+    item = current.to_json()["Attributes"] if report and current else None
     return "ConditionalCheckFailed", str(ConditionalCheckFailed().message), item
 
 

@@ -34,7 +34,7 @@ spreads load is small.
 
 
 @dataclass(frozen=True)
-class Options:
+class FixtureOptions:
     """How a test's pipeline runs: on which engine, with which settings.
 
     `endpoint` is the address of DynamoDB Local, for the engine `dynamodb-local`. `region` is where
@@ -57,7 +57,7 @@ class Options:
                 " tallyroll_dynamodb_endpoint in pytest's configuration)"
             )
 
-    def changed(self, changes: Mapping[str, Any]) -> Options:
+    def changed(self, changes: Mapping[str, Any]) -> FixtureOptions:
         """These options with changes by name: `engine`, `endpoint`, `region`, or any setting.
 
         Raises UsageError for an unknown name and a value of a wrong type, SettingsError for one out

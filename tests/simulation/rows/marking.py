@@ -9,7 +9,7 @@ import pytest
 
 from tallyroll.adapters.rows import statements
 from tallyroll.adapters.rows.folding import NOT_FOLDED, listed_marks
-from tallyroll.adapters.rows.store import RowStore
+from tallyroll.adapters.rows.row_store import RowStore
 from tallyroll.errors import StateConflict, Throttled
 from tallyroll.model.states import Status
 from tallyroll.ports.store import Verdict
@@ -26,10 +26,10 @@ ROW_MARKS: Mapping[str, str] = {
     "gate-shut-behind": "a gate is found shut by the look that follows a write or a read",
     "row-contended": "an insert gets no quorum in time, and may be carried out",
     "node-slow": "a statement gets no answer in time, since the database gives none for a while",
-    "ghost": "a row is inserted after all gates were shut",
-    "ghost-listed": "a row that came after all gates were shut is in the list that counts",
-    "ghost-left": "a row comes after the list of its segment won",
-    "ghost-looked-up": "a read meets a row that is not in the list, and leaves it out",
+    "uncounted": "a row is inserted after all gates were shut",
+    "uncounted-listed": "a row that came after all gates were shut is in the list that counts",
+    "uncounted-left": "a row comes after the list of its segment won",
+    "uncounted-looked-up": "a read meets a row that is not in the list, and leaves it out",
     "unsettled": "a read meets a row of a window of which it is not settled what counts",
     "tallies-unsettled": "a count meets a window whose gates are shut and that is not folded",
     "list-lost": "an attempt's list does not win",
@@ -95,19 +95,19 @@ class _Rows:
         return shut
 
     def insert(self, insert: Any, table: str, row: Any) -> Any:
-        before = len(self._oracle.ghosts)
+        before = len(self._oracle.uncounted)
         there = insert(table, row)
-        if len(self._oracle.ghosts) > before:
-            self._hit("ghost")
+        if len(self._oracle.uncounted) > before:
+            self._hit("uncounted")
             if self._rows.seal(table, self._rows.segment(row.key, row.shard)):
-                self._hit("ghost-left")
+                self._hit("uncounted-left")
         return there
 
     def put_seal(self, put_seal: Any, table: str, segment: int, seal: Any) -> Any:
-        before = len(self._oracle.ghosts)
+        before = len(self._oracle.uncounted)
         stands = put_seal(table, segment, seal)
-        if len(self._oracle.ghosts) < before:
-            self._hit("ghost-listed")
+        if len(self._oracle.uncounted) < before:
+            self._hit("uncounted-listed")
         if stands.attempt != seal.attempt:
             self._hit("list-lost")
             marks = [listed_marks(self._rows, table, segment, one) for one in (seal, stands)]
@@ -123,7 +123,7 @@ class _Rows:
                 self._hit("unsettled")
             raise
         if len(found) < len(rows):
-            self._hit("ghost-looked-up")
+            self._hit("uncounted-looked-up")
         return found
 
     def _check_folded(self, check: Any, store: Any, table: str) -> None:

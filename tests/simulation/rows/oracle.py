@@ -14,12 +14,12 @@ from tests.simulation.oracle import Oracle
 class RowOracle(Oracle):
     """A row counts if it came before all gates were shut, or else if the winning list has it.
 
-    `ghosts` are those that came later, and are in no list (yet).
+    `uncounted` are those that came later, and are in no list (yet).
     """
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self.ghosts: dict[Identity, Record] = {}
+        self.uncounted: dict[Identity, Record] = {}
         self._rows: dict[Identity, Record] = {}
 
     def on_row(self, window: str, row: Record, *, in_time: bool) -> None:
@@ -28,7 +28,7 @@ class RowOracle(Oracle):
         if in_time:
             self._take(identity, row)
         else:
-            self.ghosts[identity] = row
+            self.uncounted[identity] = row
 
     def on_list(self, window: str, names: Collection[Identity], marks: Collection[bytes]) -> None:
         """Check the winning list of a segment, whose rows have these names."""
@@ -37,8 +37,8 @@ class RowOracle(Oracle):
                 self._world.fail(
                     f"4: {identity} came before the gates were shut, and is not listed"
                 )
-            if identity in self.ghosts and mark(self.ghosts[identity]) in marks:
-                self._take(identity, self.ghosts.pop(identity))
+            if identity in self.uncounted and mark(self.uncounted[identity]) in marks:
+                self._take(identity, self.uncounted.pop(identity))
 
     def rows(self, window: str) -> list[Record]:
         """The rows of a window that count."""

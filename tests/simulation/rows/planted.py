@@ -9,11 +9,10 @@ from typing import Any, cast
 
 import pytest
 
-from tallyroll.adapters.rows import folding, statements
-from tallyroll.adapters.rows import store as row_store
+from tallyroll.adapters.rows import folding, row_store, statements
 from tallyroll.adapters.rows.folding import Lists
+from tallyroll.adapters.rows.row_store import FINE, RowStore
 from tallyroll.adapters.rows.statements import AT_ONCE, Seal
-from tallyroll.adapters.rows.store import FINE, RowStore
 from tallyroll.errors import StoreError
 from tallyroll.model.records import Record
 from tallyroll.model.specs import Spec
@@ -29,7 +28,7 @@ def gate_read_before_the_rows_alone(patch: Patch) -> None:
 
 
 def stored_taken_for_listed(patch: Patch) -> None:
-    """A row that is there is taken for counted, though it may be a ghost."""
+    """A row that is there is taken for counted, though it may be uncounted."""
     patch.setattr(Lists, "_has", lambda *_: True)
 
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from tallyroll.adapters.rows import folding, statements
-from tallyroll.adapters.rows.store import RowStore
+from tallyroll.adapters.rows.row_store import RowStore
 from tallyroll.errors import UsageError
 from tallyroll.lifecycle import roller
 from tallyroll.model.states import Status
@@ -86,7 +86,9 @@ class RowSystem(System):
     def watch_store(self, patch: pytest.MonkeyPatch) -> None:
         watch_rows(self, patch)
         marked_gates(patch, self)
-        if self.hurried:  # whatever the queue holds: it must not be the queue that keeps ghosts out
+        if (
+            self.hurried
+        ):  # whatever the queue holds: it must not be the queue that keeps uncounted rows out
             patch.setattr(roller, "drained", lambda *_: True)
 
 

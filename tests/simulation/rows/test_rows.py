@@ -55,7 +55,7 @@ def test_a_run_of_seeds_names_its_store(capsys: pytest.CaptureFixture[str]) -> N
     assert run.main(["--store", "rows", "--seeds", "1", "--from", "103", "--jobs", "1"]) == 0
     told = capsys.readouterr().out
     assert "1 seeds in" in told
-    assert "ghost-left" in told
+    assert "uncounted-left" in told
     assert "native-asked-twice" not in told
     replayed = ["--store", "rows", "--seed", "103", "--lines", "0"]
     assert run.main(replayed) == 0

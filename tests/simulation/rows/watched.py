@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, cast
 from tallyroll.adapters.dynamodb.items import Item, chunk_item, gate_item, record_item
 from tallyroll.adapters.memory.rows import MemoryRows
 from tallyroll.adapters.rows.folding import listed_marks, tally_of
+from tallyroll.adapters.rows.row_store import stripe_item
 from tallyroll.adapters.rows.statements import Seal
-from tallyroll.adapters.rows.store import stripe_item
 from tallyroll.model.records import Record
 from tallyroll.model.tallies import Stripe
 from tests.simulation.rows.oracle import RowOracle

@@ -137,7 +137,7 @@ def test_a_table_that_is_changing_is_not_changed(status: str) -> None:
 @pytest.mark.parametrize(("given", "times"), [(UNITS, 1), ({}, 0)])
 def test_a_sealed_table_is_cooled(given: dict[str, int], times: int) -> None:
     session = Keyspaces("ACTIVE", None)
-    tables(session, Settings(provisioned=given)).cool_table("t-1")
+    tables(session, Settings(provisioned=given)).reduce_capacity("t-1")
     assert len(session.changed) == times
     assert all("'write_capacity_units': 5}" in text for text in session.changed)
 

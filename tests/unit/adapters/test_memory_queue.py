@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tallyroll.adapters.memory import MemoryQueue
-from tallyroll.model.messages import Redrive
+from tallyroll.model.messages import RedriveMark
 from tests.harness.pipeline import MINUTE, START, WINDOW, StillEffects
 
 
@@ -34,7 +34,7 @@ def test_an_idle_queue_has_no_ages() -> None:
 
 def test_a_redrive_without_form_is_left_out_as_by_sqs() -> None:
     queue = MemoryQueue(StillEffects(START))
-    redrive = Redrive(WINDOW, "first", START)
+    redrive = RedriveMark(WINDOW, "first", START)
     for target in (WINDOW, "no-window"):
-        queue.send("a", redrive=Redrive(target, "first", START))
+        queue.send("a", redrive=RedriveMark(target, "first", START))
     assert [message.redrive for message in queue.receive()] == [redrive, None]

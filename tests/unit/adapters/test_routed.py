@@ -12,7 +12,7 @@ from tallyroll.adapters.dynamodb.throughput import METERING as TRANSACTIONS
 from tallyroll.adapters.memory import MemoryStore
 from tallyroll.adapters.routed import FAILURE_KEPT_MS, RoutedStore
 from tallyroll.adapters.rows.metering import METERING as ROWS
-from tallyroll.adapters.rows.store import RowStore
+from tallyroll.adapters.rows.row_store import RowStore
 from tallyroll.errors import Refused, StoreError, Unknown
 from tallyroll.ports.store import Store, Verdict
 from tests.harness.pipeline import StillEffects, record_with, spec_of
@@ -43,7 +43,7 @@ def test_a_verb_goes_to_the_store_of_its_table(verb: str) -> None:
         mine.assert_called_once()
         bound = inspect.signature(getattr(MemoryStore, verb)).bind(None, *mine.call_args.args)
         assert list(bound.arguments.values())[1:] == list(given.values())
-        if verb not in ("open_gates", "shut_gates") and "table" not in verb:
+        if inspect.signature(getattr(Store, verb)).return_annotation != "None":
             assert answer is mine.return_value
         assert [call for call in others.method_calls if table in str(call)] == []
 

@@ -12,7 +12,7 @@ from tallyroll.adapters.rows import folding
 from tallyroll.adapters.rows.metering import METERING, ROW_BYTES_MAX
 from tallyroll.errors import Missing, Refused, StateConflict, StoreError, Throttled, Unknown
 from tallyroll.model.events import Event
-from tallyroll.model.formats.payloads import Chunk, Layout
+from tallyroll.model.formats.payloads import Chunk, PayloadLayout
 from tallyroll.model.formats.references import Mark
 from tallyroll.model.items import Gate
 from tallyroll.model.messages import Message
@@ -122,18 +122,18 @@ def _shut_meanwhile(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stage.rows, "insert", late)
 
 
-def test_a_row_that_comes_after_the_list_is_a_ghost(
+def test_a_row_that_comes_after_the_list_is_uncounted(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage.commit(row("a"), row("b"))
     _shut_meanwhile(stage, monkeypatch)
-    assert stage.commit(row("ghost")).verdict is Verdict.GATE_SHUT
+    assert stage.commit(row("uncounted")).verdict is Verdict.GATE_SHUT
     assert stage.commit(row("a")).verdict is Verdict.GATE_SHUT
 
-    ghost = row("ghost")
-    assert stage.rows.row(stage.spec.table, "k", ghost.shard, "ghost")
-    assert stage.store.record(stage.spec, "k", "ghost") is None
-    names = [("k", name) for name in ("a", "b", "ghost")]
+    uncounted = row("uncounted")
+    assert stage.rows.row(stage.spec.table, "k", uncounted.shard, "uncounted")
+    assert stage.store.record(stage.spec, "k", "uncounted") is None
+    names = [("k", name) for name in ("a", "b", "uncounted")]
     assert list(stage.store.lookup(stage.spec, names)) == names[:2]
     assert stage.ids("k") == ["a", "b"]
     assert stage.store.tallies(stage.spec, ["k"])["k"].n == 2
@@ -147,21 +147,21 @@ def test_a_row_that_comes_after_the_list_is_a_ghost(
 def test_a_sum_of_rows_is_looked_at_again_if_the_window_is_closed_meanwhile(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The sum may hold a ghost: a count above the truth, which would go back later."""
+    """The sum may hold an uncounted row: a count above the truth, which would go back later."""
     stage.commit(row("a"))
     tally = stage.rows.tally
 
     def late(table: str, key: str, shards: int) -> Tally:
         stage.shut()
         stage.fold()
-        stage.rows.insert(table, row("ghost"))
+        stage.rows.insert(table, row("uncounted"))
         return tally(table, key, shards)
 
     monkeypatch.setattr(stage.rows, "tally", late)
     assert stage.store.tallies(stage.spec, ["k"])["k"].n == 1
 
 
-def test_another_content_in_the_place_of_a_listed_row_is_a_ghost(stage: Stage) -> None:
+def test_another_content_in_the_place_of_a_listed_row_is_uncounted(stage: Stage) -> None:
     stage.commit(row("a"))
     stage.shut()
     stage.fold()
@@ -172,7 +172,7 @@ def test_another_content_in_the_place_of_a_listed_row_is_a_ghost(stage: Stage) -
     assert stage.store.record(stage.spec, "k", "a") is None
 
 
-def test_a_page_of_ghosts_is_passed_over(stage: Stage) -> None:
+def test_a_page_of_uncounted_rows_is_passed_over(stage: Stage) -> None:
     stage.commit(*(row(f"z{n}") for n in range(8)))
     stage.shut()
     stage.fold()
@@ -189,7 +189,7 @@ def test_in_an_empty_list_no_row_counts(stage: Stage) -> None:
 
 
 UPLOADS = ["payloads/votes/2026-11-20/x", "payloads/votes/2026-11-20/y"]
-FIRST, SECOND = (replace(row("a"), beside=(Mark(key),)) for key in UPLOADS)
+FIRST, SECOND = (replace(row("a"), attachments=(Mark(key),)) for key in UPLOADS)
 
 
 @pytest.mark.parametrize("dies_at", ["mark", "row"])
@@ -328,7 +328,7 @@ def test_gates_are_opened_only_while_the_window_is_being_created(stage: Stage) -
 def test_tables_are_those_of_the_rows(stage: Stage) -> None:
     table = stage.spec.table
     stage.store.recover_table(table)
-    stage.store.cool_table(table)
+    stage.store.reduce_capacity(table)
     stage.store.tag_table(table, {"proven": "x"})
     held = stage.rows.table(table)
     assert (held.recoverable, held.cooled) == (True, True)
@@ -342,7 +342,7 @@ def test_tables_are_those_of_the_rows(stage: Stage) -> None:
 
 def _large(record_id: str, text: str = NOISE, chunk_bytes: int = 12_288) -> Record:
     event = Event("k", record_id, NOW, 10**6, json.dumps(text), ())
-    layout = Layout(compress_over=10**7, chunk_over=24_576, chunk_bytes=chunk_bytes)
+    layout = PayloadLayout(compress_over=10**7, chunk_over=24_576, chunk_bytes=chunk_bytes)
     return record_of(event, Message("m", "", NOW, 1, "r"), spec_of(), None, layout)
 
 
@@ -366,7 +366,7 @@ def test_a_record_costs_its_row_and_its_chunks() -> None:
     event = _large("1")
     stored = sum(len(chunk.data) for chunk in event.chunks)
     assert METERING.record_cost(event) == 1 + -(-stored // 1_024) + len(event.chunks)
-    assert METERING.record_cost(replace(event, beside=())) == METERING.record_cost(event)
+    assert METERING.record_cost(replace(event, attachments=())) == METERING.record_cost(event)
     assert (METERING.shared_cost(9), METERING.likely_increments(9, 9)) == (0, 0)
     assert METERING.total_cost(9, 5) == 9
 

@@ -12,7 +12,7 @@ from tallyroll.adapters.dynamodb.items import CODEC, chunk_item, jsonable
 from tallyroll.archive import proof
 from tallyroll.archive.chunked import Waiting
 from tallyroll.archive.proof import prove
-from tallyroll.archive.recount import Reading, Recount, keys_differing_from_totals
+from tallyroll.archive.recount import ArchivePass, Recount, keys_differing_from_totals
 from tallyroll.errors import ProofMismatch
 from tallyroll.model.events import Event
 from tallyroll.model.formats.payloads import Chunk
@@ -100,7 +100,7 @@ def record_of_event() -> Record:
 
 def read(found: Archived) -> tuple[list[str], list[str]]:
     """The lines of the archive's events, and what is wrong with it."""
-    reading = Reading(found.bucket, found.prefix, CODEC)
+    reading = ArchivePass(found.bucket, found.prefix, CODEC)
     lines = []
     with Waiting() as waiting:
         for each in reading:
@@ -135,6 +135,6 @@ def test_a_record_that_is_not_whole_is_told_with_its_place() -> None:
 
 def test_other_items_are_not_in_chunks() -> None:
     found = archived()
-    kinds = {each.in_chunks for each in Reading(found.bucket, found.prefix, CODEC)}
+    kinds = {each.in_chunks for each in ArchivePass(found.bucket, found.prefix, CODEC)}
     assert kinds == {False, True}
     assert not record_with().in_chunks

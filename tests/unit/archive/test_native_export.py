@@ -8,7 +8,7 @@ import pytest
 
 from tallyroll.adapters.memory import MemoryStore
 from tallyroll.archive.layout import find_summary
-from tallyroll.archive.recount import Reading
+from tallyroll.archive.recount import ArchivePass
 from tallyroll.errors import Refused, Throttled, Unknown
 from tallyroll.lifecycle.state_machine import Step
 from tallyroll.model.states import Status
@@ -44,7 +44,7 @@ def test_dynamodb_exports_and_the_same_proof_is_made() -> None:
     pipeline.effects.pass_by(5 * MINUTE)
     assert [*run(pipeline).steps] == [Step.COPY, Step.PROVE, *TO_THE_END]
     window = pipeline.state(COLD)
-    reading = Reading(pipeline.bucket, window.attempt.archive, pipeline.store.codec)
+    reading = ArchivePass(pipeline.bucket, window.attempt.archive, pipeline.store.codec)
     assert len(list(reading)) == window.attempt.items
     assert reading.findings.first == []
     assert (

@@ -25,8 +25,8 @@ from tallyroll.archive.layout import (
 from tallyroll.archive.proof import prove
 from tallyroll.archive.recount import (
     FINDINGS_KEPT,
+    ArchivePass,
     Findings,
-    Reading,
     Recount,
     keys_differing_from_totals,
 )
@@ -47,9 +47,9 @@ def exported(events: int = 5, keys: int = 3) -> tuple[Pipeline, Window]:
     )
 
 
-def recounted(pipeline: Pipeline, window: Window) -> Reading:
+def recounted(pipeline: Pipeline, window: Window) -> ArchivePass:
     """The window's archive, read to its end."""
-    reading = Reading(pipeline.bucket, prefix(window), CODEC)
+    reading = ArchivePass(pipeline.bucket, prefix(window), CODEC)
     for _ in reading:
         pass
     return reading
@@ -203,7 +203,7 @@ def test_a_reading_passes_over_what_is_none_of_ours_and_says_where_all_stands() 
     record = jsonable(record_item(record_with()))
     gate = jsonable(gate_item(1))
     rewrite(pipeline, window, [record, stranger, gate])
-    reading = Reading(pipeline.bucket, prefix(window), CODEC)
+    reading = ArchivePass(pipeline.bucket, prefix(window), CODEC)
     assert (reading.expected, reading.data_dir) == (None, "")
     key = f"{data_dir(prefix(window))}000-0000.json.gz"
     assert [*reading] == [

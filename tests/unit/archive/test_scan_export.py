@@ -16,7 +16,7 @@ from tallyroll.adapters.dynamodb.items import CODEC
 from tallyroll.adapters.memory import MemoryBucket, bucket, store
 from tallyroll.archive import scan_export
 from tallyroll.archive.layout import data_dir, find_summary, prefix_of
-from tallyroll.archive.recount import Reading
+from tallyroll.archive.recount import ArchivePass
 from tallyroll.archive.scan_export import Exported, export, note_key, segments_for
 from tallyroll.errors import Missing, ProofMismatch, Unknown
 from tallyroll.model.items import StoredItem
@@ -44,7 +44,7 @@ def prefix(window: Window) -> str:
 
 def is_whole(pipeline: Pipeline, window: Window) -> bool:
     """Whether the archive is the table, and its data files those of the manifest."""
-    reading = Reading(pipeline.bucket, prefix(window), CODEC)
+    reading = ArchivePass(pipeline.bucket, prefix(window), CODEC)
     found = list(reading)
     names = [(each.item.pk, each.item.sk) for each in found]
     assert reading.findings.first == []

@@ -9,7 +9,7 @@ from typing import Any
 
 from tallyroll.client.producer import PortProducer
 from tallyroll.client.receipts import Delivery
-from tallyroll.client.rules import Limits, Rules
+from tallyroll.client.rules import Limits, ProducerRules
 from tallyroll.client.spool import Spool
 from tallyroll.ports.queue import Post, PostError
 from tests.harness.pipeline import StillEffects
@@ -91,7 +91,7 @@ class Stepped:
         return PortProducer(
             self.poster,
             self.effects,
-            Rules(**{"linger_ms": 200, "give_up_ms": None, **changes}),
+            ProducerRules(**{"linger_ms": 200, "give_up_ms": None, **changes}),
             Limits(buffer_bytes=buffer_bytes, workers=0, **limits),
             spool=None if journal is None else Spool(journal),
             on_delivery=self.told.append,

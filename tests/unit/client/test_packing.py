@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tallyroll.client.checkpoint import FIRST_SEGMENT
-from tallyroll.client.jsonlines import Source, UnreadableInput
+from tallyroll.client.jsonlines import LineSource, UnreadableInput
 from tallyroll.client.packing import FIRST_LIMITS, PACKET_EVENTS_MAX, Packer, PacketLimits, pack
 from tallyroll.limits import PACKET_BYTES_MAX
 from tallyroll.model.events import Event, Packet, decode, event_body
@@ -173,7 +173,7 @@ def test_a_checkpoint_without_limits_has_those_of_the_first_release() -> None:
 def test_a_file_that_is_gone_when_its_digest_is_made_is_named(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     path.write_bytes(b"{}\n")
-    with closing(Source(str(path))) as source:
+    with closing(LineSource(str(path))) as source:
         path.unlink()
         with pytest.raises(UnreadableInput, match=r"events\.jsonl: .*No such file"):
             source.digest()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from threading import Thread
 
 from tallyroll.client import receipts
-from tallyroll.client.receipts import Delivery, Message, Receipt
+from tallyroll.client.receipts import Delivery, Outgoing, Receipt
 
 
-def message() -> Message:
-    return Message(0, "p", "k", 0.0, 0, events=2)
+def message() -> Outgoing:
+    return Outgoing(0, "p", "k", 0.0, 0, events=2)
 
 
 def test_each_that_waits_for_a_message_is_woken() -> None:

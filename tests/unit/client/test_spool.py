@@ -12,7 +12,7 @@ from zlib import crc32
 import pytest
 
 from tallyroll.adapters.journal import FileJournal
-from tallyroll.client.receipts import Message
+from tallyroll.client.receipts import Outgoing
 from tallyroll.client.spool import Recovered, Spool
 from tallyroll.errors import UsageError
 from tests.unit.client.stepped import Bytes
@@ -23,14 +23,17 @@ def filled() -> tuple[Bytes, list[tuple[int, int]]]:
     journal = Bytes()
     spool = Spool(journal)
     after: list[tuple[int, int]] = [(0, 0)]
-    first, second = Message(0, "p0", "k", 0.0, 60_000), Message(1, "p1", "\u00fc\n", 0.0, 0)
+    first, second = (
+        Outgoing(0, "p0", "k", 0.0, 60_000),
+        Outgoing(1, "p1", "\u00fc\n", 0.0, 0),
+    )
     spool.open(first, "[1]")
     after.append((len(journal.data), 1))
     spool.add(first, '[2,1,{"a":"\u00fc"}]')
     after.append((len(journal.data), 2))
     spool.open(second, "[3]")
     after.append((len(journal.data), 3))
-    spool.single(Message(2, "own", "k", 0.0, body='{"id":"own"}'))
+    spool.single(Outgoing(2, "own", "k", 0.0, body='{"id":"own"}'))
     after.append((len(journal.data), 4))
     spool.add(first, "[4]")
     after.append((len(journal.data), 5))
@@ -101,7 +104,7 @@ def test_a_file_of_which_nothing_waits_is_emptied_and_one_with_a_rest_is_written
 def test_a_file_that_writing_anew_did_not_shorten_is_not_written_anew_each_time() -> None:
     journal = Bytes()
     spool = Spool(journal, rewrite_bytes=100)
-    waiting = [Message(number, "p", "k", 0.0, body="x" * 100) for number in range(3)]
+    waiting = [Outgoing(number, "p", "k", 0.0, body="x" * 100) for number in range(3)]
     for message in waiting:
         spool.single(message)
     with patch.object(journal, "replace", wraps=journal.replace) as replace:
@@ -133,7 +136,7 @@ def test_a_file_has_one_producer_at_a_time(tmp_path: Path) -> None:
 
 def test_a_message_whose_packet_is_closed_is_written_anew_with_its_body() -> None:
     journal = Bytes()
-    closed = Message(7, "p7", "k", 0.0, 60_000, body='{"id":"p7"}', events=3)
+    closed = Outgoing(7, "p7", "k", 0.0, 60_000, body='{"id":"p7"}', events=3)
     Spool(journal).rewrite([closed])
     (found,) = recovered(journal.data).messages
     assert (found.id, found.t0, found.body, found.events) == ("p7", 60_000, '{"id":"p7"}', 3)
@@ -300,7 +303,7 @@ def test_a_refused_line_that_only_lacks_its_end_is_not_recovered(
 ) -> None:
     file = FileJournal(tmp_path / "spool")
     spool = Spool(file)
-    message = Message(0, "p0", "k", 0.0, 60_000)
+    message = Outgoing(0, "p0", "k", 0.0, 60_000)
     spool.open(message, "[1]")
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", _all_but_the_end_of(os.write))

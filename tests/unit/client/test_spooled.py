@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from tallyroll.client.outbox import Outbox
-from tallyroll.client.receipts import Message
-from tallyroll.client.rules import Rules
+from tallyroll.client.receipts import Outgoing
+from tallyroll.client.rules import ProducerRules
 from tallyroll.client.spool import Spool
 from tallyroll.errors import NotSent, Refused
 from tallyroll.ports.queue import PostError
@@ -64,7 +64,7 @@ def test_what_is_left_at_the_close_is_sent_by_the_next_start(
 def test_a_file_with_an_outcome_that_is_not_told_yet_is_not_emptied(
     world: Stepped, journal: Bytes
 ) -> None:
-    rules = Rules(linger_ms=0, give_up_ms=None)
+    rules = ProducerRules(linger_ms=0, give_up_ms=None)
     spool = Spool(journal, compact_bytes=1)
     outbox = Outbox(rules, lambda: "p", Random(1), spool, 0)
     outbox.add("own", "k", '{"id":"own"}', 0)
@@ -78,7 +78,7 @@ def test_a_file_with_an_outcome_that_is_not_told_yet_is_not_emptied(
 
 
 def test_a_file_with_what_only_the_next_start_sends_is_not_emptied(journal: Bytes) -> None:
-    rules = Rules(linger_ms=0, give_up_ms=None)
+    rules = ProducerRules(linger_ms=0, give_up_ms=None)
     outbox = Outbox(rules, lambda: "p", Random(1), Spool(journal, compact_bytes=1), 0)
     outbox.add("kept", "k", '{"id":"kept"}', 0)
     outbox.failed(outbox.take(1), "AccessDenied", 1, unknown=False, final=True)
@@ -128,10 +128,10 @@ def test_what_the_queue_refuses_is_told_and_not_sent_later(world: Stepped, journ
 def test_a_loss_that_was_not_told_is_told_by_the_next_start(world: Stepped, journal: Bytes) -> None:
     """The process was killed between its note of the loss and the callback."""
     before = Spool(journal)
-    lost = Message(0, "p0", "k", 0.0, NOW)
+    lost = Outgoing(0, "p0", "k", 0.0, NOW)
     before.open(lost, "[0]")
     before.add(lost, "[1]")
-    before.single(Message(1, "own", "k", 0.0, body='{"id":"own"}'))
+    before.single(Outgoing(1, "own", "k", 0.0, body='{"id":"own"}'))
     before.settle([], [(lost, "given up after 3 tries: no reply")])
 
     producer = world.producer(journal=journal)

@@ -14,7 +14,7 @@ from tallyroll.client import intake
 from tallyroll.client import producer as producer_module
 from tallyroll.client.outbox import Outbox
 from tallyroll.client.receipts import Receipt
-from tallyroll.client.rules import Rules
+from tallyroll.client.rules import ProducerRules
 from tallyroll.errors import BufferFull, NotSent, Refused, Unknown, UsageError
 from tallyroll.ports.queue import Post, PostError
 from tests.harness.pipeline import MINUTE, NOW
@@ -203,7 +203,7 @@ def test_a_receipt_that_is_waited_for_again_after_a_timeout(world: Stepped) -> N
 
 
 def test_what_failed_is_sent_again_without_waiting_for_others() -> None:
-    outbox = Outbox(Rules(linger_ms=200, give_up_ms=None), lambda: "p", Random(1), None, 0)
+    outbox = Outbox(ProducerRules(linger_ms=200, give_up_ms=None), lambda: "p", Random(1), None, 0)
     outbox.add("old", "k", "{}", 0)
     flying = outbox.take(200)
     outbox.add("young", "k", "{}", 210)
@@ -217,7 +217,7 @@ def test_what_failed_is_sent_again_without_waiting_for_others() -> None:
 
 def test_a_queue_that_fails_again_and_again_is_asked_less_often() -> None:
     chance = Mock(spec=Random, random=lambda: 0.999)
-    outbox = Outbox(Rules(linger_ms=0, give_up_ms=None), lambda: "p", chance, None, 0)
+    outbox = Outbox(ProducerRules(linger_ms=0, give_up_ms=None), lambda: "p", chance, None, 0)
     outbox.add("k", "k", "{}", 0)
     pauses: list[float] = []
     tick = 0.0

@@ -8,15 +8,15 @@ import pytest
 
 from tallyroll.adapters.dynamodb.throughput import METERING
 from tallyroll.client.packing import pack
-from tallyroll.ingest.cost import SIZES_KEPT, Cost, ItemSizes, commit_cost
-from tallyroll.ingest.writer import Report
+from tallyroll.ingest.cost import SIZES_KEPT, ItemSizes, WriteCost, commit_cost
+from tallyroll.ingest.writer import BatchReport
 from tallyroll.model.events import Event
 from tallyroll.model.records import increments_of
 from tests.harness.payloads import noise
 from tests.harness.pipeline import NOW, TIME_LEFT, Pipeline, opened, record_with
 
 
-def written(pipeline: Pipeline, bodies: list[str]) -> Report:
+def written(pipeline: Pipeline, bodies: list[str]) -> BatchReport:
     return pipeline.writer().write([pipeline.message(body) for body in bodies], TIME_LEFT)
 
 
@@ -60,14 +60,14 @@ def test_what_records_share_is_split_by_their_number() -> None:
     packet = record_with("p", n=100, format="packet1+zlib", data=b"x")
     records = (record_with("a"), record_with("b"), record_with("c"), packet)
     cost = commit_cost(records, increments_of(records), METERING)
-    assert cost == Cost(6 + 3, 2 + 1, 0.75, 0.25)
+    assert cost == WriteCost(6 + 3, 2 + 1, 0.75, 0.25)
     assert (cost.total, cost.requests) == (12, 1)
 
 
 def test_costs_add_up() -> None:
-    cost = Cost(1, 2, 3, 4)
-    cost += Cost(10, 20, 30, 40)
-    assert cost == Cost(11, 22, 33, 44)
+    cost = WriteCost(1, 2, 3, 4)
+    cost += WriteCost(10, 20, 30, 40)
+    assert cost == WriteCost(11, 22, 33, 44)
 
 
 def test_the_sizes_of_stored_items_are_reported() -> None:

@@ -10,7 +10,7 @@ import pytest
 from tallyroll.errors import Reason
 from tallyroll.ingest.handing_back import delay_seconds, is_expiring
 from tallyroll.limits import IN_FLIGHT_MAX, RECEIVES_GIVEN_UP
-from tallyroll.model.messages import Message, Redrive
+from tallyroll.model.messages import Message, RedriveMark
 from tallyroll.ports.store import Outcome, Verdict
 from tests.harness.pipeline import HOUR, MINUTE, NOW, SMALL, TIME_LEFT, WINDOW, opened
 
@@ -40,7 +40,7 @@ def test_a_window_is_awaited_with_short_waits_for_ten_minutes() -> None:
 
 
 def test_a_redriven_message_waits_from_this_sending_on() -> None:
-    redriven = replace(message(30, NOW - MINUTE), redrive=Redrive(WINDOW, "first", NOW - DAY))
+    redriven = replace(message(30, NOW - MINUTE), redrive=RedriveMark(WINDOW, "first", NOW - DAY))
     seconds = delay_seconds(redriven, NOW, waits=True, in_flight=0, retention_ms=RETENTION)
     assert seconds == 20
 
@@ -65,11 +65,11 @@ def test_what_waits_for_the_write_rate_comes_when_that_has_room(due_ms: int, sec
 def test_a_redriven_message_has_the_whole_retention_again() -> None:
     """The queue drops it by its own sending; by its first one it would use up its receives."""
 
-    def patience(redrive: Redrive | None) -> int:
+    def patience(redrive: RedriveMark | None) -> int:
         patient = replace(message(600, NOW - DAY), redrive=redrive)
         return delay_seconds(patient, NOW, waits=False, in_flight=0, retention_ms=4 * DAY)
 
-    assert patience(Redrive("20261120T080000Z", "first", NOW - 4 * DAY)) == patience(None) > 300
+    assert patience(RedriveMark("20261120T080000Z", "first", NOW - 4 * DAY)) == patience(None) > 300
 
 
 @pytest.mark.parametrize("paced", [False, True])
@@ -111,7 +111,7 @@ def test_forty_receives_are_left_when_a_message_expires() -> None:
 
 def test_a_redriven_message_expires_by_when_its_copy_was_sent() -> None:
     """The queue has the copy: its first sending may lie longer ago than any message lasts."""
-    redrive = Redrive("20261110T080000Z", "first", NOW - 2 * RETENTION)
+    redrive = RedriveMark("20261110T080000Z", "first", NOW - 2 * RETENTION)
     copy = replace(message(1, NOW - HOUR), redrive=redrive)
     assert not is_expiring(copy, NOW, RETENTION)
     assert is_expiring(replace(copy, sent=NOW - RETENTION), NOW, RETENTION)

@@ -11,7 +11,7 @@ import pytest
 from tallyroll.adapters.dynamodb.throughput import METERING
 from tallyroll.errors import Throttled
 from tallyroll.ingest import hot_keys
-from tallyroll.ingest.hot_keys import Scout
+from tallyroll.ingest.hot_keys import HotKeyDetector
 from tallyroll.lifecycle.resharding import hot_shards
 from tallyroll.limits import PARTITION_WRITE_UNITS
 from tallyroll.model.records import Increment, Record
@@ -169,8 +169,10 @@ def noted(written: Iterable[str], spec: Spec = SPEC, draw: float = 0.0) -> list[
     """Which keys a new writer notes that has written a record of each of these, in one batch."""
     pipeline = opened()
     pipeline.effects.chance = Drawn(draw)
-    scout = Scout(pipeline.settings, pipeline.catalog, pipeline.store.metering_of, pipeline.effects)
-    scout.look([(spec, record_with(f"e{n}", key)) for n, key in enumerate(written)], [])
+    detector = HotKeyDetector(
+        pipeline.settings, pipeline.catalog, pipeline.store.metering_of, pipeline.effects
+    )
+    detector.observe([(spec, record_with(f"e{n}", key)) for n, key in enumerate(written)], [])
     return pipeline.catalog.hot(WINDOW)
 
 
@@ -207,9 +209,11 @@ def test_the_keys_noted_last_are_remembered(monkeypatch: pytest.MonkeyPatch) -> 
     pipeline = opened()
     asked: list[Sequence[str]] = []
     monkeypatch.setattr(pipeline.catalog, "note_hot", lambda _, keys: asked.append(keys))
-    scout = Scout(pipeline.settings, pipeline.catalog, pipeline.store.metering_of, pipeline.effects)
+    detector = HotKeyDetector(
+        pipeline.settings, pipeline.catalog, pipeline.store.metering_of, pipeline.effects
+    )
     for key in ("a", "b", "a", "c", "b", "c", "a"):
-        scout.look([], [(WINDOW, key)])
+        detector.observe([], [(WINDOW, key)])
     assert asked == [["a"], ["b"], ["c"], ["a"]]
 
 
@@ -243,16 +247,18 @@ def test_a_key_that_was_throttled_is_noted_once() -> None:
 
 def test_a_note_that_cannot_be_written_is_written_later(monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline = opened()
-    scout = Scout(pipeline.settings, pipeline.catalog, pipeline.store.metering_of, pipeline.effects)
+    detector = HotKeyDetector(
+        pipeline.settings, pipeline.catalog, pipeline.store.metering_of, pipeline.effects
+    )
 
     def refuse(*_: object) -> None:
         raise Throttled("slow down")
 
     with monkeypatch.context() as patch:
         patch.setattr(pipeline.catalog, "note_hot", refuse)
-        scout.look([], [(WINDOW, "k")])
+        detector.observe([], [(WINDOW, "k")])
     assert pipeline.catalog.hot(WINDOW) == []
-    scout.look([], [(WINDOW, "k")])
+    detector.observe([], [(WINDOW, "k")])
     assert pipeline.catalog.hot(WINDOW) == ["k"]
 
 

@@ -15,7 +15,7 @@ from tallyroll.ingest.pacing import (
     CLOCKS_APART_MS,
     LEASE_MS,
     PATIENCE_MS,
-    Budget,
+    WriteAllowance,
     affordable,
     handed_back,
     lease_turn,
@@ -23,7 +23,7 @@ from tallyroll.ingest.pacing import (
     span_of,
 )
 from tallyroll.ingest.transactions import plan
-from tallyroll.ports.rate import Line
+from tallyroll.ports.rate import RateLine
 from tallyroll.ports.store import Answer, Element, Outcome, Verdict
 from tests.harness.pipeline import (
     NOW,
@@ -59,7 +59,7 @@ def test_a_span_is_never_too_short() -> None:
 
 def test_a_lease_begins_within_the_patience_or_the_time_left() -> None:
     turn = lease_turn(10, 100, NOW, NOW + 60 * SECOND)
-    assert (turn.line, turn.span) == (Line.WRITES, 100_000)
+    assert (turn.line, turn.span) == (RateLine.WRITES, 100_000)
     assert (turn.earliest, turn.latest) == (NOW * US, (NOW + PATIENCE_MS) * US)
     assert lease_turn(10, 100, NOW, NOW + 9).latest == (NOW + 9) * US
 
@@ -93,7 +93,7 @@ def test_nothing_comes_back_later_than_a_message_can_be_hidden() -> None:
 
 
 def test_a_budget_is_spent_once() -> None:
-    budget = Budget(10)
+    budget = WriteAllowance(10)
     assert [budget.pay(4), budget.pay(4), budget.pay(4), budget.pay(2)] == [True, True, False, True]
 
 
@@ -171,7 +171,7 @@ def test_it_comes_back_after_a_while_if_the_line_of_returns_cannot_be_read(
     take_turn = MemoryCatalog.take_turn
 
     def failing(self: MemoryCatalog, turn: Any) -> int:
-        if turn.line is Line.RETURNS:
+        if turn.line is RateLine.RETURNS:
             raise Throttled("simulated")
         return take_turn(self, turn)
 

@@ -11,12 +11,12 @@ import pytest
 
 from tallyroll import limits
 from tallyroll.errors import Reason, Rejected
-from tallyroll.ingest.placement import Delivery, Placer
+from tallyroll.ingest.placement import BatchMessage, Placer
 from tallyroll.ingest.transactions import Disposition, Fate
 from tallyroll.limits import WINDOWS_PER_BATCH_MAX
 from tallyroll.model.acceptance import acceptable_record
 from tallyroll.model.events import Event, decode
-from tallyroll.model.messages import Message, Redrive
+from tallyroll.model.messages import Message, RedriveMark
 from tallyroll.model.states import Calendar, Window
 from tallyroll.model.windows import Grid, table_name, window_id
 from tallyroll.ports.catalog import Claim
@@ -36,7 +36,7 @@ def packet(*times: int) -> dict[str, Any]:
 
 def redriven(pipeline: Pipeline, target: str, record_id: str = "e1") -> Message:
     message = pipeline.message(event(record_id))
-    return replace(message, redrive=Redrive(target, message.id, NOW))
+    return replace(message, redrive=RedriveMark(target, message.id, NOW))
 
 
 def cached(pipeline: Pipeline) -> CachedCatalog:
@@ -45,12 +45,12 @@ def cached(pipeline: Pipeline) -> CachedCatalog:
 
 def placed(
     pipeline: Pipeline, *bodies: dict[str, Any] | Message, by: CachedCatalog | None = None
-) -> list[Delivery]:
+) -> list[BatchMessage]:
     """What a placer makes of these messages in one batch."""
     messages = [
         body if isinstance(body, Message) else pipeline.message(json.dumps(body)) for body in bodies
     ]
-    cases = [Delivery(message) for message in messages]
+    cases = [BatchMessage(message) for message in messages]
     Placer(pipeline.settings, pipeline.catalog, by or cached(pipeline)).place(cases)
     return cases
 

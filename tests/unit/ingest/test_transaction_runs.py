@@ -13,8 +13,8 @@ from tallyroll.ingest.cost import commit_cost
 from tallyroll.ingest.transactions import (
     CONFLICT_BACKOFF_MS,
     THROTTLE_BACKOFF_MS,
+    CommitRun,
     Disposition,
-    Run,
     plan,
     run,
 )
@@ -27,13 +27,13 @@ FINE, CONTENDED = Element(Answer.FINE), Element(Answer.CONTENDED)
 BUSY = Outcome(Verdict.CANCELLED, (CONTENDED,), (FINE,))
 
 
-def carried_out(pipeline: Pipeline, *records: Record, seconds: int = 10) -> Run:
+def carried_out(pipeline: Pipeline, *records: Record, seconds: int = 10) -> CommitRun:
     spec = pipeline.spec()
     commits = plan(spec, records, METERING)
     return run(pipeline.store, commits, pipeline.effects, NOW + seconds * SECOND, 8)
 
 
-def kinds(done: Run) -> dict[str, Disposition]:
+def kinds(done: CommitRun) -> dict[str, Disposition]:
     assert all(window == WINDOW for window, _, _ in done.fates)
     return {record_id: fate.kind for (_, _, record_id), fate in done.fates.items()}
 

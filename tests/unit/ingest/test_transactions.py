@@ -21,7 +21,7 @@ from tallyroll.ingest.transactions import (
     plan,
 )
 from tallyroll.limits import TRANSACTION_ACTIONS_MAX, TRANSACTION_BYTES_MAX
-from tallyroll.model.items import weighed
+from tallyroll.model.items import sized
 from tallyroll.model.records import Record
 from tallyroll.ports.store import Answer, Element, Outcome, Verdict
 from tests.harness.item_sizes import item_bytes
@@ -106,7 +106,7 @@ def test_a_transaction_stays_under_4_mb() -> None:
 
 
 def test_the_bytes_of_a_transaction_are_bounded_to_the_byte() -> None:
-    records = [weighed(record_with(name)) for name in "abcd"]
+    records = [sized(record_with(name)) for name in "abcd"]
     size = sum(record.size for record in records[:2]) + 3 * METERING.element_bytes  # with a tally
     planned = plan(SPEC, records, replace(METERING, bytes_max=size))
     assert named(planned) == [["a", "b"], ["c", "d"]]

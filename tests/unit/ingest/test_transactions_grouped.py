@@ -15,7 +15,7 @@ from tallyroll.limits import (
     TRANSACTION_ACTIONS_MAX,
     TRANSACTION_BYTES_MAX,
 )
-from tallyroll.model.items import weighed
+from tallyroll.model.items import sized
 from tallyroll.model.records import Record
 from tallyroll.ports.store import Answer, Element, Outcome, Verdict
 from tests.harness.pipeline import NOW, record_with, spec_of
@@ -87,7 +87,7 @@ def test_the_keys_of_others_count_as_known() -> None:
 
 
 def test_the_bytes_of_a_plan_are_those_of_the_groups() -> None:
-    first, second = (weighed(group_of(name, "ab", data=b"x" * 500)) for name in "12")
+    first, second = (sized(group_of(name, "ab", data=b"x" * 500)) for name in "12")
     assert first.group_size == sum(each.size for each in first.group) > 1_000
     size = first.group_size + second.group_size + 6 * METERING.element_bytes
     exact = replace(METERING, bytes_max=size)

@@ -12,7 +12,7 @@ from tallyroll.adapters.dynamodb.items import parse_item
 from tallyroll.adapters.memory import MemoryStore
 from tallyroll.archive.recount import Recount
 from tallyroll.errors import Missing, Reason, SettingsError, Unknown
-from tallyroll.ingest.writer import Report
+from tallyroll.ingest.writer import BatchReport
 from tallyroll.limits import COPIES_BYTES_MAX, EVENT_KEYS_MAX, MAPPED_AHEAD_MS
 from tallyroll.model.foreign.mapping import mapper_of
 from tallyroll.model.formats.payloads import Chunk
@@ -60,7 +60,7 @@ def vote(ballot: str = "b1", **fields: Any) -> dict[str, Any]:
     }
 
 
-def write(pipeline: Pipeline, *messages: Message) -> Report:
+def write(pipeline: Pipeline, *messages: Message) -> BatchReport:
     return pipeline.writer().write(messages, TIME_LEFT)
 
 

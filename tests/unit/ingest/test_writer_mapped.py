@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tallyroll.errors import Reason, Unknown
-from tallyroll.ingest.writer import Report
+from tallyroll.ingest.writer import BatchReport
 from tallyroll.limits import MAPPED_AHEAD_MS, MAPPINGS_MAX
 from tallyroll.model.foreign.mappings import Mappings
-from tallyroll.model.messages import Message, Redrive
+from tallyroll.model.messages import Message, RedriveMark
 from tallyroll.model.states import Calendar
 from tests.harness.pipeline import (
     MINUTE,
@@ -46,7 +46,7 @@ def mappings(pipeline: Pipeline) -> Mappings:
     return calendar.mappings
 
 
-def write(pipeline: Pipeline, *messages: Message) -> Report:
+def write(pipeline: Pipeline, *messages: Message) -> BatchReport:
     return pipeline.writer().write(messages, TIME_LEFT)
 
 
@@ -288,7 +288,7 @@ def test_settling_is_one_call_a_minute_and_none_without_a_mapping(
 
 
 def test_a_forged_time_settles_nothing_ahead(pipeline: Pipeline) -> None:
-    far = Redrive(WINDOW, "first", NOW * 2)
+    far = RedriveMark(WINDOW, "first", NOW * 2)
     forged = replace(pipeline.message(view()), redrive=far)
     assert write(pipeline, forged).rejected
     assert mappings(pipeline).until <= forged.sent + MAPPED_AHEAD_MS

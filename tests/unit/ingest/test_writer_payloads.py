@@ -104,7 +104,7 @@ def test_what_the_release_before_stored_is_read_and_recognised() -> None:
     message = pipeline.message(event())
     envelope, spec = decode(message.body), pipeline.spec()
     large = record_of(envelope, message, spec)
-    before = replace(large, data=json.dumps(NOISE).encode(), format="json", beside=())
+    before = replace(large, data=json.dumps(NOISE).encode(), format="json", attachments=())
     outcome = pipeline.store.commit(spec, [before], increments_of([before]))
     assert outcome.verdict is Verdict.COMMITTED
     assert payload(pipeline, "e1") == NOISE

@@ -10,10 +10,10 @@ import pytest
 
 from tallyroll.adapters.aws.lambda_events import sqs_messages
 from tallyroll.errors import Reason
-from tallyroll.ingest.writer import Report
+from tallyroll.ingest.writer import BatchReport
 from tallyroll.limits import TS_MS_MAX, WINDOWS_PER_BATCH_MAX
 from tallyroll.model.dead_letters import attributes_of, redrive_of
-from tallyroll.model.messages import Message, Redrive
+from tallyroll.model.messages import Message, RedriveMark
 from tallyroll.model.windows import window_start
 from tallyroll.ports.catalog import Claim
 from tests.harness.pipeline import (
@@ -41,10 +41,10 @@ def redriven(
     if claim:
         identity = (HOME, "k", body.get("id") or FIRST)
         pipeline.catalog.claim(identity, Claim(claim, NOW))
-    return replace(pipeline.message(json.dumps(body)), redrive=Redrive(target, FIRST, LATE))
+    return replace(pipeline.message(json.dumps(body)), redrive=RedriveMark(target, FIRST, LATE))
 
 
-def write(pipeline: Pipeline, *messages: Message) -> Report:
+def write(pipeline: Pipeline, *messages: Message) -> BatchReport:
     return pipeline.writer().write(messages, TIME_LEFT)
 
 
@@ -112,7 +112,7 @@ def test_it_must_be_sent_while_its_target_takes_events() -> None:
     report = write(pipeline, redriven(pipeline, HOME, claim=HOME))
     assert report.rejected == {Reason.TOO_LATE: 1}
     (letter,) = pipeline.queue.dead_letters
-    assert letter.message.redrive == Redrive(HOME, FIRST, LATE)
+    assert letter.message.redrive == RedriveMark(HOME, FIRST, LATE)
     pipeline.catalog.put_spec(replace(pipeline.spec(), window="target", accept_from=NOW + 1))
     report = write(pipeline, redriven(pipeline, "target", claim="target", id="e2"))
     assert report.rejected == {Reason.NOT_OPEN_WHEN_SENT: 1}
@@ -161,7 +161,7 @@ def test_its_window_is_that_of_the_latest_grid() -> None:
 
 
 def test_attributes_come_back_as_they_were_given() -> None:
-    redrive = Redrive(WINDOW, FIRST, LATE)
+    redrive = RedriveMark(WINDOW, FIRST, LATE)
     assert redrive_of(attributes_of(redrive)) == redrive
 
 
@@ -187,14 +187,14 @@ def test_attributes_come_back_as_they_were_given() -> None:
     ],
 )
 def test_attributes_not_in_due_form_are_none(changed: dict[str, str]) -> None:
-    given = attributes_of(Redrive(WINDOW, FIRST, LATE))
+    given = attributes_of(RedriveMark(WINDOW, FIRST, LATE))
     assert redrive_of(given | changed) is None
     (name,) = changed
     assert redrive_of({other: text for other, text in given.items() if other != name}) is None
 
 
 def test_a_message_tells_its_redrive() -> None:
-    texts = attributes_of(Redrive(WINDOW, FIRST, LATE))
+    texts = attributes_of(RedriveMark(WINDOW, FIRST, LATE))
     attributes: dict[str, Any] = {
         name: {"stringValue": text, "dataType": "String"} for name, text in texts.items()
     }
@@ -207,7 +207,7 @@ def test_a_message_tells_its_redrive() -> None:
         "messageAttributes": attributes,
     }
     (message,) = sqs_messages({"Records": [record]})
-    assert message.redrive == Redrive(WINDOW, FIRST, LATE)
+    assert message.redrive == RedriveMark(WINDOW, FIRST, LATE)
     assert (message.first_id, message.first_sent) == (FIRST, LATE)
     (message,) = sqs_messages({"Records": [record | {"messageAttributes": None}]})
     assert (message.redrive, message.first_id, message.first_sent) == (None, "m1", NOW)

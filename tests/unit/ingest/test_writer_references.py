@@ -10,7 +10,7 @@ import pytest
 
 from tallyroll.errors import Reason
 from tallyroll.limits import REFERENCE_MS_MAX
-from tallyroll.model.messages import Redrive
+from tallyroll.model.messages import RedriveMark
 from tallyroll.model.stored import StoredEvent
 from tallyroll.ports.catalog import Claim
 from tallyroll.ports.store import Outcome, Verdict
@@ -151,7 +151,7 @@ def test_a_redriven_reference_is_as_old_as_its_object_is_now() -> None:
     pipeline = opened(replace(SETTINGS, accept_for_ms=40 * DAY, queue_retention_ms=14 * DAY))
     old = event(ref=reference(key=f"payloads/tallyroll/2026-10-20/{SHA256}-1"))
     pipeline.catalog.claim((WINDOW, "k", "e1"), Claim(WINDOW, NOW))
-    redrive = Redrive(WINDOW, "first", NOW - 5 * DAY)
+    redrive = RedriveMark(WINDOW, "first", NOW - 5 * DAY)
     message = replace(pipeline.message(old), redrive=redrive)
     report = pipeline.writer().write([message], TIME_LEFT)
     assert report.rejected == {Reason.BAD_REFERENCE: 1}

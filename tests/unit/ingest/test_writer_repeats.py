@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tallyroll.errors import Missing, Reason, StoreError, Throttled
-from tallyroll.ingest.writer import Report
+from tallyroll.ingest.writer import BatchReport
 from tallyroll.model.messages import Message
 from tallyroll.model.records import Record, RecordName
 from tallyroll.model.specs import Spec
@@ -20,7 +20,7 @@ def messages_of(pipeline: Pipeline, *ids: str, value: int = 1) -> list[Message]:
     return [pipeline.message({"id": each, "key": "k", "ts": NOW, "value": value}) for each in ids]
 
 
-def write(pipeline: Pipeline, messages: Sequence[Message]) -> Report:
+def write(pipeline: Pipeline, messages: Sequence[Message]) -> BatchReport:
     return pipeline.writer().write(messages, TIME_LEFT)
 
 

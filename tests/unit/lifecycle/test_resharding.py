@@ -57,21 +57,21 @@ def test_a_key_gets_more_at_once_and_fewer_by_halves(
 
 
 def test_what_the_operator_wishes_is_the_least() -> None:
-    wished = {"k": 40, "l": 4}
-    assert next_shards({"k": 0}, {}, wished, 8, 20) == {"k": 40, "l": 8}
-    assert next_shards({"k": 50}, {}, wished, 8, 60)["k"] == 50
+    configured = {"k": 40, "l": 4}
+    assert next_shards({"k": 0}, {}, configured, 8, 20) == {"k": 40, "l": 8}
+    assert next_shards({"k": 50}, {}, configured, 8, 60)["k"] == 50
 
 
 @given(loads, given_shards, given_shards, st.integers(1, 64), st.integers(64, 10_000))
 def test_bounds_hold(
     loads: dict[str, float],
     before: dict[str, int],
-    wished: dict[str, int],
+    configured: dict[str, int],
     least: int,
     most: int,
 ) -> None:
-    for key, n in next_shards(loads, before, wished, least, most).items():
-        assert least <= n <= max(most, wished.get(key, 0))
+    for key, n in next_shards(loads, before, configured, least, most).items():
+        assert least <= n <= max(most, configured.get(key, 0))
         assert loads.get(key, 0.0) <= n or n >= most
 
 

@@ -4,18 +4,18 @@ import pytest
 
 from tallyroll.errors import ProofMismatch, StateConflict, Throttled
 from tallyroll.lifecycle.runner import Rolled, carry_out
-from tallyroll.lifecycle.state_machine import Facts, Step
+from tallyroll.lifecycle.state_machine import Step, WindowFacts
 from tallyroll.model.states import Status, Window
 from tallyroll.ports.store import TableStatus
 from tests.harness.pipeline import HOUR, NOW, SMALL, START, WINDOW, StillEffects
 
 CREATING = Window(WINDOW, f"tallyroll-{WINDOW}", START, START + HOUR)
-READY = Facts(table=TableStatus.ACTIVE)
+READY = WindowFacts(table=TableStatus.ACTIVE)
 EVERY = frozenset(Step)
 
 
 def carried(
-    perform: object, facts: Facts = READY, deadline: int = NOW + 1
+    perform: object, facts: WindowFacts = READY, deadline: int = NOW + 1
 ) -> tuple[Window, Rolled]:
     rolled = Rolled()
     window = carry_out(
@@ -75,7 +75,10 @@ def test_without_time_nothing_is_begun() -> None:
 
 
 def test_nothing_due() -> None:
-    assert carried(failing(AssertionError()), Facts(TableStatus.DELETING)) == (CREATING, Rolled())
+    assert carried(failing(AssertionError()), WindowFacts(TableStatus.DELETING)) == (
+        CREATING,
+        Rolled(),
+    )
 
 
 def test_sealed_states() -> None:

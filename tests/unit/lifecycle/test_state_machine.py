@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from tallyroll.lifecycle.state_machine import Facts, Step, freeze, next_step, to_make
+from tallyroll.lifecycle.state_machine import Step, WindowFacts, freeze, next_step, to_make
 from tallyroll.model.states import Attempt, Calendar, Moment, Status, Window
 from tallyroll.model.windows import Grid
 from tallyroll.ports.store import TableStatus
@@ -43,7 +43,7 @@ def unrecoverable(status: Status) -> Window:
     return replace(window(status, ACCEPT_UNTIL), times=times)
 
 
-def due(state: Window, now: int, facts: Facts = Facts()) -> Step | None:  # noqa: B008 - frozen
+def due(state: Window, now: int, facts: WindowFacts = WindowFacts()) -> Step | None:  # noqa: B008 - frozen
     return next_step(state, facts, now, SETTINGS)
 
 
@@ -61,92 +61,119 @@ SHUT_UP = replace(
 NEW = replace(CREATING, times={Status.CREATING: ENTERED})
 TABLE = [
     # creating: a table first, and the spec no earlier than the lead
-    *((CREATING, START - 9 * HOUR, Facts(table=None), step) for step in [Step.MAKE_TABLE]),
-    (CREATING, START, Facts(table=TableStatus.CREATING), None),
-    (CREATING, START, Facts(table=TableStatus.DELETING), None),
-    (CREATING, START - LEAD - 1, Facts(table=TableStatus.ACTIVE), None),
-    (CREATING, START - LEAD, Facts(table=TableStatus.ACTIVE), Step.OPEN),
-    (CREATING, START - LEAD, Facts(table=TableStatus.UPDATING), Step.OPEN),
+    *((CREATING, START - 9 * HOUR, WindowFacts(table=None), step) for step in [Step.MAKE_TABLE]),
+    (CREATING, START, WindowFacts(table=TableStatus.CREATING), None),
+    (CREATING, START, WindowFacts(table=TableStatus.DELETING), None),
+    (CREATING, START - LEAD - 1, WindowFacts(table=TableStatus.ACTIVE), None),
+    (CREATING, START - LEAD, WindowFacts(table=TableStatus.ACTIVE), Step.OPEN),
+    (CREATING, START - LEAD, WindowFacts(table=TableStatus.UPDATING), Step.OPEN),
     # ... that is found to be ours, and gets what it needs besides if the window need not open yet
-    (NEW, START - LEAD, Facts(table=TableStatus.ACTIVE), Step.CHECK_TABLE),
-    (NEW, START - LEAD, Facts(table=TableStatus.CREATING), None),
-    (unrecoverable(Status.CREATING), START - LEAD, Facts(table=TableStatus.ACTIVE), Step.OPEN),
+    (NEW, START - LEAD, WindowFacts(table=TableStatus.ACTIVE), Step.CHECK_TABLE),
+    (NEW, START - LEAD, WindowFacts(table=TableStatus.CREATING), None),
+    (
+        unrecoverable(Status.CREATING),
+        START - LEAD,
+        WindowFacts(table=TableStatus.ACTIVE),
+        Step.OPEN,
+    ),
     (
         unrecoverable(Status.CREATING),
         START - LEAD - 1,
-        Facts(table=TableStatus.ACTIVE),
+        WindowFacts(table=TableStatus.ACTIVE),
         Step.RECOVER,
     ),
-    (unrecoverable(Status.CREATING), START - LEAD - 1, Facts(table=TableStatus.UPDATING), None),
-    (unrecoverable(Status.OPEN), ACCEPT_UNTIL + 1, Facts(drained=True), Step.CLOSE),
-    (unrecoverable(Status.OPEN), START, Facts(), Step.RECOVER),
-    (unrecoverable(Status.SEALED), ENTERED, Facts(), Step.RECOVER),
-    (unrecoverable(Status.EXPORTING), ENTERED, Facts(), Step.COPY),
+    (
+        unrecoverable(Status.CREATING),
+        START - LEAD - 1,
+        WindowFacts(table=TableStatus.UPDATING),
+        None,
+    ),
+    (unrecoverable(Status.OPEN), ACCEPT_UNTIL + 1, WindowFacts(drained=True), Step.CLOSE),
+    (unrecoverable(Status.OPEN), START, WindowFacts(), Step.RECOVER),
+    (unrecoverable(Status.SEALED), ENTERED, WindowFacts(), Step.RECOVER),
+    (unrecoverable(Status.EXPORTING), ENTERED, WindowFacts(), Step.COPY),
     # open: over, accepting nothing more, and drained
-    (OPEN, START + HOUR, Facts(drained=True), None),
-    (OPEN, ACCEPT_UNTIL, Facts(drained=True), None),
-    (OPEN, ACCEPT_UNTIL + 1, Facts(drained=False), None),
-    (OPEN, ACCEPT_UNTIL + 1, Facts(drained=True), Step.CLOSE),
-    (window(Status.OPEN, START), START + HOUR, Facts(drained=True), None),
-    (window(Status.OPEN, START), START + HOUR + 1, Facts(drained=True), Step.CLOSE),
-    (window(Status.OPEN), START + HOUR + 1, Facts(drained=True), Step.CLOSE),
+    (OPEN, START + HOUR, WindowFacts(drained=True), None),
+    (OPEN, ACCEPT_UNTIL, WindowFacts(drained=True), None),
+    (OPEN, ACCEPT_UNTIL + 1, WindowFacts(drained=False), None),
+    (OPEN, ACCEPT_UNTIL + 1, WindowFacts(drained=True), Step.CLOSE),
+    (window(Status.OPEN, START), START + HOUR, WindowFacts(drained=True), None),
+    (window(Status.OPEN, START), START + HOUR + 1, WindowFacts(drained=True), Step.CLOSE),
+    (window(Status.OPEN), START + HOUR + 1, WindowFacts(drained=True), Step.CLOSE),
     # closing
-    (window(Status.CLOSING), ENTERED, Facts(), Step.SHUT),
-    (SHUT_UP, SHUT_AT + SETTLE - 1, Facts(), None),
-    (SHUT_UP, SHUT_AT + SETTLE, Facts(), Step.SEAL),
+    (window(Status.CLOSING), ENTERED, WindowFacts(), Step.SHUT),
+    (SHUT_UP, SHUT_AT + SETTLE - 1, WindowFacts(), None),
+    (SHUT_UP, SHUT_AT + SETTLE, WindowFacts(), Step.SEAL),
     # sealed: until it is cold
-    (window(Status.SEALED), ENTERED + RETENTION - 1, Facts(), None),
-    (window(Status.SEALED), ENTERED + RETENTION, Facts(), Step.EXPORT),
+    (window(Status.SEALED), ENTERED + RETENTION - 1, WindowFacts(), None),
+    (window(Status.SEALED), ENTERED + RETENTION, WindowFacts(), Step.EXPORT),
     # exporting: copied, and proven once the manifest is there; by one run at a time
-    (EXPORTING, ENTERED, Facts(), Step.COPY),
-    (EXPORTING, ENTERED, Facts(exported=True), Step.PROVE),
-    (TAKEN, ENTERED + MINUTE - 1, Facts(), None),
-    (TAKEN, ENTERED + MINUTE - 1, Facts(held=True), Step.COPY),
-    (TAKEN, ENTERED + MINUTE - 1, Facts(held=True, exported=True), Step.PROVE),
-    (TAKEN, ENTERED + MINUTE, Facts(), Step.COPY),
+    (EXPORTING, ENTERED, WindowFacts(), Step.COPY),
+    (EXPORTING, ENTERED, WindowFacts(exported=True), Step.PROVE),
+    (TAKEN, ENTERED + MINUTE - 1, WindowFacts(), None),
+    (TAKEN, ENTERED + MINUTE - 1, WindowFacts(held=True), Step.COPY),
+    (TAKEN, ENTERED + MINUTE - 1, WindowFacts(held=True, exported=True), Step.PROVE),
+    (TAKEN, ENTERED + MINUTE, WindowFacts(), Step.COPY),
     # ... anew if runs did not get on with it for the lease, or found it damaged
-    (EXPORTING, ENTERED + LEASE - 1, Facts(), Step.COPY),
-    (EXPORTING, ENTERED + LEASE, Facts(), Step.EXPORT),
-    (EXPORTING, ENTERED + LEASE, Facts(exported=True), Step.EXPORT),
-    (window(Status.EXPORTING), ENTERED + 1000 * LEASE, Facts(), Step.COPY),
-    (TAKEN, ENTERED + LEASE, Facts(noted=3), Step.EXPORT),
-    (TAKEN, ENTERED + LEASE, Facts(noted=4), Step.COPY),
-    (DAMAGED, ENTERED, Facts(exported=True), None),
-    (DAMAGED, ENTERED + LEASE, Facts(exported=True, noted=9), Step.EXPORT),
+    (EXPORTING, ENTERED + LEASE - 1, WindowFacts(), Step.COPY),
+    (EXPORTING, ENTERED + LEASE, WindowFacts(), Step.EXPORT),
+    (EXPORTING, ENTERED + LEASE, WindowFacts(exported=True), Step.EXPORT),
+    (window(Status.EXPORTING), ENTERED + 1000 * LEASE, WindowFacts(), Step.COPY),
+    (TAKEN, ENTERED + LEASE, WindowFacts(noted=3), Step.EXPORT),
+    (TAKEN, ENTERED + LEASE, WindowFacts(noted=4), Step.COPY),
+    (DAMAGED, ENTERED, WindowFacts(exported=True), None),
+    (DAMAGED, ENTERED + LEASE, WindowFacts(exported=True, noted=9), Step.EXPORT),
     # ... which doubles with each attempt, up to a bound
-    (replace(EXPORTING, attempt=Attempt(number=1)), ENTERED + LEASE, Facts(), Step.EXPORT),
-    (replace(EXPORTING, attempt=Attempt(number=3)), ENTERED + 4 * LEASE - 1, Facts(), Step.COPY),
-    (replace(EXPORTING, attempt=Attempt(number=3)), ENTERED + 4 * LEASE, Facts(), Step.EXPORT),
-    (replace(EXPORTING, attempt=Attempt(number=99)), ENTERED + 128 * LEASE, Facts(), Step.EXPORT),
+    (replace(EXPORTING, attempt=Attempt(number=1)), ENTERED + LEASE, WindowFacts(), Step.EXPORT),
+    (
+        replace(EXPORTING, attempt=Attempt(number=3)),
+        ENTERED + 4 * LEASE - 1,
+        WindowFacts(),
+        Step.COPY,
+    ),
+    (
+        replace(EXPORTING, attempt=Attempt(number=3)),
+        ENTERED + 4 * LEASE,
+        WindowFacts(),
+        Step.EXPORT,
+    ),
+    (
+        replace(EXPORTING, attempt=Attempt(number=99)),
+        ENTERED + 128 * LEASE,
+        WindowFacts(),
+        Step.EXPORT,
+    ),
     # the end
-    (window(Status.PROVEN), START, Facts(), Step.DROP),
-    (window(Status.DROPPING), START, Facts(table=None), Step.FINISH),
-    (window(Status.DROPPING), ENTERED + SETTLE - 1, Facts(table=TableStatus.ACTIVE), None),
-    (window(Status.DROPPING), ENTERED + SETTLE, Facts(table=TableStatus.ACTIVE), Step.DELETE),
-    (window(Status.DROPPING), ENTERED + SETTLE, Facts(table=TableStatus.UPDATING), None),
-    (window(Status.DROPPING), ENTERED + SETTLE, Facts(table=TableStatus.CREATING), None),
-    (window(Status.DROPPING), ENTERED + SETTLE, Facts(table=TableStatus.DELETING), None),
-    (window(Status.DROPPED), START + 1000 * HOUR, Facts(drained=True, exported=True), None),
+    (window(Status.PROVEN), START, WindowFacts(), Step.DROP),
+    (window(Status.DROPPING), START, WindowFacts(table=None), Step.FINISH),
+    (window(Status.DROPPING), ENTERED + SETTLE - 1, WindowFacts(table=TableStatus.ACTIVE), None),
+    (window(Status.DROPPING), ENTERED + SETTLE, WindowFacts(table=TableStatus.ACTIVE), Step.DELETE),
+    (window(Status.DROPPING), ENTERED + SETTLE, WindowFacts(table=TableStatus.UPDATING), None),
+    (window(Status.DROPPING), ENTERED + SETTLE, WindowFacts(table=TableStatus.CREATING), None),
+    (window(Status.DROPPING), ENTERED + SETTLE, WindowFacts(table=TableStatus.DELETING), None),
+    (window(Status.DROPPED), START + 1000 * HOUR, WindowFacts(drained=True, exported=True), None),
 ]
 
 
 def test_point_in_time_recovery_is_a_setting() -> None:
     without = replace(SETTINGS, point_in_time_recovery=False)
-    assert next_step(unrecoverable(Status.OPEN), Facts(), START, without) is None
+    assert next_step(unrecoverable(Status.OPEN), WindowFacts(), START, without) is None
 
 
 def test_a_provisioned_table_is_cooled_once_when_its_window_is_sealed() -> None:
     settings, sealed = PROVISIONED, window(Status.SEALED)
-    assert next_step(window(Status.CLOSING), Facts(), ENTERED, settings) is Step.SHUT
-    assert next_step(sealed, Facts(), ENTERED, settings) is Step.COOL
-    assert next_step(sealed, Facts(), ENTERED + RETENTION, settings) is Step.EXPORT
+    assert next_step(window(Status.CLOSING), WindowFacts(), ENTERED, settings) is Step.SHUT
+    assert next_step(sealed, WindowFacts(), ENTERED, settings) is Step.COOL
+    assert next_step(sealed, WindowFacts(), ENTERED + RETENTION, settings) is Step.EXPORT
     cooled = replace(sealed, times={**sealed.times, Moment.COOLED: ENTERED})
-    assert next_step(cooled, Facts(), ENTERED, settings) is None
-    assert next_step(sealed, Facts(), ENTERED, SETTINGS) is None
+    assert next_step(cooled, WindowFacts(), ENTERED, settings) is None
+    assert next_step(sealed, WindowFacts(), ENTERED, SETTINGS) is None
 
 
 @pytest.mark.parametrize(("state", "now", "facts", "step"), TABLE)
-def test_the_step_that_is_due(state: Window, now: int, facts: Facts, step: Step | None) -> None:
+def test_the_step_that_is_due(
+    state: Window, now: int, facts: WindowFacts, step: Step | None
+) -> None:
     assert due(state, now, facts) is step
 
 
@@ -174,7 +201,7 @@ def test_every_state_takes_its_own_steps_and_no_others_whatever_the_facts() -> N
     begun: dict[str, int] = dict.fromkeys(Status, ENTERED)
     for status, table, now in product(Status, TABLES, times):
         for is_drained, exported, problem in product((False, True), (False, True), ("", "x")):
-            facts = Facts(table, is_drained, exported)
+            facts = WindowFacts(table, is_drained, exported)
             state = window(status, ACCEPT_UNTIL, problem)
             taken[status].add(due(state, now, facts))
             taken[status].add(due(state, now, replace(facts, untagged=True)))

@@ -17,8 +17,15 @@ from tallyroll.limits import (
     TRANSACTION_ACTIONS_MAX,
 )
 from tallyroll.model.events import Event, Packet
-from tallyroll.model.formats.payloads import CHUNKED, LAYOUT, Chunk, Layout, inflated, manifest_in
-from tallyroll.model.items import weighed
+from tallyroll.model.formats.payloads import (
+    CHUNKED,
+    LAYOUT,
+    Chunk,
+    PayloadLayout,
+    inflated,
+    manifest_in,
+)
+from tallyroll.model.items import sized
 from tallyroll.model.messages import Message
 from tallyroll.model.records import Record, record_of
 from tallyroll.model.stored import StoredEvent, StoredPacket, stored, whole
@@ -30,15 +37,17 @@ SPEC = spec_of(shards=16)
 MESSAGE = Message("m1", "{}", NOW, 1, "r1")
 
 
-def record_for(payload: str, layout: Layout = LAYOUT, others: tuple[str, ...] = ()) -> Record:
+def record_for(
+    payload: str, layout: PayloadLayout = LAYOUT, others: tuple[str, ...] = ()
+) -> Record:
     text = json.dumps(payload)
     event = Event("k", "e1", NOW, 10**6, text, others)
-    return weighed(record_of(event, MESSAGE, SPEC, None, layout))
+    return sized(record_of(event, MESSAGE, SPEC, None, layout))
 
 
 def payload_of(record: Record, chunks: Sequence[Chunk] | None = None) -> str | None:
     kept = record.chunks if chunks is None else chunks
-    found = stored(whole(replace(record, beside=()), lambda *_: kept))
+    found = stored(whole(replace(record, attachments=()), lambda *_: kept))
     assert isinstance(found, StoredEvent)
     return found.payload
 
@@ -71,7 +80,12 @@ def test_a_payload_is_stored_by_its_size_and_read_back(text: str, form: str) -> 
 
 def test_no_threshold_decides_whether_an_event_is_a_duplicate() -> None:
     text = noise(100_000)
-    layouts = [Layout(10**6, 10**6), Layout(1_024, 10**6), Layout(10**6, 24_576), LAYOUT]
+    layouts = [
+        PayloadLayout(10**6, 10**6),
+        PayloadLayout(1_024, 10**6),
+        PayloadLayout(10**6, 24_576),
+        LAYOUT,
+    ]
     records = [record_for(text, layout) for layout in layouts]
     assert len({record.format for record in records}) == 4
     assert len({(record.digest, record.shard, record.id) for record in records}) == 1
@@ -91,7 +105,7 @@ def test_chunks_lie_on_the_shards_after_the_record() -> None:
 @pytest.mark.parametrize("others", [0, 1, EVENT_KEYS_MAX - 1])
 def test_the_largest_event_is_one_transaction(others: int) -> None:
     keys = tuple(f"k{number:02}" for number in range(others))
-    record = record_for(noise(1_048_000), Layout(10**7, 24_576, CHUNK_BYTES_MIN), keys)
+    record = record_for(noise(1_048_000), PayloadLayout(10**7, 24_576, CHUNK_BYTES_MIN), keys)
     actions = 1 + 2 * (1 + others) + len(record.chunks)
     assert actions <= TRANSACTION_ACTIONS_MAX
     assert payload_of(record) == json.dumps(noise(1_048_000))
@@ -99,9 +113,9 @@ def test_the_largest_event_is_one_transaction(others: int) -> None:
 
 
 def test_the_largest_inline_payload_fits_into_an_item() -> None:
-    layout = Layout(10**7, INLINE_BYTES_MAX)
+    layout = PayloadLayout(10**7, INLINE_BYTES_MAX)
     event = Event("k" * 512, "i" * 512, NOW, 10**6, json.dumps(noise(INLINE_BYTES_MAX - 2)))
-    record = weighed(record_of(event, MESSAGE, SPEC, None, layout))
+    record = sized(record_of(event, MESSAGE, SPEC, None, layout))
     assert record.format == "json"
     assert record.size <= ITEM_BYTES_MAX
 
@@ -118,7 +132,7 @@ def test_a_large_packet_is_stored_in_chunks() -> None:
     record = record_of(packet, MESSAGE, SPEC)
     assert record.format == "chunks1:packet1+zlib"
     assert (record.packed, record.n) == (True, 900)
-    found = stored(whole(replace(record, beside=()), lambda *_: record.chunks))
+    found = stored(whole(replace(record, attachments=()), lambda *_: record.chunks))
     assert isinstance(found, StoredPacket)
     assert [event.payload for event in found.events] == [payload for _, _, payload in entries]
 

@@ -11,11 +11,11 @@ from tallyroll.errors import Refused, StoreError
 from tallyroll.operations.doctor.checkup import Check, Level, Sign
 from tallyroll.operations.preflight.case import Preflight
 from tallyroll.operations.preflight.checks import preflight
-from tallyroll.operations.preflight.wish import QUALIFIER, USUAL, wish_of
+from tallyroll.operations.preflight.planned_deployment import QUALIFIER, USUAL, wish_of
 from tallyroll.ports.account import BucketFacts, Concurrency, Identity, KeyFacts, WriteLimits
 from tallyroll.ports.gauges import Quota
-from tallyroll.ports.tables import TableCard
-from tests.cli.desk import FakeGauges
+from tallyroll.ports.table_listing import TableCard
+from tests.cli.command_line import FakeGauges
 from tests.docs.commands import check, of_sentences
 from tests.harness.doctoring import FakeStack, case_of
 from tests.harness.pipeline import Pipeline
@@ -178,7 +178,7 @@ def looked(
 ) -> dict[str, Check]:
     """The checks of a preflight, by name; the context is that of the CDK."""
     options = {f"tallyroll:{name}": value for name, value in context.items()}
-    wish = wish_of({**options, QUALIFIER: qualifier}, {})
+    planned = wish_of({**options, QUALIFIER: qualifier}, {})
     made = case_of(
         Pipeline(),
         stack=stack or FakeStack(),
@@ -186,7 +186,9 @@ def looked(
         deployed=deployed,
     )
     gauges = FakeGauges(quotas=dict(quotas or QUOTAS))
-    of = Preflight(wish, made, account or FakeAccount(), gauges, FakeTables(tables), bucket, canary)
+    of = Preflight(
+        planned, made, account or FakeAccount(), gauges, FakeTables(tables), bucket, canary
+    )
     return {each.name: each for each in preflight(of)}
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from tallyroll.errors import Unknown
-from tallyroll.model.records import Page, Record
+from tallyroll.model.records import Record, RecordPage
 from tallyroll.model.tallies import Tally
 from tallyroll.operations.conform.gates import COMMITS_MAX, gates
-from tallyroll.operations.conform.options import item_size, same_item_twice, transaction_size
+from tallyroll.operations.conform.optional_rules import item_size, same_item_twice, transaction_size
 from tallyroll.operations.conform.reads import batch_get, consistent_reads, distinct_keys, listings
 from tallyroll.operations.conform.stage import (
     Broken,
@@ -220,12 +220,12 @@ def test_a_bucket_whose_pages_lack_tallies_is_found(stage: Stage, monkeypatch: P
         listings(stage)
 
 
-def swapped(page: Page) -> Page:
-    return Page((*page.records[1::-1], *page.records[2:]), page.more)
+def swapped(page: RecordPage) -> RecordPage:
+    return RecordPage((*page.records[1::-1], *page.records[2:]), page.more)
 
 
-def doubled(page: Page) -> Page:
-    return page if page.more else Page((*page.records, page.records[-1]), page.more)
+def doubled(page: RecordPage) -> RecordPage:
+    return page if page.more else RecordPage((*page.records, page.records[-1]), page.more)
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def doubled(page: Page) -> Page:
     ],
 )
 def test_records_in_another_order_or_twice_are_found(
-    stage: Stage, monkeypatch: Patch, changed: Callable[[Page], Page], told: str
+    stage: Stage, monkeypatch: Patch, changed: Callable[[RecordPage], RecordPage], told: str
 ) -> None:
     records = stage.store.records
     monkeypatch.setattr(stage.store, "records", lambda *of: changed(records(*of)))

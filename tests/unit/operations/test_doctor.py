@@ -14,7 +14,7 @@ from tallyroll.model.windows import Grid, iso, window_id, window_start
 from tallyroll.operations.backfill import open_past
 from tallyroll.operations.doctor.checkup import Level, Sign, fine
 from tallyroll.operations.doctor.examine import EXAMINATIONS, checked
-from tallyroll.operations.doctor.windows import roller
+from tallyroll.operations.doctor.window_checks import roller
 from tallyroll.ports.queue import Backlog
 from tests.harness.doctoring import bad, case_of, examined, first, grown, only, states
 from tests.harness.pipeline import HOUR, MINUTE, NOW, TIME_LEFT, Pipeline, hour
@@ -225,13 +225,13 @@ def test_a_window_that_the_roller_makes_during_the_look_is_not_missed(
 
 
 def test_settings_that_differ(pipeline: Pipeline) -> None:
-    wished = {"TALLYROLL_SHARDS": ("8", "4")}
-    sign = only(pipeline, "settings", Level.WARNING, wished=wished, deployed=True)
+    configured = {"TALLYROLL_SHARDS": ("8", "4")}
+    sign = only(pipeline, "settings", Level.WARNING, configured=configured, deployed=True)
     assert "'8' in this environment, '4' in the deployment" in sign.text
     shards = replace(pipeline.settings, shards=8)
     assert "4 shards, and 8" in only(pipeline, "settings", Level.WARNING, settings=shards).text
     length = replace(pipeline.settings, window_seconds=7200)
-    assert "7200 s are wished" in only(pipeline, "calendar", Level.WARNING, settings=length).text
+    assert "7200 s are set" in only(pipeline, "calendar", Level.WARNING, settings=length).text
 
 
 def test_an_error_ends_its_own_check_only(pipeline: Pipeline) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tallyroll.errors import Missing, Refused, StoreError
-from tallyroll.operations.doctor.alarms import subscriptions
+from tallyroll.operations.doctor.alarm_checks import subscriptions
 from tallyroll.operations.doctor.checkup import Level
 from tallyroll.operations.doctor.examine import checked
 from tests.docs.commands import check, of_sentences

@@ -7,7 +7,7 @@ import pytest
 from tallyroll.archive.layout import data_dir, proof_key
 from tallyroll.errors import Missing
 from tallyroll.model.states import Status
-from tallyroll.operations.doctor.archives import SIGNS_PER_WINDOW
+from tallyroll.operations.doctor.archive_checks import SIGNS_PER_WINDOW
 from tallyroll.operations.doctor.checkup import Level, Sign
 from tests.harness.doctoring import bad, examined, first, grown, only
 from tests.harness.pipeline import Pipeline
@@ -77,7 +77,7 @@ def test_many_differences_are_told_in_part(sealed: str, pipeline: Pipeline) -> N
 def test_keys_in_several_passes(
     pipeline: Pipeline, sealed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tallyroll.operations.doctor.totals.KEYS_HELD", 2)
+    monkeypatch.setattr("tallyroll.operations.doctor.total_checks.KEYS_HELD", 2)
     assert bad(pipeline, deep=True) == {}
     change_total(pipeline, "k2", sealed, 7)
     assert "'k2'" in of_totals(pipeline).text

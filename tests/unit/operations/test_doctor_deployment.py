@@ -11,7 +11,7 @@ import pytest
 
 from tallyroll.errors import Missing, Refused
 from tallyroll.model.states import Status
-from tallyroll.operations.doctor.alarms import ASKED
+from tallyroll.operations.doctor.alarm_checks import ASKED
 from tallyroll.operations.doctor.checkup import Check, Level, Sign
 from tallyroll.operations.doctor.examine import examine
 from tallyroll.operations.doctor.policies import denials
@@ -24,7 +24,7 @@ from tallyroll.ports.stack import (
     ScheduleCard,
     Subscription,
 )
-from tallyroll.ports.tables import TableCard
+from tallyroll.ports.table_listing import TableCard
 from tests.docs.commands import check, of_sentences
 from tests.harness.doctoring import FakeStack, case_of, grown, listing_of, states
 from tests.harness.pipeline import Pipeline

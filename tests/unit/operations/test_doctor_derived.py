@@ -12,9 +12,9 @@ from tallyroll.model.periods import day_of, month_of
 from tallyroll.model.sharding import calculated
 from tallyroll.model.states import Status
 from tallyroll.model.totals import Listed
-from tallyroll.operations.doctor import derived
+from tallyroll.operations.doctor import derived_checks
 from tallyroll.operations.doctor.checkup import Level
-from tallyroll.operations.doctor.derived import rollups
+from tallyroll.operations.doctor.derived_checks import rollups
 from tests.harness.doctoring import CLEAN, bad, case_of, examined, first, grown, only
 from tests.harness.pipeline import HOUR, MINUTE, NOW, TIME_LEFT, Pipeline, StillEffects
 from tests.unit.lifecycle.test_rollups import FIRST, Days
@@ -76,7 +76,7 @@ def test_listed_values_that_change_no_sum(pipeline: Pipeline) -> None:
 def test_a_window_of_many_keys_is_left_to_a_deep_look(
     pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(derived, "LISTED_ROWS", 7)
+    monkeypatch.setattr(derived_checks, "LISTED_ROWS", 7)
     change(pipeline, first(pipeline, Status.DROPPED), "k0", n=2)
     text = examined(pipeline)["listing"].text
     assert text.startswith("listings of sealed windows that are whole: 2; ")
@@ -124,7 +124,7 @@ def test_a_day_that_names_other_windows(
 def test_a_day_that_is_rolled_up_anew_meanwhile(
     pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    of_period = derived._of_period
+    of_period = derived_checks._of_period
     catalog = pipeline.catalog
     monkeypatch.setattr(catalog, "_periods", dict(catalog._periods))
     pipeline.totals._rolled.pop(("k1", DAY.name))
@@ -135,7 +135,7 @@ def test_a_day_that_is_rolled_up_anew_meanwhile(
         catalog._periods[DAY.name] = replace(state, epoch=state.epoch + 1)
         return texts
 
-    monkeypatch.setattr(derived, "_of_period", meanwhile)
+    monkeypatch.setattr(derived_checks, "_of_period", meanwhile)
     assert "rollups" not in bad(pipeline)
 
 

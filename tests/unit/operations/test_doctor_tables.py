@@ -8,7 +8,7 @@ import pytest
 from tallyroll.errors import Missing
 from tallyroll.model.states import Moment, Status
 from tallyroll.operations.doctor.checkup import Level
-from tallyroll.ports.tables import TableCard, window_of
+from tallyroll.ports.table_listing import TableCard, window_of
 from tallyroll.resources import TAG_PIPELINE, TAG_PROVEN
 from tallyroll.settings import Settings
 from tests.harness.doctoring import bad, examined, first, grown, listing_of, only
@@ -181,12 +181,12 @@ def test_a_state_that_names_another_table(pipeline: Pipeline) -> None:
 
 def test_a_permanent_table(pipeline: Pipeline) -> None:
     listing = listing_of(pipeline)
-    listing.beside["tallyroll-totals"] = replace(
-        listing.beside["tallyroll-totals"], deletion_protection=False
+    listing.declared_tables["tallyroll-totals"] = replace(
+        listing.declared_tables["tallyroll-totals"], deletion_protection=False
     )
     sign = only(pipeline, "permanent", tables=listing)
     assert sign.text == "tallyroll-totals: it is not protected from deletion"
-    del listing.beside["tallyroll-totals"]
+    del listing.declared_tables["tallyroll-totals"]
     sign = only(pipeline, "permanent", tables=listing)
     assert sign.text == "there is no table tallyroll-totals"
 

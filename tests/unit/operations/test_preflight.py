@@ -10,7 +10,7 @@ import pytest
 from tallyroll.errors import Missing, Refused, UsageError
 from tallyroll.operations.doctor.checkup import Level
 from tallyroll.operations.preflight.checks import CHECKS
-from tallyroll.operations.preflight.wish import QUALIFIER, Wish, wish_of
+from tallyroll.operations.preflight.planned_deployment import QUALIFIER, PlannedDeployment, wish_of
 from tallyroll.ports.account import BucketFacts
 from tallyroll.ports.gauges import Quota
 from tallyroll.ports.stack import FunctionCard, ScheduleCard
@@ -182,7 +182,7 @@ def test_a_stack_that_is_there(status: str, level: Level) -> None:
     assert looked(FakeAccount(stack=status))["names"].level is level
 
 
-def test_a_bucket_that_is_handed_in() -> None:
+def test_a_bucket_that_is_passed_in() -> None:
     assert looked(bucket="b")["bucket"].level is Level.OK
     far = FakeAccount(held=BucketFacts("us-east-1", versioned=True))
     assert "is in us-east-1" in only(looked(far, bucket="b"), "bucket", Level.FINDING).text
@@ -206,7 +206,7 @@ def test_a_deployment_afterwards() -> None:
 
 def test_a_context_goes_before_the_environment() -> None:
     environment = {"TALLYROLL_WARM_UNITS": "5000", "TALLYROLL_RETENTION_MS": "1"}
-    wish = wish_of(
+    planned = wish_of(
         {
             "tallyroll:name": "votes",
             "tallyroll:retention_seconds": "60",
@@ -220,8 +220,8 @@ def test_a_context_goes_before_the_environment() -> None:
     settings = Settings(
         name="votes", retention_ms=60_000, tags={"team": "a"}, deny_drops=True, warm_units=5_000
     )
-    assert replace(wish, options={}) == Wish(settings, writers=4, reserved=None)
-    assert (wish.option("deny_drops"), wish.option("api", "http")) == ("true", "http")
+    assert replace(planned, options={}) == PlannedDeployment(settings, writers=4, reserved=None)
+    assert (planned.option("deny_drops"), planned.option("api", "http")) == ("true", "http")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from tallyroll.errors import Reason, StoreError, UsageError
 from tallyroll.model.dead_letters import ReceivedLetter, attributes_of, letter_of
 from tallyroll.model.states import Calendar, Status
 from tallyroll.model.windows import Grid, window_id, window_start
-from tallyroll.operations.letter_events import Course
+from tallyroll.operations.letter_events import LetterOutcome
 from tallyroll.ports.catalog import Claim
 from tests.harness.pipeline import HOUR, MINUTE, NOW, SECOND, START, WINDOW, Pipeline, hour, opened
 from tests.harness.redriving import (
@@ -38,7 +38,7 @@ def test_what_its_sealed_window_lacks_goes_to_the_current_one() -> None:
     pipeline, operator = with_late(value=2.5)
     seal(pipeline, hour(6))
     decision = operator.one()
-    assert (decision.course, decision.target) == (Course.REDRIVEN, WINDOW)
+    assert (decision.course, decision.target) == (LetterOutcome.REDRIVEN, WINDOW)
     assert pipeline.queue.dead_letters == []
     drain(pipeline)
     assert pipeline.tally("k") == (1, 2_500_000)
@@ -83,7 +83,7 @@ def test_without_an_id_it_keeps_that_of_its_first_message() -> None:
     pipeline.effects.pass_by(HOUR // 2 - 1)
     assert pipeline.queue.receive() == [], "the queue's fuse moves it"
     operator = Operator(pipeline)
-    assert operator.one().course is Course.COUNTED
+    assert operator.one().course is LetterOutcome.COUNTED
     assert records(pipeline) == [(WINDOW, message_id)]
     assert pipeline.queue.dead_letters == []
 
@@ -95,7 +95,7 @@ def test_what_its_producer_said_of_a_message_that_sqs_moved(forged: dict[str, st
     pipeline.writer().write(pipeline.queue.receive(), 60_000)  # counted, and not deleted
     chosen = {"tallyroll-reason": "bad-key", "tallyroll-message-id": "x", "tallyroll-sent": "7"}
     (decision,) = Operator(pipeline).redriver().decide([_moved(message_id, chosen | forged)])
-    assert decision.course is Course.COUNTED
+    assert decision.course is LetterOutcome.COUNTED
 
 
 def test_a_redriven_message_that_sqs_moves_is_decided_by_its_claim() -> None:
@@ -107,7 +107,7 @@ def test_a_redriven_message_that_sqs_moves_is_decided_by_its_claim() -> None:
     pipeline.writer().write([again], 60_000)  # counted, and not deleted
     letter = _moved(again.id, attributes_of(again.redrive), again.body)
     (decision,) = operator.redriver().decide([letter])
-    assert (decision.course, decision.target) == (Course.COUNTED, WINDOW)
+    assert (decision.course, decision.target) == (LetterOutcome.COUNTED, WINDOW)
 
 
 def _moved(id_: str, attributes: dict[str, str], body: str = '{"key": "k"}') -> ReceivedLetter:
@@ -160,7 +160,7 @@ def test_a_claim_for_a_window_that_is_not_there_stays() -> None:
     home = window_id(early - early % HOUR)
     pipeline.catalog.claim((home, "k", "e1"), Claim(hour(20), NOW))
     decision = Operator(pipeline).one()
-    assert (decision.course, decision.why) == (Course.LEFT, "not open yet")
+    assert (decision.course, decision.why) == (LetterOutcome.LEFT, "not open yet")
 
 
 def test_the_calendar_is_read_anew_for_each_page() -> None:
@@ -172,14 +172,14 @@ def test_the_calendar_is_read_anew_for_each_page() -> None:
     assert [one.target for one in redriver.decide(page)] == [WINDOW]
     pipeline.catalog._calendar = Calendar(Grid(((0, HOUR), (START, 15 * MINUTE))), LATE)
     decisions = redriver.decide(page)
-    assert [(one.course, one.why) for one in decisions] == [(Course.LEFT, "not open yet")]
+    assert [(one.course, one.why) for one in decisions] == [(LetterOutcome.LEFT, "not open yet")]
 
 
 def test_a_dry_run_changes_nothing() -> None:
     pipeline, operator = with_late()
     seal(pipeline, hour(6))
     (decision,) = operator.decide()
-    assert (decision.course, decision.target) == (Course.REDRIVEN, WINDOW)
+    assert (decision.course, decision.target) == (LetterOutcome.REDRIVEN, WINDOW)
     assert pipeline.reasons() == ["too-late"]
     assert pipeline.catalog.claims([(hour(6), "k", "e1")]) == {}
     assert len(pipeline.queue) == 0
@@ -203,19 +203,19 @@ def test_no_target_is_left() -> None:
     with pytest.raises(UsageError, match="none does"):
         operator.redriver(to=hour(7)).check_target()
     decision = operator.one()
-    assert (decision.course, decision.why) == (Course.LEFT, "no window")
+    assert (decision.course, decision.why) == (LetterOutcome.LEFT, "no window")
 
 
 def test_what_may_still_count_in_its_own_window_goes_nowhere_else() -> None:
     pipeline, operator = with_late()
     decision = operator.one()
-    assert (decision.course, decision.why) == (Course.LEFT, "being closed")
+    assert (decision.course, decision.why) == (LetterOutcome.LEFT, "being closed")
 
     pipeline.queue.dead_letters.clear()
     reject(pipeline, json.dumps({"id": "e2", "key": "k", "ts": NOW}), Reason.CRASHES_WRITER)
     decision = operator.one(to=hour(7))
-    assert (decision.course, decision.why) == (Course.LEFT, "own window open")
-    assert operator.one(to=WINDOW).course is Course.REDRIVEN
+    assert (decision.course, decision.why) == (LetterOutcome.LEFT, "own window open")
+    assert operator.one(to=WINDOW).course is LetterOutcome.REDRIVEN
 
 
 def test_what_was_sent_twice_and_counted_once_is_deleted() -> None:
@@ -226,7 +226,7 @@ def test_what_was_sent_twice_and_counted_once_is_deleted() -> None:
     drain(pipeline)
     seal(pipeline, hour(7))
     assert pipeline.reasons() == ["too-late"]
-    assert Operator(pipeline).one().course is Course.COUNTED
+    assert Operator(pipeline).one().course is LetterOutcome.COUNTED
     assert pipeline.queue.dead_letters == []
     assert counted(pipeline) == 1
 
@@ -240,7 +240,7 @@ def test_another_content_under_an_id_stays(sealed: bool) -> None:
     if sealed:
         seal(pipeline, WINDOW)
     decision = Operator(pipeline).one()
-    assert (decision.course, decision.why) == (Course.LEFT, "id-conflict")
+    assert (decision.course, decision.why) == (LetterOutcome.LEFT, "id-conflict")
     assert pipeline.reasons() == ["id-conflict"]
 
 
@@ -261,7 +261,7 @@ def test_what_can_never_count_stays(body: str, why: str) -> None:
     pipeline = opened()
     reject(pipeline, body, Reason.BAD_KEY)
     decision = Operator(pipeline).one()
-    assert (decision.course, decision.why) == (Course.LEFT, why)
+    assert (decision.course, decision.why) == (LetterOutcome.LEFT, why)
     assert len(pipeline.queue.dead_letters) == 1
 
 
@@ -280,9 +280,9 @@ def test_a_dropped_window_cannot_be_asked() -> None:
     for _ in range(2):
         pipeline.store.drop_table(pipeline.spec(hour(6)).table)
     decision = operator.one()
-    assert (decision.course, decision.why) == (Course.LEFT, "unverified")
+    assert (decision.course, decision.why) == (LetterOutcome.LEFT, "unverified")
     assert f"tallyroll archive read {hour(6)} --key k" in decision.detail
-    assert operator.one(unverified=True).course is Course.REDRIVEN
+    assert operator.one(unverified=True).course is LetterOutcome.REDRIVEN
     drain(pipeline)
     assert records(pipeline) == [(WINDOW, "e1")]
 
@@ -294,7 +294,7 @@ def test_a_conflict_in_a_dropped_window_is_known() -> None:
     for status in (Status.EXPORTING, Status.PROVEN, Status.DROPPING):
         pipeline.move(status, hour(6))
     decision = Operator(pipeline).one(unverified=True)
-    assert (decision.course, decision.why) == (Course.LEFT, "id-conflict")
+    assert (decision.course, decision.why) == (LetterOutcome.LEFT, "id-conflict")
 
 
 def test_a_missed_window_is_awaited() -> None:
@@ -331,6 +331,6 @@ def test_what_cannot_be_read_or_claimed_stays(monkeypatch: pytest.MonkeyPatch) -
     with monkeypatch.context() as patched:
         patched.setattr(operator.letters, "delete", lambda letters: [False] * len(letters))
         assert operator.one().why == "not deleted"
-    assert operator.one().course is Course.REDRIVEN
+    assert operator.one().course is LetterOutcome.REDRIVEN
     drain(pipeline)
     assert records(pipeline) == [(WINDOW, "e1")]

@@ -10,9 +10,9 @@ import pytest
 
 from tallyroll.errors import Reason, Unknown
 from tallyroll.model.ids import Identity
-from tallyroll.model.messages import Redrive
+from tallyroll.model.messages import RedriveMark
 from tallyroll.model.states import Status
-from tallyroll.operations.letter_events import Course
+from tallyroll.operations.letter_events import LetterOutcome
 from tallyroll.ports.catalog import Claim
 from tests.harness.pipeline import HOUR, NOW, WINDOW, hour, opened, record_with
 from tests.harness.redriving import LATE, Operator, counted, drain, records, reject, seal, with_late
@@ -39,7 +39,7 @@ def test_a_claim_moves_once_its_target_is_sealed_without_the_record() -> None:
     (letter,) = pipeline.queue.dead_letters
     assert letter.window == hour(6), "it keeps the window in which it happened"
     decision = operator.one()
-    assert (decision.course, decision.target) == (Course.REDRIVEN, WINDOW)
+    assert (decision.course, decision.target) == (LetterOutcome.REDRIVEN, WINDOW)
     drain(pipeline)
     assert records(pipeline) == [(WINDOW, "e1")]
 
@@ -50,7 +50,7 @@ def test_a_claim_does_not_move_while_its_target_may_still_count() -> None:
     pipeline.catalog.claim((hour(6), "k", "e1"), Claim(hour(7), NOW))
     pipeline.effects.pass_by(HOUR)
     decision = operator.one()
-    assert (decision.course, decision.why) == (Course.LEFT, "being closed")
+    assert (decision.course, decision.why) == (LetterOutcome.LEFT, "being closed")
     assert decision.detail.startswith(f"window {hour(7)} takes no more events")
 
 
@@ -64,10 +64,10 @@ def test_a_claim_on_a_dropped_window_moves_only_if_the_operator_says_so() -> Non
     for status in (Status.EXPORTING, Status.PROVEN, Status.DROPPING, Status.DROPPED):
         pipeline.move(status, hour(7))
     decision = operator.one()
-    assert (decision.course, decision.why) == (Course.LEFT, "unverified")
+    assert (decision.course, decision.why) == (LetterOutcome.LEFT, "unverified")
     assert f"counted 'e1', by `tallyroll archive read {hour(7)} --key k`" in decision.detail
     decision = operator.one(unverified=True)
-    assert (decision.course, decision.target) == (Course.REDRIVEN, WINDOW)
+    assert (decision.course, decision.target) == (LetterOutcome.REDRIVEN, WINDOW)
     drain(pipeline)
     assert records(pipeline) == [(WINDOW, "e1")]
     identity = (hour(6), "k", "e1")
@@ -80,7 +80,7 @@ def test_a_claim_on_its_own_window_stays_if_another_window_s_event_has_its_id_th
     pipeline.store.commit(pipeline.spec(hour(6)), [record_with("e1", ts=NOW)], [])
     seal(pipeline, hour(6))
     decision = operator.one()
-    assert (decision.course, decision.why) == (Course.LEFT, "id-conflict")
+    assert (decision.course, decision.why) == (LetterOutcome.LEFT, "id-conflict")
 
 
 def test_what_stands_in_the_target_is_deleted() -> None:
@@ -92,7 +92,7 @@ def test_what_stands_in_the_target_is_deleted() -> None:
     pipeline.queue.dead_letters.extend(letters)  # as if it stood there twice
     seal(pipeline, WINDOW)
     decision = operator.one()
-    assert (decision.course, decision.target) == (Course.COUNTED, WINDOW)
+    assert (decision.course, decision.target) == (LetterOutcome.COUNTED, WINDOW)
     assert counted(pipeline) == 1
 
 
@@ -171,17 +171,17 @@ def test_attributes_alone_count_nothing() -> None:
     pipeline = opened()
     body = json.dumps({"id": "e1", "key": "k", "ts": NOW})
     pipeline.write(json.loads(body))
-    pipeline.queue.send(body, redrive=Redrive(hour(7), "another", NOW))
+    pipeline.queue.send(body, redrive=RedriveMark(hour(7), "another", NOW))
     drain(pipeline)
     assert pipeline.reasons() == ["not-claimed"]
     decision = Operator(pipeline).one()
-    assert (decision.course, decision.why) == (Course.LEFT, "not-claimed")
+    assert (decision.course, decision.why) == (LetterOutcome.LEFT, "not-claimed")
     assert counted(pipeline) == 1
 
 
 def test_the_attributes_of_what_the_fuse_moved_are_not_believed() -> None:
     pipeline = opened()
-    message_id = pipeline.queue.send('{"key": "k"}', redrive=Redrive(hour(7), "another", NOW))
+    message_id = pipeline.queue.send('{"key": "k"}', redrive=RedriveMark(hour(7), "another", NOW))
     pipeline.queue.held()[0].receives = 1_000
     assert pipeline.queue.receive() == []
     assert Operator(pipeline).one().target == WINDOW
@@ -216,7 +216,7 @@ def test_a_claim_that_cannot_be_read_is_not_taken_for_none(monkeypatch: pytest.M
     with monkeypatch.context() as patch:
         patch.setattr(pipeline.catalog, "claims", fails)
         decision = operator.one()
-    assert (decision.course, decision.why) == (Course.LEFT, "not looked up")
+    assert (decision.course, decision.why) == (LetterOutcome.LEFT, "not looked up")
     assert len(pipeline.queue.dead_letters) == 1
     operator.redrive()
     drain(pipeline)
@@ -227,14 +227,14 @@ def test_what_the_fuse_moved_with_untrue_attributes_has_a_claim_of_its_own() -> 
     """It is looked up under the identity that it has without them."""
     pipeline = opened()
     body = json.dumps({"key": "k", "ts": LATE})
-    message_id = pipeline.queue.send(body, redrive=Redrive(hour(7), "another", NOW))
+    message_id = pipeline.queue.send(body, redrive=RedriveMark(hour(7), "another", NOW))
     pipeline.queue.held()[0].receives = 1_000
     assert pipeline.queue.receive() == []
     letters = list(pipeline.queue.dead_letters)
     seal(pipeline, hour(6))
     operator = Operator(pipeline)
-    assert operator.one().course is Course.REDRIVEN
+    assert operator.one().course is LetterOutcome.REDRIVEN
     drain(pipeline)
     pipeline.queue.dead_letters.extend(letters)  # as if it stood there twice
-    assert operator.one().course is Course.COUNTED
+    assert operator.one().course is LetterOutcome.COUNTED
     assert records(pipeline) == [(WINDOW, message_id)]

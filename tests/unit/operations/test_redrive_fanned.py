@@ -10,7 +10,7 @@ import pytest
 
 from tallyroll.errors import Reason, Unknown
 from tallyroll.model.ids import Identity
-from tallyroll.operations.letter_events import Course
+from tallyroll.operations.letter_events import LetterOutcome
 from tallyroll.ports.catalog import Claim
 from tests.harness.pipeline import HOUR, NOW, SMALL, WINDOW, Pipeline, hour, opened, record_with
 from tests.harness.redriving import LATE, Operator, drain, records, reject, seal
@@ -53,7 +53,7 @@ def test_what_counts_already_is_only_deleted() -> None:
     early = pipeline.message(copy, sent=LATE + 1)
     assert pipeline.writer().write([early], 60_000).events == 1
     seal(pipeline, hour(6))
-    assert operator.one().course is Course.COUNTED
+    assert operator.one().course is LetterOutcome.COUNTED
 
 
 def test_an_interrupted_redrive_is_continued_from_any_moment() -> None:
@@ -119,7 +119,7 @@ def test_keys_that_are_claimed_for_two_open_windows_wait() -> None:
     pipeline.catalog.claim(identity("a"), Claim(hour(7), NOW))
     pipeline.catalog.claim(identity("b"), Claim(WINDOW, NOW))
     left = operator.one()
-    assert (left.course, left.why) == (Course.LEFT, "claimed apart")
+    assert (left.course, left.why) == (LetterOutcome.LEFT, "claimed apart")
     assert f"for the windows {hour(7)} and {WINDOW}" in left.detail
     seal(pipeline, hour(7))
     assert operator.one().target == WINDOW
@@ -163,7 +163,7 @@ def test_a_claim_that_fails_leaves_the_letter(monkeypatch: pytest.MonkeyPatch) -
     with monkeypatch.context() as patched:
         patched.setattr(pipeline.catalog, "claim", lost)
         assert operator.one().why == "not claimed"
-    assert operator.one().course is Course.REDRIVEN
+    assert operator.one().course is LetterOutcome.REDRIVEN
 
 
 @pytest.mark.parametrize("key", ["a", "b"])
@@ -175,4 +175,4 @@ def test_another_content_of_any_key_in_its_own_window_is_a_conflict(key: str) ->
     pipeline.store.commit(spec, [stored], [])
     seal(pipeline, hour(6))
     left = operator.one()
-    assert (left.course, left.why) == (Course.LEFT, Reason.ID_CONFLICT)
+    assert (left.course, left.why) == (LetterOutcome.LEFT, Reason.ID_CONFLICT)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from tallyroll.errors import Reason
 from tallyroll.limits import MAPPED_AHEAD_MS
 from tallyroll.model.windows import window_start
-from tallyroll.operations.letter_events import Course
+from tallyroll.operations.letter_events import LetterOutcome
 from tests.harness.pipeline import MINUTE, SMALL, TIME_LEFT, Pipeline, hour, opened
 from tests.harness.redriving import LATE, Operator, drain, reject, seal
 
@@ -33,12 +33,12 @@ def test_what_a_wrong_mapping_rejected_counts_after_it_was_mended() -> None:
     assert pipeline.reasons() == [Reason.MAPPING_FAILED]
     operator = Operator(pipeline)
     still = operator.one()
-    assert (still.course, still.why) == (Course.LEFT, Reason.MAPPING_FAILED)
+    assert (still.course, still.why) == (LetterOutcome.LEFT, Reason.MAPPING_FAILED)
     assert "there is no 'vidoe'" in still.detail
 
     deployed(pipeline, BY_VIDEO)
 
-    assert operator.one().course is Course.REDRIVEN
+    assert operator.one().course is LetterOutcome.REDRIVEN
     drain(pipeline)
     assert pipeline.tally("v1")[0] == 1
     assert pipeline.queue.dead_letters == []
@@ -53,7 +53,7 @@ def test_a_late_message_is_redriven_by_the_mapping_of_its_sending() -> None:
     deployed(pipeline, {**BY_VIDEO, "key": "channel"})
 
     operator = Operator(pipeline)
-    assert operator.one().course is Course.REDRIVEN
+    assert operator.one().course is LetterOutcome.REDRIVEN
     drain(pipeline)
 
     assert [pipeline.tally(key)[0] for key in ("v1", "c1")] == [1, 0]
@@ -66,7 +66,7 @@ def test_a_letter_that_no_writer_read_settles_its_mapping_first() -> None:
     sent = pipeline.effects.now()
     reject(pipeline, body(sent), Reason.CRASHES_WRITER)
     operator = Operator(pipeline)
-    assert operator.one().course is Course.REDRIVEN
+    assert operator.one().course is LetterOutcome.REDRIVEN
     calendar = pipeline.catalog.calendar()
     assert calendar
     assert calendar.mappings.until == sent + 1

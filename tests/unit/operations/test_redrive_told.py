@@ -11,7 +11,7 @@ import pytest
 from tallyroll.errors import Reason, StoreError, UsageError
 from tallyroll.model.states import Calendar, Status
 from tallyroll.model.windows import Grid, window_start
-from tallyroll.operations.letter_events import Course
+from tallyroll.operations.letter_events import LetterOutcome
 from tallyroll.operations.redrive import CLAIMS_AT_ONCE, Redriver
 from tests.harness.pipeline import HOUR, MINUTE, NOW, START, WINDOW, Pipeline, hour, opened
 from tests.harness.redriving import LATE, Operator, counted, drain, reject, seal, send, with_late
@@ -65,10 +65,10 @@ def test_a_window_is_offered_from_its_first_millisecond_on() -> None:
 def test_claims_are_put_side_by_side_if_there_are_any() -> None:
     pipeline, operator = with_late()
     asked = at_once(pipeline)
-    assert operator.one().course is Course.LEFT
+    assert operator.one().course is LetterOutcome.LEFT
     assert asked[-1] == 1
     seal(pipeline, hour(6))
-    assert operator.one().course is Course.REDRIVEN
+    assert operator.one().course is LetterOutcome.REDRIVEN
     assert asked[-1] == CLAIMS_AT_ONCE
 
 
@@ -79,7 +79,7 @@ def test_where_all_is_left_nothing_is_sent_or_deleted(monkeypatch: pytest.Monkey
     for verb in ("resend", "delete"):
         monkeypatch.setattr(operator.letters, verb, refusing)
     (decision,) = redriver.redrive([letter])
-    assert decision.course is Course.LEFT
+    assert decision.course is LetterOutcome.LEFT
 
 
 def test_nothing_of_a_dropped_window_is_redriven_unless_it_is_asked_for() -> None:
@@ -88,7 +88,7 @@ def test_nothing_of_a_dropped_window_is_redriven_unless_it_is_asked_for() -> Non
     for status in (Status.EXPORTING, Status.PROVEN, Status.DROPPING, Status.DROPPED):
         pipeline.move(status, hour(6))
     (decision,) = plain(operator).decide(operator.letters.peek(10, 60))
-    assert (decision.course, decision.why) == (Course.LEFT, "unverified")
+    assert (decision.course, decision.why) == (LetterOutcome.LEFT, "unverified")
 
 
 def test_without_its_calendar_each_letter_is_left_and_told_why(
@@ -118,7 +118,7 @@ def test_what_could_not_be_claimed_is_not_sent(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(pipeline.catalog, "claim", refusing)
     decision = operator.one()
     assert (decision.course, decision.why, decision.target, decision.detail) == (
-        Course.LEFT,
+        LetterOutcome.LEFT,
         "not claimed",
         WINDOW,
         "no answer",
@@ -133,7 +133,7 @@ def test_what_was_not_sent_says_where_it_is_claimed(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(operator.letters, "resend", lambda resends: ["lost"] * len(resends))
     decision = operator.one()
     assert (decision.course, decision.detail) == (
-        Course.LEFT,
+        LetterOutcome.LEFT,
         f"claimed for {WINDOW}, but not surely sent: lost",
     )
     assert decision.letter.id == pipeline.queue.dead_letters[0].id
@@ -146,7 +146,7 @@ def test_what_was_not_deleted_is_left_and_says_what_was_done(
     seal(pipeline, hour(6))
     monkeypatch.setattr(operator.letters, "delete", lambda letters: [False] * len(letters))
     decision = operator.one()
-    assert (decision.course, decision.target) == (Course.LEFT, WINDOW)
+    assert (decision.course, decision.target) == (LetterOutcome.LEFT, WINDOW)
     assert decision.detail.startswith("redriven, but the letter still exists: redrive again")
 
 
@@ -162,7 +162,7 @@ def test_what_is_counted_already_says_where() -> None:
     pipeline.write({"id": "e1", "key": "k", "ts": NOW})
     reject(pipeline, json.dumps({"id": "e1", "key": "k", "ts": NOW}), Reason.CRASHES_WRITER)
     decision = Operator(pipeline).one()
-    assert (decision.course, decision.target) == (Course.COUNTED, WINDOW)
+    assert (decision.course, decision.target) == (LetterOutcome.COUNTED, WINDOW)
     assert counted(pipeline) == 1
 
 

@@ -10,8 +10,8 @@ from tallyroll.model.windows import window_start
 from tallyroll.operations.teardown import (
     DELETE_WITHIN_MS,
     STUCK_MS,
-    Progress,
-    Undertaker,
+    Teardown,
+    TeardownProgress,
     delete,
     inventory,
     waits,
@@ -29,10 +29,10 @@ class Crash(BaseException):
     """The command is killed."""
 
 
-def undertaker(pipeline: Pipeline) -> Undertaker:
+def teardown(pipeline: Pipeline) -> Teardown:
     before = pipeline.settings
     pipeline.settings = replace(before, retention_ms=0)
-    made = Undertaker(
+    made = Teardown(
         pipeline.settings,
         pipeline.store,
         pipeline.catalog,
@@ -57,8 +57,8 @@ def test_every_window_is_carried_to_its_end() -> None:
     pipeline = grown()
     events = counted(pipeline)
     assert events == 24
-    told: list[Progress] = []
-    last = undertaker(pipeline).run(DAY, told.append)
+    told: list[TeardownProgress] = []
+    last = teardown(pipeline).run(DAY, told.append)
     assert last.left == ()
     assert pipeline.store.tables() == []
     assert set(states(pipeline).values()) == {Status.DROPPED}
@@ -76,14 +76,14 @@ def test_windows_that_were_never_opened() -> None:
     table = pipeline.state(hour(10)).table
     assert pipeline.state(hour(10)).status is Status.CREATING
     pipeline.store.drop_table(table)
-    assert undertaker(pipeline).run(DAY, ignore).left == ()
+    assert teardown(pipeline).run(DAY, ignore).left == ()
     assert states(pipeline) == dict.fromkeys((hour(8), hour(9), hour(10)), Status.DROPPED)
     assert pipeline.state(hour(10)).events == 0
 
 
 def test_what_arrives_meanwhile_is_not_lost_unseen() -> None:
     pipeline = opened()
-    tear = undertaker(pipeline)
+    tear = teardown(pipeline)
     tear._close(pipeline.state(hour(8)))
     tear._roller.run(TIME_LEFT, make=False)
     report = pipeline.write({"key": "k0", "id": "late", "ts": NOW})
@@ -117,7 +117,7 @@ def test_interrupted_anywhere_and_begun_again(port: str) -> None:
     crashes, last = 0, None
     while last is None:
         try:
-            last = undertaker(pipeline).run(DAY, ignore)
+            last = teardown(pipeline).run(DAY, ignore)
         except Crash:
             crashes += 1
             assert crashes < 200
@@ -136,7 +136,7 @@ def test_a_window_that_cannot_be_proven_stays() -> None:
     key = ("k0", sealed)
     pipeline.totals._totals[key] = replace(pipeline.totals._totals[key], n=99)
     began = pipeline.effects.now()
-    last = undertaker(pipeline).run(DAY, ignore)
+    last = teardown(pipeline).run(DAY, ignore)
     assert [window.id for window in last.left] == [sealed]
     assert "k0" in last.left[0].attempt.problem
     assert pipeline.state(sealed).table in pipeline.store.tables()
@@ -147,7 +147,7 @@ def test_a_window_that_the_live_pointer_has_passed_is_told() -> None:
     pipeline = grown(3)
     sealed = first(pipeline, Status.SEALED)
     pipeline.catalog._live = LivePointer(window_start(sealed) + HOUR, 99)
-    last = undertaker(pipeline).run(DAY, ignore)
+    last = teardown(pipeline).run(DAY, ignore)
     assert [window.id for window in last.left] == [sealed]
     assert last.problems == (f"window {sealed}: passed by the live pointer (tallyroll doctor)",)
 
@@ -155,7 +155,7 @@ def test_a_window_that_the_live_pointer_has_passed_is_told() -> None:
 def test_time_is_up() -> None:
     pipeline = grown(3)
     began = pipeline.effects.now()
-    assert undertaker(pipeline).run(0, ignore).left
+    assert teardown(pipeline).run(0, ignore).left
     assert pipeline.effects.now() < began + HOUR
 
 
@@ -218,7 +218,7 @@ def test_windows_whose_tables_are_gone_hold_up_no_other() -> None:
     found = without_table(case_of(pipeline), alive)
     assert found == {w: f"its table tallyroll-{w} is gone" for w in sorted(gone)}
     before = pipeline.effects.now()
-    assert undertaker(pipeline).run(DAY, ignore, found).left == ()
+    assert teardown(pipeline).run(DAY, ignore, found).left == ()
     assert pipeline.effects.now() - before < STUCK_MS
     assert pipeline.store.tables() == []
     assert {w for w, s in states(pipeline).items() if s is not Status.DROPPED} == gone

@@ -10,11 +10,11 @@ import pytest
 
 from tallyroll.errors import Missing, Refused, StateConflict, Throttled
 from tallyroll.model.states import Status, Window
-from tallyroll.operations.teardown import Progress, delete, inventory, without_table
+from tallyroll.operations.teardown import TeardownProgress, delete, inventory, without_table
 from tallyroll.resources import TAG_PIPELINE
 from tests.harness.doctoring import case_of, first, grown, listing_of, states
 from tests.harness.pipeline import HOUR, NOW, SMALL, TIME_LEFT, Pipeline, StillEffects, hour, opened
-from tests.unit.operations.test_teardown import DAY, ignore, undertaker
+from tests.unit.operations.test_teardown import DAY, ignore, teardown
 
 Patch = pytest.MonkeyPatch
 
@@ -37,8 +37,8 @@ def test_a_window_that_another_run_closed_first_is_left_to_it(monkeypatch: Patch
     advance = pipeline.catalog.advance
     conflict = StateConflict("its state is at another version")
     monkeypatch.setattr(pipeline.catalog, "advance", troubled(advance, hour(8), conflict))
-    told: list[Progress] = []
-    assert undertaker(pipeline).run(DAY, told.append).left == ()
+    told: list[TeardownProgress] = []
+    assert teardown(pipeline).run(DAY, told.append).left == ()
     assert {problem for progress in told for problem in progress.problems} == set()
     assert set(states(pipeline).values()) == {Status.DROPPED}
 
@@ -48,8 +48,8 @@ def test_a_window_that_cannot_be_closed_is_told_and_tried_again(monkeypatch: Pat
     advance = pipeline.catalog.advance
     error = Throttled("PutItem: too much", "ThrottlingException")
     monkeypatch.setattr(pipeline.catalog, "advance", troubled(advance, hour(8), error))
-    told: list[Progress] = []
-    assert undertaker(pipeline).run(DAY, told.append).left == ()
+    told: list[TeardownProgress] = []
+    assert teardown(pipeline).run(DAY, told.append).left == ()
     problems = {problem for progress in told for problem in progress.problems}
     assert problems == {f"window {hour(8)} (open): PutItem: too much"}
 
@@ -61,11 +61,11 @@ def test_a_table_that_the_roller_has_not_checked_is_checked(monkeypatch: Patch) 
     window = pipeline.state(hour(10))
     pipeline.catalog.advance(replace(window, times={Status.CREATING: NOW}))
     pipeline.store.table(window.table).tags[TAG_PIPELINE] = "another"
-    last = undertaker(pipeline).run(HOUR, ignore)
+    last = teardown(pipeline).run(HOUR, ignore)
     assert [left.id for left in last.left] == [window.id]
     assert "is no window table of this pipeline" in "".join(last.problems)
     pipeline.store.table(window.table).tags[TAG_PIPELINE] = "tallyroll"
-    assert undertaker(pipeline).run(DAY, ignore).left == ()
+    assert teardown(pipeline).run(DAY, ignore).left == ()
 
 
 def test_a_proven_window_needs_no_table() -> None:

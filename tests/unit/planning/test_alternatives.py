@@ -8,13 +8,13 @@ import pytest
 
 from tallyroll.planning.alternatives import cheaper, explained, packed_by_minute
 from tallyroll.planning.costs import WARM_THROUGHPUT, dollars_of
-from tallyroll.planning.load import Load
+from tallyroll.planning.load import PeakLoad
 from tallyroll.planning.plan import Plan, planned
 from tallyroll.settings import Settings
 
 # A peak of 14,749 write units a second, and 19,000 of warm throughput.
-PEAK = Load(events_per_second=5_000, hottest_per_second=2_000, mean_per_second=300)
-SMALL = Load(events_per_second=10, hottest_per_second=10, keys=1, mean_per_second=0)
+PEAK = PeakLoad(events_per_second=5_000, hottest_per_second=2_000, mean_per_second=300)
+SMALL = PeakLoad(events_per_second=10, hottest_per_second=10, keys=1, mean_per_second=0)
 WARM = 730 * 15_000 * 0.00065
 
 
@@ -65,14 +65,14 @@ def test_a_mean_that_a_cold_table_does_not_take_is_told() -> None:
         # 18,000 events a minute of 1,000 keys: as many packets, and 18 that are full before.
         (PEAK, 17),
         # 58,800 events of one key: 58.8 that are full, and one that is not.
-        (Load(events_per_second=980, hottest_per_second=980, keys=1), 983),
+        (PeakLoad(events_per_second=980, hottest_per_second=980, keys=1), 983),
         # Of 1,060 bytes, of which a packet holds 260: 58,800 / (1 + 226.2).
-        (Load(events_per_second=980, hottest_per_second=980, keys=1, event_bytes=1_060), 258),
-        (Load(events_per_second=10, hottest_per_second=1, keys=10**6), 1),
+        (PeakLoad(events_per_second=980, hottest_per_second=980, keys=1, event_bytes=1_060), 258),
+        (PeakLoad(events_per_second=10, hottest_per_second=1, keys=10**6), 1),
         (SMALL, 1),
     ],
 )
-def test_how_many_events_a_minute_packs(load: Load, packed: int) -> None:
+def test_how_many_events_a_minute_packs(load: PeakLoad, packed: int) -> None:
     assert packed_by_minute(load) == packed
 
 
@@ -92,7 +92,7 @@ def test_what_dominates_is_explained() -> None:
 
 
 def test_the_largest_part_comes_first_and_packets_help_where_it_is_writes() -> None:
-    plan = planned(Load(events_per_second=20_000, hottest_per_second=20_000, keys=1))
+    plan = planned(PeakLoad(events_per_second=20_000, hottest_per_second=20_000, keys=1))
     writes, warm = explained(plan)
     found = dollars_of(plan)
     assert found["writes of events"] > found[WARM_THROUGHPUT]
@@ -100,7 +100,7 @@ def test_the_largest_part_comes_first_and_packets_help_where_it_is_writes() -> N
     assert warm.startswith("Warm throughput is")
     packed = dollars_of(planned(replace(plan.load, packed=999)))["writes of events"]
     assert f"With 999 events in each, writes are ${packed:,.0f} (--packed 999)" in writes
-    many = Load(events_per_second=100, hottest_per_second=1, keys=10**6)
+    many = PeakLoad(events_per_second=100, hottest_per_second=1, keys=10**6)
     assert "a key has less than two a minute here" in explained(planned(many))[0]
     full = explained(planned(replace(many, events_per_second=10_000, packed=2)))
     assert "More events in a packet (--packed)" in full[0]

@@ -12,7 +12,7 @@ import pytest
 
 from tallyroll.adapters.aws.client import Caller
 from tallyroll.adapters.dynamodb.items import SLOT_NAMES, tally_key
-from tallyroll.adapters.dynamodb.totals import DynamoTotals
+from tallyroll.adapters.dynamodb.totals_table import DynamoTotals
 from tallyroll.lifecycle.state_machine import freeze
 from tallyroll.limits import IN_FLIGHT_MAX, UNIT_BYTES
 from tallyroll.model.states import Window
@@ -23,14 +23,14 @@ from tallyroll.planning.costs import (
     SECONDS_A_MONTH,
     TALLY_ITEM_BYTES,
     TOTAL_ITEM_BYTES,
-    Kept,
+    StoredSize,
     dollars_of,
     idle_month,
     month_of,
     totalled,
     warm_dollars,
 )
-from tallyroll.planning.load import Load
+from tallyroll.planning.load import PeakLoad
 from tallyroll.planning.plan import planned
 from tallyroll.planning.writers import batch_seconds, message_ms, sustained
 from tallyroll.planning.writes import (
@@ -107,7 +107,7 @@ def test_every_event_its_own_key_costs_more_in_totals_than_in_events() -> None:
 
 def test_a_plan_has_no_more_keys_than_events() -> None:
     """A key that nothing repeats: each window, day and month has as many keys as events."""
-    load = Load(events_per_second=10, hottest_per_second=0.001, keys=10**12, mean_per_second=2)
+    load = PeakLoad(events_per_second=10, hottest_per_second=0.001, keys=10**12, mean_per_second=2)
     keys, events = totalled(planned(load)), 2 * SECONDS_A_MONTH
     assert [keys.windows, keys.days, keys.months] == pytest.approx([events] * 3, rel=0.02)
     found = dollars_of(planned(load))
@@ -116,7 +116,7 @@ def test_a_plan_has_no_more_keys_than_events() -> None:
 
 
 def test_keys_that_return_are_rolled_up_once_a_day() -> None:
-    load = Load(events_per_second=1_000, hottest_per_second=1, keys=1_000)
+    load = PeakLoad(events_per_second=1_000, hottest_per_second=1, keys=1_000)
     keys = totalled(planned(load))
     assert keys.windows == pytest.approx(730 * 1_000)
     assert keys.days == pytest.approx(730 / 24 * 1_000)
@@ -124,7 +124,7 @@ def test_keys_that_return_are_rolled_up_once_a_day() -> None:
 
 
 def test_without_roll_ups_there_are_no_costs_of_any() -> None:
-    load = Load(events_per_second=10, hottest_per_second=1, keys=100)
+    load = PeakLoad(events_per_second=10, hottest_per_second=1, keys=100)
     on, off = (dollars_of(planned(load, Settings(rollups=each))) for each in (True, False))
     assert off["roll-ups"] == 0 < on["roll-ups"]
     assert off["totals, of one month"] < on["totals, of one month"]
@@ -133,7 +133,7 @@ def test_without_roll_ups_there_are_no_costs_of_any() -> None:
 
 def test_what_is_stored_is_charged_with_its_overhead_until_it_is_dropped() -> None:
     settings = Settings(retention_ms=0, accept_for_ms=0, window_seconds=SECONDS_A_MONTH // 5)
-    kept = Kept(table_bytes=10e9, table_items=1e8, total_items=0, archived_share=0.5)
+    kept = StoredSize(table_bytes=10e9, table_items=1e8, total_items=0, archived_share=0.5)
     assert kept.stored_gb(settings) == pytest.approx(2)  # 20 GB, for a tenth of a month each
     found = {cost.name: cost.dollars for cost in kept.costs(settings)}
     assert found["tables"] == pytest.approx(2 * 0.25)
@@ -154,11 +154,11 @@ def test_an_idle_month_has_polling_and_warm_throughput() -> None:
     )
 
 
-LOAD = Load(events_per_second=1_000, hottest_per_second=1)
+LOAD = PeakLoad(events_per_second=1_000, hottest_per_second=1)
 PACKED = replace(LOAD, packed=1_000)
 
 
-def rate(writers: int, batch_size: int, load: Load = LOAD) -> float:
+def rate(writers: int, batch_size: int, load: PeakLoad = LOAD) -> float:
     found = sustained(load, writers=writers, batch_size=batch_size, settings=Settings())
     return found.events_per_second
 

@@ -9,12 +9,12 @@ import pytest
 
 from tallyroll.cdk.options import Options
 from tallyroll.limits import PACKET_BYTES_MAX
-from tallyroll.planning.facts import Facts, load_of, said
+from tallyroll.planning.facts import Measurements, load_of, said
 from tallyroll.planning.feedback import Advice, Feedback, feedback
 from tallyroll.settings import Settings
 
 DEPLOYED = Options().settings()
-CALM = Facts(
+CALM = Measurements(
     settings=DEPLOYED,
     windows=24,
     events=864_000,
@@ -64,14 +64,14 @@ def test_a_calm_pipeline_is_left_alone() -> None:
 def test_hot_keys_get_the_shards_of_their_peaks() -> None:
     hot = {"peak_per_second": 1_500.0, "hot": {"hot": 900.0, "cool": 5.0}}
     result = found(**hot, shards_of={"hot": 2, "cool": 2}, settings=replace(DEPLOYED, shards=2))
-    wished = result.context["tallyroll:hot_shards"]
+    configured = result.context["tallyroll:hot_shards"]
     assert result.plan
     assert result.plan.start_shards
-    assert set(wished) == {"hot"}
-    assert wished["hot"] == result.plan.start_shards > 2
+    assert set(configured) == {"hot"}
+    assert configured["hot"] == result.plan.start_shards > 2
     assert "'hot' had 900.0 events/s on 2 shards" in advice(result)["shards of hot keys"].why
     # N that is there already, by traffic or by wish, is enough.
-    enough = {"hot": wished["hot"], "cool": 2}
+    enough = {"hot": configured["hot"], "cool": 2}
     again = found(**hot, shards_of=enough, settings=replace(DEPLOYED, shards=2))
     assert "tallyroll:hot_shards" not in again.context
 
@@ -237,4 +237,4 @@ def test_values_in_words(value: float | str | None, text: str) -> None:
 
 
 def test_default_settings_are_valid_facts() -> None:
-    assert feedback(Facts(settings=Settings()), 0.0, 1.0).plan is None
+    assert feedback(Measurements(settings=Settings()), 0.0, 1.0).plan is None

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tallyroll.errors import UsageError
-from tallyroll.planning.keys import KeyScore, Verdict, scored_key
+from tallyroll.planning.keys import KeyScore, KeyVerdict, scored_key
 
 ITEMS = 20_000
 
@@ -37,14 +37,14 @@ def score(by: str, sort: str | None = None) -> KeyScore:
 @pytest.mark.parametrize(
     ("by", "verdict", "why"),
     [
-        ("user", Verdict.GOOD, "fills a partition at"),
-        ("status", Verdict.BAD, "few values, 4"),
-        ("day", Verdict.BAD, "which moves on"),
-        ("device", Verdict.GOOD, "fills a partition at"),
-        ("popular", Verdict.BAD, "60.* of the items"),
+        ("user", KeyVerdict.GOOD, "fills a partition at"),
+        ("status", KeyVerdict.BAD, "few values, 4"),
+        ("day", KeyVerdict.BAD, "which moves on"),
+        ("device", KeyVerdict.GOOD, "fills a partition at"),
+        ("popular", KeyVerdict.BAD, "60.* of the items"),
     ],
 )
-def test_the_five_choices_of_the_guide(by: str, verdict: Verdict, why: str) -> None:
+def test_the_five_choices_of_the_guide(by: str, verdict: KeyVerdict, why: str) -> None:
     found = score(by)
     assert found.verdict is verdict, found
     assert any(re.search(why, reason) for reason in found.reasons), found.reasons

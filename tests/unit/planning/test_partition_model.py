@@ -15,7 +15,7 @@ import pytest
 from tallyroll.adapters.dynamodb.throughput import METERING
 from tallyroll.errors import UsageError
 from tallyroll.operations.rehearsal import Rehearsal
-from tallyroll.planning.load import Load
+from tallyroll.planning.load import PeakLoad
 from tallyroll.planning.partition_model.flow import flowed
 from tallyroll.planning.partition_model.loads import (
     fixed,
@@ -29,7 +29,7 @@ from tallyroll.planning.partition_model.loads import (
 )
 from tallyroll.planning.partition_model.report import POINTS_MAX, line_chart, page
 from tallyroll.planning.partition_model.study import fewest_shards, strategies, world_of
-from tallyroll.planning.partition_model.table import Rules, Table
+from tallyroll.planning.partition_model.table import TableModel, TableRules
 from tallyroll.planning.partition_model.transactions import played
 from tallyroll.planning.partition_model.world import PRODUCT, World, shard_shares
 from tallyroll.planning.shards import KeyWrites
@@ -39,8 +39,8 @@ WRITES = KeyWrites(2.0, 0.0444)
 ONE = one_key()
 
 
-def table(rules: Rules, places: list[float], weights: list[float]) -> Table:
-    return Table(rules, np.array(places), np.array(weights), np.zeros(len(places)))
+def table(rules: TableRules, places: list[float], weights: list[float]) -> TableModel:
+    return TableModel(rules, np.array(places), np.array(weights), np.zeros(len(places)))
 
 
 def one_hot_key(rate: float, world: World, seconds: float, seed: int = 1) -> float:
@@ -53,37 +53,37 @@ def one_hot_key(rate: float, world: World, seconds: float, seed: int = 1) -> flo
 
 
 def test_a_partition_grants_what_it_has() -> None:
-    made = table(Rules(burst_seconds=0), [0.1, 0.9], [0.5, 0.5])
+    made = table(TableRules(burst_seconds=0), [0.1, 0.9], [0.5, 0.5])
     assert made.partitions == 4
     made.pass_by(1)
     assert made.serve(np.array([1_500.0, 0, 0, 300]), 1).tolist() == [1_000, 0, 0, 300]
 
 
 def test_unused_capacity_is_kept_for_300_s() -> None:
-    made = table(Rules(), [0.1], [1.0])
+    made = table(TableRules(), [0.1], [1.0])
     made.pass_by(1_000)
     assert made.tokens[0] == 300_000
-    made = table(Rules(burst_seconds=0), [0.1], [1.0])
+    made = table(TableRules(burst_seconds=0), [0.1], [1.0])
     made.pass_by(1_000)
     assert made.tokens[0] == 1_000
 
 
 def test_a_table_grants_no_more_than_its_own_limit() -> None:
-    made = table(Rules(provisioned_units=1_500, burst_seconds=0), [0.1, 0.9], [0.5, 0.5])
+    made = table(TableRules(provisioned_units=1_500, burst_seconds=0), [0.1, 0.9], [0.5, 0.5])
     assert made.partitions == 2
     made.pass_by(1)
     assert made.serve(np.array([1_000.0, 1_000]), 1).sum() == pytest.approx(1_500)
 
 
 def test_without_adaptive_capacity_a_partition_has_its_even_share() -> None:
-    rules = Rules(provisioned_units=1_500, burst_seconds=0, adaptive=False)
+    rules = TableRules(provisioned_units=1_500, burst_seconds=0, adaptive=False)
     made = table(rules, [0.1, 0.9], [0.5, 0.5])
     made.pass_by(1)
     assert made.serve(np.array([1_000.0, 0]), 1).tolist() == [750, 0]
 
 
 def test_a_table_on_demand_doubles_its_peak_in_half_an_hour() -> None:
-    made = table(Rules(), [0.1, 0.3, 0.6, 0.9], [0.25] * 4)
+    made = table(TableRules(), [0.1, 0.3, 0.6, 0.9], [0.25] * 4)
     for _ in range(1_801):
         made.pass_by(1)
         made.serve(np.full(made.partitions, 4_000 / made.partitions), 1)
@@ -91,7 +91,9 @@ def test_a_table_on_demand_doubles_its_peak_in_half_an_hour() -> None:
     assert made.partitions == 8
 
 
-def heated(rules: Rules, places: list[float], weights: list[float], seconds: int) -> Table:
+def heated(
+    rules: TableRules, places: list[float], weights: list[float], seconds: int
+) -> TableModel:
     made = table(rules, places, weights)
     for _ in range(seconds):
         made.pass_by(1)
@@ -101,22 +103,22 @@ def heated(rules: Rules, places: list[float], weights: list[float], seconds: int
 
 
 def test_a_hot_partition_is_split_between_its_collections() -> None:
-    made = heated(Rules(), [0.01, 0.02, 0.9], [0.4, 0.4, 0.2], 130)
+    made = heated(TableRules(), [0.01, 0.02, 0.9], [0.4, 0.4, 0.2], 130)
     assert made.splits == 1
     assert made.shares.tolist() == pytest.approx([0.4, 0.4, 0, 0, 0.2])
 
 
 def test_a_single_collection_is_divided_only_if_its_sort_keys_do_not_ascend() -> None:
-    assert heated(Rules(), [0.01], [1.0], 400).splits == 0
-    divided = heated(Rules(ascending_sort_keys=False), [0.01], [1.0], 400)
+    assert heated(TableRules(), [0.01], [1.0], 400).splits == 0
+    divided = heated(TableRules(ascending_sort_keys=False), [0.01], [1.0], 400)
     assert divided.splits >= 3
     assert divided.shares.max() <= 0.5
-    indexed = Rules(ascending_sort_keys=False, local_indexes=True)
+    indexed = TableRules(ascending_sort_keys=False, local_indexes=True)
     assert heated(indexed, [0.01], [1.0], 400).splits == 0
 
 
 def test_a_full_partition_is_split() -> None:
-    made = table(Rules(), [0.1, 0.2], [0.5, 0.5])
+    made = table(TableRules(), [0.1, 0.2], [0.5, 0.5])
     made.store(np.array([10.5e9, 0, 0, 0]))
     assert made.partitions == 5
     assert made.shares.tolist() == [0.5, 0.5, 0, 0, 0]
@@ -140,14 +142,14 @@ def test_one_shard_takes_a_partition_and_no_more() -> None:
 
 
 def test_splits_do_not_help_too_few_shards_and_help_enough() -> None:
-    rules = Rules(warm_units=20_000)
+    rules = TableRules(warm_units=20_000)
     assert one_hot_key(4_000, World(shards=6, writes=WRITES, rules=rules), 900) < 3_100
     enough = World(shards=9, writes=WRITES, rules=rules)
     assert one_hot_key(4_000, enough, 900) == pytest.approx(4_000, rel=0.02)
 
 
 def test_a_new_window_begins_cold() -> None:
-    world = World(shards=16, writes=WRITES, window_seconds=600, rules=Rules(burst_seconds=0))
+    world = World(shards=16, writes=WRITES, window_seconds=600, rules=TableRules(burst_seconds=0))
     course = flowed(fixed("flat", flat(1_500), ONE), world, seconds=1_200, seed=2)
     refused = np.array(course.refused)
     assert refused[:60].max() > 0 == refused[550:600].max()
@@ -155,7 +157,7 @@ def test_a_new_window_begins_cold() -> None:
 
 
 def test_no_more_is_in_flight_than_the_queue_allows() -> None:
-    world = World(shards=10_000, writes=WRITES, writers=1_000, rules=Rules(warm_units=3e6))
+    world = World(shards=10_000, writes=WRITES, writers=1_000, rules=TableRules(warm_units=3e6))
     assert world.held_max == 120_000
     rate = one_hot_key(1e6, world, 120)
     assert 0.8 * world.messages_per_second < rate <= world.messages_per_second
@@ -185,8 +187,10 @@ def test_a_course_follows_from_its_seed() -> None:
 def test_the_flow_agrees_with_the_writers_transactions(rate: int, keys: int, shards: int) -> None:
     shape = fixed("flat", flat(rate), ONE if keys == 1 else zipf(keys))
     shares = shape.mix(0)
-    load = Load(events_per_second=rate, hottest_per_second=rate * float(shares.max()), keys=keys)
-    world = world_of(load, World(shards=shards, writes=WRITES, rules=Rules(burst_seconds=0)))
+    load = PeakLoad(
+        events_per_second=rate, hottest_per_second=rate * float(shares.max()), keys=keys
+    )
+    world = world_of(load, World(shards=shards, writes=WRITES, rules=TableRules(burst_seconds=0)))
     spec = replace(spec_of(), shards=shards)
     rehearsal = Rehearsal(spec, METERING, Random(1), 144)
     one_by_one = played(shape, world, rehearsal, seconds=100, seed=1)
@@ -242,8 +246,8 @@ def test_the_product_of_uuids_lands_on_one_of_200_shards() -> None:
 
 
 def test_strategies_side_by_side() -> None:
-    load = Load(events_per_second=1_500, hottest_per_second=1_500, keys=1)
-    world = world_of(load, World(shards=200, writes=WRITES, rules=Rules(warm_units=8_000)))
+    load = PeakLoad(events_per_second=1_500, hottest_per_second=1_500, keys=1)
+    world = world_of(load, World(shards=200, writes=WRITES, rules=TableRules(warm_units=8_000)))
     shape = fixed("flat", flat(1_500), ONE)
     found = {each.name: each for each in strategies(shape, load, world, seconds=200)}
     waits = {name: each.course.delay_max for name, each in found.items()}
@@ -256,7 +260,7 @@ def test_strategies_side_by_side() -> None:
 
 def test_the_fewest_shards_keep_the_delay_and_one_less_does_not() -> None:
     shape = fixed("flat", flat(2_000), ONE)
-    world = World(shards=1, writes=WRITES, rules=Rules(warm_units=10_000))
+    world = World(shards=1, writes=WRITES, rules=TableRules(warm_units=10_000))
     fewest = fewest_shards(shape, world, seconds=600, delay_seconds=60)
     assert fewest is not None
     assert 4 <= fewest < 64
@@ -269,7 +273,7 @@ def test_the_fewest_shards_keep_the_delay_and_one_less_does_not() -> None:
 
 def test_no_number_of_shards_helps_too_few_writers() -> None:
     shape = fixed("flat", flat(30_000), ONE)
-    world = World(shards=1, writes=WRITES, rules=Rules(warm_units=100_000))
+    world = World(shards=1, writes=WRITES, rules=TableRules(warm_units=100_000))
     assert fewest_shards(shape, world, seconds=120, delay_seconds=5) is None
 
 
@@ -320,14 +324,14 @@ def test_a_world_that_cannot_be_is_refused(wrong: dict[str, Any], said: str) -> 
 
 
 def test_shares_are_given_in_the_order_of_the_places() -> None:
-    made = table(Rules(), [0.9, 0.1], [0.8, 0.2])
+    made = table(TableRules(), [0.9, 0.1], [0.8, 0.2])
     assert made.shares.tolist() == pytest.approx([0.2, 0, 0, 0.8])
     made.weigh(np.array([0.3, 0.7]))
     assert made.shares.tolist() == pytest.approx([0.7, 0, 0, 0.3])
 
 
 def test_a_split_collection_keeps_its_share_when_the_shares_change() -> None:
-    made = heated(Rules(ascending_sort_keys=False), [0.01, 0.9], [1.0, 0.0], 400)
+    made = heated(TableRules(ascending_sort_keys=False), [0.01, 0.9], [1.0, 0.0], 400)
     assert made.splits >= 2
     made.weigh(np.array([0.5, 0.5]))
     assert made.shares.sum() == pytest.approx(1)

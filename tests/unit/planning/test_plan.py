@@ -25,7 +25,7 @@ from tallyroll.model.events import Event, event_body
 from tallyroll.model.states import Window
 from tallyroll.planning.costs import deleting_month, dollars_of, idle_month, month_of
 from tallyroll.planning.lines import as_json, lines_of
-from tallyroll.planning.load import Load, sampled
+from tallyroll.planning.load import PeakLoad, sampled
 from tallyroll.planning.plan import planned
 from tallyroll.planning.shards import fullest, key_rates, shards_at_start, unlucky_most
 from tallyroll.planning.writes import batch_writes, distinct_keys
@@ -35,7 +35,7 @@ BATCH = 980
 EVENTS_ALONE = 2 * BATCH
 
 
-def own_ids(keys: int, hottest: float = 0.0, payload: int = 0) -> tuple[Load, list[str]]:
+def own_ids(keys: int, hottest: float = 0.0, payload: int = 0) -> tuple[PeakLoad, list[str]]:
     """A load of events with ids of their own, and their bodies: some of one key, the others of keys
     drawn alike.
     """
@@ -49,7 +49,7 @@ def own_ids(keys: int, hottest: float = 0.0, payload: int = 0) -> tuple[Load, li
         bodies.append(event_body(event))
     share = hottest or 1 / keys
     size = sum(map(len, bodies)) // len(bodies)
-    load = Load(
+    load = PeakLoad(
         events_per_second=980,
         hottest_per_second=980 * share,
         event_bytes=size,
@@ -58,7 +58,7 @@ def own_ids(keys: int, hottest: float = 0.0, payload: int = 0) -> tuple[Load, li
     return load, bodies
 
 
-def packed(events: int, payload: str = "") -> tuple[Load, list[str]]:
+def packed(events: int, payload: str = "") -> tuple[PeakLoad, list[str]]:
     """A load of one key in packets of so many events, and their bodies."""
     found = scattered("Ada", EVENTS, START_MS, 60_000)
     chance = Random(4)
@@ -100,7 +100,7 @@ def test_compression_is_not_planned_with() -> None:
 
 
 def test_distinct_keys_are_those_that_are_drawn() -> None:
-    load = Load(events_per_second=100, hottest_per_second=30, keys=50)
+    load = PeakLoad(events_per_second=100, hottest_per_second=30, keys=50)
     chance, rounds = Random(5), 300
     drawn = 0
     for _ in range(rounds):
@@ -110,7 +110,7 @@ def test_distinct_keys_are_those_that_are_drawn() -> None:
 
 
 def test_a_small_load_needs_nothing_special() -> None:
-    plan = planned(Load(events_per_second=10, hottest_per_second=5))
+    plan = planned(PeakLoad(events_per_second=10, hottest_per_second=5))
     assert (plan.shards, plan.start_shards, plan.warm_units, plan.partitions) == (1, 1, 0, 4)
     assert plan.writers.needed == 4
     assert not [line for line in lines_of(plan) if line.warning]
@@ -118,7 +118,7 @@ def test_a_small_load_needs_nothing_special() -> None:
 
 
 def test_a_hot_key_gets_shards_and_warm_throughput() -> None:
-    plan = planned(Load(events_per_second=10_000, hottest_per_second=10_000, keys=1))
+    plan = planned(PeakLoad(events_per_second=10_000, hottest_per_second=10_000, keys=1))
     assert plan.shards == 23  # 20,000 record units at 0.9 x 1,000
     assert plan.warm_units >= 1.25 * plan.table_units
     assert plan.partitions == plan.warm_units // 1_000
@@ -131,15 +131,15 @@ def test_a_hot_key_gets_shards_and_warm_throughput() -> None:
 
 
 def test_other_keys_leave_a_hot_key_less() -> None:
-    alone = planned(Load(events_per_second=500, hottest_per_second=500, keys=1))
-    beside = planned(Load(events_per_second=1_000, hottest_per_second=500, keys=10))
+    alone = planned(PeakLoad(events_per_second=500, hottest_per_second=500, keys=1))
+    beside = planned(PeakLoad(events_per_second=1_000, hottest_per_second=500, keys=10))
     assert alone.start_shards
     assert beside.start_shards
     assert beside.start_shards > alone.start_shards
 
 
 def test_a_load_that_no_shards_take_at_once_is_planned_with_a_warning() -> None:
-    plan = planned(Load(events_per_second=200_000, hottest_per_second=200_000, keys=1))
+    plan = planned(PeakLoad(events_per_second=200_000, hottest_per_second=200_000, keys=1))
     assert plan.start_shards is None or plan.start_shards > 1_000
     warned = {line.name: line.warning for line in lines_of(plan) if line.warning}
     assert "quota" in warned["write units a second"]
@@ -157,7 +157,7 @@ def test_approximated_placements_are_near_the_exact_ones(monkeypatch: pytest.Mon
 
 
 def test_no_shards_are_enough_for_too_few_partitions() -> None:
-    load = Load(events_per_second=2_500, hottest_per_second=2_500, keys=1)
+    load = PeakLoad(events_per_second=2_500, hottest_per_second=2_500, keys=1)
     writes = batch_writes(load, messages=980).per_event
     assert shards_at_start(writes, events_per_second=2_500, partitions=4) is None
 
@@ -165,13 +165,13 @@ def test_no_shards_are_enough_for_too_few_partitions() -> None:
 @pytest.mark.parametrize(
     "load",
     [
-        Load(events_per_second=10, hottest_per_second=5),
-        Load(events_per_second=20_000, hottest_per_second=5_000, keys=100),
-        Load(events_per_second=1_000_000, hottest_per_second=1_000_000, keys=1, packed=1_000),
+        PeakLoad(events_per_second=10, hottest_per_second=5),
+        PeakLoad(events_per_second=20_000, hottest_per_second=5_000, keys=100),
+        PeakLoad(events_per_second=1_000_000, hottest_per_second=1_000_000, keys=1, packed=1_000),
     ],
     ids=["small", "large", "packed"],
 )
-def test_the_context_is_one_that_a_deployment_takes(load: Load) -> None:
+def test_the_context_is_one_that_a_deployment_takes(load: PeakLoad) -> None:
     plan = planned(load)
     context = plan.context()
     settings = Options.from_context(context).settings()
@@ -183,13 +183,13 @@ def test_the_context_is_one_that_a_deployment_takes(load: Load) -> None:
 
 
 def test_every_line_has_its_formula_and_source() -> None:
-    plan = planned(Load(events_per_second=20_000, hottest_per_second=5_000, keys=100))
+    plan = planned(PeakLoad(events_per_second=20_000, hottest_per_second=5_000, keys=100))
     assert all(line.formula and line.source for line in lines_of(plan))
     assert all(cost.formula for cost in month_of(plan))
 
 
 def test_the_costs_of_an_idle_pipeline_are_those_of_make_costs() -> None:
-    plan = planned(Load(events_per_second=1, hottest_per_second=1, keys=1, mean_per_second=0))
+    plan = planned(PeakLoad(events_per_second=1, hottest_per_second=1, keys=1, mean_per_second=0))
     found = dollars_of(plan)
     idle = idle_month(Settings())
     assert {name: found[name] for name in idle} == pytest.approx(idle)
@@ -199,7 +199,7 @@ def test_the_costs_of_an_idle_pipeline_are_those_of_make_costs() -> None:
 
 
 def test_what_a_month_costs() -> None:
-    load = Load(events_per_second=980, hottest_per_second=980, keys=1, mean_per_second=100)
+    load = PeakLoad(events_per_second=980, hottest_per_second=980, keys=1, mean_per_second=100)
     plan = planned(load)
     found = dollars_of(plan)
     events = 100 * 730 * 3_600
@@ -232,13 +232,15 @@ def test_a_file_gives_its_busiest_second_and_names_its_hot_keys() -> None:
 
 def test_a_named_key_gets_its_shards_beside_the_load_of_the_others() -> None:
     hot = {"hot": 900.0, "cool": 5.0}
-    load = Load(events_per_second=1_500, hottest_per_second=900, hot=hot)
+    load = PeakLoad(events_per_second=1_500, hottest_per_second=900, hot=hot)
     plan = planned(load)
     assert plan.hot_shards() == {"hot": plan.start_shards}
     alone = planned(replace(load, events_per_second=905))
     assert alone.hot_shards(0)["hot"] < plan.hot_shards()["hot"]
     # No key needs more than the hottest, however full the table is.
-    full = planned(Load(events_per_second=1_900, hottest_per_second=500, hot={"a": 500, "b": 499}))
+    full = planned(
+        PeakLoad(events_per_second=1_900, hottest_per_second=500, hot={"a": 500, "b": 499})
+    )
     assert full.hot_shards(0)["b"] <= full.chosen_shards
 
 
@@ -264,17 +266,17 @@ def test_a_named_key_gets_its_shards_beside_the_load_of_the_others() -> None:
 )
 def test_nonsense_is_refused_with_a_reason(wrong: dict[str, float], why: str) -> None:
     with pytest.raises(UsageError, match=why):
-        Load(**({"events_per_second": 10, "hottest_per_second": 5} | wrong))  # type: ignore[arg-type]
+        PeakLoad(**({"events_per_second": 10, "hottest_per_second": 5} | wrong))  # type: ignore[arg-type]
 
 
 def test_a_load_beyond_any_pipeline_is_refused_with_a_reason() -> None:
     with pytest.raises(UsageError, match="one key takes at most 4,500,000 a second"):
-        planned(Load(events_per_second=4.6e6, hottest_per_second=4.6e6, keys=1, packed=1))
+        planned(PeakLoad(events_per_second=4.6e6, hottest_per_second=4.6e6, keys=1, packed=1))
     with pytest.raises(UsageError, match="an SQS trigger runs at most 1,000"):
-        planned(Load(events_per_second=4e6, hottest_per_second=4_000, keys=10_000))
+        planned(PeakLoad(events_per_second=4e6, hottest_per_second=4_000, keys=10_000))
     with pytest.raises(UsageError, match=r"there would be 8,[0-9]+ tables at once"):
         planned(
-            Load(events_per_second=1, hottest_per_second=1),
+            PeakLoad(events_per_second=1, hottest_per_second=1),
             Settings(retention_ms=350 * 86_400_000),
         )
 
@@ -288,7 +290,7 @@ def test_a_file_without_times_or_events_is_refused() -> None:
 
 
 def test_counts_that_must_be_fresh_are_read_for_each_request() -> None:
-    load = Load(events_per_second=50, hottest_per_second=5, keys=10, reads_per_second=100)
+    load = PeakLoad(events_per_second=50, hottest_per_second=5, keys=10, reads_per_second=100)
     costs = [
         {cost.name: cost.formula for cost in month_of(planned(asked, Settings()))}["counts read"]
         for asked in (replace(load, staleness_seconds=0), load)

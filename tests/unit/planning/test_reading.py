@@ -11,13 +11,13 @@ from tallyroll.cdk.options.rules import OptionsError
 from tallyroll.errors import SettingsError, UsageError
 from tallyroll.planning.costs import AGGREGATOR, COUNTS_READ, HTTP_API, dollars_of
 from tallyroll.planning.lines import lines_of
-from tallyroll.planning.load import STALENESS_MAX_SECONDS, Load
+from tallyroll.planning.load import STALENESS_MAX_SECONDS, PeakLoad
 from tallyroll.planning.plan import planned
 from tallyroll.planning.reading import API_READS_DEFAULT, API_READS_QUOTA, reading_of
 from tallyroll.settings import Settings
 
-VOTE = Load(events_per_second=980, hottest_per_second=980, keys=1, reads_per_second=20_000)
-MANY = Load(events_per_second=50, hottest_per_second=5, keys=10, reads_per_second=100)
+VOTE = PeakLoad(events_per_second=980, hottest_per_second=980, keys=1, reads_per_second=20_000)
+MANY = PeakLoad(events_per_second=50, hottest_per_second=5, keys=10, reads_per_second=100)
 
 
 def test_every_sandbox_reads_for_itself() -> None:
@@ -47,7 +47,7 @@ def test_every_sandbox_reads_for_itself() -> None:
         (replace(MANY, reads_per_second=0), 0),
     ],
 )
-def test_how_many_counts_are_read_from_tables(load: Load, from_tables: float) -> None:
+def test_how_many_counts_are_read_from_tables(load: PeakLoad, from_tables: float) -> None:
     assert reading_of(load).from_tables == pytest.approx(from_tables)
 
 

@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from tallyroll.ingest.writer import Report, Writer
+from tallyroll.ingest.writer import BatchReport, Writer
 from tallyroll.model.states import Status
 from tests.harness.pipeline import HOUR, MINUTE, START, TIME_LEFT, Pipeline, hour, opened
 
 
-def deliver(pipeline: Pipeline, writer: Writer, most: int) -> Report:
+def deliver(pipeline: Pipeline, writer: Writer, most: int) -> BatchReport:
     """One poll: at most so many messages to the writer, what is done is deleted."""
     messages = pipeline.queue.receive(most)
     report = writer.write(messages, TIME_LEFT)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tallyroll.errors import Refused
-from tallyroll.model.records import Page
+from tallyroll.model.records import RecordPage
 from tallyroll.model.specs import Spec
 from tallyroll.model.stored import StoredEvent
 from tallyroll.reads.merge import BYTES_MAX, LAST_BYTES_MAX
@@ -61,7 +61,7 @@ def test_no_large_payload_is_read_after_the_deadline() -> None:
     reader = look(pipeline)
     get = pipeline.store.records
 
-    def slow(spec: Spec, key: str, shard: int, after: str, limit: int) -> Page:
+    def slow(spec: Spec, key: str, shard: int, after: str, limit: int) -> RecordPage:
         page = get(spec, key, shard, after, limit)
         pipeline.effects.pass_by(TIME_LEFT // 4)
         return page

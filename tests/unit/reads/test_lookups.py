@@ -8,7 +8,7 @@ import pytest
 
 from tallyroll.errors import Absent, Refused, Throttled, UsageError
 from tallyroll.limits import TS_MS_MAX
-from tallyroll.model.records import Page
+from tallyroll.model.records import RecordPage
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status
 from tallyroll.model.stored import StoredEvent, StoredPacket, stored
@@ -238,7 +238,7 @@ def test_time_may_run_out_between_shards(monkeypatch: pytest.MonkeyPatch) -> Non
     pipeline = written()
     records = pipeline.store.records
 
-    def slow(spec: Spec, key: str, shard: int, after: str, limit: int) -> Page:
+    def slow(spec: Spec, key: str, shard: int, after: str, limit: int) -> RecordPage:
         pipeline.effects.pass_by(SECOND)
         return records(spec, key, shard, after, min(limit, 2))
 
@@ -260,7 +260,7 @@ def test_a_shard_that_cannot_be_read_is_not_left_out(monkeypatch: pytest.MonkeyP
     records = pipeline.store.records
     throttled = pipeline.spec().shard("k", "e4")
 
-    def refuse(spec: Spec, key: str, shard: int, after: str, limit: int) -> Page:
+    def refuse(spec: Spec, key: str, shard: int, after: str, limit: int) -> RecordPage:
         if shard == throttled:
             raise Throttled("slow down")
         return records(spec, key, shard, after, limit)

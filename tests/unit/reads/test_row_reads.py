@@ -8,7 +8,7 @@ import pytest
 
 from tallyroll.adapters.memory import MemoryTotals
 from tallyroll.adapters.rows.metering import METERING, reading_of
-from tallyroll.model.tallies import Reading
+from tallyroll.model.tallies import ReadCost
 from tallyroll.reads.jsonable import counter_json
 from tallyroll.reads.reader import Count, Reader
 from tests.harness.pipeline import NOW, SMALL, TIME_LEFT, StillEffects
@@ -33,7 +33,7 @@ def test_a_live_count_says_what_it_read(stage: RowStage) -> None:
     count = counted(stage)
     cost = sum(METERING.record_cost(row(f"e{number}", n=2)) for number in range(9))
     assert (count.events, count.complete) == (18, True)
-    assert count.reading == Reading(9, -(-cost // 4))
+    assert count.reading == ReadCost(9, -(-cost // 4))
     assert counter_json(count)["reading"] == {"rows": 9, "read_units_max": 3}
 
 

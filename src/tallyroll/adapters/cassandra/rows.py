@@ -26,8 +26,8 @@ from tallyroll.adapters.rows.statements import SEGMENTS, Seal
 from tallyroll.errors import Missing, Refused, StoreError
 from tallyroll.model.formats.payloads import Chunk
 from tallyroll.model.items import Gate
-from tallyroll.model.records import Page, Record
-from tallyroll.model.tallies import Reading, Series, Stripe, Tally, added
+from tallyroll.model.records import Record, RecordPage
+from tallyroll.model.tallies import ReadCost, Series, Stripe, Tally, added
 
 SUM_ROWS = 5_000  # of a page without data
 GATE_FACT = "gate."  # begins the names of facts that are gates' numbers
@@ -85,14 +85,14 @@ class CassandraRows(CassandraTables):
         found = self._connection.run(cql.ROW, table, key, shard, record_id)
         return _record(found[0]) if found else None
 
-    def page(self, table: str, key: str, shard: int, after: str, limit: int) -> Page:
+    def page(self, table: str, key: str, shard: int, after: str, limit: int) -> RecordPage:
         """The first page of the server that has rows: a full one would need more requests."""
         text, values = _from(cql.ROWS, cql.ROWS_AFTER, key, shard, after)
         rows, state = min(limit, cql.PAGE_ROWS), None
         while True:
             found, state = self._connection.read(text, table, values, rows, state)
             if found or state is None:
-                return Page(tuple(map(_record, found)), more=state is not None)
+                return RecordPage(tuple(map(_record, found)), more=state is not None)
 
     def tally(self, table: str, key: str, shards: int) -> Tally:
         """Reads every row of the key, since Keyspaces has no aggregates."""
@@ -112,7 +112,7 @@ class CassandraRows(CassandraTables):
             tuple((slot, events * rows) for slot, events in _series(text))
             for text, rows in series.items()
         ]
-        return Tally(key, n, amount, added(slots), cost, Reading(rows, units))
+        return Tally(key, n, amount, added(slots), cost, ReadCost(rows, units))
 
     def segment(self, key: str, shard: int) -> int:
         return segment_of(key, shard, SEGMENTS)

@@ -78,14 +78,14 @@ class CassandraTables:
         there = self._tags(table)
         for name, value in tags.items():
             if there.get(name) != value:
-                told = there.get(name, "absent")
-                raise _not_ours(table, f"its tag {name} is {told!r}, not {value!r}")
+                report = there.get(name, "absent")
+                raise _not_ours(table, f"its tag {name} is {report!r}, not {value!r}")
 
     def recover_table(self, table: str) -> None:
         """Nothing is to be done: a table is made with its backups."""
         self._check_there(table)
 
-    def cool_table(self, table: str) -> None:
+    def reduce_capacity(self, table: str) -> None:
         """No effect on Apache Cassandra, where tables have no capacity of their own."""
         self._check_there(table)
         if self._options is not None:

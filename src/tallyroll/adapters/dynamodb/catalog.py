@@ -37,7 +37,7 @@ from tallyroll.adapters.dynamodb.requests import (
     REASON_CONDITION,
     TRANSACTION_TRIES,
     Action,
-    Table,
+    DynamoTable,
     cancellation_reasons,
     ignoring,
     passing,
@@ -61,7 +61,7 @@ class DynamoCatalog(DynamoLedger, DynamoPeriods, DynamoWriterNotes):
     """The catalog port on one DynamoDB table."""
 
     def __init__(self, caller: Caller, effects: Effects, table: str) -> None:
-        self._table = Table(caller, effects, table)
+        self._table = DynamoTable(caller, effects, table)
 
     def calendar(self) -> Calendar | None:
         item = self._table.get(CALENDAR)

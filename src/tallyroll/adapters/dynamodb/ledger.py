@@ -10,7 +10,7 @@ from typing import Any
 
 from tallyroll.adapters.dynamodb.attributes import ABSENT, Facts, attributes_of, expressed
 from tallyroll.adapters.dynamodb.items import Item, Key
-from tallyroll.adapters.dynamodb.requests import CONDITION_FAILED, Table
+from tallyroll.adapters.dynamodb.requests import CONDITION_FAILED, DynamoTable
 from tallyroll.errors import Refused, Unknown
 from tallyroll.model.ids import Identity
 from tallyroll.ports.catalog import Claim
@@ -21,7 +21,7 @@ _PREFIX = "~claim"
 class DynamoLedger:
     """The port of the ledger."""
 
-    _table: Table
+    _table: DynamoTable
 
     def claims(self, identities: Sequence[Identity]) -> Mapping[Identity, Claim]:
         found = self._table.get_all([_key(identity) for identity in identities])

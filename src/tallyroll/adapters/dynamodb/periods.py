@@ -12,7 +12,7 @@ from typing import Any
 
 from tallyroll.adapters.dynamodb.attributes import attributes_of, expressed, facts_of, known_fields
 from tallyroll.adapters.dynamodb.items import Item, Key
-from tallyroll.adapters.dynamodb.requests import Action, Table
+from tallyroll.adapters.dynamodb.requests import Action, DynamoTable
 from tallyroll.errors import StateConflict
 from tallyroll.model.periods import PeriodName, PeriodState, periods_at
 
@@ -23,7 +23,7 @@ _UNROLLED: Key = {"pk": {"S": "~catalog"}, "sk": {"S": "unrolled"}}
 class DynamoPeriods:
     """The port of periods."""
 
-    _table: Table
+    _table: DynamoTable
 
     def periods(self, first: PeriodName, last: PeriodName) -> list[PeriodState]:
         return [_parse(item) for item in self._table.between(_PERIODS, first, last)]

@@ -12,7 +12,12 @@ from typing import Any
 from tallyroll.adapters.aws.client import response_of
 from tallyroll.adapters.dynamodb.attributes import expressed
 from tallyroll.adapters.dynamodb.items import Item, Key
-from tallyroll.adapters.dynamodb.requests import CONDITION_FAILED, CONFLICTS, Table, throttled_if
+from tallyroll.adapters.dynamodb.requests import (
+    CONDITION_FAILED,
+    CONFLICTS,
+    DynamoTable,
+    throttled_if,
+)
 from tallyroll.errors import Refused, Throttled
 from tallyroll.ports.effects import attempts
 from tallyroll.ports.rate import Turn
@@ -22,7 +27,7 @@ TRIES = 8
 _KEY: Key = {"pk": {"S": WRITERS_PK}, "sk": {"S": "rate"}}
 
 
-def append_turn(table: Table, turn: Turn) -> int:
+def append_turn(table: DynamoTable, turn: Turn) -> int:
     """Append a span to its line; see `SharedRate.take_turn`.
 
     One conditional update does it. A second one is needed only where the line's end is in the past,
@@ -51,7 +56,7 @@ def append_turn(table: Table, turn: Turn) -> int:
     raise Throttled(f"the line of {line} changed {TRIES} times meanwhile", "Contended")
 
 
-def _change(table: Table, change: Mapping[str, Any]) -> tuple[bool, Item]:
+def _change(table: DynamoTable, change: Mapping[str, Any]) -> tuple[bool, Item]:
     """Whether the update was carried out, and the item's lines after it, or instead of it."""
     try:
         with throttled_if(*CONFLICTS):

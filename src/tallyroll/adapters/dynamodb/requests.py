@@ -60,7 +60,7 @@ def in_dynamodb(table: str) -> str:
 
 
 @dataclass(frozen=True)
-class Table:
+class DynamoTable:
     """One table. All reads are strongly consistent."""
 
     caller: Caller

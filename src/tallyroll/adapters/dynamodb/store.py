@@ -49,7 +49,7 @@ from tallyroll.model.amounts import format_amount
 from tallyroll.model.formats.payloads import Chunk
 from tallyroll.model.formats.references import Mark
 from tallyroll.model.items import StoredItem
-from tallyroll.model.records import Increment, Page, Record, RecordName
+from tallyroll.model.records import Increment, Record, RecordName, RecordPage
 from tallyroll.model.sharding import Chance, random_suffix
 from tallyroll.model.specs import Spec
 from tallyroll.model.tallies import Stripe, Tally, gathered
@@ -86,23 +86,23 @@ class DynamoStore(DynamoTables):
         chance = self._effects.chance
         costs = costs_by_key(records)
         # Each once: records may refer to one object, and no two actions may be on one item.
-        beside = dict.fromkeys(each for record in records for each in record.beside)
+        attachments = dict.fromkeys(each for record in records for each in record.attachments)
         actions = [
             _gate_check(spec, chance),
             *(RecordPut(spec.table, record) for record in records),
             # Without a condition: they are written only with their record, which is absent.
-            *(self._put_beside(spec, each) for each in beside),
+            *(self._put_attachment(spec, each) for each in attachments),
             *(_add(spec, each, costs[each.key], chance) for each in increments),
         ]
         try:
             in_dynamodb(spec.table)
             self._caller.call("TransactWriteItems", TransactItems=actions)
         except StoreError as error:
-            outcome = _outcome(error, len(records) + len(beside), len(increments))
-            return _by_record(outcome, records, beside) if beside else outcome
+            outcome = _outcome(error, len(records) + len(attachments), len(increments))
+            return _by_record(outcome, records, attachments) if attachments else outcome
         return Outcome(Verdict.COMMITTED)
 
-    def _put_beside(self, spec: Spec, each: Chunk | Mark) -> Action:
+    def _put_attachment(self, spec: Spec, each: Chunk | Mark) -> Action:
         if isinstance(each, Mark):
             return mark(self._catalog, each.key)
         return {"Put": {"TableName": spec.table, "Item": chunk_item(each)}}
@@ -123,7 +123,7 @@ class DynamoStore(DynamoTables):
         found = map(_record, self._table(spec.table).get_all(keys))
         return {(record.key, record.id): record for record in found}
 
-    def records(self, spec: Spec, key: str, shard: int, after: str, limit: int) -> Page:
+    def records(self, spec: Spec, key: str, shard: int, after: str, limit: int) -> RecordPage:
         """A page also ends at 1 MB (DynamoDB Developer Guide, "Paginating table query results").
 
         Sort keys are ordered by their UTF-8 bytes, like Python's texts.
@@ -147,7 +147,7 @@ class DynamoStore(DynamoTables):
             records = tuple(map(_record, reply["Items"]))
             last = reply.get("LastEvaluatedKey")
             if records or not last:
-                return Page(records, more=bool(last))
+                return RecordPage(records, more=bool(last))
             more["ExclusiveStartKey"] = last
 
     def tallies(self, spec: Spec, keys: Sequence[str]) -> dict[str, Tally]:
@@ -269,15 +269,15 @@ def _add(spec: Spec, increment: Increment, cost: int, chance: Chance) -> Action:
 
 
 def _by_record(
-    outcome: Outcome, records: Sequence[Record], beside: Iterable[Chunk | Mark]
+    outcome: Outcome, records: Sequence[Record], attachments: Iterable[Chunk | Mark]
 ) -> Outcome:
     """The outcome with the answers for what is beside records in those of the records."""
     if outcome.verdict is not Verdict.CANCELLED:
         return outcome
     answers = list(outcome.records[: len(records)])
-    found = dict(zip(beside, outcome.records[len(records) :], strict=True))
+    found = dict(zip(attachments, outcome.records[len(records) :], strict=True))
     for at, record in enumerate(records):
-        for each in record.beside:
+        for each in record.attachments:
             if answers[at].answer is Answer.FINE:
                 answers[at] = found[each]
     return replace(outcome, records=tuple(answers))

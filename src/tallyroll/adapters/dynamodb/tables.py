@@ -13,7 +13,7 @@ from tallyroll.adapters.dynamodb.items import gate_key
 from tallyroll.adapters.dynamodb.requests import (
     IN_USE,
     UNKNOWN_OPERATION,
-    Table,
+    DynamoTable,
     ignoring,
     in_dynamodb,
     tags_of,
@@ -40,8 +40,8 @@ class DynamoTables:
         self._declaration = declared.windows
         self._catalog = declared.catalog.name
 
-    def _table(self, name: str) -> Table:
-        return Table(self._caller, self._effects, in_dynamodb(name))
+    def _table(self, name: str) -> DynamoTable:
+        return DynamoTable(self._caller, self._effects, in_dynamodb(name))
 
     def make_table(self, table: str, tags: Mapping[str, str], peak: int = 0) -> None:
         """Raises Throttled while 500 tables are changing, the service's limit."""
@@ -93,7 +93,7 @@ class DynamoTables:
                 PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True},
             )
 
-    def cool_table(self, table: str) -> None:
+    def reduce_capacity(self, table: str) -> None:
         cold = cold_throughput(self._settings)
         found = self._describe(table).get("ProvisionedThroughput", {})
         if any(found.get(name) != units for name, units in cold.items()):

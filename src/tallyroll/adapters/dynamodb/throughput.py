@@ -21,7 +21,7 @@ from tallyroll.limits import (
     WARM_READ_UNITS_MIN,
     WARM_WRITE_UNITS_MIN,
 )
-from tallyroll.model.items import weighed
+from tallyroll.model.items import sized
 from tallyroll.model.records import Record
 from tallyroll.ports.store import Metering
 from tallyroll.settings import Settings
@@ -44,9 +44,9 @@ class TransactionMetering(Metering):
     """Write units of transactions. A cancelled one takes as many as a successful one."""
 
     def record_cost(self, record: Record) -> int:
-        units = write_units(record.size or weighed(record).size)
-        if record.beside:
-            units += sum(write_units(each.size) for each in record.beside)
+        units = write_units(record.size or sized(record).size)
+        if record.attachments:
+            units += sum(write_units(each.size) for each in record.attachments)
         return ACTION_UNITS * units
 
     def shared_cost(self, increments: int) -> int:

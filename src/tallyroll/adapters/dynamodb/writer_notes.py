@@ -13,7 +13,7 @@ from itertools import islice
 
 from tallyroll.adapters.dynamodb.attributes import attributes_of, facts_of, known_fields
 from tallyroll.adapters.dynamodb.items import Item, Key
-from tallyroll.adapters.dynamodb.requests import Table
+from tallyroll.adapters.dynamodb.requests import DynamoTable
 from tallyroll.ports.writer_notes import WRITERS_PK, Heartbeat, Reception
 
 _HEARTBEAT, _FINISHED, _BATCH = "heartbeat", "finished", "batch#"
@@ -22,7 +22,7 @@ _HEARTBEAT, _FINISHED, _BATCH = "heartbeat", "finished", "batch#"
 class DynamoWriterNotes:
     """The port of writers' notes."""
 
-    _table: Table
+    _table: DynamoTable
 
     def note_received(self, reception: Reception) -> None:
         facts = asdict(reception)

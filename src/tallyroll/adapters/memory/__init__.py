@@ -11,7 +11,7 @@ from tallyroll.adapters.memory.dead_letters import MemoryDeadLetters
 from tallyroll.adapters.memory.listing import MemoryListing
 from tallyroll.adapters.memory.queue import DeadLetter, MemoryQueue
 from tallyroll.adapters.memory.store import MemoryStore
-from tallyroll.adapters.memory.totals import MemoryTotals
+from tallyroll.adapters.memory.totals_table import MemoryTotals
 
 __all__ = [
     "DeadLetter",

@@ -14,7 +14,7 @@ from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar, LivePointer, Window
 from tallyroll.model.windows import WindowId
 from tallyroll.ports.catalog import Claim
-from tallyroll.ports.rate import Line, Turn
+from tallyroll.ports.rate import RateLine, Turn
 from tallyroll.ports.writer_notes import Heartbeat, Reception
 
 
@@ -35,7 +35,7 @@ class MemoryCatalog:
         self._claims: dict[Identity, Claim] = {}
         self._receptions: dict[str, Reception] = {}
         self._heartbeat = Heartbeat()
-        self._lines: dict[Line, int] = {}
+        self._lines: dict[RateLine, int] = {}
         self.marks: set[str] = set()
 
     def calendar(self) -> Calendar | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from tallyroll.adapters.dynamodb.items import CODEC, stored_item
 from tallyroll.adapters.memory.store import MemoryStore
 from tallyroll.model.windows import DYNAMODB, store_of
-from tallyroll.ports.tables import TableCard
+from tallyroll.ports.table_listing import TableCard
 from tallyroll.resources import TableDeclaration
 
 _KEYS = ("pk S HASH", "sk S RANGE")
@@ -16,15 +16,17 @@ _KEYS = ("pk S HASH", "sk S RANGE")
 class MemoryListing:
     """The tables of `store`, and the declared tables `beside`, which have no items."""
 
-    def __init__(self, store: MemoryStore, beside: tuple[TableDeclaration, ...] = ()) -> None:
+    def __init__(
+        self, store: MemoryStore, declared_tables: tuple[TableDeclaration, ...] = ()
+    ) -> None:
         self._store = store
-        self.beside = {table.name: table for table in beside}
+        self.declared_tables = {table.name: table for table in declared_tables}
 
     def names(self) -> Iterator[str]:
-        yield from sorted((*self._store.tables(), *self.beside))
+        yield from sorted((*self._store.tables(), *self.declared_tables))
 
     def card(self, table: str) -> TableCard | None:
-        if declared := self.beside.get(table):
+        if declared := self.declared_tables.get(table):
             return TableCard(table, "ACTIVE", declared.deletion_protection, _KEYS, 0, 0)
         facts = self._store.describe_table(table) if store_of(table) == DYNAMODB else None
         if facts is None:
@@ -40,12 +42,12 @@ class MemoryListing:
         )
 
     def tags(self, card: TableCard) -> Mapping[str, str] | None:
-        if declared := self.beside.get(card.name):
+        if declared := self.declared_tables.get(card.name):
             return declared.tags
         return self._store.tags(card.name)
 
     def recovery(self, card: TableCard) -> bool | None:
-        if declared := self.beside.get(card.name):
+        if declared := self.declared_tables.get(card.name):
             return declared.point_in_time_recovery
         return self._store.table(card.name).recoverable
 

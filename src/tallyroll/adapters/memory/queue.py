@@ -14,7 +14,7 @@ from uuid import UUID
 from tallyroll.errors import Reason
 from tallyroll.limits import RECEIVES_FUSE, VISIBILITY_MS
 from tallyroll.model.dead_letters import attributes_of, redrive_of
-from tallyroll.model.messages import Message, Redrive, Rejection
+from tallyroll.model.messages import Message, RedriveMark, Rejection
 from tallyroll.model.windows import WindowId
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.queue import Backlog, Invocations
@@ -47,7 +47,7 @@ class Held:
     body: str
     sent: int
     visible_at: float
-    redrive: Redrive | None = None
+    redrive: RedriveMark | None = None
     receives: int = 0
     receipt: str = ""
 
@@ -80,7 +80,7 @@ class MemoryQueue:
     def __len__(self) -> int:
         return len(self._held)
 
-    def send(self, body: str, delay_ms: float = 0, redrive: Redrive | None = None) -> str:
+    def send(self, body: str, delay_ms: float = 0, redrive: RedriveMark | None = None) -> str:
         """Send a message, redriven or new; return its id.
 
         The redrive passes through attributes, as in SQS: a malformed one is dropped.

@@ -14,7 +14,7 @@ from tallyroll.adapters.rows.statements import Seal, each_inserted
 from tallyroll.errors import Missing, Refused, StoreError
 from tallyroll.model.formats.payloads import Chunk
 from tallyroll.model.items import Gate
-from tallyroll.model.records import Page, Record
+from tallyroll.model.records import Record, RecordPage
 from tallyroll.model.sharding import stable_hash
 from tallyroll.model.tallies import Stripe, Tally, gathered
 from tallyroll.ports.effects import Effects
@@ -72,11 +72,11 @@ class MemoryRows(MemoryTables):
     def row(self, table: str, key: str, shard: int, record_id: str) -> Record | None:
         return self._held(table).rows.get(_place(key, shard, record_id))
 
-    def page(self, table: str, key: str, shard: int, after: str, limit: int) -> Page:
+    def page(self, table: str, key: str, shard: int, after: str, limit: int) -> RecordPage:
         rows, (token, *_) = self._held(table).rows, _place(key, shard, "")
         ours = (place for place in rows if place[:3] == (token, key, shard) and place[3] > after)
         found = sorted(ours)
-        return Page(tuple(rows[place] for place in found[:limit]), more=len(found) > limit)
+        return RecordPage(tuple(rows[place] for place in found[:limit]), more=len(found) > limit)
 
     def tally(self, table: str, key: str, shards: int) -> Tally:
         rows = self._held(table).rows.items()

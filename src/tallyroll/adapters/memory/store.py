@@ -29,8 +29,8 @@ from tallyroll.limits import ITEM_BYTES_MAX, TRANSACTION_ACTIONS_MAX, TRANSACTIO
 from tallyroll.model.amounts import format_amount, read_amount
 from tallyroll.model.formats.payloads import Chunk
 from tallyroll.model.formats.references import Mark
-from tallyroll.model.items import StoredItem, weighed
-from tallyroll.model.records import Increment, Page, Record, RecordName
+from tallyroll.model.items import StoredItem, sized
+from tallyroll.model.records import Increment, Record, RecordName, RecordPage
 from tallyroll.model.sharding import random_suffix, stable_hash
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status
@@ -94,9 +94,9 @@ class MemoryStore(MemoryTables):
         added = [self._added(spec, items, each, costs[each.key]) for each in increments]
         if any(abs(read_amount(tally["v"]["N"])) >= AMOUNT_BOUND for tally in added):
             return Outcome(Verdict.INVALID, detail="a number would need more than 38 digits")
-        beside = [each for record in records for each in record.beside]
-        chunks = [chunk_item(each) for each in beside if isinstance(each, Chunk)]
-        self._catalog.marks.update(each.key for each in beside if isinstance(each, Mark))
+        attachments = [each for record in records for each in record.attachments]
+        chunks = [chunk_item(each) for each in attachments if isinstance(each, Chunk)]
+        self._catalog.marks.update(each.key for each in attachments if isinstance(each, Mark))
         for item in (*puts, *chunks, *added):
             items[_primary(item)] = item
         return Outcome(Verdict.COMMITTED)
@@ -120,7 +120,7 @@ class MemoryStore(MemoryTables):
         found = [parse_item(items[name]) for name in names if name in items]
         return [chunk for chunk in found if isinstance(chunk, Chunk)]
 
-    def records(self, spec: Spec, key: str, shard: int, after: str, limit: int) -> Page:
+    def records(self, spec: Spec, key: str, shard: int, after: str, limit: int) -> RecordPage:
         items = self.items(spec.table)
         place, position = f"{key}.{shard}", RECORD + after
         found = sorted(
@@ -128,7 +128,7 @@ class MemoryStore(MemoryTables):
         )
         page = [parse_item(items[place, sk]) for sk in found[:limit]]
         records = tuple(record for record in page if isinstance(record, Record))
-        return Page(records, more=len(found) > limit)
+        return RecordPage(records, more=len(found) > limit)
 
     def tallies(self, spec: Spec, keys: Sequence[str]) -> dict[str, Tally]:
         items = self.items(spec.table)
@@ -218,8 +218,8 @@ def _number(item: Item, name: str) -> int:
 
 def _check_request(records: Sequence[Record], increments: Sequence[Increment]) -> str:
     """Why AWS would refuse the whole request, or "". Raises AssertionError if it is over limits."""
-    beside = {each for record in records for each in record.beside}
-    sizes = [weighed(record).size for record in records] + [each.size for each in beside]
+    attachments = {each for record in records for each in record.attachments}
+    sizes = [sized(record).size for record in records] + [each.size for each in attachments]
     actions = 1 + len(sizes) + len(increments)
     if actions > TRANSACTION_ACTIONS_MAX:
         raise AssertionError(f"a transaction of {actions} actions")

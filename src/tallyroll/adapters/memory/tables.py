@@ -16,7 +16,7 @@ FIRST_GATE = gate_key(1)
 
 
 @dataclass(slots=True)
-class Table:
+class MemoryTable:
     """One table; `foreign` says how its schema differs from ours."""
 
     items: Items
@@ -44,7 +44,7 @@ class MemoryTables:
         self._creating_ms = creating_ms
         self._deleting_ms = deleting_ms
         self._new_items = new_items
-        self._tables: dict[str, Table] = {}
+        self._tables: dict[str, MemoryTable] = {}
 
     def tables(self) -> list[str]:
         """The names of the existing tables, in the order of their creation."""
@@ -57,7 +57,7 @@ class MemoryTables:
     def make_table(self, table: str, tags: Mapping[str, str] | None = None, peak: int = 0) -> None:
         if not self._there(table):
             ready_at = self._effects.now() + self._creating_ms
-            self._tables[table] = Table(self._new_items(), ready_at, dict(tags or {}), peak)
+            self._tables[table] = MemoryTable(self._new_items(), ready_at, dict(tags or {}), peak)
 
     def describe_table(self, table: str) -> TableFacts | None:
         found = self._there(table)
@@ -84,10 +84,10 @@ class MemoryTables:
     def recover_table(self, table: str) -> None:
         self._known(table).recoverable = True
 
-    def cool_table(self, table: str) -> None:
+    def reduce_capacity(self, table: str) -> None:
         self._known(table).cooled = True
 
-    def table(self, table: str) -> Table:
+    def table(self, table: str) -> MemoryTable:
         """A table. Raises Missing."""
         return self._known(table)
 
@@ -108,26 +108,26 @@ class MemoryTables:
         found.gone_at = self._effects.now() + self._deleting_ms
         self._there(table)
 
-    def _there(self, name: str) -> Table | None:
+    def _there(self, name: str) -> MemoryTable | None:
         table = self._tables.get(name)
         if table and table.gone_at is not None and self._effects.now() >= table.gone_at:
             del self._tables[name]
             return None
         return table
 
-    def _known(self, name: str) -> Table:
+    def _known(self, name: str) -> MemoryTable:
         table = self._there(name)
         if table is None:
             raise Missing(f"there is no table {name}", "ResourceNotFoundException")
         return table
 
-    def _status(self, table: Table) -> TableStatus:
+    def _status(self, table: MemoryTable) -> TableStatus:
         if table.gone_at is not None:
             return TableStatus.DELETING
         made = self._effects.now() >= table.ready_at
         return TableStatus.ACTIVE if made else TableStatus.CREATING
 
-    def _usable(self, name: str) -> Table:
+    def _usable(self, name: str) -> MemoryTable:
         """A table that takes reads and writes, as one being deleted does on AWS."""
         table = self._known(name)
         if self._status(table) is TableStatus.CREATING:

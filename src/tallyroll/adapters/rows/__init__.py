@@ -16,6 +16,6 @@
 Why that is exact: if a record is said to be counted, a gate was open after its row was stored. So
 the row was there before all gates were shut, and the listing, which came later, has it. A record
 that met a shut gate is handed back, and is looked up in the list once there is one. A row that
-comes after the listing is a ghost: it stays, but no read gives it, and it is in no archive. Nothing
-here depends on clocks.
+comes after the listing is uncounted: it stays, but no read gives it, and it is in no archive.
+Nothing here depends on clocks.
 """

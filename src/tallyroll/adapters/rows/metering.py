@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from tallyroll.limits import PARTITION_WRITE_UNITS, UNIT_BYTES
 from tallyroll.model.formats.payloads import manifest_in
-from tallyroll.model.items import weighed
+from tallyroll.model.items import sized
 from tallyroll.model.records import Record
-from tallyroll.model.tallies import Reading
+from tallyroll.model.tallies import ReadCost
 from tallyroll.ports.store import Metering
 
 READ_UNIT_BYTES = 4 * 1024  # of a read with LOCAL_QUORUM
@@ -23,7 +23,7 @@ class RowMetering(Metering):
     def record_cost(self, record: Record) -> int:
         manifest = manifest_in(record.data, record.format)
         chunks = _units(manifest.stored) + manifest.count if manifest else 0
-        return _units(weighed(record).size) + chunks
+        return _units(sized(record).size) + chunks
 
     def shared_cost(self, increments: int) -> int:  # noqa: ARG002 - the port's
         return 0
@@ -44,11 +44,11 @@ METERING = RowMetering(
 )
 
 
-def reading_of(rows: int, cost: int) -> Reading:
+def reading_of(rows: int, cost: int) -> ReadCost:
     """What one page of so many rows took, of which `record_cost` is known, so that their size is
     known up to a KB: a read unit for each 4 KB, and one for a page without rows.
     """
-    return Reading(rows, -(-cost * UNIT_BYTES // READ_UNIT_BYTES) or 1)
+    return ReadCost(rows, -(-cost * UNIT_BYTES // READ_UNIT_BYTES) or 1)
 
 
 def _units(size: int) -> int:

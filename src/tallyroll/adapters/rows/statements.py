@@ -10,7 +10,7 @@ from typing import Protocol
 from tallyroll.errors import StoreError
 from tallyroll.model.formats.payloads import Chunk
 from tallyroll.model.items import Gate
-from tallyroll.model.records import Page, Record
+from tallyroll.model.records import Record, RecordPage
 from tallyroll.model.tallies import Stripe, Tally
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.store import TableFacts
@@ -52,7 +52,7 @@ class Rows(Protocol):
     def row(self, table: str, key: str, shard: int, record_id: str) -> Record | None:
         """One row."""
 
-    def page(self, table: str, key: str, shard: int, after: str, limit: int) -> Page:
+    def page(self, table: str, key: str, shard: int, after: str, limit: int) -> RecordPage:
         """At most `limit` rows of a partition whose ids follow `after`, in code point order."""
 
     def tally(self, table: str, key: str, shards: int) -> Tally:
@@ -122,7 +122,7 @@ class Rows(Protocol):
 
     def recover_table(self, table: str) -> None: ...
 
-    def cool_table(self, table: str) -> None: ...
+    def reduce_capacity(self, table: str) -> None: ...
 
     def tags(self, table: str) -> Mapping[str, str] | None: ...
 

@@ -11,8 +11,8 @@ from constructs import Construct
 
 from tallyroll.cdk import permissions
 from tallyroll.cdk.annotations import acknowledge, tag, wildcard
+from tallyroll.cdk.existing_resources import check_queue
 from tallyroll.cdk.functions import FULL_CPU_MB, FunctionDefaults, PipelineFunction
-from tallyroll.cdk.handed_in import check_queue
 from tallyroll.cdk.options import Options
 from tallyroll.cdk.options.rules import WRITER_TIMEOUT_SECONDS, OptionsError
 from tallyroll.cdk.storage import Storage

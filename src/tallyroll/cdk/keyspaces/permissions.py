@@ -15,7 +15,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 
 from tallyroll.cdk.annotations import acknowledge, wildcard
-from tallyroll.cdk.keyspaces.tables import PERMANENT, Keyspace
+from tallyroll.cdk.keyspaces.keyspace import PERMANENT, Keyspace
 from tallyroll.resources import TAG_PIPELINE, TAG_PROVEN
 from tallyroll.settings import Settings
 

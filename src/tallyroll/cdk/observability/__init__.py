@@ -14,12 +14,12 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
-from tallyroll.cdk.alarm_rules import EVENTS, Rule, Source, Watched, rules_for
+from tallyroll.cdk.alarm_rules import EVENTS, AlarmRule, MetricNamespace, Watched, rules_for
 from tallyroll.cdk.alarms import ALARMS, PAGES, RUNBOOK, described
 from tallyroll.cdk.annotations import acknowledge
 from tallyroll.cdk.dashboard import make_dashboard
+from tallyroll.cdk.existing_resources import check_topic
 from tallyroll.cdk.functions import PipelineFunction
-from tallyroll.cdk.handed_in import check_topic
 from tallyroll.cdk.ingest import Queues
 from tallyroll.cdk.metrics import PipelineMetrics, computed, of_account
 from tallyroll.cdk.options import Options
@@ -77,14 +77,16 @@ class Observability(Construct):
         rules = rules_for(options.settings(), queues.retention_seconds)
         assert rules.keys() == ALARMS.keys()
         if api is None:
-            rules = {id_: rule for id_, rule in rules.items() if Source.API not in rule.sources}
+            rules = {
+                id_: rule for id_, rule in rules.items() if MetricNamespace.API not in rule.sources
+            }
         self.alarms = {id_: self._alarm(id_, rule) for id_, rule in rules.items()}
         self.pages = {id_: self._page(id_) for id_ in PAGES}
         shown = {**self.pages, **self.alarms}
         graphed = api.graphed if api else []
         self.dashboard = make_dashboard(self, options, metrics, queues, functions, shown, graphed)
 
-    def _alarm(self, id_: str, rule: Rule) -> cloudwatch.Alarm:
+    def _alarm(self, id_: str, rule: AlarmRule) -> cloudwatch.Alarm:
         alarm = cloudwatch.Alarm(
             self,
             _construct_id(id_),
@@ -129,7 +131,7 @@ class Observability(Construct):
             _open(self, self.tickets, "ticket_topic", email)
         elif email != options.alarm_email:
             raise OptionsError(
-                f"tallyroll:ticket_email {email!r}: one topic was handed in for pages and tickets;"
+                f"tallyroll:ticket_email {email!r}: one topic was passed in for pages and tickets;"
                 " hand in a ticket_topic, too, or leave the option out"
             )
 
@@ -244,7 +246,7 @@ class _Published:
         self._api = api
         self._functions = {each.package: each.function for each in functions}
 
-    def number(self, rule: Rule) -> cloudwatch.IMetric:
+    def number(self, rule: AlarmRule) -> cloudwatch.IMetric:
         """The number that an alarm compares with its threshold."""
         metrics = {name: self._metric(watched) for name, watched in rule.metrics.items()}
         if not rule.expression:
@@ -255,14 +257,14 @@ class _Published:
 
     def _metric(self, watched: Watched) -> cloudwatch.IMetric:
         period = cdk.Duration.seconds(watched.period)
-        if watched.source is Source.PIPELINE:
+        if watched.source is MetricNamespace.PIPELINE:
             return self._metrics.of(watched.of, watched.name, watched.statistic, period=period)
-        if watched.source is Source.FUNCTION:
+        if watched.source is MetricNamespace.FUNCTION:
             function = self._functions[watched.of]
             return function.metric(watched.name, statistic=watched.statistic, period=period)
-        if watched.source is Source.USAGE:
+        if watched.source is MetricNamespace.USAGE:
             return of_account(watched.of, watched.name, watched.statistic, period)
-        if watched.source is Source.API:
+        if watched.source is MetricNamespace.API:
             assert self._api
             return self._api.metric(watched.name, watched.statistic, period)
         queue = self._queues.events if watched.of == EVENTS else self._queues.dead_letters

@@ -163,7 +163,7 @@ class Options(WindowOptions):
         "",
         ENDPOINT,
         "with `private`: id of the interface endpoint for `execute-api` that callers use; unset: a"
-        " new one, in the VPC that is handed in",
+        " new one, in the VPC that is passed in",
     )
     api_log_role: bool | str = _option(
         "auto",

@@ -46,7 +46,7 @@ _LOGGED = {
 
 def endpoint_id_of(scope: Construct, options: Options, network: Network | None) -> str:
     """The id of the endpoint that callers use: the option's, or that of a new one in the VPC that
-    is handed in, with one subnet in each Availability Zone: an endpoint takes no more.
+    is passed in, with one subnet in each Availability Zone: an endpoint takes no more.
 
     The new one has no private names: with them, all calls of public APIs from the VPC would go to
     the endpoint, which refuses them (API Gateway Developer Guide, "Private REST APIs in API
@@ -57,7 +57,7 @@ def endpoint_id_of(scope: Construct, options: Options, network: Network | None) 
     if network is None or network.vpc is None:
         raise OptionsError(
             f"{PREFIX}api 'private': give {PREFIX}api_endpoint vpce-..., the id of an interface"
-            " endpoint for execute-api, or hand in the vpc in which one is made; the ids of"
+            " endpoint for execute-api, or pass in the vpc in which one is made; the ids of"
             " subnets do not tell their VPC"
         )
     by_zone = {subnet.availability_zone: subnet for subnet in reversed(network.chosen)}

@@ -56,10 +56,10 @@ def doctor(
 
     :param deep: read all tallies, totals and archives, not a sample
     """
-    return told(examine(run.checkup(bucket, deep=deep)), run.screen, EXAMINATIONS)
+    return show_checks(examine(run.checkup(bucket, deep=deep)), run.screen, EXAMINATIONS)
 
 
-def told(found: Iterable[Check], screen: Screen, names: Collection[str]) -> int:
+def show_checks(found: Iterable[Check], screen: Screen, names: Collection[str]) -> int:
     """Show checks as they come, one line each, and their sum; the exit status. `names` are those of
     all checks.
     """
@@ -103,8 +103,8 @@ def _lines(check: Check, width: int) -> list[str]:
 def _summary(checks: list[Check]) -> str:
     counts = Counter(sign.level for check in checks for sign in check.bad)
     findings, warnings = counts[Level.FINDING], counts[Level.WARNING]
-    told = ((len(checks), "check"), (findings, "finding"), (warnings, "warning"))
-    text = ", ".join(number_of(count, noun) for count, noun in told)
+    show_checks = ((len(checks), "check"), (findings, "finding"), (warnings, "warning"))
+    text = ", ".join(number_of(count, noun) for count, noun in show_checks)
     open_ = counts[Level.UNCHECKED]
     return f"{text}, {open_} could not be checked" if open_ else text
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from tallyroll.cli.arguments import Run
-from tallyroll.cli.doctor import told
+from tallyroll.cli.doctor import show_checks
 from tallyroll.errors import StoreError, UsageError
 from tallyroll.operations.preflight.canary import removed
 from tallyroll.operations.preflight.case import Preflight
 from tallyroll.operations.preflight.checks import CHECKS
 from tallyroll.operations.preflight.checks import preflight as checks_of
-from tallyroll.operations.preflight.wish import OPTION, Wish, wish_of
+from tallyroll.operations.preflight.planned_deployment import OPTION, PlannedDeployment, wish_of
 
 if TYPE_CHECKING:
     from tallyroll.ports.gauges import Gauges
@@ -42,7 +42,7 @@ def preflight(
     Checked are: account and Region, the CDK's bootstrap, quotas of tables and
     functions, throughput, the permissions of this identity and of the role by
     which CloudFormation deploys, names that an earlier deployment left behind, a
-    bucket that is handed in, the key, API Gateway's logs, and whether policies
+    bucket that is passed in, the key, API Gateway's logs, and whether policies
     see tables' tags. For the last one an empty table, NAME-preflight-..., is made
     and dropped, also after Ctrl-C; it takes up to two minutes. After deploying
     also: functions, event source and schedules.
@@ -68,33 +68,35 @@ def preflight(
     given = {**_of_file(Path(CDK_FILE)), **_of_words(context or ())}
     if run.named:
         given[f"{OPTION}name"] = run.settings.name
-    wish = wish_of(given, os.environ)
-    run = replace(run, settings=wish.settings)
+    planned = wish_of(given, os.environ)
+    run = replace(run, settings=planned.settings)
     case = run.checkup(None)
     from tallyroll.pipeline import inspection
 
     if case.deployed:
-        wish = _deployed(wish, case.settings, run, case.stack)
-    account, canary = inspection.account(wish.settings, with_canary=not no_canary)
+        planned = _deployed(planned, case.settings, run, case.stack)
+    account, canary = inspection.account(planned.settings, with_canary=not no_canary)
     made = run.pipeline(case.settings)
-    of = Preflight(wish, case, account, made.gauges, made.tables, bucket, canary)
+    of = Preflight(planned, case, account, made.gauges, made.tables, bucket, canary)
     with removed(canary, case.effects, run.screen.tell):
-        return told(checks_of(of), run.screen, CHECKS)
+        return show_checks(checks_of(of), run.screen, CHECKS)
 
 
-def _deployed(wish: Wish, settings: Any, run: Run, stack: Stack | None) -> Wish:
-    """What is deployed, as far as that is known; else what was wished."""
-    wish = replace(wish, settings=settings)
+def _deployed(
+    planned: PlannedDeployment, settings: Any, run: Run, stack: Stack | None
+) -> PlannedDeployment:
+    """What is deployed, as far as that is known; else what is planned."""
+    planned = replace(planned, settings=settings)
     gauges: Gauges = run.pipeline(settings).gauges
     try:
         trigger = gauges.trigger()
         writer = stack.function("writer") if stack else None
     except StoreError as error:
         run.screen.tell(f"the deployment's writers are not known: {error}")
-        return wish
+        return planned
     if trigger and trigger.max_concurrency:
-        wish = replace(wish, writers=trigger.max_concurrency)
-    return replace(wish, reserved=writer.reserved if writer else wish.reserved)
+        planned = replace(planned, writers=trigger.max_concurrency)
+    return replace(planned, reserved=writer.reserved if writer else planned.reserved)
 
 
 def _of_file(path: Path) -> Mapping[str, Any]:

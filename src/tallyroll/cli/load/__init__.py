@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from tallyroll.cli.arguments import DURATION, Run, read_by
-from tallyroll.cli.load.loading import Kept, Loading
-from tallyroll.cli.load.reading import Reading
+from tallyroll.cli.load.loading import LoadFiles, Loading
+from tallyroll.cli.load.reading import ReadingOptions
 from tallyroll.cli.screen import Screen, some
 from tallyroll.cli.send import Awaiting, rate_of
 from tallyroll.client.sources.places import Finder, Format, Place
@@ -23,13 +23,13 @@ from tallyroll.errors import UsageError
 if TYPE_CHECKING:
     from tallyroll.pipeline import Pipeline
 
-AS_IT_IS = Reading()
+AS_IT_IS = ReadingOptions()
 
 
 def load(
     *files: str,
     stdin: Annotated[bool, Parameter("-")] = False,
-    how: Reading = AS_IT_IS,
+    how: ReadingOptions = AS_IT_IS,
     pack: Annotated[bool, Parameter(negative="--no-pack")] = True,
     compress: bool = False,
     rate: Annotated[
@@ -87,7 +87,7 @@ def load(
         )
         packets = f"{producer.span_ms} ms" if pack else "none"
         options = {"queue": made.settings.queue_url, **how.facts(), "packet span": packets}
-        kept = Kept.of(given, options, checkpoint, bad, places, dry=dry_run)
+        kept = LoadFiles.of(given, options, checkpoint, bad, places, dry=dry_run)
         stack.callback(kept.bad_file.close)
         awaiting = Awaiting(producer, screen, made.arrivals() if wait else None, timeout)
         loading = Loading(made, screen, layout, kept, awaiting)

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 from tallyroll.cli.screen import Cell, Screen, known, number_of, some
 from tallyroll.cli.send import Awaiting
-from tallyroll.cli.send.report import LISTED_MAX, Report
+from tallyroll.cli.send.report import LISTED_MAX, SendReport
 from tallyroll.client.checkpoint import Checkpoint
 from tallyroll.client.loading import (
     BadFile,
-    Layout,
     Load,
-    Progress,
+    LoadProgress,
+    SourceLayout,
     are_bad_lines,
     pending,
     times,
 )
 from tallyroll.client.sources.places import BAD_LINES, CHECKPOINT, Place
-from tallyroll.client.sources.records import BadRecord, Record
+from tallyroll.client.sources.records import BadRecord, SourceRecord
 from tallyroll.errors import Reason, Rejected, StoreError, TallyrollError, UsageError
 from tallyroll.model.amounts import shown
 from tallyroll.model.states import Calendar, Status, Window, takes_events
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Kept:
+class LoadFiles:
     """The two files that a load keeps."""
 
     checkpoint: Checkpoint
@@ -52,12 +52,12 @@ class Kept:
         places: Sequence[Place],
         *,
         dry: bool = False,
-    ) -> Kept:
+    ) -> LoadFiles:
         """The files that were named, or those named after the queue and what is loaded. A `dry` run
         writes none. Raises UsageError.
         """
-        told = "\n".join((str(options["queue"]), *given))
-        name = blake2b(told.encode(), digest_size=5).hexdigest()
+        on_progress = "\n".join((str(options["queue"]), *given))
+        name = blake2b(on_progress.encode(), digest_size=5).hexdigest()
         path = Path(checkpoint or CHECKPOINT.format(name))
         bad_path = Path(bad or BAD_LINES.format(name))
         sources = {place.path.resolve() for place in places if place.path}
@@ -84,7 +84,12 @@ class Loading:
     """Opens windows, loads, and reports."""
 
     def __init__(
-        self, made: Pipeline, screen: Screen, layout: Layout, kept: Kept, awaiting: Awaiting
+        self,
+        made: Pipeline,
+        screen: Screen,
+        layout: SourceLayout,
+        kept: LoadFiles,
+        awaiting: Awaiting,
     ) -> None:
         self._made = made
         self._screen = screen
@@ -114,10 +119,10 @@ class Loading:
         left = pending(places, self._kept.checkpoint)
         with screen.progress("reading", sum(place.size for place in left)) as bar:
 
-            def told(at: Progress) -> None:
+            def on_progress(at: LoadProgress) -> None:
                 bar(completed=at.position, done=number_of(at.events, "event"), counted=at.events)
 
-            for ts in times(left, self._layout, told):
+            for ts in times(left, self._layout, on_progress):
                 if ts not in span:
                     span = calendar.grid.at(ts)
                     needed.add(span)
@@ -132,7 +137,7 @@ class Loading:
         with screen.progress("creating", len(absent)) as bar:
             created = 0
 
-            def told_created() -> None:
+            def on_created() -> None:
                 nonlocal created
                 created += 1
                 bar(completed=created, done=f"{created} of {len(absent)} windows")
@@ -140,7 +145,7 @@ class Loading:
             windows = open_needed(
                 *(made.catalog, calendar, settings.name, past, now, accept_for_ms),
                 settings.store,
-                told_created,
+                on_created,
             )
         if not windows:
             return
@@ -191,7 +196,7 @@ class Loading:
             )
         with screen.progress("loading", sum(place.size for place in places)) as bar:
 
-            def told(at: Progress) -> None:
+            def on_progress(at: LoadProgress) -> None:
                 done = number_of(at.events, "event") + ", reading the next" * at.reading
                 completed, total = max(0, at.position - at.before), at.size - at.before
                 bar(completed=completed, total=total, done=done, counted=at.events)
@@ -202,7 +207,7 @@ class Loading:
                 kept.checkpoint,
                 kept.bad_file,
                 skip_changes=skip_changes,
-                told=told,
+                on_progress=on_progress,
                 listed=self._list,
                 keep_up=awaiting.keep_up,
             )
@@ -224,7 +229,7 @@ class Loading:
         if path.exists() and not self._dry:
             self._screen.tell(f"the same command goes on at the checkpoint {path}")
 
-    def _list(self, source: str, record: Record, bad: BadRecord | Rejected) -> None:
+    def _list(self, source: str, record: SourceRecord, bad: BadRecord | Rejected) -> None:
         self._listed += 1
         if self._listed <= LISTED_MAX:
             text = record.text
@@ -252,11 +257,11 @@ def _wanted(found: Sequence[Window], windows: Sequence[Window]) -> list[Window]:
 
 
 @dataclass(frozen=True, slots=True)
-class LoadReport(Report):
+class LoadReport(SendReport):
     """The report of a load."""
 
     load: Load
-    kept: Kept
+    kept: LoadFiles
 
     @property
     def dry(self) -> bool:

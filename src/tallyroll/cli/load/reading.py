@@ -10,9 +10,9 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from tallyroll.cli.arguments import read_by
-from tallyroll.client.loading import Layout
+from tallyroll.client.loading import SourceLayout
 from tallyroll.client.sources.places import Format
-from tallyroll.client.sources.shapes import ByColumns, ByMapping, Fitting, OwnForm, Shape
+from tallyroll.client.sources.shapes import ByColumns, ByMapping, Fitting, OwnForm, RecordShape
 from tallyroll.errors import Rejected, UsageError
 from tallyroll.limits import VALUE_DECIMALS_MAX
 from tallyroll.model.amounts import shown
@@ -49,7 +49,7 @@ DECIMALS = Parameter("--round", metavar="N", converter=read_by(_decimals))
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class ReadingOptions:
     """The options that say how a source is read, and where the parts of an event are.
 
     :param form: jsonl, csv, parquet or dynamodb, where the name does not say it
@@ -87,7 +87,7 @@ class Reading:
         every = {"key": self.key, "ts": self.ts, "value": self.value, "id": self.id}
         return {name: column for name, column in every.items() if column is not None}
 
-    def layout(self) -> Layout:
+    def layout(self) -> SourceLayout:
         """How sources are to be read. Raises UsageError."""
         if len(self.delimiter) != 1 or self.delimiter in NO_DELIMITERS:
             raise UsageError(
@@ -100,9 +100,9 @@ class Reading:
             raise UsageError(f"--columns has {twice[0]!r} twice")
         mapping = self.mapping_text()
         shapes = {form: self._shape(form, mapping) for form in Format}
-        return Layout(shapes, self.columns, self.delimiter)
+        return SourceLayout(shapes, self.columns, self.delimiter)
 
-    def _shape(self, form: Format, mapping: str | None) -> Shape:
+    def _shape(self, form: Format, mapping: str | None) -> RecordShape:
         later = self.decimals == VALUE_DECIMALS_MAX  # rounds only what else is a bad line
         own = mapping is None and form is Format.JSONL
         own = own and not (self.named or self.payload or self.ts_unit)

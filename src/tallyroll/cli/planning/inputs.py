@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from tallyroll.cli.arguments import read_by
 from tallyroll.cli.screen import Screen
-from tallyroll.client.jsonlines import Source, envelope_of
+from tallyroll.client.jsonlines import LineSource, envelope_of
 from tallyroll.errors import Rejected, UsageError
 from tallyroll.model.events import Event
 
@@ -23,7 +23,7 @@ def _number(text: str) -> float:
 RATE = Parameter(metavar="X", converter=read_by(_number))
 
 
-def events_of(source: Source, bad: list[int], screen: Screen) -> Iterator[tuple[Event, int]]:
+def events_of(source: LineSource, bad: list[int], screen: Screen) -> Iterator[tuple[Event, int]]:
     """The events of a file, each with its bytes; the numbers of other lines go to `bad`."""
     for number, line in source.lines():
         try:

@@ -13,15 +13,15 @@ from cyclopts import Parameter
 from tallyroll.cli.arguments import DURATION, Run
 from tallyroll.cli.planning.inputs import RATE, events_of
 from tallyroll.cli.screen import Screen
-from tallyroll.client.jsonlines import Source
+from tallyroll.client.jsonlines import LineSource
 from tallyroll.errors import UsageError
 from tallyroll.model.windows import iso
 from tallyroll.planning import prices
 from tallyroll.planning.alternatives import cheaper, explained
-from tallyroll.planning.costs import Cost, deleting_month, dollars_of, month_of
-from tallyroll.planning.keys import scored_key, told
+from tallyroll.planning.costs import CostLine, deleting_month, dollars_of, month_of
+from tallyroll.planning.keys import score_lines, scored_key
 from tallyroll.planning.lines import as_json, lines_of
-from tallyroll.planning.load import Load, sampled
+from tallyroll.planning.load import PeakLoad, sampled
 from tallyroll.planning.plan import Plan, planned
 from tallyroll.settings import Settings
 
@@ -56,7 +56,7 @@ class LoadOptions:
     asked: Annotated[int | None, Parameter(metavar="N")] = None
     staleness: Annotated[int, DURATION] = 1_000
 
-    def load(self) -> Load:
+    def load(self) -> PeakLoad:
         """The load that they say. Raises UsageError."""
         if self.rate is None:
             raise UsageError("give --rate, events a second at the peak, or a FILE of events")
@@ -67,7 +67,7 @@ class LoadOptions:
                 f"--asked {self.asked:,}: --rate alone plans one key; give --hottest with it, and"
                 " --distinct keys"
             )
-        return Load(
+        return PeakLoad(
             events_per_second=self.rate,
             hottest_per_second=hottest,
             mean_per_second=self.mean,
@@ -81,7 +81,7 @@ class LoadOptions:
 
     @property
     def names(self) -> Mapping[str, str]:
-        """The options by the fields of a `Load` that they are."""
+        """The options by the fields of a `PeakLoad` that they are."""
         return {
             **_OF_FILES,
             "events_per_second": "--rate",
@@ -210,10 +210,10 @@ def _from_deployment(of: LoadOptions, run: Run, *, context: bool) -> int:
     return DONE
 
 
-def _load_of(file: str, of: LoadOptions, screen: Screen) -> tuple[Load, int]:
+def _load_of(file: str, of: LoadOptions, screen: Screen) -> tuple[PeakLoad, int]:
     """The load of a file, and how many of its lines are no events."""
     bad: list[int] = []
-    with closing(Source(file)) as source:
+    with closing(LineSource(file)) as source:
         sample = sampled(events_of(source, bad, screen))
     if of.packed > 1 and sample.with_ids:
         screen.tell(
@@ -251,7 +251,7 @@ def _show(made: Plan, screen: Screen, *, context: bool) -> None:
         [(each.name, f"{each.value:,.10g}", f"{each.formula} [{each.source}]") for each in lines],
         prose=True,
     )
-    in_all = Cost("in all", dollars["in all"], f"{prices.REGION}, prices of {prices.AS_OF}")
+    in_all = CostLine("in all", dollars["in all"], f"{prices.REGION}, prices of {prices.AS_OF}")
     screen.paragraph("A month, in US dollars")
     screen.table(
         ("of it", "dollars", "how it is computed"),
@@ -280,7 +280,7 @@ def _show(made: Plan, screen: Screen, *, context: bool) -> None:
 def _score(keys: str | None, by: str | None, sort: str | None, screen: Screen) -> int:
     if keys is None or by is None:
         raise UsageError("give --keys FILE and --by FIELD together")
-    with closing(Source(keys)) as source:
+    with closing(LineSource(keys)) as source:
         score = scored_key(source.objects(), by=by, sort=sort)
-    screen.line({"by": by, **asdict(score)}, "\n".join(told(by, score)))
+    screen.line({"by": by, **asdict(score)}, "\n".join(score_lines(by, score)))
     return DONE

@@ -16,7 +16,7 @@ from cyclopts import Parameter
 from tallyroll.cli.arguments import DURATION, Run, up_to
 from tallyroll.cli.planning.inputs import RATE, events_of
 from tallyroll.cli.screen import Screen
-from tallyroll.client.jsonlines import Source
+from tallyroll.client.jsonlines import LineSource
 from tallyroll.errors import Missing, UsageError
 from tallyroll.limits import SHARDS_MAX
 from tallyroll.settings import Settings
@@ -111,7 +111,7 @@ def simulate(
 
     bad: list[int] = []
     with ExitStack() as stack:
-        source = stack.enter_context(closing(Source(file))) if file is not None else None
+        source = stack.enter_context(closing(LineSource(file))) if file is not None else None
         if source and of.rate is not None:
             raise UsageError("give FILE or --rate, not both")
         given = asdict(of) | {"at": of.at / 1_000, "window": of.window / 1_000}
@@ -153,7 +153,7 @@ def _rehearsal(world: World, seed: int) -> Rehearsal:
     return Rehearsal(spec, metering(), chance, int(world.item_bytes))
 
 
-def _times(source: Source, bad: list[int], screen: Screen) -> Iterator[tuple[str, int]]:
+def _times(source: LineSource, bad: list[int], screen: Screen) -> Iterator[tuple[str, int]]:
     """The keys and times of a file's events."""
     for event, _ in events_of(source, bad, screen):
         if event.ts is None:

@@ -12,9 +12,9 @@ from cyclopts import Parameter
 
 from tallyroll.cli.arguments import DURATION, HAPPENED, Run, read_by
 from tallyroll.cli.screen import Screen, known, number_of, size_text
-from tallyroll.cli.send.report import LISTED_MAX, Report
+from tallyroll.cli.send.report import LISTED_MAX, SendReport
 from tallyroll.client.bulk import BulkSender
-from tallyroll.client.jsonlines import Source, UnreadableInput, check_size, envelope_of
+from tallyroll.client.jsonlines import LineSource, UnreadableInput, check_size, envelope_of
 from tallyroll.errors import Refused, Rejected, UsageError
 from tallyroll.model.amounts import shown
 from tallyroll.model.events import Event, parse
@@ -134,8 +134,8 @@ def send(
     """
     file, screen = "-" if stdin else file, run.screen
     with ExitStack() as stack:
-        given = one.event(file) or stack.enter_context(closing(Source(file)))
-        source = given if isinstance(given, Source) else None
+        given = one.event(file) or stack.enter_context(closing(LineSource(file)))
+        source = given if isinstance(given, LineSource) else None
         _check_unsent(unsent, file)
         made = run.pipeline(run.with_queues() if wait else run.with_queue())
         if source and file in (None, "-"):
@@ -154,7 +154,7 @@ def send(
         if kept:
             stack.callback(_keep, kept, producer)  # also when the wait fails
         sending.send(given)
-        Report(producer, sending.arrivals, source, unsent, screen).show()
+        SendReport(producer, sending.arrivals, source, unsent, screen).show()
     sending.refuse_nothing()
     return sending.status
 
@@ -164,7 +164,7 @@ def _keep(file: TextIO, producer: BulkSender) -> None:
     file.writelines(f"{each.body}\n" for each in producer.sent.unsent)
 
 
-def _digest(source: Source, screen: Screen) -> str | None:
+def _digest(source: LineSource, screen: Screen) -> str | None:
     size = source.size or 0
     if size < LARGE_BYTES:
         return source.digest()
@@ -230,19 +230,19 @@ class Awaiting:
         assert arrivals
         with self.screen.progress("waiting", sent.events) as bar:
 
-            def told() -> None:
+            def on_progress() -> None:
                 settled = arrivals.counted + arrivals.rejected.total()
                 done = f"{arrivals.counted:,} of {number_of(sent.events, 'event')} counted"
                 bar(completed=settled, done=done)
 
-            return arrivals.wait(self.timeout_ms, told, most)
+            return arrivals.wait(self.timeout_ms, on_progress, most)
 
 
 @dataclass(slots=True)
 class Sending(Awaiting):
     """One run of `tallyroll send`."""
 
-    def send(self, given: Source | Event) -> None:
+    def send(self, given: LineSource | Event) -> None:
         """Send lines, or one event; then wait, if that was asked for. An interrupt ends it."""
         try:
             self._send(given)
@@ -250,9 +250,9 @@ class Sending(Awaiting):
             self.producer.interrupt()
         self.expect()
 
-    def _send(self, given: Source | Event) -> None:
+    def _send(self, given: LineSource | Event) -> None:
         producer = self.producer
-        if isinstance(given, Source):
+        if isinstance(given, LineSource):
             self._send_lines(given)
         else:
             producer.sent.lines = 1
@@ -260,13 +260,13 @@ class Sending(Awaiting):
             producer.flush()
         self.finish()
 
-    def _send_lines(self, source: Source) -> None:
+    def _send_lines(self, source: LineSource) -> None:
         """Send lines in chunks, as long as the queue takes any."""
         producer, sent = self.producer, self.producer.sent
         lines, size, began = 0, 0, time.monotonic()
         with self.screen.progress("sending", source.size, typed=source.typed) as bar:
 
-            def told() -> None:
+            def on_progress() -> None:
                 bar(completed=source.position, done=number_of(sent.events, "event"))
 
             try:
@@ -276,7 +276,7 @@ class Sending(Awaiting):
                     lines, size = lines + 1, size + len(line or b"")
                     old = time.monotonic() - began >= CHUNK_SECONDS
                     if old or lines >= CHUNK_LINES or size >= CHUNK_BYTES:
-                        producer.flush(told, end=False)
+                        producer.flush(on_progress, end=False)
                         if sent.stopped or not self.keep_up():
                             return
                         lines, size, began = 0, 0, time.monotonic()
@@ -286,7 +286,7 @@ class Sending(Awaiting):
                 # What could not be read now may be read later: a packet that ends here would have
                 # the id of the one that has all its events.
                 sent.stopped = isinstance(error.__cause__, OSError) and producer.packing
-            producer.flush(told, end=not sent.stopped)
+            producer.flush(on_progress, end=not sent.stopped)
 
 
 def _take_in(number: int, line: bytes | None, producer: BulkSender, screen: Screen) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tallyroll.cli.screen import Cell, Screen, known, number_of
 from tallyroll.client.bulk import BulkSender
-from tallyroll.client.jsonlines import Source
+from tallyroll.client.jsonlines import LineSource
 from tallyroll.errors import Reason
 from tallyroll.model.dead_letters import UNDELIVERED
 from tallyroll.operations.arrivals import Arrivals
@@ -24,12 +24,12 @@ REDRIVEN = {
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class SendReport:
     """The report of a run that sent `source`, or one event."""
 
     producer: BulkSender
     arrivals: Arrivals | None
-    source: Source | None
+    source: LineSource | None
     unsent_file: str | None
     screen: Screen
 
@@ -149,7 +149,7 @@ class Report:
             what = "what may not have been taken" if sent.unsent else "what no window took"
             tell(f"`tallyroll send {self.unsent_file}` sends again {what}")
 
-    def _tell_of_file(self, source: Source, *, again: bool) -> None:
+    def _tell_of_file(self, source: LineSource, *, again: bool) -> None:
         """Tell what sending the file again would do, where that is not obvious."""
         sent, tell = self.producer.sent, self.screen.tell
         name = source.name

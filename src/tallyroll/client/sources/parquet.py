@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallyroll.client.jsonlines import UnreadableInput
-from tallyroll.client.sources.records import OP, Record, inserted
+from tallyroll.client.sources.records import OP, SourceRecord, inserted
 from tallyroll.errors import UsageError
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Parquet:
     def _reading(self) -> _Reading:
         return _Reading(self._path, self._error)
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[SourceRecord]:
         """One record of each row."""
         names = list(self._kinds)
         zoned = {name for name, kind in self._kinds.items() if kind == _ZONED}
@@ -66,7 +66,7 @@ class Parquet:
                     if fields[name] is not None:
                         fields[name] = _instant(fields[name])
                 self.position = self._size * (row + 1) // self._rows
-                yield Record(row + 1, None, inserted(fields))
+                yield SourceRecord(row + 1, None, inserted(fields))
 
     def _next(self) -> list[tuple[Any, ...]]:
         with self._reading():

@@ -44,7 +44,7 @@ class Changed(BadRecord):
         self.change = change
 
 
-class Record(NamedTuple):
+class SourceRecord(NamedTuple):
     """One record: its number in the source, from 1, and what it holds.
 
     `raw` is its text, if it has any and is not too long. `fields` are its columns; None if `raw` is

@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any, Protocol
 
 from tallyroll.client.jsonlines import check_size, envelope_of
-from tallyroll.client.sources.records import BadRecord, Record, plain, utc
+from tallyroll.client.sources.records import BadRecord, SourceRecord, plain, utc
 from tallyroll.errors import Reason, Rejected, UsageError
 from tallyroll.model.amounts import JsonFloat, rounded, shown
 from tallyroll.model.events import Envelope, Event, decode, parse
@@ -30,14 +30,14 @@ _MS = timedelta(milliseconds=1)
 FITTED = (Reason.BAD_TS, Reason.TS_IN_SECONDS, Reason.BAD_VALUE)  # for which a second look helps
 
 
-class Shape(Protocol):
+class RecordShape(Protocol):
     """Makes an event of a record.
 
     What it refuses, `second` may read, if there is one: as the first release did not read it. Such
     events are packed apart. So a file's other packets hold the same events as ever, and count once.
     """
 
-    second: Shape | None
+    second: RecordShape | None
 
     @property
     def notes(self) -> Counter[str]:
@@ -46,7 +46,7 @@ class Shape(Protocol):
     def check(self, name: str, columns: Sequence[str] | None) -> None:
         """Raise UsageError if a source has not the columns that are needed."""
 
-    def envelope(self, record: Record) -> tuple[Envelope, str]:
+    def envelope(self, record: SourceRecord) -> tuple[Envelope, str]:
         """The event, or the packet and its text. Raises BadRecord and Rejected."""
 
 
@@ -106,7 +106,7 @@ class OwnForm:
 
     fitting: Fitting = field(default_factory=Fitting)
     fits: bool = False
-    second: Shape | None = None
+    second: RecordShape | None = None
 
     @property
     def notes(self) -> Counter[str]:
@@ -116,7 +116,7 @@ class OwnForm:
     def check(self, name: str, columns: Sequence[str] | None) -> None:
         """JSON has no columns."""
 
-    def envelope(self, record: Record) -> tuple[Envelope, str]:
+    def envelope(self, record: SourceRecord) -> tuple[Envelope, str]:
         """The event or packet of a line of JSON."""
         envelope, text = envelope_of(record.raw, self._fitted if self.fits else decode)
         if isinstance(envelope, Event) and self.fitting.ts is not None:
@@ -143,7 +143,7 @@ class ByMapping:
 
     mapper: Mapper
     fitting: Fitting = field(default_factory=Fitting)
-    second: Shape | None = None
+    second: RecordShape | None = None
 
     def __post_init__(self) -> None:
         self.mapper = replace(self.mapper, fitted=self.fitting.value)
@@ -156,7 +156,7 @@ class ByMapping:
     def check(self, name: str, columns: Sequence[str] | None) -> None:
         """What an expression finds is seen in each record."""
 
-    def envelope(self, record: Record) -> tuple[Envelope, str]:
+    def envelope(self, record: SourceRecord) -> tuple[Envelope, str]:
         """The event that the mapping finds."""
         if record.fields is None:
             body = _text(record)
@@ -181,7 +181,7 @@ class ByColumns:
     named: Mapping[str, str]
     payload: Sequence[str] | None = None
     fitting: Fitting = field(default_factory=Fitting)
-    second: Shape | None = None
+    second: RecordShape | None = None
 
     def __post_init__(self) -> None:
         self._columns = {name: self.named.get(name, name) for name in FIELDS}
@@ -202,7 +202,7 @@ class ByColumns:
         if self._columns["key"] not in columns:
             raise UsageError(f"{name} has no column 'key': give --key COLUMN, one of {there}")
 
-    def envelope(self, record: Record) -> tuple[Envelope, str]:
+    def envelope(self, record: SourceRecord) -> tuple[Envelope, str]:
         """The event in the record's columns."""
         cells = _object(load_json(_text(record))) if record.fields is None else _fields(record)
         found = {name: _cell(cells, column) for name, column in self._columns.items()}
@@ -243,7 +243,7 @@ def _read_time(text: str) -> datetime:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ShapedRecord:
     """What a record holds: an event, or a packet with its text. `apart`: only the second look could
     read it.
     """
@@ -253,7 +253,7 @@ class Read:
     apart: bool = False
 
 
-def read(record: Record, shape: Shape) -> Read:
+def read(record: SourceRecord, shape: RecordShape) -> ShapedRecord:
     """What a record holds. Raises BadRecord and Rejected."""
     apart, noted = False, dict(shape.notes)
     try:
@@ -265,7 +265,7 @@ def read(record: Record, shape: Shape) -> Read:
         shape.notes.update(noted)  # else the second look, which has the same notes, adds again
         envelope, text = shape.second.envelope(record)
         apart = True
-    return Read(dated(envelope) if isinstance(envelope, Event) else envelope, text, apart)
+    return ShapedRecord(dated(envelope) if isinstance(envelope, Event) else envelope, text, apart)
 
 
 def dated(event: Event) -> Event:
@@ -279,7 +279,7 @@ def dated(event: Event) -> Event:
     return event
 
 
-def _text(record: Record) -> str:
+def _text(record: SourceRecord) -> str:
     if record.raw is None:
         raise Rejected(Reason.ITEM_TOO_LARGE, "the line is over 4 MiB")
     try:
@@ -294,7 +294,7 @@ def _object(value: Any) -> dict[str, Any]:
     return value
 
 
-def _fields(record: Record) -> dict[str, Any]:
+def _fields(record: SourceRecord) -> dict[str, Any]:
     assert record.fields is not None
     if isinstance(record.fields, BadRecord):
         raise record.fields

@@ -53,8 +53,8 @@ class Expression:
 
     def _nothing(self, document: Any) -> Rejected:
         missing = self.missing(document)
-        told = f"there is no {shown('.'.join(missing))}" if missing else _GIVE_A_DEFAULT
-        return self.failed(f"finds nothing: {told}")
+        report = f"there is no {shown('.'.join(missing))}" if missing else _GIVE_A_DEFAULT
+        return self.failed(f"finds nothing: {report}")
 
     def missing(self, document: Any) -> tuple[str, ...]:
         """The shortest part of its path that finds nothing; empty if it is no path, or finds it."""

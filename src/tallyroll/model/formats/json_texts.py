@@ -44,8 +44,8 @@ def load_json(text: str, read_float: Callable[[str], Any] = JsonFloat) -> Any:
     except (json.JSONDecodeError, _NotJson) as error:
         raise Rejected(Reason.NOT_JSON, f"{error}: {shown(text)}") from None
     except ValueError:  # int's own limit
-        told = f"a whole number has more than {INTEGER_DIGITS_MAX} digits: {shown(text)}"
-        raise Rejected(Reason.NOT_JSON, told) from None
+        report = f"a whole number has more than {INTEGER_DIGITS_MAX} digits: {shown(text)}"
+        raise Rejected(Reason.NOT_JSON, report) from None
 
 
 def nesting(text: str) -> int:

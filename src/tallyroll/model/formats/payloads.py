@@ -39,7 +39,7 @@ _SUMS = 1 << 8 * _SUM_BYTES
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class PayloadLayout:
     """The sizes, in bytes, over which payloads are compressed and stored in chunks, and the size
     of a chunk.
     """
@@ -49,7 +49,7 @@ class Layout:
     chunk_bytes: int = 12_288
 
 
-LAYOUT = Layout()
+LAYOUT = PayloadLayout()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +76,13 @@ class Chunk:
     @property
     def digest(self) -> int:
         """A digest of its name and data, below 2^128."""
-        told = blake2b(f"{self.name}\0".encode(), digest_size=_SUM_BYTES)
-        told.update(self.data)
-        return int.from_bytes(told.digest(), "big")
+        report = blake2b(f"{self.name}\0".encode(), digest_size=_SUM_BYTES)
+        report.update(self.data)
+        return int.from_bytes(report.digest(), "big")
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class ChunkManifest:
     """What a record says of its chunks: the key under which they lie, how many they are, the bytes
     of their data joined and once expanded, and the sum of their digests modulo 2^128.
 
@@ -97,11 +97,11 @@ class Manifest:
 
     def encode(self) -> bytes:
         """The manifest as the data of a record."""
-        told = [self.key, self.count, self.stored, self.expanded, f"{self.sum:032x}"]
-        return _NO_TEXT + canonical(told).encode()
+        report = [self.key, self.count, self.stored, self.expanded, f"{self.sum:032x}"]
+        return _NO_TEXT + canonical(report).encode()
 
 
-def manifest_in(data: bytes | None, form: str | None) -> Manifest | None:
+def manifest_in(data: bytes | None, form: str | None) -> ChunkManifest | None:
     """The manifest in a record's data; None if the data is not in chunks. Raises ValueError."""
     if form is None or not form.startswith(CHUNKED):
         return None
@@ -109,12 +109,12 @@ def manifest_in(data: bytes | None, form: str | None) -> Manifest | None:
         raise ValueError("the manifest of its chunks is damaged")
     try:
         key, count, stored, expanded, total = json.loads(data[1:])
-        return Manifest(key, int(count), int(stored), int(expanded), int(total, 16))
+        return ChunkManifest(key, int(count), int(stored), int(expanded), int(total, 16))
     except (TypeError, ValueError) as error:
         raise ValueError(f"the manifest of its chunks is damaged: {error}") from None
 
 
-def deflated(data: bytes, layout: Layout) -> tuple[bytes, str]:
+def deflated(data: bytes, layout: PayloadLayout) -> tuple[bytes, str]:
     """The data of a payload and its format: compressed, if the payload is over the threshold and
     that saves a KB.
     """
@@ -142,7 +142,7 @@ def summed(digests: Iterable[int]) -> int:
     return sum(digests) % _SUMS
 
 
-def chunk_count(size: int, layout: Layout, most: int) -> int:
+def chunk_count(size: int, layout: PayloadLayout, most: int) -> int:
     """Into how many chunks so many bytes are divided, at most `most`."""
     return max(1, min(most, size // layout.chunk_bytes))
 
@@ -153,7 +153,7 @@ def divided(data: bytes, count: int) -> Sequence[bytes]:
     return [data[size * at // count : size * (at + 1) // count] for at in range(count)]
 
 
-def joined(manifest: Manifest, chunks: Iterable[Chunk]) -> bytes:
+def joined(manifest: ChunkManifest, chunks: Iterable[Chunk]) -> bytes:
     """The data of a record from its chunks, in any order. Raises Refused if they are not those of
     the manifest.
     """

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tallyroll.errors import Missing, Refused, StoreError
-from tallyroll.operations.conform import gates, options, reads, writes
+from tallyroll.operations.conform import gates, optional_rules, reads, writes
 from tallyroll.operations.conform.stage import Broken, Stage, Undecided
 
 LINE_MAX = 300
@@ -24,7 +24,7 @@ class Result(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class ConformanceCheck:
     """A check: `run` gives what was seen. `kept` and `broken` say what it means for counting if the
     rule is kept or broken; exactness needs it, or not.
     """
@@ -40,7 +40,7 @@ class Check:
 class Checked:
     """A check's result, what it means for counting, and what was seen."""
 
-    check: Check
+    check: ConformanceCheck
     result: Result
     seen: str
 
@@ -53,84 +53,84 @@ class Checked:
 
 
 CHECKS = (
-    Check(
+    ConformanceCheck(
         "conditions",
         writes.conditions,
         "of two writers of a window's state, one succeeds",
         "a stale roller could reopen or drop a window",
     ),
-    Check(
+    ConformanceCheck(
         "transactions",
         writes.transactions,
         "a count is its records, each of them once",
         "counts drift from what was stored",
     ),
-    Check(
+    ConformanceCheck(
         "reasons",
         writes.reasons,
         "duplicates are told from new events",
         "redelivered batches lose or reject new events",
     ),
-    Check(
+    ConformanceCheck(
         "consistent-reads",
         reads.consistent_reads,
         "a read has all that was counted before it",
         "counts lag, and seals may lack events",
     ),
-    Check(
+    ConformanceCheck(
         "batch-get",
         reads.batch_get,
         "counts have all their stripes",
         "counts lack stripes of their tallies",
     ),
-    Check(
+    ConformanceCheck(
         "listings",
         reads.listings,
         "totals and archives have every item",
         "totals and archives lack items",
     ),
-    Check(
+    ConformanceCheck(
         "distinct-keys",
         reads.distinct_keys,
         "each key has a count of its own",
         "different keys share one count",
     ),
-    Check(
+    ConformanceCheck(
         "numbers",
         writes.numbers,
         "sums are exact to 38 digits",
         "large sums are rounded",
     ),
-    Check(
+    ConformanceCheck(
         "request-tokens",
-        options.request_tokens,
+        optional_rules.request_tokens,
         "not needed: a resent event meets its record",
         "not needed: a resent event meets its record",
         needed=False,
     ),
-    Check(
+    ConformanceCheck(
         "same-item-twice",
-        options.same_item_twice,
+        optional_rules.same_item_twice,
         "not needed: writers never send that",
         "not needed: writers never send that",
         needed=False,
     ),
-    Check(
+    ConformanceCheck(
         "item-size",
-        options.item_size,
+        optional_rules.item_size,
         "not needed: events of up to 400 KB are stored",
         "not needed: other events are too large than on AWS",
         needed=False,
     ),
-    Check(
+    ConformanceCheck(
         "transaction-size",
-        options.transaction_size,
+        optional_rules.transaction_size,
         "not needed: batches are as large as on AWS",
         "not needed: batches may be larger or smaller",
         needed=False,
     ),
     # The last one: afterwards the table takes no events any more.
-    Check(
+    ConformanceCheck(
         "gates",
         gates.gates,
         "a total is final once its window is sealed",
@@ -146,7 +146,7 @@ def conform_to(stage: Stage, begun: Callable[[int, str], None]) -> Iterator[Chec
         yield checked(check, stage)
 
 
-def checked(check: Check, stage: Stage) -> Checked:
+def checked(check: ConformanceCheck, stage: Stage) -> Checked:
     """A check's result."""
     otherwise = Result.FAILED if check.needed else Result.DIFFERS
     try:

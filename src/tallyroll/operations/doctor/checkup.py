@@ -17,7 +17,7 @@ from tallyroll.ports.effects import Effects, T
 from tallyroll.ports.queue import Backlogged
 from tallyroll.ports.stack import FunctionCard, Rights, Stack
 from tallyroll.ports.store import Store
-from tallyroll.ports.tables import TableListing
+from tallyroll.ports.table_listing import TableListing
 from tallyroll.ports.totals import Totals
 from tallyroll.resources import Resources, declare
 from tallyroll.settings import Settings
@@ -109,12 +109,13 @@ class Check:
 class Checkup:
     """A pipeline to check: its ports, and cached reads.
 
-    `settings` are the deployment's; `wished` has those that differ in the command's environment, as
-    variable to (here, there). `queue` and `dead_letters` are None if they do not exist, `bucket` if
-    it is not known, `deployed` if it is not known whether the functions exist. `handed_back` gives,
-    since a time (ms), the ages (ms) of the oldest message that writers handed back; `counted` gives
-    how many events they counted, both as (at ms, number) pairs. `stack` and `rights` show what was
-    deployed, where the store has such things. `deep` asks to read everything.
+    `settings` are the deployment's; `configured` has those that differ in the command's
+    environment, as variable to (here, there). `queue` and `dead_letters` are None if they do not
+    exist, `bucket` if it is not known, `deployed` if it is not known whether the functions exist.
+    `handed_back` gives, since a time (ms), the ages (ms) of the oldest message that writers handed
+    back; `counted` gives how many events they counted, both as (at ms, number) pairs. `stack` and
+    `rights` show what was deployed, where the store has such things. `deep` asks to read
+    everything.
     """
 
     settings: Settings
@@ -132,7 +133,7 @@ class Checkup:
     deployed: bool | None = None
     stack: Stack | None = None
     rights: Rights | None = None
-    wished: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    configured: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     _functions: dict[str, FunctionCard | None] = field(default_factory=dict)
 
     def read(self) -> None:

@@ -38,7 +38,7 @@ WITHOUT = frozenset(
 
 def budget(of: Preflight) -> Iterator[Sign]:
     """CloudFormation has the types of a budget, if one is asked for."""
-    if not has_budget(of.wish):
+    if not has_budget(of.planned):
         yield fine("no budget is asked for")
         return
     region = of.identity.region

@@ -7,20 +7,20 @@ from functools import cached_property
 
 from tallyroll.errors import StoreError
 from tallyroll.operations.doctor.checkup import Checkup
-from tallyroll.operations.preflight.wish import USUAL, Wish
+from tallyroll.operations.preflight.planned_deployment import USUAL, PlannedDeployment
 from tallyroll.ports.account import Account, Canary, Identity
 from tallyroll.ports.gauges import Gauges, Quota
-from tallyroll.ports.tables import TableListing, window_of
+from tallyroll.ports.table_listing import TableListing, window_of
 from tallyroll.resources import Resources, declare
 
 
 @dataclass
 class Preflight:
     """An account, and the pipeline that is or will be there. `case` is the pipeline as it is
-    deployed; `bucket` was handed in, if it is not ""; without a `canary` no table is made.
+    deployed; `bucket` was passed in, if it is not ""; without a `canary` no table is made.
     """
 
-    wish: Wish
+    planned: PlannedDeployment
     case: Checkup
     account: Account
     gauges: Gauges
@@ -36,12 +36,12 @@ class Preflight:
     @property
     def name(self) -> str:
         """The pipeline's name."""
-        return self.wish.settings.name
+        return self.planned.settings.name
 
     @cached_property
     def resources(self) -> Resources:
         """What is to be deployed."""
-        return declare(self.wish.settings)
+        return declare(self.planned.settings)
 
     @cached_property
     def identity(self) -> Identity:
@@ -62,13 +62,13 @@ class Preflight:
     def bootstrapped(self, role: str) -> str:
         """The ARN of a role that the CDK's bootstrap makes, such as `deploy-role`."""
         who = self.identity
-        name = f"cdk-{self.wish.qualifier}-{role}-{who.account}-{who.region}"
+        name = f"cdk-{self.planned.qualifier}-{role}-{who.account}-{who.region}"
         return f"arn:{who.partition}:iam::{who.account}:role/{name}"
 
     @property
     def bootstrapping(self) -> str:
         """The command that bootstraps the Region, without a backtick at its end."""
-        who, qualifier = self.identity, self.wish.qualifier
+        who, qualifier = self.identity, self.planned.qualifier
         command = f"npx cdk bootstrap aws://{who.account}/{who.region}"
         return command if qualifier == USUAL else f"{command} --qualifier {qualifier}"
 

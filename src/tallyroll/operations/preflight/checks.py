@@ -8,7 +8,7 @@ from tallyroll.errors import Missing, StoreError
 from tallyroll.limits import TABLE_QUOTA
 from tallyroll.model.windows import DYNAMODB
 from tallyroll.operations.doctor.checkup import Check, Checkup, Level, Sign, finding, fine, warning
-from tallyroll.operations.doctor.deployment import functions, schedules, trigger
+from tallyroll.operations.doctor.deployment_checks import functions, schedules, trigger
 from tallyroll.operations.doctor.examine import checked
 from tallyroll.operations.doctor.rights import PACKAGES
 from tallyroll.operations.preflight.budget import budget
@@ -18,8 +18,8 @@ from tallyroll.operations.preflight.execution import execution
 from tallyroll.operations.preflight.key import key
 from tallyroll.operations.preflight.logs import api_logs
 from tallyroll.operations.preflight.names import names
+from tallyroll.operations.preflight.planned_deployment import QUALIFIER, USUAL
 from tallyroll.operations.preflight.stack_calls import sets_log_role
-from tallyroll.operations.preflight.wish import QUALIFIER, USUAL
 from tallyroll.ports.gauges import Quota
 from tallyroll.resources import function_name
 from tallyroll.settings import Settings
@@ -45,7 +45,7 @@ def account(of: Preflight) -> Iterator[Sign]:
 
 def bootstrap(of: Preflight) -> Iterator[Sign]:
     """The CDK can deploy into this Region."""
-    qualifier = of.wish.qualifier
+    qualifier = of.planned.qualifier
     version = of.account.bootstrap_version(qualifier)
     again = f"`{of.bootstrapping}`"
     named = "" if qualifier == USUAL else f" with the qualifier {qualifier}"
@@ -65,11 +65,11 @@ def bootstrap(of: Preflight) -> Iterator[Sign]:
 
 def table_quota(of: Preflight) -> Iterator[Sign]:
     """The Region has room for the tables that the retention keeps."""
-    settings = of.wish.settings
+    settings = of.planned.settings
     here = settings.store == DYNAMODB
-    wished = settings.table_quota if here else TABLE_QUOTA
+    configured = settings.table_quota if here else TABLE_QUOTA
     quota, why = of.quota(Quota.TABLES)
-    most = wished if quota is None else round(quota)
+    most = configured if quota is None else round(quota)
     others = len(of.names) - len(of.windows)
     kept = settings.tables_kept if here else len(of.windows)
     permanent = 0 if of.deployed else 2  # catalog and totals
@@ -86,9 +86,9 @@ def table_quota(of: Preflight) -> Iterator[Sign]:
             f"{text}, as tallyroll:table_quota says; the account's is not known: {why}",
             "Let this identity call servicequotas:GetServiceQuota, or look in Service Quotas.",
         )
-    elif here and wished > quota:
+    elif here and configured > quota:
         yield warning(
-            f"tallyroll:table_quota is {wished:,}, and the account's is {most:,}",
+            f"tallyroll:table_quota is {configured:,}, and the account's is {most:,}",
             f"Set tallyroll:table_quota to {most}, so that the roller and `tallyroll doctor` warn"
             " in time.",
         )
@@ -107,20 +107,20 @@ def _in_keyspaces(settings: Settings) -> Iterator[Sign]:
 def concurrency(of: Preflight) -> Iterator[Sign]:
     """Lambda may run the writers, and the other functions beside them."""
     found = of.account.concurrency()
-    wish = of.wish
+    planned = of.planned
     ask = _ASK.format(service="lambda", code="L-B99A9384", value=1_000)
-    left = found.unreserved - (0 if of.deployed else wish.reserved or 0)
-    if wish.reserved and not of.deployed and left < UNRESERVED_LEAST:
+    left = found.unreserved - (0 if of.deployed else planned.reserved or 0)
+    if planned.reserved and not of.deployed and left < UNRESERVED_LEAST:
         yield finding(
-            f"tallyroll:reserved_concurrency {wish.reserved} leaves {left:,} of {found.limit:,}"
+            f"tallyroll:reserved_concurrency {planned.reserved} leaves {left:,} of {found.limit:,}"
             f" unreserved, and Lambda keeps {UNRESERVED_LEAST}: the deployment will fail",
             f"Leave that option out, or ask for more: {ask}",
         )
-    writers = wish.writers if wish.reserved is None else 0  # those that take of what is left
-    once = ["one that sets API Gateway's role for logs"] if sets_log_role(wish) else []
+    writers = planned.writers if planned.reserved is None else 0  # those that take of what is left
+    once = ["one that sets API Gateway's role for logs"] if sets_log_role(planned) else []
     others = [*OTHERS, *([] if of.deployed else once)]
     needed = writers + len(others)
-    counted = ", ".join([*([f"{wish.writers:,} writers"] if writers else []), *others])
+    counted = ", ".join([*([f"{planned.writers:,} writers"] if writers else []), *others])
     text = (
         f"this pipeline runs up to {needed:,} functions at once ({counted}), of {left:,} that may"
         f" run unreserved, {found.limit:,} in all"
@@ -135,7 +135,7 @@ def concurrency(of: Preflight) -> Iterator[Sign]:
 
 def throughput(of: Preflight) -> Iterator[Sign]:
     """Tables may take the write units that the options ask for."""
-    settings = of.wish.settings
+    settings = of.planned.settings
     quota, why = of.quota(Quota.TABLE_WRITES)
     warm, rate = max(settings.warm_units, settings.warm_units_max), settings.write_rate
     if settings.provisioned:
@@ -166,7 +166,7 @@ def throughput(of: Preflight) -> Iterator[Sign]:
 
 def _provisioned(of: Preflight, units: Mapping[str, int]) -> Iterator[Sign]:
     limits = of.account.write_limits()
-    settings = of.wish.settings
+    settings = of.planned.settings
     hot = settings.ahead_windows + 1
     wanted = hot * units["write"] + max(0, settings.tables_kept - hot) * units["cold_write"]
     for found, most, what in (
@@ -240,9 +240,9 @@ def _operating(of: Preflight) -> dict[str, Sequence[str]]:
 
 
 def bucket(of: Preflight) -> Iterator[Sign]:
-    """A bucket that is handed in can be reached, in this Region, and keeps versions."""
+    """A bucket that is passed in can be reached, in this Region, and keeps versions."""
     if not of.bucket:
-        yield fine("no bucket is handed in: the deployment makes one")
+        yield fine("no bucket is passed in: the deployment makes one")
         return
     try:
         found = of.account.bucket(of.bucket)

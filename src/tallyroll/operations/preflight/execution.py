@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from tallyroll.errors import Missing
 from tallyroll.operations.doctor.checkup import Level, Sign, finding, fine, warning
 from tallyroll.operations.preflight.case import Preflight
+from tallyroll.operations.preflight.planned_deployment import QUALIFIER
 from tallyroll.operations.preflight.stack_calls import calls_for
-from tallyroll.operations.preflight.wish import QUALIFIER
 
 ROLE = "cfn-exec-role"
 
@@ -24,7 +24,7 @@ def execution(of: Preflight) -> Iterator[Sign]:
     if rights is None:
         yield Sign(Level.UNCHECKED, f"nothing simulates the policies of {role}", "")
         return
-    calls = calls_for(of.wish, of.identity)
+    calls = calls_for(of.planned, of.identity)
     wanted: dict[str, list[str]] = {}
     for actions_by_arn in calls.values():
         for arn, actions in actions_by_arn.items():

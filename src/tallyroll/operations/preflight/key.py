@@ -37,7 +37,7 @@ _MENDED: Mapping[str, str] = {
 
 def key(of: Preflight) -> Iterator[Sign]:
     """The key is enabled, and its policy lets the functions' roles and CloudWatch Logs use it."""
-    arn = of.wish.settings.kms_key
+    arn = of.planned.settings.kms_key
     if not arn:
         yield fine("no tallyroll:kms_key: AWS's own keys encrypt")
         return

@@ -36,7 +36,7 @@ def names(of: Preflight) -> Iterator[Sign]:
             )
     ours = {f"/aws/lambda/{function_name(of.name, package)}" for package in _packages(of)}
     groups = {*of.account.log_groups(f"/aws/lambda/{of.name}-")}
-    if of.wish.option("api", "http") != "none":
+    if of.planned.option("api", "http") != "none":
         api = f"/aws/vendedlogs/apigateway/{of.name}"
         ours.add(api)
         groups.update(of.account.log_groups(api))
@@ -51,7 +51,7 @@ def names(of: Preflight) -> Iterator[Sign]:
 
 def _packages(of: Preflight) -> Sequence[str]:
     """The functions of what is to be deployed."""
-    return (*PACKAGES, LOG_ROLE_WRITER) if sets_log_role(of.wish) else PACKAGES
+    return (*PACKAGES, LOG_ROLE_WRITER) if sets_log_role(of.planned) else PACKAGES
 
 
 def _stack(of: Preflight) -> Iterator[Sign]:

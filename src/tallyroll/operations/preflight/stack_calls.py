@@ -15,7 +15,7 @@ from tallyroll.operations.preflight.handlers import (
     RESERVED,
     Calls,
 )
-from tallyroll.operations.preflight.wish import API_LOG_ROLE, Wish
+from tallyroll.operations.preflight.planned_deployment import API_LOG_ROLE, PlannedDeployment
 from tallyroll.ports.account import Identity
 from tallyroll.ports.stack import ANY
 from tallyroll.resources import declare, function_name
@@ -24,82 +24,86 @@ _ID = "a1b2c3d4-0000-0000-0000-000000000000"
 _CANARY = "CodeDeployDefault.LambdaCanary10Percent30Minutes"
 
 
-def _rest(wish: Wish) -> bool:
-    return wish.option("api", "http") == "private"
+def _rest(planned: PlannedDeployment) -> bool:
+    return planned.option("api", "http") == "private"
 
 
-def _http(wish: Wish) -> bool:
-    return wish.option("api", "http") == "http"
+def _http(planned: PlannedDeployment) -> bool:
+    return planned.option("api", "http") == "http"
 
 
-def _log_role(wish: Wish) -> str:
-    return wish.option("api_log_role", API_LOG_ROLE) if _rest(wish) else "false"
+def _log_role(planned: PlannedDeployment) -> str:
+    return planned.option("api_log_role", API_LOG_ROLE) if _rest(planned) else "false"
 
 
-def sets_log_role(wish: Wish) -> bool:
+def sets_log_role(planned: PlannedDeployment) -> bool:
     """Whether a function of the deployment sets API Gateway's role for logs, if there is none."""
-    return _log_role(wish) == "auto"
+    return _log_role(planned) == "auto"
 
 
-def _canary(wish: Wish) -> bool:
-    return wish.option("rollout") == "canary"
+def _canary(planned: PlannedDeployment) -> bool:
+    return planned.option("rollout") == "canary"
 
 
-def _versions(wish: Wish) -> bool:
-    return wish.option("snap_start") == "true" or wish.option("rollout", "none") != "none"
+def _versions(planned: PlannedDeployment) -> bool:
+    return planned.option("snap_start") == "true" or planned.option("rollout", "none") != "none"
 
 
-def has_budget(wish: Wish) -> bool:
+def has_budget(planned: PlannedDeployment) -> bool:
     """Whether a budget is asked for."""
-    return wish.option("budget", "0") not in ("", "0")
+    return planned.option("budget", "0") not in ("", "0")
 
 
-def _monitor(wish: Wish) -> bool:
-    return wish.option("budget_monitor") == "true"
+def _monitor(planned: PlannedDeployment) -> bool:
+    return planned.option("budget_monitor") == "true"
 
 
-def _in_keyspaces(wish: Wish) -> bool:
-    return bool(wish.settings.window_keyspace)
+def _in_keyspaces(planned: PlannedDeployment) -> bool:
+    return bool(planned.settings.window_keyspace)
 
 
-BESIDES: Sequence[tuple[Callable[[Wish], bool], Mapping[str, Calls]]] = (
-    (lambda wish: bool(wish.settings.kms_key), KEYED),
-    (lambda wish: bool(wish.option("vpc_subnets")), IN_VPC),
-    (lambda wish: wish.reserved is not None, RESERVED),
-    (lambda wish: _log_role(wish) != "false" or _canary(wish), MANAGED),
+BESIDES: Sequence[tuple[Callable[[PlannedDeployment], bool], Mapping[str, Calls]]] = (
+    (lambda planned: bool(planned.settings.kms_key), KEYED),
+    (lambda planned: bool(planned.option("vpc_subnets")), IN_VPC),
+    (lambda planned: planned.reserved is not None, RESERVED),
+    (lambda planned: _log_role(planned) != "false" or _canary(planned), MANAGED),
     (_canary, MOVED),
     (_in_keyspaces, LAYERED),
 )
 
 # Types that only some options bring.
-_ONLY_IF: Mapping[str, Callable[[Wish], bool]] = {
+_ONLY_IF: Mapping[str, Callable[[PlannedDeployment], bool]] = {
     **{name: _rest for name in CALLS if name.startswith("AWS::ApiGateway::")},
-    "AWS::ApiGateway::Account": lambda wish: _log_role(wish) == "true",
+    "AWS::ApiGateway::Account": lambda planned: _log_role(planned) == "true",
     "Custom::ApiGatewayLogRole": sets_log_role,
     **{name: _http for name in CALLS if name.startswith("AWS::ApiGatewayV2::")},
-    "AWS::ApiGatewayV2::Authorizer": lambda wish: _http(wish) and wish.option("auth") == "jwt",
+    "AWS::ApiGatewayV2::Authorizer": lambda planned: (
+        _http(planned) and planned.option("auth") == "jwt"
+    ),
     "AWS::Budgets::Budget": has_budget,
     **{name: _monitor for name in CALLS if name.startswith("AWS::CE::")},
     **{name: _in_keyspaces for name in CALLS if name.startswith("AWS::Cassandra::")},
     **{name: _canary for name in CALLS if name.startswith("AWS::CodeDeploy::")},
-    "AWS::Events::Rule": lambda wish: bool(wish.settings.kms_key),
+    "AWS::Events::Rule": lambda planned: bool(planned.settings.kms_key),
     "AWS::Lambda::Alias": _versions,
     "AWS::Lambda::LayerVersion": _in_keyspaces,
-    "AWS::Lambda::Permission": lambda wish: wish.option("api", "http") != "none",
+    "AWS::Lambda::Permission": lambda planned: planned.option("api", "http") != "none",
     "AWS::Lambda::Version": _versions,
-    "AWS::SNS::Subscription": lambda wish: bool(
-        wish.option("alarm_email") or wish.option("ticket_email")
+    "AWS::SNS::Subscription": lambda planned: bool(
+        planned.option("alarm_email") or planned.option("ticket_email")
     ),
 }
 
 
-def calls_for(wish: Wish, who: Identity) -> Mapping[str, Mapping[str, Sequence[str]]]:
-    """For each resource type of what is wished: the actions by ARN, or `ANY`."""
-    arns = places(wish, who)
+def calls_for(
+    planned: PlannedDeployment, who: Identity
+) -> Mapping[str, Mapping[str, Sequence[str]]]:
+    """For each resource type of the deployment: the actions by ARN, or `ANY`."""
+    arns = places(planned, who)
     found: dict[str, dict[str, list[str]]] = {}
-    tables = [CALLS, *(more for wanted, more in BESIDES if wanted(wish))]
+    tables = [CALLS, *(more for wanted, more in BESIDES if wanted(planned))]
     for name in CALLS:
-        if _ONLY_IF.get(name, bool)(wish):
+        if _ONLY_IF.get(name, bool)(planned):
             found[name] = {}
             for table in tables:
                 for place, actions in table.get(name, {}).items():
@@ -107,9 +111,9 @@ def calls_for(wish: Wish, who: Identity) -> Mapping[str, Mapping[str, Sequence[s
     return found
 
 
-def places(wish: Wish, who: Identity) -> Mapping[str, str]:
+def places(planned: PlannedDeployment, who: Identity) -> Mapping[str, str]:
     """An ARN for each kind of resource, as the stack's own are; generated ids are made up."""
-    settings = wish.settings
+    settings = planned.settings
     name, declared = settings.name, declare(settings)
     writer = function_name(name, "writer")
     here = f"{who.region}:{who.account}"
@@ -118,9 +122,9 @@ def places(wish: Wish, who: Identity) -> Mapping[str, str]:
         return f"arn:{who.partition}:{service}:{rest}"
 
     rest, http = (f"{who.region}::/{kind}/a1b2c3d4e5" for kind in ("restapis", "apis"))
-    tagged = quote(arn("apigateway", rest if _rest(wish) else http), safe="")
+    tagged = quote(arn("apigateway", rest if _rest(planned) else http), safe="")
     keyspace = f"{here}:/keyspace/{settings.window_keyspace}/"
-    bucket = f"cdk-{wish.qualifier}-assets-{who.account}-{who.region}"
+    bucket = f"cdk-{planned.qualifier}-assets-{who.account}-{who.region}"
     return {
         ANY: ANY,
         "anomalies": arn("ce", f":{who.account}:anomalysubscription/{_ID}"),
@@ -133,7 +137,9 @@ def places(wish: Wish, who: Identity) -> Mapping[str, str]:
         "api account": arn("apigateway", f"{who.region}::/account"),
         "api tags": arn("apigateway", f"{who.region}::/tags/{tagged}"),
         "asset": arn("s3", f"::{bucket}/0123456789abcdef.zip"),
-        "bootstrap version": arn("ssm", f"{here}:parameter/cdk-bootstrap/{wish.qualifier}/version"),
+        "bootstrap version": arn(
+            "ssm", f"{here}:parameter/cdk-bootstrap/{planned.qualifier}/version"
+        ),
         "bucket": arn("s3", f"::{name}-pipelinestoragearchive-a1b2c3d4e5f6"),
         "dashboard": arn("cloudwatch", f":{who.account}:dashboard/{name}-{who.region}"),
         "function": arn("lambda", f"{here}:function:{writer}"),

@@ -20,7 +20,7 @@ Identity = tuple[int, str, str]
 """A record's window (its start, ms), key and id: it counts once."""
 
 
-class Rule(StrEnum):
+class ReadRule(StrEnum):
     """The rules that reads must keep."""
 
     ABOVE = "never-above-sent"
@@ -59,7 +59,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ProbeRead:
     """A read of a key over the windows that start in [since, until), by one client.
 
     `cache_ms` is how old the answer may be, 0 for a consistent read. A client is one process with
@@ -96,7 +96,7 @@ class Read:
 class Finding:
     """A broken rule: what is wrong, and the times (ms) between which it was seen."""
 
-    rule: Rule
+    rule: ReadRule
     text: str
     first: int
     last: int
@@ -104,14 +104,14 @@ class Finding:
 
 
 @dataclass(slots=True)
-class Verdict:
+class ProbeVerdict:
     """How often each rule was judged, how often without a decision, and the findings."""
 
-    judged: Counter[Rule] = field(default_factory=Counter)
-    undecided: Counter[Rule] = field(default_factory=Counter)
+    judged: Counter[ReadRule] = field(default_factory=Counter)
+    undecided: Counter[ReadRule] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
 
-    def shortest(self, rule: Rule) -> Finding | None:
+    def shortest(self, rule: ReadRule) -> Finding | None:
         """A rule's finding with the shortest evidence: fewest reads, then least time."""
         found = [each for each in self.findings if each.rule is rule]
         return min(found, key=lambda each: (each.reads, each.last - each.first), default=None)
@@ -126,4 +126,4 @@ class History:
 
     sent: list[Fact] = field(default_factory=list)
     counted: list[Fact] = field(default_factory=list)
-    reads: list[Read] = field(default_factory=list)
+    reads: list[ProbeRead] = field(default_factory=list)

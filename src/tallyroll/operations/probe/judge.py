@@ -16,12 +16,20 @@ from math import inf
 
 from tallyroll.model.amounts import format_amount
 from tallyroll.model.windows import iso, window_id
-from tallyroll.operations.probe.history import Finding, History, Identity, Kind, Read, Rule, Verdict
+from tallyroll.operations.probe.history import (
+    Finding,
+    History,
+    Identity,
+    Kind,
+    ProbeRead,
+    ProbeVerdict,
+    ReadRule,
+)
 
 STEPS_MAX = 20_000  # of one search for a set of records; a longer search is undecided
 
 
-def judge(history: History) -> Verdict:
+def judge(history: History) -> ProbeVerdict:
     """Judge all reads of a history. Raises ValueError if a record was counted before sent."""
     return _Judge(history).verdict()
 
@@ -49,10 +57,10 @@ class _Records:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _ReadCount:
     """One number of a read: of a span of windows, or of its whole range."""
 
-    read: Read
+    read: ProbeRead
     span: tuple[float, float]
     n: int
     amount: int
@@ -76,7 +84,7 @@ class _Told:
 class _Judge:
     def __init__(self, history: History) -> None:
         self._history = history
-        self._verdict = Verdict()
+        self._verdict = ProbeVerdict()
         self._atoms: dict[str, dict[tuple[Identity, Kind], tuple[float, float]]] = {}
         self._records: dict[tuple[str, tuple[float, float]], _Records] = {}
         for sent in history.sent:
@@ -96,31 +104,31 @@ class _Judge:
             for key, atoms in self._atoms.items()
         }
 
-    def verdict(self) -> Verdict:
-        told: dict[tuple[str, tuple[float, float]], list[_Told]] = {}
+    def verdict(self) -> ProbeVerdict:
+        counted: dict[tuple[str, tuple[float, float]], list[_ReadCount]] = {}
         for read in self._history.reads:
             self._judge_parts(read)
             self._judge_time(read)
-            for one in self._told(read):
-                told.setdefault((read.key, one.span), []).append(one)
+            for one in self._counts(read):
+                counted.setdefault((read.key, one.span), []).append(one)
                 self._judge_sums(one, complete=True)
             if not read.complete:
                 self._judge_sums(_whole(read), complete=False)
-        for series in told.values():
+        for series in counted.values():
             self._judge_order(series)
         return self._verdict
 
-    def _told(self, read: Read) -> Iterator[_Told]:
+    def _counts(self, read: ProbeRead) -> Iterator[_ReadCount]:
         """The complete numbers of a read: its shares, the windows that it says are empty, and its
         whole range if nothing is missing.
         """
         for share in read.shares:
-            yield _Told(read, (share.since, share.until), share.n, share.amount)
+            yield _ReadCount(read, (share.since, share.until), share.n, share.amount)
         if read.parted:
             for start in self._windows.get(read.key, ()):
-                told = any(share.since <= start < share.until for share in read.shares)
-                if read.since <= start < read.until and start not in read.missing and not told:
-                    yield _Told(read, (start, start + 1), 0, 0)
+                counted = any(share.since <= start < share.until for share in read.shares)
+                if read.since <= start < read.until and start not in read.missing and not counted:
+                    yield _ReadCount(read, (start, start + 1), 0, 0)
         spans = [(share.since, share.until) for share in read.shares]
         if read.complete and (read.since, read.until) not in spans:
             yield _whole(read)
@@ -134,7 +142,7 @@ class _Judge:
                     found.add(kind, sent, counted)
         return found
 
-    def _judge_parts(self, read: Read) -> None:
+    def _judge_parts(self, read: ProbeRead) -> None:
         """Each window is listed once, within the range, or missing; the parts make the whole."""
         fault = ""
         ends: float = -inf
@@ -151,62 +159,64 @@ class _Judge:
         sums = sum(share.n for share in read.shares), sum(share.amount for share in read.shares)
         if read.parted and sums != (read.n, read.amount):
             fault = f"its parts make {_shown(*sums)}"
-        self._judge(Rule.PARTS, _whole(read), fault, holds=not fault)
+        self._judge(ReadRule.PARTS, _whole(read), fault, holds=not fault)
 
-    def _judge_time(self, read: Read) -> None:
+    def _judge_time(self, read: ProbeRead) -> None:
         if read.as_of is not None:
             holds = read.since_when <= read.as_of <= read.ended
             detail = f"as of {iso(read.as_of)}; it may be {read.cache_ms} ms old"
-            self._judge(Rule.STALE, _whole(read), detail, holds=holds)
+            self._judge(ReadRule.STALE, _whole(read), detail, holds=holds)
 
-    def _judge_sums(self, told: _Told, *, complete: bool) -> None:
+    def _judge_sums(self, counted: _ReadCount, *, complete: bool) -> None:
         """At most what was sent before the read ended, at least what was certainly counted before
         it began, and a set of whole records in between. If windows are missing from the sums, what
         was counted may be in them.
         """
-        read, records = told.read, self._of(told.read.key, told.span)
+        read, records = counted.read, self._of(counted.read.key, counted.span)
         possible = records.possible(read.ended)
         sure = records.sure(read.since_when) if complete else {}
         (most, _), (least, least_amount) = _sum(possible), _sum(sure)
-        self._judge(Rule.ABOVE, told, f"sent by then: {most:,} events", holds=told.n <= most)
+        self._judge(
+            ReadRule.ABOVE, counted, f"sent by then: {most:,} events", holds=counted.n <= most
+        )
         if complete:
-            below = Rule.STALE if read.cache_ms else Rule.BELOW
+            below = ReadRule.STALE if read.cache_ms else ReadRule.BELOW
             detail = f"surely counted before {iso(read.since_when)}: {least:,} events"
-            self._judge(below, told, detail, holds=told.n >= least)
-        if least <= told.n <= most:
-            made = make(_less(possible, sure), told.n - least, told.amount - least_amount)
+            self._judge(below, counted, detail, holds=counted.n >= least)
+        if least <= counted.n <= most:
+            made = make(_less(possible, sure), counted.n - least, counted.amount - least_amount)
             detail = "no set of records that were sent by then has this sum"
-            self._judge(Rule.TORN, told, detail, holds=made)
+            self._judge(ReadRule.TORN, counted, detail, holds=made)
 
-    def _judge_order(self, series: Sequence[_Told]) -> None:
+    def _judge_order(self, series: Sequence[_ReadCount]) -> None:
         """A read that began after another one ended holds all that the other one held."""
-        later = sorted(series, key=lambda told: told.read.since_when)
-        ended = [(told.read.ended, number) for number, told in enumerate(later)]
+        later = sorted(series, key=lambda counted: counted.read.since_when)
+        ended = [(counted.read.ended, number) for number, counted in enumerate(later)]
         heapq.heapify(ended)
-        before: list[_Told] = []  # those after which none of the others comes
-        for told in later:
-            while ended and ended[0][0] < told.read.since_when:
+        before: list[_ReadCount] = []  # those after which none of the others comes
+        for counted in later:
+            while ended and ended[0][0] < counted.read.since_when:
                 one = later[heapq.heappop(ended)[1]]
                 begun = one.read.since_when
                 before = [each for each in before if each.read.ended >= begun] + [one]
             for earlier in before:
-                rule = Rule.STALE if told.read.cache_ms else Rule.BACKWARDS
-                self._judge_growth(rule, earlier, told)
+                rule = ReadRule.STALE if counted.read.cache_ms else ReadRule.BACKWARDS
+                self._judge_growth(rule, earlier, counted)
         self._judge_clients(series)
 
-    def _judge_clients(self, series: Sequence[_Told]) -> None:
+    def _judge_clients(self, series: Sequence[_ReadCount]) -> None:
         """A client's complete answers to one question never shrink, cached or not."""
-        last: dict[tuple[str, str], _Told] = {}
-        for told in sorted(series, key=lambda told: told.read.began):
-            read = told.read
-            if not read.complete or told.span != (read.since, read.until):
+        last: dict[tuple[str, str], _ReadCount] = {}
+        for counted in sorted(series, key=lambda counted: counted.read.began):
+            read = counted.read
+            if not read.complete or counted.span != (read.since, read.until):
                 continue
             earlier = last.get((read.client, read.asked))
-            last[read.client, read.asked] = told
+            last[read.client, read.asked] = counted
             if earlier and earlier.read.ended <= read.began and read.cache_ms:
-                self._judge_growth(Rule.BACKWARDS, earlier, told)
+                self._judge_growth(ReadRule.BACKWARDS, earlier, counted)
 
-    def _judge_growth(self, rule: Rule, earlier: _Told, later: _Told) -> None:
+    def _judge_growth(self, rule: ReadRule, earlier: _ReadCount, later: _ReadCount) -> None:
         records = self._of(later.read.key, later.span)
         possible = records.possible(later.read.ended)
         left = _less(possible, records.sure(earlier.read.since_when))
@@ -215,21 +225,21 @@ class _Judge:
 
     def _judge(
         self,
-        rule: Rule,
-        told: _Told,
+        rule: ReadRule,
+        counted: _ReadCount,
         detail: str,
         *,
         holds: bool | None,
-        earlier: _Told | None = None,
+        earlier: _ReadCount | None = None,
     ) -> None:
         """Note whether a rule holds for one number, or for two; None if that is not decided."""
         self._verdict.judged[rule] += 1
         if holds is None:
             self._verdict.undecided[rule] += 1
         elif not holds:
-            text = f"{told.text}; " + (f"before that {earlier.text}" if earlier else detail)
-            first, reads = (earlier.read, 2) if earlier else (told.read, 1)
-            finding = Finding(rule, text, first.began, told.read.ended, reads)
+            text = f"{counted.text}; " + (f"before that {earlier.text}" if earlier else detail)
+            first, reads = (earlier.read, 2) if earlier else (counted.read, 1)
+            finding = Finding(rule, text, first.began, counted.read.ended, reads)
             self._verdict.findings.append(finding)
 
 
@@ -288,8 +298,8 @@ def _less(kinds: Mapping[Kind, int], others: Mapping[Kind, int]) -> dict[Kind, i
     return {kind: there - others.get(kind, 0) for kind, there in kinds.items()}
 
 
-def _whole(read: Read) -> _Told:
-    return _Told(read, (read.since, read.until), read.n, read.amount)
+def _whole(read: ProbeRead) -> _ReadCount:
+    return _ReadCount(read, (read.since, read.until), read.n, read.amount)
 
 
 def _shown(n: int, amount: int) -> str:

@@ -61,7 +61,7 @@ class Parcel:
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class ProbeCost:
     """What a probe costs at most: units by AWS's rules, dollars in us-east-1 on demand."""
 
     events: int
@@ -82,7 +82,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ProbePlan:
     """The probe's own keys, the windows in which its events happen, ascending, each sender's
     messages, and the cost of all.
     """
@@ -90,12 +90,12 @@ class Plan:
     keys: tuple[str, ...]
     windows: tuple[Spec, ...]
     senders: tuple[tuple[Parcel, ...], ...]
-    cost: Cost
+    cost: ProbeCost
 
 
 def planned(
     catalog: Catalog, now: int, chance: Chance, *, prefix: str, keys: int, events: int
-) -> Plan:
+) -> ProbePlan:
     """The plan of a probe that begins `now` (ms), with new keys under the prefix.
 
     Raises Rejected if keys may not have the prefix, Missing if no window takes events, and
@@ -114,14 +114,14 @@ def planned(
     stripes = max(spec.stripes_of(name) for spec in windows for name in names)
     live_now = sum(not each.status.sealed for each in live)
     reads = READERS * ROUNDS * 3 + POLLS * len(names)
-    cost = Cost(
+    cost = ProbeCost(
         events,
         messages,
         messages * MESSAGE_UNITS + places,
         reads,
         reads * (live_now * stripes + CATALOG_READS) + READERS * ROUNDS * CATALOG_READS,
     )
-    return Plan(names, windows, senders, cost)
+    return ProbePlan(names, windows, senders, cost)
 
 
 def _taking(specs: Iterable[Spec], now: int) -> tuple[Spec, ...]:

@@ -17,9 +17,9 @@ from tallyroll.errors import Absent, Archived, StoreError
 from tallyroll.limits import QUEUE_BATCH_MAX
 from tallyroll.model.periods import period_of
 from tallyroll.model.windows import WindowId, window_id, window_start
-from tallyroll.operations.probe.history import History, Identity, Read, Share, Verdict
+from tallyroll.operations.probe.history import History, Identity, ProbeRead, ProbeVerdict, Share
 from tallyroll.operations.probe.judge import judge
-from tallyroll.operations.probe.plan import POLLS, READERS, ROUNDS, Parcel, Plan
+from tallyroll.operations.probe.plan import POLLS, READERS, ROUNDS, Parcel, ProbePlan
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects, attempts
 from tallyroll.ports.queue import Sender
@@ -36,13 +36,13 @@ UNANSWERED_MAX = 20  # failed reads in a row, after which the probe gives up
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ProbeResult:
     """The result of a probe. Of the events `taken` by the queue, `counted` were read at the end;
     `missing` are the others, by key and window. `unsent` is the number of messages that the queue
     may not have taken, `unanswered` the number of failed reads.
     """
 
-    verdict: Verdict
+    verdict: ProbeVerdict
     taken: int
     counted: int
     missing: dict[tuple[str, WindowId], int]
@@ -66,13 +66,13 @@ def read_of(
     until: int | None = None,
     cache_ms: int = 0,
     asked: str = "",
-) -> Read:
+) -> ProbeRead:
     """A count of [since, until) ms by a client, as a read of a history."""
     shares = [Share.of_window(window_start(w.window), w.events, w.amount) for w in count.windows]
     for part in count.periods:
         period = period_of(part.period)
         shares.append(Share(period.start, period.end, part.events, part.amount))
-    return Read(
+    return ProbeRead(
         client,
         count.key,
         began,
@@ -95,7 +95,7 @@ class Probe:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: ProbePlan,
         settings: Settings,
         store: Store,
         catalog: Catalog,
@@ -118,21 +118,22 @@ class Probe:
         self._last: dict[str, Count] = {}
         self._lock = Lock()
 
-    def run(self, timeout_ms: int, told: Callable[[int], None]) -> Outcome:
-        """Send, read, wait for the last event, and judge; calls `told` with the events read so far.
+    def run(self, timeout_ms: int, on_progress: Callable[[int], None]) -> ProbeResult:
+        """Send, read, wait for the last event, and judge; calls `on_progress` with the events read
+        so far.
 
         Raises StoreError if reads keep failing.
         """
         deadline = self._effects.now() + timeout_ms
         jobs = [partial(self._send_all, sender) for sender in self._plan.senders]
-        jobs += [partial(self._watch, number, deadline, told) for number in range(READERS)]
+        jobs += [partial(self._watch, number, deadline, on_progress) for number in range(READERS)]
         self._effects.together(jobs, len(jobs))
         last = self._client("last reader")
-        self._await(last, deadline, told)
+        self._await(last, deadline, on_progress)
         if self._is_exact():
             self._effects.sleep(LINGER_MS)
             self._look_at_all(last)
-        return Outcome(
+        return ProbeResult(
             judge(self.history),
             self._expected.total(),
             sum(self._counted.values()),
@@ -176,7 +177,7 @@ class Probe:
     def _client(self, name: str) -> _Client:
         return _Client(name, Reader(self._settings, *self._ports, self._effects))
 
-    def _watch(self, number: int, deadline: int, told: Callable[[int], None]) -> None:
+    def _watch(self, number: int, deadline: int, on_progress: Callable[[int], None]) -> None:
         """Read while events are counted: one key at a time, twice with the cache, then without."""
         client, plan = self._client(f"reader {number + 1}"), self._plan
         for turn in range(ROUNDS):
@@ -185,7 +186,7 @@ class Probe:
             whole, by_window = turn % 4 == 3, turn % 3 == 0
             for consistent in (False, False, True):
                 self._count(client, key, consistent=consistent, whole=whole, by_window=by_window)
-            told(sum(self._counted.values()))
+            on_progress(sum(self._counted.values()))
             if (not self._waiting and self._is_exact()) or self._effects.now() >= deadline:
                 return
             self._effects.sleep(PAUSE_MS)
@@ -237,12 +238,12 @@ class Probe:
             self._counted[key] = max(self._counted[key], count.events)
         return count
 
-    def _await(self, client: _Client, deadline: int, told: Callable[[int], None]) -> None:
+    def _await(self, client: _Client, deadline: int, on_progress: Callable[[int], None]) -> None:
         """Read all keys until all events are counted, or time runs out."""
         pause_ms = POLL_MS
         for _ in range(POLLS):
             self._look_at_all(client)
-            told(sum(self._counted.values()))
+            on_progress(sum(self._counted.values()))
             if self._is_exact() or self._effects.now() >= deadline:
                 return
             self._effects.sleep(pause_ms)

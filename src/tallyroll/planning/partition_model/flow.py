@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tallyroll.planning.partition_model.loads import Shape
-from tallyroll.planning.partition_model.result import HEAT_COLUMNS, Course, heat_of
-from tallyroll.planning.partition_model.table import Floats, Table
+from tallyroll.planning.partition_model.loads import LoadShape
+from tallyroll.planning.partition_model.result import HEAT_COLUMNS, TimeSeries, heat_of
+from tallyroll.planning.partition_model.table import Floats, TableModel
 from tallyroll.planning.partition_model.world import World, made_table, weights_of
 
 STEP_SECONDS = 1.0
@@ -28,18 +28,18 @@ class Lane:
     hold, by partition.
     """
 
-    table: Table
+    table: TableModel
     queued: float
     held: Floats
     mix: Floats
 
 
 def flowed(
-    shape: Shape, world: World, *, seconds: float, seed: int = 1, step: float = STEP_SECONDS
-) -> Course:
+    shape: LoadShape, world: World, *, seconds: float, seed: int = 1, step: float = STEP_SECONDS
+) -> TimeSeries:
     """Simulate a load on a pipeline for so long. A new table begins with each window."""
     chance = np.random.default_rng(seed)
-    course = Course(step)
+    course = TimeSeries(step)
     lanes: deque[Lane] = deque()
     steps = round(seconds / step)
     every = max(1, steps // HEAT_COLUMNS)

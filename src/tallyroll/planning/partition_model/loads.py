@@ -19,7 +19,7 @@ REST = "(other keys)"
 
 
 @dataclass(frozen=True)
-class Shape:
+class LoadShape:
     """Events a second at each second, and the shares of the keys, which add up to 1."""
 
     name: str
@@ -80,13 +80,15 @@ def spike(rate: float, peak: float, at: float) -> Callable[[float], float]:
     return rated
 
 
-def fixed(name: str, rate: Callable[[float], float], keys: tuple[tuple[str, ...], Floats]) -> Shape:
+def fixed(
+    name: str, rate: Callable[[float], float], keys: tuple[tuple[str, ...], Floats]
+) -> LoadShape:
     """A load whose keys have the same shares all the time."""
     names, shares = keys
-    return Shape(name, rate, names, lambda _: shares)
+    return LoadShape(name, rate, names, lambda _: shares)
 
 
-def recorded(events: Iterable[tuple[str, int]], name: str = "recorded") -> tuple[Shape, float]:
+def recorded(events: Iterable[tuple[str, int]], name: str = "recorded") -> tuple[LoadShape, float]:
     """The load of recorded events, (key, ms) pairs, second by second, and how many seconds it has.
 
     Beyond 2,000 keys, the smallest ones are taken as one.
@@ -113,7 +115,7 @@ def recorded(events: Iterable[tuple[str, int]], name: str = "recorded") -> tuple
     def mix(second: float) -> Floats:
         return mixes.get((begin + int(second)) // 60, whole)
 
-    shape = Shape(name, lambda second: float(by_second[begin + int(second)]), keys, mix)
+    shape = LoadShape(name, lambda second: float(by_second[begin + int(second)]), keys, mix)
     return shape, float(max(by_second) - begin + 1)
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tallyroll.errors import UsageError
-from tallyroll.planning.load import Load
+from tallyroll.planning.load import PeakLoad
 from tallyroll.planning.partition_model.flow import flowed
 from tallyroll.planning.partition_model.loads import (
-    Shape,
+    LoadShape,
     fixed,
     flat,
     hotspot,
@@ -21,9 +21,9 @@ from tallyroll.planning.partition_model.loads import (
     zipf,
 )
 from tallyroll.planning.partition_model.report import page
-from tallyroll.planning.partition_model.result import Course
+from tallyroll.planning.partition_model.result import TimeSeries
 from tallyroll.planning.partition_model.study import fewest_shards, strategies, world_of
-from tallyroll.planning.partition_model.table import Rules
+from tallyroll.planning.partition_model.table import TableRules
 from tallyroll.planning.partition_model.transactions import Writing, played
 from tallyroll.planning.partition_model.world import World
 from tallyroll.planning.shards import KeyWrites
@@ -63,13 +63,13 @@ class Question:
 class Simulation:
     """A question made ready: its load and its world."""
 
-    shape: Shape
-    load: Load
+    shape: LoadShape
+    load: PeakLoad
     world: World
     seconds: float
     seed: int
 
-    def course(self, writing: Callable[[World], Writing[Any]] | None = None) -> Course:
+    def course(self, writing: Callable[[World], Writing[Any]] | None = None) -> TimeSeries:
         """The course, as a flow, or with the transactions of a writer."""
         if writing is None:
             return flowed(self.shape, self.world, seconds=self.seconds, seed=self.seed)
@@ -115,7 +115,7 @@ class Simulation:
             )
         return rows
 
-    def numbers(self, course: Course) -> dict[str, Any]:
+    def numbers(self, course: TimeSeries) -> dict[str, Any]:
         """What came of it, for machines: events, seconds, units."""
         each, world = self.world.events_each, self.world
         return {
@@ -134,7 +134,7 @@ class Simulation:
             "waiting": round(course.backlog * each),
         }
 
-    def summary(self, course: Course) -> Rows:
+    def summary(self, course: TimeSeries) -> Rows:
         """What came of it."""
         each, world = self.world.events_each, self.world
         quiet = course.first_second_in_order()
@@ -155,7 +155,7 @@ class Simulation:
             ("events waiting at the end", f"{course.backlog * each:,.0f}"),
         ]
 
-    def page(self, course: Course, compared: Rows | None) -> str:
+    def page(self, course: TimeSeries, compared: Rows | None) -> str:
         """The report."""
         tables = [("Strategies side by side", compared)] if compared else []
         return page(f"Partitions under {self.shape.name}", self.summary(course), course, tables)
@@ -176,14 +176,14 @@ def ready(question: Question) -> Simulation:
     most = max(shape.rate(second) for second in range(round(seconds)))
     shares = shape.mix(0.0)
     hottest = most * float(shares.max())
-    load = Load(
+    load = PeakLoad(
         events_per_second=most,
         hottest_per_second=max(hottest, most / len(shares)),
         event_bytes=question.event_bytes,
         keys=len(shares),
         packed=question.packed,
     )
-    rules = Rules(
+    rules = TableRules(
         warm_units=question.warm_units,
         provisioned_units=question.provisioned,
         ascending_sort_keys=not question.random_sort_keys,
@@ -198,7 +198,7 @@ def ready(question: Question) -> Simulation:
     return Simulation(shape, load, world_of(load, bare), seconds, question.seed)
 
 
-def _shape(question: Question, rate: float) -> Shape:
+def _shape(question: Question, rate: float) -> LoadShape:
     if not 0 < rate <= 1e9:
         raise UsageError(f"--rate {rate:g}: must be more than 0, and at most 10^9")
     if not 1 <= question.distinct <= 100_000:

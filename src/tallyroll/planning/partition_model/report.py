@@ -7,7 +7,7 @@ from html import escape
 
 import numpy as np
 
-from tallyroll.planning.partition_model.result import HEAT_ROWS, Course
+from tallyroll.planning.partition_model.result import HEAT_ROWS, TimeSeries
 from tallyroll.planning.partition_model.table import Floats
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 860, 190, 70, 28, 12
@@ -38,7 +38,9 @@ rect { shape-rendering: crispEdges; }
 """
 
 
-def page(title: str, summary: Rows, course: Course, tables: Sequence[tuple[str, Rows]] = ()) -> str:
+def page(
+    title: str, summary: Rows, course: TimeSeries, tables: Sequence[tuple[str, Rows]] = ()
+) -> str:
     """The page of a course; `summary` and `tables` are rows, the headings first."""
     seconds = course.seconds * len(course.came)
     delays = course.delays()
@@ -86,7 +88,7 @@ _HEAT_TEXT = (
 )
 
 
-def heat_chart(course: Course, seconds: float) -> str:
+def heat_chart(course: TimeSeries, seconds: float) -> str:
     """The heat map of partitions, with the scale of its colours."""
     columns = len(course.heat)
     step_x = (WIDTH - LEFT - 10) / max(1, columns)

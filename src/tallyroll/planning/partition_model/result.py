@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tallyroll.planning.partition_model.table import Floats, Table
+from tallyroll.planning.partition_model.table import Floats, TableModel
 
 HEAT_ROWS = 64
 HEAT_COLUMNS = 120
 
 
 @dataclass
-class Course:
+class TimeSeries:
     """Numbers of each step of `seconds`: messages that came, that were counted, and that waited in
     the queue or with writers because a write was refused; partitions; write units taken. `heat` is
     the busiest partition's share of its limit, by ranges of hashes (rows) and time (columns).
@@ -64,7 +64,7 @@ class Course:
         return last if int(hot[-1]) + 1 < len(self.refused) else None
 
 
-def heat_of(table: Table, units: Floats, seconds: float) -> Floats:
+def heat_of(table: TableModel, units: Floats, seconds: float) -> Floats:
     """How much of its limit the busiest partition of each range of hashes takes."""
     shares = units / seconds / 1_000
     middles = (np.arange(HEAT_ROWS) + 0.5) / HEAT_ROWS

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tallyroll.limits import SHARDS_MAX
-from tallyroll.planning.load import PACKET_EVENTS_MAX, Load
+from tallyroll.planning.load import PACKET_EVENTS_MAX, PeakLoad
 from tallyroll.planning.partition_model.flow import flowed
-from tallyroll.planning.partition_model.loads import Shape
-from tallyroll.planning.partition_model.result import Course
+from tallyroll.planning.partition_model.loads import LoadShape
+from tallyroll.planning.partition_model.result import TimeSeries
 from tallyroll.planning.partition_model.world import (
     CALCULATED,
     PRODUCT,
@@ -28,12 +28,12 @@ class Strategy:
     """A strategy and its course. `redelivered` says what a message that comes twice does."""
 
     name: str
-    course: Course
+    course: TimeSeries
     events_each: float
     redelivered: str
 
 
-def world_of(load: Load, world: World) -> World:
+def world_of(load: PeakLoad, world: World) -> World:
     """The world with the write units and sizes of a load."""
     messages = max(1, min(world.batch_size, round(load.messages_per_second)))
     batch = batch_writes(load, messages=messages)
@@ -48,7 +48,7 @@ def world_of(load: Load, world: World) -> World:
 
 
 def fewest_shards(
-    shape: Shape, world: World, *, seconds: float, delay_seconds: float, seed: int = 1
+    shape: LoadShape, world: World, *, seconds: float, delay_seconds: float, seed: int = 1
 ) -> int | None:
     """The fewest shards with which no message waits longer than the target; None: no N does it.
 
@@ -72,7 +72,7 @@ def fewest_shards(
 
 
 def strategies(
-    shape: Shape, load: Load, world: World, *, seconds: float, seed: int = 1
+    shape: LoadShape, load: PeakLoad, world: World, *, seconds: float, seed: int = 1
 ) -> Iterator[Strategy]:
     """The same load by each strategy."""
     for suffix, redelivered in (

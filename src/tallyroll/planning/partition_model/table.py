@@ -26,7 +26,7 @@ MINOR = 0.05  # of the hottest collection: what has less is not divided from it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class TableRules:
     """How a table behaves.
 
     `warm_units`: its warm throughput, 0 for AWS's own; `provisioned_units`: write units a second of
@@ -57,12 +57,12 @@ class Rules:
         return warm_partitions(write_units=self.start_units)
 
 
-class Table:
+class TableModel:
     """One table. `places` are the hashes of its partition keys, from 0 to 1, and `weights` the
     share of its writes that each of them gets; `spread` is the share of each in gates and tallies.
     """
 
-    def __init__(self, rules: Rules, places: Floats, weights: Floats, spread: Floats) -> None:
+    def __init__(self, rules: TableRules, places: Floats, weights: Floats, spread: Floats) -> None:
         order = np.argsort(places, kind="stable")
         self.rules = rules
         self.places = places[order]

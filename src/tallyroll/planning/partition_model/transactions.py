@@ -1,6 +1,6 @@
 """The same simulation with single events and the writer's own transactions.
 
-How a batch is cut into transactions and what follows a refused one is handed in (`Writing`): the
+How a batch is cut into transactions and what follows a refused one is passed in (`Writing`): the
 command hands in the writer's own functions. For up to some 10,000 events a second; `flow` is for
 more.
 """
@@ -18,8 +18,8 @@ from typing import Protocol, TypeAlias, TypeVar
 import numpy as np
 
 from tallyroll.limits import ACTION_UNITS, WAITING_VISIBILITY_SECONDS
-from tallyroll.planning.partition_model.loads import Shape
-from tallyroll.planning.partition_model.result import HEAT_COLUMNS, Course, heat_of
+from tallyroll.planning.partition_model.loads import LoadShape
+from tallyroll.planning.partition_model.result import HEAT_COLUMNS, TimeSeries, heat_of
 from tallyroll.planning.partition_model.table import Floats
 from tallyroll.planning.partition_model.world import World, made_table
 
@@ -73,7 +73,7 @@ class _Tally:
 class _Play:
     """The state of a run."""
 
-    shape: Shape
+    shape: LoadShape
     world: World
     seed: int
     queue: deque[Message] = field(default_factory=deque)
@@ -107,12 +107,12 @@ class _Play:
 
 
 def played(
-    shape: Shape, world: World, writing: Writing[C], *, seconds: float, seed: int = 1
-) -> Course:
+    shape: LoadShape, world: World, writing: Writing[C], *, seconds: float, seed: int = 1
+) -> TimeSeries:
     """Simulate a load on one window's table, event by event."""
     play, step = _Play(shape, world, seed), 1.0
     play.free = world.writers
-    course, ids = Course(step), count()
+    course, ids = TimeSeries(step), count()
     lanes: list[tuple[float, int, _Batch, list[C]]] = []
     back: list[tuple[float, int, Message]] = []
     order = count()

@@ -14,7 +14,7 @@ import numpy as np
 from tallyroll.errors import UsageError
 from tallyroll.limits import IN_FLIGHT_MAX
 from tallyroll.model.sharding import STRATEGIES
-from tallyroll.planning.partition_model.table import Floats, Rules, Table
+from tallyroll.planning.partition_model.table import Floats, TableModel, TableRules
 from tallyroll.planning.plan import BATCH_SIZE, BATCH_WINDOW_SECONDS
 from tallyroll.planning.shards import KeyWrites
 from tallyroll.planning.writers import TRANSACTION_MS
@@ -36,7 +36,7 @@ class World:
 
     shards: int
     writes: KeyWrites
-    rules: Rules = field(default_factory=Rules)
+    rules: TableRules = field(default_factory=TableRules)
     suffix: str = CALCULATED
     events_each: float = 1.0
     item_bytes: float = 144.0
@@ -108,7 +108,7 @@ def shard_shares(world: World) -> Floats:
     return np.asarray(found / found.sum(), dtype=np.float64)
 
 
-def made_table(world: World, mix: Floats, chance: np.random.Generator) -> Table:
+def made_table(world: World, mix: Floats, chance: np.random.Generator) -> TableModel:
     """A new window's table: all shards of all keys, the gates and the buckets of tallies, each at a
     random place, as hashes are.
     """
@@ -121,7 +121,7 @@ def made_table(world: World, mix: Floats, chance: np.random.Generator) -> Table:
     )
     spread[gates] = 0.5 / world.gates
     spread[buckets] = 0.5 / world.buckets
-    return Table(world.rules, chance.random(len(records)), records, spread)
+    return TableModel(world.rules, chance.random(len(records)), records, spread)
 
 
 def weights_of(world: World, mix: Floats) -> Floats:

@@ -20,7 +20,7 @@ from tallyroll.adapters.dynamodb.requests import (
 )
 from tallyroll.errors import Missing
 from tallyroll.model.windows import DYNAMODB, store_of
-from tallyroll.ports.tables import TableCard
+from tallyroll.ports.table_listing import TableCard
 
 
 @dataclass(frozen=True)

@@ -128,9 +128,9 @@ class DynamoRestore:
         )
         return _import(reply)
 
-    def await_import(self, started: Import, told: Callable[[int], None]) -> Import:
-        """Wait until an import has ended; call `told` with the number of items in the table. An
-        import makes tables without tags.
+    def await_import(self, started: Import, on_progress: Callable[[int], None]) -> Import:
+        """Wait until an import has ended; call `on_progress` with the number of items in the
+        table. An import makes tables without tags.
 
         If the wait is interrupted, the import itself continues.
         """
@@ -138,7 +138,7 @@ class DynamoRestore:
         while not state.over:
             self.effects.sleep(IMPORT_POLL_MS)
             state = _import(self.caller.read("DescribeImport", ImportArn=started.arn))
-            told(state.imported)
+            on_progress(state.imported)
         return state
 
     def _there(self, table: str) -> bool:

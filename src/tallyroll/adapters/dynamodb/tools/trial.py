@@ -15,7 +15,7 @@ from tallyroll.adapters.aws.client import (
 )
 from tallyroll.adapters.dynamodb.attributes import expressed
 from tallyroll.adapters.dynamodb.items import Key
-from tallyroll.adapters.dynamodb.requests import Table, passing
+from tallyroll.adapters.dynamodb.requests import DynamoTable, passing
 from tallyroll.errors import StoreError, Unknown, UsageError
 from tallyroll.ports.effects import Effects
 
@@ -89,5 +89,5 @@ def added_twice(caller: Caller, effects: Effects, table: str) -> int:
 
     for _ in range(2):
         retried(effects, READ_TRIES, once, passing)
-    item = Table(caller, effects, table).get(_COUNTED)
+    item = DynamoTable(caller, effects, table).get(_COUNTED)
     return int(item["n"]["N"]) if item else 0

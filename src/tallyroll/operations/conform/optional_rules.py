@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tallyroll.limits import ITEM_BYTES_MAX, TRANSACTION_ACTIONS_MAX, TRANSACTION_BYTES_MAX
-from tallyroll.model.items import weighed
+from tallyroll.model.items import sized
 from tallyroll.model.records import Record
 from tallyroll.model.specs import Spec
 from tallyroll.operations.conform.stage import Broken, Stage, record
@@ -68,4 +68,4 @@ def _stored(stage: Stage, spec: Spec, *records: Record) -> bool:
 def _of_size(spec: Spec, name: str, size: int) -> Record:
     """A record whose item has exactly so many bytes."""
     bare = replace(record(spec, "sized", name), data=b"", format="json")
-    return replace(bare, data=b"x" * (size - weighed(bare).size), size=0)
+    return replace(bare, data=b"x" * (size - sized(bare).size), size=0)

@@ -9,12 +9,12 @@ from functools import partial
 from tallyroll.archive.inventory import Archive, detailed
 from tallyroll.archive.layout import find_summary, parse_prefix, proof_key
 from tallyroll.archive.proof import check_place, check_proof
-from tallyroll.archive.recount import Reading
+from tallyroll.archive.recount import ArchivePass
 from tallyroll.archive.verification import ArchiveReading
 from tallyroll.errors import Missing, ProofMismatch, Refused
 from tallyroll.model.states import Status, Window
 from tallyroll.operations.doctor.checkup import Checkup, Level, Sign, finding, finding_of, fine
-from tallyroll.operations.doctor.deployment import BUCKET_CALLS
+from tallyroll.operations.doctor.deployment_checks import BUCKET_CALLS
 from tallyroll.operations.doctor.policies import denials
 from tallyroll.ports.bucket import ArchiveBucket
 
@@ -123,7 +123,7 @@ def _unchanged(case: Checkup, bucket: ArchiveBucket, window: Window) -> list[Sig
         return [finding_of(window.id, text, _restore(case, window))]
     if case.deep:  # then `_verified` reads the manifests, too
         return []
-    reading = Reading(bucket, window.attempt.archive, case.store.codec)
+    reading = ArchivePass(bucket, window.attempt.archive, case.store.codec)
     reading.files()
     return [finding_of(window.id, text, _restore(case, window)) for text in reading.findings.first]
 

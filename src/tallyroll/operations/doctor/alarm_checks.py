@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tallyroll.errors import Refused
 from tallyroll.operations.doctor.checkup import Checkup, Sign, denied, fine, warning
-from tallyroll.operations.doctor.deployment import deployed_stack, made_again, not_seen
+from tallyroll.operations.doctor.deployment_checks import deployed_stack, made_again, not_seen
 from tallyroll.ports.stack import Subscription
 
 ASKED = ("dead-letters", "page-wrong-counts")

@@ -46,16 +46,16 @@ def _restore(case: Checkup) -> str:
 
 
 def calendar(case: Checkup) -> Iterator[Sign]:
-    """There is a calendar, with the wished length of windows."""
+    """There is a calendar, with the configured length of windows."""
     calendar = case.calendar
     if calendar is None:
         yield finding("there is no calendar: the roller has never run", _ROLLER)
         return
     length_ms = calendar.grid.lengths[-1][1]
-    wished_ms = case.settings.window_seconds * 1000
-    if length_ms != wished_ms:
+    configured_ms = case.settings.window_seconds * 1000
+    if length_ms != configured_ms:
         yield warning(
-            f"windows are {length_ms // 1000} s long, and {wished_ms // 1000} s are wished"
+            f"windows are {length_ms // 1000} s long, and {configured_ms // 1000} s are set"
             " (TALLYROLL_WINDOW_SECONDS)",
             "The roller's next run changes the length, if that is the deployment's setting.",
         )
@@ -64,16 +64,16 @@ def calendar(case: Checkup) -> Iterator[Sign]:
 
 def settings(case: Checkup) -> Iterator[Sign]:
     """The settings here are the deployment's, and new windows have them."""
-    for name, (here, there) in case.wished.items():
+    for name, (here, there) in case.configured.items():
         yield warning(
             f"{name} is {here!r} in this environment, {there!r} in the deployment",
-            "The deployment's holds. Unset the variable here, or deploy anew with what you wish.",
+            "The deployment's holds. Unset the variable here, or deploy again with what you want.",
         )
     made = [w for w in case.windows.values() if w.status is Status.OPEN and w.shards]
     newest = made[-1] if made else None
     if newest and newest.shards != case.settings.shards:
         yield warning(
-            f"window {newest.id} has {newest.shards} shards, and {case.settings.shards} are wished",
+            f"window {newest.id} has {newest.shards} shards, and {case.settings.shards} are set",
             "Windows that are made from now on have them, if that is the deployment's setting.",
         )
     source = {

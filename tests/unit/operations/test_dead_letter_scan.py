@@ -12,8 +12,8 @@ from tallyroll.adapters.memory import MemoryDeadLetters
 from tallyroll.adapters.system import SystemEffects
 from tallyroll.errors import Reason, StoreError
 from tallyroll.model.dead_letters import ReceivedLetter
-from tallyroll.operations import looks
-from tallyroll.operations.looks import HIDDEN_SECONDS, Look, Names
+from tallyroll.operations import dead_letter_scan
+from tallyroll.operations.dead_letter_scan import HIDDEN_SECONDS, DeadLetterScan, Names
 from tallyroll.ports.queue import Backlog
 from tests.harness.pipeline import SECOND, Pipeline, opened
 from tests.harness.redriving import reject
@@ -27,35 +27,35 @@ def filled(number: int) -> tuple[Pipeline, MemoryDeadLetters]:
     return pipeline, MemoryDeadLetters(pipeline.queue, pipeline.effects)
 
 
-def batches(look: Look, jobs: int = 2) -> list[list[str]]:
+def batches(scan: DeadLetterScan, jobs: int = 2) -> list[list[str]]:
     """The ids of the letters that a look gives, by batch."""
     found: list[list[str]] = []
-    look.each(lambda batch: found.append([letter.id for letter in batch]), jobs)
+    scan.each(lambda batch: found.append([letter.id for letter in batch]), jobs)
     return found
 
 
-def seen_by(look: Look) -> list[str]:
-    return [name for batch in batches(look) for name in batch]
+def seen_by(scan: DeadLetterScan) -> list[str]:
+    return [name for batch in batches(scan) for name in batch]
 
 
 def test_a_look_sees_each_once_and_gives_all_back() -> None:
     pipeline, letters = filled(225)
-    look = Look(letters, pipeline.effects)
-    found = batches(look)
+    scan = DeadLetterScan(letters, pipeline.effects)
+    found = batches(scan)
     assert [len(batch) for batch in found] == [100, 100, 25]
     assert len({name for batch in found for name in batch}) == 225
-    assert (look.seen, look.expected, look.total, look.missed) == (225, 225, 225, 0)
+    assert (scan.seen, scan.expected, scan.total, scan.missed) == (225, 225, 225, 0)
     assert letters.count().visible == 0
-    look.close()
+    scan.close()
     assert letters.count().visible == 225
 
 
 def test_a_look_of_which_others_hold_a_part() -> None:
     pipeline, letters = filled(25)
     held = letters.peek(10, HIDDEN_SECONDS)
-    look = Look(letters, pipeline.effects, 12)
-    assert len(seen_by(look)) == 12
-    assert (look.missed, look.total) == (13, 12)
+    scan = DeadLetterScan(letters, pipeline.effects, 12)
+    assert len(seen_by(scan)) == 12
+    assert (scan.missed, scan.total) == (13, 12)
     letters.give_back(held)
     pipeline.effects.pass_by(HIDDEN_SECONDS * SECOND)
     assert letters.count().visible == 25, "they reappear by themselves"
@@ -77,10 +77,10 @@ def test_a_look_waits_once_more_only_if_letters_are_missing(
         return page
 
     monkeypatch.setattr(letters, "peek", watched)
-    look = Look(letters, pipeline.effects)
-    batches(look, jobs=1)
+    scan = DeadLetterScan(letters, pipeline.effects)
+    batches(scan, jobs=1)
     assert received.count(0) == in_vain
-    assert (look.seen, look.missed) == (5 - hidden, hidden)
+    assert (scan.seen, scan.missed) == (5 - hidden, hidden)
 
 
 def test_letters_that_the_queue_does_not_count_yet_are_seen(
@@ -88,14 +88,14 @@ def test_letters_that_the_queue_does_not_count_yet_are_seen(
 ) -> None:
     pipeline, letters = filled(3)
     monkeypatch.setattr(letters, "count", lambda: Backlog(0, 0, 0))
-    assert len(seen_by(Look(letters, pipeline.effects))) == 3
+    assert len(seen_by(DeadLetterScan(letters, pipeline.effects))) == 3
 
 
 @pytest.mark.parametrize("limit", [1, 9, 10, 11, 99, 100, 101, 115, 230])
 def test_no_more_than_the_limit_are_received(limit: int) -> None:
     pipeline, letters = filled(230)
-    look = Look(letters, pipeline.effects, limit)
-    assert len(seen_by(look)) == limit
+    scan = DeadLetterScan(letters, pipeline.effects, limit)
+    assert len(seen_by(scan)) == limit
     assert letters.count().in_flight == limit
 
 
@@ -110,12 +110,12 @@ def test_only_the_last_receipt_deletes() -> None:
 
 
 def test_large_letters_come_in_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looks, "BATCH_BYTES", 30 * 1024)
+    monkeypatch.setattr(dead_letter_scan, "BATCH_BYTES", 30 * 1024)
     pipeline = opened()
     for _ in range(60):
         reject(pipeline, "x" * 1024, Reason.NOT_JSON)
-    look = Look(MemoryDeadLetters(pipeline.queue, pipeline.effects), pipeline.effects)
-    assert [len(batch) for batch in batches(look)] == [40, 20]
+    scan = DeadLetterScan(MemoryDeadLetters(pipeline.queue, pipeline.effects), pipeline.effects)
+    assert [len(batch) for batch in batches(scan)] == [40, 20]
 
 
 def test_letters_that_stay_are_given_back_beyond_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +123,7 @@ def test_letters_that_stay_are_given_back_beyond_a_bound(monkeypatch: pytest.Mon
 
     This queue gives out those first: then a look must end, too.
     """
-    monkeypatch.setattr(looks, "HELD_MAX", 20)
+    monkeypatch.setattr(dead_letter_scan, "HELD_MAX", 20)
     pipeline, letters = filled(300)
     most = 0
     peek = letters.peek
@@ -134,20 +134,20 @@ def test_letters_that_stay_are_given_back_beyond_a_bound(monkeypatch: pytest.Mon
         return peek(many, seconds)
 
     monkeypatch.setattr(letters, "peek", watched)
-    look = Look(letters, pipeline.effects)
-    found = seen_by(look)
+    scan = DeadLetterScan(letters, pipeline.effects)
+    found = seen_by(scan)
     assert len(found) == len(set(found)), "none is given twice"
-    assert look.seen + look.missed == 300, "what those that come again hide is told"
+    assert scan.seen + scan.missed == 300, "what those that come again hide is told"
     assert 20 <= most <= 30
-    assert len(look._held) <= 20
-    look.close()
+    assert len(scan._held) <= 20
+    scan.close()
     assert letters.count().visible == 300
 
 
 def test_all_letters_are_seen_where_those_given_back_come_last(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(looks, "HELD_MAX", 20)
+    monkeypatch.setattr(dead_letter_scan, "HELD_MAX", 20)
     pipeline, letters = filled(300)
     give_back = letters.give_back
 
@@ -157,24 +157,24 @@ def test_all_letters_are_seen_where_those_given_back_come_last(
         pipeline.queue.dead_letters.sort(key=lambda letter: letter.id in ids)
 
     monkeypatch.setattr(letters, "give_back", to_the_end)
-    look = Look(letters, pipeline.effects)
-    assert len(set(seen_by(look))) == look.seen == 300
-    look.close()
+    scan = DeadLetterScan(letters, pipeline.effects)
+    assert len(set(seen_by(scan))) == scan.seen == 300
+    scan.close()
     assert letters.count().visible == 300
 
 
 def test_letters_that_reappear_meanwhile_are_not_given_again() -> None:
     pipeline, letters = filled(30)
-    look = Look(letters, pipeline.effects)
+    scan = DeadLetterScan(letters, pipeline.effects)
     found: list[str] = []
 
     def slow(batch: Sequence[ReceivedLetter]) -> None:
         found.extend(letter.id for letter in batch)
         pipeline.effects.pass_by(HIDDEN_SECONDS * SECOND)
 
-    look.each(slow, 3)
+    scan.each(slow, 3)
     assert sorted(found) == sorted(letter.id for letter in pipeline.queue.dead_letters)
-    look.close()
+    scan.close()
     assert letters.count().visible == 30, "by their last receipts"
 
 
@@ -189,33 +189,33 @@ def test_known_letters_between_new_ones_do_not_end_a_look(monkeypatch: pytest.Mo
         return [letter] if letter else []
 
     monkeypatch.setattr(letters, "peek", scripted)
-    look = Look(letters, pipeline.effects)
-    assert batches(look, jobs=1) == [[a.id], [b.id], [c.id]]
+    scan = DeadLetterScan(letters, pipeline.effects)
+    assert batches(scan, jobs=1) == [[a.id], [b.id], [c.id]]
 
 
 def test_deleted_letters_are_not_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline, letters = filled(5)
-    look = Look(letters, pipeline.effects)
+    scan = DeadLetterScan(letters, pipeline.effects)
     deleted: list[str] = []
 
     def delete(batch: list[ReceivedLetter]) -> None:
         letters.delete(batch[:2])
-        look.forget(batch[:2])
+        scan.forget(batch[:2])
         deleted.extend(letter.id for letter in batch[:2])
 
-    look.each(delete)
+    scan.each(delete)
     given_back: list[str] = []
     monkeypatch.setattr(
         letters, "give_back", lambda held: given_back.extend(letter.id for letter in held)
     )
-    look.close()
+    scan.close()
     assert len(deleted) == 2
     assert sorted(given_back) == sorted(letter.id for letter in pipeline.queue.dead_letters)
 
 
 def test_what_fails_stops_all_workers_and_gives_all_back() -> None:
     pipeline, letters = filled(350)
-    look = Look(letters, pipeline.effects)
+    scan = DeadLetterScan(letters, pipeline.effects)
     treated = []
 
     def fail(batch: Sequence[ReceivedLetter]) -> None:
@@ -223,9 +223,9 @@ def test_what_fails_stops_all_workers_and_gives_all_back() -> None:
         raise StoreError("broken", "Broken")
 
     with pytest.raises(StoreError, match="broken"):
-        look.each(fail, 3)
+        scan.each(fail, 3)
     assert treated == [100]
-    look.close()
+    scan.close()
     assert letters.count().visible == 350
 
 
@@ -233,7 +233,7 @@ def test_what_was_received_before_a_receive_failed_is_given_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pipeline, letters = filled(350)
-    look = Look(letters, pipeline.effects)
+    scan = DeadLetterScan(letters, pipeline.effects)
     peek, calls = letters.peek, iter(range(1_000))
 
     def fickle(most: int, seconds: int) -> list[ReceivedLetter]:
@@ -243,8 +243,8 @@ def test_what_was_received_before_a_receive_failed_is_given_back(
 
     monkeypatch.setattr(letters, "peek", fickle)
     with pytest.raises(StoreError, match="refused"):
-        look.each(lambda _: None, 3)
-    look.close()
+        scan.each(lambda _: None, 3)
+    scan.close()
     assert letters.count().visible == 350
 
 
@@ -265,9 +265,9 @@ def test_batches_are_treated_side_by_side_by_threads() -> None:
         with lock:
             found.update(letter.id for letter in batch)
 
-    look = Look(letters, SystemEffects(), 400)
-    look.each(treat, 4)
-    assert len(found) == found.total() == look.seen == 400
+    scan = DeadLetterScan(letters, SystemEffects(), 400)
+    scan.each(treat, 4)
+    assert len(found) == found.total() == scan.seen == 400
 
 
 def test_names_are_known_by_their_hashes() -> None:

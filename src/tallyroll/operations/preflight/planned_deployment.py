@@ -38,7 +38,7 @@ _IN_SECONDS = {"accept_for_seconds": "accept_for_ms", "retention_seconds": "rete
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class PlannedDeployment:
     """The settings, the most writers at once, how many are reserved for them, if any, the qualifier
     of the CDK's bootstrap, and all options as they were given, without their prefix.
     """
@@ -55,7 +55,7 @@ class Wish:
         return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def wish_of(context: Mapping[str, Any], environment: Mapping[str, str]) -> Wish:
+def wish_of(context: Mapping[str, Any], environment: Mapping[str, str]) -> PlannedDeployment:
     """What a context of the CDK and an environment ask for; the context goes first.
 
     Raises UsageError for a value that is no option's.
@@ -71,7 +71,7 @@ def wish_of(context: Mapping[str, Any], environment: Mapping[str, str]) -> Wish:
             variables[PREFIX + setting.upper()] = str(_whole(name, given[name]) * 1000)
     settings = Settings.from_env({**environment, **variables})
     reserved = given.get("reserved_concurrency")
-    return Wish(
+    return PlannedDeployment(
         settings,
         writers=_writers(given),
         reserved=None if reserved in (None, "") else _whole("reserved_concurrency", reserved),

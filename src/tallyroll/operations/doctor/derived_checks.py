@@ -28,7 +28,7 @@ from tallyroll.operations.doctor.checkup import (
     restoring,
     warning,
 )
-from tallyroll.operations.doctor.totals import KEYS_PER_READ, unlike_totals
+from tallyroll.operations.doctor.total_checks import KEYS_PER_READ, unlike_totals
 
 LISTED_WINDOWS = 5
 LISTED_ROWS = 100_000  # of all listings together, unless `deep`

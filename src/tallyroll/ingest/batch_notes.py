@@ -14,7 +14,7 @@ from functools import partial
 from tallyroll import limits
 from tallyroll.errors import Reason, StoreError
 from tallyroll.ingest.handing_back import delay_seconds
-from tallyroll.ingest.placement import Delivery
+from tallyroll.ingest.placement import BatchMessage
 from tallyroll.model.messages import Message
 from tallyroll.model.windows import WindowId
 from tallyroll.ports.catalog import Catalog
@@ -35,7 +35,7 @@ BEATS_PER_VISIBILITY = 10  # minimum of heartbeats per visibility timeout
 
 
 @dataclass(eq=False)
-class WriterNotebook:
+class BatchNotes:
     """The notes of one writer; it works on one batch at a time."""
 
     settings: Settings
@@ -52,7 +52,7 @@ class WriterNotebook:
     _counts: Backlog = field(default=Backlog(0, 0, 0), init=False)
     _counted_at: int | None = field(default=None, init=False)
 
-    def begin(self, cases: Sequence[Delivery]) -> list[list[Delivery]]:
+    def begin(self, cases: Sequence[BatchMessage]) -> list[list[BatchMessage]]:
         """Note the batch's messages that were received before; return the groups to write, in
         order.
 
@@ -91,8 +91,8 @@ class WriterNotebook:
         return groups
 
     def _cut(
-        self, suspects: Sequence[Delivery], deaths: Mapping[str, Deaths]
-    ) -> list[list[Delivery]]:
+        self, suspects: Sequence[BatchMessage], deaths: Mapping[str, Deaths]
+    ) -> list[list[BatchMessage]]:
         """Divide messages on which writers died into random groups, halved with each death."""
         if not suspects:
             return []
@@ -102,7 +102,7 @@ class WriterNotebook:
         mixed = [case for _, case in sorted(drawn, key=lambda pair: pair[0])]
         return [mixed[at : at + size] for at in range(0, len(mixed), size)]
 
-    def narrow(self, group: Sequence[Delivery]) -> None:
+    def narrow(self, group: Sequence[BatchMessage]) -> None:
         """Note that the writer now works on this group only, so that its death counts for it."""
         if self._reception:
             named = [case.message for case in group if case.message.receives > 1]
@@ -110,12 +110,12 @@ class WriterNotebook:
             self._reception = replace(self._reception, digests=digests)
             self._put(self._reception)
 
-    def placed(self, cases: Iterable[Delivery]) -> None:
+    def placed(self, cases: Iterable[BatchMessage]) -> None:
         """Note the windows of messages that were received before, after their placement."""
         now = self.effects.now()
         self._note_windows((case, now) for case in cases if case.message.receives > 1)
 
-    def hand_back(self, cases: Sequence[Delivery]) -> None:
+    def hand_back(self, cases: Sequence[BatchMessage]) -> None:
         """Hide the messages that must come again for some time, and note their windows until then,
         unless they can never count.
         """
@@ -142,7 +142,7 @@ class WriterNotebook:
             and not (case.target if case.message.redrive else case.span)
         ]
 
-    def end(self, cases: Sequence[Delivery]) -> int:
+    def end(self, cases: Sequence[BatchMessage]) -> int:
         """Clear the batch's note, and note a heartbeat if all its notes were stored; return how
         many were not.
 
@@ -202,7 +202,7 @@ class WriterNotebook:
             return False
         return True
 
-    def _note_windows(self, expected: Iterable[tuple[Delivery, int]]) -> None:
+    def _note_windows(self, expected: Iterable[tuple[BatchMessage, int]]) -> None:
         """Note per window until when (ms) its messages may be hidden, at most every ten seconds."""
         newest: dict[WindowId, int] = {}
         for case, at in expected:
@@ -226,7 +226,7 @@ class WriterNotebook:
         return self._counts.in_flight
 
 
-def _give_up(cases: Sequence[Delivery], deaths: Mapping[str, Deaths]) -> None:
+def _give_up(cases: Sequence[BatchMessage], deaths: Mapping[str, Deaths]) -> None:
     """Reject messages that seem to crash writers. They are not read: reading may be the cause."""
     for case in cases:
         died, receives = deaths.get(case.message.id), case.message.receives

@@ -38,7 +38,7 @@ _SOURCE = exclusive()
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Source:
+class ArchiveSource:
     """The options that say where archives are.
 
     :param bucket: the bucket; TALLYROLL_BUCKET if left out
@@ -49,13 +49,13 @@ class Source:
     directory: Annotated[str | None, Parameter("--dir", metavar="DIR", group=_SOURCE)] = None
 
 
-OWN_BUCKET = Source()
+OWN_BUCKET = ArchiveSource()
 
 
-class Desk:
+class ArchiveAccess:
     """What all commands of one run share: where archives are, and what is reached for them."""
 
-    def __init__(self, run: Run, source: Source) -> None:
+    def __init__(self, run: Run, source: ArchiveSource) -> None:
         self.run = run
         self.screen = run.screen
         self.directory = source.directory
@@ -152,7 +152,7 @@ def explain(
     /,
     *,
     limit: Annotated[int, Parameter(metavar="N")] = 100,
-    source: Source = OWN_BUCKET,
+    source: ArchiveSource = OWN_BUCKET,
     run: Run,
 ) -> int:
     """Explain why an archive was not proven.
@@ -167,19 +167,19 @@ def explain(
 
     :param limit: show N differences of each kind (100)
     """
-    desk, screen = Desk(run, source), run.screen
-    found = desk.named(archive)
-    state = desk.made.catalog.window(found.place.window)
+    access, screen = ArchiveAccess(run, source), run.screen
+    found = access.named(archive)
+    state = access.made.catalog.window(found.place.window)
     table = state.table if state else table_name(found.place.pipeline, found.place.window)
-    store = desk.made.store
+    store = access.made.store
     if store.describe_table(table) is None:
         raise Missing(f"the table {table} is gone: there is nothing to compare with", "NoTable")
     if state:
         problem = state.attempt.problem or "no problem"
         screen.tell(f"{found.place.window} is {state.status}: {problem}")
     screen.tell(f"comparing {found.prefix} with {table}")
-    reading = desk.reading(found, against_totals=True)
-    read = desk.watched(reading, found, "reading")
+    reading = access.reading(found, against_totals=True)
+    read = access.watched(reading, found, "reading")
     scans = (store.scan(table, segment, SEGMENTS) for segment in range(SEGMENTS))
     pages = chain.from_iterable(scans)
     in_table = Recount()
@@ -202,7 +202,7 @@ def explain(
 
 
 def _show(difference: Difference, screen: Screen) -> None:
-    told = {
+    report = {
         "difference": difference.kind,
         "pk": difference.pk,
         "sk": difference.sk,
@@ -215,7 +215,7 @@ def _show(difference: Difference, screen: Screen) -> None:
         ", ".join(difference.attributes),
         difference.place,
     )
-    screen.line(told, "  ".join(filter(None, cells)))
+    screen.line(report, "  ".join(filter(None, cells)))
 
 
 def _show_key(key: str, of: dict[str, Any], screen: Screen) -> None:
@@ -227,20 +227,20 @@ def _show_key(key: str, of: dict[str, Any], screen: Screen) -> None:
     screen.line({"key": key, **said}, f"key {key!r}: {sums}")
 
 
-def print_athena(table: str, desk: Desk, archives: Sequence[Archive]) -> int:
+def print_athena(table: str, access: ArchiveAccess, archives: Sequence[Archive]) -> int:
     """Print ALTER TABLE ADD PARTITION for the proven archives; nothing else is ever queried."""
-    if desk.directory is not None:
+    if access.directory is not None:
         raise UsageError("--athena needs the bucket, not a copy: Athena reads S3")
     proven = [archive for archive in archives if archive.proven]
     if not proven:
-        desk.screen.tell("no proven archives: nothing to add")
+        access.screen.tell("no proven archives: nothing to add")
         return 0
     partitions = []
     for archive in proven:
         window = archive.place.window
         start = iso(window_start(window))
         columns = f"day='{start[:10]}', hour={int(start[11:13])}, window_id='{window}'"
-        location = f"s3://{desk.bucket.name}/{archive.data_prefix}"
+        location = f"s3://{access.bucket.name}/{archive.data_prefix}"
         partitions.append(f"  PARTITION ({columns}) LOCATION '{location}'")
     sys.stdout.write(f"ALTER TABLE {table} ADD IF NOT EXISTS\n" + "\n".join(partitions) + ";\n")
     return 0

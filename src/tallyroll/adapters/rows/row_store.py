@@ -23,8 +23,8 @@ from tallyroll.errors import Missing, Refused, StateConflict, StoreError, Thrott
 from tallyroll.model.amounts import format_amount
 from tallyroll.model.formats.payloads import Chunk, manifest_in
 from tallyroll.model.formats.references import Mark
-from tallyroll.model.items import Gate, StoredItem, weighed
-from tallyroll.model.records import Increment, Page, Record, RecordName
+from tallyroll.model.items import Gate, StoredItem, sized
+from tallyroll.model.records import Increment, Record, RecordName, RecordPage
 from tallyroll.model.sharding import random_suffix
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status
@@ -67,7 +67,7 @@ class RowStore:
         records: Sequence[Record],
         increments: Sequence[Increment],  # noqa: ARG002 - `fold` counts the rows
     ) -> Outcome:
-        """Look at a gate before, which spares most ghosts, and after, which decides.
+        """Look at a gate before, which spares most uncounted rows, and after, which decides.
 
         Events of several keys are refused: an earlier mapping may still give some to old messages.
         """
@@ -110,16 +110,16 @@ class RowStore:
 
         Chunks and marks are put first, so that no row lacks some.
         """
-        jobs = [partial(self._put_beside, table, record) for record in records]
-        threads = AT_ONCE if any(record.beside for record in records) else 1
+        jobs = [partial(self._put_attachment, table, record) for record in records]
+        threads = AT_ONCE if any(record.attachments for record in records) else 1
         hindered = self._effects.together(jobs, threads)
         ready = [record for record, why in zip(records, hindered, strict=True) if why is None]
         found = iter(self._rows.insert_all(table, ready))
         return [element_of(next(found)) if why is None else why for why in hindered]
 
-    def _put_beside(self, table: str, record: Record) -> Element | None:
+    def _put_attachment(self, table: str, record: Record) -> Element | None:
         """Put what is beside a record; the answer for one that cannot be inserted."""
-        if weighed(record).size > ROW_BYTES_MAX:
+        if sized(record).size > ROW_BYTES_MAX:
             return LARGE
         try:
             if record.chunks:
@@ -133,7 +133,7 @@ class RowStore:
         """Mark what the record references, unless its place is taken: the digest of the row that is
         there. A duplicate may reference another upload, which nothing else would ever delete.
         """
-        marks = [each for each in record.beside if isinstance(each, Mark)]
+        marks = [each for each in record.attachments if isinstance(each, Mark)]
         if marks and (row := self._rows.row(table, record.key, record.shard, record.id)):
             return row.digest
         try:
@@ -162,12 +162,12 @@ class RowStore:
         row = self._rows.row(spec.table, key, spec.shard(key, record_id), record_id)
         return self._rows.chunks(spec.table, row, count) if row else ()
 
-    def records(self, spec: Spec, key: str, shard: int, after: str, limit: int) -> Page:
+    def records(self, spec: Spec, key: str, shard: int, after: str, limit: int) -> RecordPage:
         while True:
             page = self._rows.page(spec.table, key, shard, after, limit)
             counted = self._counted(spec, page.records)
             if counted or not page.more:
-                return Page(tuple(counted), page.more)
+                return RecordPage(tuple(counted), page.more)
             after = page.records[-1].id
 
     def tallies(self, spec: Spec, keys: Sequence[str]) -> dict[str, Tally]:
@@ -245,8 +245,8 @@ class RowStore:
     def recover_table(self, table: str) -> None:
         self._rows.recover_table(table)
 
-    def cool_table(self, table: str) -> None:
-        self._rows.cool_table(table)
+    def reduce_capacity(self, table: str) -> None:
+        self._rows.reduce_capacity(table)
 
     def tags(self, table: str) -> Mapping[str, str] | None:
         return self._rows.tags(table)

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from tallyroll.errors import Reason, Unknown
-from tallyroll.ingest.notebook import WriterNotebook
-from tallyroll.ingest.placement import Delivery, Placer
+from tallyroll.ingest.batch_notes import BatchNotes
+from tallyroll.ingest.placement import BatchMessage, Placer
 from tallyroll.ingest.transactions import Disposition, Fate
 from tallyroll.limits import LONE_DEATHS_MAX, MESSAGES_NOTED_MAX, RECEPTIONS_KEPT
 from tallyroll.model.messages import Message
@@ -32,8 +32,8 @@ def message(name: str, receives: int = 1, sent: int = NOW) -> Message:
     return Message(name, '{"key": "k"}', sent, receives, f"{name}#1")
 
 
-def notebook(pipeline: Pipeline) -> WriterNotebook:
-    return WriterNotebook(pipeline.settings, pipeline.catalog, pipeline.queue, pipeline.effects)
+def batch_notes(pipeline: Pipeline) -> BatchNotes:
+    return BatchNotes(pipeline.settings, pipeline.catalog, pipeline.queue, pipeline.effects)
 
 
 def notes(pipeline: Pipeline) -> list[Reception]:
@@ -41,7 +41,7 @@ def notes(pipeline: Pipeline) -> list[Reception]:
 
 
 def begun(pipeline: Pipeline, *messages: Message) -> list[list[str]]:
-    groups = notebook(pipeline).begin([Delivery(each) for each in messages])
+    groups = batch_notes(pipeline).begin([BatchMessage(each) for each in messages])
     return [[case.message.id for case in group] for group in groups]
 
 
@@ -75,8 +75,8 @@ def test_deaths_among_others_and_alone_are_told_apart() -> None:
 def test_a_message_on_which_writers_died_alone_again_and_again_is_given_up(deaths: int) -> None:
     pipeline = opened()
     died(pipeline, message("a", 9), times=deaths)
-    [case] = cases = [Delivery(message("a", 9))]
-    notebook(pipeline).begin(cases)
+    [case] = cases = [BatchMessage(message("a", 9))]
+    batch_notes(pipeline).begin(cases)
     assert bool(case.fate) is (deaths == LONE_DEATHS_MAX)
 
 
@@ -129,14 +129,14 @@ def test_only_the_group_at_work_is_named() -> None:
 
 def test_only_what_was_received_before_is_named_in_a_group() -> None:
     pipeline = opened()
-    book = notebook(pipeline)
-    book.begin([Delivery(message("a", 2))])
-    book.narrow([Delivery(message("a", 2)), Delivery(message("new"))])
+    book = batch_notes(pipeline)
+    book.begin([BatchMessage(message("a", 2))])
+    book.narrow([BatchMessage(message("a", 2)), BatchMessage(message("new"))])
     [note] = notes(pipeline)
     assert note.digests == message_digest(message("a"))
 
 
-def beats(pipeline: Pipeline, book: WriterNotebook, cases: Sequence[Delivery]) -> int | None:
+def beats(pipeline: Pipeline, book: BatchNotes, cases: Sequence[BatchMessage]) -> int | None:
     book.begin(cases)
     book.end(cases)
     return pipeline.catalog.heartbeat().at
@@ -146,7 +146,7 @@ def test_a_batch_whose_note_was_not_taken_is_no_sign_of_life(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pipeline = opened()
-    book, cases = notebook(pipeline), [Delivery(message("a", 2))]
+    book, cases = batch_notes(pipeline), [BatchMessage(message("a", 2))]
 
     def refuse(_: Reception) -> None:
         raise Unknown("no answer")
@@ -168,10 +168,10 @@ def test_a_window_is_not_held_for_what_is_rejected() -> None:
 
 def test_what_was_finished_between_two_heartbeats_is_told_once() -> None:
     pipeline = opened()
-    book = notebook(pipeline)
+    book = batch_notes(pipeline)
     unfinished, finished = (
-        Delivery(message("a")),
-        Delivery(message("b"), fate=Fate(Disposition.COUNTED)),
+        BatchMessage(message("a")),
+        BatchMessage(message("b"), fate=Fate(Disposition.COUNTED)),
     )
     told: list[int | None] = []
     for case in (unfinished, finished, unfinished, unfinished):
@@ -188,7 +188,10 @@ def test_a_heartbeat_that_was_not_taken_is_told_by_the_next_batch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pipeline = opened()
-    book, finished = notebook(pipeline), Delivery(message("a"), fate=Fate(Disposition.COUNTED))
+    book, finished = (
+        batch_notes(pipeline),
+        BatchMessage(message("a"), fate=Fate(Disposition.COUNTED)),
+    )
 
     def refuse(at: int, *, finished: bool) -> None:
         raise Unknown("no answer")
@@ -197,7 +200,7 @@ def test_a_heartbeat_that_was_not_taken_is_told_by_the_next_batch(
         patched.setattr(pipeline.catalog, "beat", refuse)
         assert beats(pipeline, book, [finished]) is None
     pipeline.effects.pass_by(SECOND)
-    assert beats(pipeline, book, [Delivery(message("b"))]) == NOW + SECOND
+    assert beats(pipeline, book, [BatchMessage(message("b"))]) == NOW + SECOND
     assert pipeline.catalog.heartbeat().finished == NOW + SECOND, "with what was finished before"
 
 
@@ -222,7 +225,7 @@ def test_between_two_groups_only_what_is_finished_is_acknowledged(
     monkeypatch.setattr(pipeline.queue, "acknowledge", acknowledged.append)
     place = Placer.place
 
-    def placing(placer: Placer, cases: Sequence[Delivery], is_late: Callable[[], bool]) -> None:
+    def placing(placer: Placer, cases: Sequence[BatchMessage], is_late: Callable[[], bool]) -> None:
         for case in cases:
             if case.message is back:
                 case.fate = Fate(Disposition.HANDED_BACK)
@@ -273,7 +276,7 @@ def test_groups_for_which_no_time_is_left_come_again(monkeypatch: pytest.MonkeyP
     placed: list[int] = []
     place = Placer.place
 
-    def placing(placer: Placer, cases: Sequence[Delivery], is_late: Callable[[], bool]) -> None:
+    def placing(placer: Placer, cases: Sequence[BatchMessage], is_late: Callable[[], bool]) -> None:
         placed.append(len(cases))
         place(placer, cases)
 
@@ -310,9 +313,9 @@ def test_what_can_never_count_holds_no_window_however_often_it_comes_again() -> 
     assert pipeline.catalog._stragglers == {}
 
 
-def hands_back(book: WriterNotebook, *messages: Message) -> None:
+def hands_back(book: BatchNotes, *messages: Message) -> None:
     """A batch of messages for which no window is known when they are handed back."""
-    cases = [Delivery(each) for each in messages]
+    cases = [BatchMessage(each) for each in messages]
     book.begin(cases)
     book.hand_back(cases)
     book.end(cases)
@@ -321,7 +324,7 @@ def hands_back(book: WriterNotebook, *messages: Message) -> None:
 def test_what_comes_again_without_a_window_is_noted_until_the_last_of_it_does() -> None:
     """The note takes the place of the one before, and holds what that one held, as long."""
     pipeline = opened()
-    book = notebook(pipeline)
+    book = batch_notes(pipeline)
     hands_back(book, message("patient", 500, NOW - HOUR))
     [(_, seconds)] = pipeline.queue.delays
     [first] = notes(pipeline)
@@ -342,7 +345,7 @@ def test_a_note_of_what_comes_again_stands_until_another_takes_its_place(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pipeline = opened()
-    book = notebook(pipeline)
+    book = batch_notes(pipeline)
     hands_back(book, message("a", 2))
     before = notes(pipeline)
 
@@ -359,7 +362,7 @@ def test_a_batch_holds_its_windows_until_what_comes_again_is_noted(
 ) -> None:
     """A writer that dies between the two notes leaves one of them."""
     pipeline = opened()
-    book, cases = notebook(pipeline), [Delivery(message("a", 2))]
+    book, cases = batch_notes(pipeline), [BatchMessage(message("a", 2))]
     book.begin(cases)
     book.hand_back(cases)
     before = notes(pipeline)
@@ -373,11 +376,11 @@ def test_what_came_again_in_an_earlier_batch_is_noted_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pipeline = opened()
-    book = notebook(pipeline)
+    book = batch_notes(pipeline)
     hands_back(book, message("a", 2))
     noted: list[Reception] = []
     monkeypatch.setattr(pipeline.catalog, "note_received", noted.append)
-    done = Delivery(message("new"), fate=Fate(Disposition.COUNTED))
+    done = BatchMessage(message("new"), fate=Fate(Disposition.COUNTED))
     book.begin([done])
     book.hand_back([done])
     book.end([done])

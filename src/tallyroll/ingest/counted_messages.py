@@ -17,7 +17,7 @@ REMEMBERED_MAX = 50_000
 
 
 @dataclass(eq=False, slots=True)
-class Memory:
+class CountedMessages:
     """The last messages that were counted or found counted, at most `most` and at least half of
     that; one per writer.
 

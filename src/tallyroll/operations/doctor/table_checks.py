@@ -13,7 +13,7 @@ from tallyroll.lifecycle.overdue import roller_grace_ms
 from tallyroll.limits import TABLE_QUOTA, TS_MS_MAX
 from tallyroll.model.states import Moment, Status, Window
 from tallyroll.model.windows import DYNAMODB, WindowId, name_in_store, window_start
-from tallyroll.operations.doctor import keyspaces
+from tallyroll.operations.doctor import keyspaces_checks
 from tallyroll.operations.doctor.checkup import (
     Checkup,
     Sign,
@@ -23,7 +23,7 @@ from tallyroll.operations.doctor.checkup import (
     restoring,
     warning,
 )
-from tallyroll.ports.tables import TableCard, TableListing, window_of
+from tallyroll.ports.table_listing import TableCard, TableListing, window_of
 from tallyroll.resources import TAG_PIPELINE, TAG_PROVEN, TableDeclaration
 
 QUOTA_NEAR = 0.8
@@ -78,7 +78,7 @@ def foreign(
 def why_creating(window: Window, tables: TableListing, declared: TableDeclaration) -> str:
     """Why a window is not open yet although it is time, by its table, for people."""
     name = window.table
-    if keyspaces.in_keyspaces(window):
+    if keyspaces_checks.in_keyspaces(window):
         return f"its table {name_in_store(name)} is made in Keyspaces: the roller's log says more"
     with suppress(Missing):  # deleted meanwhile
         if card := tables.card(name):
@@ -117,8 +117,8 @@ def _foreign_sign(card: TableCard, why: str, window: Window) -> Sign:
 
 
 def _of_window(case: Checkup, window: Window) -> list[Sign]:
-    if keyspaces.in_keyspaces(window):
-        return keyspaces.of_window(case, window)
+    if keyspaces_checks.in_keyspaces(window):
+        return keyspaces_checks.of_window(case, window)
     declared = case.resources.window_table(window.id)
     if window.table != declared.name:
         text = f"the catalog names the table {window.table}, not {declared.name}"
@@ -307,5 +307,5 @@ def quota(case: Checkup) -> Iterator[Sign]:
     elif total >= QUOTA_NEAR * quota:
         yield warning(text, remedy)
     if not here:
-        yield from keyspaces.quota(case)
+        yield from keyspaces_checks.quota(case)
     yield fine(f"tables: {total:,}, of windows {ours:,}; to be kept {kept:,}, allowed {quota:,}")

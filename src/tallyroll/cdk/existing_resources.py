@@ -85,14 +85,14 @@ def check_name(scope: IConstruct, name: str) -> None:
 
 
 def all_tags(options: Options, tags: Mapping[str, str] | None) -> dict[str, str]:
-    """The options' tags and those that are handed in. Raises OptionsError for a key with two
+    """The options' tags and those that are passed in. Raises OptionsError for a key with two
     values, and for tags that together are too many or too long.
     """
     given = dict(tags or {})
     for key, value in options.tags.items():
         if given.get(key, value) != value:
             raise OptionsError(
-                f"tags {key!r}: {given[key]!r} is handed in, and {PREFIX}tags has {value!r}; give"
+                f"tags {key!r}: {given[key]!r} is passed in, and {PREFIX}tags has {value!r}; give"
                 " one of them"
             )
     together = {**options.tags, **given}
@@ -101,7 +101,7 @@ def all_tags(options: Options, tags: Mapping[str, str] | None) -> dict[str, str]
 
 
 def key_of(scope: Construct, options: Options, key: kms.IKey | None) -> kms.IKey | None:
-    """The key that is handed in, or the options'; None if there is neither.
+    """The key that is passed in, or the options'; None if there is neither.
 
     Raises OptionsError if there are both, for an alias, and for a key of another Region. Warns of a
     key whose policy this app does not make.

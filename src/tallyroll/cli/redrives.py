@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from tallyroll.cli.screen import Screen, number_of
 from tallyroll.model.dead_letters import ReceivedLetter
 from tallyroll.model.windows import WindowId
-from tallyroll.operations.letter_events import Course, Decision
-from tallyroll.operations.looks import JOBS, Look, Names
+from tallyroll.operations.dead_letter_scan import JOBS, DeadLetterScan, Names
+from tallyroll.operations.letter_events import Decision, LetterOutcome
 from tallyroll.operations.redrive import Redriver
 
 if TYPE_CHECKING:
@@ -26,33 +26,33 @@ LOOKED_AT = 10_000  # letters, if --limit is left out
 LEFT_TOLD = 20
 
 
-def look_through(
+def scan_through(
     made: Pipeline,
-    treat: Callable[[Look, Sequence[ReceivedLetter]], None],
+    treat: Callable[[DeadLetterScan, Sequence[ReceivedLetter]], None],
     limit: int | None,
     screen: Screen,
     doing: str = "looking",
     jobs: int | None = None,
-) -> Look:
+) -> DeadLetterScan:
     """Have each batch of a look treated under a progress bar: by `jobs` workers side by side, or
     one after the other if it is None. Letters that stay are given back, however it ends.
     """
-    look = Look(made.dead_letters, made.effects, limit)
+    scan = DeadLetterScan(made.dead_letters, made.effects, limit)
     turn = nullcontext() if jobs else Lock()
 
     def treated(batch: Sequence[ReceivedLetter]) -> None:
         with turn:
-            treat(look, batch)
-        seen = look.seen
-        bar(total=look.total, completed=seen, done=number_of(seen, "letter"), counted=seen)
+            treat(scan, batch)
+        seen = scan.seen
+        bar(total=scan.total, completed=seen, done=number_of(seen, "letter"), counted=seen)
 
-    with screen.progress(doing) as bar, closing(look), _interruptible(look):
-        look.each(treated, jobs or JOBS)
-    return look
+    with screen.progress(doing) as bar, closing(scan), _interruptible(scan):
+        scan.each(treated, jobs or JOBS)
+    return scan
 
 
 @contextmanager
-def _interruptible(look: Look) -> Iterator[None]:
+def _interruptible(scan: DeadLetterScan) -> Iterator[None]:
     """Stop the look at the first interrupt, so that batches in work are finished, and then raise
     KeyboardInterrupt; at a second interrupt raise it at once.
     """
@@ -63,7 +63,7 @@ def _interruptible(look: Look) -> Iterator[None]:
         if interrupted:
             raise KeyboardInterrupt
         interrupted = True
-        look.stop()
+        scan.stop()
 
     before = signal.signal(signal.SIGINT, stop)
     try:
@@ -92,21 +92,21 @@ class Choice:
         ]
 
 
-def tell_unfound(names: set[str], screen: Screen) -> bool:
+def show_unfound(names: set[str], screen: Screen) -> bool:
     """Say of which messages there is no letter, and whether there are any."""
     for name in sorted(names):
         screen.tell(f"there is no dead letter {name}")
     return bool(names)
 
 
-def tell_missed(look: Look, screen: Screen) -> bool:
+def show_missed(scan: DeadLetterScan, screen: Screen) -> bool:
     """Say if letters were missed, and whether."""
-    if look.missed:
+    if scan.missed:
         screen.tell(
-            f"saw {look.seen:,} of about {look.expected:,} dead letters: the others lie beyond"
+            f"saw {scan.seen:,} of about {scan.expected:,} dead letters: the others lie beyond"
             " --limit, or another look holds them for up to five minutes; SQS's count may lag, too"
         )
-    return look.missed > 0
+    return scan.missed > 0
 
 
 @dataclass(slots=True)
@@ -115,7 +115,7 @@ class RedriveSummary:
 
     dry: bool
     unfound: set[str]
-    counted: Counter[tuple[Course, str, str, WindowId]] = field(default_factory=Counter)
+    counted: Counter[tuple[LetterOutcome, str, str, WindowId]] = field(default_factory=Counter)
     left: list[Decision] = field(default_factory=list)
 
     def add(self, decision: Decision) -> None:
@@ -123,13 +123,13 @@ class RedriveSummary:
         letter = decision.letter
         self.unfound -= {letter.id, letter.first_id}
         self.counted[decision.course, letter.why, decision.why, decision.target or ""] += 1
-        if decision.course is Course.LEFT and len(self.left) < LEFT_TOLD:
+        if decision.course is LetterOutcome.LEFT and len(self.left) < LEFT_TOLD:
             self.left.append(decision)
 
     @property
     def stay(self) -> int:
         """How many letters were left."""
-        return sum(n for (course, *_), n in self.counted.items() if course is Course.LEFT)
+        return sum(n for (course, *_), n in self.counted.items() if course is LetterOutcome.LEFT)
 
     @property
     def done(self) -> int:
@@ -140,11 +140,11 @@ class RedriveSummary:
         """Show the results."""
         if screen.json or not self.counted:
             return
-        redriven = f"would be {Course.REDRIVEN}" if self.dry else Course.REDRIVEN
+        redriven = f"would be {LetterOutcome.REDRIVEN}" if self.dry else LetterOutcome.REDRIVEN
         screen.table(
             ("dead letters", "reason", "window", "count", "why"),
             [
-                (redriven if course is Course.REDRIVEN else course, reason, window, n, why)
+                (redriven if course is LetterOutcome.REDRIVEN else course, reason, window, n, why)
                 for (course, reason, why, window), n in sorted(self.counted.items())
             ],
         )
@@ -153,18 +153,18 @@ class RedriveSummary:
         if (more := self.stay - len(self.left)) > 0:
             screen.tell(f"... and {more:,} more are left (--json tells all)")
 
-    def end(self, look: Look, screen: Screen) -> int:
+    def end(self, scan: DeadLetterScan, screen: Screen) -> int:
         """Show them after the look; the exit status."""
         self.table(screen)
         if not self.counted:
             screen.tell("no such dead letters")
-        unfound = tell_unfound(self.unfound, screen)
-        missed = tell_missed(look, screen)
+        unfound = show_unfound(self.unfound, screen)
+        missed = show_missed(scan, screen)
         return int(unfound or missed or self.stay > 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Redrive:
+class RedriveRun:
     """A redrive of chosen letters, at most `limit`, by `jobs` workers side by side."""
 
     made: Pipeline
@@ -179,32 +179,32 @@ class Redrive:
         plans.
         """
         if not yes:
-            planned, look = self._pass(dry=True, shown=dry_run)
+            planned, scan = self._pass(dry=True, shown=dry_run)
             if dry_run or not planned.done:
-                return planned.end(look, self.screen)
+                return planned.end(scan, self.screen)
             planned.table(self.screen)
-            if not self._agreed(planned.done, look.missed):
+            if not self._agreed(planned.done, scan.missed):
                 self.screen.tell("nothing was sent")
                 return 1
-        done, look = self._pass(dry=False, shown=True)
-        return done.end(look, self.screen)
+        done, scan = self._pass(dry=False, shown=True)
+        return done.end(scan, self.screen)
 
-    def _pass(self, *, dry: bool, shown: bool) -> tuple[RedriveSummary, Look]:
+    def _pass(self, *, dry: bool, shown: bool) -> tuple[RedriveSummary, DeadLetterScan]:
         """Decide on the chosen letters, in batches side by side, and redrive them unless it is
         `dry`. Each is a JSON line if it is to be `shown` and JSON is asked for.
         """
         summary = RedriveSummary(dry, set(self.choice.messages or ()))
         sent, lock = Names(), Lock()  # the lock is of both, and of stdout
 
-        def treat(look: Look, batch: Sequence[ReceivedLetter]) -> None:
+        def treat(scan: DeadLetterScan, batch: Sequence[ReceivedLetter]) -> None:
             taken = self.choice.of(batch)
             with lock:
                 back = [one for one in taken if one.target and one.first_id in sent]
             new = [one for one in taken if one not in back]
             decisions = self.redriver.decide(new) if dry else self.redriver.redrive(new)
-            done = [one.letter for one in decisions if one.course is not Course.LEFT]
+            done = [one.letter for one in decisions if one.course is not LetterOutcome.LEFT]
             if not dry:
-                look.forget(done)
+                scan.forget(done)
             with lock:
                 for letter in () if dry else done:
                     sent.add(letter.first_id)
@@ -216,11 +216,11 @@ class Redrive:
         doing = "deciding" if dry else "redriving"
         limit = self.limit or (LOOKED_AT if dry else None)
         try:
-            look = look_through(self.made, treat, limit, self.screen, doing, self.jobs)
+            scan = scan_through(self.made, treat, limit, self.screen, doing, self.jobs)
         except KeyboardInterrupt:
             summary.table(self.screen)
             raise
-        return summary, look
+        return summary, scan
 
     def _agreed(self, number: int, missed: int) -> bool:
         """Ask whether to send what is planned. Raises UsageError if nobody can answer."""
@@ -236,7 +236,7 @@ class Redrive:
 
 def _came_back(letter: ReceivedLetter) -> Decision:
     detail = f"it was redriven just now and came back: {letter.detail or letter.why}"
-    return Decision(letter, Course.LEFT, letter.target, "came back", detail)
+    return Decision(letter, LetterOutcome.LEFT, letter.target, "came back", detail)
 
 
 def _json(decision: Decision) -> dict[str, str | None]:

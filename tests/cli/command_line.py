@@ -1,4 +1,4 @@
-"""The command at a desk: a pipeline on memory ports behind it, its streams held."""
+"""The command line: a pipeline on memory ports behind it, its streams held."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class FakeGauges:
 _Pipeline = wiring.Pipeline
 
 
-class Desk:
+class CommandLine:
     """Runs the command in this process against `pipeline`."""
 
     def __init__(
@@ -143,7 +143,7 @@ class Desk:
             self._patch.setattr(self.pipeline.catalog, name, refuse)
 
     def _built(self, settings: Settings, *_: object) -> wiring.Pipeline:
-        """The real composition, with this desk's doubles in the place of its adapters."""
+        """The real composition, with its doubles in the place of its adapters."""
         self.settings = settings
         built = _Pipeline(settings, self.pipeline.effects)
         vars(built).update(

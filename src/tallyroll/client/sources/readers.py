@@ -6,9 +6,9 @@ import csv
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from tallyroll.client.jsonlines import Source
+from tallyroll.client.jsonlines import LineSource
 from tallyroll.client.sources.dynamodb import image_of
-from tallyroll.client.sources.records import OP, BadRecord, Record, inserted
+from tallyroll.client.sources.records import OP, BadRecord, SourceRecord, inserted
 from tallyroll.errors import UsageError
 from tallyroll.limits import ITEM_BYTES_MAX
 
@@ -16,7 +16,7 @@ NOT_CSV = "not-csv"
 FIELD_CHARACTERS_MAX = 2 * ITEM_BYTES_MAX  # a quote that never ends swallows no more
 
 
-class Table(Protocol):
+class RecordReader(Protocol):
     """A source that is read as records."""
 
     @property
@@ -27,7 +27,7 @@ class Table(Protocol):
     def position(self) -> int:
         """How many bytes were read, roughly, of the source's size."""
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[SourceRecord]:
         """The records, in their order. Raises UnreadableInput."""
 
     def close(self) -> None:
@@ -40,17 +40,17 @@ class JsonLines:
     columns: Sequence[str] | None = None
 
     def __init__(self, path: str) -> None:
-        self._source = Source(path)
+        self._source = LineSource(path)
 
     @property
     def position(self) -> int:
         """How many bytes were read."""
         return self._source.position
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[SourceRecord]:
         """One record of each line that is not blank; nobody has read its JSON yet."""
         for number, line in self._source.lines():
-            yield Record(number, line)
+            yield SourceRecord(number, line)
 
     def close(self) -> None:
         """Close the file."""
@@ -60,10 +60,10 @@ class JsonLines:
 class DynamoJson(JsonLines):
     """The lines of a DynamoDB export."""
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[SourceRecord]:
         """One record of each item; of an incremental export, of each new image."""
         for number, line in self._source.lines():
-            yield Record(number, line, image_of(line))
+            yield SourceRecord(number, line, image_of(line))
 
 
 class Csv(JsonLines):
@@ -95,10 +95,12 @@ class Csv(JsonLines):
             raise UsageError(f"{self._path}: its header has a column {which}: give --columns")
         return names
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[SourceRecord]:
         """One record of each row."""
         for number, raw, row in self._rows:
-            yield Record(number, raw, row if isinstance(row, BadRecord) else self._fields(row))
+            yield SourceRecord(
+                number, raw, row if isinstance(row, BadRecord) else self._fields(row)
+            )
 
     def _fields(self, row: list[str]) -> dict[str, Any] | BadRecord:
         names = self._names

@@ -90,7 +90,7 @@ def _hash_of(name: str) -> int:
     return int.from_bytes(digest, "big") or 1
 
 
-class Look:
+class DeadLetterScan:
     """One look at the dead letters: gives each letter to one worker, once.
 
     A letter stays held until it is deleted. If more than `HELD_MAX` letters are held, the oldest

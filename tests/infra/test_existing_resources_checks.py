@@ -1,4 +1,4 @@
-"""What is handed in wrongly: of a wrong type, or against the advice of docs/package.md."""
+"""What is passed in wrongly: of a wrong type, or against the advice of docs/package.md."""
 
 # ruff: noqa: PLC0415  (importing the CDK starts Node.js, which has to be found first)
 
@@ -144,7 +144,7 @@ def stack(node: None) -> cdk.Stack:
 
 
 def warnings_of(stack: cdk.Stack, **given: Any) -> list[str]:
-    """The CDK's warnings of a pipeline with what is handed in, without their ids."""
+    """The CDK's warnings of a pipeline with what is passed in, without their ids."""
     from aws_cdk.assertions import Annotations, Match
 
     from tallyroll.cdk import Tallyroll

@@ -10,7 +10,7 @@ from tallyroll.model.sharding import stable_hash
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status, Window
 from tallyroll.model.windows import WindowId
-from tallyroll.operations.doctor.archives import SIGNS_PER_WINDOW
+from tallyroll.operations.doctor.archive_checks import SIGNS_PER_WINDOW
 from tallyroll.operations.doctor.checkup import Checkup, Sign, finding_of, fine
 from tallyroll.ports.paging import listed_tallies
 

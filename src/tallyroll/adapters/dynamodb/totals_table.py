@@ -21,7 +21,7 @@ from tallyroll.adapters.dynamodb.items import Item
 from tallyroll.adapters.dynamodb.requests import (
     REASON_CONDITION,
     Action,
-    Table,
+    DynamoTable,
 )
 from tallyroll.errors import ProofMismatch, StateConflict
 from tallyroll.limits import LISTING_BUCKETS, TRANSACTION_ACTIONS_MAX
@@ -47,7 +47,7 @@ class DynamoTotals:
     """The totals port on one DynamoDB table."""
 
     def __init__(self, caller: Caller, effects: Effects, table: str) -> None:
-        self._table = Table(caller, effects, table)
+        self._table = DynamoTable(caller, effects, table)
 
     def put(self, totals: Sequence[Total]) -> None:
         """Tries all, then names every total that is stored with another value."""

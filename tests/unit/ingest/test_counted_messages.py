@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tallyroll.errors import Reason
-from tallyroll.ingest.memory import REMEMBERED_MAX, Memory
-from tallyroll.ingest.writer import Report, Writer
-from tallyroll.model.messages import Message, Redrive
+from tallyroll.ingest.counted_messages import REMEMBERED_MAX, CountedMessages
+from tallyroll.ingest.writer import BatchReport, Writer
+from tallyroll.model.messages import Message, RedriveMark
 from tallyroll.model.states import Status
 from tallyroll.ports.catalog import Claim
 from tallyroll.ports.store import Outcome, Verdict
@@ -34,7 +34,7 @@ def again(message: Message, **changes: Any) -> Message:
 
 
 def test_a_message_is_known_once_it_was_kept_at_each_of_its_deliveries() -> None:
-    memory = Memory()
+    memory = CountedMessages()
     assert message() not in memory
     memory.keep([message()])
     assert message() in memory
@@ -43,17 +43,17 @@ def test_a_message_is_known_once_it_was_kept_at_each_of_its_deliveries() -> None
 
 
 def test_a_body_that_is_no_valid_text_is_kept_like_any_other() -> None:
-    memory = Memory()
+    memory = CountedMessages()
     memory.keep([message(body="\ud800")])
     assert message(body="\ud800") in memory
     assert message(body="\ud801") not in memory
 
 
 @pytest.mark.parametrize(
-    "other", [{"body": "[]"}, {"sent": NOW + 1}, {"redrive": Redrive(WINDOW, "m0", NOW)}]
+    "other", [{"body": "[]"}, {"sent": NOW + 1}, {"redrive": RedriveMark(WINDOW, "m0", NOW)}]
 )
 def test_another_content_under_its_message_id_is_not_known(other: dict[str, Any]) -> None:
-    memory = Memory()
+    memory = CountedMessages()
     memory.keep([message()])
     assert message(**other) not in memory
     memory.keep([message(**other)])
@@ -62,7 +62,7 @@ def test_another_content_under_its_message_id_is_not_known(other: dict[str, Any]
 
 @pytest.mark.parametrize("most", [5, 6])
 def test_the_last_are_remembered_at_least_half_of_the_most(most: int) -> None:
-    memory = Memory(most)
+    memory = CountedMessages(most)
     for number in range(20):
         memory.keep([message(number)])
         known = [each for each in range(20) if message(each) in memory]
@@ -71,7 +71,7 @@ def test_the_last_are_remembered_at_least_half_of_the_most(most: int) -> None:
 
 
 def test_what_comes_again_is_remembered_for_longer() -> None:
-    memory = Memory(most=4)
+    memory = CountedMessages(most=4)
     memory.keep(message(number) for number in (0, 1, 2, 0, 3, 4))
     assert message(0) in memory
     assert message(1) not in memory
@@ -80,7 +80,7 @@ def test_what_comes_again_is_remembered_for_longer() -> None:
 def test_a_full_memory_is_small() -> None:
     """It must not matter beside what a batch takes."""
     most = REMEMBERED_MAX // 20
-    memory = Memory(most)
+    memory = CountedMessages(most)
     tracemalloc.start()
     try:
         for number in range(2 * most):
@@ -103,7 +103,7 @@ def counted(pipeline: Pipeline, *ids: str, **fields: Any) -> tuple[Writer, list[
     return writer, messages
 
 
-def write(writer: Writer, *messages: Message) -> Report:
+def write(writer: Writer, *messages: Message) -> BatchReport:
     return writer.write(messages, TIME_LEFT)
 
 
@@ -208,7 +208,7 @@ def test_a_redriven_message_is_remembered_as_another_than_the_one_that_was_rejec
     pipeline = opened()
     body = {"id": "e", "key": "k", "ts": NOW}
     pipeline.catalog.claim((WINDOW, "k", "e"), Claim(WINDOW, NOW))
-    redriven = replace(pipeline.message(body), redrive=Redrive(WINDOW, "first", NOW))
+    redriven = replace(pipeline.message(body), redrive=RedriveMark(WINDOW, "first", NOW))
     writer = pipeline.writer()
     assert write(writer, redriven).events == 1
     plain = replace(again(redriven), redrive=None)
