@@ -103,8 +103,8 @@ ARROWS = (
 )
 
 
-def architecture(theme: str) -> str:
-    """The whole picture."""
+def framed(theme: str, size: tuple[int, int], label: str, parts: str) -> str:
+    """A picture: its parts on a page of this theme and size."""
     colours = THEMES[theme]
     kinds = "".join(
         f".{kind} {{ fill: {colours[kind]}; stroke: {colours['line']}; }} "
@@ -122,9 +122,16 @@ def architecture(theme: str) -> str:
         '<marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8"'
         ' orient="auto"><path d="M0 0 L8 4 L0 8 z"/></marker>'
     )
+    width, height = size
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}"'
-        f' role="img" aria-label="Tallyroll\'s architecture"><style>{style}</style>'
-        f'<defs>{head}</defs><rect width="{WIDTH}" height="{HEIGHT}" fill="{colours["page"]}"/>'
-        f"{''.join(ARROWS)}{''.join(box.drawn() for box in BOXES)}</svg>\n"
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"'
+        f' role="img" aria-label="{label}"><style>{style}</style>'
+        f'<defs>{head}</defs><rect width="{width}" height="{height}" fill="{colours["page"]}"/>'
+        f"{parts}</svg>\n"
     )
+
+
+def architecture(theme: str) -> str:
+    """The whole picture."""
+    parts = f"{''.join(ARROWS)}{''.join(box.drawn() for box in BOXES)}"
+    return framed(theme, (WIDTH, HEIGHT), "Tallyroll's architecture", parts)

@@ -34,6 +34,7 @@ from tallyroll.planning.on_demand import disagreements
 from tallyroll.settings import Settings
 from tallyroll.settings.texts import PREFIX
 from tests.docs.drawing import THEMES, architecture
+from tests.docs.gate_drawing import late_writer
 from tests.drills.drilling import drills_table
 from tests.faults.answers import faults_table, kinds_table
 from tests.messages import compatibility
@@ -100,8 +101,8 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "limits-warm": ("sharding.md", lambda: table_of(of_keys(TABLE_UNITS[1]))),
     "options": ("deploy.md", options_table),
     "faults": ("faults.md", faults_table),
-    "planted-faults": ("operations.md", planted_table),
-    "drills": ("operations.md", drills_table),
+    "planted-faults": ("faults.md", planted_table),
+    "drills": ("faults.md", drills_table),
     "fault-kinds": ("faults.md", kinds_table),
     "schema-differences": ("messages.md", differences_table),
     "plan-cheaper": ("planning.md", lambda: table_of(of_cheaper())),
@@ -129,8 +130,11 @@ def renewed(name: str) -> tuple[Path, str, str]:
 
 def pictures() -> dict[Path, str]:
     """The pictures that are drawn by code."""
+    drawn = {"architecture": architecture, "gate": late_writer}
     return {
-        DOCS / "pictures" / f"architecture-{theme}.svg": architecture(theme) for theme in THEMES
+        DOCS / "pictures" / f"{name}-{theme}.svg": draw(theme)
+        for name, draw in drawn.items()
+        for theme in THEMES
     }
 
 

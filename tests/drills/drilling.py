@@ -1,4 +1,4 @@
-"""Incidents judged by the rules of the alarms, and the table of docs/operations.md."""
+"""Incidents judged by the rules of the alarms, and the table of docs/faults.md."""
 
 from __future__ import annotations
 
@@ -81,7 +81,8 @@ def _shown(minutes: int) -> str:
 
 
 def _cell(alarms: Mapping[str, int]) -> str:
-    return "<br>".join(f"[{id_}](#{id_}) {_shown(after)}" for id_, after in alarms.items())
+    shown = (f"[{id_}](operations.md#{id_}) {_shown(after)}" for id_, after in alarms.items())
+    return "<br>".join(shown)
 
 
 def drills_table() -> str:

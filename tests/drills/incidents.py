@@ -278,8 +278,8 @@ INCIDENTS = (
         name="cleanup fails for days",
         what="each run of cleanup raises",
         told="Lambda counts the errors, and the roller the tables. At one table an hour DynamoDB's"
-        f" quota is {_days_to_quota(Settings())} days away, and [window-tables](#window-tables)"
-        f" pages after {_days_to_page(Settings())}.",
+        f" quota is {_days_to_quota(Settings())} days away, and"
+        f" [window-tables](operations.md#window-tables) pages after {_days_to_page(Settings())}.",
         lasts=2 * DAY,
         at=_cleanup,
         alarms={"cleanup-errors": 14, "cleanup-silent": 44},

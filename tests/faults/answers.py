@@ -8,15 +8,15 @@ from tests.faults.kinds import MEANING, RULES, Kind
 
 _NO_ANSWER = (Kind.NOT_ARRIVED, Kind.REPLY_LOST, Kind.RESET, Kind.ERROR, Kind.ERROR_APPLIED)
 _AGAIN = (*_NO_ANSWER, Kind.THROTTLED)
-_PATIENT = ((Kind.SLOW,), "waited for: 5 s, and less than any function's reserve")
-_READ = (_AGAIN, "tried 4 times with full jitter, then told as Throttled or Unknown")
+_PATIENT = ((Kind.SLOW,), "waited for: 5 s, which is less than any function's reserve of time")
+_READ = (_AGAIN, "tried 4 times with full jitter, then raised as Throttled or Unknown")
 _REPEATED = (_AGAIN, "tried 4 times with full jitter: a repetition changes nothing")
 
 Answers = Sequence[tuple[Sequence[Kind], str]]
 
 ANSWERS: Mapping[str, Answers] = {
     "AbortMultipartUpload": (
-        (_AGAIN, "tried 4 times, then let be: the bucket's lifecycle rule ends the upload"),
+        (_AGAIN, "tried 4 times; then the bucket's lifecycle rule ends the upload"),
         _PATIENT,
     ),
     "BatchGetItem": (
@@ -30,16 +30,16 @@ ANSWERS: Mapping[str, Answers] = {
         ((Kind.UNPROCESSED,), "put again, as one of the 40 tries"),
     ),
     "ChangeMessageVisibilityBatch": (
-        (_AGAIN, "let be: the message comes again after the queue's own timeout"),
+        (_AGAIN, "not tried again: the message comes again after the queue's own timeout"),
         _PATIENT,
-        ((Kind.UNPROCESSED,), "let be, too"),
+        ((Kind.UNPROCESSED,), "the same"),
     ),
     "CompleteMultipartUpload": (
         (_AGAIN, "tried 4 times; an upload that is over then has left its object, or is missing"),
         _PATIENT,
     ),
     "CreateMultipartUpload": (
-        (_AGAIN, "tried 4 times: an upload that nobody goes on with leaves no object"),
+        (_AGAIN, "tried 4 times: an upload that is never completed leaves no object"),
         _PATIENT,
     ),
     "CreateTable": (
@@ -47,7 +47,7 @@ ANSWERS: Mapping[str, Answers] = {
         _PATIENT,
         (
             (Kind.IN_USE,),
-            "a window's table is there then, as wanted; a restore tells it and stops",
+            "a window's table is there then, as wanted; a restore reports it and stops",
         ),
     ),
     "DeleteItem": (
@@ -56,8 +56,8 @@ ANSWERS: Mapping[str, Answers] = {
         (
             (Kind.CONFLICT,),
             (
-                "told: a restore is begun again and goes on from its mark; a writer's note stays,"
-                " and holds windows open for two visibility timeouts"
+                "a restore reports it, and goes on from its mark when it is run again; a writer's"
+                " note stays, and holds windows open for two visibility timeouts"
             ),
         ),
     ),
@@ -65,8 +65,9 @@ ANSWERS: Mapping[str, Answers] = {
         (
             _AGAIN,
             (
-                "a letter's is tried 4 times; one that may still stand is told, and redriven again."
-                " A writer's is let be: the message comes again, and is found a duplicate"
+                "a letter's is tried 4 times; one that may still be there is reported, and"
+                " redriven again. A writer's is not tried again: the message comes again, and is"
+                " found to be a duplicate"
             ),
         ),
         _PATIENT,
@@ -90,7 +91,7 @@ ANSWERS: Mapping[str, Answers] = {
         ((Kind.CHANGING,), "the step waits for a later run"),
         (
             (Kind.NOT_SEEN_YET,),
-            "made again, which changes nothing; a restore tells it and is begun again",
+            "made again, which changes nothing; a restore reports it and can be run again",
         ),
     ),
     "ExportTableToPointInTime": (
@@ -98,7 +99,10 @@ ANSWERS: Mapping[str, Answers] = {
         _PATIENT,
     ),
     "GetFunctionConfiguration": (
-        (_AGAIN, "tried 4 times; then this environment's settings are used, and that is told"),
+        (
+            _AGAIN,
+            "tried 4 times; then the environment's settings are used, and the command says so",
+        ),
         _PATIENT,
     ),
     "GetItem": (_READ, _PATIENT),
@@ -132,7 +136,7 @@ ANSWERS: Mapping[str, Answers] = {
     "ImportTable": (
         (_AGAIN, "tried 4 times under one token, so no import is begun twice"),
         _PATIENT,
-        ((Kind.IN_USE,), "told: the table's name is taken"),
+        ((Kind.IN_USE,), "reported: the table's name is taken"),
     ),
     "ListEventSourceMappings": (
         (_AGAIN, "tried 4 times; then a measured plan says that the trigger is not known"),
@@ -152,14 +156,14 @@ ANSWERS: Mapping[str, Answers] = {
     "PutItem": (
         (
             _AGAIN,
-            "tried again; whether it had been carried out is read from what stands there then",
+            "tried again; what is stored then says whether the first try was carried out",
         ),
         _PATIENT,
         (
             (Kind.CONFLICT,),
             (
                 "a state is tried 10 times, other items by the next run; a writer's note is not,"
-                " and its batch counts as no sign of life"
+                " and its batch gives no heartbeat"
             ),
         ),
     ),
@@ -205,7 +209,7 @@ ANSWERS: Mapping[str, Answers] = {
         (
             _NO_ANSWER,
             (
-                "tried again: what had been carried out is found as a duplicate, a shut gate or a"
+                "tried again: what was carried out is found as a duplicate, a shut gate or a"
                 " state that stands"
             ),
         ),
@@ -248,13 +252,34 @@ ANSWERS: Mapping[str, Answers] = {
 
 
 def faults_table() -> str:
-    """Every operation with what can happen there and what is done about it."""
-    lines = ["| operation | what happens | what is done |", "|---|---|---|"]
+    """Every operation with what can happen there and what is done about it. Operations with equal
+    answers share a row; what is equal everywhere stands above the table.
+    """
+    assert all(_PATIENT in answers for answers in ANSWERS.values())
+    alike: dict[tuple[tuple[Sequence[Kind], str], ...], list[str]] = {}
     for operation in RULES:
-        for number, (kinds, answer) in enumerate(ANSWERS[operation]):
-            shown = "" if number else f"`{operation}`"
-            lines.append(f"| {shown} | {', '.join(kinds)} | {answer} |")
+        answers = tuple(one for one in ANSWERS[operation] if one is not _PATIENT)
+        alike.setdefault(answers, []).append(f"`{operation}`")
+    lines = [
+        f"*Fails* is any of {', '.join(_AGAIN)}.",
+        "",
+        f"At every operation a *slow* reply is {_PATIENT[1]}.",
+        "",
+        "| operation | what happens | what is done |",
+        "|---|---|---|",
+    ]
+    for answers, operations in alike.items():
+        for number, (kinds, answer) in enumerate(answers):
+            shown = "" if number else ", ".join(operations)
+            lines.append(f"| {shown} | {_named(kinds)} | {answer} |")
     return "\n".join(lines)
+
+
+def _named(kinds: Sequence[Kind]) -> str:
+    """The kinds, in one word where they are those of *fails*."""
+    if kinds is _AGAIN:
+        return "fails"
+    return "fails, but for throttled" if kinds is _NO_ANSWER else ", ".join(kinds)
 
 
 def kinds_table() -> str:
