@@ -22,7 +22,7 @@ OUTSIDE = {"functions", "infra", "local", "release", "trial", "benchmarks", "tes
 PARTS = [CORE, *(ROOT / name for name in sorted(OUTSIDE))]
 SDK = {"boto3", "botocore"}
 LINES_MAX, FUNCTION_LINES_MAX = 400, 70
-ROOT_NAMES_MAX, ROOM_MODULES_MAX = 20, 18
+ROOT_NAMES_MAX, PACKAGE_MODULES_MAX = 20, 18
 
 
 def sources(*folders: Path) -> list[Path]:
@@ -207,7 +207,7 @@ def test_what_constructs_import_of_the_core_does_not_import_the_sdk() -> None:
 
 def test_importing_the_whole_core_has_no_effect() -> None:
     # The CDK starts Node.js. Powertools, which telemetry imports, asks whether it runs in Lambda;
-    # moto, which the room for users' tests imports, asks for its settings.
+    # moto, which the package for users' tests imports, asks for its settings.
     apart = sources(CORE / "cdk", CORE / "testing")
     others = set(sources(CORE)) - {*apart, CORE / "telemetry.py"}
     paths = [path.relative_to(CORE.parent) for path in sorted(others)]
@@ -230,15 +230,15 @@ def test_importing_a_handler_reads_no_settings_and_makes_no_client() -> None:
 # --- sizes
 
 
-def test_rooms_are_small() -> None:
+def test_packages_are_small() -> None:
     def entries(folder: Path) -> list[str]:
         return sorted(each.name for each in folder.iterdir() if not each.name.startswith("_"))
 
     assert len(entries(CORE)) <= ROOT_NAMES_MAX
-    rooms = [folder for folder in CORE.rglob("*") if folder.is_dir() and folder.name[0] != "_"]
-    assert len(rooms) >= 12
-    full = {named(room): len(entries(room)) for room in rooms}
-    assert {room: number for room, number in full.items() if number > ROOM_MODULES_MAX} == {}
+    packages = [folder for folder in CORE.rglob("*") if folder.is_dir() and folder.name[0] != "_"]
+    assert len(packages) >= 12
+    full = {named(folder): len(entries(folder)) for folder in packages}
+    assert {name: number for name, number in full.items() if number > PACKAGE_MODULES_MAX} == {}
 
 
 def test_files_are_short() -> None:
@@ -306,7 +306,7 @@ def test_the_rules_of_one_store_stay_in_its_adapter() -> None:
 
     found = {
         (inside(path), name)
-        for path in sources(*(CORE / room for room in STORE_NEUTRAL))
+        for path in sources(*(CORE / name for name in STORE_NEUTRAL))
         for name in identifiers(path)
         if words(name) & DYNAMODB_WORDS and inside(path) != ACCOUNTS
     }

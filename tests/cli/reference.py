@@ -1,21 +1,20 @@
-"""The command's help as docs/cli.md shows it.
+"""The help of every command: `docs/cli-help.md`.
 
     python -m tests.cli.reference
 
-writes it there anew, between the markers.
+writes it anew.
 """
 
 from __future__ import annotations
 
 import io
-import re
 from contextlib import redirect_stdout
 from pathlib import Path
 from unittest.mock import patch
 
 from tallyroll.cli.main import main
 
-PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
+PAGE = Path(__file__).parents[2] / "docs" / "cli-help.md"
 COMMANDS = (
     "",
     "send",
@@ -53,7 +52,11 @@ COMMANDS = (
     "completion",
     "version",
 )
-_BLOCK = re.compile(r"(<!-- help: (.*?) -->\n).*?(<!-- end -->)", re.DOTALL)
+_TOP = """# Help of every command
+
+What the option `--help` prints. [Command line](cli.md) says which command does what.
+`python -m tests.cli.reference` writes this page.
+"""
 
 
 def help_text(command: str, columns: int = 200) -> str:
@@ -66,20 +69,14 @@ def help_text(command: str, columns: int = 200) -> str:
     return out.getvalue()
 
 
-def filled(page: str) -> str:
-    """The page with the help as it is now; its markers say `<!-- help: tallyroll send -->`."""
-
-    def fill(block: re.Match[str]) -> str:
-        command = block[2].removeprefix("tallyroll").strip()
-        return f"{block[1]}\n```text\n{help_text(command)}```\n\n{block[3]}"
-
-    return _BLOCK.sub(fill, page)
-
-
-def shown(page: str) -> list[str]:
-    """The commands whose help a page shows."""
-    return [block[2] for block in _BLOCK.finditer(page)]
+def page() -> str:
+    """The page as it should be."""
+    helps = (
+        f"\n## {f'tallyroll {command}'.strip()}\n\n```text\n{help_text(command)}```\n"
+        for command in COMMANDS
+    )
+    return _TOP + "".join(helps)
 
 
 if __name__ == "__main__":
-    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    PAGE.write_text(page(), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Draws the architecture, for light and dark pages: `docs/pictures/architecture-{light,dark}.svg`.
+"""Draws pictures for light and dark pages, and the architecture as one of them.
 
 `python -m tests.docs.reference` writes the pictures.
 """
@@ -103,9 +103,16 @@ ARROWS = (
 )
 
 
-def framed(theme: str, size: tuple[int, int], label: str, parts: str) -> str:
-    """A picture: its parts on a page of this theme and size."""
+def architecture(theme: str) -> str:
+    """The architecture as SVG."""
+    drawn = "".join(ARROWS) + "".join(box.drawn() for box in BOXES)
+    return picture(theme, (WIDTH, HEIGHT), "Tallyroll's architecture", drawn)
+
+
+def picture(theme: str, size: Point, label: str, drawn: str) -> str:
+    """A whole picture: what is `drawn`, on a page of this size."""
     colours = THEMES[theme]
+    width, height = size
     kinds = "".join(
         f".{kind} {{ fill: {colours[kind]}; stroke: {colours['line']}; }} "
         for kind in ("queue", "function", "table", "bucket", "outside")
@@ -127,11 +134,5 @@ def framed(theme: str, size: tuple[int, int], label: str, parts: str) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"'
         f' role="img" aria-label="{label}"><style>{style}</style>'
         f'<defs>{head}</defs><rect width="{width}" height="{height}" fill="{colours["page"]}"/>'
-        f"{parts}</svg>\n"
+        f"{drawn}</svg>\n"
     )
-
-
-def architecture(theme: str) -> str:
-    """The whole picture."""
-    parts = f"{''.join(ARROWS)}{''.join(box.drawn() for box in BOXES)}"
-    return framed(theme, (WIDTH, HEIGHT), "Tallyroll's architecture", parts)

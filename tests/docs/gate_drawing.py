@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from tests.docs.drawing import Box, arrow, framed
+from tests.docs.drawing import Box, arrow, picture
 
 SIZE = (860, 330)
 SHUT, LISTED = 360, 600  # when the gate is shut, and when the tallies are listed
@@ -55,4 +55,4 @@ def late_writer(theme: str) -> str:
     lanes = "".join(lane(name, y) for name, y in LANES)
     parts = f"{lanes}{''.join(box.drawn() for box in BOXES)}{''.join(PARTS)}"
     label = "A gate against a late writer: a transaction commits before the gate is shut, or fails"
-    return framed(theme, SIZE, label, parts)
+    return picture(theme, SIZE, label, parts)

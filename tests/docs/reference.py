@@ -35,6 +35,7 @@ from tallyroll.settings import Settings
 from tallyroll.settings.texts import PREFIX
 from tests.docs.drawing import THEMES, architecture
 from tests.docs.gate_drawing import late_writer
+from tests.docs.window_life import window_life
 from tests.drills.drilling import drills_table
 from tests.faults.answers import faults_table, kinds_table
 from tests.messages import compatibility
@@ -130,7 +131,7 @@ def renewed(name: str) -> tuple[Path, str, str]:
 
 def pictures() -> dict[Path, str]:
     """The pictures that are drawn by code."""
-    drawn = {"architecture": architecture, "gate": late_writer}
+    drawn = {"architecture": architecture, "gate": late_writer, "window": window_life}
     return {
         DOCS / "pictures" / f"{name}-{theme}.svg": draw(theme)
         for name, draw in drawn.items()

@@ -28,7 +28,7 @@ def test_commands_are_found_wherever_they_are() -> None:
 
     assert {"operations.md", "deploy.md", "messages.md"} <= aws
     assert {"operations/doctor/table_checks.py", "cli/teardown.py"} <= aws
-    assert {"cli.md", "operations.md", "README.md", "deploy.md", "start-on-call.md"} <= own
+    assert {"cli-help.md", "operations.md", "README.md", "deploy.md", "start-on-call.md"} <= own
 
 
 @pytest.mark.parametrize(

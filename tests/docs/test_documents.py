@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import subprocess
@@ -24,11 +25,11 @@ from tests.harness.pipeline import NOW, TIME_LEFT, opened
 ROOT = Path(__file__).parents[2]
 # The mark of a list item after a sentence, as a reflow leaves it.
 _SWALLOWED = re.compile(r"[.:;]\s(?:\d+\.|[-*])\s[A-Z`*\[]")
-BESIDE = [ROOT / name / "README.md" for name in ("examples", "functions", "infra", "tests")]
+FOLDERS = ("events", "examples", "functions", "infra", "tests")
 DOCUMENTS = [
     *(ROOT / "README.md", ROOT / "CONTRIBUTING.md"),
     *sorted((ROOT / "docs").glob("*.md")),
-    *BESIDE,
+    *(ROOT / name / "README.md" for name in FOLDERS),
 ]
 
 
@@ -50,8 +51,13 @@ def test_the_readme_is_read_in_minutes() -> None:
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_links_lead_to_files(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    links = [link for link in re.findall(r"\]\(([^)#]+)[^)]*\)", text) if "://" not in link]
-    missing = [link for link in links if not (path.parent / link).exists()]
+    links = [link for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link]
+    missing = []
+    for link in links:
+        name, _, anchor = link.partition("#")
+        target = path.parent / name if name else path
+        if not target.exists() or (anchor and anchor not in _anchors(target)):
+            missing.append(link)
     assert not missing
 
 
@@ -100,9 +106,24 @@ def test_no_paragraph_has_swallowed_a_list_item(path: Path) -> None:
     assert not [text for text in texts if _SWALLOWED.search(text)]
 
 
-def test_the_architecture_lists_every_room_once() -> None:
+def test_the_reading_path_is_short_and_each_file_names_the_next() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| \d \| (`.*?) \|", text.partition("\n## Rooms\n")[2], re.MULTILINE)
+    section = text.partition("\n## Reading path\n")[2].partition("\n## ")[0]
+    path = re.findall(r"^\d+\. `src/tallyroll/(\S+)`: ", section, re.MULTILINE)
+    sources = [(ROOT / "src" / "tallyroll" / name).read_text(encoding="utf-8") for name in path]
+    assert len(path) == len(re.findall(r"^\d+\. ", section, re.MULTILINE)) <= 12
+    assert sum(len(source.splitlines()) for source in sources) <= 2_500
+    opening = [" ".join((ast.get_docstring(ast.parse(source)) or "").split()) for source in sources]
+    named = [re.findall(r"Next(?: on the reading path)?: `(\S+)`", one) for one in opening]
+    assert named == [*([name] for name in path[1:]), []]
+    assert "reading path of docs/architecture.md" in opening[0]
+    assert "reading path of docs/architecture.md ends here" in opening[-1]
+
+
+def test_the_architecture_lists_every_package_once() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    section = text.partition("\n## Packages\n")[2]
+    rows = re.findall(r"^\| \d \| (`.*?) \|", section, re.MULTILINE)
     listed = [name for row in rows for name in re.findall(r"`([a-z_]+)`", row)]
     core = [path.stem for path in (ROOT / "src" / "tallyroll").iterdir()]
     assert sorted(listed) == sorted(name for name in core if not name.startswith(("_", "py")))
@@ -127,6 +148,12 @@ def test_no_package_index_is_named() -> None:
         if index.search(text):
             named.append(name)
     assert not named
+
+
+def _anchors(path: Path) -> set[str]:
+    """The anchors of a document's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in headings}
 
 
 def _code(path: Path) -> str:

@@ -38,7 +38,7 @@ Body = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def dotted(path: Path) -> str:
-    """A module of the core by its path in the package: `model.windows`, and a room by its name."""
+    """A module of the core by its path: `model.windows`; a package by its name."""
     parts = path.relative_to(CORE).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 

@@ -1,7 +1,7 @@
 """Which statements of CQL a function's code can send, read off its source.
 
 `calls` finds the verbs of the store that a function uses. From there on a method is followed to all
-methods of that name in the rooms of Keyspaces, so what is found is what may be sent, or more.
+methods of that name in the packages of Keyspaces, so what is found is what may be sent, or more.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tallyroll.ports.store import Store
 from tests.infra.calls import CORE, Body, Trace
 from tests.infra.grants import Grants
 
-ROOMS = ("rows", "cassandra")
+PACKAGES = ("rows", "cassandra")
 VERBS = frozenset(name for name in dir(Store) if not name.startswith("_"))
 # What stores windows, whichever way: its verbs are those of every store.
 STORES = ("adapters.dynamodb.store.", "adapters.dynamodb.tables.", "adapters.routed.")
@@ -76,10 +76,10 @@ def _names(body: Body) -> Iterator[tuple[bool, str]]:
 
 @cache
 def _bodies() -> dict[str, list[Body]]:
-    """All methods and functions of the rooms, by their names."""
+    """All methods and functions of these packages, by their names."""
     found: dict[str, list[Body]] = {}
-    for room in ROOMS:
-        for path in sorted((CORE / "adapters" / room).glob("*.py")):
+    for package in PACKAGES:
+        for path in sorted((CORE / "adapters" / package).glob("*.py")):
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, ast.FunctionDef):
                     found.setdefault(node.name, []).append(node)

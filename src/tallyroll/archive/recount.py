@@ -1,5 +1,8 @@
 """Recounts an archive and finds what is wrong with it: compares files with manifests, records with
 tallies and totals, and chunks with the records that have them.
+
+`archive/proof.py` does this over several runs, and writes a proof only if nothing differs. Next on
+the reading path: `lifecycle/proven.py`.
 """
 
 from __future__ import annotations

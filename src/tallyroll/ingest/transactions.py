@@ -5,7 +5,7 @@ follows from an outcome, `run` carries commits out.
 
 The records of an event of several keys and what is stored beside them are a group. Only the first
 record is handled here, and has all the rest: so nothing can divide a group, and all of it has one
-fate.
+fate. Next on the reading path: `ports/store.py`.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 handed back.
 
 No message is acknowledged before it is stored, or in the dead-letter queue with its reason.
+Next on the reading path: `lifecycle/state_machine.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""What cleanup and the dropper both check before a proven window's table may go."""
+"""What cleanup and the dropper both check before a proven window's table may go.
+
+The proof and the archive's files must be in the bucket, as the state says. Then cleanup tags the
+table, and only a table with that tag may be deleted. The reading path of docs/architecture.md ends
+here.
+"""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ A key's stripes lie in several buckets, and each bucket lists its stripes in the
 `{key}.{stripe}`. Merged in that order, the buckets bring a key's stripes together. So memory holds
 only the stripes that were just read and the keys that are not complete, however many keys there
 are. The progress is a place in that order and a few numbers. The window's state keeps them, and any
-run can continue from there.
+run can continue from there. Next on the reading path: `reads/reader.py`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@ dropped.
 
 A pure function, `next_step`, decides which step is due; roller, cleanup and dropper carry it out.
 Each step is idempotent and ends with one conditional write of the state, so the next run repairs a
-crash anywhere, and concurrent runs are harmless.
+crash anywhere, and concurrent runs are harmless. Next on the reading path: `lifecycle/sealing.py`.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@ when it was sent.
 
 All inputs are fixed for a message (its own time, the queue's SentTimestamp, the window's spec), so
 every redelivery chooses the same window, however late it is processed.
+
+Next on the reading path: `model/sharding.py`.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@
     {"v": 2, "zlib"}                             a packet, compressed (`formats.compression`)
 
 Other fields are ignored. What can never count raises `Rejected`.
+
+The reading path of docs/architecture.md begins here. Next: `model/acceptance.py`.
 """
 
 from __future__ import annotations

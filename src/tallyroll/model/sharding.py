@@ -2,6 +2,8 @@
 
 A record's shard follows from its id, so a redelivery lands on the same item, and one GetItem reads
 a record. The stripes of a tally are only ever summed, so any of them will do.
+
+Next on the reading path: `ingest/transactions.py`.
 """
 
 from __future__ import annotations

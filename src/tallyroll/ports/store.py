@@ -1,4 +1,9 @@
-"""The store of window tables, and its answers to a commit."""
+"""The store of window tables, and its answers to a commit.
+
+`Store.commit` is why a redelivery cannot count twice, and why a late writer cannot change a closed
+window: one transaction checks that a gate is open, puts each record only if it is absent, and adds
+to the tallies. Next on the reading path: `ingest/writer.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Counts: one exact number per key, from the sums of rolled-up days and months, the totals of other
-sealed windows, and the tallies of live windows.
+sealed windows, and the tallies of live windows. Next on the reading path: `archive/recount.py`.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ from tallyroll.errors import Missing, Refused, StoreError, Throttled, Unknown
 from tests.harness.cassandra import BATCH_MAX, within_subset
 from tests.harness.pipeline import StillEffects
 
-ROOM = Path(cql.__file__).parent
+PACKAGE = Path(cql.__file__).parent
 TEXTS = {
     name: value for name, value in vars(cql).items() if isinstance(value, str) and name.isupper()
 }
@@ -88,7 +88,7 @@ def test_what_keyspaces_has_not_is_outside_the_subset(text: str) -> None:
 
 
 def test_only_one_module_has_texts_and_batches_are_small() -> None:
-    others = [path for path in ROOM.glob("*.py") if path.name != "cql.py"]
+    others = [path for path in PACKAGE.glob("*.py") if path.name != "cql.py"]
     literals = [
         node.value
         for path in others
