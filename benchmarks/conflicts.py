@@ -40,7 +40,7 @@ from rich.table import Table
 from benchmarks.costs import EVENTS, START_MS, loads, store_cost
 from tallyroll.adapters.dynamodb.store import GATES_AT_ONCE, GATES_PER_TRANSACTION
 from tallyroll.cdk.options import Options
-from tallyroll.ingest.transactions import BACKOFF_MS_MAX, CONFLICT_BACKOFF_MS, Commit, after
+from tallyroll.ingest.transactions import Commit, after
 from tallyroll.lifecycle.state_machine import freeze
 from tallyroll.limits import TRANSACTION_ACTIONS_MAX
 from tallyroll.model.records import Record
@@ -50,6 +50,7 @@ from tallyroll.model.states import Window
 from tallyroll.planning.costs import HOURS_A_MONTH
 from tallyroll.planning.prices import WRITE_UNIT
 from tallyroll.planning.writes import gate_units
+from tallyroll.ports.backoff import COMMIT_CONFLICT
 from tallyroll.ports.store import Answer, Element, Outcome, Verdict
 from tallyroll.settings import Settings
 
@@ -131,8 +132,7 @@ def held(attempts: float, gates: int, stripes: int) -> tuple[float, float]:
 
 def mean_wait_ms(tried: int) -> float:
     """The mean wait after attempt 0, 1, ... of a commit was cancelled by a conflict, ms."""
-    most: int = min(BACKOFF_MS_MAX, CONFLICT_BACKOFF_MS * 2 ** min(tried, 16))
-    return (most + 1) / 2  # whole ms, 1..most
+    return (COMMIT_CONFLICT.bound_ms(tried) + 1) / 2  # whole ms, from 1 to the bound
 
 
 def simulated(

@@ -23,8 +23,8 @@ from local.demo.view import busy
 from local.pipeline import LocalPipeline
 from local.runtime.poller import Faults
 from tallyroll.adapters.aws.sqs import SqsSender
-from tallyroll.adapters.directory import DirectoryBucket
 from tallyroll.pipeline import Pipeline
+from tallyroll.pipeline.buckets import bucket_copy
 from tallyroll.settings import Settings
 
 COUNT_EVERY_S = 1.0
@@ -88,7 +88,7 @@ class Run:
 
     def keep_archives(self, directory: Path) -> str:
         """Copy all archives out of the bucket; say where they are, and what reads them."""
-        bucket, copy = self.adapters.bucket, DirectoryBucket(directory)
+        bucket, copy = self.adapters.bucket, bucket_copy(directory)
         keys = list(bucket.list("archive/"))
         for key in keys:
             copy.put(key, bucket.get(key))

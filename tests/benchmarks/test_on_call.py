@@ -20,11 +20,10 @@ from benchmarks.on_call.world import World
 from local.aws import simulations
 from tallyroll import pipeline as wiring
 from tallyroll.adapters.aws import client as aws
-from tallyroll.adapters.aws import queue_urls
 from tallyroll.model.messages import Message
 from tallyroll.model.states import Status
 from tallyroll.operations.doctor.examine import EXAMINATIONS
-from tallyroll.pipeline import Pipeline, inspection
+from tallyroll.pipeline import Pipeline, inspection, queue_urls
 from tallyroll.settings import Settings
 from tallyroll.testing.emulated import create_bucket, create_queues, create_tables
 from tests.cli.command_line import run

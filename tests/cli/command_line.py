@@ -142,29 +142,28 @@ class CommandLine:
         for name in ("calendar", "windows", "live"):
             self._patch.setattr(self.pipeline.catalog, name, refuse)
 
-    def _built(self, settings: Settings, *_: object) -> wiring.Pipeline:
+    def _built(self, settings: Settings, *_: object, **__: object) -> wiring.Pipeline:
         """The real composition, with its doubles in the place of its adapters."""
         self.settings = settings
-        built = _Pipeline(settings, self.pipeline.effects)
-        vars(built).update(
-            store=self.pipeline.store,
-            catalog=self.pipeline.catalog,
-            totals=self.pipeline.totals,
-            sender=self.producer,
-            bucket=self.pipeline.bucket,
-            dead_letters=self.dead_letters,
-            restore=self.restore,
-            queue=self.pipeline.queue,
-            exports=self.pipeline.exports,
-            tables=self.tables,
-            deployment=self.deployment,
-            dead_letters_queue=self.dead_letters_queue,
-            queue_metrics=NoMetrics,
-            gauges=self.gauges,
-            stack=self.stack,
-            rights=None,
-        )
-        return built
+        ports = {
+            "store": self.pipeline.store,
+            "catalog": self.pipeline.catalog,
+            "totals": self.pipeline.totals,
+            "sender": self.producer,
+            "bucket": self.pipeline.bucket,
+            "dead_letters": self.dead_letters,
+            "restore": self.restore,
+            "queue": self.pipeline.queue,
+            "exports": self.pipeline.exports,
+            "tables": self.tables,
+            "deployment": self.deployment,
+            "dead_letters_queue": self.dead_letters_queue,
+            "queue_metrics": NoMetrics,
+            "gauges": self.gauges,
+            "stack": self.stack,
+            "rights": None,
+        }
+        return _Pipeline(settings, self.pipeline.effects, ports=ports)
 
 
 class NoMetrics:

@@ -14,6 +14,7 @@ from tallyroll.operations.conform import stage as stage_module
 from tallyroll.operations.conform.checks import CHECKS, Checked, Result, conform_to
 from tallyroll.operations.conform.stage import Scale
 from tallyroll.pipeline import inspection
+from tallyroll.ports.backoff import Backoff
 from tests.conform import doubles
 from tests.conform.doubles import Double
 
@@ -64,7 +65,7 @@ def results(
         return double(client, shared, lock) if double else client
 
     patch.setattr(trial, "make_client", made)
-    patch.setattr(stage_module, "READ_TRIES", LOOKS)
+    patch.setattr(stage_module, "CHECK", Backoff(LOOKS))
     stage = inspection.stage(endpoint, None, lambda _: None, lambda *_: None)
     stage.scale = SMALL
     try:

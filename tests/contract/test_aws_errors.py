@@ -9,12 +9,12 @@ import pytest
 from botocore.exceptions import EndpointConnectionError, NoCredentialsError
 from moto import mock_aws
 
-from tallyroll.adapters.aws.client import READ_TRIES, response_of
+from tallyroll.adapters.aws.client import response_of
 from tallyroll.adapters.aws.create_requests import table_request
 from tallyroll.adapters.dynamodb.catalog import DynamoCatalog
 from tallyroll.adapters.dynamodb.items import gate_key
-from tallyroll.adapters.dynamodb.requests import BATCH_TRIES, TRANSACTION_TRIES, DynamoTable
-from tallyroll.adapters.dynamodb.store import GATE_TRIES, DynamoStore
+from tallyroll.adapters.dynamodb.requests import DynamoTable
+from tallyroll.adapters.dynamodb.store import DynamoStore
 from tallyroll.adapters.dynamodb.totals_table import DynamoTotals
 from tallyroll.errors import (
     Missing,
@@ -28,6 +28,7 @@ from tallyroll.errors import (
 from tallyroll.model.records import increments_of
 from tallyroll.model.states import Window
 from tallyroll.model.totals import Total
+from tallyroll.ports.backoff import BATCH_GET, GATE, REQUEST, TRANSACTION
 from tallyroll.ports.paging import listed_tallies
 from tallyroll.ports.store import Answer, Outcome, Verdict
 from tallyroll.resources import declare
@@ -133,10 +134,10 @@ def test_reads_are_tried_four_times(faults: Faults) -> None:
         timeout(), error_reply("ThrottlingException"), error_reply("InternalServerError", 500)
     )
     assert len(faults.caller.read("ListTables")["TableNames"]) == 2
-    assert len(faults.seen) == READ_TRIES
-    assert len(faults.effects.slept) == READ_TRIES - 1
+    assert len(faults.seen) == REQUEST.tries
+    assert len(faults.effects.slept) == REQUEST.tries - 1
 
-    faults.put(*[timeout()] * READ_TRIES)
+    faults.put(*[timeout()] * REQUEST.tries)
     with pytest.raises(Unknown):
         faults.caller.read("ListTables")
     faults.put(error_reply("AccessDeniedException"))
@@ -246,7 +247,7 @@ def test_gates_in_conflict_are_shut_in_the_end(engine: Engine, faults: Faults) -
     for _ in range(10):
         assert engine.store.commit(spec, [mine], ()).verdict is Verdict.GATE_SHUT
 
-    faults.put(*[conflict] * GATE_TRIES)
+    faults.put(*[conflict] * GATE.tries)
     with pytest.raises(Throttled):
         engine.store.shut_gates(spec)
 
@@ -261,7 +262,7 @@ def test_gates_are_opened_through_conflicts_and_lost_replies(
     reply = faults.client.get_item(TableName=spec.table, Key=gate_key(3))
     assert reply["Item"]["open"] == {"BOOL": True}
 
-    faults.put(*[cancelled_reply(*codes)] * TRANSACTION_TRIES)
+    faults.put(*[cancelled_reply(*codes)] * TRANSACTION.tries)
     with pytest.raises(Throttled):
         engine.store.open_gates(spec)
     faults.put(cancelled_reply("None", "None", "ValidationError", "None"))
@@ -285,7 +286,7 @@ def test_unprocessed_keys_are_asked_for_again(faults: Faults) -> None:
     found = DynamoTable(faults.caller, faults.effects, table).get_all(keys)
     assert sorted(item["sk"]["S"] for item in found) == ["0", "1", "2"]
 
-    faults.put(*[left(0, 1, 2)] * BATCH_TRIES)
+    faults.put(*[left(0, 1, 2)] * BATCH_GET.tries)
     with pytest.raises(Throttled, match="3 keys"):
         DynamoTable(faults.caller, faults.effects, table).get_all(keys)
 
@@ -360,7 +361,7 @@ def test_a_creation_beside_another_is_tried_again(engine: Engine, faults: Faults
     assert (live := engine.catalog.live())
     assert (live.covers(START), live.version) == (True, 2)
     another = replace(_window(), id="20261120T100000Z")
-    faults.put(*[None, cancelled_reply("TransactionConflict", "None", "None")] * TRANSACTION_TRIES)
+    faults.put(*[None, cancelled_reply("TransactionConflict", "None", "None")] * TRANSACTION.tries)
     with pytest.raises(Throttled):
         engine.catalog.create(another)
     assert engine.catalog.window(another.id) is None
@@ -381,7 +382,7 @@ def test_an_advance_lost_to_another_run_is_a_conflict(engine: Engine, faults: Fa
     with pytest.raises(StateConflict):
         engine.catalog.advance(_window())
 
-    faults.put(*[timeout()] * TRANSACTION_TRIES)
+    faults.put(*[timeout()] * TRANSACTION.tries)
     with pytest.raises(Unknown):
         engine.catalog.advance(replace(_window(), version=2))
 

@@ -13,7 +13,7 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 from moto import mock_aws
 
-from tallyroll.adapters.aws.client import READ_TRIES, Caller, make_client
+from tallyroll.adapters.aws.client import Caller, make_client
 from tallyroll.adapters.aws.create_requests import queue_attributes
 from tallyroll.adapters.aws.lambda_events import sqs_messages
 from tallyroll.adapters.aws.s3 import S3Bucket
@@ -25,6 +25,7 @@ from tallyroll.model.dead_letters import ReceivedLetter
 from tallyroll.model.messages import Message, RedriveMark, Rejection
 from tallyroll.operations.dead_letter_scan import DeadLetterScan
 from tallyroll.pipeline import Pipeline
+from tallyroll.ports.backoff import REQUEST
 from tallyroll.ports.dead_letters import DeadLetters, Resend
 from tallyroll.ports.queue import Queue
 from tallyroll.resources import declare
@@ -396,4 +397,4 @@ def test_what_may_have_been_sent_is_not_sent_again() -> None:
     assert why.endswith("(it may have been sent)")
     assert client.calls == 1
     assert _fickle(client).delete([LETTER]) == [False]
-    assert client.calls == 1 + READ_TRIES, "deleting again does no harm"
+    assert client.calls == 1 + REQUEST.tries, "deleting again does no harm"

@@ -10,8 +10,8 @@ from moto import mock_aws
 
 from tallyroll.adapters.aws.create_requests import table_request
 from tallyroll.adapters.dynamodb.catalog import DynamoCatalog
-from tallyroll.adapters.dynamodb.rate import TRIES
 from tallyroll.errors import Refused, Throttled, Unknown
+from tallyroll.ports.backoff import RATE_LINE
 from tallyroll.ports.rate import RateLine, Turn
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
@@ -111,7 +111,7 @@ def test_an_end_that_others_reached_while_a_call_took_long_is_believed(
 
 
 def test_it_is_given_up_if_others_are_always_faster(faults: Faults, catalog: DynamoCatalog) -> None:
-    faults.put(*[FAILED] * (2 * TRIES))
+    faults.put(*[FAILED] * (2 * RATE_LINE.tries))
     with pytest.raises(Throttled):
         catalog.take_turn(TURN)
 

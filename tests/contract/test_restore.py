@@ -13,7 +13,7 @@ from moto import mock_aws
 
 from tallyroll.adapters.aws.client import Caller, make_client
 from tallyroll.adapters.dynamodb.items import CODEC, Item, gate_item, jsonable, stored_item
-from tallyroll.adapters.dynamodb.tools.restore import BATCH_TRIES, DynamoRestore
+from tallyroll.adapters.dynamodb.tools.restore import DynamoRestore
 from tallyroll.adapters.system import SystemEffects
 from tallyroll.archive.verification import ArchiveReading
 from tallyroll.errors import Refused, Throttled, Unknown, UsageError
@@ -21,6 +21,7 @@ from tallyroll.model.items import StoredItem
 from tallyroll.model.records import increments_of
 from tallyroll.operations.restore import check_table
 from tallyroll.pipeline import Pipeline
+from tallyroll.ports.backoff import RESTORED_BATCH
 from tallyroll.ports.store import Verdict
 from tallyroll.settings import Settings
 from tests.contract.engines import SteadyEffects
@@ -209,7 +210,7 @@ def test_throttles_and_lost_replies_are_tried_again(faults: Faults) -> None:
 
 def test_a_table_that_takes_no_more_ends_the_restore(faults: Faults) -> None:
     maker = begun(faults)
-    faults.put(*[unprocessed(items(1))] * BATCH_TRIES)
+    faults.put(*[unprocessed(items(1))] * RESTORED_BATCH.tries)
     with pytest.raises(Throttled, match="the same command continues"):
         maker.put("restored", map(stored_item, items(1)))
     faults.put((400, {"__type": "AccessDeniedException", "message": "no"}))

@@ -191,7 +191,7 @@ def test_the_readmes_python_runs(monkeypatch: pytest.MonkeyPatch) -> None:
             bodies.extend(entry["MessageBody"] for entry in request["Entries"])
             return {"Successful": [{"Id": entry["Id"]} for entry in request["Entries"]]}
 
-    monkeypatch.setattr("tallyroll.pipeline.producer.LateClient", Client)
+    monkeypatch.setattr("tallyroll.pipeline.LateClient", Client)
     for block in blocks:
         exec(block, {"queue_url": "https://sqs.eu-west-1.amazonaws.com/123456789012/votes"})
     (packet,) = [body for body in map(decode, bodies) if isinstance(body, Packet)]

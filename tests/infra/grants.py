@@ -55,7 +55,7 @@ def needed(call: Call) -> Grants:
         return {("bucket" if action == "ListBucket" else "objects", f"s3:{action}")}
     if call.operation == "GetMetricStatistics":
         return {("*", f"cloudwatch:{action}")}
-    if call.module == "adapters.aws.queue_urls":
+    if call.module == "pipeline.queue_urls":
         return {("queue", f"sqs:{action}"), ("dead letters", f"sqs:{action}")}
     if call.module in ("adapters.aws.sqs", "adapters.aws.dead_letters"):
         # The writer rejects, the operator sends again.

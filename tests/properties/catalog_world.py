@@ -27,10 +27,6 @@ from tallyroll.adapters.memory import (
     MemoryTotals,
 )
 from tallyroll.errors import StoreError, Unknown
-from tallyroll.ingest.writer import Writer
-from tallyroll.lifecycle.cleanup import Cleanup
-from tallyroll.lifecycle.dropper import Dropper
-from tallyroll.lifecycle.roller import Roller
 from tallyroll.lifecycle.runner import Rolled
 from tallyroll.model.messages import Message
 from tallyroll.model.records import Increment, Record
@@ -39,6 +35,7 @@ from tallyroll.model.states import Calendar, LivePointer, Moment, Status, Window
 from tallyroll.model.tallies import Tally
 from tallyroll.model.windows import Span, WindowId
 from tallyroll.operations.backfill import open_past
+from tallyroll.pipeline import Pipeline
 from tallyroll.ports.store import Outcome, TableStatus, Verdict
 from tallyroll.resources import TAG_PROVEN
 from tallyroll.settings import Settings
@@ -227,7 +224,7 @@ class World:
         self.sent: list[Message] = []
         self.runs: list[Run] = []
         self.violations: list[str] = []
-        self._server = self._roller()
+        self._server = self._made().roller
 
     # --- runs
 
@@ -237,13 +234,12 @@ class World:
 
     def clean(self) -> None:
         """One undisturbed run of cleanup, and one of the dropper."""
-        self._judge(self._cleanup().run(TIME_LEFT))
-        self._judge(self._dropper().run(TIME_LEFT))
+        self._judge(self._made().cleanup.run(TIME_LEFT))
+        self._judge(self._made().dropper.run(TIME_LEFT))
 
     def begin(self, kind: str) -> Run:
         """Begin a run that pauses before its first call."""
-        makers = (self._roller, self._cleanup, self._dropper)
-        made = makers[("roller", "cleanup", "dropper").index(kind)]()
+        made = getattr(self._made(), kind)
         return self._begin(lambda: self._judge(made.run(TIME_LEFT)))
 
     def _judge(self, rolled: Rolled) -> None:
@@ -253,7 +249,7 @@ class World:
 
     def begin_write(self, message: Message) -> Run:
         """Begin a writer's run."""
-        return self._begin(lambda: self._writer().write([message], TIME_LEFT))
+        return self._begin(lambda: self._made().writer.write([message], TIME_LEFT))
 
     def _begin(self, work: Callable[[], object]) -> Run:
         def live() -> None:
@@ -280,7 +276,7 @@ class World:
 
     def write(self, message: Message) -> int:
         """The events that an undisturbed writer counts of a message."""
-        return self._writer().write([message], TIME_LEFT).events
+        return self._made().writer.write([message], TIME_LEFT).events
 
     def message(self, key: str, back_ms: int) -> Message:
         """A new event that happened so long ago."""
@@ -307,27 +303,13 @@ class World:
         """
         self.settings = replace(self.settings, window_seconds=window_seconds)
         if everywhere:
-            self._server = self._roller()
+            self._server = self._made().roller
 
-    def _roller(self) -> Roller:
-        store, catalog, totals, queue = map(
-            Port, (self.store, self.catalog, self.totals, self.queue)
-        )
-        return Roller(self.settings, store, catalog, totals, queue, self.effects)
-
-    def _cleanup(self) -> Cleanup:
-        store, catalog, totals, bucket = map(
-            Port, (self.store, self.catalog, self.totals, self.bucket)
-        )
-        return Cleanup(self.settings, store, catalog, totals, bucket, self.effects)
-
-    def _dropper(self) -> Dropper:
-        store, catalog, bucket = map(Port, (self.store, self.catalog, self.bucket))
-        return Dropper(self.settings, store, catalog, bucket, self.effects)
-
-    def _writer(self) -> Writer:
-        store, catalog, queue = map(Port, (self.store, self.catalog, self.queue))
-        return Writer(self.settings, store, catalog, queue, self.effects)
+    def _made(self) -> Pipeline:
+        """The use cases of a process that begins now."""
+        names = ("store", "catalog", "totals", "queue", "bucket")
+        ports = {name: Port(getattr(self, name)) for name in names}
+        return Pipeline(self.settings, self.effects, ports={**ports, "exports": None})
 
     # --- what must hold
 

@@ -5,21 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from tallyroll.errors import Refused
-from tallyroll.ingest.writer import Writer
-from tallyroll.lifecycle.cleanup import Cleanup
-from tallyroll.lifecycle.dropper import Dropper
-from tallyroll.lifecycle.roller import Roller
 from tallyroll.model import dead_letters
 from tallyroll.model.messages import Message
-from tallyroll.ports.bucket import ArchiveBucket
-from tallyroll.ports.catalog import Catalog
-from tallyroll.ports.exports import PointInTime
-from tallyroll.ports.queue import Queue
-from tallyroll.ports.totals import Totals
-from tallyroll.reads.reader import Reader
+from tallyroll.pipeline import Pipeline
 from tallyroll.settings import Settings
 from tests.simulation.ailments import Ailing
 from tests.simulation.gauges import gauge_invocation
@@ -36,6 +27,7 @@ TIMEOUT_MS = {
     "dropper": 30_000,
     "aggregator": 10_000,
 }
+USE_CASES = {"aggregator": "reader"}  # those of the other functions have their names
 
 
 @dataclass(slots=True, eq=False)
@@ -149,24 +141,16 @@ class Platform:
         clock_ms = round((2 * world.random.random() - 1) * system.weather.clock_ms)
         effects = SimEffects(world, clock_ms)
         ill = partial(Ailing, system.ailments, name)
-        store = system.wired_store(ill("store", system.store))
-        catalog = cast("Catalog", Wire(world, ill("catalog", system.catalog)))
-        totals = cast("Totals", TotalsWire(world, ill("totals", system.totals)))
-        queue = cast("Queue", QueueWire(world, ill("queue", system.queue)))
-        bucket = cast("ArchiveBucket", BucketWire(world, ill("bucket", system.bucket)))
-        use_case: Writer | Roller | Reader | Cleanup | Dropper
-        match name:
-            case "writer":
-                use_case = Writer(settings, store, catalog, queue, effects)
-            case "roller":
-                use_case = Roller(settings, store, catalog, totals, queue, effects)
-            case "aggregator":
-                use_case = Reader(settings, store, catalog, totals, effects)
-            case "dropper":
-                use_case = Dropper(settings, store, catalog, bucket, effects)
-            case _:
-                exports = cast("PointInTime", Wire(world, ill("exports", system.exports)))
-                use_case = Cleanup(settings, store, catalog, totals, bucket, effects, exports)
+        ports = {
+            "store": system.wired_store(ill("store", system.store)),
+            "catalog": Wire(world, ill("catalog", system.catalog)),
+            "totals": TotalsWire(world, ill("totals", system.totals)),
+            "queue": QueueWire(world, ill("queue", system.queue)),
+            "bucket": BucketWire(world, ill("bucket", system.bucket)),
+            "exports": Wire(world, ill("exports", system.exports)),
+        }
+        made = Pipeline(settings, effects, ports=ports)
+        use_case = getattr(made, USE_CASES.get(name, name))
         self._built_ever += 1
         return Sandbox(self._built_ever, use_case, settings, clock_ms)
 

@@ -15,6 +15,7 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from tallyroll import Producer
+from tallyroll import pipeline as wiring
 from tallyroll.adapters.journal import FileJournal
 from tallyroll.client.receipts import Delivery, call_safely
 from tallyroll.errors import BufferFull, NotSent, UsageError
@@ -207,7 +208,7 @@ def test_a_callback_neither_flushes_nor_waits_for_room() -> None:
 def test_a_forked_producer_makes_a_client_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Connections are not to be shared with the parent."""
     client = StandIn()
-    monkeypatch.setattr(services, "LateClient", lambda *_: client)
+    monkeypatch.setattr(wiring, "LateClient", lambda *_: client)
     producer = Producer(URL)
     poster = producer._poster
     producer.after_fork()

@@ -132,9 +132,9 @@ class Client:
         self.taken += len(bodies)
 """
 MADE = """
-from tallyroll.pipeline import producer as services
+import tallyroll.pipeline as wiring
 client = Client()
-services.LateClient = lambda *_: client
+wiring.LateClient = lambda *_: client
 """
 FORKS = f"""
 {MADE}

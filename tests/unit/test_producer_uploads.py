@@ -12,12 +12,12 @@ import pytest
 from moto import mock_aws
 
 from tallyroll import Pipeline, Producer
+from tallyroll import pipeline as wiring
 from tallyroll.adapters.aws.client import LateClient, make_client
 from tallyroll.errors import Missing, Reason, Rejected, UsageError
 from tallyroll.limits import EVENT_MESSAGE_BYTES_MAX
 from tallyroll.model.events import Event, Packet, decode
 from tallyroll.model.formats.references import check_reference
-from tallyroll.pipeline import producer as services
 from tallyroll.settings import Settings
 from tests.harness.payloads import noise
 from tests.harness.pipeline import NOW
@@ -141,7 +141,7 @@ def test_the_pipelines_name_must_be_known() -> None:
 def test_a_child_makes_connections_of_its_own(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     sqs = StandIn()
     monkeypatch.setattr(
-        services, "LateClient", lambda name, region: sqs if name == "sqs" else LateClient(name)
+        wiring, "LateClient", lambda name, region: sqs if name == "sqs" else LateClient(name)
     )
     with made(None) as producer:
         before = producer._uploads

@@ -154,7 +154,7 @@ def copy(
 
     :param directory: where to; made if it is not there
     """
-    from tallyroll.pipeline import bucket_copy
+    from tallyroll.pipeline.buckets import bucket_copy
 
     access, target = ArchiveAccess(run, source), bucket_copy(Path(directory))
     chosen = best(access.found(since, until))

@@ -67,7 +67,7 @@ class ArchiveAccess:
 
     def _bucket(self) -> ListedBucket:
         if self.directory is not None:
-            from tallyroll.pipeline import bucket_copy
+            from tallyroll.pipeline.buckets import bucket_copy
 
             path = Path(self.directory)
             if not path.is_dir():

@@ -73,15 +73,15 @@ class Run:
 
     def with_queue(self) -> Settings:
         """The settings with the event queue's URL."""
-        from tallyroll import pipeline
+        from tallyroll.pipeline import queue_urls
 
-        return pipeline.with_queue(self.settings, self.screen.tell, named=self.named)
+        return queue_urls.with_queue(self.settings, self.screen.tell, named=self.named)
 
     def with_queues(self) -> Settings:
         """The settings with the URLs of the event queue and of the dead-letter queue."""
-        from tallyroll import pipeline
+        from tallyroll.pipeline import queue_urls
 
-        return pipeline.with_queues(self.settings, self.screen.tell, named=self.named)
+        return queue_urls.with_queues(self.settings, self.screen.tell, named=self.named)
 
     def bounds(self, made: Pipeline, *times: int | None) -> list[int | None]:
         """The times, those relative to now as the bounds of windows before them."""
@@ -122,10 +122,10 @@ class Run:
 
     def waiting(self) -> int:
         """How many messages wait in the event queue; 0 also if that cannot be seen."""
-        from tallyroll import pipeline
+        from tallyroll.pipeline import queue_urls
 
         with suppress(TallyrollError):
-            settings = pipeline.with_queue(self.settings, lambda _: None, named=self.named)
+            settings = queue_urls.with_queue(self.settings, lambda _: None, named=self.named)
             return self.pipeline(settings).queue.counts().total
         return 0
 

@@ -29,12 +29,11 @@ from tallyroll.model.events import Envelope, Event, Packet, message_body
 from tallyroll.model.ids import uuid7, uuid7_time
 from tallyroll.model.records import event_time
 from tallyroll.model.windows import WindowId
-from tallyroll.ports.effects import Effects, attempts
+from tallyroll.ports.backoff import BULK_REQUEST
+from tallyroll.ports.effects import Effects
 from tallyroll.ports.queue import Sender, SendFailure
 
 SENDS_AT_ONCE = 8
-SEND_TRIES = 4  # on top of the queue client's own tries of throttled requests
-BACKOFF_MS = 400
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -314,7 +313,7 @@ class BulkSender:
 
     def _send_round(self, round_: Sequence[Outgoing]) -> None:
         again, failed = round_, dict[Outgoing, str]()
-        for _ in attempts(self._effects, SEND_TRIES, BACKOFF_MS):
+        for _ in BULK_REQUEST.attempts(self._effects):
             jobs = [
                 partial(self._send_batch, again[at : at + QUEUE_BATCH_MAX])
                 for at in range(0, len(again), QUEUE_BATCH_MAX)

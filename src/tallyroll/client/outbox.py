@@ -21,10 +21,9 @@ from tallyroll.client.stats import Counts
 from tallyroll.errors import NotSent
 from tallyroll.limits import QUEUE_BATCH_MAX, QUEUE_MESSAGE_BYTES_MAX
 from tallyroll.model.sharding import Chance
-from tallyroll.ports.effects import backoff_ms
+from tallyroll.ports.backoff import PRODUCER_REQUEST
 from tallyroll.ports.queue import Post, PostError
 
-BACKOFF_MS = 100
 ENTRY_BYTES = 70  # of an entry in memory, beside its text
 MESSAGE_BYTES = 1_200  # of a message, beside its key, entries and body
 
@@ -264,7 +263,7 @@ class Outbox:
             elif self._expired(message):
                 settled.append((message, self._given_up(message, error.detail)))
             else:
-                pause = backoff_ms(message.tries - 1, self._chance, BACKOFF_MS)
+                pause = PRODUCER_REQUEST.wait_ms(message.tries - 1, self._chance)
                 heappush(self._resting, (tick + pause, message.number, message))
         return self._settle(settled)
 
@@ -285,7 +284,7 @@ class Outbox:
         self.counts.unknown += unknown
         self.counts.throttled += not unknown and not final
         if not final:
-            pause = backoff_ms(self._troubles, self._chance, BACKOFF_MS)
+            pause = PRODUCER_REQUEST.wait_ms(self._troubles, self._chance)
             self._troubles += 1
             self._resume_at = max(self._resume_at, tick + pause)
         settled: list[tuple[Outgoing, NotSent | None]] = []

@@ -25,6 +25,7 @@ from tallyroll.model.items import sized
 from tallyroll.model.records import Increment, Record, all_records, increments_of
 from tallyroll.model.sharding import Chance
 from tallyroll.model.specs import Spec
+from tallyroll.ports.backoff import COMMIT_CONFLICT, COMMIT_THROTTLED, Backoff
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.store import (
     LIMIT_UNKNOWN,
@@ -35,10 +36,6 @@ from tallyroll.ports.store import (
     Store,
     Verdict,
 )
-
-CONFLICT_BACKOFF_MS = 5
-THROTTLE_BACKOFF_MS = 50
-BACKOFF_MS_MAX = 5_000
 
 Pay = Callable[[float], bool]
 """Pays an attempt of this cost; False if it must not be sent."""
@@ -158,12 +155,10 @@ def after(
         case Verdict.CANCELLED | Verdict.BY_RECORD:
             return _sorted_out(commit, outcome, now, deadline, chance)
         case Verdict.UNKNOWN:
-            return _again(
-                [_later(commit, THROTTLE_BACKOFF_MS, now, chance)], deadline, outcome.detail
-            )
+            return _again([_later(commit, COMMIT_THROTTLED, now, chance)], deadline, outcome.detail)
         case Verdict.THROTTLED:
             parts = _by_key(commit, commit.records, ())
-            again = [_later(part, THROTTLE_BACKOFF_MS, now, chance) for part in parts]
+            again = [_later(part, COMMIT_THROTTLED, now, chance) for part in parts]
             return _again(again, deadline, outcome.detail)
 
 
@@ -206,11 +201,11 @@ def _sorted_out(
     slow = [record for record in left if slow_keys.intersection(_keys(record))]
     swift = [record for record in left if slow_keys.isdisjoint(_keys(record))]
     parts = _by_key(commit, slow, slow_keys)
-    again = [_later(part, THROTTLE_BACKOFF_MS, now, chance) for part in parts]
+    again = [_later(part, COMMIT_THROTTLED, now, chance) for part in parts]
     if swift:
         rest = replace(commit, records=tuple(swift))
         progress = bool(settled or slow) and not contended and not unknown
-        again.append(rest if progress else _later(rest, CONFLICT_BACKOFF_MS, now, chance))
+        again.append(rest if progress else _later(rest, COMMIT_CONFLICT, now, chance))
     why = "contended" if contended else "its outcome is unknown" if unknown else "throttled"
     step = _again(again, deadline, why)
     return Continuation((*settled, *step.settled), step.commits)
@@ -270,15 +265,10 @@ def _keys(record: Record) -> Sequence[str]:
     return [each.key for each in record.group] if record.others else (record.key,)
 
 
-def _later(commit: Commit, base_ms: int, now: int, chance: Chance) -> Commit:
-    """The commit, to retry after a random wait below a bound that doubles.
-
-    Source: Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
-    """
-    most = min(BACKOFF_MS_MAX, base_ms * 2 ** min(commit.attempt, 16))
-    return replace(
-        commit, attempt=commit.attempt + 1, not_before=now + 1 + int(chance.random() * most)
-    )
+def _later(commit: Commit, backoff: Backoff, now: int, chance: Chance) -> Commit:
+    """The commit, to retry after a wait."""
+    not_before = now + 1 + int(backoff.wait_ms(commit.attempt, chance))
+    return replace(commit, attempt=commit.attempt + 1, not_before=not_before)
 
 
 def _again(commits: Sequence[Commit], deadline: int, why: str) -> Continuation:

@@ -1,4 +1,4 @@
-"""A pipeline built from its settings: the one place where ports meet their AWS adapters.
+"""A pipeline built from its settings: the one place where ports meet their adapters.
 
 What only some functions or only the operator needs is imported where it is made: a function that
 starts cold loads nothing else.
@@ -6,11 +6,10 @@ starts cold loads nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tallyroll.adapters.aws.client import (
@@ -23,7 +22,7 @@ from tallyroll.adapters.aws.client import (
 )
 from tallyroll.adapters.aws.cloudwatch import QueueMetrics
 from tallyroll.adapters.aws.s3 import S3Bucket
-from tallyroll.adapters.aws.sqs import SqsQueue, SqsSender
+from tallyroll.adapters.aws.sqs import SqsPoster, SqsQueue, SqsSender
 from tallyroll.adapters.dynamodb.catalog import DynamoCatalog
 from tallyroll.adapters.dynamodb.store import DynamoStore
 from tallyroll.adapters.system import SystemEffects
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from tallyroll.adapters.aws.gauges import AwsGauges
     from tallyroll.adapters.aws.sqs_dead_letters import SqsDeadLetters
     from tallyroll.adapters.aws.stack import AwsStack, IamRights
-    from tallyroll.adapters.directory import DirectoryBucket
     from tallyroll.adapters.dynamodb.exports import DynamoExports
     from tallyroll.adapters.dynamodb.tools.listing import DynamoListing
     from tallyroll.adapters.dynamodb.tools.restore import DynamoRestore
@@ -64,16 +62,27 @@ class Pipeline:
     """One pipeline: its use cases, and the adapters under them, each made when first asked for.
 
     `effects` gives time, chance and threads; `observe` is called for every AWS call. All clients
-    share one boto3 session.
+    share one boto3 session, and are in `region`, by default that of the environment. `ports` are
+    used in place of the adapters of their names: `store`, `catalog`, `queue` ...; `dynamodb` and
+    `sqs` are the callers of these services.
     """
 
     def __init__(
-        self, settings: Settings, effects: Effects | None = None, observe: Observe | None = None
+        self,
+        settings: Settings,
+        effects: Effects | None = None,
+        observe: Observe | None = None,
+        *,
+        region: str | None = None,
+        ports: Mapping[str, object] = {},
     ) -> None:
         self.settings = settings
         self.effects: Effects = effects or SystemEffects()
         self._observe = observe
+        self._region = region
         self._resources = declare(settings)
+        self._ports = ports
+        vars(self).update(ports)  # where the cached properties keep what they have made
 
     @cached_property
     def writer(self) -> Writer:
@@ -138,7 +147,9 @@ class Pipeline:
         """Takes all windows down by way of their archives, without waiting for them to be cold."""
         from tallyroll.operations.teardown import Teardown
 
-        hasty = Pipeline(replace(self.settings, retention_ms=0), self.effects, self._observe)
+        hasty = Pipeline(
+            replace(self.settings, retention_ms=0), self.effects, self._observe, ports=self._ports
+        )
         return Teardown(
             hasty.settings,
             hasty.store,
@@ -197,7 +208,7 @@ class Pipeline:
     @cached_property
     def store(self) -> DynamoStore | RoutedStore:
         """The window tables."""
-        dynamodb = DynamoStore(self._dynamodb, self.effects, self.settings)
+        dynamodb = DynamoStore(self.dynamodb, self.effects, self.settings)
         if not self.settings.window_keyspace:
             return dynamodb
         from tallyroll.pipeline.stores import routed
@@ -212,20 +223,20 @@ class Pipeline:
     @cached_property
     def catalog(self) -> DynamoCatalog:
         """The catalog of windows."""
-        return DynamoCatalog(self._dynamodb, self.effects, self._resources.catalog.name)
+        return DynamoCatalog(self.dynamodb, self.effects, self._resources.catalog.name)
 
     @cached_property
     def totals(self) -> DynamoTotals:
         """The sealed totals."""
         from tallyroll.adapters.dynamodb.totals_table import DynamoTotals
 
-        return DynamoTotals(self._dynamodb, self.effects, self._resources.totals.name)
+        return DynamoTotals(self.dynamodb, self.effects, self._resources.totals.name)
 
     @cached_property
     def queue(self) -> SqsQueue:
         """The event queue and its dead letters."""
         return SqsQueue(
-            self._sqs,
+            self.sqs,
             self.effects,
             queue_url=self.settings.queue_url,
             dead_letters_url=self.settings.dead_letters_url,
@@ -241,7 +252,7 @@ class Pipeline:
 
     def _metrics_of(self, queue_url: str, writer: str = "") -> QueueMetrics:
         return QueueMetrics(
-            self._late("cloudwatch"),
+            self.caller("cloudwatch"),
             self.effects,
             queue=queue_url.rpartition("/")[2],
             period_ms=self.settings.drain_period_ms,
@@ -255,7 +266,7 @@ class Pipeline:
         from tallyroll.adapters.aws.sqs_dead_letters import SqsDeadLetters
 
         return SqsDeadLetters(
-            self._sqs,
+            self.sqs,
             self.effects,
             queue_url=self.settings.queue_url,
             dead_letters_url=self.settings.dead_letters_url,
@@ -265,12 +276,17 @@ class Pipeline:
     @cached_property
     def sender(self) -> SqsSender:
         """The producers' side of the event queue."""
-        return SqsSender(self._sqs, self.effects, self.settings.queue_url)
+        return SqsSender(self.sqs, self.effects, self.settings.queue_url)
+
+    @cached_property
+    def poster(self) -> SqsPoster:
+        """A producer's side of the event queue, request by request."""
+        return SqsPoster(self.sqs, self.settings.queue_url)
 
     @cached_property
     def bucket(self) -> S3Bucket:
         """The bucket of archives and rejected bodies."""
-        return S3Bucket(self._late("s3"), self.effects, self.settings.bucket)
+        return self.bucket_named(self.settings.bucket)
 
     def payload(self, reference: Reference) -> str:
         """The JSON of an uploaded payload. Raises Missing, and Refused if another is there."""
@@ -278,15 +294,19 @@ class Pipeline:
 
         bucket = self.bucket
         if bucket.name != reference.bucket:
-            bucket = S3Bucket(self._late("s3"), self.effects, reference.bucket)
+            bucket = self.bucket_named(reference.bucket)
         return verified(reference, bucket.get(reference.key))
+
+    def bucket_named(self, name: str) -> S3Bucket:
+        """Any bucket of S3."""
+        return S3Bucket(self.caller("s3"), self.effects, name)
 
     @cached_property
     def exports(self) -> DynamoExports:
         """DynamoDB's own exports of window tables."""
         from tallyroll.adapters.dynamodb.exports import DynamoExports
 
-        return DynamoExports(self._dynamodb, self.settings.kms_key)
+        return DynamoExports(self.dynamodb, self.settings.kms_key)
 
     @cached_property
     def restore(self) -> DynamoRestore:
@@ -294,13 +314,13 @@ class Pipeline:
         from tallyroll.adapters.dynamodb.tools.restore import DynamoRestore
 
         given = self.settings
-        return DynamoRestore(self._dynamodb, self.effects, given.tags, given.kms_key)
+        return DynamoRestore(self.dynamodb, self.effects, given.tags, given.kms_key)
 
     @cached_property
     def dead_letters_queue(self) -> SqsQueue:
         """The dead-letter queue as any queue, with its backlog."""
         return SqsQueue(
-            self._sqs,
+            self.sqs,
             self.effects,
             queue_url=self.settings.dead_letters_url,
             dead_letters_url="",
@@ -313,37 +333,37 @@ class Pipeline:
         """The account's tables, as the operator sees them."""
         from tallyroll.adapters.dynamodb.tools.listing import DynamoListing
 
-        return DynamoListing(self._dynamodb)
+        return DynamoListing(self.dynamodb)
 
     @cached_property
     def deployment(self) -> LambdaDeployment:
         """The pipeline's functions, as the operator sees them."""
         from tallyroll.adapters.aws.deployment import LambdaDeployment
 
-        return LambdaDeployment(self._late("lambda"))
+        return LambdaDeployment(self.caller("lambda"))
 
     @cached_property
     def gauges(self) -> AwsGauges:
         """The pipeline's metrics, quotas and trigger, as the operator sees them."""
         from tallyroll.adapters.aws.gauges import AwsGauges
 
-        metrics, quotas = self.queue_metrics, self._late("service-quotas")
-        return AwsGauges(metrics, quotas, self._late("lambda"), self.settings)
+        metrics, quotas = self.queue_metrics, self.caller("service-quotas")
+        return AwsGauges(metrics, quotas, self.caller("lambda"), self.settings)
 
     @cached_property
     def stack(self) -> AwsStack:
         """What was deployed around tables and queues, as the operator sees it."""
         from tallyroll.adapters.aws.stack import AwsStack
 
-        functions, schedules, bucket = map(self._late, ("lambda", "scheduler", "s3"))
+        functions, schedules, bucket = map(self.caller, ("lambda", "scheduler", "s3"))
         return AwsStack(
             lambda_caller=functions,
             scheduler_caller=schedules,
-            sqs_caller=self._sqs,
-            dynamodb_caller=self._dynamodb,
+            sqs_caller=self.sqs,
+            dynamodb_caller=self.dynamodb,
             s3_caller=bucket,
-            cloudwatch_caller=self._late("cloudwatch"),
-            sns_caller=self._late("sns"),
+            cloudwatch_caller=self.caller("cloudwatch"),
+            sns_caller=self.caller("sns"),
             metrics=self.queue_metrics,
             settings=self.settings,
         )
@@ -353,44 +373,23 @@ class Pipeline:
         """What identities may do, by simulation."""
         from tallyroll.adapters.aws.stack import IamRights
 
-        return IamRights(self._late("iam"), region())
+        return IamRights(self.caller("iam"), region())
 
     @cached_property
-    def _dynamodb(self) -> Caller:
-        return Caller(make_client("dynamodb"), self.effects, self._observe)
+    def dynamodb(self) -> Caller:
+        """Calls DynamoDB."""
+        where = {"region_name": self._region} if self._region else {}
+        return Caller(make_client("dynamodb", **where), self.effects, self._observe)
 
     @cached_property
-    def _sqs(self) -> Caller:
-        return self._late("sqs")
+    def sqs(self) -> Caller:
+        """Calls SQS."""
+        return self.caller("sqs")
 
-    def _late(self, service: str) -> Caller:
+    def caller(self, service: str) -> Caller:
+        """Calls a service, by a client that is made at its first call."""
         # A writer seldom rejects and never asks for metrics: clients it does not call cost nothing.
-        return Caller(LateClient(service), self.effects, self._observe)
-
-
-def with_queue(settings: Settings, tell: Tell, *, named: bool) -> Settings:
-    """The settings with the event queue's URL, found by the pipeline's name if they have none.
-
-    `tell` is called if they lead to a queue of another name. Raises UsageError if a pipeline was
-    `named` to which that queue does not belong, Missing and StoreError.
-    """
-    from tallyroll.adapters.aws import queue_urls
-
-    return queue_urls.with_queue(settings, tell, named=named)
-
-
-def with_queues(settings: Settings, tell: Tell, *, named: bool) -> Settings:
-    """The same with the dead-letter queue's URL, too."""
-    from tallyroll.adapters.aws import queue_urls
-
-    return queue_urls.with_queues(settings, tell, named=named)
-
-
-def bucket_copy(directory: Path) -> DirectoryBucket:
-    """A bucket's copy in a directory, under the same keys."""
-    from tallyroll.adapters.directory import DirectoryBucket
-
-    return DirectoryBucket(directory)
+        return Caller(LateClient(service, self._region), self.effects, self._observe)
 
 
 def connecting() -> AbstractContextManager[None]:

@@ -1,12 +1,12 @@
-"""Buckets that are no pipeline's own: what a load reads."""
+"""Copies of buckets. Only commands import it."""
 
 from __future__ import annotations
 
-from tallyroll.adapters.aws.client import Caller, LateClient
-from tallyroll.adapters.aws.s3 import S3Bucket
-from tallyroll.ports.effects import Effects
+from pathlib import Path
+
+from tallyroll.adapters.directory import DirectoryBucket
 
 
-def s3_bucket(name: str, effects: Effects) -> S3Bucket:
-    """A bucket of S3."""
-    return S3Bucket(Caller(LateClient("s3"), effects), effects, name)
+def bucket_copy(directory: Path) -> DirectoryBucket:
+    """A bucket's copy in a directory, under the same keys."""
+    return DirectoryBucket(directory)

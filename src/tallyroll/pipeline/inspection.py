@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from tallyroll.adapters.aws import queue_urls
 from tallyroll.adapters.aws.account import AwsAccount
-from tallyroll.adapters.aws.client import Caller, LateClient, Observe, region
-from tallyroll.adapters.dynamodb.catalog import DynamoCatalog
-from tallyroll.adapters.dynamodb.store import DynamoStore
+from tallyroll.adapters.aws.client import Observe, region
 from tallyroll.adapters.dynamodb.tools import trial
 from tallyroll.adapters.dynamodb.tools.canary import CanaryTable
 from tallyroll.adapters.system import SystemEffects
 from tallyroll.operations.conform.stage import SETTINGS, Stage, spec_on
 from tallyroll.operations.deployed import deployed
 from tallyroll.operations.doctor.checkup import Checkup
-from tallyroll.pipeline import Pipeline
+from tallyroll.pipeline import Pipeline, queue_urls
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
 
@@ -56,11 +53,8 @@ def checkup(
 
 def account(settings: Settings, *, with_canary: bool) -> tuple[AwsAccount, CanaryTable | None]:
     """The account that the AWS environment leads to, and a canary table of a new name, not made."""
-    effects = SystemEffects()
-
-    def caller(service: str) -> Caller:
-        return Caller(LateClient(service), effects)
-
+    pipeline = Pipeline(settings)
+    effects, caller = pipeline.effects, pipeline.caller
     made = AwsAccount(
         sts_caller=caller("sts"),
         iam_caller=caller("iam"),
@@ -88,13 +82,14 @@ def stage(endpoint: str, region: str | None, tell: Tell, observe: Observe) -> St
     where = trial.client_parameters(endpoint, region, tell)
     settings = replace(SETTINGS, name=f"tallyroll-conform-{effects.chance.getrandbits(40):010x}")
     table = declare(settings).catalog.name
-    caller, other = (trial.caller_at(where, effects, observe) for _ in range(2))
+    callers = [trial.caller_at(where, effects, observe) for _ in range(2)]
+    made, other = (Pipeline(settings, effects, ports={"dynamodb": caller}) for caller in callers)
     return Stage(
-        store=DynamoStore(caller, effects, settings),
-        other=DynamoStore(other, effects, settings),
-        catalog=DynamoCatalog(caller, effects, table),
+        store=made.store,
+        other=other.store,
+        catalog=made.catalog,
         effects=effects,
         spec=spec_on(table, settings, effects.now()),
-        added_twice=lambda: trial.added_twice(caller, effects, table),
-        reach=lambda: trial.reach(caller, table),
+        added_twice=lambda: trial.added_twice(made.dynamodb, effects, table),
+        reach=lambda: trial.reach(made.dynamodb, table),
     )

@@ -14,8 +14,7 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, overload
 from weakref import WeakMethod
 
-from tallyroll.adapters.aws.client import Caller, LateClient
-from tallyroll.adapters.aws.s3 import S3Bucket
+from tallyroll.adapters.aws.client import Caller
 from tallyroll.adapters.aws.sqs import SqsPoster
 from tallyroll.adapters.system import SystemEffects
 from tallyroll.client.intake import Uploads
@@ -28,6 +27,8 @@ from tallyroll.client.spool import Spool
 from tallyroll.errors import BufferFull, NotSent, UsageError
 from tallyroll.model.events import Event, parse
 from tallyroll.model.formats.references import is_name
+from tallyroll.pipeline import Pipeline
+from tallyroll.settings import Settings
 
 _log = logging.getLogger(__name__)
 
@@ -148,8 +149,9 @@ class Producer(PortProducer):
         return region and (region[1] or region[2])
 
     def _make_poster(self) -> SqsPoster:
-        client = self._client or LateClient("sqs", self._region)
-        return SqsPoster(Caller(client, SystemEffects()), self._queue_url)
+        given = {"sqs": Caller(self._client, SystemEffects())} if self._client else {}
+        settings = Settings(queue_url=self._queue_url)
+        return Pipeline(settings, region=self._region, ports=given).poster
 
     def _make_uploads(self, bucket: str, pipeline: str | None) -> Uploads:
         self._bucket, self._pipeline = bucket, pipeline
@@ -161,9 +163,8 @@ class Producer(PortProducer):
             raise UsageError(
                 f"pipeline {name!r}: a pipeline's name has lower-case letters, digits and hyphens"
             )
-        effects = SystemEffects()
-        caller = Caller(LateClient("s3", self._region), effects)
-        return Uploads(S3Bucket(caller, effects, bucket), name, effects)
+        made = Pipeline(Settings(bucket=bucket), region=self._region)
+        return Uploads(made.bucket, name, made.effects)
 
     def after_fork(self) -> None:
         """Begin anew in a child. A client of the user's own is the parent's: two processes on one

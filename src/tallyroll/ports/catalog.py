@@ -1,4 +1,11 @@
-"""The catalog: the permanent table of windows, periods, writers' notes and redrive claims."""
+"""The catalog: the permanent table of windows, periods, writers' notes and redrive claims.
+
+>>> catalog.advance(replace(window, status=Status.CLOSING)).version - window.version
+1
+>>> catalog.advance(replace(window, status=Status.CLOSING))  # by another run, which read it before
+Traceback (most recent call last):
+tallyroll.errors.StateConflict: window 20261120T080000Z: version 4, stored 5
+"""
 
 from __future__ import annotations
 

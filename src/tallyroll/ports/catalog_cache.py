@@ -1,5 +1,5 @@
-"""A cache of the catalog: specs for ever, since they are immutable; their absence and the calendar
-for a short time.
+"""Caches of the catalog: the specs that were used last, which are immutable; their absence and the
+calendar for a short time.
 """
 
 from __future__ import annotations
@@ -14,6 +14,27 @@ from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
 
 
+class CachedSpecs:
+    """The specs of at most 1,000 windows, those that were asked for last.
+
+    The cache is replaced, never changed: threads that share it ask twice at worst.
+    """
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._cached: dict[WindowId, Spec] = {}
+
+    def specs(self, windows: Sequence[WindowId]) -> dict[WindowId, Spec]:
+        """The specs that exist of these windows."""
+        cached = self._cached
+        if unknown := [window for window in windows if window not in cached]:
+            cached = cached | self._catalog.specs(unknown)
+        known = {window: cached[window] for window in windows if window in cached}
+        others = [each for each in cached.items() if each[0] not in known]
+        self._cached = dict([*others, *known.items()][-SPECS_CACHED_MAX:])
+        return known
+
+
 class CachedCatalog:
     """Specs and calendar of one pipeline; one per process."""
 
@@ -23,7 +44,7 @@ class CachedCatalog:
         self._calendar_ms = calendar_ms
         self._calendar: Calendar | None = None
         self._calendar_at = 0
-        self._specs: dict[WindowId, Spec] = {}
+        self._specs = CachedSpecs(catalog)
         self._absent: dict[WindowId, int] = {}
 
     def calendar(self) -> Calendar | None:
@@ -51,16 +72,7 @@ class CachedCatalog:
             for window, at in self._absent.items()
             if 0 <= now - at < SPEC_ABSENT_CACHED_MS
         }
-        unknown = [
-            window for window in windows if window not in self._specs and window not in self._absent
-        ]
-        if unknown:
-            found = self._catalog.specs(unknown)
-            self._specs.update(found)
-            self._absent.update({window: now for window in unknown if window not in found})
-        known = {window: self._specs[window] for window in windows if window in self._specs}
-        for window in known:  # keep the least recently used first
-            self._specs[window] = self._specs.pop(window)
-        while len(self._specs) > SPECS_CACHED_MAX:
-            self._specs.pop(next(iter(self._specs)))
-        return known
+        asked = [window for window in windows if window not in self._absent]
+        found = self._specs.specs(asked)
+        self._absent.update({window: now for window in asked if window not in found})
+        return found

@@ -1,17 +1,13 @@
-"""Time, chance and threads; waiting between attempts."""
+"""Time, chance and threads."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from tallyroll.model.sharding import Chance
 
 T = TypeVar("T")
-
-
-BACKOFF_MS = 50
-BACKOFF_MS_MAX = 2_000
 
 
 class Effects(Protocol):
@@ -29,20 +25,3 @@ class Effects(Protocol):
         """Run the jobs, at most `at_once` concurrently. Once all have ended, return their results
         in order, or raise the first exception.
         """
-
-
-def backoff_ms(attempt: int, chance: Chance, base_ms: int = BACKOFF_MS) -> float:
-    """The ms to wait after attempt 0, 1, ...: random, below a bound that doubles up to 2 s.
-
-    Source: Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
-    """
-    most: int = min(BACKOFF_MS_MAX, base_ms * 2 ** min(attempt, 16))
-    return chance.random() * most
-
-
-def attempts(effects: Effects, tries: int, base_ms: int = BACKOFF_MS) -> Iterator[int]:
-    """Count attempts from 0 to `tries` - 1, waiting before each but the first."""
-    for attempt in range(tries):
-        if attempt:
-            effects.sleep(backoff_ms(attempt - 1, effects.chance, base_ms))
-        yield attempt

@@ -1,5 +1,10 @@
 """The store of window tables, and its answers to a commit.
 
+>>> store.commit(spec, [record], increments_of([record])).verdict
+<Verdict.COMMITTED: 'committed'>
+>>> store.commit(spec, [record], increments_of([record])).records[0].answer
+<Answer.DUPLICATE: 'duplicate'>
+
 `Store.commit` is why a redelivery cannot count twice, and why a late writer cannot change a closed
 window: one transaction checks that a gate is open, puts each record only if it is absent, and adds
 to the tallies. Next on the reading path: `ingest/writer.py`.

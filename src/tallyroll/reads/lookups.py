@@ -22,6 +22,7 @@ from tallyroll.model.tallies import Stripe, Sum, gather, place_of
 from tallyroll.model.totals import Listed
 from tallyroll.model.windows import WindowId
 from tallyroll.ports.catalog import Catalog
+from tallyroll.ports.catalog_cache import CachedSpecs
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.paging import STRIPES_HELD, merged
 from tallyroll.ports.store import Store
@@ -80,7 +81,7 @@ class Lookups:
         self._catalog = catalog
         self._totals = totals
         self._effects = effects
-        self._specs: dict[WindowId, Spec] = {}
+        self._specs = CachedSpecs(catalog)
 
     def event(self, key: str, event_id: str, window: WindowId | None, ts: int | None) -> FoundEvent:
         """One event by its id, in `window` or the window of `ts` (ms).
@@ -320,6 +321,4 @@ class Lookups:
         return answer, state
 
     def _spec(self, window: WindowId) -> Spec | None:
-        if window not in self._specs:
-            self._specs.update(self._catalog.specs([window]))
-        return self._specs.get(window)
+        return self._specs.specs([window]).get(window)

@@ -239,14 +239,15 @@ class Reader(Lookups):
         self, key: str, windows: Sequence[Window], deadline: int
     ) -> tuple[list[WindowCount], list[WindowId]]:
         """A key's counts in live windows, and the windows that could not be read in time."""
-        if unknown := [window.id for window in windows if window.id not in self._specs]:
-            self._specs.update(self._catalog.specs(unknown))
-        begun = [window for window in windows if window.id in self._specs]  # others are empty
-        jobs = [partial(self._tally_window, key, window, deadline) for window in begun]
+        specs = self._specs.specs([window.id for window in windows])
+        begun = [window for window in windows if window.id in specs]  # others are empty
+        jobs = [
+            partial(self._tally_window, key, window, specs[window.id], deadline) for window in begun
+        ]
         began = self._effects.now()
         answers = self._effects.together(jobs, WINDOWS_AT_ONCE)
         if begun:
-            stripes = sum(self._width(self._specs[window.id], key) for window in begun)
+            stripes = sum(self._width(spec, key) for spec in specs.values())
             self.gathering = Gathering(stripes, self._effects.now() - began)
         counted = [answer for answer in answers if answer]
         missing = [window.id for window, answer in zip(begun, answers, strict=True) if not answer]
@@ -257,12 +258,14 @@ class Reader(Lookups):
         tallied = self._store.metering_of(spec.table).tallied
         return spec.stripes_of(key) if tallied else spec.shards_of(key)
 
-    def _tally_window(self, key: str, window: Window, deadline: int) -> WindowCount | None:
+    def _tally_window(
+        self, key: str, window: Window, spec: Spec, deadline: int
+    ) -> WindowCount | None:
         if self._effects.now() >= deadline:
             self.why_missing[window.id] = "no time left"
             return None
         try:
-            tally = self._store.tallies(self._specs[window.id], [key])[key]
+            tally = self._store.tallies(spec, [key])[key]
         except Missing as missing:
             return self._instead_of_tally(key, window.id, missing)
         except StoreError as error:

@@ -12,10 +12,10 @@ from tallyroll.model.foreign.mappings import founded_with
 from tallyroll.model.records import event_time
 from tallyroll.model.states import Calendar, Moment, Status, Window
 from tallyroll.model.windows import Grid, iso
+from tallyroll.pipeline import Pipeline
 from tallyroll.ports.live_windows import list_live
 from tallyroll.settings import Settings
 from tallyroll.testing.clock import Clock
-from tallyroll.testing.engines import Ports
 from tallyroll.testing.errors import TestingError
 from tallyroll.testing.handlers import invoke
 from tallyroll.testing.queue_index import sent_at
@@ -34,12 +34,12 @@ class LifecycleDriver:
     `due` is when (ms) that is the next time.
     """
 
-    def __init__(self, ports: Ports, clock: Clock) -> None:
+    def __init__(self, ports: Pipeline, clock: Clock) -> None:
         self.due = 0
         self._ports = ports
         self._clock = clock
-        self._roller = ports.roller()
-        self._cleanup, self._dropper = ports.cleanup(), ports.dropper()
+        self._roller = ports.roller
+        self._cleanup, self._dropper = ports.cleanup, ports.dropper
         self._calendar: Calendar | None = None
 
     def catch_up(self) -> None:

@@ -1,11 +1,11 @@
-"""The ports of a test's pipeline, on the engine that keeps its tables."""
+"""A test's pipeline, on the engine that keeps its tables."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from moto.core.models import DEFAULT_ACCOUNT_ID
@@ -14,64 +14,16 @@ from moto.s3.models import s3_backends
 from moto.sqs.models import sqs_backends
 
 from tallyroll.adapters.aws.client import Caller
-from tallyroll.adapters.dynamodb.catalog import DynamoCatalog
-from tallyroll.adapters.dynamodb.store import DynamoStore
-from tallyroll.adapters.dynamodb.totals_table import DynamoTotals
 from tallyroll.adapters.memory import MemoryBucket, MemoryCatalog, MemoryStore, MemoryTotals
-from tallyroll.ingest.writer import Writer
-from tallyroll.lifecycle.cleanup import Cleanup
-from tallyroll.lifecycle.dropper import Dropper
-from tallyroll.lifecycle.roller import Roller
+from tallyroll.pipeline import Pipeline
 from tallyroll.ports.bucket import ArchiveBucket
-from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
-from tallyroll.ports.store import Store
-from tallyroll.ports.totals import Totals
-from tallyroll.reads.reader import Reader
-from tallyroll.resources import declare
 from tallyroll.settings import Settings
 from tallyroll.testing.aws import client
 from tallyroll.testing.direct_dynamodb import DirectDynamoDB
 from tallyroll.testing.emulated import create_bucket, create_queues, create_tables
 from tallyroll.testing.options import DYNAMODB_LOCAL, MEMORY, MOTO, FixtureOptions
 from tallyroll.testing.queues import CountedQueue, NoMetrics
-
-
-@dataclass
-class Ports:
-    """A pipeline's settings with its queues' addresses, its ports, and the use cases on them."""
-
-    settings: Settings
-    effects: Effects
-    store: Store
-    catalog: Catalog
-    totals: Totals
-    bucket: ArchiveBucket
-    queue: CountedQueue
-
-    def writer(self) -> Writer:
-        """What a writer's sandbox holds."""
-        return Writer(self.settings, self.store, self.catalog, self.queue, self.effects)
-
-    def roller(self) -> Roller:
-        """What the roller's sandbox holds."""
-        return Roller(
-            self.settings, self.store, self.catalog, self.totals, self.queue, self.effects
-        )
-
-    def cleanup(self) -> Cleanup:
-        """What cleanup's sandbox holds."""
-        return Cleanup(
-            self.settings, self.store, self.catalog, self.totals, self.bucket, self.effects
-        )
-
-    def dropper(self) -> Dropper:
-        """What the dropper's sandbox holds."""
-        return Dropper(self.settings, self.store, self.catalog, self.bucket, self.effects)
-
-    def reader(self) -> Reader:
-        """A reader without a cache."""
-        return Reader(self.settings, self.store, self.catalog, self.totals, self.effects)
 
 
 class SharedBucket(MemoryBucket):
@@ -84,8 +36,8 @@ class SharedBucket(MemoryBucket):
 
 
 @contextmanager
-def ports_of(options: FixtureOptions, region: str, effects: Effects) -> Iterator[Ports]:
-    """The ports of a pipeline with nothing in it, inside `emulated_aws`; nothing of it is left
+def pipeline_of(options: FixtureOptions, region: str, effects: Effects) -> Iterator[Pipeline]:
+    """A pipeline with nothing in it, inside `emulated_aws`; nothing of it is left
     afterwards, also in a `mock_aws` of the test that goes on.
     """
     settings = options.settings
@@ -96,35 +48,24 @@ def ports_of(options: FixtureOptions, region: str, effects: Effects) -> Iterator
     try:
         if options.engine == MEMORY:
             catalog, bucket = MemoryCatalog(), MemoryBucket()
-            store, totals = MemoryStore(effects, catalog), MemoryTotals()
-            queue = _queue(settings, bucket, region, effects)
-            yield Ports(settings, effects, store, catalog, totals, bucket, queue)
+            ports: dict[str, object] = {
+                "store": MemoryStore(effects, catalog),
+                "catalog": catalog,
+                "totals": MemoryTotals(),
+            }
         else:
             settings = create_bucket(settings, client("s3", region))
             create_tables(settings, dynamodb)
-            yield _on_dynamodb(settings, options, region, effects)
+            bucket = SharedBucket(settings.bucket)
+            direct = DirectDynamoDB(dynamodb) if options.engine == MOTO else dynamodb
+            ports = {"dynamodb": Caller(direct, effects)}
+        queue = _queue(settings, bucket, region, effects)
+        ports |= {"bucket": bucket, "queue": queue, "exports": None}
+        yield Pipeline(settings, effects, ports=ports)
     finally:
         _clear(settings, region)
         if options.engine == DYNAMODB_LOCAL:
             _delete_tables(settings, dynamodb)
-
-
-def _on_dynamodb(
-    settings: Settings, options: FixtureOptions, region: str, effects: Effects
-) -> Ports:
-    dynamodb = client("dynamodb", region, options.endpoint)
-    direct = DirectDynamoDB(dynamodb) if options.engine == MOTO else dynamodb
-    caller, names = Caller(direct, effects), declare(settings)
-    bucket = SharedBucket(settings.bucket)
-    return Ports(
-        settings,
-        effects,
-        DynamoStore(caller, effects, settings),
-        DynamoCatalog(caller, effects, names.catalog.name),
-        DynamoTotals(caller, effects, names.totals.name),
-        bucket,
-        _queue(settings, bucket, region, effects),
-    )
 
 
 def _queue(

@@ -17,12 +17,13 @@ from unittest.mock import patch
 from tallyroll.errors import Rejected, UsageError
 from tallyroll.model.amounts import format_amount, shown
 from tallyroll.model.formats.fields import check_key
+from tallyroll.pipeline import Pipeline
 from tallyroll.reads.reader import Count
 from tallyroll.settings import Settings
 from tallyroll.testing.aws import emulated_aws
 from tallyroll.testing.clock import Clock, OneThread
 from tallyroll.testing.course import LifecycleDriver
-from tallyroll.testing.engines import Ports, ports_of
+from tallyroll.testing.engines import pipeline_of
 from tallyroll.testing.errors import TestingError
 from tallyroll.testing.handlers import invoke
 from tallyroll.testing.options import DEFAULTS, FixtureOptions
@@ -62,13 +63,13 @@ class Tallyroll:
 
     __test__ = False
 
-    def __init__(self, ports: Ports, clock: Clock) -> None:
+    def __init__(self, ports: Pipeline, clock: Clock) -> None:
         self.settings: Settings = ports.settings
         self.queue_url: str = ports.settings.queue_url
         self._ports = ports
         self._clock = clock
         self._course = LifecycleDriver(ports, clock)
-        self._writer = ports.writer()
+        self._writer = ports.writer
         self._deaths = 0
         self._logged = 0  # dead letters
 
@@ -186,7 +187,7 @@ class Tallyroll:
             check_key(key)
         except Rejected as rejected:
             raise UsageError(rejected.detail) from None
-        count = self._ports.reader().count(key, None, None, _READ_MS, consistent=True)
+        count = self._ports.reader.count(key, None, None, _READ_MS, consistent=True)
         if not count.complete:
             raise TestingError(f"{key!r} cannot be counted: windows {count.missing} are not read")
         return count
@@ -233,7 +234,8 @@ class Tallyroll:
         ):
             warnings.simplefilter("ignore")  # Powertools misses the metrics of one that died
             invoke("writer", self._writer, event)
-        self._writer = self._ports.writer()
+        del self._ports.writer
+        self._writer = self._ports.writer
 
 
 @contextmanager
@@ -249,7 +251,7 @@ def running(settings: Settings = DEFAULTS, **changes: Any) -> Iterator[Tallyroll
     try:
         with emulated_aws(f"{options.settings.name}-", options.region):
             region = os.environ["AWS_DEFAULT_REGION"]
-            with ports_of(options, region, OneThread(clock)) as ports:
+            with pipeline_of(options, region, OneThread(clock)) as ports:
                 yield Tallyroll(ports, clock)
     finally:
         clock.close()

@@ -28,12 +28,12 @@ from tallyroll.adapters.cassandra.places import TOKEN_MAX, TOKEN_MIN, segment_of
 from tallyroll.adapters.cassandra.session import (
     PREPARED_MAX,
     REQUESTS_AT_ONCE,
-    TRIES,
     Connection,
     Endpoint,
     cql_name,
 )
 from tallyroll.errors import Missing, Refused, StoreError, Throttled, Unknown
+from tallyroll.ports.backoff import STATEMENT
 from tests.harness.cassandra import BATCH_MAX, within_subset
 from tests.harness.pipeline import StillEffects
 
@@ -219,10 +219,10 @@ def test_what_may_be_repeated_is() -> None:
 
 
 def test_tries_end_with_the_last_error() -> None:
-    session = Session(*[OperationTimedOut()] * TRIES)
+    session = Session(*[OperationTimedOut()] * STATEMENT.tries)
     with pytest.raises(Unknown):
         connection(session).run(cql.GATE, "", "w", 1)
-    assert len(session.sent) == TRIES
+    assert len(session.sent) == STATEMENT.tries
 
 
 def test_a_node_that_does_not_answer_is_asked_no_more_after_five_seconds() -> None:

@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from tallyroll.adapters.aws.client import Caller
 from tallyroll.adapters.aws.cloudwatch import QueueMetrics
 from tallyroll.adapters.aws.s3 import S3Bucket
-from tallyroll.adapters.aws.sqs import SEND_TRIES, SqsQueue, SqsSender, in_batches
+from tallyroll.adapters.aws.sqs import SqsQueue, SqsSender, in_batches
 from tallyroll.adapters.dynamodb.catalog import DynamoCatalog
 from tallyroll.adapters.dynamodb.items import gate_item, record_item
 from tallyroll.adapters.dynamodb.requests import recovery_of, tags_of
@@ -24,6 +24,7 @@ from tallyroll.model.messages import Message, Rejection
 from tallyroll.model.records import increments_of
 from tallyroll.model.states import Calendar
 from tallyroll.model.windows import Grid
+from tallyroll.ports.backoff import QUEUE_REQUEST
 from tallyroll.ports.store import Verdict
 from tallyroll.settings import Settings
 from tests.harness.pipeline import MINUTE, NOW, WINDOW, StillEffects, record_with, spec_of
@@ -137,7 +138,7 @@ def test_a_request_that_stays_throttled_is_told_with_its_reason(effects: StillEf
     (failure,) = SqsSender(Caller(client, effects), effects, "events").send(["body"])
     assert (failure.index, failure.body) == (0, "body")
     assert "RequestThrottled" in failure.detail
-    assert len(client.calls) == SEND_TRIES
+    assert len(client.calls) == QUEUE_REQUEST.tries
 
 
 def test_no_letters_make_no_batch() -> None:

@@ -11,14 +11,13 @@ import pytest
 from tallyroll.adapters.dynamodb.throughput import METERING, Limit
 from tallyroll.ingest.cost import commit_cost
 from tallyroll.ingest.transactions import (
-    CONFLICT_BACKOFF_MS,
-    THROTTLE_BACKOFF_MS,
     CommitRun,
     Disposition,
     plan,
     run,
 )
 from tallyroll.model.records import Record, increments_of
+from tallyroll.ports.backoff import COMMIT_CONFLICT, COMMIT_THROTTLED
 from tallyroll.ports.effects import T
 from tallyroll.ports.store import Answer, Element, Outcome, Verdict
 from tests.harness.pipeline import NOW, SECOND, WINDOW, Pipeline, opened, record_with
@@ -199,7 +198,7 @@ def test_the_earliest_due_goes_first() -> None:
     done = carried_out(pipeline, *(record_with("a", key) for key in "hijklm"))
     assert set(kinds(done).values()) == {Disposition.COUNTED}
     draws = Random(1)  # as the pipeline's own chance, which nothing else has drawn from
-    waits = {key: int(draws.random() * THROTTLE_BACKOFF_MS) for key in "hijklm"}
+    waits = {key: int(draws.random() * COMMIT_THROTTLED.base_ms) for key in "hijklm"}
     order = [records[0].key for _, records, _ in pipeline.store.commits[-6:]]
     assert order == sorted(waits, key=lambda key: waits[key])
 
@@ -216,6 +215,6 @@ def test_nothing_is_tried_before_it_is_due(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(pipeline.store, "commit", noted)
     pipeline.effects.chance = Random(3)
-    waits = int(Random(3).random() * CONFLICT_BACKOFF_MS) + 1
+    waits = int(Random(3).random() * COMMIT_CONFLICT.base_ms) + 1
     carried_out(pipeline, record_with("a"))
     assert tried == [NOW, NOW + waits]

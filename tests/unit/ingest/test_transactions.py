@@ -9,9 +9,6 @@ from tallyroll.adapters.dynamodb.items import record_item
 from tallyroll.adapters.dynamodb.throughput import METERING
 from tallyroll.errors import Reason
 from tallyroll.ingest.transactions import (
-    BACKOFF_MS_MAX,
-    CONFLICT_BACKOFF_MS,
-    THROTTLE_BACKOFF_MS,
     Commit,
     Continuation,
     Disposition,
@@ -23,6 +20,7 @@ from tallyroll.ingest.transactions import (
 from tallyroll.limits import TRANSACTION_ACTIONS_MAX, TRANSACTION_BYTES_MAX
 from tallyroll.model.items import sized
 from tallyroll.model.records import Record
+from tallyroll.ports.backoff import COMMIT_CONFLICT, COMMIT_THROTTLED
 from tallyroll.ports.store import Answer, Element, Outcome, Verdict
 from tests.harness.item_sizes import item_bytes
 from tests.harness.pipeline import NOW, record_with, spec_of
@@ -149,18 +147,18 @@ def test_an_unknown_outcome_is_tried_again_whole() -> None:
     step = follow(Commit(SPEC, (A, B, C), attempt=2), Outcome(Verdict.UNKNOWN))
     (again,) = step.commits
     assert (step.settled, again.records, again.attempt) == ((), (A, B, C), 3)
-    assert NOW < again.not_before <= NOW + THROTTLE_BACKOFF_MS * 4
+    assert NOW < again.not_before <= NOW + COMMIT_THROTTLED.base_ms * 4
 
 
 def test_a_throttled_commit_is_split_by_key() -> None:
     step = follow(Commit(SPEC, (A, B, C)), Outcome(Verdict.THROTTLED))
     assert named(step.commits) == [["a", "b"], ["c"]]
-    assert all(NOW < commit.not_before <= NOW + THROTTLE_BACKOFF_MS for commit in step.commits)
+    assert all(NOW < commit.not_before <= NOW + COMMIT_THROTTLED.base_ms for commit in step.commits)
 
 
 def test_backing_off_has_a_bound() -> None:
     step = follow(Commit(SPEC, (A,), attempt=1_000), Outcome(Verdict.THROTTLED))
-    assert step.commits[0].not_before <= NOW + BACKOFF_MS_MAX
+    assert step.commits[0].not_before <= NOW + COMMIT_THROTTLED.bound_ms_max
 
 
 def test_backing_off_draws_from_zero_on() -> None:
@@ -170,7 +168,7 @@ def test_backing_off_draws_from_zero_on() -> None:
     ]
     waits = [step.commits[0].not_before - NOW for step in again]
     assert min(waits) < 50
-    assert max(waits) > THROTTLE_BACKOFF_MS * 16 * 0.9
+    assert max(waits) > COMMIT_THROTTLED.base_ms * 16 * 0.9
 
 
 def test_backing_off_is_a_millisecond_at_the_least() -> None:
@@ -239,7 +237,7 @@ def test_a_conflict_is_tried_again_soon(records: list[Element], increments: list
     step = follow(Commit(SPEC, (A, B, C)), cancelled(records, increments))
     (again,) = step.commits
     assert (again.records, again.attempt) == ((A, B, C), 1)
-    assert NOW < again.not_before <= NOW + CONFLICT_BACKOFF_MS
+    assert NOW < again.not_before <= NOW + COMMIT_CONFLICT.base_ms
 
 
 def test_a_cancellation_that_blames_nobody_waits_too() -> None:

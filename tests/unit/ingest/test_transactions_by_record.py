@@ -9,8 +9,6 @@ import pytest
 from tallyroll.adapters.dynamodb.throughput import METERING
 from tallyroll.errors import Reason
 from tallyroll.ingest.transactions import (
-    CONFLICT_BACKOFF_MS,
-    THROTTLE_BACKOFF_MS,
     Commit,
     Continuation,
     Disposition,
@@ -19,6 +17,7 @@ from tallyroll.ingest.transactions import (
     plan,
     run,
 )
+from tallyroll.ports.backoff import COMMIT_CONFLICT, COMMIT_THROTTLED
 from tallyroll.ports.store import Answer, Element, Outcome, Verdict
 from tests.harness.pipeline import NOW, opened, record_with, spec_of
 
@@ -67,15 +66,15 @@ def test_what_is_open_is_tried_again_alone_and_later(open_: Element) -> None:
     ]
     (again,) = step.commits
     assert (again.records, again.attempt) == ((B,), 1)
-    assert NOW < again.not_before <= NOW + CONFLICT_BACKOFF_MS
+    assert NOW < again.not_before <= NOW + COMMIT_CONFLICT.base_ms
 
 
 def test_a_throttled_key_waits_by_itself() -> None:
     step = follow(FINE, UNKNOWN, THROTTLED)
     slow, swift = step.commits
     assert (slow.records, swift.records) == ((C,), (B,))
-    assert slow.not_before > NOW + CONFLICT_BACKOFF_MS
-    assert slow.not_before <= NOW + THROTTLE_BACKOFF_MS
+    assert slow.not_before > NOW + COMMIT_CONFLICT.base_ms
+    assert slow.not_before <= NOW + COMMIT_THROTTLED.base_ms
 
 
 def test_what_is_open_too_late_is_handed_back_and_the_rest_counts() -> None:

@@ -7,12 +7,12 @@ import pytest
 from tallyroll.errors import StoreError, Throttled, Unknown
 from tallyroll.operations.conform.reads import distinct_keys
 from tallyroll.operations.conform.stage import (
-    COMMIT_TRIES,
     Broken,
     Stage,
     Undecided,
     record,
 )
+from tallyroll.ports.backoff import CHECK
 from tallyroll.ports.store import Outcome, TableFacts, TableStatus, Verdict
 from tests.harness.pipeline import MINUTE
 from tests.unit.operations.staged import THROTTLED, UNANSWERED, Commit, always, made
@@ -85,7 +85,7 @@ def test_a_table_that_is_being_deleted_is_enough(stage: Stage, monkeypatch: Patc
 def test_a_throttled_transaction_is_tried_again_for_a_while(
     stage: Stage, commit: Commit, monkeypatch: Patch
 ) -> None:
-    answers = iter([THROTTLED] * (COMMIT_TRIES - 1))
+    answers = iter([THROTTLED] * (CHECK.tries - 1))
     monkeypatch.setattr(stage.store, "commit", lambda *of: next(answers, None) or commit(*of))
     stage.commit_new(stage.spec, record(stage.spec, "k", "e"))
     monkeypatch.setattr(stage.store, "commit", always(THROTTLED))

@@ -31,7 +31,8 @@ from botocore.parsers import ResponseParserError
 
 from tallyroll.adapters.aws import lean_model
 from tallyroll.errors import Missing, Refused, StoreError, Throttled, Unknown
-from tallyroll.ports.effects import Effects, attempts
+from tallyroll.ports.backoff import REQUEST, Backoff
+from tallyroll.ports.effects import Effects
 
 T = TypeVar("T")
 
@@ -41,7 +42,6 @@ Observe = Callable[[str, float, str | None], None]
 CONNECT_TIMEOUT_S = 1
 READ_TIMEOUT_S = 5
 CONNECTIONS_MAX = 256  # settings allow one process at most this many threads
-READ_TRIES = 4
 
 HTTP_NOT_FOUND = 404
 HTTP_TOO_MANY_REQUESTS = 429
@@ -199,21 +199,21 @@ class Caller:
 
     def read(self, operation: str, /, **params: Any) -> dict[str, Any]:
         """`call`, tried up to 4 times while Throttled or Unknown: for what may be repeated."""
-        return retried(self._effects, READ_TRIES, lambda: self.call(operation, **params))
+        return retried(self._effects, REQUEST, lambda: self.call(operation, **params))
 
 
 def retried(
     effects: Effects,
-    tries: int,
+    backoff: Backoff,
     attempt: Callable[[], T],
     passing: Callable[[Refused], bool] = lambda _: False,
 ) -> T:
     """The result of `attempt`, tried again while it is Throttled, Unknown or a `passing` refusal.
 
-    Raises the last error after so many `tries`; a passing refusal becomes Throttled.
+    Raises the last error of all tries; a passing refusal becomes Throttled.
     """
     last: StoreError | None = None
-    for _ in attempts(effects, tries):
+    for _ in backoff.attempts(effects):
         try:
             return attempt()
         except (Throttled, Unknown) as error:

@@ -7,8 +7,9 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from tallyroll.adapters.aws.client import READ_TRIES, Caller, retried, translated
+from tallyroll.adapters.aws.client import Caller, retried, translated
 from tallyroll.errors import Missing, Refused
+from tallyroll.ports.backoff import REQUEST
 from tallyroll.ports.effects import Effects
 
 CHUNK_BYTES = 256 * 1024
@@ -39,7 +40,7 @@ class S3Bucket:
                 return self.get(key)
             return body
 
-        return retried(self.effects, READ_TRIES, put, lambda error: error.code == _CONFLICT)
+        return retried(self.effects, REQUEST, put, lambda error: error.code == _CONFLICT)
 
     def start_upload(self, key: str) -> str:
         reply = self.caller.read(
@@ -88,7 +89,7 @@ class S3Bucket:
             reply = self.caller.call("GetObject", Bucket=self.name, Key=key)
             return b"".join(self._chunks(reply))
 
-        return retried(self.effects, READ_TRIES, get)
+        return retried(self.effects, REQUEST, get)
 
     def stream(self, key: str) -> Iterator[bytes]:
         """GetObject in chunks of 256 KB. Raises Missing, and Unknown if the body breaks off."""

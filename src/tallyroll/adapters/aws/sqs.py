@@ -27,14 +27,14 @@ from tallyroll.model.dead_letters import (
 )
 from tallyroll.model.messages import Rejection
 from tallyroll.model.windows import iso
+from tallyroll.ports.backoff import QUEUE_REQUEST
 from tallyroll.ports.bucket import Bucket
-from tallyroll.ports.effects import Effects, attempts
+from tallyroll.ports.effects import Effects
 from tallyroll.ports.queue import Backlog, Post, PostError, SendFailure
 
 T = TypeVar("T")
 
 CALLS_AT_ONCE = 16
-SEND_TRIES = 6
 DETAIL_CHARACTERS_MAX = 500
 _COUNTS = (
     "ApproximateNumberOfMessages",
@@ -217,7 +217,7 @@ class SqsSender:
         failures = [SendFailure(index, letter.body, why) for index, letter in illegal]
         detail = ""
         failed: Iterable[int] = range(len(legal))
-        for _ in attempts(self.effects, SEND_TRIES if legal else 0):
+        for _ in QUEUE_REQUEST.attempts(self.effects) if legal else ():
             try:
                 failed = send_batch(self.caller, self.queue_url, [letter for _, letter in legal])
                 detail = "refused by the queue"

@@ -26,9 +26,9 @@ from tallyroll.adapters.cassandra.failures import DRIVER_ERRORS, RETRIED, is_inv
 from tallyroll.adapters.cassandra.options import TableOptions
 from tallyroll.errors import Missing, Refused, StoreError
 from tallyroll.model.windows import name_in_store
-from tallyroll.ports.effects import Effects, attempts
+from tallyroll.ports.backoff import STATEMENT
+from tallyroll.ports.effects import Effects
 
-TRIES = 4
 # No try begins later, and no statement of a chain. A writer has 15 s left when it sends its last
 # commit, and the aggregator 29 s in all: a node that does not answer must not use them up.
 TRIES_MS = 5_000
@@ -275,7 +275,7 @@ class Connection:
     def _again(self, attempt: Any) -> Any:
         last: StoreError | None = None
         until = self.effects.now() + TRIES_MS
-        for _ in attempts(self.effects, TRIES):
+        for _ in STATEMENT.attempts(self.effects):
             if last and self.effects.now() >= until:
                 break
             try:

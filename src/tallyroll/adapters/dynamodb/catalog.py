@@ -35,7 +35,6 @@ from tallyroll.adapters.dynamodb.requests import (
     CONDITION_FAILED,
     CONFLICTS,
     REASON_CONDITION,
-    TRANSACTION_TRIES,
     Action,
     DynamoTable,
     cancellation_reasons,
@@ -49,6 +48,7 @@ from tallyroll.model.foreign.mappings import Mappings
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar, LivePointer, Status, Window
 from tallyroll.model.windows import WindowId, window_id
+from tallyroll.ports.backoff import TRANSACTION
 from tallyroll.ports.effects import Effects
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class DynamoCatalog(DynamoLedger, DynamoPeriods, DynamoWriterNotes):
                 raise
             return True
 
-        return retried(self._table.effects, TRANSACTION_TRIES, once, passing)
+        return retried(self._table.effects, TRANSACTION, once, passing)
 
     def _creation(
         self, window: Window, live: LivePointer | None, calendar: Calendar | None
@@ -194,7 +194,7 @@ class DynamoCatalog(DynamoLedger, DynamoPeriods, DynamoWriterNotes):
             return wanted
 
         return retried(
-            self._table.effects, TRANSACTION_TRIES, once, lambda error: error.code in CONFLICTS
+            self._table.effects, TRANSACTION, once, lambda error: error.code in CONFLICTS
         )
 
     def live(self) -> LivePointer | None:

@@ -19,11 +19,10 @@ from tallyroll.adapters.dynamodb.requests import (
     throttled_if,
 )
 from tallyroll.errors import Refused, Throttled
-from tallyroll.ports.effects import attempts
+from tallyroll.ports.backoff import RATE_LINE
 from tallyroll.ports.rate import Turn
 from tallyroll.ports.writer_notes import WRITERS_PK
 
-TRIES = 8
 _KEY: Key = {"pk": {"S": WRITERS_PK}, "sk": {"S": "rate"}}
 
 
@@ -38,7 +37,7 @@ def append_turn(table: DynamoTable, turn: Turn) -> int:
     bounds = {"earliest": turn.earliest, "latest": turn.latest}
     within = f"#{line} BETWEEN :earliest AND :latest"
     add = expressed(f"SET #{line} = #{line} + :span", within, span=span, **bounds)
-    for _ in attempts(table.effects, TRIES):
+    for _ in RATE_LINE.attempts(table.effects):
         done, item = _change(table, add)
         end = int(item[line]["N"]) if line in item else None
         if done:
@@ -53,7 +52,7 @@ def append_turn(table: DynamoTable, turn: Turn) -> int:
         anew = expressed(f"SET #{line} = :begun", unchanged, begun=start + span, **known)
         if _change(table, anew)[0]:
             return start
-    raise Throttled(f"the line of {line} changed {TRIES} times meanwhile", "Contended")
+    raise Throttled(f"the line of {line} changed {RATE_LINE.tries} times meanwhile", "Contended")
 
 
 def _change(table: DynamoTable, change: Mapping[str, Any]) -> tuple[bool, Item]:

@@ -15,7 +15,8 @@ from tallyroll.adapters.dynamodb.throughput import Limit
 from tallyroll.errors import Refused, StoreError, Throttled
 from tallyroll.limits import BATCH_GET_KEYS_MAX
 from tallyroll.model.windows import DYNAMODB, store_of
-from tallyroll.ports.effects import Effects, attempts
+from tallyroll.ports.backoff import BATCH_GET, TRANSACTION
+from tallyroll.ports.effects import Effects
 
 CANCELLED = "TransactionCanceledException"
 CONDITION_FAILED = "ConditionalCheckFailedException"
@@ -37,8 +38,6 @@ _LIMITS = {
     "AccountLimitExceeded": Limit.ACCOUNT,
     "ThrottlingError": Limit.TABLE,
 }
-BATCH_TRIES = 8
-TRANSACTION_TRIES = 10
 TRIPS_AT_ONCE = 16
 
 Action = dict[str, dict[str, Any]]
@@ -88,7 +87,7 @@ class DynamoTable:
     def _get_batch(self, keys: Sequence[Key]) -> list[Item]:
         found: list[Item] = []
         request: Mapping[str, Any] = {self.name: {"Keys": list(keys), "ConsistentRead": True}}
-        for _ in attempts(self.effects, BATCH_TRIES):
+        for _ in BATCH_GET.attempts(self.effects):
             reply = self.caller.read("BatchGetItem", RequestItems=request)
             found += reply["Responses"].get(self.name, [])
             request = reply.get("UnprocessedKeys") or {}
@@ -96,7 +95,8 @@ class DynamoTable:
                 return found
         left = len(request[self.name]["Keys"])
         raise Throttled(
-            f"BatchGetItem: {left} keys of {self.name} stay unprocessed after {BATCH_TRIES} tries",
+            f"BatchGetItem: {left} keys of {self.name} stay unprocessed after"
+            f" {BATCH_GET.tries} tries",
             "UnprocessedKeys",
         )
 
@@ -149,7 +149,7 @@ class DynamoTable:
                 raise
             return None
 
-        return retried(self.effects, TRANSACTION_TRIES, once, passing)
+        return retried(self.effects, TRANSACTION, once, passing)
 
 
 @contextmanager

@@ -53,7 +53,7 @@ from tallyroll.model.records import Increment, Record, RecordName, RecordPage
 from tallyroll.model.sharding import Chance, random_suffix
 from tallyroll.model.specs import Spec
 from tallyroll.model.tallies import Stripe, Tally, gathered
-from tallyroll.ports.effects import attempts
+from tallyroll.ports.backoff import GATE
 from tallyroll.ports.store import Answer, Element, ItemCodec, Metering, Outcome, Verdict
 
 _JUST_AFTER = "\0"  # no text sorts between an id and the id with this appended
@@ -62,8 +62,6 @@ SCAN_PAGE_ITEMS = (
     1_000  # a page of 1 MB may hold thousands of small ones, of some 5 KB of memory each
 )
 GATES_PER_TRANSACTION = TRANSACTION_ACTIONS_MAX - 1  # the first action checks the state
-GATE_TRIES = 100
-GATE_BACKOFF_MS = 5
 HTTP_TOO_LARGE = 413
 
 # Refusals of a request's content, without a reason per action: a record can never be stored.
@@ -205,7 +203,7 @@ class DynamoStore(DynamoTables):
 
     def _shut_gate(self, table: str, number: int) -> None:
         last = ""
-        for _ in attempts(self._effects, GATE_TRIES, GATE_BACKOFF_MS):
+        for _ in GATE.attempts(self._effects):
             try:
                 self._caller.read(
                     "UpdateItem",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
@@ -111,13 +110,11 @@ def _given(files: Sequence[str], *, stdin: bool, waits_for_nothing: bool) -> lis
 def _found(
     made: Pipeline, given: Sequence[str], folder: Path, form: Format | None, screen: Screen
 ) -> list[Place]:
-    from tallyroll.pipeline import bucket_copy
-    from tallyroll.pipeline.buckets import s3_bucket
+    from tallyroll.pipeline.buckets import bucket_copy
 
     if "-" in given:
         screen.await_stdin("a source")
-    bucket_of = partial(s3_bucket, effects=made.effects)
-    finder = Finder(bucket_of, bucket_copy, sys.stdin.buffer, folder, form)
+    finder = Finder(made.bucket_named, bucket_copy, sys.stdin.buffer, folder, form)
     places = finder.find(given)
     if finder.left_out:
         screen.tell(f"left out, of no known format: {some(finder.left_out)} (or give --format)")

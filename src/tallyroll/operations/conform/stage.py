@@ -15,14 +15,13 @@ from tallyroll.model.specs import Spec
 from tallyroll.model.states import Window
 from tallyroll.model.tallies import Tally, gathered
 from tallyroll.model.windows import Grid
+from tallyroll.ports.backoff import CHECK
 from tallyroll.ports.catalog import Catalog
-from tallyroll.ports.effects import Effects, attempts
+from tallyroll.ports.effects import Effects
 from tallyroll.ports.store import Answer, Outcome, Store, TableStatus, Verdict
 from tallyroll.settings import Settings
 
 SETTINGS = Settings(shards=4, stripes_min=8, buckets=4, gates=8)
-COMMIT_TRIES = 6
-READ_TRIES = 6  # over some 2 s
 PAGE = 200
 MADE_WITHIN_MS, DROPPED_WITHIN_MS = 120_000, 60_000
 POLL_MS = 200
@@ -120,7 +119,7 @@ class Stage:
         if no answer comes.
         """
         detail = ""
-        for _ in attempts(self.effects, COMMIT_TRIES):
+        for _ in CHECK.attempts(self.effects):
             outcome = self.store.commit(spec, records, increments_of(records))
             if outcome.verdict is Verdict.UNKNOWN:
                 raise Undecided(f"a transaction was not answered: {outcome.detail}")
@@ -132,7 +131,7 @@ class Stage:
     def commit_settled(self, spec: Spec, *records: Record) -> Outcome:
         """The same, also tried again while other transactions are in its way."""
         outcome = self.commit(spec, *records)
-        for _ in attempts(self.effects, COMMIT_TRIES):
+        for _ in CHECK.attempts(self.effects):
             if not _passing(outcome):
                 break
             outcome = self.commit(spec, *records)
@@ -176,7 +175,7 @@ class Stage:
         that a read is old is to be found here, but that a write is wrong.
         """
         wrong = ""
-        for _ in attempts(self.effects, READ_TRIES):
+        for _ in CHECK.attempts(self.effects):
             if not (wrong := look()):
                 return
         raise Broken(wrong)

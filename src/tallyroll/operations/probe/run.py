@@ -20,8 +20,9 @@ from tallyroll.model.windows import WindowId, window_id, window_start
 from tallyroll.operations.probe.history import History, Identity, ProbeRead, ProbeVerdict, Share
 from tallyroll.operations.probe.judge import judge
 from tallyroll.operations.probe.plan import POLLS, READERS, ROUNDS, Parcel, ProbePlan
+from tallyroll.ports.backoff import BULK_REQUEST
 from tallyroll.ports.catalog import Catalog
-from tallyroll.ports.effects import Effects, attempts
+from tallyroll.ports.effects import Effects
 from tallyroll.ports.queue import Sender
 from tallyroll.ports.store import Store
 from tallyroll.ports.totals import Totals
@@ -29,7 +30,6 @@ from tallyroll.reads.reader import Count, Reader
 from tallyroll.settings import Settings
 
 TIME_LEFT_MS = 60_000
-SEND_TRIES, BACKOFF_MS = 4, 400
 PAUSE_MS, POLL_MS, POLL_MS_MAX = 250, 500, 15_000
 LINGER_MS = 10_000  # after the last event was counted: second copies may still arrive
 UNANSWERED_MAX = 20  # failed reads in a row, after which the probe gives up
@@ -157,7 +157,7 @@ class Probe:
         now = self._effects.now()
         self.history.sent += [each.fact(now) for each in batch]
         left = list(batch)
-        for _ in attempts(self._effects, SEND_TRIES if left else 0, BACKOFF_MS):
+        for _ in BULK_REQUEST.attempts(self._effects) if left else ():
             failures = self._producer.send([parcel.body for parcel in left])
             failed = {failure.index for failure in failures}
             self._take([parcel for at, parcel in enumerate(left) if at not in failed])

@@ -9,10 +9,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from tallyroll.adapters.aws.client import READ_TRIES, Caller
+from tallyroll.adapters.aws.client import Caller
 from tallyroll.adapters.aws.create_requests import table_request
 from tallyroll.adapters.dynamodb.requests import IN_USE, throttled_if
 from tallyroll.errors import Missing, Refused, Throttled
+from tallyroll.ports.backoff import REQUEST
 from tallyroll.ports.effects import Effects
 from tallyroll.resources import TAG_PROVEN, TableDeclaration
 
@@ -57,7 +58,7 @@ class CanaryTable:
 
     def drop(self) -> bool:
         last: Refused | None = None
-        for _ in range(READ_TRIES):
+        for _ in range(REQUEST.tries):
             try:
                 self.caller.read("DeleteTable", TableName=self.name)
             except Missing:

@@ -18,12 +18,12 @@ from tallyroll.adapters.aws.create_requests import table_request
 from tallyroll.adapters.dynamodb.items import GATE, Item
 from tallyroll.errors import Missing, Refused, Throttled, Unknown, UsageError
 from tallyroll.model.items import StoredItem
+from tallyroll.ports.backoff import RESTORED_BATCH
 from tallyroll.ports.effects import Effects
 from tallyroll.resources import TAG_RESTORED, TableDeclaration
 
 BATCH_ITEMS = 25  # DynamoDB API Reference, "BatchWriteItem"
 BATCHES_AT_ONCE = 8
-BATCH_TRIES = 40  # a new table needs a while to take more
 ACTIVE_WITHIN_MS = 300_000
 ACTIVE_POLL_MS = 500
 IMPORT_POLL_MS = 5_000
@@ -186,11 +186,11 @@ class DynamoRestore:
             if request:
                 raise Throttled(
                     f"BatchWriteItem: {len(request[table])} items of {table} stay unprocessed after"
-                    f" {BATCH_TRIES} tries: the same command continues from here",
+                    f" {RESTORED_BATCH.tries} tries: the same command continues from here",
                     "UnprocessedItems",
                 )
 
-        retried(self.effects, BATCH_TRIES, once)
+        retried(self.effects, RESTORED_BATCH, once)
 
 
 def _restored(item: StoredItem) -> Item:

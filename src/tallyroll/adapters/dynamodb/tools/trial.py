@@ -6,7 +6,6 @@ from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from tallyroll.adapters.aws.client import (
-    READ_TRIES,
     Caller,
     identity_found,
     make_client,
@@ -17,6 +16,7 @@ from tallyroll.adapters.dynamodb.attributes import expressed
 from tallyroll.adapters.dynamodb.items import Key
 from tallyroll.adapters.dynamodb.requests import DynamoTable, passing
 from tallyroll.errors import StoreError, Unknown, UsageError
+from tallyroll.ports.backoff import REQUEST
 from tallyroll.ports.effects import Effects
 
 _AWS = (".amazonaws.com", ".amazonaws.com.cn", ".api.aws")
@@ -88,6 +88,6 @@ def added_twice(caller: Caller, effects: Effects, table: str) -> int:
         caller.call("TransactWriteItems", TransactItems=[add], ClientRequestToken=token)
 
     for _ in range(2):
-        retried(effects, READ_TRIES, once, passing)
+        retried(effects, REQUEST, once, passing)
     item = DynamoTable(caller, effects, table).get(_COUNTED)
     return int(item["n"]["N"]) if item else 0
