@@ -23,7 +23,12 @@ from tallyroll.client.packing import MINUTE_MS, PACKET_EVENTS_MAX, pack
 from tallyroll.ingest.cost import WriteCost, commit_cost
 from tallyroll.ingest.transactions import Commit, plan
 from tallyroll.lifecycle.state_machine import freeze
-from tallyroll.limits import TABLE_UNITS_QUOTA, WARM_WRITE_UNITS_MIN
+from tallyroll.limits import (
+    QUEUE_BATCH_MAX,
+    QUEUE_CHARGED_BYTES,
+    TABLE_UNITS_QUOTA,
+    WARM_WRITE_UNITS_MIN,
+)
 from tallyroll.model.events import Event, decode, event_body
 from tallyroll.model.items import sized
 from tallyroll.model.messages import Message
@@ -34,8 +39,6 @@ from tallyroll.model.states import Window
 from tallyroll.planning.costs import (
     FUNCTION_GB,
     FUNCTION_MS_IDLE,
-    SQS_BATCH,
-    SQS_CHUNK_BYTES,
     TALLY_ITEM_BYTES,
     StoredSize,
     function_dollars,
@@ -52,7 +55,7 @@ from tallyroll.planning.prices import (
     SQS_REQUEST,
     WRITE_UNIT,
 )
-from tallyroll.planning.reading import READ_MS
+from tallyroll.planning.reads import READ_MS
 from tallyroll.planning.writers import (
     PACKED_EVENT_MS,
     RECORD_ENVELOPE_BYTES,
@@ -212,9 +215,9 @@ def _record(spec: Spec, body: str, number: int) -> Record:
 def queue_requests(bodies: Sequence[str]) -> float:
     """SQS requests: sent by tens, received by tens, deleted by tens."""
     requests = 0.0
-    for first in range(0, len(bodies), SQS_BATCH):
-        size = sum(len(body.encode()) for body in bodies[first : first + SQS_BATCH])
-        chunks = -(-size // SQS_CHUNK_BYTES)
+    for first in range(0, len(bodies), QUEUE_BATCH_MAX):
+        size = sum(len(body.encode()) for body in bodies[first : first + QUEUE_BATCH_MAX])
+        chunks = -(-size // QUEUE_CHARGED_BYTES)
         requests += 2 * chunks + 1
     return requests
 

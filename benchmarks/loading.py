@@ -22,9 +22,9 @@ from tallyroll.adapters.system import SystemEffects
 from tallyroll.client.bulk import BulkSender
 from tallyroll.client.checkpoint import Checkpoint
 from tallyroll.client.loading import BadFile, Load, SourceLayout
+from tallyroll.client.send_calendar import SendCalendar
 from tallyroll.client.sources.places import Format, Place
 from tallyroll.client.sources.shapes import ByColumns, OwnForm, RecordShape
-from tallyroll.client.spans import SendCalendar
 from tallyroll.ports.queue import SendFailure
 from tallyroll.settings import Settings
 

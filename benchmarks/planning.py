@@ -32,7 +32,7 @@ from tallyroll.planning.partition_model.study import world_of
 from tallyroll.planning.partition_model.table import TableRules
 from tallyroll.planning.partition_model.world import World
 from tallyroll.planning.plan import ARCHIVED_SHARE, BATCH_WINDOW_SECONDS, Plan, planned
-from tallyroll.planning.reading import READ_MS, reading_of
+from tallyroll.planning.reads import READ_MS, reading_of
 from tallyroll.planning.shards import SHARD_SHARE_MAX
 from tallyroll.planning.writers import PACKED_EVENT_MS, TRANSACTION_MS, WRITER_MS_PER_MESSAGE
 

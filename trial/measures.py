@@ -13,8 +13,9 @@ from datetime import UTC, datetime
 from math import ceil
 from typing import Any
 
+from tallyroll.limits import QUEUE_BATCH_MAX
 from tallyroll.planning import prices
-from tallyroll.planning.costs import FUNCTION_GB, HOURS_A_MONTH, SQS_BATCH, idle_month
+from tallyroll.planning.costs import FUNCTION_GB, HOURS_A_MONTH, idle_month
 from tallyroll.settings import Settings
 from trial.load import Load
 
@@ -108,7 +109,7 @@ class Measured:
         calls = sum(one.samples for one in self.functions.values())
         busy_s = sum(one.total for one in self.functions.values()) / 1000
         received = self.queue["NumberOfMessagesReceived"]
-        requests = ceil(sent / SQS_BATCH) + 2 * ceil(received / SQS_BATCH)
+        requests = ceil(sent / QUEUE_BATCH_MAX) + 2 * ceil(received / QUEUE_BATCH_MAX)
         requests += int(self.queue["NumberOfEmptyReceives"])
         return {
             "write units": sum(self.write_units.values()) * prices.WRITE_UNIT,

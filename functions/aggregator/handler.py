@@ -56,10 +56,10 @@ def use_case() -> Reader:
 def counters() -> Response[str]:
     """The count of one key over a range of windows."""
     answer = answer_counter(use_case(), _parameters(), _time_left_ms())
-    if gathering := use_case().gathering:
+    if answer.count and (gathering := answer.count.gathering):
         add_gathering(metrics, gathering)
-    if missing := use_case().why_missing:
-        logger.warning("windows not read", extra={"windows": dict(missing)})
+    if answer.count and (missing := answer.count.why_missing):
+        logger.warning("windows not read", extra={"windows": missing})
     return _response(answer)
 
 

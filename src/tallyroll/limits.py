@@ -28,6 +28,7 @@ PARTITION_BYTES = 10 * 10**9  # a fuller partition is split [part]
 BURST_SECONDS = 300  # of unused capacity are kept for bursts [part]
 TABLE_UNITS_QUOTA = 40_000  # write or read units a second of one table [ddb], adjustable
 UNIT_BYTES = 1024  # one write unit writes up to 1 KB [ddb]
+READ_UNIT_BYTES = 4 * 1024  # one read unit reads up to 4 KB, strongly consistent [ddb]
 ACTION_UNITS = 2  # for each KB that an action of a transaction writes [ddb]
 
 # Events

@@ -25,7 +25,7 @@ from tallyroll.settings.texts import PREFIX, parse
 if TYPE_CHECKING:  # each function loads its own at a cold start, and no other's
     from tallyroll.ingest.writer import BatchReport
     from tallyroll.lifecycle.runner import Rolled
-    from tallyroll.reads.reader import Gathering
+    from tallyroll.reads.counts import Gathering
 
 NAMESPACE = "Tallyroll"
 

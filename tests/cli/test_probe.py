@@ -20,7 +20,8 @@ from tallyroll.model.tallies import Tally
 from tallyroll.operations.probe import plan as probes
 from tallyroll.operations.probe import run
 from tallyroll.operations.probe.history import ReadRule, Share
-from tallyroll.reads.reader import Count, PeriodCount, Reader
+from tallyroll.reads.counts import Count, PeriodCount
+from tallyroll.reads.reader import Reader
 from tests.cli.command_line import Answer, CommandLine
 from tests.harness.pipeline import NOW, START, WINDOW, StillEffects, hour
 

@@ -116,8 +116,8 @@ def test_a_line_too_long_is_left_out_whole(
     stdin = lines({"key": "k" * 90}, {"key": "k" * 350}, {"key": "last"})
     answer = cli.run("send", stdin=stdin)
     assert answer.err.splitlines() == [
-        "tallyroll: line 1: item-too-large: over 100 bytes",
-        "tallyroll: line 2: item-too-large: over 100 bytes",
+        "tallyroll: line 1: item-too-large: the line is over 4 MiB",
+        "tallyroll: line 2: item-too-large: the line is over 4 MiB",
     ]
     assert [json.loads(body)["key"] for body in cli.producer.bodies] == ["last"]
 

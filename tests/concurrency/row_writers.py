@@ -17,7 +17,8 @@ from tallyroll.adapters.memory import MemoryCatalog
 from tallyroll.adapters.rows.row_store import RowStore
 from tallyroll.adapters.system import SystemEffects
 from tallyroll.errors import StoreError
-from tallyroll.ingest.transactions import Disposition, plan, run
+from tallyroll.ingest.fates import Disposition
+from tallyroll.ingest.transactions import plan, run
 from tallyroll.model.records import Record
 from tallyroll.model.specs import Spec
 from tests.contract.engines import record

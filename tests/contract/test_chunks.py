@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 
 from tallyroll.errors import Reason
-from tallyroll.ingest.transactions import Disposition, Fate, plan, run
+from tallyroll.ingest.fates import Disposition, Fate
+from tallyroll.ingest.transactions import plan, run
 from tallyroll.limits import QUEUE_MESSAGE_BYTES_MAX
 from tallyroll.model.events import Event
 from tallyroll.model.formats.payloads import Chunk, PayloadLayout

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tallyroll.errors import Reason
-from tallyroll.ingest.transactions import Disposition, Fate, plan, run
+from tallyroll.ingest.fates import Disposition, Fate
+from tallyroll.ingest.transactions import plan, run
 from tallyroll.limits import EVENT_KEYS_MAX
 from tallyroll.model.records import Record
 from tallyroll.model.specs import Spec

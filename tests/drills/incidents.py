@@ -85,7 +85,7 @@ def lives_of_poison() -> int:
             pipeline.settings, pipeline.catalog, pipeline.queue, pipeline.effects
         )
         groups = batch_notes.begin(cases)
-        if any(case.fate for case in cases if case.message.id == "m0"):
+        if any(case.fate for group in groups for case in group if case.message.id == "m0"):
             return receives
         for number, group in enumerate(groups):
             if number:

@@ -20,7 +20,7 @@ from tallyroll.lifecycle.runner import Rolled
 from tallyroll.model.states import Status
 from tallyroll.planning.costs import METRICS_IDLE, METRICS_WATCHED
 from tallyroll.planning.costs import PAGES as PAGES_CHARGED
-from tallyroll.reads.reader import Gathering
+from tallyroll.reads.counts import Gathering
 from tallyroll.telemetry import (
     NAMESPACE,
     add_answer,

@@ -11,7 +11,8 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from tallyroll.adapters.dynamodb.throughput import METERING
-from tallyroll.ingest.transactions import Commit, Disposition, after, plan, run
+from tallyroll.ingest.fates import Disposition
+from tallyroll.ingest.transactions import Commit, after, plan, run
 from tallyroll.limits import EVENT_KEYS_MAX
 from tallyroll.model.items import sized
 from tallyroll.model.records import Increment, Record, all_records, increments_of

@@ -322,8 +322,8 @@ def keys_by_processing_time(patch: pytest.MonkeyPatch) -> None:
 
 PLANTED = (
     Planted(events_divided_by_the_plan, 1),
-    Planted(events_divided_by_bisecting, 1),
+    Planted(events_divided_by_bisecting, 5),
     Planted(keys_by_processing_time, 1),
     Planted(read_without_settling, 0),
-    Planted(appended_without_a_condition, 18, SLOW_APPENDS),
+    Planted(appended_without_a_condition, 41, SLOW_APPENDS),
 )

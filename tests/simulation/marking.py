@@ -13,7 +13,7 @@ import tallyroll.ingest.transactions
 import tallyroll.ingest.writer
 from tallyroll import limits
 from tallyroll.errors import Reason
-from tallyroll.ingest.transactions import Disposition
+from tallyroll.ingest.fates import Disposition
 from tallyroll.operations.letter_events import LetterOutcome
 from tallyroll.operations.redrive import Redriver
 from tallyroll.ports.store import Answer, Verdict
@@ -166,8 +166,8 @@ class _Batches:
             self._hit("counted-later")
         if kind is Disposition.DUPLICATE and not case.placed:
             self._hit("remembered")
-        if kind is Disposition.DUPLICATE and case.spec:
-            state = self._system.catalog.window(case.spec.window)
+        if kind is Disposition.DUPLICATE and case.placed:
+            state = self._system.catalog.window(case.placed.spec.window)
             if state and state.status.sealed:
                 self._hit("duplicate-of-sealed")
         if case.message.redrive and kind in (Disposition.COUNTED, Disposition.DUPLICATE):

@@ -33,7 +33,7 @@ def a_letter_keeps_its_batch(patch: Patch) -> None:
     """What the dead-letter queue does not take keeps the whole batch from being acknowledged."""
     reject = Writer._reject
 
-    def all_or_none(self: Any, cases: Any) -> None:
+    def all_or_none(self: Any, cases: Any) -> Any:
         refused: list[StoreError] = []
         send = self.queue.reject
 
@@ -50,10 +50,11 @@ def a_letter_keeps_its_batch(patch: Patch) -> None:
 
         queue, self.queue = self.queue, Queue()
         try:
-            reject(self, cases)
+            cases = reject(self, cases)
         finally:
             self.queue = queue
         if refused:
             raise refused[0]
+        return cases
 
     patch.setattr(Writer, "_reject", all_or_none)

@@ -60,7 +60,7 @@ def cached_though_consistent(patch: Patch) -> None:
 def missing_windows_left_out(patch: Patch) -> None:
     """A smaller number is passed off as whole."""
     tally = Reader._tally
-    patch.setattr(Reader, "_tally", lambda self, *asked: (tally(self, *asked)[0], []))
+    patch.setattr(Reader, "_tally", lambda self, *asked: (tally(self, *asked)[0], {}, None))
 
 
 def totals_read_before_the_states(patch: Patch) -> None:

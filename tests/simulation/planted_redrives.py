@@ -38,9 +38,13 @@ def sent_before_it_is_claimed(patch: Patch) -> None:
 def redriven_without_a_ledger(patch: Patch) -> None:
     """Each redrive chooses a window of its own, and the writer believes what a message says."""
 
-    def believing(self: Any, timed: Any) -> None:
-        for case, *_ in timed:
-            case.target = case.message.redrive.target if case.message.redrive else None
+    def believing(self: Any, found: Any) -> Any:
+        return [
+            each._replace(case=replace(each.case, target=each.case.message.redrive.target))
+            if hasattr(each, "envelope") and each.case.message.redrive
+            else each
+            for each in found
+        ]
 
     patch.setattr(MemoryCatalog, "claims", lambda *_: {})
     patch.setattr(MemoryCatalog, "claim", lambda self, identity, wanted: wanted)

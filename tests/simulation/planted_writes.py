@@ -17,8 +17,8 @@ import tallyroll.model.records
 from tallyroll.adapters.dynamodb.items import chunk_item, record_item
 from tallyroll.adapters.memory import MemoryCatalog, MemoryStore
 from tallyroll.errors import StoreError
+from tallyroll.ingest.fates import Disposition, Fate
 from tallyroll.ingest.placement import Placer
-from tallyroll.ingest.transactions import Disposition, Fate
 from tallyroll.ingest.writer import Writer
 from tallyroll.model.acceptance import check_accepts
 from tallyroll.model.records import Increment, Record
@@ -160,9 +160,9 @@ def remembered_before_the_answer(patch: Patch) -> None:
     """A message whose commit fails comes again, and is taken for one that was counted."""
     count = Writer._count
 
-    def hasty(self: Any, placed: Any, *rest: Any) -> None:
-        self._memory.keep(each.delivery.message for each in placed)
-        count(self, placed, *rest)
+    def hasty(self: Any, placed: Any, *rest: Any) -> Any:
+        self._memory.keep(each.message for each in placed)
+        return count(self, placed, *rest)
 
     patch.setattr(Writer, "_count", hasty)
 
@@ -187,12 +187,10 @@ def duplicates_still_tallied_in_the_retry(patch: Patch) -> None:
 def rejects_acknowledged_before_sent(patch: Patch) -> None:
     reject = Writer._reject
 
-    def careless(self: Any, cases: Any) -> None:
-        fates = [case.fate for case in cases]
+    def careless(self: Any, cases: Any) -> Any:
         with suppress(StoreError):
             reject(self, cases)
-        for case, fate in zip(cases, fates, strict=True):
-            case.fate = fate
+        return cases
 
     patch.setattr(Writer, "_reject", careless)
 
@@ -201,9 +199,10 @@ def shards_by_the_writers_own_settings(patch: Patch) -> None:
     """N changes within a window as soon as a deployment changes it."""
     assign = Placer._assign
 
-    def assigned(self: Any, case: Any, envelope: Any, ts: int, spec: Spec) -> None:
+    def assigned(self: Any, case: Any, envelope: Any, ts: int, spec: Spec) -> Any:
         own = self.settings
-        assign(self, case, envelope, ts, replace(spec, shards=own.shards, hot=own.hot_shards))
+        spec = replace(spec, shards=own.shards, hot=own.hot_shards)
+        return assign(self, case, envelope, ts, spec)
 
     patch.setattr(Placer, "_assign", assigned)
 
@@ -212,10 +211,10 @@ def stripes_by_the_writers_own_settings(patch: Patch) -> None:
     """As if a spec were cached that belongs to another deployment."""
     assign = Placer._assign
 
-    def assigned(self: Any, case: Any, envelope: Any, ts: int, spec: Spec) -> None:
+    def assigned(self: Any, case: Any, envelope: Any, ts: int, spec: Spec) -> Any:
         own = self.settings
         spec = replace(spec, buckets=own.buckets, stripes_min=own.stripes_min)
-        assign(self, case, envelope, ts, spec)
+        return assign(self, case, envelope, ts, spec)
 
     patch.setattr(Placer, "_assign", assigned)
 

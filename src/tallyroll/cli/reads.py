@@ -14,8 +14,9 @@ from tallyroll.cli.screen import Screen, excerpt, number_of
 from tallyroll.model.amounts import format_amount
 from tallyroll.model.stored import StoredEvent, StoredPacket, event_line
 from tallyroll.model.windows import iso
+from tallyroll.reads.counts import counter_json
 from tallyroll.reads.http import required_id, required_key
-from tallyroll.reads.jsonable import counter_json, found_json, top_json
+from tallyroll.reads.jsonable import found_json, top_json
 from tallyroll.reads.merge import EVENTS_MAX
 
 TIME_LEFT_MS = 60_000
@@ -56,7 +57,7 @@ def count(
             screen.tell(f"{key}: live windows in Keyspaces have no tallies: {what}")
         if counted.missing:
             screen.tell(f"{key}: could not read {', '.join(counted.missing)}: the rest is counted")
-            for why in dict.fromkeys(made.reader.why_missing.values()):
+            for why in dict.fromkeys(counted.why_missing.values()):
                 screen.tell(f"  {why}")
     if not screen.json:
         screen.table(

@@ -22,7 +22,7 @@ from tallyroll.client.packing import (
     queueable,
 )
 from tallyroll.client.savings import Savings
-from tallyroll.client.spans import SendCalendar
+from tallyroll.client.send_calendar import SendCalendar
 from tallyroll.errors import Reason
 from tallyroll.limits import QUEUE_BATCH_MAX
 from tallyroll.model.events import Envelope, Event, Packet, message_body

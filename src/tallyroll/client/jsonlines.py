@@ -27,6 +27,7 @@ from tallyroll.model.formats.zstandard_frames import (
 )
 
 LINE_BYTES_MAX = 4 * 1024 * 1024  # an event of 1 MiB takes less, if ASCII is not escaped
+LINE_TOO_LONG = f"the line is over {LINE_BYTES_MAX >> 20} MiB"
 CHUNK_BYTES = 64 * 1024
 DIGEST_BYTES = 1024 * 1024
 BYTES_OF_CHARACTER_MAX = 6  # of one that is escaped
@@ -198,7 +199,7 @@ def envelope_of(
 ) -> tuple[Envelope, str]:
     """A line's envelope and its text. Raises Rejected if no writer would ever count it."""
     if line is None:
-        raise Rejected(Reason.ITEM_TOO_LARGE, f"over {LINE_BYTES_MAX} bytes")
+        raise Rejected(Reason.ITEM_TOO_LARGE, LINE_TOO_LONG)
     try:
         text = line.decode("utf-8-sig").strip()
     except UnicodeDecodeError as error:

@@ -1,7 +1,6 @@
 """What packing saves: an estimate of DynamoDB's write units, from what is sent.
 
-It takes full batches of the writer and no conflicts, as `make costs` does. Sources of the rule:
-`tallyroll.limits`.
+It takes full batches of the writer and no conflicts, as `make costs` does.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass, field
 
-from tallyroll.limits import ACTION_UNITS, TRANSACTION_ACTIONS_MAX, UNIT_BYTES
+from tallyroll.write_units import ELEMENTS_MAX, record_units, shared_units
 
 BATCH_RECORDS = 980
 ITEM_BYTES = 150  # of a record's item, beside its key and its data
@@ -29,7 +28,7 @@ class Writes:
     def add(self, window: int, key: str, size: int, events: int = 1) -> None:
         """Add a record of a key in the window that starts then (ms), with so many bytes of data."""
         self.events += events
-        self._units += ACTION_UNITS * -(-(ITEM_BYTES + len(key) + size) // UNIT_BYTES)
+        self._units += record_units(ITEM_BYTES + len(key) + size)
         self._records += 1
         self._tallies.add((window, key))
         if self._records == BATCH_RECORDS:
@@ -41,11 +40,9 @@ class Writes:
     def _shared(self) -> int:
         """The units of the tallies and gates of the batch."""
         elements = self._records + len(self._tallies)
-        transactions = max(
-            -(-elements // (TRANSACTION_ACTIONS_MAX - 1)),
-            len({window for window, _ in self._tallies}),
-        )
-        return ACTION_UNITS * (max(len(self._tallies), transactions) + transactions)
+        windows = len({window for window, _ in self._tallies})
+        transactions = max(-(-elements // ELEMENTS_MAX), windows)
+        return shared_units(max(len(self._tallies), transactions), transactions)
 
     @property
     def each(self) -> float:

@@ -13,6 +13,7 @@ from functools import partial
 
 from tallyroll import limits
 from tallyroll.errors import Reason, StoreError
+from tallyroll.ingest.fates import Disposition, Fate
 from tallyroll.ingest.handing_back import delay_seconds
 from tallyroll.ingest.placement import BatchMessage
 from tallyroll.model.messages import Message
@@ -73,9 +74,8 @@ class BatchNotes:
             with suppress(StoreError):
                 noted = self.catalog.receptions(since, until, limits.RECEPTIONS_SEEN_MAX)
                 deaths = deaths_of(hidden, noted)
-        _give_up(cases, deaths)
         usual, suspects, lone = [], [], []
-        for case in cases:
+        for case in (_given_up(case, deaths.get(case.message.id)) for case in cases):
             died = deaths.get(case.message.id)
             if case.fate:
                 usual.append(case)
@@ -119,7 +119,9 @@ class BatchNotes:
         """Hide the messages that must come again for some time, and note their windows until then,
         unless they can never count.
         """
-        back = [case for case in cases if case.comes_again]
+        back = [
+            (case, case.fate or Fate(Disposition.HANDED_BACK)) for case in cases if case.comes_again
+        ]
         if not back:
             return
         now = self.effects.now()
@@ -129,10 +131,15 @@ class BatchNotes:
             in_flight=self._in_flight(),
             retention_ms=self.settings.queue_retention_ms,
         )
-        delays = [(case, delay(case.message, waits=case.waits, due=case.due)) for case in back]
+        delays = [delay(case.message, waits=fate.waits, due=fate.due) for case, fate in back]
+        receipts = [case.message.receipt for case, _ in back]
         with suppress(StoreError):
-            self.queue.delay([(case.message.receipt, seconds) for case, seconds in delays])
-        hidden = [(case, now + seconds * 1_000) for case, seconds in delays if not case.hopeless]
+            self.queue.delay(list(zip(receipts, delays, strict=True)))
+        hidden = [
+            (case, now + seconds * 1_000)
+            for (case, fate), seconds in zip(back, delays, strict=True)
+            if not fate.hopeless
+        ]
         self._note_windows(hidden)
         self._unplaced += [
             (case.message, at)
@@ -226,13 +233,13 @@ class BatchNotes:
         return self._counts.in_flight
 
 
-def _give_up(cases: Sequence[BatchMessage], deaths: Mapping[str, Deaths]) -> None:
-    """Reject messages that seem to crash writers. They are not read: reading may be the cause."""
-    for case in cases:
-        died, receives = deaths.get(case.message.id), case.message.receives
-        if died and len(died.alone) >= limits.LONE_DEATHS_MAX:
-            detail = f"{len(died.alone)} writers died while they worked on this message alone"
-            case.mark_rejected(Reason.CRASHES_WRITER, detail)
-        elif receives >= limits.RECEIVES_GIVEN_UP:
-            detail = f"received {receives} times and still not finished"
-            case.mark_rejected(Reason.CRASHES_WRITER, detail)
+def _given_up(case: BatchMessage, died: Deaths | None) -> BatchMessage:
+    """The case, rejected if it seems to crash writers. It is not read: reading may be the cause."""
+    receives = case.message.receives
+    if died and len(died.alone) >= limits.LONE_DEATHS_MAX:
+        detail = f"{len(died.alone)} writers died while they worked on this message alone"
+    elif receives >= limits.RECEIVES_GIVEN_UP:
+        detail = f"received {receives} times and still not finished"
+    else:
+        return case
+    return case.rejected(Reason.CRASHES_WRITER, detail)

@@ -19,7 +19,8 @@ from threading import Lock
 from tallyroll import limits
 from tallyroll.errors import StoreError
 from tallyroll.ingest.cost import commit_cost
-from tallyroll.ingest.transactions import Commit, CommitRun, Disposition, Fate, run
+from tallyroll.ingest.fates import Fate, handed_back
+from tallyroll.ingest.transactions import Commit, CommitRun, run
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.rate import RateLine, Turn
@@ -75,12 +76,12 @@ def affordable(costs: Sequence[float], most: float) -> int:
     return max(1, sum(1 for _ in takewhile(lambda total: total <= most, accumulate(costs))))
 
 
-def handed_back(
+def returned(
     commits: Iterable[Commit], costs: Iterable[float], rate: int, start: int
 ) -> Iterator[tuple[Commit, Fate]]:
     """The fates of what waits for room, from `start` (microseconds) on, one after the other."""
     for commit, cost in zip(commits, costs, strict=True):
-        yield commit, Fate(Disposition.HANDED_BACK, detail=_DETAIL, due=start // _MS)
+        yield commit, handed_back(_DETAIL, due=start // _MS)
         start += span_of(cost, rate)
 
 
@@ -133,14 +134,14 @@ class Pacer:
             try:
                 start = self.catalog.take_turn(turn) if in_time else turn.earliest
             except StoreError as error:
-                fate = Fate(Disposition.HANDED_BACK, detail=f"no write rate: {error}")
+                fate = handed_back(f"no write rate: {error}")
                 _settle(done, ((commit, fate) for commit in left))
                 break
             if start > turn.latest:
                 back = return_turn(sum(costs), self.rate, effects.now(), start)
                 with suppress(StoreError):  # then they come back at the same time as others
                     start = self.catalog.take_turn(back)
-                _settle(done, handed_back(left, costs, self.rate, start))
+                _settle(done, returned(left, costs, self.rate, start))
                 break
             effects.sleep(max(0, -(-start // _MS) - effects.now()))
             part = run(store, left[:number], effects, deadline, at_once, WriteAllowance(leased).pay)

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from functools import partial
 from itertools import groupby, islice
 from operator import attrgetter
 
 from tallyroll.errors import Reason
 from tallyroll.ingest.cost import WriteCost, commit_cost
+from tallyroll.ingest.fates import Disposition, Fate, beside_stored, handed_back, rejected
 from tallyroll.model.ids import Identity
 from tallyroll.model.items import sized
 from tallyroll.model.records import Increment, Record, all_records, increments_of
@@ -41,32 +41,8 @@ Pay = Callable[[float], bool]
 """Pays an attempt of this cost; False if it must not be sent."""
 
 
-class Disposition(StrEnum):
-    """The kinds of fates."""
-
-    COUNTED = "counted"
-    DUPLICATE = "duplicate"
-    UNCOMPARED = "uncompared"  # a record of its identity is stored, its content is not known yet
-    REJECTED = "rejected"
-    HANDED_BACK = "handed-back"
-    SHUT_OUT = "shut-out"  # the gate was shut or missing: the window's state decides
-
-
 _OTHERS = attrgetter("others")
 _DECIDING = (Disposition.DUPLICATE, Disposition.REJECTED, Disposition.UNCOMPARED)
-
-
-@dataclass(frozen=True, slots=True)
-class Fate:
-    """The result for a record or its message; `digest` is that of the stored record, if known, and
-    `due` when (ms) the write rate may have room for it.
-    """
-
-    kind: Disposition
-    digest: bytes | None = None
-    reason: Reason | None = None
-    detail: str = ""
-    due: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,17 +214,7 @@ def _fate(record: Record, elements: Sequence[Element]) -> Fate | None:
 
 
 def _refused(detail: str) -> Fate:
-    return Fate(Disposition.REJECTED, reason=Reason.REFUSED_BY_STORE, detail=detail)
-
-
-def beside_stored(record: Record, digest: bytes | None) -> Fate:
-    """The fate of a record whose identity is stored already, with this digest; None: unknown."""
-    if digest is None:
-        return Fate(Disposition.UNCOMPARED)
-    if digest == record.digest:
-        return Fate(Disposition.DUPLICATE, digest)
-    detail = f"id {record.id!r} of key {record.key!r} is stored already with another content"
-    return Fate(Disposition.REJECTED, digest, Reason.ID_CONFLICT, detail)
+    return rejected(Reason.REFUSED_BY_STORE, detail)
 
 
 def _by_key(commit: Commit, records: Sequence[Record], slow: Collection[str]) -> list[Commit]:
@@ -274,7 +240,7 @@ def _later(commit: Commit, backoff: Backoff, now: int, chance: Chance) -> Commit
 def _again(commits: Sequence[Commit], deadline: int, why: str) -> Continuation:
     """Retry the commits that are due before `deadline`, and hand the others' records back."""
     late = [commit for commit in commits if commit.not_before >= deadline]
-    fate = Fate(Disposition.HANDED_BACK, detail=why)
+    fate = handed_back(why)
     return Continuation(
         tuple((record, fate) for commit in late for record in commit.records),
         tuple(commit for commit in commits if commit.not_before < deadline),

@@ -10,17 +10,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 
 from tallyroll.errors import Missing, Reason, StoreError
 from tallyroll.ingest.batch_notes import BatchNotes
 from tallyroll.ingest.cost import ItemSizes, WriteCost
 from tallyroll.ingest.counted_messages import CountedMessages
+from tallyroll.ingest.fates import Disposition, Fate, beside_stored, handed_back, rejected
 from tallyroll.ingest.handing_back import is_expiring
 from tallyroll.ingest.hot_keys import HotKeyDetector
 from tallyroll.ingest.placement import BatchMessage, Placed, Placer
-from tallyroll.ingest.transactions import CommitRun, Disposition, Fate, beside_stored, plan, run
+from tallyroll.ingest.transactions import CommitRun, plan, run
 from tallyroll.model.events import no_collections
 from tallyroll.model.ids import Identity
 from tallyroll.model.messages import Message
@@ -120,58 +121,65 @@ class Writer:
         reserve = min(DEADLINE_RESERVE_MS, time_left_ms // 3)
         deadline = self.effects.now() + time_left_ms - reserve
         report = BatchReport(messages=len(messages))
-        every = [BatchMessage(message) for message in messages]
-        for case in every:
-            if case.message in self._memory:
-                case.fate = Fate(Disposition.DUPLICATE)
-        cases = [case for case in every if not case.fate]
-        groups = self._notes.begin(cases)
+        known: list[Message] = []
+        fresh: list[Message] = []
+        for message in messages:
+            (known if message in self._memory else fresh).append(message)
+        groups = self._notes.begin([BatchMessage(message) for message in fresh])
+        cases: list[BatchMessage] = []
         for number, group in enumerate(groups):
             if number and self.effects.now() >= deadline:
-                for case in group:
-                    if not case.fate:
-                        case.hand_back("no time left")
-                self._notes.hand_back(group)
+                late = [case if case.fate else case.handed_back("no time left") for case in group]
+                self._notes.hand_back(late)
+                cases += late
                 continue
             if number:
                 self._notes.narrow(group)
             with no_collections():  # a batch's values hold no cycles, but there are many of them
-                self._write_group(group, report, deadline)
+                written = self._write_group(group, report, deadline)
+            cases += written
             if number < len(groups) - 1:  # the next group may kill this process
-                done = [case.message.receipt for case in group if not case.comes_again]
+                done = [case.message.receipt for case in written if not case.comes_again]
                 self.queue.acknowledge(done)
         report.notes_failed = self._notes.end(cases)
-        self._memory.keep(case.message for case in every if case.fate and case.fate.kind in STORED)
-        _sum_up(report, every, self.effects.now())
+        cases += [BatchMessage(message, fate=Fate(Disposition.DUPLICATE)) for message in known]
+        self._memory.keep(case.message for case in cases if case.fate and case.fate.kind in STORED)
+        _sum_up(report, cases, self.effects.now())
         return report
 
     def _write_group(
         self, group: Sequence[BatchMessage], report: BatchReport, deadline: int
-    ) -> None:
-        try:
-            now = self.effects.now()
-            # What is read must also be counted: that takes most of the time.
-            read_until = now + (deadline - now) // 2
-            self._placer.place(group, lambda: self.effects.now() > read_until)
-            self._notes.placed(group)
-            placed = [each for case in group if not case.fate and (each := case.placed)]
-            self._count(placed, report, deadline)
-            for each, known in self._not_stored(_of_kind(Disposition.UNCOMPARED, placed)):
-                each.delivery.hand_back(f"it was stored, but now {known}")
-            self._look_behind_shut_gates(placed, deadline)
-        except StoreError as error:
-            for case in group:
-                if case.fate is None or case.fate.kind in UNDECIDED:
-                    case.hand_back(str(error))
-        self._reject(group)
-        self._notes.hand_back(group)
+    ) -> list[BatchMessage]:
+        """The messages of a group with their fates, which are carried out."""
+        now = self.effects.now()
+        # What is read must also be counted: that takes most of the time.
+        read_until = now + (deadline - now) // 2
+        cases = self._placer.place(group, lambda: self.effects.now() > read_until)
+        self._notes.placed(cases)
+        placed = [case.placed for case in cases if case.placed and not case.fate]
+        fates = iter(self._fates(placed, report, deadline))
+        cases = [case if case.fate else replace(case, fate=next(fates)) for case in cases]
+        cases = self._reject(cases)
+        self._notes.hand_back(cases)
+        return cases
 
-    def _count(self, placed: Sequence[Placed], report: BatchReport, deadline: int) -> None:
-        """Commit one message of each identity, and give every message its fate."""
+    def _fates(self, placed: Sequence[Placed], report: BatchReport, deadline: int) -> list[Fate]:
+        """The fates of messages. If the catalog fails, those it must decide are handed back."""
+        fates = self._count(placed, report, deadline)
+        try:
+            fates = _redecided(Disposition.UNCOMPARED, placed, fates, self._compared)
+            behind = partial(self._behind_shut_gates, deadline=deadline)
+            return _redecided(Disposition.SHUT_OUT, placed, fates, behind)
+        except StoreError as error:
+            back = handed_back(str(error))
+            return [back if fate.kind in UNDECIDED else fate for fate in fates]
+
+    def _count(self, placed: Sequence[Placed], report: BatchReport, deadline: int) -> list[Fate]:
+        """Commit one message of each identity; return the fate of every message."""
         keepers = _keepers(placed)
         kept = [each for each, keeper in zip(placed, keepers, strict=True) if keeper is each]
-        fresh = [each for each in kept if each.delivery.message.receives == 1]
-        again = [each for each in kept if each.delivery.message.receives > 1]
+        fresh = [each for each in kept if each.message.receives == 1]
+        again = [each for each in kept if each.message.receives > 1]
         known = self._already_stored(again)
         again = [each for each in again if each.identity not in known]
         commits = [
@@ -185,9 +193,6 @@ class Writer:
             self.store, commits, self.effects, deadline, self.settings.transactions_at_once
         )
         done.fates.update(known)
-        for each, keeper in zip(placed, keepers, strict=True):
-            fate = done.fates[keeper.identity]
-            each.delivery.fate = fate if each is keeper else _follower_fate(each, keeper, fate)
         report.cost += done.cost
         report.contended += done.contended
         report.throttled.update(done.throttled)
@@ -200,6 +205,11 @@ class Writer:
         counted += [(spec, other) for spec, record in counted for other in record.others]
         report.sizes.add([record for _, record in counted])
         self._detector.observe(counted, done.throttled_keys)
+        return [
+            fate if each is keeper else _follower_fate(each, keeper, fate)
+            for each, keeper in zip(placed, keepers, strict=True)
+            for fate in (done.fates[keeper.identity],)
+        ]
 
     def _already_stored(self, again: Sequence[Placed]) -> dict[Identity, Fate]:
         """The fates of the messages that are surely duplicates, of those received before.
@@ -218,33 +228,41 @@ class Writer:
                         known[identity] = beside_stored(record, found.digest)
         return known
 
-    def _look_behind_shut_gates(self, placed: Sequence[Placed], deadline: int) -> None:
-        """Decide by the window's state the fates of messages that met a shut or missing gate."""
-        shut_out = _of_kind(Disposition.SHUT_OUT, placed)
+    def _compared(self, placed: Sequence[Placed]) -> list[Fate]:
+        """The fates of messages whose identities are stored with an unknown content."""
+        return [
+            known if isinstance(known, Fate) else handed_back(f"it was stored, but now {known}")
+            for known in self._by_stored_records(placed)
+        ]
+
+    def _behind_shut_gates(self, placed: Sequence[Placed], deadline: int) -> list[Fate]:
+        """The fates of messages that met a shut or missing gate, by their windows' states."""
         if self.effects.now() >= deadline:
-            for each in shut_out:
-                each.delivery.hand_back("no time left to look behind the gate")
-            return
-        windows = dict.fromkeys(each.spec.window for each in shut_out)
+            return [handed_back("no time left to look behind the gate")] * len(placed)
+        windows = dict.fromkeys(each.spec.window for each in placed)
         states = {window: self.catalog.window(window) for window in windows}
-        sealed = []
-        for each in shut_out:
+        sealed = {window for window, state in states.items() if state and state.status.sealed}
+        stored = iter(
+            self._by_stored_records([each for each in placed if each.spec.window in sealed])
+        )
+        fates = []
+        for each in placed:
             window = each.spec.window
             state = states[window]
-            if state and state.status.sealed:
-                sealed.append(each)
+            what = f"window {window} is {state.status if state else 'not made yet'}"
+            if window not in sealed:
+                waits = state is None or state.status in (Status.CREATING, Status.OPEN)
+                fates.append(handed_back(what, waits=waits))
                 continue
-            status = state.status if state else "not made yet"
-            waits = state is None or state.status in (Status.CREATING, Status.OPEN)
-            each.delivery.hand_back(f"window {window} is {status}", waits=waits)
-        for each, known in self._not_stored(sealed):
-            state = states[each.spec.window]
-            detail = f"window {each.spec.window} is {state and state.status}: {known}"
-            each.delivery.mark_rejected(Reason.WINDOW_SEALED, detail)
+            known = next(stored)
+            if not isinstance(known, Fate):
+                known = rejected(Reason.WINDOW_SEALED, f"{what}: {known}")
+            fates.append(known)
+        return fates
 
-    def _not_stored(self, placed: Sequence[Placed]) -> list[tuple[Placed, str]]:
-        """Decide by their stored records whether messages are duplicates or conflicts; return those
-        without one, and what is known of them. If a lookup fails, the message is handed back.
+    def _by_stored_records(self, placed: Sequence[Placed]) -> list[Fate | str]:
+        """For each message, its fate as a duplicate or a conflict; or what is known of it, if it
+        has no stored record. If a lookup fails, the message is handed back.
 
         The states are read after the records: a table is certainly the original one, and not one
         that a late roller made again, only if its window is not being dropped.
@@ -252,21 +270,20 @@ class Writer:
         jobs = [partial(self._stored, each) for each in placed]
         answers = self.effects.together(jobs, self.settings.transactions_at_once)
         state_of = cache(self.catalog.window)
-        absent: list[tuple[Placed, str]] = []
+        found: list[Fate | str] = []
         for each, answer in zip(placed, answers, strict=True):
             if isinstance(answer, Record):
-                each.delivery.fate = beside_stored(each.record, answer.digest)
+                found.append(beside_stored(each.record, answer.digest))
                 continue
             gone = answer is None or isinstance(answer, Missing)
             state = state_of(each.spec.window) if gone else None
             if state and state.status in (Status.DROPPING, Status.DROPPED):
-                known = "unverified whether it was counted, since the table is dropped"
-                absent.append((each, known))
+                found.append("unverified whether it was counted, since the table is dropped")
             elif answer:
-                each.delivery.hand_back(str(answer))
+                found.append(handed_back(str(answer)))
             else:
-                absent.append((each, "this record is not in it"))
-        return absent
+                found.append("this record is not in it")
+        return found
 
     def _stored(self, placed: Placed) -> Record | StoreError | None:
         """A stored record of the message's identity, or of one of its identities."""
@@ -278,28 +295,48 @@ class Writer:
             return error
         return None
 
-    def _reject(self, cases: Sequence[BatchMessage]) -> None:
+    def _reject(self, cases: Sequence[BatchMessage]) -> list[BatchMessage]:
         """Send messages that can never count, or that the queue will soon drop, to the dead-letter
-        queue. Those that it does not take are handed back.
+        queue; return all cases. Those that it does not take are handed back.
         """
         now, retention_ms = self.effects.now(), self.settings.queue_retention_ms
-        for case in cases:
-            if case.fate and case.comes_again and is_expiring(case.message, now, retention_ms):
-                detail = f"sent {iso(case.message.sent)} and not counted: {case.fate.detail}"
-                case.mark_rejected(Reason.EXPIRING, detail)
-        rejected = [(case, rejection) for case in cases if (rejection := case.rejection)]
-        sent = [False] * len(rejected)
+        cases = [_expired(case, now, retention_ms) for case in cases]
+        rejections = [rejection for case in cases if (rejection := case.rejection)]
+        sent = [False] * len(rejections)
         with suppress(StoreError):
-            if rejected:
-                sent = self.queue.reject([rejection for _, rejection in rejected])
-        for (case, rejection), there in zip(rejected, sent, strict=True):
-            if not there:
-                case.hopeless = rejection.reason is not Reason.EXPIRING
-                case.hand_back("the dead-letter queue did not take it")
+            if rejections:
+                sent = self.queue.reject(rejections)
+        there = iter(sent)
+        return [_not_taken(case) if case.rejection and not next(there) else case for case in cases]
 
 
-def _of_kind(kind: Disposition, placed: Sequence[Placed]) -> list[Placed]:
-    return [each for each in placed if each.delivery.fate and each.delivery.fate.kind is kind]
+def _expired(case: BatchMessage, now: int, retention_ms: int) -> BatchMessage:
+    """The case, rejected if it would come again, and the queue will soon drop it."""
+    message, fate = case.message, case.fate
+    if not (fate and case.comes_again and is_expiring(message, now, retention_ms)):
+        return case
+    detail = f"sent {iso(message.sent)} and not counted: {fate.detail}"
+    return replace(case, fate=rejected(Reason.EXPIRING, detail, waits=fate.waits))
+
+
+def _not_taken(case: BatchMessage) -> BatchMessage:
+    """The rejected case, which the dead-letter queue did not take."""
+    assert case.fate
+    back = handed_back("the dead-letter queue did not take it", waits=case.fate.waits)
+    hopeless = case.fate.reason is not Reason.EXPIRING
+    return replace(case, fate=replace(back, hopeless=hopeless))
+
+
+def _redecided(
+    kind: Disposition,
+    placed: Sequence[Placed],
+    fates: Sequence[Fate],
+    decide: Callable[[Sequence[Placed]], list[Fate]],
+) -> list[Fate]:
+    """The fates, with new ones for the messages whose fate is of this kind."""
+    chosen = [each for each, fate in zip(placed, fates, strict=True) if fate.kind is kind]
+    decided = iter(decide(chosen) if chosen else ())
+    return [next(decided) if fate.kind is kind else fate for fate in fates]
 
 
 def _by_window(placed: Sequence[Placed]) -> list[tuple[Spec, list[Record]]]:
@@ -330,7 +367,7 @@ def _follower_fate(placed: Placed, keeper: Placed, fate: Fate) -> Fate:
         return beside_stored(placed.record, fate.digest) if fate.digest else fate
     if fate.digest and placed.identities == keeper.identities:
         return beside_stored(placed.record, fate.digest)
-    return Fate(Disposition.HANDED_BACK, detail="another message of the same id is undecided")
+    return handed_back("another message of the same id is undecided")
 
 
 def _sum_up(report: BatchReport, cases: Sequence[BatchMessage], now: int) -> None:
@@ -338,9 +375,9 @@ def _sum_up(report: BatchReport, cases: Sequence[BatchMessage], now: int) -> Non
         assert case.fate
         match case.fate.kind:
             case Disposition.COUNTED:
-                assert case.record
-                if case.record.packed:
-                    report.packed_events += case.record.n
+                assert case.placed
+                if case.placed.record.packed:
+                    report.packed_events += case.placed.record.n
                 else:
                     report.single_events += 1
                 report.undated += case.undated
@@ -352,5 +389,5 @@ def _sum_up(report: BatchReport, cases: Sequence[BatchMessage], now: int) -> Non
             case _:
                 report.failures.append(case.message.id)
                 report.oldest_back_ms = max(report.oldest_back_ms, now - case.message.sent)
-                report.waiting += case.waits
-                report.paced += case.due is not None
+                report.waiting += case.fate.waits
+                report.paced += case.fate.due is not None

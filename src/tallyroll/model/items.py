@@ -47,6 +47,8 @@ class StoredItem:
 def sized(record: Record) -> Record:
     """The record, once its size is computed from its other fields; so the others of its group."""
     if not record.size:
+        # A cache of what the other fields say, which no comparison sees. A copy for it would take
+        # as long as computing it, once for each message.
         object.__setattr__(record, "size", _record_bytes(record))
     for other in record.others:
         sized(other)

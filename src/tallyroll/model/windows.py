@@ -19,6 +19,9 @@ from tallyroll.limits import TS_MS_MAX, WINDOW_SECONDS_MAX, WINDOW_SECONDS_MIN
 WindowId = str
 """A window's start in UTC, to the second: `20261120T080000Z`."""
 
+WINDOW_LENGTHS = f"{WINDOW_SECONDS_MIN} s to {WINDOW_SECONDS_MAX // 86_400} days"
+"""The legal lengths of windows, for people."""
+
 DYNAMODB, KEYSPACES = STORES = ("dynamodb", "keyspaces")
 """Where window tables may be."""
 
@@ -109,11 +112,11 @@ class Grid:
 
 
 def check_length(window_seconds: int) -> None:
-    """Raise UsageError for an illegal length: it must be 1 s to 366 days, and in whole minutes if
-    it is over a minute.
+    """Raise UsageError for an illegal length: it must be of `WINDOW_LENGTHS`, and in whole
+    minutes if it is over a minute.
     """
     if not WINDOW_SECONDS_MIN <= window_seconds <= WINDOW_SECONDS_MAX:
-        raise UsageError(f"window length {window_seconds} s: must be 1 s to 366 days")
+        raise UsageError(f"window length {window_seconds} s: must be {WINDOW_LENGTHS}")
     if window_seconds > 60 and window_seconds % 60:
         raise UsageError(f"window length {window_seconds} s: over a minute, use whole minutes")
 

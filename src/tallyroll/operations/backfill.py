@@ -60,7 +60,8 @@ def open_past(
     after which some windows may have been created.
     """
     if not 0 < accept_for_ms <= ACCEPT_FOR_MS_MAX:
-        raise UsageError(f"accept for {accept_for_ms} ms: must be more than 0, at most 366 days")
+        most = f"{ACCEPT_FOR_MS_MAX // 86_400_000} days"
+        raise UsageError(f"accept for {accept_for_ms} ms: must be more than 0, at most {most}")
     spans = _spans(calendar.grid, since, until)
     states = {window.id: window for window in catalog.windows(since, until)}
     absent = [span for span in spans if span.id not in states]

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tallyroll.ingest.transactions import Commit, Disposition, after, plan
+from tallyroll.ingest.fates import Disposition
+from tallyroll.ingest.transactions import Commit, after, plan
 from tallyroll.model.records import Record
 from tallyroll.model.sharding import Chance
 from tallyroll.model.specs import Spec

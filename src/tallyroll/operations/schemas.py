@@ -52,7 +52,11 @@ def event() -> Schema:
             "When it happened, ms since 1970. Without it, the time in a UUIDv7 id, else when the"
             " message was sent.",
         ),
-        value=_optional(_number(), "What it adds to the sum, with at most 6 decimals; 1 if absent"),
+        value=_optional(
+            _number(),
+            "What it adds to the sum, with at most"
+            f" {limits.VALUE_DECIMALS_MAX} decimals; 1 if absent",
+        ),
         payload={"description": "Any JSON, kept with the event"},
         events=False,
         **_NO_REFERENCE,

@@ -184,7 +184,7 @@ class Pipeline:
         catalog cannot be read. See `BulkSender` for the other arguments.
         """
         from tallyroll.client.bulk import BulkSender, Nowhere
-        from tallyroll.client.spans import SendCalendar
+        from tallyroll.client.send_calendar import SendCalendar
 
         calendar = SendCalendar(self.catalog, self.settings, self.effects, tell)
         return BulkSender(

@@ -5,10 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import ceil
 
-from tallyroll.limits import ACTION_UNITS, UNIT_BYTES, WARM_WRITE_UNITS_MIN
+from tallyroll.limits import (
+    ACTION_UNITS,
+    QUEUE_BATCH_MAX,
+    QUEUE_CHARGED_BYTES,
+    READ_UNIT_BYTES,
+    WARM_WRITE_UNITS_MIN,
+)
 from tallyroll.planning import prices
 from tallyroll.planning.plan import Plan, archived_share
-from tallyroll.planning.reading import READ_MS
+from tallyroll.planning.reads import READ_MS
 from tallyroll.planning.writes import (
     DAY_UNITS,
     GATE_UNITS_A_WINDOW,
@@ -18,14 +24,12 @@ from tallyroll.planning.writes import (
     distinct_keys,
 )
 from tallyroll.settings import Settings
+from tallyroll.write_units import write_units
 
 HOURS_A_MONTH = 730
 SECONDS_A_MONTH = HOURS_A_MONTH * 3_600
 SECONDS_A_DAY = 24 * 3_600
 DAYS_A_MONTH = HOURS_A_MONTH / 24
-SQS_CHUNK_BYTES = 64 * 1024
-SQS_BATCH = 10
-READ_UNIT_BYTES = 4 * 1024
 # Pollers of an SQS trigger; one receive call of each lasts so long. With a maximum concurrency
 # Lambda does not reduce them on an idle queue. Source: AWS Lambda Developer Guide, "Configuring
 # scaling behavior for SQS event source mappings".
@@ -239,8 +243,8 @@ def totalled(plan: Plan) -> KeysTotalled:
 def _queue(plan: Plan) -> list[CostLine]:
     load = plan.load
     messages = load.mean * SECONDS_A_MONTH / load.events_each
-    chunks = ceil(SQS_BATCH * load.message_bytes / SQS_CHUNK_BYTES)
-    requests = messages / SQS_BATCH * (2 * chunks + 1)
+    chunks = ceil(QUEUE_BATCH_MAX * load.message_bytes / QUEUE_CHARGED_BYTES)
+    requests = messages / QUEUE_BATCH_MAX * (2 * chunks + 1)
     batches, batch_ms = messages / plan.batch.records, plan.writers.batch_seconds * 1_000
     return [
         CostLine(
@@ -327,7 +331,7 @@ def _idle(plan: Plan) -> list[CostLine]:
 def deleting_month(plan: Plan) -> CostLine:
     """What it would cost to delete a month's records one by one, where tables are dropped now."""
     records = plan.load.mean * SECONDS_A_MONTH / plan.load.events_each
-    units = ceil(plan.load.item_bytes / UNIT_BYTES)
+    units = write_units(plan.load.item_bytes)
     return CostLine(
         "deleting item by item instead",
         records * units * prices.WRITE_UNIT,

@@ -15,6 +15,7 @@ from tallyroll.limits import (
     SHARDS_MAX,
     STRIPES_PER_COMMIT,
     TABLE_UNITS_QUOTA,
+    TRANSACTION_ACTIONS_MAX,
     WARM_WRITE_UNITS_MIN,
 )
 from tallyroll.planning import prices
@@ -26,7 +27,7 @@ from tallyroll.planning.plan import (
     Plan,
     archived_share,
 )
-from tallyroll.planning.reading import API_READS_QUOTA, READ_MS, SANDBOXES_QUOTA
+from tallyroll.planning.reads import API_READS_QUOTA, READ_MS, SANDBOXES_QUOTA
 from tallyroll.planning.shards import SHARD_SHARE_MAX
 from tallyroll.planning.writers import TRANSACTION_MS, message_ms
 
@@ -69,8 +70,9 @@ def _unit_lines(plan: Plan) -> list[PlanLine]:
         PlanLine(
             "events a transaction",
             round(batch.records * load.events_each / batch.transactions, 1),
-            f"{batch.records} records / {batch.transactions} transactions of at most 100 actions",
-            "Transactions: 100 actions",
+            f"{batch.records} records / {batch.transactions} transactions of at most"
+            f" {TRANSACTION_ACTIONS_MAX} actions",
+            f"Transactions: {TRANSACTION_ACTIONS_MAX} actions",
         ),
         PlanLine(
             "write units a second",
@@ -96,7 +98,8 @@ def _table_lines(plan: Plan) -> list[PlanLine]:
             plan.shards,
             f"ceil({hot_units:,.0f} record units of the hottest key / ({SHARD_SHARE_MAX} x"
             f" {PARTITION_WRITE_UNITS:,}))",
-            "Partition keys: 1,000 write units a partition; with fewer, splits do not help",
+            f"Partition keys: {PARTITION_WRITE_UNITS:,} write units a partition; with fewer, splits"
+            " do not help",
         ),
         PlanLine(
             "shards, from the first second",
@@ -131,7 +134,7 @@ def _table_lines(plan: Plan) -> list[PlanLine]:
             f"0: {ceil(plan.table_units):,} units fit into a new table's {WARM_WRITE_UNITS_MIN:,}"
             if not plan.warm_units
             else f"{ceil(plan.table_units):,} units and headroom, in whole partitions; {cold}",
-            "Warm throughput: 4,000 writes for a new on-demand table",
+            f"Warm throughput: {WARM_WRITE_UNITS_MIN:,} writes for a new on-demand table",
             ""
             if not plan.warm_units
             else f"charged for each table, so for each window; {prices.WARM_ASSUMED}",

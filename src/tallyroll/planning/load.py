@@ -96,8 +96,8 @@ class PeakLoad:
     def _check_sizes(self) -> None:
         if not 1 <= self.event_bytes <= ITEM_BYTES_MAX - ITEM_BYTES:
             raise UsageError(
-                f"event_bytes {self.event_bytes}: must be from 1 to"
-                f" {ITEM_BYTES_MAX - ITEM_BYTES:,}: an item of DynamoDB has 400 KB"
+                f"event_bytes {self.event_bytes}: must be from 1 to {ITEM_BYTES_MAX - ITEM_BYTES:,}"
+                f": an item of DynamoDB has {ITEM_BYTES_MAX >> 10} KB"
             )
         if not 1 <= self.packed <= PACKET_EVENTS_MAX:
             raise UsageError(f"packed {self.packed}: must be from 1 to {PACKET_EVENTS_MAX:,}")

@@ -19,8 +19,8 @@ from tallyroll.limits import (
     PARTITION_BYTES,
     PARTITION_READ_UNITS,
     PARTITION_WRITE_UNITS,
-    UNIT_BYTES,
 )
+from tallyroll.write_units import write_units as units_of
 
 
 class PartitionUnits(NamedTuple):
@@ -87,7 +87,7 @@ def split_partition(*, shares: Sequence[PartitionUnits], full: int) -> list[Part
 def bulk_load_write_units(*, items: int, item_bytes: int, seconds: float) -> float:
     """Write units a second that load so many items in that time; an item takes whole units."""
     _positive(items=items, item_bytes=item_bytes, seconds=seconds)
-    return items * ceil(item_bytes / UNIT_BYTES) / seconds
+    return items * units_of(item_bytes) / seconds
 
 
 def rounded_units(*, units: float) -> int:

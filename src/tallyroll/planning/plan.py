@@ -18,7 +18,7 @@ from tallyroll.limits import (
 )
 from tallyroll.planning.load import PeakLoad
 from tallyroll.planning.on_demand import warm_partitions
-from tallyroll.planning.reading import API_READS_DEFAULT, API_READS_QUOTA, ReadLoad, reading_of
+from tallyroll.planning.reads import API_READS_DEFAULT, API_READS_QUOTA, ReadLoad, reading_of
 from tallyroll.planning.shards import SHARD_SHARE_MAX, shards_at_start, sustained_shards
 from tallyroll.planning.writers import batch_seconds
 from tallyroll.planning.writes import BatchWrites, batch_writes

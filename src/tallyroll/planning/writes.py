@@ -1,9 +1,8 @@
 """What the writer's transactions take, by formulas instead of requests.
 
 The writer sorts a batch's records by key, and fills one transaction after the other: a record, and
-for each new key an addition to its tally, beside the check of a gate. Each takes two write units
-per KB (DynamoDB Developer Guide, "Amazon DynamoDB Transactions: How it works"). A test compares the
-formulas with the writer's own requests.
+for each new key an addition to its tally, beside the check of a gate. What each of them takes,
+`tallyroll.write_units` says. A test compares the formulas with the writer's own requests.
 """
 
 from __future__ import annotations
@@ -11,17 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, expm1, log1p
 
-from tallyroll.limits import (
-    ACTION_UNITS,
-    TRANSACTION_ACTIONS_MAX,
-    TRANSACTION_BYTES_PLANNED,
-    UNIT_BYTES,
-)
+from tallyroll.limits import ACTION_UNITS, TRANSACTION_BYTES_PLANNED
 from tallyroll.planning.load import PeakLoad
 from tallyroll.planning.shards import KeyWrites
+from tallyroll.write_units import (
+    ELEMENT_BYTES_MAX,
+    ELEMENTS_MAX,
+    record_units,
+    shared_units,
+)
 
-ELEMENTS_MAX = TRANSACTION_ACTIONS_MAX - 1  # records and tallies, beside the check of a gate
-ELEMENT_BYTES = 1_024  # of an update or of a put's keys, at the most, as the writer plans it
 GATE_UNITS_A_WINDOW = 3  # put in a transaction at two units, shut at one
 CHECK_UNITS = 2  # of the window's state, once a transaction that puts gates
 # A total is put in a transaction, and so is its entry in a listing; a month has no listing.
@@ -47,19 +45,14 @@ class BatchWrites:
     def per_event(self) -> KeyWrites:
         """The write units of one event."""
         events = self.records * self.events_each
-        shared = ACTION_UNITS * (self.tallies + self.transactions)
+        shared = shared_units(self.tallies, self.transactions)
         return KeyWrites(self.record_units / self.events_each, shared / events)
-
-
-def record_units(item_bytes: float) -> int:
-    """The write units of one record in a transaction."""
-    return ACTION_UNITS * max(1, ceil(item_bytes / UNIT_BYTES))
 
 
 def batch_writes(load: PeakLoad, *, messages: int) -> BatchWrites:
     """The writes for so many messages of a load in one batch."""
     distinct = distinct_keys(load, messages)
-    fits = int(TRANSACTION_BYTES_PLANNED // (load.item_bytes + ELEMENT_BYTES))
+    fits = int(TRANSACTION_BYTES_PLANNED // (load.item_bytes + ELEMENT_BYTES_MAX))
     elements = max(2, min(ELEMENTS_MAX, fits))
     # Where a transaction ends, its last key goes on in the next with this chance, and so has one
     # more tally.

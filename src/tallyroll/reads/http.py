@@ -13,7 +13,8 @@ from tallyroll.model.amounts import shown
 from tallyroll.model.formats.fields import check_key
 from tallyroll.model.formats.payloads import DAMAGED
 from tallyroll.model.windows import WindowId, parse_instant, window_start
-from tallyroll.reads.jsonable import counter_json, events_json, found_json, top_json
+from tallyroll.reads.counts import Count, counter_json
+from tallyroll.reads.jsonable import events_json, found_json, top_json
 from tallyroll.reads.reader import Reader
 
 ROUTES = ("/v1/counters", "/v1/event", "/v1/events", "/v1/top")
@@ -28,11 +29,12 @@ TOP_PER_ANSWER = 10
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """An HTTP status, a JSON body and its content type."""
+    """An HTTP status, a JSON body and its content type; and `count`, if the body is a count."""
 
     status: int
     body: dict[str, Any]
     content_type: str = "application/json"
+    count: Count | None = None
 
     @property
     def is_complete(self) -> bool:
@@ -125,7 +127,7 @@ def answer_counter(reader: Reader, parameters: Mapping[str, str], time_left_ms: 
         consistent=_flag(parameters, "consistent"),
         by_window=_flag(parameters, "windows"),
     )
-    return HttpAnswer(200, counter_json(count))
+    return HttpAnswer(200, counter_json(count), count=count)
 
 
 def answer_event(reader: Reader, parameters: Mapping[str, str]) -> HttpAnswer:

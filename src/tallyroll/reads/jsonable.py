@@ -1,4 +1,4 @@
-"""Results of reads as JSON values."""
+"""Results of reads of one window as JSON values; `tallyroll.reads.counts` has those of counts."""
 
 from __future__ import annotations
 
@@ -6,41 +6,11 @@ import json
 from typing import Any
 
 from tallyroll.model.amounts import format_amount
-from tallyroll.model.periods import shown_name
 from tallyroll.model.stored import StoredEvent, StoredPacket
 from tallyroll.model.windows import iso
+from tallyroll.reads.counts import sums_json
 from tallyroll.reads.lookups import Events, FoundEvent
-from tallyroll.reads.reader import Count, PeriodCount, WindowCount
 from tallyroll.reads.top import Top
-
-
-def counter_json(count: Count) -> dict[str, Any]:
-    """A count as JSON. Sums are strings, since they may have more digits than a double holds.
-
-    `rolled_up` has the days and months that were read as a whole; `windows` omits their windows.
-    `reading` is there if records were read one by one, and says what that took.
-    """
-    answer: dict[str, Any] = {
-        "key": count.key,
-        **_sums(count),
-        "windows": [
-            {"window": window.window, **_sums(window), "state": window.status}
-            for window in count.windows
-        ],
-        "as_of": iso(count.as_of),
-        "complete": count.complete,
-    }
-    if count.periods:
-        answer["rolled_up"] = [
-            {"period": shown_name(period.period), "windows": period.windows, **_sums(period)}
-            for period in count.periods
-        ]
-    if count.reading:
-        rows, cost_max = count.reading
-        answer["reading"] = {"rows": rows, "read_units_max": cost_max}
-    if count.missing:
-        answer["missing"] = list(count.missing)
-    return answer
 
 
 def stored_json(one: StoredEvent | StoredPacket) -> dict[str, Any]:
@@ -82,7 +52,7 @@ def top_json(top: Top) -> dict[str, Any]:
         "window": top.window,
         "state": top.status,
         "keys": top.keys,
-        **_sums(top),
+        **sums_json(top),
         "top": [
             {"key": key.key, "events": key.n, "sum": format_amount(key.amount)}
             for key in top.largest
@@ -93,10 +63,6 @@ def top_json(top: Top) -> dict[str, Any]:
     if top.missing:
         answer["missing_buckets"] = top.missing
     return answer
-
-
-def _sums(of: Count | WindowCount | PeriodCount | Top) -> dict[str, Any]:
-    return {"events": of.events, "sum": format_amount(of.amount)}
 
 
 def _packed_json(event: StoredEvent) -> dict[str, Any]:

@@ -5,17 +5,15 @@ sealed windows, and the tallies of live windows. Next on the reading path: `arch
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 
 from tallyroll.errors import Missing, StoreError
 from tallyroll.limits import SKEW_MS_MAX
-from tallyroll.model.amounts import Summed
 from tallyroll.model.periods import KINDS, PeriodName, PeriodState, period_of
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status, Window
-from tallyroll.model.tallies import ReadCost
 from tallyroll.model.totals import PeriodTotal, Total
 from tallyroll.model.windows import WindowId, window_id
 from tallyroll.ports.catalog import Catalog
@@ -23,6 +21,7 @@ from tallyroll.ports.effects import Effects
 from tallyroll.ports.live_windows import list_live
 from tallyroll.ports.store import Store
 from tallyroll.ports.totals import Totals
+from tallyroll.reads.counts import Count, Gathering, PeriodCount, WindowCount
 from tallyroll.reads.coverage import Gap, rolled_within, uncovered
 from tallyroll.reads.lookups import Lookups, deadline_of
 from tallyroll.settings import Settings
@@ -35,82 +34,10 @@ Asked = tuple[str, int | None, int | None, bool]
 """The arguments of a count: key, since, until, by window."""
 
 
-@dataclass(frozen=True, slots=True)
-class WindowCount(Summed):
-    """A key's count in one window; its sum is `value`, and `amount` in millionths.
-
-    `status` is a live window's status when it was read, and `sealed` for every window that has its
-    totals, even if its table is dropped. `reading` is set if its records were read one by one.
-    """
-
-    window: WindowId
-    events: int
-    amount: int
-    status: Status
-    reading: ReadCost | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PeriodCount(Summed):
-    """A key's count in all `windows` windows of a day or month; its sum is `value`, and `amount` in
-    millionths.
-    """
-
-    period: PeriodName
-    windows: int
-    events: int
-    amount: int
-
-
-@dataclass(frozen=True, slots=True)
-class Count(Summed):
-    """A key's events and their sum (`value`; `amount` in millionths) over a range, as of a time
-    (ms): the sum over `windows` and over `periods`, the rolled-up days and months.
-
-    `missing` names the windows that could not be read in time; if it is empty, the count is
-    complete.
-    """
-
-    key: str
-    events: int
-    amount: int
-    windows: tuple[WindowCount, ...]
-    as_of: int
-    missing: tuple[WindowId, ...] = ()
-    periods: tuple[PeriodCount, ...] = ()
-
-    @property
-    def reading(self) -> ReadCost | None:
-        """What it took to read the records of live windows that have no tallies yet; None if there
-        is no such window.
-        """
-        some = [window.reading for window in self.windows if window.reading]
-        if not some:
-            return None
-        return ReadCost(sum(one.rows for one in some), sum(one.cost_max for one in some))
-
-    @property
-    def complete(self) -> bool:
-        """Whether the count includes every window of the range."""
-        return not self.missing
-
-
-@dataclass(frozen=True, slots=True)
-class Gathering:
-    """The number of tally stripes that a count read in all live windows, and the time that took. In
-    a store that keeps no tallies, the shards whose records were summed up.
-    """
-
-    stripes: int
-    took_ms: int
-
-
 class Reader(Lookups):
     """Reads a pipeline: counts of keys, single events, all events of a key, the largest keys.
 
-    Use one per process, since it caches counts. `gathering` is set by a count that reads live
-    windows, None after one that reads none. `why_missing` says why the last count could not read
-    the windows that its answer lacks.
+    Use one per process, since it caches counts.
     """
 
     def __init__(
@@ -119,8 +46,6 @@ class Reader(Lookups):
         super().__init__(store, catalog, totals, effects)
         self._settings = settings
         self._counts: dict[Asked, Count] = {}
-        self.gathering: Gathering | None = None
-        self.why_missing: dict[WindowId, str] = {}
 
     def count(
         self,
@@ -141,7 +66,6 @@ class Reader(Lookups):
         strongly consistent, but the answer may come from the cache unless `consistent`. Raises
         UsageError, naming the nearest bound, if the range is off the bounds or backwards.
         """
-        self.gathering, self.why_missing = None, {}
         now = self._effects.now()
         asked = (key, since, until, by_window)
         cached = self._counts.get(asked)
@@ -157,7 +81,7 @@ class Reader(Lookups):
             other: counted for other, counted in self._counts.items() if now - counted.as_of < kept
         }
         if count.complete and kept:
-            self._counts[asked] = count
+            self._counts[asked] = replace(count, gathering=None)
         return count
 
     def _count(
@@ -196,7 +120,7 @@ class Reader(Lookups):
             for total in totals
             if total.window not in live
         ]
-        counted, missing = self._tally(key, list(live.values()), deadline)
+        counted, why_missing, gathering = self._tally(key, list(live.values()), deadline)
         windows = sorted([*sealed, *counted], key=lambda count: count.window)
         named = [_period_count(state, sums.get(state.name)) for state in rolled]
         parts: list[WindowCount | PeriodCount] = [*windows, *named]
@@ -206,8 +130,9 @@ class Reader(Lookups):
             amount=sum(part.amount for part in parts),
             windows=tuple(windows),
             as_of=now,
-            missing=tuple(missing),
+            why_missing=why_missing,
             periods=tuple(named),
+            gathering=gathering,
         )
 
     def _sealed(
@@ -237,8 +162,10 @@ class Reader(Lookups):
 
     def _tally(
         self, key: str, windows: Sequence[Window], deadline: int
-    ) -> tuple[list[WindowCount], list[WindowId]]:
-        """A key's counts in live windows, and the windows that could not be read in time."""
+    ) -> tuple[list[WindowCount], dict[WindowId, str], Gathering | None]:
+        """A key's counts in live windows, why other windows could not be read in time, and what
+        reading took.
+        """
         specs = self._specs.specs([window.id for window in windows])
         begun = [window for window in windows if window.id in specs]  # others are empty
         jobs = [
@@ -246,12 +173,13 @@ class Reader(Lookups):
         ]
         began = self._effects.now()
         answers = self._effects.together(jobs, WINDOWS_AT_ONCE)
+        gathering = None
         if begun:
             stripes = sum(self._width(spec, key) for spec in specs.values())
-            self.gathering = Gathering(stripes, self._effects.now() - began)
-        counted = [answer for answer in answers if answer]
-        missing = [window.id for window, answer in zip(begun, answers, strict=True) if not answer]
-        return counted, missing
+            gathering = Gathering(stripes, self._effects.now() - began)
+        counted = [answer for answer in answers if isinstance(answer, WindowCount)]
+        named = zip((window.id for window in begun), answers, strict=True)
+        return counted, {id_: why for id_, why in named if isinstance(why, str)}, gathering
 
     def _width(self, spec: Spec, key: str) -> int:
         """How many partitions hold what a key's live count is summed from."""
@@ -260,27 +188,21 @@ class Reader(Lookups):
 
     def _tally_window(
         self, key: str, window: Window, spec: Spec, deadline: int
-    ) -> WindowCount | None:
+    ) -> WindowCount | str:
+        """A key's count in a live window, or why it could not be read."""
         if self._effects.now() >= deadline:
-            self.why_missing[window.id] = "no time left"
-            return None
+            return "no time left"
         try:
             tally = self._store.tallies(spec, [key])[key]
         except Missing as missing:
-            return self._instead_of_tally(key, window.id, missing)
+            gone = f"it is not sealed, and its table is gone: {missing}"
+            try:
+                return self._total_of(key, window.id) or gone
+            except StoreError as error:
+                return str(error)
         except StoreError as error:
-            self.why_missing[window.id] = str(error)
-            return None
+            return str(error)
         return WindowCount(window.id, tally.n, tally.amount, window.status, tally.reading)
-
-    def _instead_of_tally(self, key: str, window: WindowId, missing: Missing) -> WindowCount | None:
-        try:
-            if total := self._total_of(key, window):
-                return total
-            self.why_missing[window] = f"it is not sealed, and its table is gone: {missing}"
-        except StoreError as error:
-            self.why_missing[window] = str(error)
-        return None
 
     def _total_of(self, key: str, window: WindowId) -> WindowCount | None:
         """The total of a window that was sealed after its state was read; None: it was not."""

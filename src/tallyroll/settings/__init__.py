@@ -26,12 +26,13 @@ from tallyroll.limits import (
     TABLE_QUOTA,
     VISIBILITY_MS,
     WARM_UNITS_MAX,
+    WARM_WRITE_UNITS_MIN,
 )
 from tallyroll.model.foreign.mappings import UNMAPPED, Fields
 from tallyroll.model.formats.json_texts import canonical
 from tallyroll.model.formats.payloads import LAYOUT, PayloadLayout
 from tallyroll.model.sharding import strategy
-from tallyroll.model.windows import DYNAMODB, KEYSPACES, check_length
+from tallyroll.model.windows import DYNAMODB, KEYSPACES, WINDOW_LENGTHS, check_length
 from tallyroll.settings.stores import check_stores, keyspace_of
 from tallyroll.settings.tags import check_tags
 from tallyroll.settings.texts import PREFIX, parse, text_of
@@ -74,7 +75,7 @@ class Settings:
         " signatures: for trials on one machine",
     )
     window_seconds: int = _described(
-        3600, "length of new windows, 1 s to 366 days; over a minute in whole minutes"
+        3600, f"length of new windows, {WINDOW_LENGTHS}; over a minute in whole minutes"
     )
     suffix: str = _described("calculated", "record suffix strategy: calculated or product")
     shards: int = _described(16, "N, the shards of a key, frozen into each window's spec")
@@ -117,7 +118,7 @@ class Settings:
     warm_units: int = _described(
         0,
         "warm throughput of a new table, in write units a second, charged for each table;"
-        " 0: AWS's default, 4,000",
+        f" 0: AWS's default, {WARM_WRITE_UNITS_MIN:,}",
     )
     warm_units_max: int = _described(
         0,

@@ -18,7 +18,7 @@ from tallyroll.errors import Rejected, UsageError
 from tallyroll.model.amounts import format_amount, shown
 from tallyroll.model.formats.fields import check_key
 from tallyroll.pipeline import Pipeline
-from tallyroll.reads.reader import Count
+from tallyroll.reads.counts import Count
 from tallyroll.settings import Settings
 from tallyroll.testing.aws import emulated_aws
 from tallyroll.testing.clock import Clock, OneThread

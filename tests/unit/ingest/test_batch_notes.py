@@ -9,8 +9,8 @@ import pytest
 
 from tallyroll.errors import Reason, Unknown
 from tallyroll.ingest.batch_notes import BatchNotes
+from tallyroll.ingest.fates import Disposition, Fate
 from tallyroll.ingest.placement import BatchMessage, Placer
-from tallyroll.ingest.transactions import Disposition, Fate
 from tallyroll.limits import LONE_DEATHS_MAX, MESSAGES_NOTED_MAX, RECEPTIONS_KEPT
 from tallyroll.model.messages import Message
 from tallyroll.ports.store import Outcome, Verdict
@@ -75,8 +75,7 @@ def test_deaths_among_others_and_alone_are_told_apart() -> None:
 def test_a_message_on_which_writers_died_alone_again_and_again_is_given_up(deaths: int) -> None:
     pipeline = opened()
     died(pipeline, message("a", 9), times=deaths)
-    [case] = cases = [BatchMessage(message("a", 9))]
-    batch_notes(pipeline).begin(cases)
+    [[case]] = batch_notes(pipeline).begin([BatchMessage(message("a", 9))])
     assert bool(case.fate) is (deaths == LONE_DEATHS_MAX)
 
 
@@ -225,14 +224,14 @@ def test_between_two_groups_only_what_is_finished_is_acknowledged(
     monkeypatch.setattr(pipeline.queue, "acknowledge", acknowledged.append)
     place = Placer.place
 
-    def placing(placer: Placer, cases: Sequence[BatchMessage], is_late: Callable[[], bool]) -> None:
-        for case in cases:
-            if case.message is back:
-                case.fate = Fate(Disposition.HANDED_BACK)
-            if case.message is last:
-                [note] = [each for each in notes(pipeline) if each.at == NOW]
-                assert note.digests == message_digest(last)
-        place(placer, cases)
+    def placing(
+        placer: Placer, cases: Sequence[BatchMessage], is_late: Callable[[], bool]
+    ) -> list[BatchMessage]:
+        if any(case.message is last for case in cases):
+            [note] = [each for each in notes(pipeline) if each.at == NOW]
+            assert note.digests == message_digest(last)
+        cases = [case.handed_back("") if case.message is back else case for case in cases]
+        return place(placer, cases)
 
     monkeypatch.setattr(Placer, "place", placing)
     report = pipeline.writer().write([done, back, last], TIME_LEFT)
@@ -276,9 +275,11 @@ def test_groups_for_which_no_time_is_left_come_again(monkeypatch: pytest.MonkeyP
     placed: list[int] = []
     place = Placer.place
 
-    def placing(placer: Placer, cases: Sequence[BatchMessage], is_late: Callable[[], bool]) -> None:
+    def placing(
+        placer: Placer, cases: Sequence[BatchMessage], is_late: Callable[[], bool]
+    ) -> list[BatchMessage]:
         placed.append(len(cases))
-        place(placer, cases)
+        return place(placer, cases)
 
     monkeypatch.setattr(Placer, "place", placing)
     report = pipeline.writer().write(messages, time_left_ms=0)

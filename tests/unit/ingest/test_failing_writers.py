@@ -306,10 +306,10 @@ def test_poison_beside_healthy_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     poisoned = night()
     placer = Writer._write_group
 
-    def killing(writer: Writer, group: Sequence[Any], *rest: Any) -> None:
+    def killing(writer: Writer, group: Sequence[Any], *rest: Any) -> list[Any]:
         if any("poison" in case.message.body and not case.fate for case in group):
             raise Killed
-        placer(writer, group, *rest)
+        return placer(writer, group, *rest)
 
     monkeypatch.setattr(Writer, "_write_group", killing)
     poisoned.batches = 2

@@ -17,9 +17,9 @@ from tallyroll.ingest.pacing import (
     PATIENCE_MS,
     WriteAllowance,
     affordable,
-    handed_back,
     lease_turn,
     return_turn,
+    returned,
     span_of,
 )
 from tallyroll.ingest.transactions import plan
@@ -82,7 +82,7 @@ def test_what_is_handed_back_comes_when_there_is_room_for_it() -> None:
     commits = plan(
         spec_of(), [record_with(f"e{n}") for n in range(250)], opened().store.metering_of("")
     )
-    fates = [fate for _, fate in handed_back(commits, [200, 200, 100], 100, NOW * US)]
+    fates = [fate for _, fate in returned(commits, [200, 200, 100], 100, NOW * US)]
     assert [fate.due for fate in fates] == [NOW, NOW + 2 * SECOND, NOW + 4 * SECOND]
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from tallyroll import limits
 from tallyroll.errors import Reason, Rejected
+from tallyroll.ingest.fates import handed_back, rejected
 from tallyroll.ingest.placement import BatchMessage, Placer
-from tallyroll.ingest.transactions import Disposition, Fate
 from tallyroll.limits import WINDOWS_PER_BATCH_MAX
 from tallyroll.model.acceptance import acceptable_record
 from tallyroll.model.events import Event, decode
@@ -50,29 +50,22 @@ def placed(
     messages = [
         body if isinstance(body, Message) else pipeline.message(json.dumps(body)) for body in bodies
     ]
-    cases = [BatchMessage(message) for message in messages]
-    Placer(pipeline.settings, pipeline.catalog, by or cached(pipeline)).place(cases)
-    return cases
-
-
-def handed_back(detail: str) -> Fate:
-    return Fate(Disposition.HANDED_BACK, detail=detail)
+    placer = Placer(pipeline.settings, pipeline.catalog, by or cached(pipeline))
+    return placer.place([BatchMessage(message) for message in messages])
 
 
 def test_what_waits_is_handed_back_and_says_for_what() -> None:
     [case] = placed(Pipeline(), event())
-    assert case.waits
-    assert case.fate == handed_back("the pipeline has no calendar yet: has the roller run?")
+    no_calendar = "the pipeline has no calendar yet: has the roller run?"
+    assert case.fate == handed_back(no_calendar, waits=True)
     unrolled = Pipeline()
     unrolled.catalog.found(Calendar(Grid.of(3600), START))
     [case] = placed(unrolled, event())
-    assert case.waits
-    assert case.fate == handed_back(f"window {WINDOW} is not made yet")
+    assert case.fate == handed_back(f"window {WINDOW} is not made yet", waits=True)
     pipeline = opened()
     pipeline.catalog.claim((WINDOW, "k", "e1"), Claim(hour(12), NOW))
     [case] = placed(pipeline, redriven(pipeline, hour(12)))
-    assert case.waits
-    assert case.fate == handed_back(f"window {hour(12)} is not made yet")
+    assert case.fate == handed_back(f"window {hour(12)} is not made yet", waits=True)
 
 
 def test_an_early_window_is_awaited_only_if_it_was_announced() -> None:
@@ -82,7 +75,7 @@ def test_an_early_window_is_awaited_only_if_it_was_announced() -> None:
     announced = Window(name, table_name("t", name), long_ago, long_ago + HOUR)
     assert pipeline.catalog.create(announced)
     waiting, refused = placed(pipeline, event(ts=long_ago), event(ts=long_ago - 1))
-    assert waiting.fate == handed_back(f"window {name} is not made yet")
+    assert waiting.fate == handed_back(f"window {name} is not made yet", waits=True)
     assert refused.fate
     assert refused.fate.reason is Reason.TOO_LATE
 
@@ -98,11 +91,11 @@ def test_what_nobody_claimed_says_what_the_ledger_has() -> None:
     )
     told = f"redriven to {hour(6)!r}, but the ledger's claim"
     assert [case.fate for case in (of_none, of_another, good)] == [
-        Fate(Disposition.REJECTED, reason=Reason.NOT_CLAIMED, detail=f"{told} does not exist"),
-        Fate(Disposition.REJECTED, reason=Reason.NOT_CLAIMED, detail=f"{told} is for {hour(7)}"),
+        rejected(Reason.NOT_CLAIMED, f"{told} does not exist"),
+        rejected(Reason.NOT_CLAIMED, f"{told} is for {hour(7)}"),
         None,
     ]
-    assert good.record
+    assert good.placed
 
 
 def test_the_catalog_is_asked_for_nothing_that_no_message_needs(
@@ -134,7 +127,6 @@ def test_a_batch_of_too_many_windows_is_handed_back_from_the_first_one_too_many(
     cases = placed(pipeline, *bodies)
     assert [case.fate for case in cases[:-2]] == [None] * WINDOWS_PER_BATCH_MAX
     assert {case.fate for case in cases[-2:]} == {handed_back("too many windows in one batch")}
-    assert not any(case.waits for case in cases)
 
 
 def quartered(pipeline: Pipeline) -> CachedCatalog:
@@ -154,7 +146,7 @@ def test_an_event_outside_its_window_s_spec_comes_again() -> None:
         event("e2", ts=START + 15 * MINUTE),
         by=quartered(pipeline),
     )
-    assert (inside.fate, bool(inside.record)) == (None, True)
+    assert (inside.fate, bool(inside.placed)) == (None, True)
     assert outside.fate == handed_back("the calendar has changed")
 
 
@@ -175,10 +167,10 @@ def test_what_no_transaction_holds_is_rejected(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(limits, "EVENT_BYTES_MAX", size)
     acceptable_record(envelope, message, spec)
     monkeypatch.setattr(limits, "EVENT_BYTES_MAX", size - 1)
-    with pytest.raises(Rejected) as rejected:
+    with pytest.raises(Rejected) as refused:
         acceptable_record(envelope, message, spec)
-    assert rejected.value.reason is Reason.ITEM_TOO_LARGE
-    assert rejected.value.detail == (
+    assert refused.value.reason is Reason.ITEM_TOO_LARGE
+    assert refused.value.detail == (
         f"the 8 items of event 'e1' take {size} bytes together, over {size - 1} in one"
         " transaction: send a smaller payload"
     )

@@ -10,9 +10,9 @@ import pytest
 
 from tallyroll.adapters.dynamodb.throughput import METERING, Limit
 from tallyroll.ingest.cost import commit_cost
+from tallyroll.ingest.fates import Disposition
 from tallyroll.ingest.transactions import (
     CommitRun,
-    Disposition,
     plan,
     run,
 )

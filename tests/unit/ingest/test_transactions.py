@@ -8,13 +8,11 @@ import pytest
 from tallyroll.adapters.dynamodb.items import record_item
 from tallyroll.adapters.dynamodb.throughput import METERING
 from tallyroll.errors import Reason
+from tallyroll.ingest.fates import Disposition, Fate, beside_stored
 from tallyroll.ingest.transactions import (
     Commit,
     Continuation,
-    Disposition,
-    Fate,
     after,
-    beside_stored,
     plan,
 )
 from tallyroll.limits import TRANSACTION_ACTIONS_MAX, TRANSACTION_BYTES_MAX

@@ -8,11 +8,10 @@ import pytest
 
 from tallyroll.adapters.dynamodb.throughput import METERING
 from tallyroll.errors import Reason
+from tallyroll.ingest.fates import Disposition, Fate
 from tallyroll.ingest.transactions import (
     Commit,
     Continuation,
-    Disposition,
-    Fate,
     after,
     plan,
     run,

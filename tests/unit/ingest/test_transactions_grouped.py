@@ -8,7 +8,8 @@ import pytest
 
 from tallyroll.adapters.dynamodb.throughput import METERING
 from tallyroll.errors import Reason
-from tallyroll.ingest.transactions import Commit, Disposition, Fate, after, plan
+from tallyroll.ingest.fates import Disposition, Fate
+from tallyroll.ingest.transactions import Commit, after, plan
 from tallyroll.limits import (
     EVENT_BYTES_MAX,
     EVENT_KEYS_MAX,

@@ -7,9 +7,8 @@ import pytest
 from tallyroll.errors import Absent, Archived, Refused, SettingsError, Throttled, UsageError
 from tallyroll.model.formats.payloads import DAMAGED
 from tallyroll.model.states import Status
+from tallyroll.reads.counts import Count, WindowCount, counter_json
 from tallyroll.reads.http import answer_counter, answer_error
-from tallyroll.reads.jsonable import counter_json
-from tallyroll.reads.reader import Count, WindowCount
 from tests.harness.pipeline import HOUR, NOW, START, TIME_LEFT, WINDOW, opened
 
 
@@ -81,7 +80,9 @@ def test_an_answer() -> None:
 
 def test_what_is_missing_is_named() -> None:
     window = WindowCount(WINDOW, 1, 10**30, Status.SEALED)
-    body = counter_json(Count("k", 1, 10**30, (window,), NOW, missing=("20261120T070000Z",)))
+    body = counter_json(
+        Count("k", 1, 10**30, (window,), NOW, why_missing={"20261120T070000Z": "slow"})
+    )
     assert (body["complete"], body["missing"]) == (False, ["20261120T070000Z"])
     assert body["sum"] == "1" + "0" * 24
 

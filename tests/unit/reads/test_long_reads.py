@@ -13,10 +13,9 @@ from tallyroll.limits import LISTING_BUCKETS
 from tallyroll.model.states import Status
 from tallyroll.model.totals import Listed
 from tallyroll.model.windows import window_start
+from tallyroll.reads.counts import Count, PeriodCount, counter_json
 from tallyroll.reads.http import answer_counter
-from tallyroll.reads.jsonable import counter_json
 from tallyroll.reads.lookups import Lookups
-from tallyroll.reads.reader import Count, PeriodCount
 from tallyroll.reads.top import Top
 from tests.harness.pipeline import (
     HOUR,

@@ -11,7 +11,7 @@ from tallyroll.errors import Missing, Throttled, UsageError
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status
 from tallyroll.model.tallies import Tally
-from tallyroll.reads.reader import Count, Gathering
+from tallyroll.reads.counts import Count, Gathering
 from tests.harness.pipeline import (
     HOUR,
     MINUTE,
@@ -75,8 +75,7 @@ def test_what_was_gathered_is_told() -> None:
     aggregator = pipeline.reader()
 
     def told(since: int | None, until: int | None) -> Gathering | None:
-        aggregator.count("k", since, until, TIME_LEFT)
-        return aggregator.gathering
+        return aggregator.count("k", since, until, TIME_LEFT).gathering
 
     assert told(None, None) == Gathering(stripes=2 * SMALL.stripes_min, took_ms=0)
     assert told(None, None) is None  # from the cache
@@ -130,10 +129,9 @@ def test_a_table_that_went_away_before_its_seal_is_missing_not_zero() -> None:
     pipeline = counted()
     table = pipeline.state().table
     _meanwhile(pipeline, lambda: pipeline.store.drop_table(table))
-    reader = pipeline.reader()
-    answer = reader.count("k", None, None, TIME_LEFT)
+    answer = count(pipeline)
     assert (answer.events, answer.complete, answer.missing) == (3, False, (WINDOW,))
-    assert reader.why_missing[WINDOW].startswith("it is not sealed, and its table is gone: ")
+    assert answer.why_missing[WINDOW].startswith("it is not sealed, and its table is gone: ")
 
 
 def test_a_total_that_cannot_be_read_is_missing_with_its_reason(
@@ -147,9 +145,8 @@ def test_a_total_that_cannot_be_read_is_missing_with_its_reason(
         raise Throttled("slow down")
 
     monkeypatch.setattr(pipeline.totals, "of_window", throttled)
-    reader = pipeline.reader()
-    answer = reader.count("k", None, None, TIME_LEFT)
-    assert (answer.complete, reader.why_missing[WINDOW]) == (False, "slow down")
+    answer = count(pipeline)
+    assert (answer.complete, answer.why_missing[WINDOW]) == (False, "slow down")
 
 
 def test_a_key_without_events_in_a_window_that_was_dropped_meanwhile() -> None:

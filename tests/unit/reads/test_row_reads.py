@@ -9,8 +9,8 @@ import pytest
 from tallyroll.adapters.memory import MemoryTotals
 from tallyroll.adapters.rows.metering import METERING, reading_of
 from tallyroll.model.tallies import ReadCost
-from tallyroll.reads.jsonable import counter_json
-from tallyroll.reads.reader import Count, Reader
+from tallyroll.reads.counts import Count, counter_json
+from tallyroll.reads.reader import Reader
 from tests.harness.pipeline import NOW, SMALL, TIME_LEFT, StillEffects
 from tests.harness.row_stage import RowStage, opened_rows, row
 

@@ -42,6 +42,7 @@ _COUNTS = (
     "ApproximateNumberOfMessagesDelayed",
 )
 
+SIZE_MAX = f"{QUEUE_MESSAGE_BYTES_MAX >> 20} MiB"
 # A message may hold only #x9 | #xA | #xD | #x20-#xD7FF | #xE000-#xFFFD | #x10000-#x10FFFF.
 # Source: Amazon SQS API Reference, SendMessage.
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -213,7 +214,7 @@ class SqsSender:
     def _send(self, batch: Sequence[tuple[int, Letter]]) -> list[SendFailure]:
         illegal = [entry for entry in batch if not entry[1].legal]
         legal = [entry for entry in batch if entry[1].legal]
-        why = "empty, over 1 MiB, or with a character that SQS does not take"
+        why = f"empty, over {SIZE_MAX}, or with a character that SQS does not take"
         failures = [SendFailure(index, letter.body, why) for index, letter in illegal]
         detail = ""
         failed: Iterable[int] = range(len(legal))

@@ -10,6 +10,7 @@ from typing import Any
 from tallyroll.adapters.aws.client import Caller
 from tallyroll.adapters.aws.sqs import (
     CALLS_AT_ONCE,
+    SIZE_MAX,
     Letter,
     counts_of,
     in_batches,
@@ -123,7 +124,7 @@ class SqsDeadLetters:
             if letter.legal:
                 ready.append((index, letter))
             else:
-                why[index] = "the queue takes no such message: empty, over 1 MiB, or not text"
+                why[index] = f"the queue takes no such message: empty, over {SIZE_MAX}, or not text"
         jobs = [partial(self._resend, batch) for batch in in_batches(ready)]
         for failed in self.effects.together(jobs, CALLS_AT_ONCE):
             for index, detail in failed.items():

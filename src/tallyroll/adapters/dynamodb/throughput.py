@@ -15,9 +15,7 @@ from typing import Any
 from tallyroll.limits import (
     ACTION_UNITS,
     PARTITION_WRITE_UNITS,
-    TRANSACTION_ACTIONS_MAX,
     TRANSACTION_BYTES_PLANNED,
-    UNIT_BYTES,
     WARM_READ_UNITS_MIN,
     WARM_WRITE_UNITS_MIN,
 )
@@ -25,6 +23,12 @@ from tallyroll.model.items import sized
 from tallyroll.model.records import Record
 from tallyroll.ports.store import Metering
 from tallyroll.settings import Settings
+from tallyroll.write_units import (
+    ELEMENT_BYTES_MAX,
+    ELEMENTS_MAX,
+    record_units,
+    shared_units,
+)
 
 HEADROOM = 1.5  # of warm throughput over the peak of the last windows
 
@@ -44,13 +48,13 @@ class TransactionMetering(Metering):
     """Write units of transactions. A cancelled one takes as many as a successful one."""
 
     def record_cost(self, record: Record) -> int:
-        units = write_units(record.size or sized(record).size)
+        units = record_units(record.size or sized(record).size)
         if record.attachments:
-            units += sum(write_units(each.size) for each in record.attachments)
-        return ACTION_UNITS * units
+            units += sum(record_units(each.size) for each in record.attachments)
+        return units
 
     def shared_cost(self, increments: int) -> int:
-        return ACTION_UNITS * (1 + increments)  # the gate and the tallies
+        return shared_units(increments, 1)
 
     def likely_increments(self, cost: int, seconds: int) -> int:
         """One transaction per record, up to one a second, and full transactions beyond that."""
@@ -61,22 +65,17 @@ class TransactionMetering(Metering):
     def total_cost(self, cost: int, increments: int) -> int:
         """With a gate for each full transaction."""
         gates = -(-(cost // ACTION_UNITS + increments) // self.elements_max)
-        return cost + ACTION_UNITS * (increments + gates)
+        return cost + shared_units(increments, gates)
 
 
 METERING = TransactionMetering(
-    elements_max=TRANSACTION_ACTIONS_MAX - 1,  # beside the check of a gate
+    elements_max=ELEMENTS_MAX,
     bytes_max=TRANSACTION_BYTES_PLANNED,
-    element_bytes=1_024,  # maximum of a tally's update, or of a put's keys and condition
+    element_bytes=ELEMENT_BYTES_MAX,
     # Half of a partition's throughput. The other half is for shorter peaks, for shards that share
     # a partition, and for growth until the next window.
     shard_cost_max=PARTITION_WRITE_UNITS // 2,
 )
-
-
-def write_units(size: int) -> int:
-    """The write units of an item of `size` bytes; in a transaction it takes twice as many."""
-    return -(-size // UNIT_BYTES) or 1
 
 
 def costs_by_key(records: Iterable[Record]) -> Counter[str]:

@@ -1,18 +1,19 @@
-"""What writes of single rows cost: a unit per KB of a row, conditional or not; and reads.
+"""What writes of single rows cost: a unit per KB of a row, conditional or not; and reads with
+LOCAL_QUORUM.
 
 Source: Amazon Keyspaces Developer Guide, "Read/write capacity modes" and "Quotas".
 """
 
 from __future__ import annotations
 
-from tallyroll.limits import PARTITION_WRITE_UNITS, UNIT_BYTES
+from tallyroll.limits import PARTITION_WRITE_UNITS, READ_UNIT_BYTES, UNIT_BYTES
 from tallyroll.model.formats.payloads import manifest_in
 from tallyroll.model.items import sized
 from tallyroll.model.records import Record
 from tallyroll.model.tallies import ReadCost
 from tallyroll.ports.store import Metering
+from tallyroll.write_units import write_units
 
-READ_UNIT_BYTES = 4 * 1024  # of a read with LOCAL_QUORUM
 ROW_BYTES_MAX = 1_000_000
 ROWS_MAX = 100  # of one commit, after which a gate is read
 
@@ -22,8 +23,8 @@ class RowMetering(Metering):
 
     def record_cost(self, record: Record) -> int:
         manifest = manifest_in(record.data, record.format)
-        chunks = _units(manifest.stored) + manifest.count if manifest else 0
-        return _units(sized(record).size) + chunks
+        chunks = write_units(manifest.stored) + manifest.count if manifest else 0
+        return write_units(sized(record).size) + chunks
 
     def shared_cost(self, increments: int) -> int:  # noqa: ARG002 - the port's
         return 0
@@ -49,7 +50,3 @@ def reading_of(rows: int, cost: int) -> ReadCost:
     known up to a KB: a read unit for each 4 KB, and one for a page without rows.
     """
     return ReadCost(rows, -(-cost * UNIT_BYTES // READ_UNIT_BYTES) or 1)
-
-
-def _units(size: int) -> int:
-    return -(-size // UNIT_BYTES) or 1

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from typing import Any, Protocol
 
 from tallyroll.errors import SettingsError, UsageError
-from tallyroll.limits import SHARDS_MAX
+from tallyroll.limits import SHARDS_MAX, WINDOW_SECONDS_MAX
 from tallyroll.model.foreign.mappings import Fields, are_fields
 from tallyroll.model.windows import check_length
 from tallyroll.settings import CAPACITIES, Settings
@@ -172,7 +172,10 @@ class Name:
 class Length:
     """The length of a window in seconds."""
 
-    remedy: str = "give 1 to 60, or a multiple of 60 up to 366 days (31622400)"
+    remedy: str = (
+        "give 1 to 60, or a multiple of 60 up to"
+        f" {WINDOW_SECONDS_MAX // 86_400} days ({WINDOW_SECONDS_MAX})"
+    )
 
     def read(self, value: object) -> int:
         """The length."""

@@ -26,6 +26,7 @@ from tallyroll.client.loading import (
 from tallyroll.client.sources.places import BAD_LINES, CHECKPOINT, Place
 from tallyroll.client.sources.records import BadRecord, SourceRecord
 from tallyroll.errors import Reason, Rejected, StoreError, TallyrollError, UsageError
+from tallyroll.limits import VALUE_DECIMALS_MAX
 from tallyroll.model.amounts import shown
 from tallyroll.model.states import Calendar, Status, Window, takes_events
 from tallyroll.model.windows import Span, iso
@@ -342,8 +343,9 @@ _REMEDIES = {
         " column, --ts-value T one time for all events"
     ),
     Reason.BAD_VALUE: (
-        "a value is a number of at most 6 decimals; --round 6 rounds it to these, and counts none"
-        " of the other lines again"
+        f"a value is a number of at most {VALUE_DECIMALS_MAX} decimals;"
+        f" --round {VALUE_DECIMALS_MAX} rounds it to these, and counts none of the other lines"
+        " again"
     ),
     Reason.TS_REQUIRED: (
         "give --ts COLUMN, or --ts-value T for all of them; `tallyroll send` counts events without"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
+from tallyroll.client.jsonlines import LINE_TOO_LONG
 from tallyroll.client.sources.records import BadRecord, Change, Changed
 from tallyroll.errors import Missing, Reason, Rejected, UsageError
 from tallyroll.model.amounts import JsonFloat, shown
@@ -58,7 +59,7 @@ def export_files(bucket: Bucket, summary: str) -> Iterator[ExportFile]:
 def image_of(line: bytes | None) -> dict[str, Any] | BadRecord:
     """The item of a line of an export, as Python values; or why it has none."""
     if line is None:
-        return BadRecord(Reason.ITEM_TOO_LARGE, "the line is over 4 MiB")
+        return BadRecord(Reason.ITEM_TOO_LARGE, LINE_TOO_LONG)
     try:
         fields = load_json(line.decode("utf-8-sig"))
     except UnicodeDecodeError:

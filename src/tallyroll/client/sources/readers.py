@@ -6,10 +6,10 @@ import csv
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from tallyroll.client.jsonlines import LineSource
+from tallyroll.client.jsonlines import LINE_TOO_LONG, LineSource
 from tallyroll.client.sources.dynamodb import image_of
 from tallyroll.client.sources.records import OP, BadRecord, SourceRecord, inserted
-from tallyroll.errors import UsageError
+from tallyroll.errors import Reason, UsageError
 from tallyroll.limits import ITEM_BYTES_MAX
 
 NOT_CSV = "not-csv"
@@ -138,7 +138,7 @@ class Csv(JsonLines):
                 continue
             raw = b"".join(line or b"" for _, line in taken)
             if too_long:
-                row = BadRecord("item-too-large", "a line is over 4 MiB")
+                row = BadRecord(Reason.ITEM_TOO_LARGE, LINE_TOO_LONG)
             elif not isinstance(row, BadRecord) and not _is_text(row, raw):
                 row = BadRecord(NOT_CSV, "not UTF-8")
             yield taken[0][0], raw or None, row

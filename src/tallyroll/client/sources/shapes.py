@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Protocol
 
-from tallyroll.client.jsonlines import check_size, envelope_of
+from tallyroll.client.jsonlines import LINE_TOO_LONG, check_size, envelope_of
 from tallyroll.client.sources.records import BadRecord, SourceRecord, plain, utc
 from tallyroll.errors import Reason, Rejected, UsageError
 from tallyroll.model.amounts import JsonFloat, rounded, shown
@@ -281,7 +281,7 @@ def dated(event: Event) -> Event:
 
 def _text(record: SourceRecord) -> str:
     if record.raw is None:
-        raise Rejected(Reason.ITEM_TOO_LARGE, "the line is over 4 MiB")
+        raise Rejected(Reason.ITEM_TOO_LARGE, LINE_TOO_LONG)
     try:
         return record.raw.decode("utf-8-sig").strip()
     except UnicodeDecodeError as error:

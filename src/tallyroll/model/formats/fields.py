@@ -9,18 +9,20 @@ from tallyroll import limits
 from tallyroll.errors import Reason, Rejected
 from tallyroll.model.amounts import shown
 
+_KEY_TEXT = f"a text of 1 to {limits.KEY_BYTES_MAX} bytes"
+_ID_TEXT = f"a text of 1 to {limits.ID_BYTES_MAX} bytes"
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")  # all of Unicode's category Cc
 
 
 def check_key(key: Any) -> str:
     """`key`, if it is a legal key of an event. Raises Rejected (bad-key)."""
     if key is None:
-        raise Rejected(Reason.BAD_KEY, "key is missing: give a text of 1 to 512 bytes")
+        raise Rejected(Reason.BAD_KEY, f"key is missing: give {_KEY_TEXT}")
     if not isinstance(key, str) or not key:
-        raise Rejected(Reason.BAD_KEY, f"key {shown(key)}: must be a text of 1 to 512 bytes")
+        raise Rejected(Reason.BAD_KEY, f"key {shown(key)}: must be {_KEY_TEXT}")
     problem = _unfit(key, limits.KEY_BYTES_MAX)
     if key.startswith(limits.KEY_RESERVED_PREFIX):
-        problem = "must not start with '~', which is reserved"
+        problem = f"must not start with {limits.KEY_RESERVED_PREFIX!r}, which is reserved"
     if problem:
         raise Rejected(Reason.BAD_KEY, f"key {shown(key)}: {problem}")
     return key
@@ -31,9 +33,7 @@ def check_id(record_id: Any) -> str | None:
     if record_id is None:
         return None
     if not isinstance(record_id, str) or not record_id:
-        raise Rejected(
-            Reason.BAD_ID, f"id {shown(record_id)}: must be a text of 1 to 512 bytes, or left out"
-        )
+        raise Rejected(Reason.BAD_ID, f"id {shown(record_id)}: must be {_ID_TEXT}, or left out")
     if problem := _unfit(record_id, limits.ID_BYTES_MAX):
         raise Rejected(Reason.BAD_ID, f"id {shown(record_id)}: {problem}")
     return record_id

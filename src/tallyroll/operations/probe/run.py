@@ -26,7 +26,8 @@ from tallyroll.ports.effects import Effects
 from tallyroll.ports.queue import Sender
 from tallyroll.ports.store import Store
 from tallyroll.ports.totals import Totals
-from tallyroll.reads.reader import Count, Reader
+from tallyroll.reads.counts import Count
+from tallyroll.reads.reader import Reader
 from tallyroll.settings import Settings
 
 TIME_LEFT_MS = 60_000

@@ -13,7 +13,7 @@ from tallyroll.planning.costs import AGGREGATOR, COUNTS_READ, HTTP_API, dollars_
 from tallyroll.planning.lines import lines_of
 from tallyroll.planning.load import STALENESS_MAX_SECONDS, PeakLoad
 from tallyroll.planning.plan import planned
-from tallyroll.planning.reading import API_READS_DEFAULT, API_READS_QUOTA, reading_of
+from tallyroll.planning.reads import API_READS_DEFAULT, API_READS_QUOTA, reading_of
 from tallyroll.settings import Settings
 
 VOTE = PeakLoad(events_per_second=980, hottest_per_second=980, keys=1, reads_per_second=20_000)

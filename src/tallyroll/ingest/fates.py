@@ -1,0 +1,58 @@
+"""Fates: what becomes of a message of a batch, or of its record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tallyroll.errors import Reason
+from tallyroll.model.records import Record
+
+
+class Disposition(StrEnum):
+    """The kinds of fates."""
+
+    COUNTED = "counted"
+    DUPLICATE = "duplicate"
+    UNCOMPARED = "uncompared"  # a record of its identity is stored, its content is not known yet
+    REJECTED = "rejected"
+    HANDED_BACK = "handed-back"
+    SHUT_OUT = "shut-out"  # the gate was shut or missing: the window's state decides
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """The result for a record or its message; `digest` is that of the stored record, if known.
+
+    Of a message that is handed back, `due` is when (ms) the write rate may have room for it, and
+    `waits` whether it waits for its window. A `hopeless` one can never count: it comes again only
+    because the dead-letter queue did not take it.
+    """
+
+    kind: Disposition
+    digest: bytes | None = None
+    reason: Reason | None = None
+    detail: str = ""
+    due: int | None = None
+    waits: bool = False
+    hopeless: bool = False
+
+
+def handed_back(detail: str, *, waits: bool = False, due: int | None = None) -> Fate:
+    """To come again."""
+    return Fate(Disposition.HANDED_BACK, detail=detail, waits=waits, due=due)
+
+
+def rejected(reason: Reason, detail: str, *, waits: bool = False) -> Fate:
+    """To go to the dead-letter queue."""
+    return Fate(Disposition.REJECTED, reason=reason, detail=detail, waits=waits)
+
+
+def beside_stored(record: Record, digest: bytes | None) -> Fate:
+    """The fate of a record whose identity is stored already, with this digest; None: unknown."""
+    if digest is None:
+        return Fate(Disposition.UNCOMPARED)
+    if digest == record.digest:
+        return Fate(Disposition.DUPLICATE, digest)
+    detail = f"id {record.id!r} of key {record.key!r} is stored already with another content"
+    return Fate(Disposition.REJECTED, digest, Reason.ID_CONFLICT, detail)

@@ -1,0 +1,128 @@
+"""A count: what it holds, and its JSON.
+
+A field of the answer is added here: to `Count`, with what `Reader` puts into it, and to
+`counter_json`, which the HTTP API and the commands give. docs/api.md describes the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tallyroll.model.amounts import Summed, format_amount
+from tallyroll.model.periods import PeriodName, shown_name
+from tallyroll.model.states import Status
+from tallyroll.model.tallies import ReadCost
+from tallyroll.model.windows import WindowId, iso
+from tallyroll.reads.top import Top
+
+
+@dataclass(frozen=True, slots=True)
+class WindowCount(Summed):
+    """A key's count in one window; its sum is `value`, and `amount` in millionths.
+
+    `status` is a live window's status when it was read, and `sealed` for every window that has its
+    totals, even if its table is dropped. `reading` is set if its records were read one by one.
+    """
+
+    window: WindowId
+    events: int
+    amount: int
+    status: Status
+    reading: ReadCost | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodCount(Summed):
+    """A key's count in all `windows` windows of a day or month; its sum is `value`, and `amount` in
+    millionths.
+    """
+
+    period: PeriodName
+    windows: int
+    events: int
+    amount: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gathering:
+    """The number of tally stripes that a count read in all live windows, and the time that took. In
+    a store that keeps no tallies, the shards whose records were summed up.
+    """
+
+    stripes: int
+    took_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Count(Summed):
+    """A key's events and their sum (`value`; `amount` in millionths) over a range, as of a time
+    (ms): the sum over `windows` and over `periods`, the rolled-up days and months.
+
+    `why_missing` names the windows that could not be read in time, each with the reason; if it is
+    empty, the count is complete. `gathering` is set if live windows were read for it.
+    """
+
+    key: str
+    events: int
+    amount: int
+    windows: tuple[WindowCount, ...]
+    as_of: int
+    why_missing: Mapping[WindowId, str] = field(default_factory=dict)
+    periods: tuple[PeriodCount, ...] = ()
+    gathering: Gathering | None = None
+
+    @property
+    def missing(self) -> tuple[WindowId, ...]:
+        """The windows that could not be read in time."""
+        return tuple(self.why_missing)
+
+    @property
+    def reading(self) -> ReadCost | None:
+        """What it took to read the records of live windows that have no tallies yet; None if there
+        is no such window.
+        """
+        some = [window.reading for window in self.windows if window.reading]
+        if not some:
+            return None
+        return ReadCost(sum(one.rows for one in some), sum(one.cost_max for one in some))
+
+    @property
+    def complete(self) -> bool:
+        """Whether the count includes every window of the range."""
+        return not self.why_missing
+
+
+def counter_json(count: Count) -> dict[str, Any]:
+    """A count as JSON. Sums are strings, since they may have more digits than a double holds.
+
+    `rolled_up` has the days and months that were read as a whole; `windows` omits their windows.
+    `reading` is there if records were read one by one, and says what that took.
+    """
+    answer: dict[str, Any] = {
+        "key": count.key,
+        **sums_json(count),
+        "windows": [
+            {"window": window.window, **sums_json(window), "state": window.status}
+            for window in count.windows
+        ],
+        "as_of": iso(count.as_of),
+        "complete": count.complete,
+    }
+    if count.periods:
+        answer["rolled_up"] = [
+            {"period": shown_name(period.period), "windows": period.windows, **sums_json(period)}
+            for period in count.periods
+        ]
+    if count.reading:
+        rows, cost_max = count.reading
+        answer["reading"] = {"rows": rows, "read_units_max": cost_max}
+    if count.missing:
+        answer["missing"] = list(count.missing)
+    return answer
+
+
+def sums_json(of: Count | WindowCount | PeriodCount | Top) -> dict[str, Any]:
+    """Events, and the sum of their values, as a decimal text."""
+    return {"events": of.events, "sum": format_amount(of.amount)}
