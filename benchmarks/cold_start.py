@@ -24,7 +24,7 @@ from rich.table import Table
 from local.runtime.api import RuntimeApi
 from local.runtime.packages import lay_out_runtime, reserved, start_command
 from release.bundle import assemble
-from tallyroll.cdk.alarms import FUNCTIONS
+from tallyroll.cdk.alarm_rules import FUNCTIONS
 from tallyroll.cdk.options import Options
 
 EMPTY = "empty"

@@ -61,7 +61,7 @@ def test_an_item_of_another_hand_in_the_table_is_a_difference(
 
 
 def test_progress_is_told_by_items(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tallyroll.cli.archive_access.TOLD_EVERY", 2)
+    monkeypatch.setattr("tallyroll.cli.archive.sources.TOLD_EVERY", 2)
     monkeypatch.setattr("tallyroll.cli.screen.FIRST_LINE_S", 0)
     assert f"tallyroll: reading {WINDOW}: 2 items" in explain(cli).err
 

@@ -14,7 +14,8 @@ from moto import mock_aws
 from tallyroll.adapters.aws import client
 from tallyroll.adapters.aws.create_requests import queue_attributes, table_request
 from tallyroll.adapters.aws.sqs_dead_letters import SqsDeadLetters
-from tallyroll.cli import dlq, main, redrives
+from tallyroll.cli import dlq, main
+from tallyroll.cli.dlq import receiving, redriving
 from tallyroll.errors import Missing, Reason
 from tallyroll.operations.dead_letter_scan import HIDDEN_SECONDS
 from tallyroll.operations.redrive import Redriver
@@ -80,7 +81,7 @@ def test_a_list_that_is_interrupted_gives_all_back(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(redrives, "number_of", interrupt)
+    monkeypatch.setattr(receiving, "number_of", interrupt)
     assert mixed.run("dlq", "list").status == 130
     assert mixed.dead_letters.count().visible == 4
 
@@ -257,7 +258,7 @@ def test_what_comes_back_at_once_is_not_redriven_for_ever(
 def test_all_letters_are_sent_after_a_look_at_some(
     mixed: CommandLine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(redrives, "LOOKED_AT", 2)
+    monkeypatch.setattr(redriving, "LOOKED_AT", 2)
     answer = mixed.run("dlq", "redrive", "--dry-run")
     assert answer.status == 1
     assert "saw 2 of about 4 dead letters" in answer.err

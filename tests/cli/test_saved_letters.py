@@ -60,7 +60,7 @@ def test_letters_of_a_reason_are_saved(mixed: CommandLine, directory: Path) -> N
 def test_more_letters_are_saved_than_a_list_looks_at(
     cli: CommandLine, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tallyroll.cli.redrives.LOOKED_AT", 100)
+    monkeypatch.setattr("tallyroll.cli.dlq.receiving.LOOKED_AT", 100)
     for number in range(250):
         reject(cli.pipeline, f"body {number} \ud800\n", Reason.NOT_JSON)
     assert cli.run("dlq", "save", "a").status == 0

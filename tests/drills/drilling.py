@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from tallyroll.cdk.alarm_rules import rules_for
-from tallyroll.cdk.alarms import PAGES
+from tallyroll.cdk.pages import PAGES
 from tallyroll.settings import Settings
 from tests.drills.incidents import INCIDENTS, Incident
 from tests.drills.minutes import DAY, HOUR, Minute, healthy, published

@@ -114,12 +114,16 @@ class Operator:
         return False
 
 
-def with_late(**fields: Any) -> tuple[Pipeline, Operator]:
-    """A pipeline with one dead letter: an event of window 06, sent too late."""
+def with_late(*, sealed: bool = False, **fields: Any) -> tuple[Pipeline, Operator]:
+    """A pipeline with one dead letter: an event of window 06, sent too late; the window `sealed`,
+    so that it may count in another.
+    """
     pipeline = opened()
     send(pipeline, **{"id": "e1", "ts": LATE} | fields)
     drain(pipeline)
     assert pipeline.reasons() == ["too-late"]
+    if sealed:
+        seal(pipeline, hour(6))
     return pipeline, Operator(pipeline)
 
 

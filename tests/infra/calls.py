@@ -25,7 +25,7 @@ USE_CASES = {
     "dropper": "dropper",
     "redrive": "redriver",
 }
-REDRIVING = ("cli.dlq", "cli.arguments", "cli.looks", "pipeline.queue_urls")
+REDRIVING = ("cli.dlq.redriving", "cli.dlq.receiving", "cli.arguments", "pipeline.queue_urls")
 CALLER = "adapters.aws.client.Caller"
 BUCKET = "ports.bucket.Bucket"
 REDRIVE = "redrive"  # the operator's, of the command line

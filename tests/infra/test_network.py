@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from release.asset import function_code
-from tallyroll.cdk.alarms import ALARMS, PAGES
+from tallyroll.cdk.alarm_rules import ALARMS
 from tallyroll.cdk.options import Options
 from tallyroll.cdk.options.rules import OptionsError
+from tallyroll.cdk.pages import PAGES
 from tests.infra.calls import Trace
 from tests.infra.conftest import Built, Synthesize
 from tests.infra.templates import (

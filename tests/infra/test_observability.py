@@ -11,8 +11,9 @@ from aws_lambda_powertools import Metrics
 
 from release.bundle import ROOT
 from tallyroll.adapters.dynamodb.throughput import Limit
-from tallyroll.cdk.alarms import ALARMS, PAGES
+from tallyroll.cdk.alarm_rules import ALARMS
 from tallyroll.cdk.options import Options
+from tallyroll.cdk.pages import PAGES
 from tallyroll.errors import Reason
 from tallyroll.ingest.cost import ItemSizes
 from tallyroll.ingest.writer import DEADLINE_RESERVE_MS, BatchReport
@@ -34,7 +35,6 @@ from tallyroll.telemetry import (
 )
 from tests.infra.conftest import Synthesize
 from tests.infra.templates import (
-    FUNCTIONS,
     Template,
     function,
     named,
@@ -112,23 +112,6 @@ def test_each_alarm_names_the_address_of_its_entry_in_the_runbook(chosen: Templa
             id_ = alarm["AlarmName"].removeprefix("votes-")
             url = f"https://wiki.example/votes#{id_}"
             assert alarm["AlarmDescription"].endswith(f". What to do: {url}")
-
-
-def test_one_old_letter_hides_no_flood(template: Template) -> None:
-    """The count stays on as long as a letter is there; the rate follows what is rejected."""
-    rate = alarms(template)["rejections"]
-
-    [metric] = [one["MetricStat"] for one in rate["Metrics"]]
-    assert metric["Metric"]["MetricName"] == "Rejected"
-    assert (metric["Period"], metric["Stat"], rate["Threshold"]) == (300, "Sum", 10)
-
-
-def test_a_queue_that_nobody_polls_raises_an_alarm(template: Template) -> None:
-    alarm = alarms(template)["mapping-disabled"]
-
-    names = {one["MetricStat"]["Metric"]["MetricName"] for one in alarm["Metrics"][1:]}
-    assert names == {"NumberOfEmptyReceives", "NumberOfMessagesReceived"}
-    assert alarm["TreatMissingData"] == "breaching"
 
 
 def test_a_writer_that_needs_its_time_is_told_before_it_runs_out(template: Template) -> None:
@@ -267,26 +250,14 @@ def test_a_pipelines_alarms_look_at_its_own_metrics_alone(chosen: Template) -> N
         assert {"Name": "pipeline", "Value": "votes"} in metric["Dimensions"]
 
 
-def test_events_and_dead_letters_raise_an_alarm_before_they_expire(template: Template) -> None:
+def test_silent_writers_raise_an_alarm_before_events_expire(template: Template) -> None:
     found = alarms(template)
 
-    assert found["events-expire"]["Threshold"] == 10 * DAY / 2
     silent = found["writer-silent-expire"]
     assert watched_by(silent)[0]["MetricName"] == "WritersSilentFor"
     assert silent["Metrics"][0]["MetricStat"]["Period"] * silent["EvaluationPeriods"] == 5 * DAY
-    assert found["dead-letters-expire"]["Threshold"] == 14 * DAY / 2
     behind = found["falling-behind"]["Threshold"]
     assert Options().visibility_seconds * 2 < behind < 3600
-    assert found["dead-letters"]["Threshold"] == 0
-    assert found["dead-letters"]["EvaluationPeriods"] == 1
-
-
-def test_silence_is_an_alarm_where_something_runs_by_the_clock(template: Template) -> None:
-    missing = {id_: alarm["TreatMissingData"] for id_, alarm in alarms(template).items()}
-
-    silent = {id_ for id_, treated in missing.items() if treated == "breaching"}
-    assert silent == {"next-window-missing", "cleanup-silent", "mapping-disabled"}
-    assert set(missing.values()) == {"breaching", "notBreaching"}
 
 
 @pytest.mark.parametrize(("window_seconds", "open_"), [(3600, 4), (60, 128), (86_400, 2)])
@@ -301,30 +272,6 @@ def test_windows_do_not_close_where_more_are_open_than_should_be(
 
     assert found["Threshold"] == open_
     assert found["Metrics"][0]["MetricStat"]["Stat"] == "Minimum"
-
-
-def test_a_standstill_is_told_by_whom_it_stands_with(template: Template) -> None:
-    found = alarms(template)
-
-    for id_, service, seconds in (("seal", "roller", 1_800), ("export", "cleanup", 7_200)):
-        alarm = found[f"{id_}-stuck"]
-        [metric] = [one["MetricStat"]["Metric"] for one in alarm["Metrics"]]
-        assert (metric["MetricName"], alarm["Threshold"]) == ("StuckFor", seconds)
-        assert {"Name": "service", "Value": service} in metric["Dimensions"]
-
-
-def test_every_function_has_an_alarm_for_its_errors(template: Template) -> None:
-    found = alarms(template)
-    for name in FUNCTIONS:
-        alarm = found[f"{name}-errors"]
-        metric = alarm if name in ("cleanup", "dropper") else watched_by(alarm)[0]
-        [dimension] = metric["Dimensions"]
-        id_ = dimension["Value"]["Ref"]
-        handler = template["Resources"][id_]["Properties"]["Handler"]
-        assert handler == f"functions.{name}.handler.handler"
-        assert metric["MetricName"] == "Errors"
-    throttled = [one for one in found["function-throttles"]["Metrics"] if "MetricStat" in one]
-    assert len(throttled) == len(FUNCTIONS)
 
 
 def test_somebody_is_told_by_e_mail_if_that_is_chosen(template: Template, chosen: Template) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tallyroll.cdk.alarm_rules import rules_for
-from tallyroll.cdk.alarms import PAGES
+from tallyroll.cdk.pages import PAGES
 from tallyroll.settings import Settings
 from tests.harness.replacements import harms
 from tests.infra.conftest import Synthesize

@@ -77,7 +77,7 @@ def bucket_cut_after_a_page(patch: Patch) -> None:
 
 
 def closed_without_asking_the_queue(patch: Patch) -> None:
-    patch.setattr("tallyroll.lifecycle.roller.drained", lambda *_: True)
+    patch.setattr("tallyroll.lifecycle.draining.drained", lambda *_: True)
 
 
 def stragglers_forgotten(patch: Patch) -> None:

@@ -10,8 +10,8 @@ import pytest
 from tallyroll.adapters.memory import MemoryCatalog
 from tallyroll.errors import StoreError
 from tallyroll.ingest.placement import Placer
-from tallyroll.operations.event_status import EventStatus, Sight, Whereabouts
-from tallyroll.operations.letter_events import Decision, LetterSight
+from tallyroll.operations.event_status import EventStatus, Sight, Sought, Whereabouts
+from tallyroll.operations.letter_events import Decision
 from tallyroll.operations.redrive import Redriver
 
 Patch = pytest.MonkeyPatch
@@ -55,7 +55,7 @@ def redriven_while_its_window_is_closing(patch: Patch) -> None:
     """It is not there yet: but a copy that is on its way may still come."""
     judge = Whereabouts.judge
 
-    def hasty(self: Any, event: LetterSight, sight: Sight | StoreError) -> EventStatus | StoreError:
+    def hasty(self: Any, event: Sought, sight: Sight | StoreError) -> EventStatus | StoreError:
         found = judge(self, event, sight)
         return EventStatus.ABSENT if found is EventStatus.CLOSING else found
 
@@ -66,9 +66,7 @@ def claim_moved_past_another_content(patch: Patch) -> None:
     """What stands in the target has the same identity: copies of it count where the claim goes."""
     judge = Whereabouts.judge
 
-    def careless(
-        self: Any, event: LetterSight, sight: Sight | StoreError
-    ) -> EventStatus | StoreError:
+    def careless(self: Any, event: Sought, sight: Sight | StoreError) -> EventStatus | StoreError:
         nowhere = replace(event.home, start=0, end=0)
         return judge(self, replace(event, home=nowhere), sight)
 

@@ -9,7 +9,7 @@ from operator import attrgetter
 
 import pytest
 
-from tallyroll.cdk.alarms import ALARMS
+from tallyroll.cdk.alarm_rules import ALARMS
 from tests.simulation.outages import IDLE, OUTAGES, Outage, watch
 
 LEFT_BEHIND = {"dead-letters"}  # by an outage: they stand until people have looked at them

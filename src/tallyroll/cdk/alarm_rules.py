@@ -1,6 +1,8 @@
-"""When each alarm fires, as plain data: `observability` makes alarms of it, and tests evaluate it.
+"""The list of alarms, as plain data: what each says, and when it fires.
 
-This module does not import the CDK.
+`observability` makes alarms of it, and tests evaluate it. This module does not import the CDK.
+A new alarm is an entry of `ALARMS` and a rule below. Its bound stands in `lifecycle/health.py`;
+`PAGES` (pages.py) says which alarms call somebody. CONTRIBUTING.md, "A new alarm", has the rest.
 
 Metrics arrive late, and a period may have none. So:
 
@@ -15,36 +17,55 @@ missing data", and "Using math expressions with CloudWatch metrics", at FILL.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
 
-from tallyroll.cdk.alarms import FUNCTIONS
 from tallyroll.cdk.options.rules import WRITER_TIMEOUT_SECONDS
-from tallyroll.limits import IN_FLIGHT_MAX
+from tallyroll.lifecycle import health
+from tallyroll.limits import IN_FLIGHT_MAX, VISIBILITY_MS
 from tallyroll.resources import DEAD_LETTERS_RETENTION_SECONDS
 from tallyroll.settings import Settings
 
-BEHIND_SECONDS = (
-    2_400  # over twice the visibility timeout, after which a crashed writer's messages return
-)
-SEAL_MINUTES = 30  # a slice of a sealing takes less than one run of the roller
-# A message received before the window's end may hold it open for two visibility timeouts. Half an
-# hour remains for the queue to drain.
-HELD_MINUTES = 60
-EXPORT_MINUTES = 120  # a few attempts, each of which ends with its lease
-# Share of the quota of tables per account and Region. Source: DynamoDB Developer Guide, "Quotas".
-TABLES_SHARE = 0.8
 MINUTE, FIVE_MINUTES, QUARTER, HOUR = 60, 300, 900, 3_600
-HANDED_BACK_SECONDS = 1_800
-SILENT_SECONDS = 900
-IN_FLIGHT_SHARE = 0.8
-REJECTIONS_MAX = 10  # in five minutes
-REJECTED_SHARE = 0.5  # of the messages that writers finish
-FAILURES_FLOOR = 2  # in five minutes; so few call nobody, whatever share they are
-FAILURES_SHARE = 0.05
-READS_SLOW_MS = 5_000  # a read over hours takes some tens of milliseconds
-WRITER_SLOW_SHARE = 0.7  # of its timeout; from three quarters on it hands back what is left
+FUNCTIONS = ("writer", "aggregator", "roller", "cleanup", "dropper")
+ALARMS: Mapping[str, str] = MappingProxyType(
+    {
+        "dead-letters": "messages stand in the dead-letter queue, which no count has",
+        "dead-letters-expire": "dead letters are at half of their retention",
+        "rejections": "writers reject more than ten messages in five minutes",
+        "mostly-rejected": "writers reject more than half of the messages that they finish",
+        "mapping-disabled": "nobody polls the event queue: is the event source mapping disabled?",
+        "falling-behind": "events wait in the queue for more than forty minutes",
+        "events-expire": "events wait in the queue for half of its retention",
+        "handed-back": "messages that are over half an hour old come back to the queue",
+        "handed-back-expire": "messages come back that are at half of the queue's retention",
+        "writer-silent": "the queue holds messages, and writers finish none",
+        "writer-silent-expire": "writers have finished nothing for half of the queue's retention",
+        "writer-slow": "writers need nearly all of their time for a batch",
+        "notes-failing": "writers cannot note in the catalog what keeps windows open",
+        "in-flight": "nearly as many messages are in flight as the queue allows",
+        "next-window-missing": "the current window is not open, or the roller says nothing",
+        "events-await-window": "events wait for a window that is not there",
+        "close-stuck": "more windows are open than should be: one that is over does not close",
+        "seal-stuck": "a window that is closing does not get on, and is not sealed",
+        "export-stuck": "a window past retention is not archived, proven and dropped",
+        "cleanup-silent": "cleanup does not run, or says nothing",
+        "proof-mismatch": "an archive or a total does not agree with its window",
+        "steps-failing": "steps of roller, cleanup or dropper fail, again and again",
+        "store-throttles": "DynamoDB throttles writes for most of a quarter of an hour",
+        "rate-outrun": "more messages arrive than the write rate lets through",
+        "function-throttles": "Lambda throttles functions of the pipeline",
+        "reads-failing": "one read in twenty, or more, is answered with an error of ours",
+        "reads-incomplete": "reads are answered without some of the windows that were asked for",
+        "reads-slow": "one read in a hundred takes more than five seconds",
+        "api-errors": "the API answers one request in twenty, or more, with status 5xx",
+        "window-tables": "tables near the quota of tables of an account and Region",
+        **{f"{each}-errors": f"the {each} fails as a whole" for each in FUNCTIONS},
+    }
+)
 
 
 class MetricNamespace(StrEnum):
@@ -64,8 +85,7 @@ EVENTS, DEAD_LETTERS, API, TABLES = "events", "dead-letters", "api", "TableCount
 class Watched:
     """One metric as an alarm reads it: a statistic per `period` (seconds).
 
-    `of` is the metric's function (writer, aggregator, roller, cleanup, dropper), its queue (events,
-    dead-letters), the API (api), or what is counted of the account (TableCount).
+    `of` is its function, queue or API, or what is counted of the account.
     """
 
     source: MetricNamespace
@@ -97,11 +117,6 @@ class AlarmRule:
             raise ValueError(f"{self}: `within` is at least `times`, and silence is then good")
 
     @property
-    def sources(self) -> frozenset[MetricNamespace]:
-        """Who publishes its metrics."""
-        return frozenset(metric.source for metric in self.metrics.values())
-
-    @property
     def evaluated(self) -> int:
         """The number of periods that are evaluated."""
         return max(self.times, self.within)
@@ -120,22 +135,12 @@ def rules_for(settings: Settings, retention_seconds: int) -> dict[str, AlarmRule
         **_writing_rules(retention_seconds),
         **_read_rules(),
         **_window_rules(settings, retention_seconds),
-        **_function_rules(FUNCTIONS),
+        **_function_rules(),
     }
 
 
-def _single(
-    metric: Watched,
-    *,
-    above: float = 0,
-    times: int = 1,
-    within: int = 0,
-    silence_is_bad: bool = False,
-) -> AlarmRule:
-    metrics = {"m0": metric}
-    return AlarmRule(
-        metrics=metrics, above=above, times=times, within=within, silence_is_bad=silence_is_bad
-    )
+def _single(metric: Watched, **limits: Any) -> AlarmRule:
+    return AlarmRule(metrics={"m0": metric}, **limits)
 
 
 def _rate(part: Watched, whole: Watched, *, floor: float, share: float, label: str) -> AlarmRule:
@@ -152,7 +157,8 @@ def _rate(part: Watched, whole: Watched, *, floor: float, share: float, label: s
 
 def _failures(part: Watched, whole: Watched, label: str) -> AlarmRule:
     """Single failures call nobody: Lambda, SQS and callers try again."""
-    return _rate(part, whole, floor=FAILURES_FLOOR, share=FAILURES_SHARE, label=label)
+    floor, share = health.FAILURES_FLOOR, health.FAILURES_SHARE
+    return _rate(part, whole, floor=floor, share=share, label=label)
 
 
 def _queue(of: str, name: str, period: int = MINUTE, statistic: str = "Maximum") -> Watched:
@@ -162,10 +168,10 @@ def _queue(of: str, name: str, period: int = MINUTE, statistic: str = "Maximum")
 def _polls() -> AlarmRule:
     """Nobody asks the event queue for messages, which an enabled event source does all the time.
 
-    No metric says that a mapping is disabled. Lambda keeps asking an empty queue with long polls,
-    each of which is an empty receive. A queue without any call has no metrics after six hours.
-    Source: AWS Lambda Developer Guide, "Using Lambda with Amazon SQS"; Amazon SQS Developer Guide,
-    "Available CloudWatch metrics for Amazon SQS".
+    No metric says that a mapping is disabled. Each of Lambda's long polls of an empty queue is an
+    empty receive. A queue without any call has no metrics after six hours. Source: AWS Lambda
+    Developer Guide, "Using Lambda with Amazon SQS"; Amazon SQS Developer Guide, "Available
+    CloudWatch metrics for Amazon SQS".
     """
     return AlarmRule(
         metrics={
@@ -186,25 +192,25 @@ def _queue_rules(retention_seconds: int) -> Mapping[str, AlarmRule]:
         "dead-letters": _single(_queue(DEAD_LETTERS, "ApproximateNumberOfMessagesVisible")),
         "dead-letters-expire": _single(
             _queue(DEAD_LETTERS, "ApproximateAgeOfOldestMessage", FIVE_MINUTES),
-            above=DEAD_LETTERS_RETENTION_SECONDS / 2,
+            above=health.EXPIRING_SHARE * DEAD_LETTERS_RETENTION_SECONDS,
         ),
         # So that letters which nobody has looked at do not hide a flood of new ones.
         "rejections": _single(
-            _ours("writer", "Rejected", period=FIVE_MINUTES), above=REJECTIONS_MAX
+            _ours("writer", "Rejected", period=FIVE_MINUTES), above=health.REJECTIONS_MAX
         ),
         "mostly-rejected": _rate(
             _ours("writer", "Rejected", period=QUARTER),
             _ours("writer", "Finished", period=QUARTER),
-            floor=REJECTIONS_MAX,
-            share=REJECTED_SHARE,
+            floor=health.REJECTIONS_MAX,
+            share=health.REJECTED_SHARE,
             label="share of messages that writers reject",
         ),
         "mapping-disabled": _polls(),
-        "falling-behind": _single(waiting, above=BEHIND_SECONDS, times=5, within=7),
-        "events-expire": _single(waiting, above=retention_seconds / 2),
+        "falling-behind": _single(waiting, above=health.BEHIND_MS // 1000, times=5, within=7),
+        "events-expire": _single(waiting, above=health.EXPIRING_SHARE * retention_seconds),
         "in-flight": _single(
             _queue(EVENTS, "ApproximateNumberOfMessagesNotVisible"),
-            above=IN_FLIGHT_SHARE * IN_FLIGHT_MAX,
+            above=health.IN_FLIGHT_SHARE * IN_FLIGHT_MAX,
             times=5,
             within=7,
         ),
@@ -235,12 +241,13 @@ def _outrun() -> AlarmRule:
 
 
 def _writing_rules(retention_seconds: int) -> Mapping[str, AlarmRule]:
-    back = {"m0": _ours("writer", "OldestHandedBack", "Maximum", QUARTER)}
+    back = _ours("writer", "OldestHandedBack", "Maximum", QUARTER)
+    expiring = health.EXPIRING_SHARE * retention_seconds
     return {
         # The age of the oldest message leaves out messages received three times or more. Those may
         # wait up to about 45 minutes between two receives.
-        "handed-back": AlarmRule(metrics=back, above=HANDED_BACK_SECONDS, within=4),
-        "handed-back-expire": AlarmRule(metrics=back, above=retention_seconds / 2, within=4),
+        "handed-back": _single(back, above=health.HANDED_BACK_MS // 1000, within=4),
+        "handed-back-expire": _single(back, above=expiring, within=4),
         "notes-failing": _single(
             _ours("writer", "NotesFailed", period=FIVE_MINUTES), times=3, within=4
         ),
@@ -249,7 +256,7 @@ def _writing_rules(retention_seconds: int) -> Mapping[str, AlarmRule]:
         "rate-outrun": _outrun(),
         "writer-slow": _single(
             Watched(MetricNamespace.FUNCTION, "writer", "Duration", "p99", FIVE_MINUTES),
-            above=WRITER_SLOW_SHARE * WRITER_TIMEOUT_SECONDS * 1000,
+            above=health.WRITER_SLOW_SHARE * WRITER_TIMEOUT_SECONDS * 1000,
             times=3,
             within=4,
         ),
@@ -269,7 +276,7 @@ def _read_rules() -> Mapping[str, AlarmRule]:
         ),
         "reads-slow": _single(
             _ours("aggregator", "ReadLatency", "p99", FIVE_MINUTES),
-            above=READS_SLOW_MS,
+            above=health.READS_SLOW_MS,
             times=3,
             within=4,
         ),
@@ -282,21 +289,23 @@ def _read_rules() -> Mapping[str, AlarmRule]:
     }
 
 
-def _all(name: str, times: int, within: int) -> AlarmRule:
-    """A rule on the sum of a metric that roller, cleanup and dropper publish."""
-    parts = {
-        f"m{number}": _ours(function, name, period=FIVE_MINUTES)
-        for number, function in enumerate(("roller", "cleanup", "dropper"))
-    }
+def _sum(parts: Iterable[Watched], label: str, times: int, within: int) -> AlarmRule:
+    metrics = {f"m{number}": part for number, part in enumerate(parts)}
+    expression = f"SUM([{', '.join(metrics)}])"
     return AlarmRule(
-        metrics=parts, expression="SUM([m0, m1, m2])", label=name, times=times, within=within
+        metrics=metrics, expression=expression, label=label, times=times, within=within
     )
 
 
-def _stuck(function: str, minutes: int) -> AlarmRule:
-    """Two runs of three found a window without progress for so many minutes."""
+def _all(name: str, times: int, within: int) -> AlarmRule:
+    parts = (_ours(each, name, period=FIVE_MINUTES) for each in ("roller", "cleanup", "dropper"))
+    return _sum(parts, name, times, within)
+
+
+def _stuck(function: str, for_ms: int) -> AlarmRule:
+    """Two runs of three found a window without progress for so long."""
     stuck = _ours(function, "StuckFor", "Maximum", FIVE_MINUTES)
-    return _single(stuck, above=minutes * 60, times=2, within=3)
+    return _single(stuck, above=for_ms // 1000, times=2, within=3)
 
 
 def _silence_rules(retention_seconds: int) -> Mapping[str, AlarmRule]:
@@ -306,13 +315,14 @@ def _silence_rules(retention_seconds: int) -> Mapping[str, AlarmRule]:
     stays on until it sees it again, and half of the retention is counted in hours of silence.
     Source: AWS Lambda Developer Guide, "Understanding the Lambda execution environment lifecycle".
     """
-    hours = max(1, retention_seconds // 2 // HOUR)  # an alarm evaluates seven days at most
+    silent, expiring = health.SILENT_MS // 1000, health.EXPIRING_SHARE * retention_seconds
+    hours = max(1, int(expiring) // HOUR)  # an alarm evaluates seven days at most
     by_minute = _ours("roller", "WritersSilentFor", "Maximum")
-    by_hour, again = replace(by_minute, period=HOUR), SILENT_SECONDS // MINUTE + 4
+    by_hour, again = replace(by_minute, period=HOUR), silent // MINUTE + 4
     return {
-        "writer-silent": _single(by_minute, above=SILENT_SECONDS, times=2, within=again),
+        "writer-silent": _single(by_minute, above=silent, times=2, within=again),
         "writer-silent-expire": _single(
-            by_hour, above=SILENT_SECONDS, times=max(1, hours - 2), within=hours
+            by_hour, above=silent, times=max(1, hours - 2), within=hours
         ),
     }
 
@@ -324,7 +334,7 @@ def _table_rule(settings: Settings) -> AlarmRule:
     Metrics and dimensions", at TableCount). Of Amazon Keyspaces no such metric is documented.
     """
     own = _ours("roller", "WindowTables", "Maximum", FIVE_MINUTES)
-    above = TABLES_SHARE * settings.quota
+    above = health.TABLES_SHARE * settings.quota
     if settings.store == "keyspaces":
         return _single(own, above=above)
     return AlarmRule(
@@ -342,6 +352,7 @@ def _window_rules(settings: Settings, retention_seconds: int) -> Mapping[str, Al
     length_ms = settings.window_seconds * 1000
     opened_ms = settings.freeze_lead_ms + length_ms + settings.accept_for_ms
     open_at_once = -(-opened_ms // length_ms)
+    held_s = (2 * VISIBILITY_MS + health.OPEN_LATE_MS) // 1000
     return {
         "next-window-missing": _single(
             _ours("roller", "NextWindowMissing", "Maximum"), times=5, silence_is_bad=True
@@ -349,13 +360,13 @@ def _window_rules(settings: Settings, retention_seconds: int) -> Mapping[str, Al
         # The minimum of five minutes, so that windows which open and close meanwhile do not count.
         "close-stuck": _single(
             _ours("roller", "Windows-open", "Minimum", FIVE_MINUTES),
-            above=open_at_once + HELD_MINUTES * 60 // settings.window_seconds,
-            times=HELD_MINUTES // 5,
-            within=HELD_MINUTES // 5 + 2,
+            above=open_at_once + held_s // settings.window_seconds,
+            times=held_s // FIVE_MINUTES,
+            within=held_s // FIVE_MINUTES + 2,
         ),
         **_silence_rules(retention_seconds),
-        "seal-stuck": _stuck("roller", SEAL_MINUTES),
-        "export-stuck": _stuck("cleanup", EXPORT_MINUTES),
+        "seal-stuck": _stuck("roller", health.CLOSING_LATE_MS),
+        "export-stuck": _stuck("cleanup", health.EXPORT_LATE_MS),
         "cleanup-silent": AlarmRule(
             metrics={"runs": _ours("cleanup", "Steps", "SampleCount", FIVE_MINUTES)},
             expression="0 - runs",
@@ -370,20 +381,14 @@ def _window_rules(settings: Settings, retention_seconds: int) -> Mapping[str, Al
     }
 
 
-def _function_rules(functions: Sequence[str]) -> Mapping[str, AlarmRule]:
-    throttles = {
-        f"m{number}": Watched(MetricNamespace.FUNCTION, function, "Throttles", period=FIVE_MINUTES)
-        for number, function in enumerate(functions)
-    }
+def _function_rules() -> Mapping[str, AlarmRule]:
+    throttles = (
+        Watched(MetricNamespace.FUNCTION, each, "Throttles", period=FIVE_MINUTES)
+        for each in FUNCTIONS
+    )
     return {
-        "function-throttles": AlarmRule(
-            metrics=throttles,
-            expression=f"SUM([{', '.join(throttles)}])",
-            label="throttles",
-            times=3,
-            within=4,
-        ),
-        **{f"{function}-errors": _errors(function) for function in functions},
+        "function-throttles": _sum(throttles, "throttles", times=3, within=4),
+        **{f"{function}-errors": _errors(function) for function in FUNCTIONS},
     }
 
 

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from tallyroll.cli.arguments import BUCKET, DURATION, Run
 from tallyroll.cli.screen import Screen, some
 from tallyroll.errors import UsageError
-from tallyroll.lifecycle.overdue import HOUR_MS
+from tallyroll.lifecycle.health import HOUR_MS
 from tallyroll.model.formats.references import PAYLOADS_PREFIX
 from tallyroll.model.states import Status
 from tallyroll.operations.doctor.checkup import Checkup

@@ -1,4 +1,4 @@
-"""Whether the queue is drained for a window: it holds no message that the window accepts.
+"""When the queue is drained for a window: it holds no message that the window accepts.
 
 SQS cannot list messages, so this is inferred from the queue's counts, its metrics and the writers'
 notes. The age of the oldest message ignores messages received three times or more, which are called
@@ -7,15 +7,24 @@ hidden here. docs/exactness.md ("When a window closes") has the argument.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 
 from tallyroll import limits
+from tallyroll.errors import StoreError
+from tallyroll.lifecycle.runner import Rolled
 from tallyroll.model.states import Window
-from tallyroll.ports.queue import Backlog
-from tallyroll.ports.writer_notes import Reception
+from tallyroll.model.windows import WindowId
+from tallyroll.ports.catalog import Catalog
+from tallyroll.ports.effects import Effects
+from tallyroll.ports.queue import Backlog, Queue
+from tallyroll.ports.writer_notes import Heartbeat, Reception
 from tallyroll.settings import Settings
 
+# How far in the future a note may lie: the longest wait of a message, and an hour for wrong clocks.
+RECEPTIONS_AHEAD_MS = limits.PATIENT_VISIBILITY_SECONDS_MAX * 1_000 + 3_600_000
+RECEPTIONS_DELETED_MAX, RECEPTIONS_DELETED_AT_ONCE = 500, 16  # in one run
 DRAIN_DATAPOINTS = 3  # ages, or empty counts, that must agree
 AGES_LOOKED_BACK = 15  # periods of the age metric that are read, since it lags
 
@@ -113,3 +122,79 @@ def invocations_since(windows: Sequence[Window], now: int, settings: Settings) -
     """
     first = min(window.accept_from or window.start - settings.freeze_lead_ms for window in windows)
     return max(first, now - settings.queue_retention_ms)
+
+
+@dataclass(eq=False)
+class Draining:
+    """Reads the queue and the writers' notes, and says for which windows the queue is drained.
+
+    Between runs of the roller it keeps how often the queue was empty, and since when it was not.
+    """
+
+    settings: Settings
+    catalog: Catalog
+    queue: Queue
+    effects: Effects
+    _empty_counts: dict[WindowId, int] = field(default_factory=dict, init=False)
+    _waiting_since: int | None = field(default=None, init=False)
+
+    def drained_windows(
+        self, closable: Sequence[Window], now: int, rolled: Rolled
+    ) -> Collection[WindowId]:
+        """Those of the windows for which the queue is drained. Reads its metrics only if there are
+        any windows, and reports for how long writers have finished nothing.
+
+        If the queue does not answer, windows do not close, and all other steps continue.
+        """
+        try:
+            heartbeat = self.catalog.heartbeat()
+            if closable:
+                return self._drained(closable, heartbeat, now, rolled)
+            self._empty_counts = {}
+            self._watch(self.queue.counts(), heartbeat, now, rolled)
+        except StoreError as error:
+            rolled.problems.append(f"the queue's backlog is not known: {error}")
+            self._empty_counts = {}
+        return ()
+
+    def _drained(
+        self, closable: Sequence[Window], heartbeat: Heartbeat, now: int, rolled: Rolled
+    ) -> Collection[WindowId]:
+        settings = self.settings
+        backlog = self.queue.backlog(
+            now - ages_kept_ms(settings), invocations_since(closable, now, settings)
+        )
+        self._watch(backlog, heartbeat, now, rolled)
+        stragglers = self.catalog.stragglers([window.id for window in closable])
+        receptions = self._receptions(backlog, now)
+        # There may be more notes than were read: assume that no writer lives.
+        lived = heartbeat.at if len(receptions) < limits.RECEPTIONS_READ_MAX else None
+        self._empty_counts = {
+            window.id: self._empty_counts.get(window.id, 0) + 1
+            for window in closable
+            if backlog.empty and now > window.accepts_until + settings.drain_margin_ms
+        }
+
+        def evidence(window: WindowId) -> Evidence:
+            counts, straggler = self._empty_counts.get(window, 0), stragglers.get(window, 0)
+            return Evidence(backlog, counts, straggler, lived, receptions)
+
+        return [each.id for each in closable if drained(each, evidence(each.id), now, settings)]
+
+    def _receptions(self, backlog: Backlog, now: int) -> list[Reception]:
+        """Writers' notes of batches, as many as a run reads. Some that are spent are deleted."""
+        until = now + RECEPTIONS_AHEAD_MS
+        receptions = self.catalog.receptions(0, until, limits.RECEPTIONS_READ_MAX)
+        old = [each for each in receptions if is_spent(each, backlog, now, self.settings)]
+        jobs = [partial(self.catalog.clear_received, each) for each in old]
+        self.effects.together(jobs[:RECEPTIONS_DELETED_MAX], RECEPTIONS_DELETED_AT_ONCE)
+        return receptions
+
+    def _watch(self, backlog: Backlog, heartbeat: Heartbeat, now: int, rolled: Rolled) -> None:
+        """Report how long the queue has held messages without a writer finishing one."""
+        if backlog.empty:
+            self._waiting_since = None
+            return
+        if self._waiting_since is None:
+            self._waiting_since = now
+        rolled.silent_ms = max(0, now - max(self._waiting_since, heartbeat.finished or 0))

@@ -1,25 +1,16 @@
-"""Which windows are overdue or stuck in their state, by bounds that a healthy pipeline keeps.
-
-The bounds are those of the alarms; see docs/operations.md.
-"""
+"""Which windows are overdue or stuck in their state, by the bounds in `health`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
+from tallyroll.lifecycle import health
+from tallyroll.lifecycle.state_machine import due_from, retained_until
 from tallyroll.model.states import Calendar, Moment, Status, Window, takes
 from tallyroll.model.windows import Span, iso
 from tallyroll.settings import Settings
 
-MINUTE_MS = 60_000
-HOUR_MS = 60 * MINUTE_MS
-OPEN_LATE_MS = 30 * MINUTE_MS  # two visibility timeouts more, for which a note keeps a window open
-CLOSING_LATE_MS = 30 * MINUTE_MS
-COLD_LATE_MS = HOUR_MS  # after its retention; cleanup and dropper run every few minutes
-EXPORT_LATE_MS = 2 * HOUR_MS
-DROP_LATE_MS = HOUR_MS
-PAST_LATE_MS = 15 * MINUTE_MS  # for a past window that an operator opened
 ARCHIVED = frozenset({Status.SEALED, Status.EXPORTING, Status.PROVEN, Status.DROPPING})
 """The states of the windows that cleanup and dropper work on."""
 
@@ -36,40 +27,35 @@ _LATE = {
 
 def roller_grace_ms(settings: Settings) -> int:
     """How long a due step of the roller may take: three of its periods, and a minute."""
-    return 3 * settings.roller_period_ms + MINUTE_MS
+    return 3 * settings.roller_period_ms + health.MINUTE_MS
 
 
-def due(window: Window, settings: Settings) -> int | None:
+def overdue_from(window: Window, settings: Settings) -> int | None:
     """By when, ms, a window should have left its state; None for a dropped one."""
-    times = window.times
+    due, times = due_from(window, settings), window.times
+    if due is None:
+        return None
     match window.status:
         case Status.CREATING:
             if window.accept_from is not None:
-                return times.get(Status.CREATING, window.start) + PAST_LATE_MS
+                return times.get(Status.CREATING, window.start) + health.PAST_LATE_MS
             # Events may lie in the window from `skew_ms` before its start on.
             made = times.get(Status.CREATING, 0) + roller_grace_ms(settings)
             return max(window.start - settings.skew_ms, made)
         case Status.OPEN:
-            over = max(window.end, window.accepts_until)
-            return over + 2 * settings.visibility_ms + OPEN_LATE_MS
+            return due + 2 * settings.visibility_ms + health.OPEN_LATE_MS
         case Status.CLOSING:
-            begun = times.get(Moment.SHUT, times.get(Status.CLOSING, window.end))
-            return begun + settings.settle_ms + CLOSING_LATE_MS
+            return due + health.CLOSING_LATE_MS
         case Status.SEALED:
-            return _cold(window, settings) + COLD_LATE_MS
+            return due + health.COLD_LATE_MS
         case Status.EXPORTING:
             # Later attempts overwrite when the first one began.
             begun = times.get(Status.EXPORTING, 0) if window.attempt.number <= 1 else 0
-            return max(_cold(window, settings), begun) + EXPORT_LATE_MS
-        case Status.PROVEN | Status.DROPPING:
-            begun = times.get(window.status, window.end)
-            return begun + settings.settle_ms + DROP_LATE_MS
-        case Status.DROPPED:
-            return None
-
-
-def _cold(window: Window, settings: Settings) -> int:
-    return window.times.get(Status.SEALED, window.end) + settings.retention_ms
+            return max(retained_until(window, settings), begun) + health.EXPORT_LATE_MS
+        case Status.PROVEN:
+            return due + settings.settle_ms + health.DROP_LATE_MS
+        case _:
+            return due + health.DROP_LATE_MS
 
 
 def stuck_ms(
@@ -91,11 +77,11 @@ def _progressed_at(window: Window, settings: Settings) -> int | None:
                 times.get(each, 0) for each in (Status.CLOSING, Moment.SHUT, Moment.PROGRESSED)
             )
         case Status.SEALED:
-            return _cold(window, settings)
+            return retained_until(window, settings)
         case Status.EXPORTING if window.attempt.number <= 1 and not window.attempt.problem:
             return times.get(Moment.TRIED)
         case Status.EXPORTING:
-            return _cold(window, settings)
+            return retained_until(window, settings)
         case Status.PROVEN | Status.DROPPING:
             return times.get(window.status)
         case _:
@@ -107,7 +93,7 @@ def late(window: Window, now: int, settings: Settings) -> str | None:
     attempt = window.attempt
     if window.status is Status.EXPORTING and attempt.problem:
         return f"its archive is not proven after attempt {attempt.number}: {attempt.problem}"
-    by = due(window, settings)
+    by = overdue_from(window, settings)
     if by is None or now <= by:
         return None
     return f"{_LATE[window.status]}; due by {iso(by)}"

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from tallyroll.errors import StateConflict, StoreError, UsageError
-from tallyroll.lifecycle.draining import (
-    Evidence,
-    ages_kept_ms,
-    drained,
-    invocations_since,
-    is_spent,
-)
+from tallyroll.lifecycle.draining import Draining
 from tallyroll.lifecycle.overdue import stuck_ms
 from tallyroll.lifecycle.resharding import hot_shards
 from tallyroll.lifecycle.rollups import RollUps
 from tallyroll.lifecycle.runner import DEADLINE_RESERVE_MS, Rolled, carry_out
 from tallyroll.lifecycle.sealing import Sealing, seal
 from tallyroll.lifecycle.state_machine import ROLLER_STEPS, Step, WindowFacts, freeze, to_make
-from tallyroll.limits import LISTING_BUCKETS, PATIENT_VISIBILITY_SECONDS_MAX, RECEPTIONS_READ_MAX
+from tallyroll.limits import LISTING_BUCKETS
 from tallyroll.model.foreign.mappings import founded_with
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar, LivePointer, Moment, Status, Window
@@ -31,27 +25,20 @@ from tallyroll.model.windows import Grid, Span, WindowId, iso, store_of, table_n
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.live_windows import list_live
-from tallyroll.ports.queue import Backlog, Queue
+from tallyroll.ports.queue import Queue
 from tallyroll.ports.store import Store
 from tallyroll.ports.totals import Totals
-from tallyroll.ports.writer_notes import Heartbeat, Reception
 from tallyroll.resources import TAG_PIPELINE
 from tallyroll.settings import Settings
 
 _log = logging.getLogger(__name__)
 PEAKS_LOOKED_BACK_MS = 2 * 86_400_000
-# How far in the future a note may lie: the longest wait of a message, and an hour for wrong clocks.
-RECEPTIONS_AHEAD_MS = PATIENT_VISIBILITY_SECONDS_MAX * 1_000 + 3_600_000
-RECEPTIONS_DELETED_MAX, RECEPTIONS_DELETED_AT_ONCE = 500, 16  # in one run
 AHEAD_LISTED_MS = 2 * 366 * 86_400_000  # further ahead than any window is created
 
 
 @dataclass(eq=False)
 class Roller:
-    """Creates, opens, closes and seals windows; one per process.
-
-    Between runs it keeps how often the queue was empty, and since when it was not.
-    """
+    """Creates, opens, closes and seals windows; one per process."""
 
     settings: Settings
     store: Store
@@ -59,12 +46,12 @@ class Roller:
     totals: Totals
     queue: Queue
     effects: Effects
-    _empty_counts: dict[WindowId, int] = field(default_factory=dict, init=False)
-    _waiting_since: int | None = field(default=None, init=False)
+    _draining: Draining = field(init=False)
     _current: Spec | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.settings.check_store(transactional=self.store.transactional)
+        self._draining = Draining(self.settings, self.catalog, self.queue, self.effects)
 
     def run(self, time_left_ms: int, *, make: bool = True) -> Rolled:
         """Do the due steps, creation first, within `time_left_ms`. Without `make`, create no
@@ -90,12 +77,12 @@ class Roller:
         windows.sort(key=_urgency)
         opened = [window for window in windows if window.status is Status.OPEN]
         closable = [window for window in opened if now > window.accepts_until]
-        facts = self._drain_facts(closable, now, rolled)
+        drained = self._draining.drained_windows(closable, now, rolled)
         lived = [
             carry_out(
                 window,
                 ROLLER_STEPS,
-                partial(self._facts, facts),
+                partial(self._facts, drained),
                 partial(self._perform, calendar, deadline),
                 self.effects,
                 self.settings,
@@ -200,79 +187,11 @@ class Roller:
         if moved := pointer.moved_by(lived, calendar.genesis):
             self.catalog.move_live(pointer, moved)
 
-    def _drain_facts(
-        self, closable: Sequence[Window], now: int, rolled: Rolled
-    ) -> Mapping[WindowId, bool]:
-        """Whether the queue is drained for each of these windows. Reads its metrics only if there
-        are any.
-
-        If the queue does not answer, windows do not close, and all other steps continue.
-        """
-        try:
-            heartbeat = self.catalog.heartbeat()
-            if closable:
-                return self._drained(closable, heartbeat, now, rolled)
-            self._empty_counts = {}
-            self._watch(self.queue.counts(), heartbeat, now, rolled)
-        except StoreError as error:
-            rolled.problems.append(f"the queue's backlog is not known: {error}")
-            self._empty_counts = {}
-        return {}
-
-    def _drained(
-        self, closable: Sequence[Window], heartbeat: Heartbeat, now: int, rolled: Rolled
-    ) -> Mapping[WindowId, bool]:
-        settings = self.settings
-        backlog = self.queue.backlog(
-            now - ages_kept_ms(settings), invocations_since(closable, now, settings)
-        )
-        self._watch(backlog, heartbeat, now, rolled)
-        stragglers = self.catalog.stragglers([window.id for window in closable])
-        receptions = self._receptions(backlog, now)
-        self._empty_counts = {
-            window.id: self._empty_counts.get(window.id, 0) + 1
-            for window in closable
-            if backlog.empty and now > window.accepts_until + settings.drain_margin_ms
-        }
-        return {
-            window.id: drained(
-                window,
-                Evidence(
-                    backlog,
-                    self._empty_counts.get(window.id, 0),
-                    stragglers.get(window.id, 0),
-                    # There may be more notes than were read: assume that no writer lives.
-                    heartbeat.at if len(receptions) < RECEPTIONS_READ_MAX else None,
-                    receptions,
-                ),
-                now,
-                settings,
-            )
-            for window in closable
-        }
-
-    def _receptions(self, backlog: Backlog, now: int) -> list[Reception]:
-        """Writers' notes of batches, as many as a run reads. Some that are spent are deleted."""
-        receptions = self.catalog.receptions(0, now + RECEPTIONS_AHEAD_MS, RECEPTIONS_READ_MAX)
-        old = [each for each in receptions if is_spent(each, backlog, now, self.settings)]
-        jobs = [partial(self.catalog.clear_received, each) for each in old]
-        self.effects.together(jobs[:RECEPTIONS_DELETED_MAX], RECEPTIONS_DELETED_AT_ONCE)
-        return receptions
-
-    def _watch(self, backlog: Backlog, heartbeat: Heartbeat, now: int, rolled: Rolled) -> None:
-        """Report how long the queue has held messages without a writer finishing one."""
-        if backlog.empty:
-            self._waiting_since = None
-            return
-        if self._waiting_since is None:
-            self._waiting_since = now
-        rolled.silent_ms = max(0, now - max(self._waiting_since, heartbeat.finished or 0))
-
-    def _facts(self, drain: Mapping[WindowId, bool], window: Window) -> WindowFacts:
+    def _facts(self, drained: Collection[WindowId], window: Window) -> WindowFacts:
         if window.status is Status.CREATING:
             table = self.store.describe_table(window.table)
             return WindowFacts(table=table.status if table else None)
-        return WindowFacts(drained=drain.get(window.id, False))
+        return WindowFacts(drained=window.id in drained)
 
     def _perform(self, calendar: Calendar, deadline: int, step: Step, window: Window) -> Window:
         match step:

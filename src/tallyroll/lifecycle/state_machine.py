@@ -2,6 +2,7 @@
 dropped.
 
 A pure function, `next_step`, decides which step is due; roller, cleanup and dropper carry it out.
+`due_from` says when; `overdue` and the fixture's `course` ask it, too.
 Each step is idempotent and ends with one conditional write of the state, so the next run repairs a
 crash anywhere, and concurrent runs are harmless. Next on the reading path: `lifecycle/sealing.py`.
 """
@@ -11,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from math import inf
 
+from tallyroll.limits import TS_MS_MAX
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar, Moment, Status, Window
 from tallyroll.model.windows import Span, WindowId
@@ -65,6 +66,46 @@ class WindowFacts:
     untagged: bool = False
 
 
+def due_from(window: Window, settings: Settings) -> int | None:
+    """From when, ms, the step is due that ends a window's state, or the next one of its
+    export; None for a dropped window. `WindowFacts` says what else the step needs.
+    """
+    times = window.times
+    match window.status:
+        case Status.CREATING:
+            return window.start - settings.freeze_lead_ms
+        case Status.OPEN:
+            return max(window.end, window.accepts_until)
+        case Status.CLOSING:
+            begun = times.get(Moment.SHUT, times.get(Status.CLOSING, window.end))
+            return begun + settings.settle_ms
+        case Status.SEALED:
+            return retained_until(window, settings)
+        case Status.EXPORTING:
+            attempt = window.attempt
+            return _again_from(window, settings) if attempt.problem else attempt.busy_until
+        case Status.PROVEN:
+            return times.get(Status.PROVEN, window.end)
+        case Status.DROPPING:
+            return times.get(Status.DROPPING, window.end) + settings.settle_ms
+        case Status.DROPPED:
+            return None
+
+
+def retained_until(window: Window, settings: Settings) -> int:
+    """Until when, ms, a sealed window keeps its table at least."""
+    return window.times.get(Status.SEALED, window.end) + settings.retention_ms
+
+
+def _again_from(window: Window, settings: Settings) -> int:
+    """From when, ms, another attempt at an export may begin.
+
+    Each attempt waits twice as long for the next one, so that repeated failures cost little.
+    """
+    doublings = min(max(0, window.attempt.number - 1), LEASE_DOUBLINGS_MAX)
+    return window.times.get(Moment.TRIED, TS_MS_MAX) + (settings.export_lease_ms << doublings)
+
+
 def next_step(window: Window, facts: WindowFacts, now: int, settings: Settings) -> Step | None:
     """The step that is due for a window at `now` (ms), or None.
 
@@ -85,20 +126,19 @@ def _step_of_table(window: Window, facts: WindowFacts, settings: Settings) -> St
 
 
 def _step_of_life(window: Window, facts: WindowFacts, now: int, settings: Settings) -> Step | None:
+    due = due_from(window, settings)
+    is_due = due is not None and now >= due
     match window.status:
         case Status.CREATING:
-            return _created(window, facts, now, settings)
-        case Status.OPEN:
-            over = now > max(window.end, window.accepts_until)
-            return Step.CLOSE if over and facts.drained else None
+            return _created(window, facts, is_due=is_due)
+        case Status.OPEN:  # still takes messages of that very moment
+            return Step.CLOSE if is_due and now != due and facts.drained else None
+        case Status.CLOSING if Moment.SHUT not in window.times:
+            return Step.SHUT
         case Status.CLOSING:
-            shut_at = window.times.get(Moment.SHUT)
-            if shut_at is None:
-                return Step.SHUT
-            return Step.SEAL if now >= shut_at + settings.settle_ms else None
+            return Step.SEAL if is_due else None
         case Status.SEALED:
-            cold = now >= window.times[Status.SEALED] + settings.retention_ms
-            return Step.EXPORT if cold else None
+            return Step.EXPORT if is_due else None
         case Status.EXPORTING:
             return _attempted(window, facts, now, settings)
         case Status.PROVEN:
@@ -110,20 +150,19 @@ def _step_of_life(window: Window, facts: WindowFacts, now: int, settings: Settin
                 return None
             if facts.untagged:  # a late roller made the table again
                 return Step.TAG
-            settled = now >= window.times[Status.DROPPING] + settings.settle_ms
-            return Step.DELETE if settled else None
+            return Step.DELETE if is_due else None
         case Status.DROPPED:
             return None
 
 
-def _created(window: Window, facts: WindowFacts, now: int, settings: Settings) -> Step | None:
+def _created(window: Window, facts: WindowFacts, *, is_due: bool) -> Step | None:
     if facts.table is None:
         return Step.MAKE_TABLE
     if facts.table not in (TableStatus.ACTIVE, TableStatus.UPDATING):
         return None
     if Moment.CHECKED not in window.times:
         return Step.CHECK_TABLE
-    return Step.OPEN if now >= window.start - settings.freeze_lead_ms else None
+    return Step.OPEN if is_due else None
 
 
 def _attempted(window: Window, facts: WindowFacts, now: int, settings: Settings) -> Step | None:
@@ -132,11 +171,8 @@ def _attempted(window: Window, facts: WindowFacts, now: int, settings: Settings)
     if not facts.held and now < attempt.busy_until:
         return None
     progressed = facts.noted > attempt.noted  # perhaps by a run that was killed
-    if attempt.problem or not progressed:
-        # Each attempt waits twice as long for the next one, so that repeated failures cost little.
-        doublings = min(max(0, attempt.number - 1), LEASE_DOUBLINGS_MAX)
-        if now >= window.times.get(Moment.TRIED, inf) + (settings.export_lease_ms << doublings):
-            return Step.EXPORT
+    if (attempt.problem or not progressed) and now >= _again_from(window, settings):
+        return Step.EXPORT
     if attempt.problem:
         return None
     return Step.PROVE if facts.exported else Step.COPY

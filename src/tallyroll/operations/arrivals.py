@@ -26,7 +26,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
-from typing import NamedTuple
 
 from tallyroll.client.bulk import Outgoing
 from tallyroll.errors import Missing, Reason, StoreError, Throttled, Unknown
@@ -34,11 +33,10 @@ from tallyroll.limits import BATCH_GET_KEYS_MAX, TS_MS_MAX
 from tallyroll.model.acceptance import is_undated
 from tallyroll.model.dead_letters import ReceivedLetter
 from tallyroll.model.events import decode, digest
-from tallyroll.model.records import RecordName, event_time
+from tallyroll.model.records import event_time
 from tallyroll.model.states import Calendar
-from tallyroll.model.windows import Span, WindowId
 from tallyroll.operations.dead_letter_scan import JOBS, DeadLetterScan
-from tallyroll.operations.event_status import EventStatus, Whereabouts
+from tallyroll.operations.event_status import EventStatus, Sought, Whereabouts
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.dead_letters import DeadLetters
 from tallyroll.ports.effects import Effects
@@ -65,24 +63,6 @@ class Expected:
     digest: bytes
     times: tuple[int, ...]
     events: int
-
-
-class _Record(NamedTuple):
-    """A record that is looked for in one window."""
-
-    home: Span
-    name: RecordName
-    digest: bytes
-
-    @property
-    def window(self) -> WindowId:
-        """The window's id."""
-        return self.home.id
-
-    @property
-    def names(self) -> list[RecordName]:
-        """The record's name."""
-        return [self.name]
 
 
 class Arrivals:
@@ -203,7 +183,7 @@ class Arrivals:
         """Settle those of these messages whose records are there; return how many."""
         before = len(self._pending)
         seeks = [
-            (mark, _Record(home, (expected.key, expected.id), expected.digest))
+            (mark, Sought(home.id, home, [(expected.key, expected.id)], expected.digest))
             for mark in marks
             if (expected := self._pending.get(mark))
             for home in dict.fromkeys(

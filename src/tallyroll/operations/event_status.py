@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
-from typing import Protocol
 
 from tallyroll.errors import Missing, StoreError
 from tallyroll.model.records import Record, RecordName
@@ -34,28 +33,16 @@ class EventStatus(StrEnum):
     DISPLACED = "displaced"  # never will be: an event of another window has its id
 
 
-class Sought(Protocol):
-    """An event that is looked for."""
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """An event that is looked for in one `window`. `home` is the window of its time, `names` are
+    those of its records, one per key.
+    """
 
-    @property
-    def window(self) -> WindowId:
-        """The window that is read."""
-        ...
-
-    @property
-    def home(self) -> Span:
-        """The window of its time."""
-        ...
-
-    @property
-    def names(self) -> Sequence[RecordName]:
-        """The names of its records, one per key."""
-        ...
-
-    @property
-    def digest(self) -> bytes:
-        """The digest of its content."""
-        ...
+    window: WindowId
+    home: Span
+    names: Sequence[RecordName]
+    digest: bytes
 
 
 @dataclass(frozen=True, slots=True)

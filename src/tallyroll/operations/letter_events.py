@@ -17,9 +17,10 @@ from tallyroll.model.events import Envelope, digest
 from tallyroll.model.foreign.reading import read
 from tallyroll.model.ids import Identity
 from tallyroll.model.messages import Message, RedriveMark
-from tallyroll.model.records import RecordName, event_time
+from tallyroll.model.records import event_time
 from tallyroll.model.states import Calendar
 from tallyroll.model.windows import Span, WindowId
+from tallyroll.operations.event_status import Sought
 from tallyroll.ports.catalog import Catalog, Claim
 from tallyroll.ports.dead_letters import DeadLetters
 from tallyroll.ports.effects import Effects, T
@@ -74,25 +75,15 @@ class LetterEvent:
         """The digest of its content."""
         return digest(self.envelope)
 
-    def sights(self) -> list[LetterSight]:
+    def sights(self) -> list[Sought]:
         """Itself in each of its windows."""
         names = [identity[1:] for identity in self.identities]
-        return [LetterSight(window, self.home, names, self.digest) for window in self.windows]
+        return [Sought(window, self.home, names, self.digest) for window in self.windows]
 
     def message(self, target: WindowId, now: int) -> Message:
         """The message that a redrive to a window would deliver."""
         redrive = RedriveMark(target, self.letter.first_id, self.letter.first_sent)
         return Message(self.letter.id, self.body, now, 1, "", redrive)
-
-
-@dataclass(frozen=True, slots=True)
-class LetterSight:
-    """A letter's event, to be looked up in one window."""
-
-    window: WindowId
-    home: Span
-    names: Sequence[RecordName]
-    digest: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,16 +113,14 @@ class Leave(Exception):
         self.detail = detail
 
 
+@dataclass(frozen=True, slots=True)
 class LetterReader:
     """Reads the letters of a page and their claims."""
 
-    def __init__(
-        self, settings: Settings, catalog: Catalog, letters: DeadLetters, effects: Effects
-    ) -> None:
-        self._settings = settings
-        self._catalog = catalog
-        self._letters = letters
-        self._effects = effects
+    settings: Settings
+    catalog: Catalog
+    letters: DeadLetters
+    effects: Effects
 
     def read(
         self, letters: Sequence[ReceivedLetter], calendar: Calendar
@@ -141,7 +130,7 @@ class LetterReader:
             partial(decided, letter, partial(self._read, letter, calendar)) for letter in letters
         ]
         in_bucket = any(letter.pointer for letter in letters)
-        read = self._effects.together(jobs, BODIES_AT_ONCE if in_bucket else 1)
+        read = self.effects.together(jobs, BODIES_AT_ONCE if in_bucket else 1)
         claimed = self._with_claims(read)
         untold = {
             index: decided(each.letter, partial(self._unreported, each, calendar))
@@ -153,7 +142,7 @@ class LetterReader:
         return claimed
 
     def _read(self, letter: ReceivedLetter, calendar: Calendar) -> LetterEvent:
-        body = self._letters.body(letter)
+        body = self.letters.body(letter)
         envelope = read(body, calendar.mappings, letter.first_sent)
         return self._identified(letter, body, envelope, calendar)
 
@@ -163,7 +152,7 @@ class LetterReader:
         read = [each for each in events if isinstance(each, LetterEvent)]
         asked = dict.fromkeys(identity for each in read for identity in each.identities)
         try:
-            claims = self._catalog.claims([*asked]) if asked else {}
+            claims = self.catalog.claims([*asked]) if asked else {}
         except StoreError as error:
             return [
                 each if isinstance(each, Decision) else not_looked_up(each.letter, error)
@@ -191,8 +180,8 @@ class LetterReader:
         self, letter: ReceivedLetter, body: str, envelope: Envelope, calendar: Calendar
     ) -> LetterEvent:
         ts = event_time(envelope, letter.first_sent)
-        home = span_of(ts, letter.first_sent, calendar, self._settings.skew_ms)
-        if home.start > self._effects.now():
+        home = span_of(ts, letter.first_sent, calendar, self.settings.skew_ms)
+        if home.start > self.effects.now():
             raise Leave(
                 "lies ahead",
                 f"its window {home.id} has not begun: redrive it then, or send it anew with its"

@@ -9,7 +9,7 @@ repeated from the start: the claim leads to the same target.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache, partial
 
 from tallyroll.errors import Reason, StoreError, UsageError
@@ -49,6 +49,7 @@ class _Page:
     window: Callable[[WindowId], Window | None]
 
 
+@dataclass(eq=False)
 class Redriver:
     """Decides on dead letters and redrives them, a page at a time.
 
@@ -56,39 +57,33 @@ class Redriver:
     if it is None. `unverified` also redrives events that a dropped window may have counted.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        store: Store,
-        catalog: Catalog,
-        letters: DeadLetters,
-        effects: Effects,
-        *,
-        to: WindowId | None = None,
-        unverified: bool = False,
-    ) -> None:
-        self._catalog = catalog
-        self._reader = LetterReader(settings, catalog, letters, effects)
-        self._letters = letters
-        self._effects = effects
-        self._to = to
-        self._unverified = unverified
-        self._whereabouts = Whereabouts(store, catalog, effects)
+    settings: Settings
+    store: Store
+    catalog: Catalog
+    letters: DeadLetters
+    effects: Effects
+    _: KW_ONLY
+    to: WindowId | None = None
+    unverified: bool = False
+
+    def __post_init__(self) -> None:
+        self._reader = LetterReader(self.settings, self.catalog, self.letters, self.effects)
+        self._whereabouts = Whereabouts(self.store, self.catalog, self.effects)
 
     def check_target(self) -> None:
         """Raise UsageError, which names windows that take events, unless `to` does."""
-        if self._to is None:
+        if self.to is None:
             return
-        window_start(self._to)
-        state = self._catalog.window(self._to)
-        now = self._effects.now()
+        window_start(self.to)
+        state = self.catalog.window(self.to)
+        now = self.effects.now()
         if state and takes(state, now):
             return
-        live = list_live(self._catalog, self._catalog.live(), 0, now + 1)
+        live = list_live(self.catalog, self.catalog.live(), 0, now + 1)
         others = [window.id for window in live if takes(window, now)][-WINDOWS_NAMED:]
         status = f"is {state.status}" if state else "is not there"
         raise UsageError(
-            f"window {self._to} {status} and takes no events: "
+            f"window {self.to} {status} and takes no events: "
             + (f"give one of {', '.join(others)}" if others else "none does; does the roller run?")
         )
 
@@ -104,7 +99,7 @@ class Redriver:
         if calendar is None:
             detail = "the pipeline has no calendar: has the roller run?"
             return [left(letter, "no calendar", detail) for letter in letters]
-        page = _Page(calendar, cache(self._catalog.window))
+        page = _Page(calendar, cache(self.catalog.window))
         read = self._reader.read(letters, calendar)
         sights = [
             sight for each in read if isinstance(each, LetterEvent) for sight in each.sights()
@@ -122,11 +117,11 @@ class Redriver:
 
     def _calendar(self, letters: Sequence[ReceivedLetter]) -> Calendar | None:
         """The calendar, with mappings that are settled for these letters."""
-        calendar = self._catalog.calendar()
+        calendar = self.catalog.calendar()
         newest = max((letter.first_sent for letter in letters), default=0)
         if calendar and not calendar.mappings.settles(newest):
             # Attributes, which anybody can set, may name any time.
-            return self._catalog.settle_mappings(min(newest, self._effects.now()) + 1)
+            return self.catalog.settle_mappings(min(newest, self.effects.now()) + 1)
         return calendar
 
     def redrive(self, letters: Sequence[ReceivedLetter]) -> list[Decision]:
@@ -136,7 +131,7 @@ class Redriver:
         concurrent calls with letters of one event find the same claim.
         """
         plans = self.decide(letters)
-        decisions = self._effects.together(
+        decisions = self.effects.together(
             [partial(self._claimed, plan) for plan in plans],
             CLAIMS_AT_ONCE if any(plan.event for plan in plans) else 1,
         )
@@ -154,7 +149,7 @@ class Redriver:
             Resend(event.body, RedriveMark(target, event.letter.first_id, event.letter.first_sent))
             for _, event, target in sent
         ]
-        answers = self._letters.resend(resends) if resends else []
+        answers = self.letters.resend(resends) if resends else []
         for (index, _, target), why in zip(sent, answers, strict=True):
             if why:
                 detail = f"claimed for {target}, but not surely sent: {why}"
@@ -165,7 +160,7 @@ class Redriver:
             index for index, one in enumerate(decisions) if one.course is not LetterOutcome.LEFT
         ]
         letters = [decisions[index].letter for index in done]
-        gone = self._letters.delete(letters) if letters else []
+        gone = self.letters.delete(letters) if letters else []
         for index, deleted in zip(done, gone, strict=True):
             if not deleted:
                 one = decisions[index]
@@ -183,7 +178,7 @@ class Redriver:
         match place:
             case EventStatus.COUNTED:
                 return Decision(event.letter, LetterOutcome.COUNTED, window)
-            case EventStatus.TAKES if not claimed and self._to not in (None, window):
+            case EventStatus.TAKES if not claimed and self.to not in (None, window):
                 raise Leave(
                     "own window open",
                     f"its own window {window} still takes events, so a copy may count there:"
@@ -239,14 +234,14 @@ class Redriver:
                 return not claimed and event.home.start < page.calendar.genesis
             case EventStatus.UNVERIFIED:
                 known_stored = not claimed and event.letter.reason == Reason.ID_CONFLICT
-                return self._unverified and not known_stored
+                return self.unverified and not known_stored
             case _:
                 return False
 
     def _elsewhere(self, event: LetterEvent, page: _Page) -> Decision:
         """Redrive an event that can no longer count in its own window."""
-        now = self._effects.now()
-        target = self._to or page.calendar.grid.at(now).id
+        now = self.effects.now()
+        target = self.to or page.calendar.grid.at(now).id
         state = page.window(target)
         if state is None or not takes(state, now):
             status = state.status if state else "not made yet"
@@ -255,7 +250,7 @@ class Redriver:
 
     def _fitting(self, event: LetterEvent, target: WindowId) -> Decision:
         """The redrive to a window. Raises Rejected if the window could never count the event."""
-        message = event.message(target, self._effects.now())
+        message = event.message(target, self.effects.now())
         acceptable_record(event.envelope, message, self._whereabouts.spec(target), event.home)
         return Decision(event.letter, LetterOutcome.REDRIVEN, target, event=event)
 
@@ -283,10 +278,10 @@ class Redriver:
         """
         if read and read.target == target:
             return read
-        wanted = Claim(target, self._effects.now())
+        wanted = Claim(target, self.effects.now())
         if read:
-            return self._catalog.move(identity, read, wanted)
-        return self._catalog.claim(identity, wanted)
+            return self.catalog.move(identity, read, wanted)
+        return self.catalog.claim(identity, wanted)
 
 
 def _claimed_apart(event: LetterEvent, windows: Sequence[WindowId]) -> Leave:

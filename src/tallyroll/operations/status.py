@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tallyroll.errors import StoreError
-from tallyroll.lifecycle.overdue import HOUR_MS, MINUTE_MS, why_not_taking
+from tallyroll.lifecycle.health import HOUR_MS, MINUTE_MS
+from tallyroll.lifecycle.overdue import why_not_taking
 from tallyroll.limits import RECEPTIONS_READ_MAX
 from tallyroll.model.states import Status, Window, takes
 from tallyroll.model.windows import Span

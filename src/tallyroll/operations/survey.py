@@ -13,7 +13,7 @@ from math import ceil
 from typing import Any, TypeVar
 
 from tallyroll.errors import Archived, Missing, StoreError
-from tallyroll.lifecycle.overdue import HOUR_MS, MINUTE_MS
+from tallyroll.lifecycle.health import HOUR_MS, MINUTE_MS
 from tallyroll.limits import SERIES_SLOTS
 from tallyroll.model.items import sized
 from tallyroll.model.records import Record

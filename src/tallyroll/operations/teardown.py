@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from tallyroll.errors import Missing, Refused, StateConflict, StoreError, Throttled, Unknown
 from tallyroll.lifecycle.cleanup import Cleanup
 from tallyroll.lifecycle.dropper import Dropper
-from tallyroll.lifecycle.overdue import HOUR_MS
+from tallyroll.lifecycle.health import HOUR_MS
 from tallyroll.lifecycle.roller import Roller
 from tallyroll.lifecycle.state_machine import freeze
 from tallyroll.limits import TS_MS_MAX
@@ -47,33 +47,24 @@ class TeardownProgress:
     problems: tuple[str, ...] = ()
 
 
+@dataclass(eq=False)
 class Teardown:
     """Closes, seals, exports, proves and drops all windows without waiting for their time, once
     nobody sends events any more.
 
     Nothing is dropped unproven; roller, cleanup and dropper make every other step. A window that
     takes events is closed at once. A window that never opened is closed too, so that its table is
-    sealed, proven and dropped like the others.
+    sealed, proven and dropped like the others. The functions' use cases must have these settings,
+    in which `retention_ms` is 0.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        store: Store,
-        catalog: Catalog,
-        effects: Effects,
-        roller: Roller,
-        cleanup: Cleanup,
-        dropper: Dropper,
-    ) -> None:
-        """The functions' use cases must have these settings, in which `retention_ms` is 0."""
-        self._settings = settings
-        self._store = store
-        self._catalog = catalog
-        self._effects = effects
-        self._roller = roller
-        self._cleanup = cleanup
-        self._dropper = dropper
+    settings: Settings
+    store: Store
+    catalog: Catalog
+    effects: Effects
+    roller: Roller
+    cleanup: Cleanup
+    dropper: Dropper
 
     def run(
         self,
@@ -85,30 +76,30 @@ class Teardown:
         40 minutes. Windows in `without` are left as they are. Calls `on_progress` after each read.
         Raises StoreError if the windows cannot be read.
         """
-        now = self._effects.now()
+        now = self.effects.now()
         deadline, changed, last = now + timeout_ms, now, ""
         problems: tuple[str, ...] = ()
         while True:
             left = tuple(window for window in self._left() if window.id not in without)
             progress = TeardownProgress(left, problems)
             on_progress(progress)
-            now = self._effects.now()
+            now = self.effects.now()
             versions = repr([(window.id, window.version) for window in progress.left])
             if versions != last:
                 changed = now
             else:
-                self._effects.sleep(min(POLL_MS, max(1, deadline - now)))
+                self.effects.sleep(min(POLL_MS, max(1, deadline - now)))
             if not progress.left or now >= min(deadline, changed + STUCK_MS):
                 return progress
             last, problems = versions, self._go_on(progress.left)
 
     def _left(self) -> tuple[Window, ...]:
-        found = self._catalog.windows(0, TS_MS_MAX + 1)
+        found = self.catalog.windows(0, TS_MS_MAX + 1)
         return tuple(window for window in found if window.status is not Status.DROPPED)
 
     def _go_on(self, windows: Sequence[Window]) -> tuple[str, ...]:
         problems = []
-        pointer = self._catalog.live()
+        pointer = self.catalog.live()
         for window in windows:
             if pointer and not pointer.covers(window.start):
                 problems.append(
@@ -120,27 +111,27 @@ class Teardown:
                 continue  # another run was faster
             except StoreError as error:
                 problems.append(f"window {window.id} ({window.status}): {error}")
-        rolled = self._roller.run(RUN_MS, make=False)
-        cleaned = self._cleanup.run(RUN_MS, TS_MS_MAX + 1)
-        dropped = self._dropper.run(RUN_MS, TS_MS_MAX + 1)
+        rolled = self.roller.run(RUN_MS, make=False)
+        cleaned = self.cleanup.run(RUN_MS, TS_MS_MAX + 1)
+        dropped = self.dropper.run(RUN_MS, TS_MS_MAX + 1)
         return (*problems, *rolled.problems, *cleaned.problems, *dropped.problems)
 
     def _close(self, window: Window) -> None:
         """Move an open or unopened window to `closing`, in which the roller shuts its gates."""
-        times = {**window.times, Status.CLOSING: self._effects.now()}
+        times = {**window.times, Status.CLOSING: self.effects.now()}
         closing = replace(window, status=Status.CLOSING, times=times)
         if window.status is Status.OPEN:
-            self._catalog.advance(closing)
+            self.catalog.advance(closing)
         if window.status is not Status.CREATING:
             return
-        facts, tags = self._store.describe_table(window.table), {TAG_PIPELINE: self._settings.name}
+        facts, tags = self.store.describe_table(window.table), {TAG_PIPELINE: self.settings.name}
         if facts is None:
-            self._store.make_table(window.table, tags)
+            self.store.make_table(window.table, tags)
         elif facts.status in _USABLE:
             if Moment.CHECKED not in window.times:
-                self._store.check_table(window.table, tags)
-            spec = self._catalog.put_spec(freeze(window, self._settings))
-            self._catalog.advance(
+                self.store.check_table(window.table, tags)
+            spec = self.catalog.put_spec(freeze(window, self.settings))
+            self.catalog.advance(
                 replace(
                     closing,
                     accept_from=spec.accept_from,
@@ -216,14 +207,7 @@ def inventory(case: Checkup) -> Inventory:
         elif why:
             found.spared[table] = f"another hand made it: {why}"
         else:
-            loss = Loss(
-                table,
-                window_id,
-                state=window.status if window else "unknown",
-                events=_events(case, window) if window else None,
-                archived=window is not None and window.status in _ARCHIVED,
-            )
-            found.losses.append(loss)
+            found.losses.append(_loss(case, table, window_id, window))
     for window in case.windows.values():
         if not keyspaces_checks.in_keyspaces(window) or window.status is Status.DROPPED:
             continue
@@ -232,13 +216,15 @@ def inventory(case: Checkup) -> Inventory:
         if why := keyspaces_checks.without_table(case, window):
             found.spared[window.table] = why
         else:
-            found.losses.append(_loss(case, window))
+            found.losses.append(_loss(case, window.table, window.id, window))
     return found
 
 
-def _loss(case: Checkup, window: Window) -> Loss:
+def _loss(case: Checkup, table: str, window_id: WindowId, window: Window | None) -> Loss:
+    if window is None:
+        return Loss(table, window_id, "unknown", None, archived=False)
     archived = window.status in _ARCHIVED
-    return Loss(window.table, window.id, window.status, _events(case, window), archived)
+    return Loss(table, window_id, window.status, _events(case, window), archived)
 
 
 def _events(case: Checkup, window: Window) -> int | None:

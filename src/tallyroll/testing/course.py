@@ -7,10 +7,11 @@ from __future__ import annotations
 from tallyroll.errors import Rejected
 from tallyroll.lifecycle.draining import DRAIN_DATAPOINTS
 from tallyroll.lifecycle.overdue import ARCHIVED
+from tallyroll.lifecycle.state_machine import due_from
 from tallyroll.model.events import decode
 from tallyroll.model.foreign.mappings import founded_with
 from tallyroll.model.records import event_time
-from tallyroll.model.states import Calendar, Moment, Status, Window
+from tallyroll.model.states import Calendar, Status, Window
 from tallyroll.model.windows import Grid, iso
 from tallyroll.pipeline import Pipeline
 from tallyroll.ports.live_windows import list_live
@@ -120,27 +121,13 @@ class LifecycleDriver:
 
 
 def _due_at(window: Window, settings: Settings) -> int | None:
-    """From when (ms) on a window's next step is due; 0: at once. None: it has none."""
-    times = window.times
-    match window.status:
-        case Status.CREATING:
-            return window.start - settings.freeze_lead_ms
-        case Status.OPEN:
-            return max(window.end, window.accepts_until) + settings.drain_margin_ms + 1
-        case Status.CLOSING:
-            return times.get(Moment.SHUT, -settings.settle_ms) + settings.settle_ms
-        case Status.SEALED:
-            return times[Status.SEALED] + settings.retention_ms
-        case Status.EXPORTING if window.attempt.problem:
-            return times.get(Moment.TRIED, 0) + settings.export_lease_ms
-        case Status.EXPORTING:
-            return window.attempt.busy_until
-        case Status.PROVEN:
-            return 0
-        case Status.DROPPING:
-            return times[Status.DROPPING] + settings.settle_ms
-        case Status.DROPPED:
-            return None
+    """From when (ms) on a run takes a window's next step; None: it has none. Ages prove that the
+    queue is drained once the margin has passed.
+    """
+    due = due_from(window, settings)
+    if due is not None and window.status is Status.OPEN:
+        return due + settings.drain_margin_ms + 1
+    return due
 
 
 def _time_of(body: str, sent: int, grid: Grid, settings: Settings) -> int:

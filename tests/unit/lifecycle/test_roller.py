@@ -151,7 +151,7 @@ def test_creation_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline.store, "shut_gates", shut)
     monkeypatch.setattr(pipeline.store, "make_table", make)
     roller = pipeline.roller()
-    roller._empty_counts = {hour(6): 2, hour(7): 2, hour(8): 2}
+    roller._draining._empty_counts = {hour(6): 2, hour(7): 2, hour(8): 2}
     roller.run(TIME_LEFT)
     assert done == ["make", "make", "make", "shut", "shut", "shut"]
 

@@ -5,7 +5,14 @@ from itertools import product
 
 import pytest
 
-from tallyroll.lifecycle.state_machine import Step, WindowFacts, freeze, next_step, to_make
+from tallyroll.lifecycle.state_machine import (
+    Step,
+    WindowFacts,
+    due_from,
+    freeze,
+    next_step,
+    to_make,
+)
 from tallyroll.model.states import Attempt, Calendar, Moment, Status, Window
 from tallyroll.model.windows import Grid
 from tallyroll.ports.store import TableStatus
@@ -175,6 +182,28 @@ def test_the_step_that_is_due(
     state: Window, now: int, facts: WindowFacts, step: Step | None
 ) -> None:
     assert due(state, now, facts) is step
+
+
+@pytest.mark.parametrize(
+    ("state", "due_at", "without_times"),
+    [
+        (CREATING, START - LEAD, START - LEAD),
+        (OPEN, ACCEPT_UNTIL, ACCEPT_UNTIL),
+        (window(Status.CLOSING), ENTERED + SETTLE, START + HOUR + SETTLE),
+        (SHUT_UP, SHUT_AT + SETTLE, START + HOUR + SETTLE),
+        (window(Status.SEALED), ENTERED + RETENTION, START + HOUR + RETENTION),
+        (TAKEN, ENTERED + MINUTE, ENTERED + MINUTE),
+        (window(Status.PROVEN), ENTERED, START + HOUR),
+        (window(Status.DROPPING), ENTERED + SETTLE, START + HOUR + SETTLE),
+        (window(Status.DROPPED), None, None),
+    ],
+)
+def test_from_when_a_step_is_due(
+    state: Window, due_at: int | None, without_times: int | None
+) -> None:
+    assert due_from(state, SETTINGS) == due_at
+    assert due_from(replace(state, times={}), SETTINGS) == without_times
+    assert due_from(DAMAGED, SETTINGS) == ENTERED + LEASE
 
 
 ALLOWED = {

@@ -297,15 +297,6 @@ def test_messages_that_come_again_for_hours(pipeline: Pipeline) -> None:
     assert only(pipeline, "queue", handed_back=back(5 * 24)).level is Level.FINDING
 
 
-def test_a_flight_that_is_nearly_full(pipeline: Pipeline) -> None:
-    class Full(Waiting):
-        def backlog(self, since: int) -> Backlog:
-            return Backlog(0, 96_000, 0)
-
-    pipeline.catalog.beat(pipeline.effects.now(), finished=True)
-    assert "96,000" in only(pipeline, "queue", Level.WARNING, queue=Full(0, 0)).text
-
-
 def test_real_dead_letters_are_counted(pipeline: Pipeline) -> None:
     pipeline.write("no JSON", "nor this")
     assert only(pipeline, "dead-letters", Level.WARNING).text.startswith("2 dead letters")

@@ -205,14 +205,10 @@ def test_rules_of_the_queue(
 ) -> None:
     rules = replace(QueueRules(ARN, "", 900, 864_000, 1_000), **changes)
     found = looked(pipeline, whole(rules={"tallyroll-events": rules}))
-    sign = only(found, "queue-rules", level)
-    assert says in sign.text
-    longer = replace(
-        rules, visibility_seconds=1_000, retention_seconds=1_209_600, max_receives=1000
-    )
-    assert looked(pipeline, whole(rules={"tallyroll-events": longer}))["queue-rules"].level is (
-        Level.OK
-    )
+    assert says in only(found, "queue-rules", level).text
+    longer = QueueRules(ARN, "", 1_000, 1_209_600, 1_000)
+    found = looked(pipeline, whole(rules={"tallyroll-events": longer}))
+    assert found["queue-rules"].level is Level.OK
     assert looked(pipeline, whole(), queue=None)["queue-rules"].level is Level.OK
 
 
@@ -256,19 +252,13 @@ BOTH = ["s3:GetObject", "s3:PutObject"]
         ({"Action": "s3:Get*"}, ["s3:GetObject"]),
         ({"Action": ["s3:*"]}, BOTH),
         ({"NotAction": "s3:GetObject"}, ["s3:PutObject"]),
-        (
-            {"Action": "*", "Principal": {"AWS": ["arn:a", "arn:b"]}},
-            BOTH,
-        ),
+        ({"Action": "*", "Principal": {"AWS": ["arn:a", "arn:b"]}}, BOTH),
         ({"Action": "*", "Principal": {"AWS": "arn:b"}}, []),
         ({"Action": "*", "Principal": {"AWS": "*"}}, BOTH),
         ({"Action": "*", "Condition": {"Bool": {"aws:SecureTransport": "false"}}}, []),
         ({"Action": "*", "Effect": "Allow"}, []),
         ({"Action": "*", "Principal": None, "NotPrincipal": {"AWS": "arn:a"}}, []),
-        (
-            {"Action": "*", "Principal": None, "NotPrincipal": {"AWS": "arn:b"}},
-            BOTH,
-        ),
+        ({"Action": "*", "Principal": None, "NotPrincipal": {"AWS": "arn:b"}}, BOTH),
         ({"Action": {"no": "texts"}}, []),
     ],
 )
@@ -293,7 +283,11 @@ def test_messages_in_flight_by_the_metric(pipeline: Pipeline) -> None:
     assert "at 120,000 delivery stops" in near.text
 
 
-BARRED = Refused("ListObjectsV2: AccessDenied", "AccessDenied")
+def refused(code: str) -> Refused:
+    return Refused(f"ListObjectsV2: {code}", code)
+
+
+BARRED = policy(Action="s3:ListBucket")
 
 
 class Barred:
@@ -312,25 +306,10 @@ class Barred:
     ("error", "policies", "level", "says"),
     [
         (Missing("ListObjectsV2: NoSuchBucket", "NoSuchBucket"), {}, Level.FINDING, "no bucket"),
-        (
-            Refused("ListObjectsV2: KMS.DisabledException", "KMS.DisabledException"),
-            {},
-            Level.FINDING,
-            "KMS.DisabledException",
-        ),
-        (
-            Refused("ListObjectsV2: AccessDenied", "AccessDenied"),
-            {},
-            Level.UNCHECKED,
-            "not be read",
-        ),
-        (
-            Refused("ListObjectsV2: AccessDenied", "AccessDenied"),
-            {"archive": policy(Action="s3:ListBucket")},
-            Level.FINDING,
-            "its policy denies s3:ListBucket",
-        ),
-        (Refused("ListObjectsV2: Odd", "Odd"), {}, Level.UNCHECKED, "could not be checked"),
+        (refused("KMS.DisabledException"), {}, Level.FINDING, "KMS.DisabledException"),
+        (refused("AccessDenied"), {}, Level.UNCHECKED, "not be read"),
+        (refused("AccessDenied"), {"archive": BARRED}, Level.FINDING, "denies s3:ListBucket"),
+        (refused("Odd"), {}, Level.UNCHECKED, "could not be checked"),
     ],
 )
 def test_a_bucket_that_cannot_be_read(

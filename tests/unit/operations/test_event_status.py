@@ -13,8 +13,8 @@ from tallyroll.model.records import Record, RecordName
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status
 from tallyroll.model.windows import Span
-from tallyroll.operations.event_status import EventStatus, Whereabouts
-from tallyroll.operations.letter_events import LetterEvent, LetterSight
+from tallyroll.operations.event_status import EventStatus, Sought, Whereabouts
+from tallyroll.operations.letter_events import LetterEvent
 from tests.harness.pipeline import HOUR, NOW, START, WINDOW, Pipeline, opened
 from tests.harness.redriving import seal
 
@@ -31,7 +31,7 @@ def place_of(pipeline: Pipeline, record_id: str = "e1") -> EventStatus:
     return place
 
 
-def sought(record_id: str = "e1") -> LetterSight:
+def sought(record_id: str = "e1") -> Sought:
     event = Event("k", record_id, NOW, 0, None)
     (sight,) = LetterEvent(LETTER, "", event, HOME, ((WINDOW, "k", record_id),)).sights()
     return sight

@@ -35,8 +35,7 @@ def series(pipeline: Pipeline) -> tuple[tuple[int, int], ...]:
 
 
 def test_what_its_sealed_window_lacks_goes_to_the_current_one() -> None:
-    pipeline, operator = with_late(value=2.5)
-    seal(pipeline, hour(6))
+    pipeline, operator = with_late(sealed=True, value=2.5)
     decision = operator.one()
     assert (decision.course, decision.target) == (LetterOutcome.REDRIVEN, WINDOW)
     assert pipeline.queue.dead_letters == []
@@ -54,8 +53,7 @@ def test_what_its_sealed_window_lacks_goes_to_the_current_one() -> None:
 
 def test_a_packet_goes_whole() -> None:
     entries = [[n * SECOND] for n in range(5)]
-    pipeline, operator = with_late(v=1, id="p1", t0=LATE, events=entries)
-    seal(pipeline, hour(6))
+    pipeline, operator = with_late(sealed=True, v=1, id="p1", t0=LATE, events=entries)
     operator.redrive()
     drain(pipeline)
     stored = pipeline.store.record(pipeline.spec(), "k", "p1")
@@ -99,8 +97,7 @@ def test_what_its_producer_said_of_a_message_that_sqs_moved(forged: dict[str, st
 
 
 def test_a_redriven_message_that_sqs_moves_is_decided_by_its_claim() -> None:
-    pipeline, operator = with_late(id="e2")
-    seal(pipeline, hour(6))
+    pipeline, operator = with_late(sealed=True, id="e2")
     operator.redrive()
     (again,) = pipeline.queue.receive()
     assert again.redrive
@@ -134,8 +131,7 @@ def test_undelivered_and_not_counted() -> None:
 
 
 def test_the_operator_names_another_window() -> None:
-    pipeline, operator = with_late()
-    seal(pipeline, hour(6))
+    pipeline, operator = with_late(sealed=True)
     operator.redriver(to=hour(7)).check_target()
     assert operator.one(to=hour(7)).target == hour(7)
     drain(pipeline)
@@ -176,8 +172,7 @@ def test_the_calendar_is_read_anew_for_each_page() -> None:
 
 
 def test_a_dry_run_changes_nothing() -> None:
-    pipeline, operator = with_late()
-    seal(pipeline, hour(6))
+    pipeline, operator = with_late(sealed=True)
     (decision,) = operator.decide()
     assert (decision.course, decision.target) == (LetterOutcome.REDRIVEN, WINDOW)
     assert pipeline.reasons() == ["too-late"]
@@ -190,8 +185,7 @@ def test_a_dry_run_changes_nothing() -> None:
 
 @pytest.mark.parametrize("target", [hour(6), hour(9), "20251120T080000Z", hour(12)])
 def test_a_target_that_takes_no_events_is_refused(target: str) -> None:
-    pipeline, operator = with_late()
-    seal(pipeline, hour(6))
+    _, operator = with_late(sealed=True)
     with pytest.raises(UsageError, match=rf"takes no events: give one of {hour(7)}, {hour(8)}"):
         operator.redriver(to=target).check_target()
 
@@ -267,14 +261,12 @@ def test_what_can_never_count_stays(body: str, why: str) -> None:
 
 def test_a_mixed_packet_does_not_count_elsewhere_either() -> None:
     entries = [[0], [HOUR]]
-    pipeline, operator = with_late(v=1, id="p1", t0=LATE, events=entries)
-    seal(pipeline, hour(6))
+    _, operator = with_late(sealed=True, v=1, id="p1", t0=LATE, events=entries)
     assert operator.one().why == "packet-mixed-windows"
 
 
 def test_a_dropped_window_cannot_be_asked() -> None:
-    pipeline, operator = with_late()
-    seal(pipeline, hour(6))
+    pipeline, operator = with_late(sealed=True)
     for status in (Status.EXPORTING, Status.PROVEN, Status.DROPPING, Status.DROPPED):
         pipeline.move(status, hour(6))
     for _ in range(2):
@@ -312,8 +304,7 @@ def test_without_a_calendar() -> None:
 
 
 def test_what_cannot_be_read_or_claimed_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    pipeline, operator = with_late()
-    seal(pipeline, hour(6))
+    pipeline, operator = with_late(sealed=True)
 
     def refuse(*_: object) -> None:
         raise StoreError("no answer")

@@ -14,13 +14,12 @@ from tallyroll.model.messages import RedriveMark
 from tallyroll.model.states import Status
 from tallyroll.operations.letter_events import LetterOutcome
 from tallyroll.ports.catalog import Claim
-from tests.harness.pipeline import HOUR, NOW, WINDOW, hour, opened, record_with
+from tests.harness.pipeline import HOUR, NOW, WINDOW, Pipeline, hour, opened, record_with
 from tests.harness.redriving import LATE, Operator, counted, drain, records, reject, seal, with_late
 
 
 def test_a_claim_that_stands_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    pipeline, operator = with_late()
-    seal(pipeline, hour(6))
+    pipeline, operator = with_late(sealed=True)
     identity = (hour(6), "k", "e1")
     pipeline.catalog.claim(identity, Claim(hour(7), NOW - 1))
     monkeypatch.setattr(pipeline.catalog, "claim", None)  # it is not put again
@@ -29,13 +28,18 @@ def test_a_claim_that_stands_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert records(pipeline) == [(hour(7), "e1")]
 
 
-def test_a_claim_moves_once_its_target_is_sealed_without_the_record() -> None:
-    pipeline, operator = with_late()
-    seal(pipeline, hour(6))
+def sealed_before_it_arrives() -> tuple[Pipeline, Operator]:
+    """A late event that was redriven to a window which was sealed meanwhile."""
+    pipeline, operator = with_late(sealed=True)
     operator.one(to=hour(7))
     seal(pipeline, hour(7))
     drain(pipeline)
     assert pipeline.reasons() == ["window-sealed"]
+    return pipeline, operator
+
+
+def test_a_claim_moves_once_its_target_is_sealed_without_the_record() -> None:
+    pipeline, operator = sealed_before_it_arrives()
     (letter,) = pipeline.queue.dead_letters
     assert letter.window == hour(6), "it keeps the window in which it happened"
     decision = operator.one()
@@ -45,8 +49,7 @@ def test_a_claim_moves_once_its_target_is_sealed_without_the_record() -> None:
 
 
 def test_a_claim_does_not_move_while_its_target_may_still_count() -> None:
-    pipeline, operator = with_late()
-    seal(pipeline, hour(6))
+    pipeline, operator = with_late(sealed=True)
     pipeline.catalog.claim((hour(6), "k", "e1"), Claim(hour(7), NOW))
     pipeline.effects.pass_by(HOUR)
     decision = operator.one()
@@ -55,12 +58,7 @@ def test_a_claim_does_not_move_while_its_target_may_still_count() -> None:
 
 
 def test_a_claim_on_a_dropped_window_moves_only_if_the_operator_says_so() -> None:
-    pipeline, operator = with_late()
-    seal(pipeline, hour(6))
-    operator.one(to=hour(7))
-    seal(pipeline, hour(7))
-    drain(pipeline)
-    assert pipeline.reasons() == ["window-sealed"]
+    pipeline, operator = sealed_before_it_arrives()
     for status in (Status.EXPORTING, Status.PROVEN, Status.DROPPING, Status.DROPPED):
         pipeline.move(status, hour(7))
     decision = operator.one()
@@ -84,8 +82,7 @@ def test_a_claim_on_its_own_window_stays_if_another_window_s_event_has_its_id_th
 
 
 def test_what_stands_in_the_target_is_deleted() -> None:
-    pipeline, operator = with_late()
-    seal(pipeline, hour(6))
+    pipeline, operator = with_late(sealed=True)
     letters = list(pipeline.queue.dead_letters)
     operator.redrive()
     drain(pipeline)
@@ -97,8 +94,7 @@ def test_what_stands_in_the_target_is_deleted() -> None:
 
 
 def test_another_event_of_its_id_in_the_target_keeps_it_out_until_that_is_sealed() -> None:
-    pipeline, operator = with_late()
-    seal(pipeline, hour(6))
+    pipeline, operator = with_late(sealed=True)
     pipeline.write({"id": "e1", "key": "k", "ts": NOW})
     operator.redrive()
     drain(pipeline)
@@ -112,8 +108,7 @@ def test_another_event_of_its_id_in_the_target_keeps_it_out_until_that_is_sealed
 
 def test_another_content_of_its_identity_in_the_target_keeps_it_out_for_good() -> None:
     """If the claim moved on for the second content, a copy of the first would count there, too."""
-    pipeline, operator = with_late()
-    seal(pipeline, hour(6))
+    pipeline, operator = with_late(sealed=True)
     operator.one(to=hour(7))
     drain(pipeline)
     letters = [
@@ -131,8 +126,7 @@ def test_another_content_of_its_identity_in_the_target_keeps_it_out_for_good() -
 
 
 def test_the_claim_of_whoever_was_first_holds_for_both() -> None:
-    pipeline, operator = with_late()
-    seal(pipeline, hour(6))
+    pipeline, operator = with_late(sealed=True)
     page = operator.letters.peek(10, 60)
     redriver = operator.redriver()
     claim = pipeline.catalog.claim
@@ -149,8 +143,7 @@ def test_the_claim_of_whoever_was_first_holds_for_both() -> None:
 
 
 def test_the_claim_of_whoever_moved_it_first_holds_for_both() -> None:
-    pipeline, operator = with_late()
-    seal(pipeline, hour(6))
+    pipeline, operator = with_late(sealed=True)
     pipeline.catalog.claim((hour(6), "k", "e1"), Claim(hour(6), NOW - HOUR))
     move = pipeline.catalog.move
 

@@ -125,29 +125,25 @@ def test_keys_that_are_claimed_for_two_open_windows_wait() -> None:
     assert operator.one().target == WINDOW
 
 
-def test_a_claim_that_another_redrive_puts_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("overtaken", ["a", "b"])
+def test_a_claim_that_another_redrive_puts_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, overtaken: str
+) -> None:
+    """The first claim leads all; another one keeps the letter."""
     pipeline, operator = late()
     seal(pipeline, hour(6))
     claim = pipeline.catalog.claim
 
-    def overtaken(name: Identity, wanted: Claim) -> Claim:
-        return claim(name, Claim(hour(7), NOW) if name == identity("b") else wanted)
+    def other(name: Identity, wanted: Claim) -> Claim:
+        return claim(name, Claim(hour(7), NOW) if name == identity(overtaken) else wanted)
 
-    monkeypatch.setattr(pipeline.catalog, "claim", overtaken)
-    assert operator.one(to=WINDOW).why == "claimed apart"
-    assert len(pipeline.queue.dead_letters) == 1
-
-
-def test_the_first_claim_leads_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    pipeline, operator = late()
-    seal(pipeline, hour(6))
-    claim = pipeline.catalog.claim
-
-    def overtaken(name: Identity, wanted: Claim) -> Claim:
-        return claim(name, Claim(hour(7), NOW) if name == identity("a") else wanted)
-
-    monkeypatch.setattr(pipeline.catalog, "claim", overtaken)
-    assert operator.one(to=WINDOW).target == hour(7)
+    monkeypatch.setattr(pipeline.catalog, "claim", other)
+    decision = operator.one(to=WINDOW)
+    if overtaken == "b":
+        assert decision.why == "claimed apart"
+        assert len(pipeline.queue.dead_letters) == 1
+        return
+    assert decision.target == hour(7)
     assert claims(pipeline) == {"a": hour(7), "b": hour(7)}
     drain(pipeline)
     assert records(pipeline) == [(hour(7), "e1")] * 2

@@ -43,8 +43,7 @@ def at_once(pipeline: Pipeline) -> list[int]:
 
 @pytest.mark.parametrize(("target", "status"), [(hour(6), "is sealed"), (hour(12), "is not there")])
 def test_why_a_target_is_refused(target: str, status: str) -> None:
-    pipeline, operator = with_late()
-    seal(pipeline, hour(6))
+    _, operator = with_late(sealed=True)
     with pytest.raises(UsageError) as refused:
         operator.redriver(to=target).check_target()
     assert str(refused.value) == (
@@ -83,8 +82,7 @@ def test_where_all_is_left_nothing_is_sent_or_deleted(monkeypatch: pytest.Monkey
 
 
 def test_nothing_of_a_dropped_window_is_redriven_unless_it_is_asked_for() -> None:
-    pipeline, operator = with_late()
-    seal(pipeline, hour(6))
+    pipeline, operator = with_late(sealed=True)
     for status in (Status.EXPORTING, Status.PROVEN, Status.DROPPING, Status.DROPPED):
         pipeline.move(status, hour(6))
     (decision,) = plain(operator).decide(operator.letters.peek(10, 60))
@@ -113,8 +111,7 @@ def test_without_its_calendar_each_letter_is_left_and_told_why(
 
 
 def test_what_could_not_be_claimed_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    pipeline, operator = with_late()
-    seal(pipeline, hour(6))
+    pipeline, operator = with_late(sealed=True)
     monkeypatch.setattr(pipeline.catalog, "claim", refusing)
     decision = operator.one()
     assert (decision.course, decision.why, decision.target, decision.detail) == (
@@ -128,8 +125,7 @@ def test_what_could_not_be_claimed_is_not_sent(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_what_was_not_sent_says_where_it_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
-    pipeline, operator = with_late()
-    seal(pipeline, hour(6))
+    pipeline, operator = with_late(sealed=True)
     monkeypatch.setattr(operator.letters, "resend", lambda resends: ["lost"] * len(resends))
     decision = operator.one()
     assert (decision.course, decision.detail) == (
@@ -142,8 +138,7 @@ def test_what_was_not_sent_says_where_it_is_claimed(monkeypatch: pytest.MonkeyPa
 def test_what_was_not_deleted_is_left_and_says_what_was_done(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    pipeline, operator = with_late()
-    seal(pipeline, hour(6))
+    _, operator = with_late(sealed=True)
     monkeypatch.setattr(operator.letters, "delete", lambda letters: [False] * len(letters))
     decision = operator.one()
     assert (decision.course, decision.target) == (LetterOutcome.LEFT, WINDOW)
@@ -151,8 +146,7 @@ def test_what_was_not_deleted_is_left_and_says_what_was_done(
 
 
 def test_a_dry_run_names_its_letters() -> None:
-    pipeline, operator = with_late()
-    seal(pipeline, hour(6))
+    pipeline, operator = with_late(sealed=True)
     (decision,) = operator.decide()
     assert decision.letter.id == pipeline.queue.dead_letters[0].id
 

@@ -85,7 +85,7 @@ def test_what_arrives_meanwhile_is_not_lost_unseen() -> None:
     pipeline = opened()
     tear = teardown(pipeline)
     tear._close(pipeline.state(hour(8)))
-    tear._roller.run(TIME_LEFT, make=False)
+    tear.roller.run(TIME_LEFT, make=False)
     report = pipeline.write({"key": "k0", "id": "late", "ts": NOW})
     assert report.failures or pipeline.reasons() == ["window-sealed"]
 

@@ -14,8 +14,7 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
-from tallyroll.cdk.alarm_rules import EVENTS, AlarmRule, MetricNamespace, Watched, rules_for
-from tallyroll.cdk.alarms import ALARMS, PAGES, RUNBOOK, described
+from tallyroll.cdk.alarm_rules import ALARMS, EVENTS, AlarmRule, MetricNamespace, Watched, rules_for
 from tallyroll.cdk.annotations import acknowledge
 from tallyroll.cdk.dashboard import make_dashboard
 from tallyroll.cdk.existing_resources import check_topic
@@ -24,8 +23,10 @@ from tallyroll.cdk.ingest import Queues
 from tallyroll.cdk.metrics import PipelineMetrics, computed, of_account
 from tallyroll.cdk.options import Options
 from tallyroll.cdk.options.rules import OptionsError
+from tallyroll.cdk.pages import PAGES
 from tallyroll.cdk.reads import Api
 
+RUNBOOK = "docs/operations.md"
 KEY_ENTRY = "if-the-key-is-disabled"
 # Source: AWS KMS API Reference, "Actions"; AWS KMS Developer Guide, "Key states of AWS KMS keys".
 KEY_CALLS = (
@@ -77,9 +78,7 @@ class Observability(Construct):
         rules = rules_for(options.settings(), queues.retention_seconds)
         assert rules.keys() == ALARMS.keys()
         if api is None:
-            rules = {
-                id_: rule for id_, rule in rules.items() if MetricNamespace.API not in rule.sources
-            }
+            del rules["api-errors"]
         self.alarms = {id_: self._alarm(id_, rule) for id_, rule in rules.items()}
         self.pages = {id_: self._page(id_) for id_ in PAGES}
         shown = {**self.pages, **self.alarms}
@@ -91,7 +90,7 @@ class Observability(Construct):
             self,
             _construct_id(id_),
             alarm_name=f"{self._options.name}-{id_}",
-            alarm_description=described(id_, self._options.runbook_url),
+            alarm_description=self._described(id_, ALARMS[id_]),
             metric=self._published.number(rule),
             threshold=rule.above,
             comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
@@ -116,11 +115,15 @@ class Observability(Construct):
             self,
             _construct_id(id_),
             composite_alarm_name=f"{self._options.name}-{id_}",
-            alarm_description=described(id_, self._options.runbook_url),
+            alarm_description=self._described(id_, PAGES[id_].text),
             alarm_rule=cloudwatch.AlarmRule.any_of(*on),
         )
         _notify(page, self.topic)
         return page
+
+    def _described(self, id_: str, text: str) -> str:
+        """The description of an alarm or a page, with the address of its entry in the runbook."""
+        return f"{text}. What to do: {self._options.runbook_url or RUNBOOK}#{id_}"
 
     def _open_topics(self) -> None:
         """Let the account's alarms publish to the topics, and subscribe who is named."""

@@ -6,19 +6,16 @@ from collections.abc import Iterator
 
 from tallyroll.errors import Refused
 from tallyroll.operations.doctor.checkup import Checkup, Sign, denied, fine, warning
-from tallyroll.operations.doctor.deployment_checks import deployed_stack, made_again, not_seen
-from tallyroll.ports.stack import Subscription
+from tallyroll.operations.doctor.deployment_checks import made_again, of_stack
+from tallyroll.ports.stack import Stack, Subscription
 
 ASKED = ("dead-letters", "page-wrong-counts")
 """A ticket and a page: all others notify the topics of these."""
 
 
-def subscriptions(case: Checkup) -> Iterator[Sign]:
+@of_stack
+def subscriptions(case: Checkup, stack: Stack) -> Iterator[Sign]:
     """Each topic of alarms has a subscription that is confirmed."""
-    stack = deployed_stack(case)
-    if stack is None:
-        yield not_seen(case)
-        return
     names = [f"{case.settings.name}-{id_}" for id_ in ASKED]
     alarms = {alarm.name: alarm for alarm in stack.alarms(names)}
     for name in names:

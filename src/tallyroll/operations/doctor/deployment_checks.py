@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import wraps
 
 from tallyroll.errors import Missing
-from tallyroll.lifecycle.overdue import MINUTE_MS
+from tallyroll.lifecycle import health
+from tallyroll.lifecycle.health import MINUTE_MS
 from tallyroll.limits import RECEIVES_FUSE
 from tallyroll.operations.doctor.checkup import Checkup, Level, Sign, finding, fine, warning
 from tallyroll.operations.doctor.policies import denials
@@ -14,7 +16,6 @@ from tallyroll.ports.stack import EventSource, FunctionCard, QueueRules, Rights,
 from tallyroll.resources import function_name
 
 THROTTLED_BACK_MS = 15 * MINUTE_MS
-THROTTLED_MINUTES = 3  # in so many of these minutes: not a short peak
 _ENABLED = "Enabled"
 _CHANGING = ("Creating", "Enabling", "Updating")
 _WRITER_READS = (
@@ -34,20 +35,26 @@ _TABLE_CALLS = (
 BUCKET_CALLS = ("s3:GetObject", "s3:ListBucket", "s3:PutObject")
 
 
-def deployed_stack(case: Checkup) -> Stack | None:
-    """The stack, if it is known to be deployed."""
-    return case.stack if case.deployed else None
+def of_stack(
+    check: Callable[[Checkup, Stack], Iterator[Sign]],
+) -> Callable[[Checkup], Iterator[Sign]]:
+    """A check that is left out if nothing is deployed, or it is not known whether anything is."""
 
+    @wraps(check)
+    def checked(case: Checkup) -> Iterator[Sign]:
+        if case.stack is None or case.deployed is False:
+            yield fine("nothing is deployed here")
+        elif not case.deployed:
+            yield Sign(
+                Level.UNCHECKED,
+                "what is deployed is not known",
+                "Let this identity call lambda:GetFunctionConfiguration (docs/operations.md, The"
+                " doctor).",
+            )
+        else:
+            yield from check(case, case.stack)
 
-def not_seen(case: Checkup) -> Sign:
-    """Nothing is deployed, or it is not known whether anything is."""
-    if case.stack is None or case.deployed is False:
-        return fine("nothing is deployed here")
-    return Sign(
-        Level.UNCHECKED,
-        "what is deployed is not known",
-        "Let this identity call lambda:GetFunctionConfiguration (docs/operations.md, The doctor).",
-    )
+    return checked
 
 
 def made_again(case: Checkup) -> str:
@@ -62,12 +69,9 @@ def made_again(case: Checkup) -> str:
     )
 
 
-def functions(case: Checkup) -> Iterator[Sign]:
+@of_stack
+def functions(case: Checkup, stack: Stack) -> Iterator[Sign]:
     """Every function exists, is active, and may run."""
-    stack = deployed_stack(case)
-    if stack is None:
-        yield not_seen(case)
-        return
     for package in PACKAGES:
         card = case.function(package)
         if _not_yet(case, stack, package):
@@ -105,12 +109,9 @@ def _of_function(card: FunctionCard) -> Iterator[Sign]:
         )
 
 
-def trigger(case: Checkup) -> Iterator[Sign]:
+@of_stack
+def trigger(case: Checkup, stack: Stack) -> Iterator[Sign]:
     """The event source takes the queue's messages to the writer, and loses none."""
-    stack = deployed_stack(case)
-    if stack is None:
-        yield not_seen(case)
-        return
     queue = case.settings.queue_url.rpartition("/")[2]
     ours = [one for one in stack.sources() if one.queue.rpartition(":")[2] == queue]
     if not ours:
@@ -149,12 +150,9 @@ def _of_source(source: EventSource) -> Iterator[Sign]:
         )
 
 
-def schedules(case: Checkup) -> Iterator[Sign]:
+@of_stack
+def schedules(case: Checkup, stack: Stack) -> Iterator[Sign]:
     """Roller, cleanup and dropper run on their schedules."""
-    stack = deployed_stack(case)
-    if stack is None:
-        yield not_seen(case)
-        return
     for package in SCHEDULED:
         name = function_name(case.settings.name, package)
         card = stack.schedule(package)
@@ -195,20 +193,16 @@ def queue_rules(case: Checkup) -> Iterator[Sign]:
     rules = stack.queue_rules(url)
     name = rules.arn.rpartition(":")[2]
     hidden, kept = -(-settings.visibility_ms // 1000), settings.queue_retention_ms // 1000
-    if rules.visibility_seconds < hidden:
-        yield finding(
-            f"{name} hides messages for {rules.visibility_seconds:,} s, and the writers count on"
-            f" {hidden:,} s",
-            f"`aws sqs set-queue-attributes --queue-url {url} --attributes"
-            f" VisibilityTimeout={hidden}`",
-        )
-    if rules.retention_seconds < kept:
-        yield finding(
-            f"{name} keeps messages for {rules.retention_seconds:,} s, and the writers count on"
-            f" {kept:,} s",
-            f"`aws sqs set-queue-attributes --queue-url {url} --attributes"
-            f" MessageRetentionPeriod={kept}`",
-        )
+    for does, attribute, seconds, wanted in (
+        ("hides", "VisibilityTimeout", rules.visibility_seconds, hidden),
+        ("keeps", "MessageRetentionPeriod", rules.retention_seconds, kept),
+    ):
+        if seconds < wanted:
+            yield finding(
+                f"{name} {does} messages for {seconds:,} s, and the writers count on {wanted:,} s",
+                f"`aws sqs set-queue-attributes --queue-url {url} --attributes"
+                f" {attribute}={wanted}`",
+            )
     if rules.max_receives is None:
         yield warning(
             f"{name} has no dead-letter queue: a message that no writer survives is never moved"
@@ -287,12 +281,10 @@ def _of_table(name: str, arn: str, policy: str, roles: Sequence[str]) -> Iterato
         )
 
 
-def roles(case: Checkup) -> Iterator[Sign]:
+@of_stack
+def roles(case: Checkup, _: Stack) -> Iterator[Sign]:
     """The functions' roles allow their calls, by a simulation, where the store has one."""
     rights = case.rights
-    if deployed_stack(case) is None:
-        yield not_seen(case)
-        return
     if rights is None:
         yield fine("nothing simulates roles here")
         return
@@ -338,7 +330,7 @@ def throttles(case: Checkup) -> Iterator[Sign]:
     for table in (case.resources.catalog.name, case.resources.totals.name):
         found = [number for _, number in stack.throttled(table, since) if number]
         if found:
-            sign = finding if len(found) >= THROTTLED_MINUTES else warning
+            sign = finding if len(found) >= health.THROTTLED_MINUTES else warning
             yield sign(
                 f"{table}: {sum(found):,} requests were throttled in {len(found)} of the last"
                 f" {minutes} minutes",

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tallyroll.lifecycle.overdue import HOUR_MS, MINUTE_MS
+from tallyroll.lifecycle import health
+from tallyroll.lifecycle.health import HOUR_MS, MINUTE_MS
 from tallyroll.limits import IN_FLIGHT_MAX
 from tallyroll.model.windows import iso
 from tallyroll.operations.doctor.checkup import Checkup, Sign, finding, fine, warning
 from tallyroll.ports.queue import Backlog
 from tallyroll.resources import DEAD_LETTERS_RETENTION_SECONDS
 
-BEHIND_MS = 40 * MINUTE_MS  # as long as the alarm `falling-behind`
-SILENT_MS = 15 * MINUTE_MS  # as long as the alarm `writer-silent`
-HANDED_BACK_MS = HOUR_MS // 2  # as old as for the alarm `handed-back`
 HANDED_BACK_BACK_MS = HOUR_MS  # longer than usual waits
-IN_FLIGHT_SHARE, IN_FLIGHT_FULL = 0.8, 0.98  # the limit itself is approximate
 IN_FLIGHT_BACK_MS = 10 * MINUTE_MS
 AGES_BACK_MS = 30 * MINUTE_MS  # the metric lags, and is absent for an idle queue
 _GONE = "Deploy the pipeline, or give the right --name."
@@ -38,9 +35,9 @@ def queue(case: Checkup) -> Iterator[Sign]:
     backlog = case.queue.backlog(case.effects.now() - AGES_BACK_MS)
     age = _age(backlog)
     text = _said(backlog, "message", age)
-    if (age or 0) >= case.settings.queue_retention_ms // 2:
+    if (age or 0) >= health.EXPIRING_SHARE * case.settings.queue_retention_ms:
         yield finding(f"{text}: it will expire uncounted", _BEHIND)
-    elif (age or 0) >= BEHIND_MS:
+    elif (age or 0) >= health.BEHIND_MS:
         yield warning(text, _BEHIND)
     yield from _silence(case, backlog)
     yield from _handed_back(case)
@@ -52,12 +49,12 @@ def _in_flight(case: Checkup, backlog: Backlog) -> Iterator[Sign]:
     """SQS still delivers: by the queue's count now, and by its metric of the last minutes."""
     since = case.effects.now() - IN_FLIGHT_BACK_MS
     most = max(backlog.in_flight, case.stack.in_flight(since) if case.stack else 0)
-    if most >= IN_FLIGHT_FULL * IN_FLIGHT_MAX:
+    if most >= health.IN_FLIGHT_FULL * IN_FLIGHT_MAX:
         yield finding(
             f"{most:,} messages in flight: at about {IN_FLIGHT_MAX:,} SQS delivers no others",
             _IN_FLIGHT,
         )
-    elif most >= IN_FLIGHT_SHARE * IN_FLIGHT_MAX:
+    elif most >= health.IN_FLIGHT_SHARE * IN_FLIGHT_MAX:
         full = f"{most:,} messages in flight; at {IN_FLIGHT_MAX:,} delivery stops"
         yield warning(full, _IN_FLIGHT)
 
@@ -65,7 +62,7 @@ def _in_flight(case: Checkup, backlog: Backlog) -> Iterator[Sign]:
 def _silence(case: Checkup, backlog: Backlog) -> Iterator[Sign]:
     """Writers finish messages if there are any."""
     finished = case.catalog.heartbeat().finished
-    if backlog.empty or finished is None or case.effects.now() - finished < SILENT_MS:
+    if backlog.empty or finished is None or case.effects.now() - finished < health.SILENT_MS:
         return
     text = f"{backlog.total:,} messages, and no writer finished one since {iso(finished)}"
     yield warning(text, _SILENT)
@@ -75,8 +72,9 @@ def _handed_back(case: Checkup) -> Iterator[Sign]:
     """No message is handed back again and again for long."""
     ages = case.handed_back(case.effects.now() - HANDED_BACK_BACK_MS) if case.handed_back else ()
     age = max((age for _, age in ages), default=0)
-    if age >= HANDED_BACK_MS:
-        sign = finding if age >= case.settings.queue_retention_ms // 2 else warning
+    if age >= health.HANDED_BACK_MS:
+        expiring = age >= health.EXPIRING_SHARE * case.settings.queue_retention_ms
+        sign = finding if expiring else warning
         old = span_text(age)
         text = f"writers handed messages back within the last hour, the oldest is {old} old"
         yield sign(text, _BACK)
@@ -96,7 +94,7 @@ def dead_letters(case: Checkup) -> Iterator[Sign]:
     # then its 0 is nobody's age. Source: Amazon SQS Developer Guide, "Available CloudWatch metrics
     # for Amazon SQS".
     text = _said(backlog, "dead letter", age or None)
-    if (age or 0) >= DEAD_LETTERS_RETENTION_SECONDS * 1000 // 2:
+    if (age or 0) >= health.EXPIRING_SHARE * DEAD_LETTERS_RETENTION_SECONDS * 1000:
         yield finding(f"{text}: it will expire", _LETTERS)
     else:
         yield warning(text, _LETTERS)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from tallyroll.errors import Missing
+from tallyroll.lifecycle import health
 from tallyroll.lifecycle.overdue import roller_grace_ms
 from tallyroll.limits import TABLE_QUOTA, TS_MS_MAX
 from tallyroll.model.states import Moment, Status, Window
@@ -26,7 +27,6 @@ from tallyroll.operations.doctor.checkup import (
 from tallyroll.ports.table_listing import TableCard, TableListing, window_of
 from tallyroll.resources import TAG_PIPELINE, TAG_PROVEN, TableDeclaration
 
-QUOTA_NEAR = 0.8
 _RESTORE = (
     "With point-in-time recovery AWS keeps a backup for 35 days: `aws dynamodb list-backups"
     " --table-name {table} --backup-type SYSTEM`, then `aws dynamodb"
@@ -304,7 +304,7 @@ def quota(case: Checkup) -> Iterator[Sign]:
             f"retention needs {kept:,} tables, others are {others:,}: over a quota of {quota:,}"
         )
         yield finding(needed, remedy)
-    elif total >= QUOTA_NEAR * quota:
+    elif total >= health.TABLES_SHARE * quota:
         yield warning(text, remedy)
     if not here:
         yield from keyspaces_checks.quota(case)

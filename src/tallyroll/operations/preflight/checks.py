@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from tallyroll.errors import Missing, StoreError
 from tallyroll.limits import TABLE_QUOTA
 from tallyroll.model.windows import DYNAMODB
-from tallyroll.operations.doctor.checkup import Check, Checkup, Level, Sign, finding, fine, warning
+from tallyroll.operations.doctor.checkup import Check, Level, Sign, finding, fine, warning
 from tallyroll.operations.doctor.deployment_checks import functions, schedules, trigger
 from tallyroll.operations.doctor.examine import checked
 from tallyroll.operations.doctor.rights import PACKAGES
@@ -281,13 +281,6 @@ def tags(of: Preflight) -> Iterator[Sign]:
         )
 
 
-def _after(examination: Callable[[Checkup], Iterator[Sign]]) -> Callable[..., Iterator[Sign]]:
-    def look(of: Preflight) -> Iterator[Sign]:
-        return examination(of.case)
-
-    return look
-
-
 CHECKS: dict[str, Callable[[Preflight], Iterator[Sign]]] = {
     "account": account,
     "bootstrap": bootstrap,
@@ -301,9 +294,9 @@ CHECKS: dict[str, Callable[[Preflight], Iterator[Sign]]] = {
     "key": key,
     "api-logs": api_logs,
     "budget": budget,
-    "functions": _after(functions),
-    "trigger": _after(trigger),
-    "schedules": _after(schedules),
+    "functions": lambda of: functions(of.case),
+    "trigger": lambda of: trigger(of.case),
+    "schedules": lambda of: schedules(of.case),
     "tags": tags,
 }
 """All checks by name, in order; what takes longest comes last."""

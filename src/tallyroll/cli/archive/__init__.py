@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,25 +15,24 @@ from tallyroll.archive.chunked import Waiting
 from tallyroll.archive.inventory import Archive, best
 from tallyroll.archive.layout import ArchivedItem
 from tallyroll.archive.verification import ArchiveReading
-from tallyroll.cli.archive_access import (
+from tallyroll.cli.archive.explaining import explain
+from tallyroll.cli.archive.restoring import restore
+from tallyroll.cli.archive.sources import (
     DIFFERENCES_TOLD,
     OWN_BUCKET,
     WHICH,
     ArchiveAccess,
     ArchiveSource,
-    explain,
-    print_athena,
 )
 from tallyroll.cli.arguments import STARTS_SINCE, STARTS_UNTIL, Run, exclusive
-from tallyroll.cli.screen import Cell, Screen, known, size_text
+from tallyroll.cli.screen import Cell, known, size_text
 from tallyroll.errors import UsageError
 from tallyroll.model.amounts import format_amount
 from tallyroll.model.formats.payloads import Chunk
 from tallyroll.model.records import Record
 from tallyroll.model.stored import event_line, events_of
-from tallyroll.operations.restore import check_table
+from tallyroll.model.windows import iso, window_start
 from tallyroll.reads.http import required_key
-from tallyroll.resources import declare
 
 _LISTED = (
     *("window", "state", "items", "keys", "events", "sum", "size", "exported", "proven"),
@@ -80,7 +80,7 @@ def list_archives(
     access = ArchiveAccess(run, source)
     found = access.found(since, until)
     if athena:
-        return print_athena(athena, access, best(found))
+        return _print_athena(athena, access, best(found))
     shown = found if every else best(found)
     bucket = access.bucket.name
     run.screen.show(_LISTED, shown, lambda archive: _archive_json(archive, bucket), _archive_words)
@@ -224,81 +224,26 @@ def read(
     return int(bool(verification.findings.count))
 
 
-@app.command
-def restore(
-    archive: Annotated[str, Parameter(help=WHICH)],
-    /,
-    *,
-    table: Annotated[str, Parameter(metavar="TABLE")],
-    native: bool = False,
-    source: ArchiveSource = OWN_BUCKET,
-    run: Run,
-) -> int:
-    """Restore an archive into a table.
-
-    The table is a new one, for inspection: no writer writes there, for no window
-    has that name and all its gates are shut. Ended early, the same command goes
-    on. --native lets DynamoDB import the files itself (ImportTable, on AWS alone):
-    no write units, but only for a proven archive in S3.
-
-    For example:
-      tallyroll archive restore 20261120T080000Z --table votes-inspected
-
-    :param table: the new table's name
-    :param native: by DynamoDB's own ImportTable
-    """
-    access, screen = ArchiveAccess(run, source), run.screen
-    resources = declare(access.settings)
-    check_table(table, (resources.catalog.name, resources.totals.name))
-    found = access.named(archive)
-    if native:
-        return _restore_natively(table, found, access)
-    maker = access.as_deployed().restore
-    if maker.begin(table, found.prefix):
-        screen.tell(f"going on with {table}, which was not restored whole")
-    reading = access.reading(found, against_totals=False)
-    maker.put(table, (each.item for each in access.watched(reading, found, "restoring")))
-    verification = access.compared(reading)
-    if verification.findings.count:
-        screen.tell(f"{table} holds what could be read, and stays marked as not whole")
-        return 1
-    maker.end(table)
-    return _restored(table, verification.counted.items, found, screen)
-
-
+app.command(restore)
 app.command(explain)
 
 
-def _restore_natively(table: str, archive: Archive, access: ArchiveAccess) -> int:
-    if access.directory is not None or archive.data_prefix is None or not archive.proven:
-        raise UsageError(
-            f"{archive.prefix}: --native takes the files as they are, so only a proven archive in"
-            " S3 will do: restore it without --native"
-        )
-    made, screen = access.as_deployed(), access.screen
-    maker = made.restore
-    began = maker.start_import(table, access.bucket.name, archive.data_prefix)
-    screen.tell(f"import {began.arn}: it goes on if this command is ended")
-    with screen.progress("importing", archive.items) as bar:
-        ended = maker.await_import(
-            began, lambda items: bar(completed=items, done=f"{items:,} items", counted=items)
-        )
-    if ended.status == "COMPLETED":
-        access.tag_imported(table, made)
-    if ended.status == "COMPLETED" and not ended.errors and ended.imported == archive.items:
-        return _restored(table, ended.imported, archive, screen)
-    screen.tell(
-        f"{ended.status}: {ended.imported:,} of {archive.items:,} items imported,"
-        f" {ended.errors:,} refused {ended.problem}".rstrip()
-    )
-    return 1
-
-
-def _restored(table: str, items: int, archive: Archive, screen: Screen) -> int:
-    if screen.json:
-        screen.emit({"table": table, "items": items, "archive": archive.prefix})
-    else:
-        screen.tell(f"{table} holds the {items:,} items of {archive.prefix}")
+def _print_athena(table: str, access: ArchiveAccess, archives: Sequence[Archive]) -> int:
+    """Print ALTER TABLE ADD PARTITION for the proven archives; nothing else is ever queried."""
+    if access.directory is not None:
+        raise UsageError("--athena needs the bucket, not a copy: Athena reads S3")
+    proven = [archive for archive in archives if archive.proven]
+    if not proven:
+        access.screen.tell("no proven archives: nothing to add")
+        return 0
+    partitions = []
+    for archive in proven:
+        window = archive.place.window
+        start = iso(window_start(window))
+        columns = f"day='{start[:10]}', hour={int(start[11:13])}, window_id='{window}'"
+        location = f"s3://{access.bucket.name}/{archive.data_prefix}"
+        partitions.append(f"  PARTITION ({columns}) LOCATION '{location}'")
+    sys.stdout.write(f"ALTER TABLE {table} ADD IF NOT EXISTS\n" + "\n".join(partitions) + ";\n")
     return 0
 
 

@@ -1,18 +1,26 @@
-"""Looks at the dead letters from the command line: their progress, what an interrupt does, and
-redrives, which treat the letters that they see.
-"""
+"""`tallyroll dlq redrive`: planned, agreed to, and sent."""
 
 from __future__ import annotations
 
-import signal
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from tallyroll.cli.screen import Screen, number_of
+from cyclopts import Parameter
+
+from tallyroll.cli.arguments import CURRENT, NUMBER, Run, exclusive, up_to
+from tallyroll.cli.dlq.receiving import (
+    AT_MOST,
+    LOOKED_AT,
+    Choice,
+    Reasons,
+    scan_through,
+    show_missed,
+    show_unfound,
+)
+from tallyroll.cli.screen import Screen
 from tallyroll.model.dead_letters import ReceivedLetter
 from tallyroll.model.windows import WindowId
 from tallyroll.operations.dead_letter_scan import JOBS, DeadLetterScan, Names
@@ -22,91 +30,65 @@ from tallyroll.operations.redrive import Redriver
 if TYPE_CHECKING:
     from tallyroll.pipeline import Pipeline
 
-LOOKED_AT = 10_000  # letters, if --limit is left out
+JOBS_MAX = 10  # each puts 25 claims at once, and the client has 256 connections
 LEFT_TOLD = 20
+_WAY = exclusive()
 
 
-def scan_through(
-    made: Pipeline,
-    treat: Callable[[DeadLetterScan, Sequence[ReceivedLetter]], None],
-    limit: int | None,
-    screen: Screen,
-    doing: str = "looking",
-    jobs: int | None = None,
-) -> DeadLetterScan:
-    """Have each batch of a look treated under a progress bar: by `jobs` workers side by side, or
-    one after the other if it is None. Letters that stay are given back, however it ends.
+def redrive(
+    *,
+    reasons: Reasons = None,
+    messages: Annotated[list[str] | None, Parameter("--message", metavar="ID")] = None,
+    to: Annotated[
+        str,
+        Parameter(
+            metavar="WINDOW",
+            help="where events go that can no longer count in their own window: an open one's id,"
+            " previous, or current (the default)",
+        ),
+    ] = CURRENT,
+    dry_run: Annotated[bool, Parameter(group=_WAY)] = False,
+    yes: Annotated[bool, Parameter(group=_WAY)] = False,
+    unverified: bool = False,
+    jobs: Annotated[
+        int,
+        up_to(JOBS_MAX),
+        Parameter(
+            help=f"work on so many batches of 100 letters side by side, 1 to {JOBS_MAX} ({JOBS})"
+        ),
+    ] = JOBS,
+    limit: Annotated[
+        int | None, NUMBER, Parameter(help=f"{AT_MOST}; all of them once it sends)")
+    ] = None,
+    run: Run,
+) -> int:
+    """Send dead letters again.
+
+    Each event counts once however often this is repeated or interrupted. An event
+    goes to its own window if that still takes events. If that one is sealed
+    without it, it goes to the current window, or where --to says, and the choice
+    is put down in the ledger before anything is sent. What was counted already is
+    deleted. The rest stays: what can never count, and what has to wait; each with
+    what can be done about it. The exit status is 1 if something was left.
+
+    Letters are worked on in batches, several side by side. An interrupt lets those
+    end that are worked on. Run again, it goes on with what is left.
+
+    For example:
+      tallyroll dlq redrive --dry-run
+      tallyroll dlq redrive --reason too-late --to 20261120T080000Z --yes
+
+    :param messages: only this one, by either of its ids; may be given several times
+    :param dry_run: only say what would be done
+    :param yes: do not ask
+    :param unverified: also what a dropped window may have counted: only its archive can tell
     """
-    scan = DeadLetterScan(made.dead_letters, made.effects, limit)
-    turn = nullcontext() if jobs else Lock()
-
-    def treated(batch: Sequence[ReceivedLetter]) -> None:
-        with turn:
-            treat(scan, batch)
-        seen = scan.seen
-        bar(total=scan.total, completed=seen, done=number_of(seen, "letter"), counted=seen)
-
-    with screen.progress(doing) as bar, closing(scan), _interruptible(scan):
-        scan.each(treated, jobs or JOBS)
-    return scan
-
-
-@contextmanager
-def _interruptible(scan: DeadLetterScan) -> Iterator[None]:
-    """Stop the look at the first interrupt, so that batches in work are finished, and then raise
-    KeyboardInterrupt; at a second interrupt raise it at once.
-    """
-    interrupted = False
-
-    def stop(*_: object) -> None:
-        nonlocal interrupted
-        if interrupted:
-            raise KeyboardInterrupt
-        interrupted = True
-        scan.stop()
-
-    before = signal.signal(signal.SIGINT, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if interrupted:
-        raise KeyboardInterrupt
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """The reasons and the messages' ids that were asked for; none of a kind asks for all."""
-
-    reasons: Sequence[str] | None
-    messages: Sequence[str] | None
-
-    def of(self, batch: Sequence[ReceivedLetter]) -> list[ReceivedLetter]:
-        """The letters that were asked for."""
-        wanted = set(self.messages or ())
-        return [
-            letter
-            for letter in batch
-            if (not self.reasons or letter.why in self.reasons)
-            and (not wanted or {letter.id, letter.first_id} & wanted)
-        ]
-
-
-def show_unfound(names: set[str], screen: Screen) -> bool:
-    """Say of which messages there is no letter, and whether there are any."""
-    for name in sorted(names):
-        screen.tell(f"there is no dead letter {name}")
-    return bool(names)
-
-
-def show_missed(scan: DeadLetterScan, screen: Screen) -> bool:
-    """Say if letters were missed, and whether."""
-    if scan.missed:
-        screen.tell(
-            f"saw {scan.seen:,} of about {scan.expected:,} dead letters: the others lie beyond"
-            " --limit, or another look holds them for up to five minutes; SQS's count may lag, too"
-        )
-    return scan.missed > 0
+    made = run.pipeline(run.with_queues())
+    target = None if to == CURRENT else run.window(made, to)
+    redriver = made.redriver(target, unverified=unverified)
+    redriver.check_target()
+    asked = RedriveRun(made, redriver, Choice(reasons, messages), run.screen, limit, jobs)
+    return asked.run(dry_run=dry_run, yes=yes)
 
 
 @dataclass(slots=True)
@@ -154,7 +136,7 @@ class RedriveSummary:
             screen.tell(f"... and {more:,} more are left (--json tells all)")
 
     def end(self, scan: DeadLetterScan, screen: Screen) -> int:
-        """Show them after the look; the exit status."""
+        """Show them after the scan; the exit status."""
         self.table(screen)
         if not self.counted:
             screen.tell("no such dead letters")

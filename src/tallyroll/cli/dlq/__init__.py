@@ -10,20 +10,24 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
-from cyclopts import App, Parameter, Token
+from cyclopts import App, Parameter
 
-from tallyroll.cli.arguments import CURRENT, NUMBER, Run, exclusive, up_to
-from tallyroll.cli.redrives import (
+from tallyroll.cli.arguments import NUMBER, Run
+from tallyroll.cli.dlq.receiving import (
     LOOKED_AT,
+    All,
     Choice,
-    RedriveRun,
+    Limit,
+    Reasons,
+    ReasonsNeeded,
     scan_through,
     show_missed,
     show_unfound,
 )
+from tallyroll.cli.dlq.redriving import redrive
 from tallyroll.cli.screen import Screen, excerpt, number_of, printable, short_time
-from tallyroll.errors import Missing, Reason, UsageError
-from tallyroll.model.dead_letters import UNDELIVERED, ReceivedLetter
+from tallyroll.errors import Missing, UsageError
+from tallyroll.model.dead_letters import ReceivedLetter
 from tallyroll.model.windows import WindowId, iso, window_id
 from tallyroll.operations.dead_letter_scan import JOBS, DeadLetterScan
 from tallyroll.operations.saved_letters import LetterFile, body_of, expires, letter_json
@@ -32,8 +36,6 @@ from tallyroll.ports.dead_letters import DeadLetters
 if TYPE_CHECKING:
     from tallyroll.pipeline import Pipeline
 
-JOBS_MAX = 10  # each puts 25 claims at once, and the client has 256 connections
-
 app = App(
     name="dlq",
     help="""See dead letters, redrive, save or delete them.
@@ -41,9 +43,9 @@ app = App(
 A dead letter is a message that was rejected with a reason, or that nobody
 could deliver. Those that may still count can be redriven.
 
-SQS keeps no list of its messages: a look receives all of them, and gives them
+SQS keeps no list of its messages: a scan receives all of them, and gives them
 back at the end. If it is killed meanwhile, they reappear after five minutes;
-nothing is lost. What another look holds at the moment is missing here, and
+nothing is lost. What another scan holds at the moment is missing here, and
 told.
 
 For example:
@@ -51,30 +53,8 @@ For example:
 )
 
 
-def _reasons(_: Any, tokens: Sequence[Token]) -> list[str]:
-    known = (*Reason, UNDELIVERED)
-    for token in tokens:
-        if token.value not in known:
-            raise ValueError(f"{token.value!r}: known are {', '.join(known)}")
-    return [token.value for token in tokens]
-
-
-_AT_MOST = f"look at no more than N letters ({LOOKED_AT:,} by default"
-_Limit = Annotated[int | None, NUMBER, Parameter(help=f"{_AT_MOST})")]
-_All = Annotated[int | None, NUMBER, Parameter(help="look at no more than N letters")]
-_REASON = Parameter(
-    "--reason",
-    metavar="R",
-    converter=_reasons,
-    help="only those of this reason; may be given several times",
-)
-_Reasons = Annotated[list[str] | None, _REASON]
-_ReasonsNeeded = Annotated[list[str], _REASON]
-_WAY = exclusive()
-
-
 @app.command(name="list")
-def list_letters(*, limit: _Limit = None, run: Run) -> int:
+def list_letters(*, limit: Limit = None, run: Run) -> int:
     """Count dead letters by reason and window.
 
     Of each group: when its oldest message was sent, and when the first letter
@@ -124,9 +104,9 @@ def show(
     messages: Annotated[list[str] | None, Parameter("MESSAGE-ID")] = None,
     /,
     *,
-    reasons: _Reasons = None,
+    reasons: Reasons = None,
     n: Annotated[int, NUMBER, Parameter("-n")] = 10,
-    limit: _Limit = None,
+    limit: Limit = None,
     run: Run,
 ) -> int:
     """Show dead letters: reason, window, times, body (from the bucket, if it is
@@ -160,65 +140,11 @@ def show(
     return int(show_unfound({*(messages or ())} - found, screen))
 
 
-@app.command
-def redrive(
-    *,
-    reasons: _Reasons = None,
-    messages: Annotated[list[str] | None, Parameter("--message", metavar="ID")] = None,
-    to: Annotated[
-        str,
-        Parameter(
-            metavar="WINDOW",
-            help="where events go that can no longer count in their own window: an open one's id,"
-            " previous, or current (the default)",
-        ),
-    ] = CURRENT,
-    dry_run: Annotated[bool, Parameter(group=_WAY)] = False,
-    yes: Annotated[bool, Parameter(group=_WAY)] = False,
-    unverified: bool = False,
-    jobs: Annotated[
-        int,
-        up_to(JOBS_MAX),
-        Parameter(
-            help=f"work on so many batches of 100 letters side by side, 1 to {JOBS_MAX} ({JOBS})"
-        ),
-    ] = JOBS,
-    limit: Annotated[
-        int | None, NUMBER, Parameter(help=f"{_AT_MOST}; all of them once it sends)")
-    ] = None,
-    run: Run,
-) -> int:
-    """Send dead letters again.
-
-    Each event counts once however often this is repeated or interrupted. An event
-    goes to its own window if that still takes events. If that one is sealed
-    without it, it goes to the current window, or where --to says, and the choice
-    is put down in the ledger before anything is sent. What was counted already is
-    deleted. The rest stays: what can never count, and what has to wait; each with
-    what can be done about it. The exit status is 1 if something was left.
-
-    Letters are worked on in batches, several side by side. An interrupt lets those
-    end that are worked on. Run again, it goes on with what is left.
-
-    For example:
-      tallyroll dlq redrive --dry-run
-      tallyroll dlq redrive --reason too-late --to 20261120T080000Z --yes
-
-    :param messages: only this one, by either of its ids; may be given several times
-    :param dry_run: only say what would be done
-    :param yes: do not ask
-    :param unverified: also what a dropped window may have counted: only its archive can tell
-    """
-    made = run.pipeline(run.with_queues())
-    target = None if to == CURRENT else run.window(made, to)
-    redriver = made.redriver(target, unverified=unverified)
-    redriver.check_target()
-    asked = RedriveRun(made, redriver, Choice(reasons, messages), run.screen, limit, jobs)
-    return asked.run(dry_run=dry_run, yes=yes)
+app.command(redrive)
 
 
 @app.command
-def save(file: str, /, *, reasons: _Reasons = None, limit: _All = None, run: Run) -> int:
+def save(file: str, /, *, reasons: Reasons = None, limit: All = None, run: Run) -> int:
     """Save dead letters to a file.
 
     Each is a line of JSON: its body (from the bucket, if it is there), reason,
@@ -229,32 +155,17 @@ def save(file: str, /, *, reasons: _Reasons = None, limit: _All = None, run: Run
 
     :param file: the new file; one that exists is not overwritten
     """
-    made, screen = run.pipeline(run.with_queues()), run.screen
-    choice = Choice(reasons, None)
-    with _new_file(file) as opened:
-        letters = LetterFile(opened, made.dead_letters, made.effects)
-
-        def keep(_: DeadLetterScan, batch: Sequence[ReceivedLetter]) -> None:
-            letters.save(choice.of(batch))
-
-        try:
-            scan = scan_through(made, keep, limit, screen, "saving", JOBS)
-        finally:
-            screen.line(
-                {"file": file, "saved": letters.saved, "unread": letters.unread},
-                f"{number_of(letters.saved, 'dead letter')} saved to {file}",
-            )
-    _tell_unread(letters, screen)
-    return int(show_missed(scan, screen) or letters.unread > 0)
+    made = run.pipeline(run.with_queues())
+    return _save(made, Choice(reasons, None), file, limit, run.screen, deletes=False)
 
 
 @app.command
 def delete(
     *,
-    reasons: _ReasonsNeeded,
+    reasons: ReasonsNeeded,
     save_to: Annotated[str | None, Parameter("--save", metavar="FILE")] = None,
     yes: bool = False,
-    limit: _All = None,
+    limit: All = None,
     run: Run,
 ) -> int:
     """Delete dead letters of a reason, which are saved to a file before.
@@ -288,34 +199,49 @@ def delete(
         if screen.ask(question, "give --yes").lower() not in ("y", "yes"):
             screen.tell("nothing was deleted")
             return 1
-    return _delete(made, choice, file, limit, screen)
+    return _save(made, choice, file, limit, screen, deletes=True)
 
 
-def _delete(made: Pipeline, choice: Choice, file: str, limit: int | None, screen: Screen) -> int:
-    """Save and delete the chosen letters; the exit status."""
+def _save(
+    made: Pipeline,
+    choice: Choice,
+    file: str,
+    limit: int | None,
+    screen: Screen,
+    *,
+    deletes: bool,
+) -> int:
+    """Save the chosen letters, and delete those that are saved if it `deletes`; the exit status."""
     deleted, lock = 0, Lock()
     with _new_file(file) as opened:
         letters = LetterFile(opened, made.dead_letters, made.effects)
 
-        def remove(scan: DeadLetterScan, batch: Sequence[ReceivedLetter]) -> None:
+        def keep(scan: DeadLetterScan, batch: Sequence[ReceivedLetter]) -> None:
             nonlocal deleted
-            saved = letters.save(choice.of(batch), only_read=True)
-            answers = made.dead_letters.delete(saved) if saved else []
-            gone = [letter for letter, sure in zip(saved, answers, strict=True) if sure]
+            saved = letters.save(choice.of(batch), only_read=deletes)
+            answers = made.dead_letters.delete(saved) if saved and deletes else []
+            gone = [letter for letter, sure in zip(saved, answers, strict=False) if sure]
             scan.forget(gone)
             with lock:
                 deleted += len(gone)
 
         try:
-            scan = scan_through(made, remove, limit, screen, "deleting", JOBS)
+            scan = scan_through(
+                made, keep, limit, screen, "deleting" if deletes else "saving", JOBS
+            )
         finally:
-            report = {"file": file, "saved": letters.saved, "deleted": deleted}
-            text = f"{number_of(letters.saved, 'dead letter')} saved to {file}, {deleted:,} deleted"
+            report = {"file": file, "saved": letters.saved}
+            report |= {"deleted": deleted} if deletes else {}
+            text = f"{number_of(letters.saved, 'dead letter')} saved to {file}"
+            text += f", {deleted:,} deleted" if deletes else ""
             screen.line({**report, "unread": letters.unread}, text)
-            if not letters.saved:
+            if deletes and not letters.saved:
                 Path(file).unlink()
-    _tell_unread(letters, screen)
-    if left := letters.saved - deleted:
+    if letters.unread:
+        bodies = number_of(letters.unread, "body", "bodies")
+        screen.tell(f"{bodies} could not be read: {letters.problem}")
+    left = letters.saved - deleted if deletes else 0
+    if left:
         screen.tell(f"{number_of(left, 'letter')} saved, and not surely deleted: delete them again")
     return int(show_missed(scan, screen) or left > 0 or letters.unread > 0)
 
@@ -326,12 +252,6 @@ def _new_file(name: str) -> TextIO:
         return Path(name).open("x", encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{name!r}: {error.strerror}") from None
-
-
-def _tell_unread(letters: LetterFile, screen: Screen) -> None:
-    if letters.unread:
-        bodies = number_of(letters.unread, "body", "bodies")
-        screen.tell(f"{bodies} could not be read: {letters.problem}")
 
 
 def _show(letter: ReceivedLetter, letters: DeadLetters, screen: Screen) -> None:
