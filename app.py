@@ -38,7 +38,7 @@ def synthesize(outdir: str, context: Mapping[str, Any] | None = None) -> Path:
     from aws_cdk.cloud_assembly_schema import Manifest  # noqa: PLC0415
 
     from infra.stack import TallyrollStack  # noqa: PLC0415
-    from tallyroll.cdk.options import Options  # noqa: PLC0415
+    from tallyroll.settings.options import Options  # noqa: PLC0415
 
     check_command(os.environ, schema=Manifest.version(), least=Manifest.cli_version())
     app = cdk.App(outdir=outdir, context=context, analytics_reporting=False)
@@ -58,8 +58,8 @@ def main() -> None:
         sys.exit(str(error))
     # The clone's, whether or not it is installed; first, if another one is.
     sys.path.insert(0, str(Path(__file__).resolve().parent / "src"))
-    from tallyroll.cdk.options import Options  # noqa: PLC0415
-    from tallyroll.cdk.options.rules import PREFIX, OptionsError  # noqa: PLC0415
+    from tallyroll.settings.options import Options  # noqa: PLC0415
+    from tallyroll.settings.options.rules import PREFIX, OptionsError  # noqa: PLC0415
 
     try:
         synthesize(os.environ.get("CDK_OUTDIR", "cdk.out"))

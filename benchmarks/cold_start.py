@@ -25,7 +25,7 @@ from local.runtime.api import RuntimeApi
 from local.runtime.packages import lay_out_runtime, reserved, start_command
 from release.bundle import assemble
 from tallyroll.cdk.alarm_rules import FUNCTIONS
-from tallyroll.cdk.options import Options
+from tallyroll.settings.options import Options
 
 EMPTY = "empty"
 ROUNDS = 7

@@ -39,7 +39,6 @@ from rich.table import Table
 
 from benchmarks.costs import EVENTS, START_MS, loads, store_cost
 from tallyroll.adapters.dynamodb.store import GATES_AT_ONCE, GATES_PER_TRANSACTION
-from tallyroll.cdk.options import Options
 from tallyroll.ingest.transactions import Commit, after
 from tallyroll.lifecycle.state_machine import freeze
 from tallyroll.limits import TRANSACTION_ACTIONS_MAX
@@ -53,6 +52,7 @@ from tallyroll.planning.writes import gate_units
 from tallyroll.ports.backoff import COMMIT_CONFLICT
 from tallyroll.ports.store import Answer, Element, Outcome, Verdict
 from tallyroll.settings import Settings
+from tallyroll.settings.options import Options
 
 RECORDS_EACH = TRANSACTION_ACTIONS_MAX - 2  # beside a gate and a tally
 TRANSACTION_MS = 20  # assumed: of a full transaction, from prepare to commit

@@ -9,8 +9,8 @@ import aws_cdk as cdk
 from release.asset import function_code
 from release.bundle import RUNTIME
 from tallyroll.cdk.code import tell_colder_starts
-from tallyroll.cdk.options import Options
 from tallyroll.cdk.pipeline import Tallyroll
+from tallyroll.settings.options import Options
 
 if TYPE_CHECKING:
     from constructs import Construct

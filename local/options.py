@@ -7,16 +7,15 @@ from dataclasses import dataclass, fields, replace
 
 from local.aws.embedded import scaled_settings
 from local.pipeline import BATCH_SIZE, BATCH_WINDOW_S
-from tallyroll.cdk.options import Options
-from tallyroll.cdk.options.rules import (
+from tallyroll.model.windows import DYNAMODB
+from tallyroll.settings import Settings
+from tallyroll.settings.options import Options
+from tallyroll.settings.options.rules import (
     PREFIX,
     VISIBILITY_BATCHES,
     OptionsError,
     check_names,
-    read_option,
 )
-from tallyroll.model.windows import DYNAMODB
-from tallyroll.settings import Settings
 
 # The settings that an option of another name decides.
 _DECIDES = {
@@ -38,7 +37,7 @@ _OF_AWS_ALONE = frozenset(
 _OF_THE_POLLER = ("batch_size", "batch_window_seconds")
 
 
-_KINDS = {option.name: option.metadata["kind"] for option in fields(Options)}
+_OPTIONS = [option.name for option in fields(Options)]
 _SETTINGS = frozenset(setting.name for setting in fields(Settings))
 
 
@@ -69,7 +68,7 @@ def options_of(
     if retention_seconds is not None:
         named["retention_seconds"] = str(retention_seconds)
     asked = {**named, **_by_name(given)}
-    length = read_option("window_seconds", _KINDS["window_seconds"], asked["window_seconds"])
+    length = Options.read("window_seconds", asked["window_seconds"])
     scaled = scaled_settings(Settings().name, length)
     whole = {
         "accept_for_seconds": str(scaled.accept_for_ms // 1000),
@@ -109,7 +108,7 @@ def _by_name(given: Sequence[str]) -> dict[str, str]:
     for text in given:
         key, equals, value = text.partition("=")
         name = key.removeprefix(PREFIX)
-        check_names([name], list(_KINDS))
+        check_names([name], _OPTIONS)
         if not equals or name == key:
             raise OptionsError(f"-c {text}: give -c {PREFIX}{name}={value or 'VALUE'}")
         values[name] = value

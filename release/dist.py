@@ -15,7 +15,7 @@ from pathlib import Path
 
 from release import prebuilt
 from release.bundle import ROOT, RUNTIME, BundleError
-from tallyroll.cdk.options import Options
+from tallyroll.settings.options import Options
 
 _WRITTEN = ("*.tar.gz", "*.whl")
 

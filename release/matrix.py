@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tallyroll.cdk.options.rules import RUNTIMES
+from tallyroll.settings.options.rules import RUNTIMES
 
 ROOT = Path(__file__).resolve().parents[1]
 SUITES = ("tests/unit", "tests/properties")

@@ -20,7 +20,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from tallyroll.errors import SettingsError
 from tallyroll.model.states import Status
 from tallyroll.settings import Settings
-from tallyroll.settings.texts import PREFIX, parse
+from tallyroll.settings.texts import PREFIX
 
 if TYPE_CHECKING:  # each function loads its own at a cold start, and no other's
     from tallyroll.ingest.writer import BatchReport
@@ -144,7 +144,7 @@ def traced(function: str) -> Callable[[Handler[T]], Handler[T]]:
         @cache
         def chosen() -> Handler[T]:
             text = os.environ.get(f"{PREFIX}TRACER") or "false"
-            on = parse("tracer", text, Settings.tracer)
+            on = Settings.read("tracer", text)
             return _captured(function, handler) if on else handler
 
         @wraps(handler)

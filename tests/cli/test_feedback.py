@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tallyroll.cdk.options import Options
 from tallyroll.errors import Refused
 from tallyroll.model.states import Status
 from tallyroll.ports.gauges import Gauge, Quota, Trigger
+from tallyroll.settings.options import Options
 from tests.cli.command_line import CommandLine
 from tests.harness.pipeline import MINUTE, NOW, SMALL, hour, opened
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tallyroll.cdk.options import Options
+from tallyroll.settings.options import Options
 from tests.cli.command_line import CommandLine
 from tests.harness.pipeline import NOW
 

@@ -28,11 +28,11 @@ from benchmarks.planning import assumed as plan_assumed
 from benchmarks.planning import at_scale, of_cheaper, validated
 from benchmarks.planning import of_reads as plan_reads
 from benchmarks.suffixes import rows
-from tallyroll.cdk.options import Options
 from tallyroll.planning.load import PACKET_EVENTS_MAX
 from tallyroll.planning.on_demand import disagreements
 from tallyroll.settings import Settings
-from tallyroll.settings.texts import PREFIX
+from tallyroll.settings.common import CommonSettings
+from tallyroll.settings.options import Options
 from tests.docs.drawing import THEMES, architecture
 from tests.docs.gate_drawing import late_writer
 from tests.docs.window_life import window_life
@@ -44,24 +44,14 @@ from tests.messages.differences import differences_table
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-def settings_table() -> str:
-    """All settings, in their order."""
-    lines = ["| variable | default | what |", "|---|---|---|"]
-    for setting in fields(Settings):
-        default = "" if setting.default in (MISSING, "") else f"`{str(setting.default).lower()}`"
-        name = f"`{PREFIX}{setting.name.upper()}`"
-        lines.append(f"| {name} | {default} | {setting.metadata['doc']} |")
-    return "\n".join(lines)
-
-
-def options_table() -> str:
-    """All options of a deployment, in their order."""
-    lines = ["| option | default | what |", "|---|---|---|"]
-    for option in fields(Options):
-        default = (
-            "" if option.default in (MISSING, None, "") else f"`{str(option.default).lower()}`"
-        )
-        lines.append(f"| `tallyroll:{option.name}` | {default} | {option.metadata['doc']} |")
+def described_table(of: type[CommonSettings], heading: str) -> str:
+    """All settings or options, in their order, each default with its unit."""
+    lines = [f"| {heading} | default | what |", "|---|---|---|"]
+    for each in fields(of):
+        default = "" if each.default in (MISSING, None, "") else f"`{str(each.default).lower()}`"
+        unit = getattr(each.metadata["kind"], "unit", "") if default else ""
+        shown = f"{default} {unit}".strip()
+        lines.append(f"| `{of.named(each.name)}` | {shown} | {each.metadata['text']} |")
     return "\n".join(lines)
 
 
@@ -100,7 +90,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "gates": ("sharding.md", lambda: table_of(of_gates())),
     "limits": ("sharding.md", lambda: table_of(of_keys())),
     "limits-warm": ("sharding.md", lambda: table_of(of_keys(TABLE_UNITS[1]))),
-    "options": ("deploy.md", options_table),
+    "options": ("deploy.md", lambda: described_table(Options, "option")),
     "faults": ("faults.md", faults_table),
     "planted-faults": ("faults.md", planted_table),
     "drills": ("faults.md", drills_table),
@@ -112,7 +102,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "plan-validated": ("planning.md", lambda: table_of(validated())),
     "plan-assumed": ("planning.md", lambda: table_of(plan_assumed())),
     "partitions": ("planning.md", lambda: table_of(disagreements())),
-    "settings": ("settings.md", settings_table),
+    "settings": ("settings.md", lambda: described_table(Settings, "variable")),
     "suffixes": ("sharding.md", lambda: "\n".join(rows())),
 }
 

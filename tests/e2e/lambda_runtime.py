@@ -19,7 +19,7 @@ from typing import Any
 from local.aws.guard import GuardedProcess, spawn_guarded
 from local.runtime.api import RuntimeApi
 from local.runtime.packages import reserved, start_command
-from tallyroll.cdk.options.rules import RUNTIMES
+from tallyroll.settings.options.rules import RUNTIMES
 from tests.e2e.cdk_command import written_to
 from tests.strict.relay import access_key
 

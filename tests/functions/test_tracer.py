@@ -215,7 +215,7 @@ def test_a_wrong_setting_and_a_missing_sdk_are_told(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(telemetry, "Tracer", missing)
     for value, said in (
-        ("perhaps", "^TALLYROLL_TRACER 'perhaps': must be true or false$"),
+        ("perhaps", "^TALLYROLL_TRACER 'perhaps': give true or false$"),
         ("true", "^TALLYROLL_TRACER true: aws_xray_sdk is not installed: add the extra tallyroll"),
     ):
         monkeypatch.setenv("TALLYROLL_TRACER", value)

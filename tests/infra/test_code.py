@@ -14,8 +14,8 @@ import pytest
 
 from release import prebuilt
 from release.bundle import RUNTIME, BundleError, packages
-from tallyroll.cdk.options import Options
-from tallyroll.cdk.options.rules import RUNTIMES
+from tallyroll.settings.options import Options
+from tallyroll.settings.options.rules import RUNTIMES
 from tests.infra.conftest import Built
 from tests.infra.templates import FUNCTIONS, of_type
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from local.aws.embedded import Embedded
-from tallyroll.cdk.options import Options
 from tallyroll.resources import declare
+from tallyroll.settings.options import Options
 from tests.infra.templates import Template, function, named, of_type, only, queue, tags
 
 SETTINGS = Options().settings()

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from release.asset import function_code
-from tallyroll.cdk.options import Options
-from tallyroll.cdk.options.rules import OptionsError
+from tallyroll.settings.options import Options
+from tallyroll.settings.options.rules import OptionsError
 from tests.infra.conftest import Built
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import importlib
 
 import pytest
 
-from tallyroll.cdk.options import Options
-from tallyroll.cdk.options.rules import RUNTIMES, OptionsError
 from tallyroll.settings import Settings
+from tallyroll.settings.options import Options
+from tallyroll.settings.options.rules import RUNTIMES, OptionsError
 from tests.infra.conftest import Synthesize
 from tests.infra.templates import FUNCTIONS, Template, actions, function, of_type, only, statements
 

@@ -12,10 +12,10 @@ import pytest
 
 from release.asset import function_code
 from tallyroll.adapters.aws.create_requests import table_request
-from tallyroll.cdk.options import Options
-from tallyroll.cdk.options.rules import OptionsError
 from tallyroll.resources import TAG_PROVEN, declare
 from tallyroll.settings import Settings
+from tallyroll.settings.options import Options
+from tallyroll.settings.options.rules import OptionsError
 from tests.infra.conftest import KEY, TAGS, Built, Synthesize
 from tests.infra.templates import (
     FUNCTIONS,

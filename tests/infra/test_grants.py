@@ -11,7 +11,7 @@ import pytest
 
 from release.asset import function_code
 from release.bundle import ROOT
-from tallyroll.cdk.options import Options
+from tallyroll.settings.options import Options
 from tests.faults.sites import all_sites
 from tests.infra.calls import REDRIVE, Call, Trace
 from tests.infra.conftest import Built

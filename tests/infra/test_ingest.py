@@ -5,9 +5,9 @@ import json
 import pytest
 
 from tallyroll.adapters.aws.create_requests import queue_attributes
-from tallyroll.cdk.options import Options
 from tallyroll.limits import RECEIVES_FUSE
 from tallyroll.resources import QueueDeclaration, declare
+from tallyroll.settings.options import Options
 from tests.infra.conftest import Synthesize
 from tests.infra.templates import Template, function, of_type, only, queue, tags, text
 

@@ -10,9 +10,9 @@ import pytest
 
 from release.asset import function_code
 from tallyroll.cdk.alarm_rules import ALARMS
-from tallyroll.cdk.options import Options
-from tallyroll.cdk.options.rules import OptionsError
 from tallyroll.cdk.pages import PAGES
+from tallyroll.settings.options import Options
+from tallyroll.settings.options.rules import OptionsError
 from tests.infra.calls import Trace
 from tests.infra.conftest import Built, Synthesize
 from tests.infra.templates import (

@@ -12,7 +12,6 @@ from aws_lambda_powertools import Metrics
 from release.bundle import ROOT
 from tallyroll.adapters.dynamodb.throughput import Limit
 from tallyroll.cdk.alarm_rules import ALARMS
-from tallyroll.cdk.options import Options
 from tallyroll.cdk.pages import PAGES
 from tallyroll.errors import Reason
 from tallyroll.ingest.cost import ItemSizes
@@ -22,6 +21,7 @@ from tallyroll.model.states import Status
 from tallyroll.planning.costs import METRICS_IDLE, METRICS_WATCHED
 from tallyroll.planning.costs import PAGES as PAGES_CHARGED
 from tallyroll.reads.counts import Gathering
+from tallyroll.settings.options import Options
 from tallyroll.telemetry import (
     NAMESPACE,
     add_answer,

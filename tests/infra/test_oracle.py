@@ -15,9 +15,9 @@ import pytest
 
 from release.asset import function_code
 from tallyroll.adapters.aws.create_requests import table_request
-from tallyroll.cdk.options import Options
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
+from tallyroll.settings.options import Options
 from tests.infra.argued import ARGUED
 from tests.infra.conftest import Built, as_aws_has_it
 from tests.infra.documents import statement, statements_of

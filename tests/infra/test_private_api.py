@@ -12,9 +12,9 @@ import pytest
 from moto import mock_aws
 
 from release.asset import function_code
-from tallyroll.cdk.options import Options
-from tallyroll.cdk.options.rules import OptionsError
 from tallyroll.reads.http import OTHER_PATHS, ROUTES
+from tallyroll.settings.options import Options
+from tallyroll.settings.options.rules import OptionsError
 from tests.e2e.aws_server import KINDS, model
 from tests.e2e.triggers import RestApi
 from tests.functions.invocation import Invocations, load

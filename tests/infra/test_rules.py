@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from cfnlint.api import lint  # type: ignore[import-untyped]
 
-from tallyroll.cdk.options import Options
+from tallyroll.settings.options import Options
 from tests.infra.conftest import KEY, SKIP_BUNDLING, Synthesize
 from tests.infra.templates import Template
 from tests.infra.test_options import ENDPOINT, LAYER

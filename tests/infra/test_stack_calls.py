@@ -11,11 +11,10 @@ from cfnlint import helpers  # type: ignore[import-untyped]
 from cfnlint.schema import PROVIDER_SCHEMA_MANAGER  # type: ignore[import-untyped]
 
 import app
-from tallyroll.cdk.options import Options
 from tallyroll.operations.preflight.budget import WITHOUT
 from tallyroll.operations.preflight.handlers import CALLS
 from tallyroll.operations.preflight.key import CALLS as KEY_CALLS
-from tallyroll.operations.preflight.planned_deployment import API_LOG_ROLE, QUALIFIER, wish_of
+from tallyroll.operations.preflight.planned_deployment import QUALIFIER, wish_of
 from tallyroll.operations.preflight.stack_calls import BESIDES, calls_for
 from tallyroll.ports.account import Identity
 from tests.infra.conftest import KEY, SKIP_BUNDLING, TAGS
@@ -26,6 +25,7 @@ from tests.infra.unused_calls import UNUSED
 WHO = Identity("123456789012", "arn:aws:iam::123456789012:user/me", "eu-west-1")
 KINDS = sorted(kind for kind in CALLS if kind.startswith("AWS::") and "<" not in kind)
 HANDLERS = ("create", "read", "update", "delete")  # all but the one that lists
+JWT = {"auth": "jwt", "jwt_issuer": "https://a.example", "jwt_audience": "a"}
 OTHERS: list[dict[str, Any]] = [
     {
         "api": "private",
@@ -62,7 +62,7 @@ def test_every_resource_type_is_known(
 ) -> None:
     for made, options in (
         (template, {}),
-        (chosen, {"auth": "jwt", "alarm_email": "a@b.c", "reserved_concurrency": 10}),
+        (chosen, {**JWT, "alarm_email": "a@b.c", "reserved_concurrency": 10}),
         (governed, {"kms_key": KEY, "tags": TAGS}),
     ):
         assert made_types(made) == wanted(options)
@@ -86,10 +86,6 @@ def test_every_resource_type_of_other_options_is_known(others: list[Template]) -
     for options, made in zip(OTHERS, others, strict=True):
         assert made_types(made) == wanted(options)
         assert made["Parameters"]["BootstrapVersion"]["Default"] == "/cdk-bootstrap/ours/version"
-
-
-def test_the_option_for_the_logs_role_has_the_default_that_a_preflight_takes() -> None:
-    assert Options().api_log_role == API_LOG_ROLE
 
 
 def made_types(template: Template) -> set[str]:

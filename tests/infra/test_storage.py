@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tallyroll.adapters.aws.create_requests import table_request
-from tallyroll.cdk.options import Options
 from tallyroll.resources import TableDeclaration, declare
+from tallyroll.settings.options import Options
 from tests.infra.templates import Template, named, only, tags
 
 DECLARED = declare(Options().settings())

@@ -20,7 +20,7 @@ import pytest
 
 from release import prebuilt
 from release.bundle import ROOT, RUNTIME, packages
-from tallyroll.cdk.options import Options
+from tallyroll.settings.options import Options
 from tests.infra.templates import Template, of_type
 from tests.infra.test_snapshot import TYPES
 from tests.release.installed import (

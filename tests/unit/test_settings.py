@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from dataclasses import MISSING, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import pytest
@@ -8,6 +9,8 @@ import pytest
 from tallyroll.errors import SettingsError
 from tallyroll.resources import TAG_PIPELINE, TAG_PROVEN, TAG_RESTORED
 from tallyroll.settings import Settings
+from tallyroll.settings.kinds import Described, Whole, setting
+from tallyroll.settings.options import Options
 from tallyroll.settings.tags import RESERVED_TAGS
 
 EVERY = Settings(
@@ -244,12 +247,29 @@ def test_every_setting_that_can_be_wrong_is_tried() -> None:
     assert tried | free == {setting.name for setting in fields(Settings)}
 
 
-def test_every_setting_is_described() -> None:
-    def described(setting: Any) -> bool:
-        default = setting.default is not MISSING or setting.default_factory is not MISSING
-        return default and len(setting.metadata["doc"]) > 10
+def undescribed(of: type[Described]) -> list[str]:
+    """The fields without a text, or without a kind that says what is allowed."""
 
-    assert [setting.name for setting in fields(Settings) if not described(setting)] == []
+    def described(known: Mapping[str, Any]) -> bool:
+        remedy: str = getattr(known.get("kind"), "remedy", "")
+        return len(known.get("text", "")) > 10 and remedy.startswith("give ")
+
+    return [each.name for each in fields(of) if not described(each.metadata)]
+
+
+@pytest.mark.parametrize("of", [Settings, Options])
+def test_every_setting_and_option_is_described(of: type[Described]) -> None:
+    assert undescribed(of) == []
+
+
+def test_what_is_not_described_is_found() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Lacking(Described):
+        textless: int = setting(1, Whole(0, 2), "")
+        rangeless: int = field(default=1, metadata={"text": "a number without a range"})
+        whole: int = setting(1, Whole(0, 2), "a number with all that it needs")
+
+    assert undescribed(Lacking) == ["textless", "rangeless"]
 
 
 def test_specs_are_frozen_earlier_than_any_event_may_lie_ahead() -> None:

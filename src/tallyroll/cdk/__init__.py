@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tallyroll.cdk.network import Endpoints
-    from tallyroll.cdk.options import Options
-    from tallyroll.cdk.options.rules import OptionsError
     from tallyroll.cdk.pipeline import Tallyroll
+    from tallyroll.settings.options import Options
+    from tallyroll.settings.options.rules import OptionsError
 
 __all__ = ["Endpoints", "Options", "OptionsError", "Tallyroll"]
 
 _HOMES = {
-    "Endpoints": "network",
-    "Options": "options",
-    "OptionsError": "options.rules",
-    "Tallyroll": "pipeline",
+    "Endpoints": "tallyroll.cdk.network",
+    "Options": "tallyroll.settings.options",
+    "OptionsError": "tallyroll.settings.options.rules",
+    "Tallyroll": "tallyroll.cdk.pipeline",
 }
 _OF_THE_EXTRA = ("aws_cdk", "constructs", "jsii")
 
@@ -34,7 +34,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        module = import_module(f"{__name__}.{_HOMES[name]}")
+        module = import_module(_HOMES[name])
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] not in _OF_THE_EXTRA:
             raise

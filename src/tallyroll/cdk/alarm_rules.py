@@ -23,11 +23,11 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from tallyroll.cdk.options.rules import WRITER_TIMEOUT_SECONDS
 from tallyroll.lifecycle import health
 from tallyroll.limits import IN_FLIGHT_MAX, VISIBILITY_MS
 from tallyroll.resources import DEAD_LETTERS_RETENTION_SECONDS
 from tallyroll.settings import Settings
+from tallyroll.settings.options.rules import WRITER_TIMEOUT_SECONDS
 
 MINUTE, FIVE_MINUTES, QUARTER, HOUR = 60, 300, 900, 3_600
 FUNCTIONS = ("writer", "aggregator", "roller", "cleanup", "dropper")

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING
 import aws_cdk as cdk
 from aws_cdk import aws_lambda as lambda_
 
-from tallyroll.cdk.options import Options
-from tallyroll.cdk.options.rules import PREFIX, OptionsError
 from tallyroll.errors import UsageError
+from tallyroll.settings.options import Options
+from tallyroll.settings.options.rules import PREFIX, OptionsError
 
 if TYPE_CHECKING:
     from constructs import IConstruct

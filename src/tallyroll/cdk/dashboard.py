@@ -19,10 +19,10 @@ from tallyroll.cdk.metrics import (
     computed,
     of_account,
 )
-from tallyroll.cdk.options import Options
 from tallyroll.errors import Reason
 from tallyroll.model.states import Status
 from tallyroll.model.windows import KEYSPACES
+from tallyroll.settings.options import Options
 
 if TYPE_CHECKING:
     from constructs import Construct

@@ -17,12 +17,12 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sqs as sqs
 
-from tallyroll.cdk.options import Options
-from tallyroll.cdk.options.kinds import wrong_tags
-from tallyroll.cdk.options.rules import PREFIX, OptionsError
 from tallyroll.limits import RECEIVES_FUSE
 from tallyroll.model.amounts import shown
 from tallyroll.model.formats.references import PAYLOADS_PREFIX
+from tallyroll.settings.options import Options
+from tallyroll.settings.options.kinds import wrong_tags
+from tallyroll.settings.options.rules import PREFIX, OptionsError
 
 if TYPE_CHECKING:
     from aws_cdk import aws_sns as sns

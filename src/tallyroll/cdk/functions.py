@@ -14,8 +14,8 @@ from constructs import Construct
 
 from tallyroll.cdk.annotations import acknowledge
 from tallyroll.cdk.network import Network, may_attach
-from tallyroll.cdk.options import Options
 from tallyroll.resources import ALIAS_LIVE, function_name
+from tallyroll.settings.options import Options
 
 # With this memory a function has one whole virtual CPU. Source: AWS Lambda Developer Guide,
 # "Configure Lambda function memory".

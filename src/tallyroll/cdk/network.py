@@ -11,8 +11,8 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from tallyroll.cdk.options import Options
-from tallyroll.cdk.options.rules import PREFIX, OptionsError
+from tallyroll.settings.options import Options
+from tallyroll.settings.options.rules import PREFIX, OptionsError
 
 if TYPE_CHECKING:
     from constructs import IConstruct

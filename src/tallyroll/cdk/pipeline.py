@@ -32,12 +32,12 @@ from tallyroll.cdk.keyspaces.permissions import tell_reads_of_system
 from tallyroll.cdk.network import network_of
 from tallyroll.cdk.observability import Observability
 from tallyroll.cdk.observability.budget import Budget
-from tallyroll.cdk.options import Options
-from tallyroll.cdk.options.rules import OptionsError
 from tallyroll.cdk.reads import Reads
 from tallyroll.cdk.schedules import Schedules
 from tallyroll.cdk.storage import Storage
 from tallyroll.resources import TAG_PIPELINE, declare
+from tallyroll.settings.options import Options
+from tallyroll.settings.options.rules import OptionsError
 
 if TYPE_CHECKING:
     from aws_cdk import aws_dynamodb as dynamodb
@@ -117,8 +117,8 @@ class Tallyroll(Construct):
             queue_url=self.queues.events.queue_url,
             dead_letters_url=self.queues.dead_letters.queue_url,
             bucket=self.storage.bucket.bucket_name,
-            visibility_seconds=self.queues.visibility_seconds,
-            retention_seconds=self.queues.retention_seconds,
+            visibility_ms=self.queues.visibility_seconds * 1000,
+            queue_retention_ms=self.queues.retention_seconds * 1000,
         )
         defaults = FunctionDefaults(
             options=options,

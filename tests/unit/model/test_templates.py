@@ -149,7 +149,6 @@ def test_what_no_template_makes_is_rejected_with_its_place(name: str) -> None:
     ("mapping", "told"),
     [
         ({"keys": []}, "keys: give a list of templates"),
-        ({"keys": "{a}"}, "keys: give a list of templates"),
         ({"keys": ["a", ""]}, "keys: give a list of templates"),
         ({"keys": ["a"], "key": "a"}, "key, keys: give one of them"),
         (
@@ -176,7 +175,7 @@ def test_as_many_counters_as_are_allowed() -> None:
 
 @pytest.mark.parametrize("text", ['{"keys": [1]}', '{"keys": "a"}', '{"id": ["a"]}', "[]"])
 def test_an_environment_of_other_types_is_refused(text: str) -> None:
-    with pytest.raises(SettingsError, match="must be JSON, "):
+    with pytest.raises(SettingsError, match=r'give an object \{"key"'):
         Settings.from_env({"TALLYROLL_MAPPING": text})
 
 

@@ -22,7 +22,7 @@ from tests.harness.pipeline import Pipeline
 
 DENIED = Refused("Call: AccessDeniedException: no", "AccessDeniedException")
 ROLE = "arn:aws:iam::1:role/Deployer"
-KEY = "arn:aws:kms:eu-west-1:1:key/11111111-2222-3333-4444-555555555555"
+KEY = "arn:aws:kms:eu-west-1:123456789012:key/11111111-2222-3333-4444-555555555555"
 SESSION = "arn:aws:sts::1:assumed-role/Deployer/me"
 
 

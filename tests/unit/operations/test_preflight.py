@@ -15,6 +15,7 @@ from tallyroll.ports.account import BucketFacts
 from tallyroll.ports.gauges import Quota
 from tallyroll.ports.stack import FunctionCard, ScheduleCard
 from tallyroll.settings import Settings
+from tallyroll.settings.options import Options
 from tests.docs.commands import check, of_sentences
 from tests.harness.doctoring import FakeStack
 from tests.unit.operations.accounts import (
@@ -212,7 +213,6 @@ def test_a_context_goes_before_the_environment() -> None:
             "tallyroll:retention_seconds": "60",
             "tallyroll:tags": {"team": "a"},
             "tallyroll:deny_drops": True,
-            "tallyroll:reserved_concurrency": "",
             "cli-telemetry": False,
         },
         environment,
@@ -220,8 +220,10 @@ def test_a_context_goes_before_the_environment() -> None:
     settings = Settings(
         name="votes", retention_ms=60_000, tags={"team": "a"}, deny_drops=True, warm_units=5_000
     )
-    assert replace(planned, options={}) == PlannedDeployment(settings, writers=4, reserved=None)
-    assert (planned.option("deny_drops"), planned.option("api", "http")) == ("true", "http")
+    assert replace(planned, options=Options()) == PlannedDeployment(
+        settings, writers=4, reserved=None
+    )
+    assert (planned.options.deny_drops, planned.options.api) == (True, "http")
 
 
 @pytest.mark.parametrize(
@@ -236,8 +238,13 @@ def test_a_context_goes_before_the_environment() -> None:
     ],
 )
 def test_a_wrong_option(option: str, value: object) -> None:
-    with pytest.raises(UsageError, match=option.partition("_")[0].upper() + "|" + option):
+    with pytest.raises(UsageError, match=f"^tallyroll:{option} .*: give "):
         wish_of({f"tallyroll:{option}": value}, {})
+
+
+def test_an_unknown_option_is_refused_with_the_nearest() -> None:
+    with pytest.raises(UsageError, match=r"^tallyroll:shard: .* nearest is tallyroll:shards$"):
+        wish_of({"tallyroll:shard": 3}, {})
 
 
 def test_a_wrong_qualifier() -> None:

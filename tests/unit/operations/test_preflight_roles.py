@@ -23,6 +23,10 @@ from tests.unit.operations.accounts import (
     only,
 )
 
+BUDGET: dict[str, Any] = {"budget": 50, "alarm_email": "night@example.org"}
+SNAP_START = {"snap_start": True, "runtime": "python3.12"}
+VPC = {"vpc_subnets": "subnet-0a1b2c3d", "vpc_security_groups": "sg-0a1b2c3d"}
+
 
 def test_the_bootstrap_of_another_qualifier() -> None:
     ours = FakeAccount(qualifier="ours")
@@ -67,17 +71,17 @@ def test_the_role_that_deploys() -> None:
     [
         ({"kms_key": KEY}, "kms:CreateGrant", "AWS::DynamoDB::Table"),
         ({"kms_key": KEY}, "events:PutRule", "AWS::Events::Rule"),
-        ({"vpc_subnets": "subnet-1"}, "ec2:DescribeSubnets on *", "AWS::Lambda::Function"),
+        (VPC, "ec2:DescribeSubnets on *", "AWS::Lambda::Function"),
         ({"reserved_concurrency": 4}, "lambda:PutFunctionConcurrency", "AWS::Lambda::Function"),
-        ({"snap_start": True}, "lambda:CreateAlias", "AWS::Lambda::Alias"),
+        (SNAP_START, "lambda:CreateAlias", "AWS::Lambda::Alias"),
         ({"rollout": "canary"}, "codedeploy:CreateDeployment on", "AWS::Lambda::Alias"),
         ({"rollout": "canary"}, "iam:AttachRolePolicy", "AWS::IAM::Role"),
         ({"rollout": "at-once"}, "lambda:PublishVersion", "AWS::Lambda::Version"),
         ({"rollout": "canary"}, "GetDeploymentConfig on", "AWS::CodeDeploy::DeploymentGroup"),
-        ({"budget": 50}, "budgets:ModifyBudget", "AWS::Budgets::Budget"),
-        ({"budget": 50}, "budgets:TagResource", "AWS::Budgets::Budget"),
-        ({"budget": 50, "budget_monitor": True}, "ce:CreateAnomalyM", "AWS::CE::AnomalyMonitor"),
-        ({"budget": 50, "budget_monitor": True}, "ce:GetAnomalyMon", "AWS::CE::AnomalyMonitor"),
+        (BUDGET, "budgets:ModifyBudget", "AWS::Budgets::Budget"),
+        (BUDGET, "budgets:TagResource", "AWS::Budgets::Budget"),
+        ({**BUDGET, "budget_monitor": True}, "ce:CreateAnomalyM", "AWS::CE::AnomalyMonitor"),
+        ({**BUDGET, "budget_monitor": True}, "ce:GetAnomalyMon", "AWS::CE::AnomalyMonitor"),
         ({"api": "private"}, "lambda:InvokeFunction", "Custom::ApiGatewayLogRole"),
         ({"api": "private"}, "apigateway:UpdateRestApiPolicy", "AWS::ApiGateway::RestApi"),
     ],
@@ -110,10 +114,10 @@ def test_a_role_without_reads_or_tags_may_not_deploy(denied: str, kind: str) -> 
 
 def test_a_budget_where_cloudformation_has_none() -> None:
     north = FakeAccount(who=Identity("1", "arn:aws:sts::1:assumed-role/Deployer/me", "eu-north-1"))
-    sign = only(looked(north, budget=50), "budget", Level.WARNING)
+    sign = only(looked(north, **BUDGET), "budget", Level.WARNING)
     assert "no budgets in eu-north-1" in sign.text
     assert looked(north)["budget"].level is Level.OK
-    assert "has budgets in eu-west-1" in looked(budget=50)["budget"].text
+    assert "has budgets in eu-west-1" in looked(**BUDGET)["budget"].text
 
 
 def test_concurrency() -> None:

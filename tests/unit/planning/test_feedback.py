@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tallyroll.cdk.options import Options
 from tallyroll.limits import PACKET_BYTES_MAX
 from tallyroll.planning.facts import Measurements, load_of, said
 from tallyroll.planning.feedback import Advice, Feedback, feedback
 from tallyroll.settings import Settings
+from tallyroll.settings.options import Options
 
 DEPLOYED = Options().settings()
 CALM = Measurements(

@@ -18,7 +18,6 @@ from benchmarks.costs import (
     scattered,
     store_cost,
 )
-from tallyroll.cdk.options import Options
 from tallyroll.errors import UsageError
 from tallyroll.lifecycle.state_machine import freeze
 from tallyroll.model.events import Event, event_body
@@ -30,6 +29,7 @@ from tallyroll.planning.plan import planned
 from tallyroll.planning.shards import fullest, key_rates, shards_at_start, unlucky_most
 from tallyroll.planning.writes import batch_writes, distinct_keys
 from tallyroll.settings import Settings
+from tallyroll.settings.options import Options
 
 BATCH = 980
 EVENTS_ALONE = 2 * BATCH

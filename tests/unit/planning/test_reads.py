@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from tallyroll.cdk.options import Options
-from tallyroll.cdk.options.rules import OptionsError
 from tallyroll.errors import SettingsError, UsageError
 from tallyroll.planning.costs import AGGREGATOR, COUNTS_READ, HTTP_API, dollars_of
 from tallyroll.planning.lines import lines_of
@@ -15,6 +13,8 @@ from tallyroll.planning.load import STALENESS_MAX_SECONDS, PeakLoad
 from tallyroll.planning.plan import planned
 from tallyroll.planning.reads import API_READS_DEFAULT, API_READS_QUOTA, reading_of
 from tallyroll.settings import Settings
+from tallyroll.settings.options import Options
+from tallyroll.settings.options.rules import OptionsError
 
 VOTE = PeakLoad(events_per_second=980, hottest_per_second=980, keys=1, reads_per_second=20_000)
 MANY = PeakLoad(events_per_second=50, hottest_per_second=5, keys=10, reads_per_second=100)

@@ -13,7 +13,6 @@ from tallyroll.adapters.cassandra.signing import auth_provider, tls_context
 from tallyroll.errors import Refused, StoreError
 from tallyroll.ports.effects import Effects
 from tallyroll.settings import Settings
-from tallyroll.settings.stores import node_of
 
 
 def open_rows(settings: Settings, effects: Effects) -> CassandraRows:
@@ -32,8 +31,8 @@ def open_rows(settings: Settings, effects: Effects) -> CassandraRows:
 def _connected(settings: Settings, effects: Effects) -> Connection:
     keyspace = settings.window_keyspace
     if settings.cassandra:
-        host, port = node_of(settings.cassandra)
-        return connect(Endpoint((host,), keyspace, port=port), effects)
+        host, _, port = settings.cassandra.rpartition(":")
+        return connect(Endpoint((host,), keyspace, port=int(port)), effects)
     session, here = get_session(), region()
     return connect(
         endpoint_in(session, here, keyspace, settings),

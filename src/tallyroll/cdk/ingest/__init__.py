@@ -13,10 +13,10 @@ from tallyroll.cdk import permissions
 from tallyroll.cdk.annotations import acknowledge, tag, wildcard
 from tallyroll.cdk.existing_resources import check_queue
 from tallyroll.cdk.functions import FULL_CPU_MB, FunctionDefaults, PipelineFunction
-from tallyroll.cdk.options import Options
-from tallyroll.cdk.options.rules import WRITER_TIMEOUT_SECONDS, OptionsError
 from tallyroll.cdk.storage import Storage
 from tallyroll.resources import QueueDeclaration, Resources
+from tallyroll.settings.options import Options
+from tallyroll.settings.options.rules import WRITER_TIMEOUT_SECONDS, OptionsError
 
 # The defaults of a queue. Source: Amazon SQS API Reference, CreateQueue.
 SQS_VISIBILITY_SECONDS = 30

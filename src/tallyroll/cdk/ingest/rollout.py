@@ -11,8 +11,8 @@ from constructs import Construct
 
 from tallyroll.cdk.annotations import acknowledge
 from tallyroll.cdk.functions import PipelineFunction
-from tallyroll.cdk.options import Options
 from tallyroll.resources import function_name
+from tallyroll.settings.options import Options
 
 # Alarms that stop a rollout: the writer's pages, and `rejections`, since a writer that errs on a
 # tenth of the batches rejects no half of them. No composite alarms: CodeDeploy's guide names alarms

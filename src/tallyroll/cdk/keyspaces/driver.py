@@ -17,8 +17,8 @@ import jsii
 from aws_cdk import aws_lambda as lambda_
 
 from tallyroll.cdk.code import ASSET, CLONE, CodeMissingError
-from tallyroll.cdk.options import Options
-from tallyroll.cdk.options.rules import PREFIX
+from tallyroll.settings.options import Options
+from tallyroll.settings.options.rules import PREFIX
 
 if TYPE_CHECKING:
     from constructs import Construct

@@ -21,10 +21,10 @@ from tallyroll.cdk.existing_resources import check_topic
 from tallyroll.cdk.functions import PipelineFunction
 from tallyroll.cdk.ingest import Queues
 from tallyroll.cdk.metrics import PipelineMetrics, computed, of_account
-from tallyroll.cdk.options import Options
-from tallyroll.cdk.options.rules import OptionsError
 from tallyroll.cdk.pages import PAGES
 from tallyroll.cdk.reads import Api
+from tallyroll.settings.options import Options
+from tallyroll.settings.options.rules import OptionsError
 
 RUNBOOK = "docs/operations.md"
 KEY_ENTRY = "if-the-key-is-disabled"

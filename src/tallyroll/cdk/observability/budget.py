@@ -8,8 +8,8 @@ from aws_cdk import aws_budgets as budgets
 from aws_cdk import aws_ce as ce
 from constructs import Construct
 
-from tallyroll.cdk.options import Options
 from tallyroll.resources import TAG_PIPELINE
+from tallyroll.settings.options import Options
 
 NOTIFIED = (("ACTUAL", 80), ("FORECASTED", 100))  # per cent of the budget
 ANOMALY_SHARE = 10  # of the budget, that an anomaly costs at least to be told

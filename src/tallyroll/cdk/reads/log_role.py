@@ -19,8 +19,8 @@ from tallyroll.cdk.functions import (
     may_write,
     runtime_of,
 )
-from tallyroll.cdk.options import Options
 from tallyroll.resources import LOG_ROLE_WRITER, function_name
+from tallyroll.settings.options import Options
 
 if TYPE_CHECKING:
     from constructs import Construct

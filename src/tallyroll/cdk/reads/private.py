@@ -17,10 +17,10 @@ from constructs import Construct
 from tallyroll.cdk.annotations import acknowledge
 from tallyroll.cdk.metrics import MINUTE
 from tallyroll.cdk.network import Network
-from tallyroll.cdk.options import Options
-from tallyroll.cdk.options.rules import PREFIX, OptionsError
 from tallyroll.cdk.reads.log_role import log_role
 from tallyroll.reads.http import OTHER_PATHS, ROUTES
+from tallyroll.settings.options import Options
+from tallyroll.settings.options.rules import PREFIX, OptionsError
 
 STAGE = "live"
 BURST = 2  # times the requests per second

@@ -18,7 +18,8 @@ from tallyroll.operations.preflight.canary import removed
 from tallyroll.operations.preflight.case import Preflight
 from tallyroll.operations.preflight.checks import CHECKS
 from tallyroll.operations.preflight.checks import preflight as checks_of
-from tallyroll.operations.preflight.planned_deployment import OPTION, PlannedDeployment, wish_of
+from tallyroll.operations.preflight.planned_deployment import PlannedDeployment, wish_of
+from tallyroll.settings.options import Options
 
 if TYPE_CHECKING:
     from tallyroll.ports.gauges import Gauges
@@ -67,7 +68,7 @@ def preflight(
     """
     given = {**_of_file(Path(CDK_FILE)), **_of_words(context or ())}
     if run.named:
-        given[f"{OPTION}name"] = run.settings.name
+        given[Options.named("name")] = run.settings.name
     planned = wish_of(given, os.environ)
     run = replace(run, settings=planned.settings)
     case = run.checkup(None)
@@ -115,6 +116,6 @@ def _of_words(words: Sequence[str]) -> dict[str, str]:
     for word in words:
         key, equals, value = word.partition("=")
         if not equals:
-            raise UsageError(f"-c {word!r}: give KEY=VALUE, such as {OPTION}name=votes")
+            raise UsageError(f"-c {word!r}: give KEY=VALUE, such as {Options.named('name')}=votes")
         found[key] = value
     return found

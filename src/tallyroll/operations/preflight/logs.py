@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from tallyroll.operations.doctor.checkup import Sign, finding, fine, warning
 from tallyroll.operations.preflight.case import Preflight
-from tallyroll.operations.preflight.planned_deployment import API_LOG_ROLE
+from tallyroll.settings.texts import text_of
 
 POLICY_CHARACTERS, POLICIES = 5_120, 10  # the most of a policy, and of policies in a Region
 DELIVERY, VENDED = "delivery.logs.amazonaws.com", "/aws/vendedlogs/*"
@@ -22,7 +22,7 @@ ADDED = 160  # characters that one more log group takes: two ARNs at the most
 
 def api_logs(of: Preflight) -> Iterator[Sign]:
     """API Gateway may write the access log."""
-    api = of.planned.option("api", "http")
+    api = of.planned.options.api
     if api == "private":
         yield from _role(of)
     elif api == "http":
@@ -32,7 +32,7 @@ def api_logs(of: Preflight) -> Iterator[Sign]:
 
 
 def _role(of: Preflight) -> Iterator[Sign]:
-    role, option = of.account.api_log_role(), of.planned.option("api_log_role", API_LOG_ROLE)
+    role, option = of.account.api_log_role(), text_of(of.planned.options.api_log_role)
     ours = f":role/{of.name}-" in role
     if option == "false" and not role:
         yield finding(

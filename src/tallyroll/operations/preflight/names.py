@@ -36,7 +36,7 @@ def names(of: Preflight) -> Iterator[Sign]:
             )
     ours = {f"/aws/lambda/{function_name(of.name, package)}" for package in _packages(of)}
     groups = {*of.account.log_groups(f"/aws/lambda/{of.name}-")}
-    if of.planned.option("api", "http") != "none":
+    if of.planned.options.api != "none":
         api = f"/aws/vendedlogs/apigateway/{of.name}"
         ours.add(api)
         groups.update(of.account.log_groups(api))

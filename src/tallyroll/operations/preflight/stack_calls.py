@@ -15,25 +15,26 @@ from tallyroll.operations.preflight.handlers import (
     RESERVED,
     Calls,
 )
-from tallyroll.operations.preflight.planned_deployment import API_LOG_ROLE, PlannedDeployment
+from tallyroll.operations.preflight.planned_deployment import PlannedDeployment
 from tallyroll.ports.account import Identity
 from tallyroll.ports.stack import ANY
 from tallyroll.resources import declare, function_name
+from tallyroll.settings.texts import text_of
 
 _ID = "a1b2c3d4-0000-0000-0000-000000000000"
 _CANARY = "CodeDeployDefault.LambdaCanary10Percent30Minutes"
 
 
 def _rest(planned: PlannedDeployment) -> bool:
-    return planned.option("api", "http") == "private"
+    return planned.options.api == "private"
 
 
 def _http(planned: PlannedDeployment) -> bool:
-    return planned.option("api", "http") == "http"
+    return planned.options.api == "http"
 
 
 def _log_role(planned: PlannedDeployment) -> str:
-    return planned.option("api_log_role", API_LOG_ROLE) if _rest(planned) else "false"
+    return text_of(planned.options.api_log_role) if _rest(planned) else "false"
 
 
 def sets_log_role(planned: PlannedDeployment) -> bool:
@@ -42,20 +43,20 @@ def sets_log_role(planned: PlannedDeployment) -> bool:
 
 
 def _canary(planned: PlannedDeployment) -> bool:
-    return planned.option("rollout") == "canary"
+    return planned.options.rollout == "canary"
 
 
 def _versions(planned: PlannedDeployment) -> bool:
-    return planned.option("snap_start") == "true" or planned.option("rollout", "none") != "none"
+    return planned.options.snap_start or planned.options.rollout != "none"
 
 
 def has_budget(planned: PlannedDeployment) -> bool:
     """Whether a budget is asked for."""
-    return planned.option("budget", "0") not in ("", "0")
+    return planned.options.budget > 0
 
 
 def _monitor(planned: PlannedDeployment) -> bool:
-    return planned.option("budget_monitor") == "true"
+    return planned.options.budget_monitor
 
 
 def _in_keyspaces(planned: PlannedDeployment) -> bool:
@@ -64,7 +65,7 @@ def _in_keyspaces(planned: PlannedDeployment) -> bool:
 
 BESIDES: Sequence[tuple[Callable[[PlannedDeployment], bool], Mapping[str, Calls]]] = (
     (lambda planned: bool(planned.settings.kms_key), KEYED),
-    (lambda planned: bool(planned.option("vpc_subnets")), IN_VPC),
+    (lambda planned: bool(planned.options.vpc_subnets), IN_VPC),
     (lambda planned: planned.reserved is not None, RESERVED),
     (lambda planned: _log_role(planned) != "false" or _canary(planned), MANAGED),
     (_canary, MOVED),
@@ -78,7 +79,7 @@ _ONLY_IF: Mapping[str, Callable[[PlannedDeployment], bool]] = {
     "Custom::ApiGatewayLogRole": sets_log_role,
     **{name: _http for name in CALLS if name.startswith("AWS::ApiGatewayV2::")},
     "AWS::ApiGatewayV2::Authorizer": lambda planned: (
-        _http(planned) and planned.option("auth") == "jwt"
+        _http(planned) and planned.options.auth == "jwt"
     ),
     "AWS::Budgets::Budget": has_budget,
     **{name: _monitor for name in CALLS if name.startswith("AWS::CE::")},
@@ -87,10 +88,10 @@ _ONLY_IF: Mapping[str, Callable[[PlannedDeployment], bool]] = {
     "AWS::Events::Rule": lambda planned: bool(planned.settings.kms_key),
     "AWS::Lambda::Alias": _versions,
     "AWS::Lambda::LayerVersion": _in_keyspaces,
-    "AWS::Lambda::Permission": lambda planned: planned.option("api", "http") != "none",
+    "AWS::Lambda::Permission": lambda planned: planned.options.api != "none",
     "AWS::Lambda::Version": _versions,
     "AWS::SNS::Subscription": lambda planned: bool(
-        planned.option("alarm_email") or planned.option("ticket_email")
+        planned.options.alarm_email or planned.options.ticket_email
     ),
 }
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
-from tallyroll.cdk.options.kinds import Kind, nearest, wrong_tags
 from tallyroll.errors import UsageError
-from tallyroll.limits import KEYSPACES_NAME_MAX
-from tallyroll.model.windows import KEYSPACES, TABLE_SUFFIX
+from tallyroll.settings.options.kinds import nearest, wrong_tags
 
 if TYPE_CHECKING:
-    from tallyroll.cdk.options import Options
+    from tallyroll.settings.options import Options
 
 PREFIX = "tallyroll:"
 WRITER_TIMEOUT_SECONDS = 60
@@ -32,15 +29,6 @@ MAX_CONCURRENCY = 4  # the default
 
 class OptionsError(UsageError):
     """The options are invalid; the message names the key, its value, and what to give instead."""
-
-
-class Described:
-    """What has options: a call with another name raises OptionsError, with the nearest one."""
-
-    def __new__(cls, **given: Any) -> Self:
-        """An instance, whose fields the dataclass then fills."""
-        check_names(given, [option.name for option in fields(cls)])  # type: ignore[arg-type]
-        return super().__new__(cls)
 
 
 def check_names(given: Iterable[str], known: Sequence[str]) -> None:
@@ -95,30 +83,9 @@ def check_together(options: Options) -> None:
         if (options.auth == "jwt") != bool(value):
             remedy = "leave it out, or give" if value else "it is needed for"
             raise OptionsError(f"{PREFIX}{name} {value!r}: {remedy} {PREFIX}auth jwt")
-    _check_keyspaces(options)
-    settings = options.settings()
-    kept, quota = settings.tables_kept + settings.permanent_tables, settings.quota
-    if kept > quota:
-        raise OptionsError(
-            f"{PREFIX}retention_seconds {options.retention_seconds}: with windows of"
-            f" {options.window_seconds} s there would be {kept:,} tables at once, over"
-            f" {PREFIX}table_quota ({quota:,}): keep fewer, or make longer windows"
-        )
-
-
-def _check_keyspaces(options: Options) -> None:
-    most = KEYSPACES_NAME_MAX - len(TABLE_SUFFIX)
-    if options.store == KEYSPACES and len(options.name) > most:
-        raise OptionsError(
-            f"{PREFIX}name {options.name!r}: give at most {most} characters with {PREFIX}store"
-            f" {KEYSPACES}, where tables have names of at most {KEYSPACES_NAME_MAX}"
-        )
-    if "keys" in options.mapping and (options.store == KEYSPACES or options.keyspace):
-        raise OptionsError(
-            f"{PREFIX}mapping keys: give one `key` as long as there is a keyspace ({PREFIX}store"
-            f" {KEYSPACES}, or {PREFIX}keyspace): it has no transactions, so the counters of an"
-            " event could disagree"
-        )
+    options.check_store(transactional=not options.window_keyspace)
+    if surplus := options.settings().surplus_of_tables(options.named):
+        raise OptionsError(f"{PREFIX}retention_seconds {options.retention_seconds}: {surplus}")
 
 
 def _check_doors(options: Options) -> None:
@@ -152,16 +119,6 @@ def _check_doors(options: Options) -> None:
         raise OptionsError(
             f"{PREFIX}api 'none': leave {PREFIX}auth jwt out; who calls a function is known by IAM"
         )
-
-
-def read_option(name: str, kind: Kind, value: object) -> Any:
-    """The value of an option. Raises OptionsError with the remedy."""
-    try:
-        return kind.read(value)
-    except (TypeError, ValueError):
-        lost = isinstance(value, str) and value[:1] in {"{", "["} and '"' not in value
-        quotes = "; the value has lost its double quotes: put it in single ones" if lost else ""
-        raise OptionsError(f"{PREFIX}{name} {value!r}: {kind.remedy}{quotes}") from None
 
 
 def both_given(pollers: Mapping[str, int], most: int) -> OptionsError:

@@ -1,0 +1,204 @@
+"""The settings that a deployment gives by options of the same names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tallyroll.limits import (
+    CHUNK_BYTES_MAX,
+    CHUNK_BYTES_MIN,
+    INLINE_BYTES_MAX,
+    ITEM_BYTES_MAX,
+    KEYSPACES_NAME_MAX,
+    KEYSPACES_TABLE_QUOTA,
+    SHARDS_MAX,
+    TABLE_QUOTA,
+    WARM_UNITS_MAX,
+    WARM_WRITE_UNITS_MIN,
+)
+from tallyroll.model.formats.payloads import LAYOUT
+from tallyroll.model.windows import DYNAMODB, KEYSPACES, STORES, TABLE_SUFFIX, WINDOW_LENGTHS
+from tallyroll.settings.kinds import (
+    ANY_TEXT,
+    CAPACITY,
+    FLAG,
+    HOT_SHARDS,
+    LENGTH,
+    MAPPING,
+    NAME,
+    TAGS,
+    Described,
+    Whole,
+    one_of,
+    setting,
+    text,
+)
+from tallyroll.settings.texts import text_of
+
+SCAN, NATIVE = EXPORTERS = ("scan", "native")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommonSettings(Described):
+    """What is a setting, and an option under the same name."""
+
+    name: str = setting(
+        "tallyroll", NAME, "the pipeline's name, and its stack's; tables and queues begin with it"
+    )
+    window_seconds: int = setting(
+        3600,
+        LENGTH,
+        f"length of the windows that are not made yet, {WINDOW_LENGTHS}, over a minute in whole"
+        " minutes; another length starts where both begin a window",
+    )
+    store: str = setting(
+        DYNAMODB,
+        one_of(*STORES),
+        "where new windows are stored: `dynamodb`; or [`keyspaces`](keyspaces.md): Amazon"
+        " Keyspaces. A window stays in the store that it was made in",
+    )
+    keyspace: str = setting(
+        "",
+        text(
+            rf"[a-z][a-z0-9_]{{0,{KEYSPACES_NAME_MAX - 1}}}",
+            f"give 1 to {KEYSPACES_NAME_MAX} lower-case letters, digits and _, a letter first",
+        ),
+        "the keyspace of window tables; empty: the pipeline's name, with underscores, if `store` is"
+        " `keyspaces`, else none. Leave it set until no window is in Keyspaces any more",
+    )
+    shards: int = setting(
+        16, Whole(1, SHARDS_MAX), "N, the shards of a key, frozen into each window's spec"
+    )
+    hot_shards: Mapping[str, int] = setting(
+        {}, HOT_SHARDS, 'minimum N of hot keys, as JSON: `{"key": N}`'
+    )
+    shards_max: int = setting(
+        1_000,
+        Whole(1, SHARDS_MAX),
+        "maximum N that a key gets by its traffic; `shards` or less: N is not adapted",
+    )
+    buckets: int = setting(64, Whole(1, 1_024), "buckets under which a window's tallies are listed")
+    require_ts: bool = setting(
+        default=False, kind=FLAG, text="reject events that have an id of their own but no time"
+    )
+    mapping: Mapping[str, str | Sequence[str]] = setting(
+        {},
+        MAPPING,
+        "where the fields of an event are in messages of other systems, in JMESPath, as JSON:"
+        ' `{"key": "detail.videoId"}`, or `{"keys": ["video:{detail.videoId}", "hour:{%H}"]}` for'
+        " several counters",
+    )
+    compress_over_bytes: int = setting(
+        LAYOUT.compress_over,
+        Whole(1_024, ITEM_BYTES_MAX, "bytes"),
+        "payloads over this are compressed, if that saves a KB: items of 1 to 4 KB are best",
+    )
+    chunk_over_bytes: int = setting(
+        LAYOUT.chunk_over,
+        Whole(2 * CHUNK_BYTES_MIN, INLINE_BYTES_MAX, "bytes"),
+        "payloads and packets that are still over this are stored in chunks: an item of 64 KB takes"
+        " an eighth of the write units that its partition has in a second",
+    )
+    chunk_bytes: int = setting(
+        LAYOUT.chunk_bytes,
+        Whole(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX, "bytes"),
+        "minimum size of a chunk: smaller ones cost more requests and keys",
+    )
+    warm_units: int = setting(
+        0,
+        Whole(0, WARM_UNITS_MAX),
+        "warm throughput of a new table, in write units a second, charged for each table;"
+        f" 0: AWS's default, {WARM_WRITE_UNITS_MIN:,}",
+    )
+    warm_units_max: int = setting(
+        0,
+        Whole(0, WARM_UNITS_MAX),
+        "maximum warm throughput that a new table gets by the peak of the last windows;"
+        " 0: it does not follow the peak",
+    )
+    provisioned: Mapping[str, int] = setting(
+        {},
+        CAPACITY,
+        "capacity of window tables, as JSON: `write` and `read` units a second, `cold_write` and"
+        " `cold_read` after a window is sealed; `{}`: on demand",
+    )
+    write_rate: int = setting(
+        0,
+        Whole(0, WARM_UNITS_MAX),
+        "maximum write units a second of all writers together: a flood of events waits in the"
+        " queue; 0: no limit",
+    )
+    point_in_time_recovery: bool = setting(
+        default=True,
+        kind=FLAG,
+        text="whether window tables have point-in-time recovery, which AWS charges",
+    )
+    table_quota: int = setting(
+        TABLE_QUOTA,
+        Whole(1, 1_000_000),
+        "how many tables the account may have in the region, in `store`; as long as it is the"
+        f" default, {KEYSPACES_TABLE_QUOTA} in Keyspaces",
+    )
+    rollups: bool = setting(
+        default=True,
+        kind=FLAG,
+        text="also sum totals by day and month, for fast counts over long times",
+    )
+    exporter: str = setting(
+        SCAN,
+        one_of(*EXPORTERS),
+        "what exports tables: `scan`; or `native`: DynamoDB itself, and `scan` where it cannot",
+    )
+    tracer: bool = setting(
+        default=False,
+        kind=FLAG,
+        text="whether functions send X-Ray segments of each handler and each call of AWS with"
+        " Powertools' Tracer (the `tracer` extra); they start more slowly",
+    )
+    tags: Mapping[str, str] = setting(
+        {},
+        TAGS,
+        "tags of all that is deployed, and of the tables that are made from then on, as JSON:"
+        ' `{"team": "elections"}`',
+    )
+    kms_key: str = setting(
+        "",
+        ANY_TEXT,  # while an app is synthesized it is a token of the CDK
+        "ARN of the KMS key of all that is deployed, of the tables that are made from then on, and"
+        " of their archives by DynamoDB itself; empty: the services' own keys",
+    )
+    deny_drops: bool = setting(
+        default=False,
+        kind=FLAG,
+        text="whether window tables that are made from then on have a resource policy that denies"
+        " everybody, also administrators, to delete them without the tag `proven`",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        most = KEYSPACES_NAME_MAX - len(TABLE_SUFFIX)
+        if self.store == KEYSPACES and len(self.name) > most:
+            name = self.name
+            raise self.error(
+                f"{self.named('name')} {name!r}: the tables of windows in Keyspaces are named"
+                f" {name}{TABLE_SUFFIX}, and a name has at most {KEYSPACES_NAME_MAX} characters"
+                f" there: give a name of at most {most}, or {self.named('store')} {DYNAMODB}"
+            )
+
+    @property
+    def window_keyspace(self) -> str:
+        """The keyspace of window tables; "" if the pipeline has none."""
+        of_name = self.name.replace("-", "_") if self.store == KEYSPACES else ""
+        return self.keyspace or of_name
+
+    def check_store(self, *, transactional: bool) -> None:
+        """Raise `error` if the mapping counts an event under several keys, which a store without
+        transactions cannot do together.
+        """
+        if "keys" in self.mapping and not transactional:
+            raise self.error(
+                f"{self.named('mapping')} {text_of(self.mapping)}: keys: windows in Keyspaces have"
+                " no transactions, so the counters of an event could disagree: give one `key` as"
+                f" long as {self.named('store')} is {KEYSPACES} or {self.named('keyspace')} is set"
+            )
