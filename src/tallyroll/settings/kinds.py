@@ -197,7 +197,8 @@ NAME = text(
     empty=False,
 )
 LENGTH = Kind(
-    f"give 1 to 60, or a multiple of 60 up to {WINDOW_SECONDS_MAX // 86_400} days ({WINDOW_SECONDS_MAX})",
+    "give 1 to 60, or a multiple of 60 up to"
+    f" {WINDOW_SECONDS_MAX // 86_400} days ({WINDOW_SECONDS_MAX})",
     _length,
 )
 HOT_SHARDS = table(
