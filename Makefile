@@ -70,7 +70,7 @@ bench: $(VENV)/dev.stamp engine ### Compare with other ways to count, and measur
 	@$(PY) -m benchmarks.levelling $(ARGS)
 	@$(PY) -m benchmarks.suffixes
 	@$(PY) -m benchmarks.decoding
-	@$(PY) -m benchmarks.writing
+	@$(PY) -m benchmarks.sizing
 	@$(PY) -m benchmarks.archiving $(RECORDS)
 	@$(PY) -m benchmarks.sealing $(KEYS)
 	@$(PY) -m benchmarks.redriving

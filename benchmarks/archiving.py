@@ -11,18 +11,14 @@ is no partition: look at the memory, and at the ratio of export to proof.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Any
-
-from rich.console import Console
-from rich.table import Table
 
 from benchmarks import processes
 from local.aws.embedded import Embedded
@@ -47,9 +43,8 @@ BATCH = 25  # BatchWriteItem's most
 THREADS = 8
 BATCHES_AT_ONCE = 400
 TIME_LEFT_MS = 900_000
-WIDTH = 100
 SETTINGS = Settings(
-    name="benchmark",
+    name="archiving",
     window_seconds=31_536_000,
     gates=16,
     retention_ms=0,
@@ -57,19 +52,6 @@ SETTINGS = Settings(
     shards_max=16,
     export_segments=SEGMENTS,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """What a process of cleanup took: seconds of wall time by phase, its CPU's, its memory at the
-    most in MiB, and the window's state then.
-    """
-
-    seconds: dict[str, float]
-    cpu: float
-    peak_mib: float
-    status: str
-    problems: list[str]
 
 
 def records_of(spec: Spec, count: int, keys: int = KEYS) -> Iterator[Record]:
@@ -145,16 +127,14 @@ def _put_batch(client: Any, table: str, items: Sequence[Item]) -> None:
         request = client.batch_write_item(RequestItems=request).get("UnprocessedItems")
 
 
-def clean(time_left_ms: int) -> Taken:
+def clean(time_left_ms: int) -> None:
     """One run of cleanup in this process, timed."""
-    seconds: dict[str, float] = {"export": 0.0, "proof": 0.0}
+    seconds = {"export": 0.0, "proof": 0.0}
 
     for name, attribute in (("export", "export"), ("proof", "prove")):
         setattr(cleanup, attribute, processes.timed(seconds, name, getattr(cleanup, attribute)))
     settings = Settings.from_env(os.environ)
-    rolled = pipeline.Pipeline(settings).cleanup.run(time_left_ms)
-    [status] = [name for name in rolled.states if name not in ("open", "creating")]
-    return Taken(seconds, processes.cpu_seconds(), processes.peak_mib(), status, rolled.problems)
+    processes.tell_taken(seconds, pipeline.Pipeline(settings).cleanup.run(time_left_ms).problems)
 
 
 def spawned(environment: dict[str, str], *arguments: str) -> subprocess.Popen[str]:
@@ -162,12 +142,7 @@ def spawned(environment: dict[str, str], *arguments: str) -> subprocess.Popen[st
     return processes.spawned("benchmarks.archiving", environment, "--clean", *arguments)
 
 
-def taken(process: subprocess.Popen[str]) -> Taken:
-    """What a process took that was let to its end. Raises RuntimeError if it failed."""
-    return Taken(**processes.last_said(process))
-
-
-def measure(records: int, segments: int, console: Console) -> None:
+def measure(records: int, segments: int) -> None:
     """Fill a window, have it archived and dropped, and print what that took."""
     settings = replace(SETTINGS, export_segments=segments)
     with Embedded(settings) as aws:
@@ -179,21 +154,13 @@ def measure(records: int, segments: int, console: Console) -> None:
             Status.DROPPING,
             Status.DROPPED,
         ):
-            runs.append(taken(spawned(aws.environment, f"--time-left-ms={TIME_LEFT_MS}")))
+            runs.append(processes.taken(spawned(aws.environment, f"--time-left-ms={TIME_LEFT_MS}")))
             if runs[-1].problems:
                 raise RuntimeError(f"not archived: {runs[-1].problems}")
         assert now
         items, segments = now.attempt.items, now.attempt.segments
-        title = f"{items:,} items in {segments} segments, DynamoDB Local and moto"
-    table = Table()
-    for name in ("phase", "seconds", "items/s"):
-        table.add_column(name, justify="left" if name == "phase" else "right")
-    for phase in ("export", "proof"):
-        seconds = sum(run.seconds[phase] for run in runs)
-        table.add_row(phase, f"{seconds:.1f}", f"{items / seconds:,.0f}")
-    cpu, peak = sum(run.cpu for run in runs), max(run.peak_mib for run in runs)
-    console.print(title, table)
-    console.print(f"CPU {cpu:.1f} s in all; memory of our process at most {peak:.0f} MiB")
+    title = f"A window in {segments} segments, DynamoDB Local and moto"
+    processes.show_taken(title, "items", runs, {"export": items, "proof": items})
 
 
 def main() -> None:
@@ -206,13 +173,12 @@ def main() -> None:
     options.add_argument("--reserve-ms", type=int, help=argparse.SUPPRESS)
     given = options.parse_args()
     if not given.clean:
-        measure(given.records, given.segments, Console(width=WIDTH, highlight=False))
+        measure(given.records, given.segments)
         return
     if given.reserve_ms is not None:
         setattr(cleanup, "DEADLINE_RESERVE_MS", given.reserve_ms)  # noqa: B010 (not its own)
     print("begun", flush=True)
-    done = clean(given.time_left_ms)
-    print(json.dumps({name: getattr(done, name) for name in Taken.__slots__}))
+    clean(given.time_left_ms)
 
 
 if __name__ == "__main__":

@@ -18,9 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from rich.console import Console
-from rich.table import Table
-
+from benchmarks.tables import Rows, show
 from local.runtime.api import RuntimeApi
 from local.runtime.packages import lay_out_runtime, reserved, start_command
 from release.bundle import assemble
@@ -31,7 +29,6 @@ EMPTY = "empty"
 ROUNDS = 7
 TIMEOUT_S = 60.0
 RATIO_MAX = 2.0  # of the writer's start to the empty one's
-WIDTH = 100
 _MEMORY_MB = 1_769
 _PROBE = Path(__file__).with_name("cold_start_probe.py")
 _POWERTOOLS = ("aws_lambda_powertools", "aws_lambda_powertools.metrics")
@@ -125,17 +122,14 @@ def medians(starts: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {part: median(start[part] for start in starts) for part in starts[0]}
 
 
-def table(title: str, found: Mapping[str, Mapping[str, float]]) -> Table:
+def compared(found: Mapping[str, Mapping[str, float]]) -> Rows:
     """Medians by function and part, and each sum as a multiple of the empty handler's."""
     parts = list(found["writer"])
-    shown = Table(title=title)
-    shown.add_column("function")
-    for heading in (*parts, "ratio"):
-        shown.add_column(heading, justify="right")
+    rows: Rows = [("function", *parts, "ratio")]
     for function, spans in found.items():
         row = [f"{spans[part]:.1f}" if part in spans else "" for part in parts]
-        shown.add_row(function, *row, f"{spans['in all'] / found[EMPTY]['in all']:.2f}")
-    return shown
+        rows.append((function, *row, f"{spans['in all'] / found[EMPTY]['in all']:.2f}"))
+    return rows
 
 
 def main() -> int:
@@ -151,11 +145,10 @@ def main() -> int:
                 taken.append(ground.start(function))
     cpu = {name: medians([one.cpu for one in taken]) for name, taken in starts.items()}
     wall = {name: medians([one.wall for one in taken]) for name, taken in starts.items()}
-    console = Console(width=WIDTH)
-    console.print(table(f"Processor time, ms: medians of {rounds} cold starts", cpu))
-    console.print(table("By the clock, ms", wall))
+    show(f"Processor time, ms: medians of {rounds} cold starts", compared(cpu))
     ratio = cpu["writer"]["in all"] / cpu[EMPTY]["in all"]
-    console.print(f"the writer's start takes {ratio:.2f} times an empty handler's")
+    note = f"the writer's start takes {ratio:.2f} times an empty handler's"
+    show("By the clock, ms", compared(wall), note)
     return int(ratio > RATIO_MAX)
 
 

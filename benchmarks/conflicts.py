@@ -34,10 +34,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from rich.console import Console
-from rich.table import Table
-
 from benchmarks.costs import EVENTS, START_MS, loads, store_cost
+from benchmarks.tables import Rows, show
 from tallyroll.adapters.dynamodb.store import GATES_AT_ONCE, GATES_PER_TRANSACTION
 from tallyroll.ingest.transactions import Commit, after
 from tallyroll.lifecycle.state_machine import freeze
@@ -65,9 +63,6 @@ BISECTIONS = 60
 TRIES_MAX = 400  # after so many the chance of another conflict is counted as none
 WRITERS = (4, 20, 100, 1_000)
 GATES_BEFORE = 256  # what every deployment had, whatever its concurrency
-WIDTH = 120
-Rows = list[tuple[str, ...]]
-"""A table, its headings first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +282,6 @@ def _columns(load: Load, found: Conflicts) -> tuple[str, ...]:
 
 def main() -> None:
     """Print the tables."""
-    console = Console(width=WIDTH)
     for title, rows in (
         ("Transactions of one hot key that are in flight all the time", of_deployments()),
         ("800 in flight on 256 gates and 3,200 stripes", of_times()),
@@ -295,13 +289,8 @@ def main() -> None:
         ("Where the table's throughput bounds what is in flight", of_tables()),
         ("What gates cost", of_gates()),
     ):
-        table = Table(title=title)
-        for heading in rows[0]:
-            table.add_column(heading, justify="right")
-        for row in rows[1:]:
-            table.add_row(*row)
-        console.print(table)
-    console.print(
+        show(title, rows, left=0)
+    print(
         f"assumed: a transaction takes {TRANSACTION_MS} ms, an update of a gate {SHUT_MS} ms;"
         " cancelled attempts are charged like committed ones; gates conflict"
     )

@@ -15,9 +15,7 @@ from itertools import chain, count
 from math import ceil
 from random import Random
 
-from rich.console import Console
-from rich.table import Table
-
+from benchmarks.tables import Rows, show
 from tallyroll.adapters.dynamodb.throughput import METERING
 from tallyroll.client.packing import MINUTE_MS, PACKET_EVENTS_MAX, pack
 from tallyroll.ingest.cost import WriteCost, commit_cost
@@ -75,9 +73,6 @@ EVENTS = 9_800
 KEYS = 1_000  # of the loads over an hour
 START_MS = 1_795_161_600_000
 HOUR_MS = 3_600_000
-WIDTH = 120
-Rows = list[tuple[str, ...]]
-"""A table, its headings first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,7 +326,7 @@ def assumed() -> Rows:
 
 def main() -> None:
     """Print the tables."""
-    settings, console = Settings(), Console(width=WIDTH)
+    settings = Settings()
     for title, rows in (
         ("A million events, in US dollars", of_events(settings)),
         ("Keeping them, in US dollars", of_keeping(settings)),
@@ -342,22 +337,10 @@ def main() -> None:
         ("The same, packets of 1,000", of_writers(settings, PACKET_EVENTS_MAX)),
         ("Assumed, not computed", assumed()),
     ):
-        show(console, title, rows)
-    console.print("units are without conflicts; `python -m benchmarks.conflicts` models these")
-    console.print("`python -m benchmarks.sizing` measures a writer's time for a message here")
-    console.print(
-        "left out: logs, data transfer, read units, endpoints in a VPC, metrics of functions"
-    )
-
-
-def show(console: Console, title: str, rows: Rows) -> None:
-    """Print one table."""
-    table = Table(title=title)
-    for number, heading in enumerate(rows[0]):
-        table.add_column(heading, justify="right" if number else "left")
-    for row in rows[1:]:
-        table.add_row(*row)
-    console.print(table)
+        show(title, rows)
+    print("units are without conflicts; `python -m benchmarks.conflicts` models these")
+    print("`python -m benchmarks.sizing` measures a writer's time for a message here")
+    print("left out: logs, data transfer, read units, endpoints in a VPC, metrics of functions")
 
 
 if __name__ == "__main__":

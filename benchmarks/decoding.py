@@ -24,9 +24,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from rich.console import Console
-from rich.table import Table
-
+from benchmarks.tables import Rows, show
 from tallyroll.errors import Rejected
 from tallyroll.limits import PACKET_BYTES_MAX, QUEUE_MESSAGE_BYTES_MAX
 from tallyroll.model.events import decode
@@ -35,7 +33,6 @@ RATIO_MAX = 10.0
 GROWTH_MAX = 3.0
 DOUBLINGS = 3
 ROUNDS = 3
-WIDTH = 100
 Make = Callable[[int], Sequence[str]]
 """Makes bodies that have so many bytes together, or a little less."""
 
@@ -237,29 +234,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--largest", type=int, default=QUEUE_MESSAGE_BYTES_MAX, metavar="BYTES")
     parser.add_argument("--rounds", type=int, default=ROUNDS, metavar="N")
     given = parser.parse_args(arguments)
-    table = Table(title=f"Decoding bodies of {given.largest:,} bytes, CPU ms", width=WIDTH)
-    table.add_column("body")
-    for heading in ("decode", "json.loads", "ratio", "growth", ""):
-        table.add_column(heading, justify="right")
+    rows: Rows = [("body", "decode", "json.loads", "ratio", "growth", "")]
     bad = 0
-    for section in (LEGAL, HOSTILE):
-        for shape in (shape for shape in section if given.only in shape.name):
-            found = measure(shape, given.largest, given.rounds)
-            bad += not found.good
-            table.add_row(
-                shape.name + " *" * bool(shape.base),
-                f"{found.decode * 1e3:,.2f}",
-                f"{found.loads * 1e3:,.2f}",
-                f"{found.ratio:.1f}",
-                f"{found.growth:.2f}",
-                "" if found.good else "TOO SLOW",
-            )
-        table.add_section()
-    console = Console(width=WIDTH)
-    console.print(table)
-    console.print(
+    for shape in (shape for shape in (*LEGAL, *HOSTILE) if given.only in shape.name):
+        found = measure(shape, given.largest, given.rounds)
+        bad += not found.good
+        row = (
+            shape.name + " *" * bool(shape.base),
+            f"{found.decode * 1e3:,.2f}",
+            f"{found.loads * 1e3:,.2f}",
+            f"{found.ratio:.1f}",
+            f"{found.growth:.2f}",
+            "" if found.good else "TOO SLOW",
+        )
+        rows.append(row)
+    show(
+        f"Decoding bodies of {given.largest:,} bytes, CPU ms",
+        rows,
         f"* json.loads of a legal text of the same size and shape. At most: ratio {RATIO_MAX:g},"
-        f" growth {GROWTH_MAX:g} when the size doubles. {bad} too slow."
+        f" growth {GROWTH_MAX:g} when the size doubles. {bad} too slow.",
     )
     return 1 if bad else 0
 

@@ -22,18 +22,16 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
-
-from rich.console import Console
-from rich.table import Table
 
 from benchmarks.peers import load as loads
 from benchmarks.peers.__main__ import pipeline_of
 from benchmarks.peers.load import Invocation, Load, invocation
 from benchmarks.peers.ways import Adding, Tallyroll, current_spec
+from benchmarks.tables import Rows, show
 from local.aws.embedded import Embedded
 from local.cassandra import node
 from local.cassandra.keyspace import make_keyspace
@@ -59,7 +57,6 @@ KEYSPACE = "strategies"
 HEAP_MB = 512
 COUNTS = 3
 PLAIN = cql.INSERT.removesuffix(" IF NOT EXISTS")
-WIDTH = 110
 
 
 class Counting(Protocol):
@@ -147,14 +144,7 @@ def strategies(aws: Embedded, endpoint: Endpoint, events: int) -> Iterator[Measu
         plain = Plain(name, connection, shards)
         yield measured(plain, single, partial(share_of, plain.partitions))
     connection.close()
-    settings = pipeline_of(
-        aws,
-        NAME,
-        shards=SHARDS,
-        store=KEYSPACES,
-        keyspace=endpoint.keyspace,
-        cassandra=f"{endpoint.hosts[0]}:{endpoint.port}",
-    )
+    settings = settings_of(aws, NAME, endpoint)
     ours = Tallyroll("calculated suffix (Tallyroll)", settings, 0, {KEY})
     load = loads.own_ids("ours", keys, int(time.time() * 1_000))
     spec = current_spec(Pipeline(settings))
@@ -163,14 +153,25 @@ def strategies(aws: Embedded, endpoint: Endpoint, events: int) -> Iterator[Measu
     yield measured(ours, load, partial(share_of, writes))
 
 
-def strategy_table(events: int, found: list[Measured]) -> Table:
+def settings_of(aws: Embedded, name: str, endpoint: Endpoint) -> Settings:
+    """A new pipeline whose windows are in the node."""
+    return pipeline_of(
+        aws,
+        name,
+        shards=SHARDS,
+        store=KEYSPACES,
+        keyspace=endpoint.keyspace,
+        cassandra=f"{endpoint.hosts[0]}:{endpoint.port}",
+    )
+
+
+def strategy_rows(found: list[Measured]) -> Rows:
     """The ways side by side, with ratios to the first one."""
-    table = Table(title=f"{events:,} events of one hot key, 5 % delivered twice")
-    names = ("way", "counted", "off", "events/s", "CPU us/event", "of ADD's", "hottest", "its rate")
-    for name in names:
-        table.add_column(name, justify="left" if name == "way" else "right")
+    rows: Rows = [
+        ("way", "counted", "off", "events/s", "CPU us/event", "of ADD's", "hottest", "its rate")
+    ]
     for each in found:
-        table.add_row(
+        row = (
             each.way,
             f"{each.counted:,}",
             f"{each.off:+,}" if each.off else "exact",
@@ -180,7 +181,8 @@ def strategy_table(events: int, found: list[Measured]) -> Table:
             f"{each.share:.0%}",
             f"{each.share * each.per_second:,.0f}/s",
         )
-    return table
+        rows.append(row)
+    return rows
 
 
 def filled(connection: Connection, made: Pipeline, records: int) -> Spec:
@@ -203,7 +205,7 @@ def record_of(spec: Spec, number: int) -> Record:
     return Record(KEY, name, spec.shard(KEY, name), spec.start, 1, MICROS, digest)
 
 
-def big_window(settings: Settings, endpoint: Endpoint, records: int) -> Mapping[str, str]:
+def big_window(settings: Settings, endpoint: Endpoint, records: int) -> Rows:
     """Fill a window, count it and fold it: what that took, by phase. Raises RuntimeError if a
     number is wrong.
     """
@@ -230,12 +232,13 @@ def big_window(settings: Settings, endpoint: Endpoint, records: int) -> Mapping[
         raise RuntimeError(f"{tally.n} of {records} records were folded")
     best = min(taken)
     reading = live.reading or ReadCost(0, 0)
-    return {
-        "count, live": f"{best[0]:.2f} s, CPU {best[1]:.2f} s (best of {COUNTS})",
-        "reads of it": f"{reading.rows:,} rows, {reading.cost_max:,} read units at most",
-        "fold": f"{folding[0]:.1f} s, CPU {folding[1]:.1f} s",
-        "count, folded": f"{sealed * 1e3:.0f} ms",
-    }
+    return [
+        ("phase", "took"),
+        ("count, live", f"{best[0]:.2f} s, CPU {best[1]:.2f} s (best of {COUNTS})"),
+        ("reads of it", f"{reading.rows:,} rows, {reading.cost_max:,} read units at most"),
+        ("fold", f"{folding[0]:.1f} s, CPU {folding[1]:.1f} s"),
+        ("count, folded", f"{sealed * 1e3:.0f} ms"),
+    ]
 
 
 def main() -> int:
@@ -244,26 +247,15 @@ def main() -> int:
     parser.add_argument("events", nargs="?", type=int, default=EVENTS)
     parser.add_argument("--records", type=int, default=RECORDS)
     asked = parser.parse_args()
-    console = Console(width=WIDTH, highlight=False)
     with node.start(heap_mb=HEAP_MB) as running, Embedded(Settings(name="bench")) as aws:
         os.environ.update(aws.environment)
         endpoint = make_keyspace(running.port, KEYSPACE)
         found = list(strategies(aws, endpoint, asked.events))
-        console.print(strategy_table(asked.events, found))
-        settings = pipeline_of(
-            aws,
-            f"{NAME}-big",
-            shards=SHARDS,
-            store=KEYSPACES,
-            keyspace=endpoint.keyspace,
-            cassandra=f"{endpoint.hosts[0]}:{endpoint.port}",
-        )
-        table = Table(title=f"{asked.records:,} records of one key on {SHARDS} shards")
-        for name in ("phase", "took"):
-            table.add_column(name)
-        for row in big_window(settings, endpoint, asked.records).items():
-            table.add_row(*row)
-        console.print(table)
+        title = f"{asked.events:,} events of one hot key, 5 % delivered twice"
+        show(title, strategy_rows(found))
+        settings = settings_of(aws, f"{NAME}-big", endpoint)
+        title = f"{asked.records:,} records of one key on {SHARDS} shards"
+        show(title, big_window(settings, endpoint, asked.records), left=2)
     return int(found[-1].off != 0)
 
 

@@ -20,9 +20,7 @@ from itertools import count
 from random import Random
 from typing import TypeVar
 
-from rich.console import Console
-from rich.table import Table
-
+from benchmarks.tables import Rows, show
 from tallyroll.adapters.memory import MemoryCatalog, MemoryQueue, MemoryStore
 from tallyroll.ingest.cost import commit_cost
 from tallyroll.ingest.writer import Writer
@@ -44,7 +42,6 @@ WRITERS, BATCH, KEYS, SHARDS = 8, 1_000, 4, 16
 ARRIVAL_MS, COMMIT_MS, POLL_MS = 100, 20, 500
 TIME_LEFT_MS = 60_000
 SHOWN_EVERY = 5  # seconds, in the table
-WIDTH = 100
 T = TypeVar("T")
 
 
@@ -229,24 +226,19 @@ def _write(course: Course, queue: MemoryQueue, writer: Writer, found: Levelled) 
                 queue.delete(message.receipt)
 
 
-def shown(without: Levelled, with_rate: Levelled) -> Table:
+def shown(without: Levelled, with_rate: Levelled) -> Rows:
     """Both courses, every five seconds."""
-    title = (
-        f"{CALM} events a second, and {BURST} from {BURST_FROM} to {BURST_UNTIL} s: write units a"
-        " second, and messages in the queue"
-    )
-    table = Table(title=title)
-    heads = ("from, s", "events/s", "units/s", "queue", f"units/s at {RATE}", f"queue at {RATE}")
-    for head in heads:
-        table.add_column(head, justify="right")
+    rows: Rows = [
+        ("from, s", "events/s", "units/s", "queue", f"units/s at {RATE}", f"queue at {RATE}")
+    ]
     for since in range(0, SECONDS, SHOWN_EVERY):
         span = range(since, since + SHOWN_EVERY)
         row = [str(since), f"{sum(with_rate.arrived[at] for at in span) / SHOWN_EVERY:,.0f}"]
         for each in (without, with_rate):
             row.append(f"{sum(each.asked[at] for at in span) / SHOWN_EVERY:,.0f}")
             row.append(f"{each.waiting[span[-1]]:,}")
-        table.add_row(*row)
-    return table
+        rows.append(tuple(row))
+    return rows
 
 
 def main() -> int:
@@ -255,12 +247,14 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="draw docs/levelling.svg")
     asked, _ = parser.parse_known_args()
     without, with_rate = levelled(0), levelled(RATE)
-    console = Console(width=WIDTH)
-    console.print(shown(without, with_rate))
-    console.print(
+    show(
+        f"{CALM} events a second, and {BURST} from {BURST_FROM} to {BURST_UNTIL} s: write units a"
+        " second, and messages in the queue",
+        shown(without, with_rate),
         f"{with_rate.counted:,} of {with_rate.events:,} events counted; at most"
         f" {max(with_rate.asked.values()):,} units in a second, without the rate"
-        f" {max(without.asked.values()):,}; received at most {with_rate.receives} times"
+        f" {max(without.asked.values()):,}; received at most {with_rate.receives} times",
+        left=0,
     )
     if asked.write:
         from benchmarks.levelling_chart import FILE, drawn  # noqa: PLC0415 - it imports this

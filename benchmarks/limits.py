@@ -6,19 +6,14 @@ has these.
 
 from __future__ import annotations
 
-from rich.console import Console
-from rich.table import Table
-
 from benchmarks.conflicts import units_each
+from benchmarks.tables import Rows, show
 from tallyroll.limits import ACTION_UNITS, PARTITION_WRITE_UNITS, WARM_WRITE_UNITS_MIN
 from tallyroll.planning.shards import KeyWrites, key_rates, table_rate
 from tallyroll.settings import Settings
 
 SHARDS = (Settings().shards, 32, 64, 200)
 TABLE_UNITS = (WARM_WRITE_UNITS_MIN, 40_000)  # new on demand; and with warm throughput
-WIDTH = 100
-Rows = list[tuple[str, ...]]
-"""A table, its headings first."""
 
 
 def writes() -> KeyWrites:
@@ -43,16 +38,9 @@ def of_keys(units: int = WARM_WRITE_UNITS_MIN) -> Rows:
 
 def main() -> None:
     """Print the tables."""
-    console = Console(width=WIDTH)
     for units in TABLE_UNITS:
-        rows = of_keys(units)
-        table = Table(title=f"Events a second, at {units:,} write units a second")
-        for number, heading in enumerate(rows[0]):
-            table.add_column(heading, justify="right" if number else "left")
-        for row in rows[1:]:
-            table.add_row(*row)
-        console.print(table)
-    console.print(
+        show(f"Events a second, at {units:,} write units a second", of_keys(units))
+    print(
         "single events in full batches, without conflicts; percentiles of where shards are placed"
     )
 

@@ -14,9 +14,7 @@ from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
+from benchmarks.tables import Rows, show
 from tallyroll.adapters.memory import MemoryCatalog
 from tallyroll.adapters.system import SystemEffects
 from tallyroll.client.bulk import BulkSender
@@ -31,7 +29,6 @@ from tallyroll.settings import Settings
 LINES = 100_000
 KEYS = 50
 START = 1_795_163_400_000
-WIDTH = 100
 
 
 class TakingQueue:
@@ -98,16 +95,13 @@ def measured(path: Path, folder: Path) -> tuple[float, int]:
 
 def main() -> int:
     """Print the table."""
-    console = Console(width=WIDTH)
-    table = Table(title=f"{LINES:,} events of {KEYS} keys, loaded into a queue that takes them")
-    for name in ("format", "lines / CPU s", "messages"):
-        table.add_column(name, justify="left" if name == "format" else "right")
+    found: Rows = [("format", "lines / CPU s", "messages")]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for kind, path in written(folder).items():
             took, messages = measured(path, folder)
-            table.add_row(kind, f"{LINES / took:,.0f}", f"{messages:,}")
-    console.print(table)
+            found.append((kind, f"{LINES / took:,.0f}", f"{messages:,}"))
+    show(f"{LINES:,} events of {KEYS} keys, loaded into a queue that takes them", found)
     return 0
 
 

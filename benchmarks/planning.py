@@ -6,13 +6,11 @@ loads and seeds; and the largest loads of one key, over the start of a new hour.
 
 from __future__ import annotations
 
-import resource
 import time
 from dataclasses import replace
 
-from rich.console import Console
-from rich.table import Table
-
+from benchmarks.processes import peak_mib
+from benchmarks.tables import Rows, show
 from tallyroll.errors import UsageError
 from tallyroll.planning.alternatives import cheaper
 from tallyroll.planning.costs import (
@@ -36,7 +34,6 @@ from tallyroll.planning.reads import READ_MS, reading_of
 from tallyroll.planning.shards import SHARD_SHARE_MAX
 from tallyroll.planning.writers import PACKED_EVENT_MS, TRANSACTION_MS, WRITER_MS_PER_MESSAGE
 
-WIDTH = 120
 EXAMPLE = PeakLoad(events_per_second=5_000, hottest_per_second=2_000, mean_per_second=300)
 ONE_KEY = PeakLoad(events_per_second=980, hottest_per_second=980, keys=1)
 READ_COSTS = (COUNTS_READ, HTTP_API, AGGREGATOR)
@@ -48,8 +45,6 @@ SPLIT_SECONDS, PAUSE_SECONDS, JUDGED_SECONDS = 900, 600, 120
 PAUSE_BURST_SECONDS = 5.0  # so that a pause saves little for what comes after it
 SCALES = ((10_000, 1), (100_000, 1), (1_000_000, 1), (1_000_000, 1_000))  # events/s, in a packet
 SCALE_SECONDS = 5_400  # an hour, and half of the next
-Rows = list[tuple[str, ...]]
-"""A table, its headings first."""
 
 
 def assumed() -> Rows:
@@ -223,16 +218,14 @@ def measured() -> str:
     plan = plan_of(1_000_000)
     course(plan, shards=plan.chosen_shards, warm_units=plan.warm_units, seconds=3_600)
     took = time.process_time() - began
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1_024
     return (
         f"an hour of 1,000,000 events/s on one key: {took:.1f} s of the processor; at most"
-        f" {memory:,.0f} MiB in all"
+        f" {peak_mib():,.0f} MiB in all"
     )
 
 
 def main() -> None:
     """Print the tables."""
-    console = Console(width=WIDTH)
     for title, rows in (
         ("The classic arithmetic of partitions, and today's", disagreements()),
         ("Assumed by a plan, not computed", assumed()),
@@ -241,13 +234,8 @@ def main() -> None:
         (f"Throttled with so many of {SEEDS} seeds", validated()),
         ("One key at scale, over an hour and a half", at_scale()),
     ):
-        table = Table(title=title)
-        for heading in rows[0]:
-            table.add_column(heading)
-        for row in rows[1:]:
-            table.add_row(*row)
-        console.print(table)
-    console.print(measured())
+        show(title, rows, left=len(rows[0]))
+    print(measured())
 
 
 if __name__ == "__main__":

@@ -20,10 +20,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 from benchmarks.processes import peak_mib
+from benchmarks.tables import Rows, show
 from tallyroll import Producer
 from tallyroll.client.interleaving import interleaved
 from tallyroll.client.packing import MINUTE_MS, PACKET_EVENTS_MAX, entry_text, packet_body
@@ -37,7 +35,6 @@ SENDS = 300_000
 KEYS = 50
 GOAL_SENDS, GOAL_MIB = 100_000, 64
 URL = "https://sqs.us-east-1.amazonaws.com/123456789012/stubbed"
-WIDTH = 100
 
 LOAD_KEYS = 20
 LOAD_EVENTS = 1_500  # of each key
@@ -163,14 +160,10 @@ def chart() -> Iterator[tuple[str, str, str, str]]:
         yield name, "hottest key", bar(hottest, PARTITION_WRITE_UNITS), report
 
 
-def levels() -> Table:
+def levels() -> Rows:
     """What levels of compression take and give, of packets of 1,000 events."""
     chance = random.Random(3)
-    table = Table(title="packets of 1,000 events, compressed: CPU us, and bytes of the body")
-    table.add_column("events")
-    table.add_column("as it is", justify="right")
-    for level in LEVELS:
-        table.add_column(f"level {level}", justify="right")
+    rows: Rows = [("events", "as it is", *(f"level {level}" for level in LEVELS))]
     for kind, payloads in (("no payload", [None]), ("40 bytes", payloads_of(chance))):
         times = sorted(chance.randrange(MINUTE_MS) for _ in range(PACKET_EVENTS_MAX))
         entries = [
@@ -185,45 +178,43 @@ def levels() -> Table:
                 zlib.compress(text, level)
             us = (time.process_time() - began) / ROUNDS * 1e6
             row.append(f"{us:,.0f} us, {len(b64encode(zlib.compress(text, level))):,}")
-        table.add_row(*row)
-    return table
+        rows.append(tuple(row))
+    return rows
 
 
 def main() -> int:
     """Print the tables; the status is 1 if a goal is missed."""
-    console = Console(width=WIDTH)
     kinds = [
         measured("no payload", [None]),
         measured("payload of 40 bytes", payloads_of(random.Random(1))),
         measured("no payload, compressed", [None], compress=True),
         measured("40 bytes, compressed", payloads_of(random.Random(1)), compress=True),
     ]
-    sends = Table(title=f"{SENDS:,} packed sends of {KEYS} keys into a stubbed queue")
-    for name in ("events", "sends / CPU s", "us each", "events / message", "bytes / event"):
-        sends.add_column(name, justify="left" if name == "events" else "right")
+    sends: Rows = [("events", "sends / CPU s", "us each", "events / message", "bytes / event")]
     for kind in kinds:
-        sends.add_row(
+        row = (
             kind.kind,
             f"{kind.a_second:,.0f}",
             f"{kind.cpu_s / SENDS * 1e6:.1f}",
             f"{SENDS / kind.messages:,.0f}",
             f"{kind.size / SENDS:.0f}",
         )
-    console.print(sends)
+        sends.append(row)
     peak = peak_mib()
     reached = peak <= GOAL_MIB and all(kind.a_second >= GOAL_SENDS for kind in kinds)
-    console.print(f"peak memory of this process: {peak:.0f} MiB (goal: {GOAL_MIB})")
-    console.print(f"goal: {GOAL_SENDS:,} sends a second: {'reached' if reached else 'MISSED'}")
-    rates = Table(
-        title=f"{LOAD_KEYS} keys of {LOAD_EVENTS:,} events each, {LOAD_RATE:,} events a second",
-        caption=f"a full bar is {PARTITION_WRITE_UNITS:,} units a second: all a partition takes",
+    show(
+        f"{SENDS:,} packed sends of {KEYS} keys into a stubbed queue",
+        sends,
+        f"peak memory of this process: {peak:.0f} MiB (goal: {GOAL_MIB})",
+        f"goal: {GOAL_SENDS:,} sends a second: {'reached' if reached else 'MISSED'}",
     )
-    for name in ("order", "where", "over time", "units a second"):
-        rates.add_column(name)
-    for row in chart():
-        rates.add_row(*row)
-    console.print(rates)
-    console.print(levels())
+    show(
+        f"{LOAD_KEYS} keys of {LOAD_EVENTS:,} events each, {LOAD_RATE:,} events a second",
+        [("order", "where", "over time", "units a second"), *chart()],
+        f"a full bar is {PARTITION_WRITE_UNITS:,} units a second: all a partition takes",
+        left=4,
+    )
+    show("packets of 1,000 events, compressed: CPU us, and bytes of the body", levels())
     return 0 if reached else 1
 
 

@@ -24,9 +24,8 @@ from typing import Any
 
 from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
-from rich.console import Console
-from rich.table import Table
 
+from benchmarks.tables import Rows, show
 from tallyroll.adapters.aws.client import make_client
 from tallyroll.adapters.memory import MemoryCatalog, MemoryQueue, MemoryStore, MemoryTotals
 from tallyroll.adapters.system import SystemEffects
@@ -47,7 +46,6 @@ JOBS_TRIED = (1, 2, 4, JOBS)
 CLIENT_CALLS = 1_000
 HOUR_S = 3_600
 TIME_LEFT_MS = 60_000
-WIDTH = 100
 SETTINGS = Settings(name="benchmark", gates=1, buckets=1)
 
 
@@ -181,21 +179,19 @@ def main() -> None:
     parser.add_argument("letters", nargs="?", type=int, default=LETTERS)
     parser.add_argument("--call-ms", type=float, default=CALL_MS)
     arguments = parser.parse_args()
-    console = Console(width=WIDTH)
-    table = Table(title=f"Redriving {arguments.letters:,} letters, {arguments.call_ms} ms a call")
-    for name in ("workers", "letters/s", "requests a letter", "hours for 10 million"):
-        table.add_column(name, justify="right")
+    rows: Rows = [("workers", "letters/s", "requests a letter", "hours for 10 million")]
     each = 0.0
     for jobs in JOBS_TRIED:
         seconds, requests = measure(arguments.letters, jobs, arguments.call_ms)
         each = requests.total() / arguments.letters
         rate = arguments.letters / seconds
-        table.add_row(str(jobs), f"{rate:,.0f}", f"{each:.2f}", f"{MANY / rate / HOUR_S:.1f}")
-    console.print(table)
+        rows.append((str(jobs), f"{rate:,.0f}", f"{each:.2f}", f"{MANY / rate / HOUR_S:.1f}"))
     spent = client_ms() * each
-    console.print(
+    show(
+        f"Redriving {arguments.letters:,} letters, {arguments.call_ms} ms a call",
+        rows,
         f"botocore's processor time: {spent:.2f} ms a letter, {MANY * spent / 1000 / HOUR_S:.1f}"
-        " hours for 10 million on one processor"
+        " hours for 10 million on one processor",
     )
 
 

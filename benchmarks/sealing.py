@@ -11,14 +11,10 @@ emulator is no partition: look at the memory, and at the ratio of sealing to rol
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
-
-from rich.console import Console
-from rich.table import Table
+from dataclasses import replace
 
 from benchmarks import processes
 from benchmarks.archiving import put_all
@@ -42,20 +38,7 @@ WINDOWS = 2
 HOUR_MS = 3_600_000
 MICROS = 1_000_000
 TIME_LEFT_MS = 300_000  # the roller's, as it is deployed
-WIDTH = 100
-SETTINGS = Settings(name="benchmark", gates=16, settle_ms=0, ahead_windows=1, shards_max=16)
-
-
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """What a process of the roller took: seconds of wall time by phase, its CPU's, its memory at
-    the most in MiB; what went wrong.
-    """
-
-    seconds: dict[str, float]
-    cpu: float
-    peak_mib: float
-    problems: list[str]
+SETTINGS = Settings(name="sealing", gates=16, settle_ms=0, ahead_windows=1, shards_max=16)
 
 
 def stripes_of(spec: Spec, keys: int) -> Iterator[tuple[str, Item]]:
@@ -93,14 +76,14 @@ def _filled(made: Pipeline, settings: Settings, start: int, keys: int) -> Window
     return made.catalog.advance(replace(window, status=Status.CLOSING, times=times))
 
 
-def roll(time_left_ms: int) -> Taken:
+def roll(time_left_ms: int) -> None:
     """One run of the roller in this process, timed."""
     seconds = {"seal": 0.0, "roll up": 0.0}
 
     for owner, method, name in ((Roller, "_seal", "seal"), (RollUps, "run", "roll up")):
         setattr(owner, method, processes.timed(seconds, name, getattr(owner, method)))
-    rolled = pipeline.Pipeline(Settings.from_env(os.environ)).roller.run(time_left_ms)
-    return Taken(seconds, processes.cpu_seconds(), processes.peak_mib(), rolled.problems)
+    settings = Settings.from_env(os.environ)
+    processes.tell_taken(seconds, pipeline.Pipeline(settings).roller.run(time_left_ms).problems)
 
 
 def spawned(environment: dict[str, str], *arguments: str) -> subprocess.Popen[str]:
@@ -108,12 +91,7 @@ def spawned(environment: dict[str, str], *arguments: str) -> subprocess.Popen[st
     return processes.spawned("benchmarks.sealing", environment, "--roll", *arguments)
 
 
-def taken(process: subprocess.Popen[str]) -> Taken:
-    """What a process took that was let to its end. Raises RuntimeError if it failed."""
-    return Taken(**processes.last_said(process))
-
-
-def measure(keys: int, console: Console) -> None:
+def measure(keys: int) -> None:
     """Fill two windows with so many keys each, have them sealed and their day rolled up, and print
     what that took. Raises RuntimeError if the sums are wrong.
     """
@@ -124,7 +102,7 @@ def measure(keys: int, console: Console) -> None:
         day = day_of(windows[0].start).name
         runs = []
         while not all(state.complete for state in made.catalog.periods(day, day)):
-            runs.append(taken(spawned(aws.environment)))
+            runs.append(processes.taken(spawned(aws.environment)))
             if runs[-1].problems:
                 raise RuntimeError(f"not sealed: {runs[-1].problems}")
         events = keys + -(-keys // 3)
@@ -132,17 +110,8 @@ def measure(keys: int, console: Console) -> None:
             sealed = made.catalog.window(window.id)
             if sealed is None or (sealed.keys, sealed.events) != (keys, events):
                 raise RuntimeError(f"{keys} keys and {events} events were to be sealed: {sealed}")
-    table = Table()
-    for name in ("phase", "seconds", "totals", "totals/s"):
-        table.add_column(name, justify="left" if name == "phase" else "right")
-    for phase, totals in (("seal", WINDOWS * keys), ("roll up", keys)):
-        seconds = sum(run.seconds[phase] for run in runs)
-        table.add_row(phase, f"{seconds:.1f}", f"{totals:,}", f"{totals / seconds:,.0f}")
-    cpu, peak = sum(run.cpu for run in runs), max(run.peak_mib for run in runs)
-    console.print(f"{WINDOWS} windows of {keys:,} keys, and their day, DynamoDB Local", table)
-    console.print(
-        f"{len(runs)} runs, CPU {cpu:.1f} s in all; memory of our process at most {peak:.0f} MiB"
-    )
+    title = f"{WINDOWS} windows of {keys:,} keys, and their day, DynamoDB Local"
+    processes.show_taken(title, "totals", runs, {"seal": WINDOWS * keys, "roll up": keys})
 
 
 def main() -> None:
@@ -154,12 +123,12 @@ def main() -> None:
     options.add_argument("--slice", type=int, help=argparse.SUPPRESS)
     given = options.parse_args()
     if not given.roll:
-        measure(given.keys, Console(width=WIDTH, highlight=False))
+        measure(given.keys)
         return
     if given.slice:
         for module, name in ((sealing, "STRIPES_PER_SLICE"), (rollups, "KEYS_PER_SLICE")):
             setattr(module, name, given.slice)
-    print(json.dumps(asdict(roll(given.time_left_ms))))
+    roll(given.time_left_ms)
 
 
 if __name__ == "__main__":

@@ -2,80 +2,118 @@
 
     python -m benchmarks.sizing
 
-A writer counts single events and packets of 1,000 on DynamoDB Local, in batches of several sizes.
-Measured is the processor time of the writer's process. `make costs` and `tallyroll plan` compute
-from the assumed time how many events a second writers count. The time of a transaction is assumed
-as well, and not measured here: an emulator's is not DynamoDB's.
+A writer counts single events, the same as EventBridge delivers them, by a mapping, and packets of
+1,000 on DynamoDB Local, in batches of several sizes. Measured is the processor time of the writer's
+process. `make costs` and `tallyroll plan` compute from the assumed time how many events a second
+writers count. The time of a transaction is assumed as well, and not measured here: an emulator's is
+not DynamoDB's.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
-from rich.console import Console
-
-from benchmarks.costs import Rows, packets, scattered, show
-from benchmarks.writing import KEY, MICROS, measure, write
+from benchmarks.costs import BATCH, packets, scattered
+from benchmarks.tables import Rows, show
 from local.aws.embedded import Embedded
 from tallyroll.client.packing import MINUTE_MS, PACKET_EVENTS_MAX
+from tallyroll.ingest.writer import Writer
+from tallyroll.model.amounts import MICROS
 from tallyroll.model.events import Event, message_body
+from tallyroll.model.messages import Message
 from tallyroll.pipeline import Pipeline
 from tallyroll.planning.writers import message_ms
 from tallyroll.settings import Settings
 
-BATCHES = (10, 100, 980)
+KEY = "hot"
+BATCHES = (10, 100, BATCH)
 SINGLES = 1_960
 PACKETS = 40
 TIME_LEFT_MS = 60_000
-WIDTH = 120
+MAPPING = {"key": "detail.videoId", "id": "detail.viewId", "ts": "detail.at"}
 
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """The writer's own time for a message that has so many events, in batches of a size, ms."""
+    """The writer's own time for a message of a kind that has so many events, in batches of a size,
+    ms.
+    """
 
+    kind: str
     events_each: int
     batch: int
     ms: float
 
 
-def timed(made: Pipeline) -> list[Timed]:
-    """Measure every kind of message on an opened window."""
-    writer, now = made.writer, made.effects.now()
+def message_cpu_ms(writer: Writer, bodies: Sequence[str], sent: int, batch: int) -> float:
+    """Count messages in batches: the processor time of one, ms. Raises RuntimeError if an event was
+    not counted.
+    """
+    messages = [Message(f"m{number}", body, sent, 1, "") for number, body in enumerate(bodies)]
+    began = time.process_time()
+    for first in range(0, len(messages), batch):
+        report = writer.write(messages[first : first + batch], TIME_LEFT_MS)
+        if report.failures or report.rejected or report.duplicates:
+            raise RuntimeError(f"not every event was counted: {report}")
+    return (time.process_time() - began) * 1_000 / len(bodies)
+
+
+def from_event_bridge(view: str, at: int) -> str:
+    """The body of an event as EventBridge delivers it, for `MAPPING`."""
+    return json.dumps(
+        {
+            "version": "0",
+            "id": f"17793124-05d4-b198-2fde-{view}",
+            "detail-type": "view",
+            "source": "site.player",
+            "account": "123456789012",
+            "time": "2026-11-20T08:30:00Z",
+            "region": "eu-central-1",
+            "resources": [],
+            "detail": {"videoId": KEY, "viewId": view, "at": at},
+        }
+    )
+
+
+def timed(settings: Settings) -> list[Timed]:
+    """Measure every kind of message on an opened window, each by a writer of its own."""
+    made = Pipeline(settings)
+    now = made.effects.now()
+    kinds: dict[str, Callable[[str], str]] = {
+        "single": lambda name: message_body(Event(KEY, name, now, MICROS, None)),
+        "by a mapping": lambda name: from_event_bridge(name, now),
+    }
     found = []
-    for batch in BATCHES:
-        bodies = [
-            message_body(Event(KEY, f"{batch}-{number}", now, MICROS, None))
-            for number in range(SINGLES)
-        ]
-        work = partial(write, writer, bodies, now, batch)
-        found.append(Timed(1, batch, measure("", len(bodies), work).cpu_us / 1_000))
+    for kind, body in kinds.items():
+        for batch in BATCHES:
+            bodies = [body(f"{kind}-{batch}-{number}") for number in range(SINGLES)]
+            ms = message_cpu_ms(Pipeline(settings).writer, bodies, now, batch)
+            found.append(Timed(kind, 1, batch, ms))
     minute = scattered(KEY, PACKETS * PACKET_EVENTS_MAX, now // MINUTE_MS * MINUTE_MS, MINUTE_MS)
     bodies = packets(minute)
-    took = measure("", len(bodies), partial(write, writer, bodies, now))
-    found.append(Timed(len(minute) // len(bodies), len(bodies), took.cpu_us / 1_000))
-    return found
+    ms = message_cpu_ms(made.writer, bodies, now, len(bodies))
+    return [*found, Timed("packet", len(minute) // len(bodies), len(bodies), ms)]
 
 
 def of_times(found: list[Timed]) -> Rows:
     """The measured times beside those that `make costs` assumes."""
-    rows: Rows = [("events a message", "messages a batch", "measured, ms", "assumed, ms")]
+    rows: Rows = [("message", "events", "messages a batch", "measured, ms", "assumed, ms")]
     for one in found:
         assumed = f"{message_ms(one.events_each):.2f}"
-        rows.append((f"{one.events_each:,}", f"{one.batch:,}", f"{one.ms:.2f}", assumed))
+        rows.append((one.kind, f"{one.events_each:,}", f"{one.batch:,}", f"{one.ms:.2f}", assumed))
     return rows
 
 
 def main() -> None:
-    """Measure, and print the tables."""
-    with Embedded(Settings(name="benchmark", shards=64)) as aws:
+    """Measure, and print the table."""
+    with Embedded(Settings(name="benchmark", shards=64, mapping=MAPPING)) as aws:
         os.environ.update(aws.environment)
         Pipeline(aws.settings).roller.run(TIME_LEFT_MS)
-        found = timed(Pipeline(aws.settings))
-    console = Console(width=WIDTH)
-    show(console, "A writer's own time for a message", of_times(found))
+        show("A writer's own time for a message", of_times(timed(aws.settings)))
 
 
 if __name__ == "__main__":

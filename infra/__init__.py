@@ -1,1 +1,1 @@
-"""The stack, and the builds of what is deployed and released. Constructs are in `tallyroll.cdk`."""
+"""The stack of one pipeline; its constructs are in `tallyroll.cdk`. README.md lists them."""

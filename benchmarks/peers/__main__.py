@@ -20,11 +20,18 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from benchmarks.peers import load as loads
 from benchmarks.peers.load import Load
 from benchmarks.peers.measure import Measured, measured
-from benchmarks.peers.prebuilt import Replayed, by_hand, prebuilt
 from benchmarks.peers.reads import measured_reads
-from benchmarks.peers.report import read_table, transactions_again, write_documents, write_table
-from benchmarks.peers.ways import Adding, Powertools, PynamoDB, RandomShards, Tallyroll, Way
-from benchmarks.peers.wire import Kept, Wire
+from benchmarks.peers.report import read_table, write_documents, write_table
+from benchmarks.peers.ways import (
+    Adding,
+    Powertools,
+    PynamoDB,
+    RandomShards,
+    Summing,
+    Tallyroll,
+    Way,
+)
+from benchmarks.peers.wire import Wire
 from local.aws.embedded import Embedded
 from tallyroll.pipeline import Pipeline
 from tallyroll.settings import Settings
@@ -92,22 +99,8 @@ class Bench:
             packed = ours(self.aws, f"{name}-{kind}", 1, keys)
             packed.name = f"(f) Tallyroll{shown}"
             yield self.run(packed, loads.packed(packed.name, keys, _now(), kind), sealed=True)
-
-    def again(self, events: int) -> tuple[Replayed, Replayed]:
-        """(e)'s transactions, sent again: prebuilt, and by hand."""
-        keys = loads.keys_of("hot", events)
-        way = ours(self.aws, "kept-ids", 5, keys)
-        way.name = "(e)'s requests"
-        load = loads.own_ids(way.name, keys, _now())
-        kept: Kept = []
-        self.wire.kept = kept
-        self.run(way, load)
-        self.wire.kept = None
-        first, second = (pipeline_of(self.aws, name).name for name in ("sent-ids", "hand-ids"))
-        return (
-            prebuilt(kept, "kept-ids", first, events),
-            by_hand(kept, "kept-ids", second, events),
-        )
+        half = (len(set(keys[: loads.BATCH])) + 1) // 2  # of the keys of a batch
+        yield self.run(Summing("(g) ADD of a batch's sums", f"{name}-sums", half), single)
 
 
 def _now() -> int:
@@ -131,14 +124,12 @@ def main() -> int:
                 title: list(bench.all_of(name, loads.keys_of(name, asked.events)))
                 for name, title in loads.LOADS.items()
             }
-            again = bench.again(asked.events)
         reads = measured_reads(aws, pipeline_of)
     for title, rows in found.items():
         console.print(write_table(f"{asked.events:,} events of {title}", rows))
-    console.print(transactions_again(*again))
     console.print(read_table(reads))
     if asked.write:
-        write_documents(found, reads, asked.events, again)
+        write_documents(found, reads, asked.events)
     exact = all(row.exact for rows in found.values() for row in rows if "Tallyroll" in row.way)
     return 0 if exact else 1
 

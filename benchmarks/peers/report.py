@@ -16,7 +16,6 @@ from textwrap import fill
 from rich.table import Table
 
 from benchmarks.peers.measure import REQUEST_MS, REQUEST_MS_OTHER, Measured
-from benchmarks.peers.prebuilt import Replayed
 from benchmarks.peers.reads import Read
 from tallyroll.planning.prices import AS_OF, REGION
 
@@ -26,7 +25,7 @@ WHOLE = ROOT / "docs" / "benchmarks.md"
 PICTURES = ROOT / "docs" / "pictures"
 COLUMNS = 120
 BEGIN, END = "<!-- what `make bench` measured -->", "<!-- end of what `make bench` measured -->"
-IN_README = ("(a)", "(b)", "(e)", "(f) Tallyroll, packed")
+IN_README = ("(a)", "(b)", "(e)", "(f) Tallyroll, packed", "(g)")
 HEADS = ("counted", "off", "events/s", "ratio", "requests", "units", "CPU us", "$ / million")
 READ_HEADS = ("N", "Tallyroll", "Query in turn", "Query on 16 threads")
 CAPTION = (
@@ -88,7 +87,6 @@ def write_documents(
     found: Mapping[str, Sequence[Measured]],
     reads: Sequence[Read],
     events: int,
-    again: tuple[Replayed, Replayed],
 ) -> None:
     """Put the tables and the chart where the documents have their marks."""
     PICTURES.mkdir(exist_ok=True)
@@ -96,7 +94,7 @@ def write_documents(
     for theme in COLOURS:
         (PICTURES / f"bench-{theme}.svg").write_text(chart(hot, theme), encoding="utf-8")
     _put(README, excerpt(next(iter(found)), hot, events))
-    _put(WHOLE, section(found, reads, events, again))
+    _put(WHOLE, section(found, reads, events))
 
 
 def _put(path: Path, lines: Iterator[str]) -> None:
@@ -118,8 +116,8 @@ def picture(folder: str) -> Iterator[str]:
     """The chart for light and dark pages."""
     yield "<picture>"
     yield f'  <source media="(prefers-color-scheme: dark)" srcset="{folder}/bench-dark.svg">'
-    yield '  <img alt="Events off the truth, events per second and dollars per million events"'
-    yield f'       src="{folder}/bench-light.svg">'
+    report = "Events off the truth, events per second and dollars per million events"
+    yield f'  <img alt="{report}" src="{folder}/bench-light.svg">'
     yield "</picture>"
 
 
@@ -127,7 +125,6 @@ def section(
     found: Mapping[str, Sequence[Measured]],
     reads: Sequence[Read],
     events: int,
-    again: tuple[Replayed, Replayed],
 ) -> Iterator[str]:
     """The lines of docs/benchmarks.md."""
     yield from picture("pictures")
@@ -142,18 +139,8 @@ def section(
         f"Measured by `make bench` on {today}: {platform.machine()}, {cores} cores, Python"
         f" {platform.python_version()}, DynamoDB Local on the same machine, with Java's full"
         f" optimization, after a load for each way that is not counted; {CAPTION}."
-        f" {transactions_again(*again)}"
     )
     yield f"\n{fill(text, COLUMNS)}"
-
-
-def transactions_again(prebuilt: Replayed, by_hand: Replayed) -> str:
-    """What the transactions of (e) took without its writer."""
-    return (
-        f"(e)'s own transactions, prebuilt and sent by bare connections: {prebuilt.per_second:,.0f}"
-        f" events/s. The same, written, signed and sent by hand, without a writer:"
-        f" {by_hand.cpu_us:.0f} us of client CPU."
-    )
 
 
 def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

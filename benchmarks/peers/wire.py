@@ -1,6 +1,4 @@
-"""Counts the requests that botocore sends, keeps them if asked, and can let the process "die" after
-one.
-"""
+"""Counts the requests that botocore sends, and can let the process "die" after one."""
 
 from __future__ import annotations
 
@@ -12,10 +10,6 @@ from unittest.mock import patch
 
 from botocore.httpsession import URLLib3Session
 
-OK = 200
-Kept = list[tuple[dict[str, str], bytes]]
-"""Headers and bodies of requests that succeeded."""
-
 
 class Died(BaseException):
     """The process ends here: no handler of exceptions may catch it."""
@@ -26,8 +20,6 @@ class Wire:
 
     def __init__(self) -> None:
         self.requests: Counter[str] = Counter()
-        self.bytes = 0
-        self.kept: Kept | None = None
         self._fatal = ""
         self._left = 0
 
@@ -49,20 +41,17 @@ class Wire:
 
         def send(session: URLLib3Session, request: Any) -> Any:
             reply = original(session, request)
-            self._note(request, reply.status_code)
+            self._note(request)
             return reply
 
         with patch.object(URLLib3Session, "send", send):
             yield
 
-    def _note(self, request: Any, status: int) -> None:
+    def _note(self, request: Any) -> None:
         target = request.headers.get("X-Amz-Target", b"")
         text = target.decode() if isinstance(target, bytes) else target
         operation = text.rpartition(".")[2]
         self.requests[operation] += 1
-        self.bytes += len(request.body or b"")
-        if self.kept is not None and operation == "TransactWriteItems" and status == OK:
-            self.kept.append((dict(request.headers.items()), request.body))
         if operation == self._fatal:
             self._left -= 1
             if self._left <= 0:

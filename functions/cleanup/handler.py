@@ -1,4 +1,8 @@
-"""Every few minutes: export cold windows, prove the archives whole, tag the tables as proven."""
+"""Every few minutes: export cold windows, prove the archives whole, tag the tables as proven; once
+a day, delete uploaded payloads that no record references.
+
+It deletes no table: that is the dropper's, by a role of its own.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
 """SQS in, exact counts out.
 
-A message that was neither counted, nor a duplicate, nor rejected is answered as a batch item
-failure.
+The writer (`tallyroll.ingest.writer`) places each event in a window (`tallyroll.ingest.placement`),
+calculates its shard, the suffix of its partition key (`tallyroll.model.sharding`), and commits the
+record with its tally in one transaction (`tallyroll.ingest.transactions`). A message that was
+neither counted, nor a duplicate, nor rejected is answered as a batch item failure.
 """
 
 from __future__ import annotations

@@ -7,8 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from benchmarks.costs import Rows, of_a_month, of_events, of_keeping, of_writers, writer_ms
+from benchmarks.costs import of_a_month, of_events, of_keeping, of_writers, writer_ms
 from benchmarks.sizing import Timed, of_times
+from benchmarks.tables import Rows
 from tallyroll.lifecycle.state_machine import freeze
 from tallyroll.model.states import Window
 from tallyroll.model.windows import WindowId
@@ -83,5 +84,8 @@ def test_more_writers_count_no_less() -> None:
 
 
 def test_measured_times_stand_beside_the_assumed_ones() -> None:
-    rows = of_times([Timed(1, 980, 0.08), Timed(1_000, 40, 2.85)])
-    assert rows[1:] == [("1", "980", "0.08", "0.20"), ("1,000", "40", "2.85", "5.20")]
+    rows = of_times([Timed("single", 1, 980, 0.08), Timed("packet", 1_000, 40, 2.85)])
+    assert rows[1:] == [
+        ("single", "1", "980", "0.08", "0.20"),
+        ("packet", "1,000", "40", "2.85", "5.20"),
+    ]

@@ -5,29 +5,30 @@ from __future__ import annotations
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from botocore import auth
-from botocore.awsrequest import AWSRequest
-from botocore.credentials import Credentials
 
 from benchmarks.peers import __main__ as bench
 from benchmarks.peers import load as loads
 from benchmarks.peers import measure, report, ways
 from benchmarks.peers.measure import Measured, measured
-from benchmarks.peers.prebuilt import Replayed, by_hand, prebuilt, signed
 from benchmarks.peers.reads import Read, measured_reads
-from benchmarks.peers.ways import Adding, Powertools, PynamoDB, RandomShards, Tallyroll, Way
-from benchmarks.peers.wire import Kept, Wire
+from benchmarks.peers.ways import (
+    Adding,
+    Powertools,
+    PynamoDB,
+    RandomShards,
+    Summing,
+    Way,
+)
+from benchmarks.peers.wire import Wire
 from local.aws.embedded import Embedded
 from tallyroll.settings import Settings
 
 EVENTS = 300
 AGAIN = 15  # 5 % of them
 WRITTEN = 101  # by the writer that dies
-SENT = (Replayed(60.0, 2.0), Replayed(50.0, 7.0))
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +73,16 @@ def test_additions_count_redeliveries_and_what_a_dead_writer_wrote_twice(
     assert row.units == row.requests == (EVENTS + AGAIN + WRITTEN) / EVENTS
 
 
+def test_sums_of_batches_take_few_writes_and_count_each_redelivered_batch_twice(
+    aws: Embedded, wire: Wire
+) -> None:
+    load = _single()
+    row = _run(Summing("g", "sums", 1), load, wire, 1)
+    assert row.off == AGAIN + len(load.batches[load.dies])
+    invocations = sum(1 for batch in load.batches if batch) + 1  # the one that died comes again
+    assert row.units == row.requests == invocations / EVENTS
+
+
 def test_powertools_counts_the_event_twice_on_which_its_function_died(
     aws: Embedded, wire: Wire
 ) -> None:
@@ -80,37 +91,10 @@ def test_powertools_counts_the_event_twice_on_which_its_function_died(
     assert row.requests > 3
 
 
-def test_tallyroll_is_exact_and_its_requests_can_be_sent_again(aws: Embedded, wire: Wire) -> None:
-    way = bench.ours(aws, "kept-ids", 2, ["hot"])
-    load = _single("kept-ids")
-    kept: Kept = []
-    wire.kept = kept
-    row = _run(way, load, wire, 2)
-    wire.kept = None
+def test_tallyroll_is_exact(aws: Embedded, wire: Wire) -> None:
+    row = _run(bench.ours(aws, "ids", 2, ["hot"]), _single("ids"), wire, 2)
     assert row.exact
     assert 2 < row.units < 5  # the dead writer's transactions, and the cancelled ones, cost too
-    assert row.requests * EVENTS > len(kept) >= 4
-    for send, name in ((prebuilt, "sent-ids"), (by_hand, "hand-ids")):
-        target = bench.pipeline_of(aws, name)
-        again = send(kept, "kept-ids", target.name, EVENTS)
-        assert again.per_second > 0
-        assert again.cpu_us > 0
-        assert Tallyroll("sent", target, 1, load.truth.keys()).totals() == load.truth
-
-
-def test_a_transaction_signed_by_hand_is_signed_as_botocore_does(aws: Embedded) -> None:
-    body, now = b'{"TransactItems": []}', datetime.now(UTC)
-    headers = signed(body, now)
-    where = aws.environment["AWS_ENDPOINT_URL_DYNAMODB"]
-    plain = {name: headers[name] for name in ("content-type", "x-amz-target")}
-    request = AWSRequest("POST", f"{where}/", headers=plain, data=body)
-    credentials = Credentials(
-        aws.environment["AWS_ACCESS_KEY_ID"], aws.environment["AWS_SECRET_ACCESS_KEY"]
-    )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(auth, "get_current_datetime", lambda *_, **__: now.replace(tzinfo=None))
-        auth.SigV4Auth(credentials, "dynamodb", aws.environment["AWS_REGION"]).add_auth(request)
-    assert headers["authorization"] == request.headers["Authorization"]
 
 
 @pytest.mark.parametrize("payloads", loads.PAYLOADS)
@@ -161,7 +145,7 @@ def test_the_documents_have_tables_and_charts_between_their_marks(
         Measured("(c) other", 100, 120, 20, 10.0, 1.0, 1.0, 900.0, 2.5),
         Measured("(e) Tallyroll", 100, 100, 0, 50.0, 0.01, 2.1, 60.0, 1.5),
     ]
-    report.write_documents({"one hot key": rows}, [Read(10, 5.0, 9.0, 8.0)], 100, SENT)
+    report.write_documents({"one hot key": rows}, [Read(10, 5.0, 9.0, 8.0)], 100)
     short, text = readme.read_text(), whole.read_text()
     for each in (short, text):
         assert (each[:7], each[-7:]) == ("before\n", "\nafter\n")
@@ -174,5 +158,5 @@ def test_the_documents_have_tables_and_charts_between_their_marks(
         widths = [float(bar.get("width", "0")) for bar in picture.iter() if "rect" in bar.tag]
         assert len(widths) == 3 * len(rows)
         assert widths[0] > widths[2] == 0  # events off the truth
-    report.write_documents({"one hot key": rows}, [], 100, SENT)
+    report.write_documents({"one hot key": rows}, [], 100)
     assert readme.read_text().count(report.BEGIN) == whole.read_text().count(report.BEGIN) == 1

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.archiving import SETTINGS, fill, records_of, spawned, taken
+from benchmarks.archiving import SETTINGS, fill, records_of, spawned
+from benchmarks.processes import taken
 from local.aws.embedded import Embedded
 from tallyroll import pipeline
 from tallyroll.adapters.dynamodb.items import Item, jsonable, record_item

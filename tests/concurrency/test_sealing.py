@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.sealing import SETTINGS, fill, spawned, stripes_of, taken
+from benchmarks.processes import taken
+from benchmarks.sealing import SETTINGS, fill, spawned, stripes_of
 from local.aws.embedded import Embedded
 from tallyroll import pipeline
 from tallyroll.lifecycle.sealing import Sealing

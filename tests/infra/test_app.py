@@ -11,6 +11,8 @@ import pytest
 
 from release.bundle import ROOT
 from release.node import provide_node
+from tallyroll.cdk.options import Options
+from tallyroll.cdk.options.rules import PREFIX
 
 SECONDS_MAX = 10  # 6 when this was written
 
@@ -94,3 +96,28 @@ def test_cdk_json_keeps_the_cdk_off_the_network() -> None:
     assert configured["notices"] is False
     assert configured["versionReporting"] is False
     assert configured["context"]["cli-telemetry"] is False
+
+
+def test_cdk_json_shows_the_main_options_at_their_defaults() -> None:
+    """So the template is that of no options. `name` is not among them: `tallyroll preflight` reads
+    this file, too, where the environment's TALLYROLL_NAME names the pipeline.
+    """
+    context = json.loads((ROOT / "cdk.json").read_text())["context"]
+    shown = {key.removeprefix(PREFIX): each for key, each in context.items() if PREFIX in key}
+    defaults = Options()
+
+    assert 6 <= len(shown) <= 10
+    assert shown == {name: getattr(defaults, name) for name in shown}
+    assert Options.from_context(context) == defaults
+    assert "name" not in shown
+
+
+@pytest.mark.parametrize(
+    "given", [{"log_days": "7"}, {"pollers": '{"min": 2, "max": 20}'}, {"max_concurrency": "9"}]
+)
+def test_what_cdk_json_shows_goes_with_what_is_given_beside_it(given: dict[str, str]) -> None:
+    """Of the context of a command line and that of the file, the first goes first."""
+    context = json.loads((ROOT / "cdk.json").read_text())["context"]
+    asked = {PREFIX + name: value for name, value in given.items()}
+
+    assert Options.from_context({**context, **asked}) == Options.from_context(asked)

@@ -1,5 +1,5 @@
 """The writer's transactions without a store: how it cuts batches, and what it does when partitions
-are full. The simulation of partitions plays them.
+are full. The model of partitions (`planning.partition_model`) plays them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The simulation of partitions: the table's rules, the aggregate beside the writer's transactions,
+"""The model of partitions: the table's rules, the aggregate beside the writer's transactions,
 the loads, the report.
 """
 
