@@ -11,8 +11,8 @@ import pytest
 
 from release.bundle import ROOT
 from release.node import provide_node
-from tallyroll.cdk.options import Options
-from tallyroll.cdk.options.rules import PREFIX
+from tallyroll.settings.options import Options
+from tallyroll.settings.options.rules import PREFIX
 
 SECONDS_MAX = 10  # 6 when this was written
 
