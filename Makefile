@@ -106,6 +106,7 @@ check: $(VENV)/dev.stamp ## Lint, formatting, types, imports, links of the docum
 	@$(PY) -m ruff check --quiet
 	@$(PY) -m ruff format --quiet --check --diff
 	@$(PY) -m mypy --no-error-summary
+	@$(PY) -m tests.names
 	@report=$$($(VENV)/bin/lint-imports --no-logo --no-cache 2>&1) || { echo "$$report"; exit 1; }
 	@report=$$($(VENV)/bin/zensical build --strict --clean 2>&1) || { echo "$$report"; exit 1; }
 	@echo "lint, formatting, types, imports and the documents' links are in order"

@@ -7,17 +7,16 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tallyroll.model.sharding import STRATEGIES
+from tests.harness.processes import ran
+from tests.names import CORE, EXPORTED_TWICE, repeated
 
 ROOT = Path(__file__).parents[1]
-CORE = ROOT / "src" / "tallyroll"
 OUTSIDE = {"functions", "infra", "local", "release", "trial", "benchmarks", "tests"}
 PARTS = [CORE, *(ROOT / name for name in sorted(OUTSIDE))]
 SDK = {"boto3", "botocore"}
@@ -69,9 +68,7 @@ def imports_kept(root: Path) -> tuple[bool, str]:
     command = [str(Path(sys.executable).parent / "lint-imports"), "--no-cache", "--no-logo"]
     paths = os.pathsep.join([str(root / "src"), str(root)])
     environment = {**os.environ, "PYTHONPATH": paths}
-    done = subprocess.run(
-        command, cwd=root, env=environment, capture_output=True, text=True, check=False, timeout=120
-    )
+    done = ran(command, cwd=root, env=environment, timeout=120)
     return done.returncode == 0, done.stdout + done.stderr
 
 
@@ -166,9 +163,7 @@ def after_importing(*modules: str) -> dict[str, object]:
     """What a fresh process with an empty environment finds after these imports."""
     paths = os.pathsep.join([str(ROOT / "src"), str(ROOT), *sys.path])
     command = [sys.executable, "-c", WATCH, " ".join(modules)]
-    done = subprocess.run(
-        command, env={"PYTHONPATH": paths}, capture_output=True, text=True, check=False, timeout=60
-    )
+    done = ran(command, env={"PYTHONPATH": paths}, timeout=60)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert isinstance(found, dict)
@@ -220,7 +215,7 @@ def test_importing_the_whole_core_has_no_effect() -> None:
 def test_importing_a_handler_reads_no_settings_and_makes_no_client() -> None:
     handlers = [named(path)[:-3].replace("/", ".") for path in sources(ROOT / "functions")]
     handlers = [handler for handler in handlers if handler.endswith(".handler")]
-    assert len(handlers) == 5
+    assert "functions.writer.handler" in handlers
     found = after_importing(*handlers)
     asked = found["asked"]
     assert isinstance(asked, list)
@@ -232,13 +227,17 @@ def test_importing_a_handler_reads_no_settings_and_makes_no_client() -> None:
 
 
 def test_packages_are_small() -> None:
+    def is_package(path: Path) -> bool:
+        return (path / "__init__.py").is_file()
+
     def entries(folder: Path) -> list[str]:
-        return sorted(each.name for each in folder.iterdir() if not each.name.startswith("_"))
+        found = [each for each in folder.iterdir() if each.suffix == ".py" or is_package(each)]
+        return sorted(each.name for each in found if not each.name.startswith("_"))
 
     assert len(entries(CORE)) <= ROOT_NAMES_MAX
-    packages = [folder for folder in CORE.rglob("*") if folder.is_dir() and folder.name[0] != "_"]
+    packages = [folder for folder in CORE.rglob("*") if is_package(folder)]
     assert len(packages) >= 12
-    full = {named(folder): len(entries(folder)) for folder in packages}
+    full = {named(each): len(entries(each)) for each in packages}
     assert {name: number for name, number in full.items() if number > PACKAGE_MODULES_MAX} == {}
 
 
@@ -262,58 +261,17 @@ def test_functions_are_short() -> None:
     assert [each for each in lengths if each[2] > FUNCTION_LINES_MAX] == []
 
 
+# --- names
+
+
+def test_a_class_with_the_name_of_another_is_found(tmp_path: Path) -> None:
+    assert repeated(CORE) == EXPORTED_TWICE
+    (tmp_path / "a.py").write_text("class Table: ...\nclass _Own: ...\n")
+    (tmp_path / "b.py").write_text("class Table: ...\nclass _Own: ...\n")
+    assert repeated(tmp_path) == {"Table": {"a.py", "b.py"}}
+
+
 # --- decisions
-
-
-def test_no_record_gets_a_random_suffix() -> None:
-    """A redelivery would land elsewhere. Only stores draw, for tally stripes and gates."""
-    assert "random" not in STRATEGIES
-    draw = {inside(path) for path in sources(CORE) if "random_suffix" in path.read_text()}
-    assert draw <= {
-        "model/sharding.py",
-        "adapters/memory/store.py",
-        "adapters/dynamodb/store.py",
-        "adapters/dynamodb/requests.py",
-        "adapters/rows/row_store.py",
-    }
-
-
-STORE_NEUTRAL = ("model", "ports", "ingest", "reads", "archive", "lifecycle")
-DYNAMODB_WORDS = {
-    *("dynamodb", "dynamo", "unit", "units", "wcu", "rcu", "capacity", "throughput"),
-    *("provisioned", "demand", "warm"),
-}
-STORED_NAMES = {("lifecycle/sealing.py", "units")}  # in the progress of windows being sealed
-STORE_NAMES = {
-    ("model/windows.py", "DYNAMODB"),  # tables say in which store they are
-    ("lifecycle/roller.py", "reduce_capacity"),  # each store decides what that is
-    ("ports/store.py", "reduce_capacity"),
-}
-ACCOUNTS = "ports/account.py"  # an AWS account and its quotas, before there is a pipeline
-
-
-def identifiers(path: Path) -> Iterator[str]:
-    for node in ast.walk(tree(path)):
-        for name in ("id", "attr", "arg", "name", "asname"):
-            if isinstance(found := getattr(node, name, None), str):
-                yield found
-
-
-def test_the_rules_of_one_store_stay_in_its_adapter() -> None:
-    """Other stores charge and limit differently. `ports.store.Metering` tells the core how."""
-
-    def words(name: str) -> set[str]:
-        return set(re.sub("([a-z])([A-Z])", r"\1_\2", name).lower().split("_"))
-
-    found = {
-        (inside(path), name)
-        for path in sources(*(CORE / name for name in STORE_NEUTRAL))
-        for name in identifiers(path)
-        if words(name) & DYNAMODB_WORDS and inside(path) != ACCOUNTS
-    }
-    assert found == STORED_NAMES | STORE_NAMES
-    adapter = identifiers(CORE / "adapters" / "dynamodb" / "throughput.py")
-    assert {word for name in adapter for word in words(name)} >= {"units", "provisioned", "warm"}
 
 
 def test_nothing_in_the_core_uses_the_builtin_hash() -> None:

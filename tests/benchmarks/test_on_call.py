@@ -151,7 +151,7 @@ def doctor(
 def test_the_catalogue_has_what_is_asked_for() -> None:
     names = [fault.name for fault in FAULTS]
     assert {*ASKED.values()} <= {*names}
-    assert len({*names}) == len(names) == 24
+    assert len({*names}) == len(names)
     assert {fault.check for fault in FAULTS} <= {*EXAMINATIONS}
 
 
@@ -191,7 +191,9 @@ def _refused(signs: list[dict[str, str]]) -> Iterator[str]:
 @pytest.mark.proof
 def test_each_mended_fault_leaves_nothing(world: World, doctor: Doctor) -> None:
     stays = ("the totals are throttled", "too many messages are in flight", "producer")
-    mended = [fault for fault in FAULTS[:-2] if not any(one in fault.name for one in stays)]
+    cannot = ("a live window's table was deleted", "the roller does not run")
+    assert {*cannot} < {fault.name for fault in FAULTS}
+    mended = [fault for fault in FAULTS if not any(one in fault.name for one in stays + cannot)]
     for fault in mended:
         with fault.plant(world):
             pass

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from math import inf
+from pathlib import Path
 
 import pytest
 
@@ -29,6 +30,13 @@ def mixed(cli: CommandLine) -> CommandLine:
     held.receives = 1_000
     assert cli.pipeline.queue.deliver(held) is None
     return cli
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of the test's own, in which it works."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 @pytest.fixture(autouse=True)

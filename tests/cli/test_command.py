@@ -18,6 +18,7 @@ from tallyroll.errors import Refused
 from tests.cli.command_line import CommandLine, run
 from tests.cli.reference import COMMANDS, PAGE, help_text, page
 from tests.harness.pipeline import WINDOW
+from tests.harness.processes import ran
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -168,9 +169,7 @@ def test_as_a_program(tmp_path: Path) -> None:
     events.write_bytes(gzip.compress(b'{"key": "k"}\n'))
     environment = {**os.environ, "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
     command = [sys.executable, "-m", "tallyroll.cli", "--json", "send", str(events)]
-    done = subprocess.run(
-        command, check=False, capture_output=True, text=True, env=environment, timeout=60
-    )
+    done = ran(command, env=environment, timeout=60)
     assert (done.returncode, done.stdout) == (3, "")
     assert "Traceback" not in done.stderr
     assert done.stderr.startswith("tallyroll: GetQueueUrl: EndpointConnectionError")
@@ -280,6 +279,6 @@ def test_without_credentials_the_remedy_comes_first(tmp_path: Path) -> None:
     for region, first in (({}, "Set AWS_REGION"), ({"AWS_REGION": "x-y-1"}, "Check the cred")):
         command = [sys.executable, "-m", "tallyroll.cli", "count", "k"]
         environment = {**bare, **region, "PYTHONPATH": os.pathsep.join(sys.path)}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        done = ran(command, env=environment)
         assert done.returncode == 3
         assert done.stderr.startswith(f"tallyroll: {first}"), done.stderr

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tallyroll.cli import archive, dlq, windows
 from tallyroll.cli.main import main
+from tests.harness.processes import ran
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -71,5 +71,5 @@ def test_bash_completes(scripts: dict[str, str], tmp_path: Path) -> None:
         + "COMP_WORDS=(tallyroll dlq re); COMP_CWORD=2; _tallyroll; echo ${COMPREPLY[*]}\n"
         + "COMP_WORDS=(tallyroll --name v arch); COMP_CWORD=3; _tallyroll; echo ${COMPREPLY[*]}\n"
     )
-    done = subprocess.run(["bash", str(file)], check=True, capture_output=True, text=True)
+    done = ran(["bash", str(file)], check=True)
     assert done.stdout == "redrive\narchive\n"

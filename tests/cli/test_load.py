@@ -15,15 +15,11 @@ import pytest
 from tests.cli.command_line import CommandLine, lines
 from tests.harness.pipeline import HOUR, MINUTE, NOW
 
+pytestmark = pytest.mark.usefixtures("here")
+
 EVENTS: list[dict[str, Any]] = [
     {"key": f"k{n % 3}", "ts": NOW - n * 20_000, "value": n} for n in range(60)
 ]
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def counts(cli: CommandLine, *keys: str) -> dict[str, tuple[int, str]]:

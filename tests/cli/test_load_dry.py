@@ -12,13 +12,9 @@ from tallyroll.model.windows import window_id
 from tests.cli.command_line import CommandLine, lines
 from tests.harness.pipeline import HOUR, NOW
 
+pytestmark = pytest.mark.usefixtures("here")
+
 OLD = NOW - NOW % HOUR - 20 * HOUR
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def history(folder: Path) -> None:

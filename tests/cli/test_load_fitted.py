@@ -13,13 +13,9 @@ from tallyroll.model.amounts import JsonFloat, parse_amount, rounded
 from tests.cli.command_line import CommandLine, lines
 from tests.harness.pipeline import NOW, SECOND
 
+pytestmark = pytest.mark.usefixtures("here")
+
 ISO = "2026-11-20T08:30:00Z"  # NOW
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def bodies(cli: CommandLine) -> list[dict[str, Any]]:

@@ -18,13 +18,9 @@ from tallyroll.model.formats.zstandard_frames import MODULE
 from tests.cli.command_line import CommandLine, lines
 from tests.harness.pipeline import NOW
 
+pytestmark = pytest.mark.usefixtures("here")
+
 zstd: Any = import_module(MODULE)
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def bodies(cli: CommandLine) -> list[dict[str, Any]]:

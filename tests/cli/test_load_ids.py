@@ -16,11 +16,7 @@ from tallyroll.model.windows import iso
 from tests.cli.command_line import CommandLine, lines
 from tests.harness.pipeline import NOW, opened
 
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def events(cli: CommandLine) -> int:

@@ -18,11 +18,7 @@ from tests.cli.command_line import CommandLine, lines
 from tests.cli.test_load_formats import COLUMNS, export, item
 from tests.harness.pipeline import NOW
 
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("here")
 
 
 @pytest.fixture

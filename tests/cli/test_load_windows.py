@@ -14,13 +14,9 @@ from tallyroll.operations import backfill
 from tests.cli.command_line import CommandLine, lines
 from tests.harness.pipeline import HOUR, MINUTE, NOW, hour
 
+pytestmark = pytest.mark.usefixtures("here")
+
 OLD = NOW - NOW % HOUR - 20 * HOUR
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 @pytest.fixture

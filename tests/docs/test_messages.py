@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from moto.server import ThreadedMotoServer
 from tallyroll.model.events import Event, decode
 from tallyroll.operations.schemas import schema_of
 from tests.docs.snippets import LANGUAGES, TOOLS, examples, literal, missing, sent, snippet
+from tests.harness.processes import ran
 
 MINUTE_MS = 60_000
 
@@ -95,9 +95,7 @@ def received(queue: tuple[Any, str]) -> dict[str, Any]:
 
 
 def test_the_python_snippet_sends_to_a_queue(queue: tuple[Any, str]) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", snippet("python")], capture_output=True, text=True, check=False
-    )
+    done = ran([sys.executable, "-c", snippet("python")])
     assert done.returncode == 0, done.stderr
     body = received(queue)
     check_event(body)
@@ -109,11 +107,8 @@ def test_the_python_snippet_sends_to_a_queue(queue: tuple[Any, str]) -> None:
 @pytest.mark.skipif(shutil.which("aws") is None, reason="the AWS CLI is not installed")
 def test_the_cli_snippet_sends_to_a_queue(queue: tuple[Any, str]) -> None:
     with_endpoint = 'aws() { command aws --endpoint-url "$AWS_ENDPOINT_URL" "$@"; }'
-    done = subprocess.run(
+    done = ran(
         ["bash", "-euo", "pipefail", "-c", f"{with_endpoint}\n{snippet('sh')}"],
-        capture_output=True,
-        text=True,
-        check=False,
         env={**os.environ, "AWS_PAGER": ""},
     )
     assert done.returncode == 0, done.stderr

@@ -31,6 +31,8 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from tests.harness.processes import ran
+
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 COMMANDS = ("sh", "python", "")  # what people run; others are outputs and formats
@@ -195,13 +197,7 @@ def of_indexes() -> dict[str, str]:
 
 def tracked() -> list[str]:
     """What a clone has at its top."""
-    listed = subprocess.run(
-        ["git", "ls-tree", "--name-only", "HEAD"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    listed = ran(["git", "ls-tree", "--name-only", "HEAD"], cwd=ROOT, check=True)
     return listed.stdout.split()
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tests.docs.walks import ROOT, of_indexes
 from tests.e2e.cdk_command import finish
+from tests.harness.processes import ran
 
 _TOOLS = ("bash", "sh", "env", "git", "cat", "dirname", "uname", "sed")
 
@@ -58,11 +59,9 @@ class Newcomer:
 
 def publish(folder: Path) -> None:
     """Make a repository of this checkout's files, as they are now, from which one can clone."""
-    listed = subprocess.run(
+    listed = ran(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
-        capture_output=True,
-        text=True,
         check=True,
     )
     for name in filter(None, listed.stdout.split("\0")):

@@ -23,8 +23,8 @@ from tallyroll.adapters.cassandra.session import Connection, connect
 from tallyroll.adapters.system import SystemEffects
 from tests.e2e.conftest import check_tools
 from tests.e2e.deployment import ASSETS, Deployment, MotoServer
+from tests.e2e.lifetimes import HASTE, NOT_MADE, body, count, dropped, now_ms, window_of
 from tests.e2e.pipeline import DeployedPipeline, unpacked
-from tests.e2e.test_deployed import HASTE, NOT_MADE, body, count, dropped, now_ms, window_of
 
 pytestmark = [
     pytest.mark.e2e,

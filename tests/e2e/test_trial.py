@@ -20,8 +20,8 @@ import pytest
 from local.runtime.api import FunctionFailed
 from tests.e2e.conftest import check_tools
 from tests.e2e.deployment import ACCOUNT, Deployed, Deployment, MotoServer, addresses_of
+from tests.e2e.lifetimes import HASTE
 from tests.e2e.pipeline import DeployedPipeline, unpacked
-from tests.e2e.test_deployed import HASTE
 from trial.__main__ import main
 
 pytestmark = [pytest.mark.e2e, pytest.mark.engine, pytest.mark.slow, pytest.mark.proof]

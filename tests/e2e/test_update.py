@@ -31,8 +31,8 @@ import pytest
 from release.cdk_command import CommandError
 from tests.e2e.conftest import check_tools
 from tests.e2e.deployment import ASSETS, Deployed, Deployment, Json, MotoServer
+from tests.e2e.lifetimes import HASTE
 from tests.e2e.pipeline import DeployedPipeline, unpacked
-from tests.e2e.test_deployed import HASTE
 from tests.e2e.traffic import WAIT_S, Traffic, fire
 from tests.harness.release import NAME, Release, zipped
 from tests.harness.replacements import KEPT

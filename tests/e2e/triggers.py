@@ -73,6 +73,12 @@ class EventSource:
             return set()  # Lambda would not look at the response
         return failed_ids(response, ids)
 
+    def show(self, record: Json) -> None:
+        """Make a hidden message visible."""
+        self._sqs.change_message_visibility(
+            QueueUrl=self.queue_url, ReceiptHandle=record["receiptHandle"], VisibilityTimeout=0
+        )
+
     def in_flight(self) -> int:
         """How many messages the queue hides."""
         name = "ApproximateNumberOfMessagesNotVisible"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ import pytest
 from tallyroll import telemetry
 from tallyroll.errors import SettingsError
 from tests.functions.invocation import EVENTS
+from tests.harness.processes import ran
 
 ROOT = Path(__file__).parents[2]
 TRACE, PARENT = "1-5759e988-bd862e3fe1be46a994272793", "53995c3f42cd8ad8"
@@ -105,14 +105,7 @@ def run(
         "_X_AMZN_TRACE_ID": f"Root={TRACE};Parent={PARENT};Sampled=1",
         **variables,
     }
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = ran([sys.executable, "-c", script], cwd=ROOT, env=environment)
     assert done.returncode == 0, done.stderr
     answered: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return answered

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from release.bundle import ROOT, SOURCES, assemble, sources_of
+from tests.harness.processes import ran
 
 ARCHIVE = Path(__file__).with_name("release.tar.xz")
 NAME = "updated"  # the pipeline's
@@ -131,7 +132,7 @@ def _checked_out(commit: str) -> Iterator[Path]:
 
 def _git(*arguments: str) -> str:
     command = ["git", "-C", str(ROOT), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    return ran(command, check=True).stdout.strip()
 
 
 def main() -> None:

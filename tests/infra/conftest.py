@@ -49,9 +49,16 @@ def node() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def synthesize(node: None, tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
-    """Synthesize with these options, without the asset."""
+    """Synthesize with these options, without the asset; each set of options once."""
+    made: dict[str, Template] = {}
 
     def synthesized(**options: object) -> Template:
+        chosen = json.dumps(options, sort_keys=True)
+        if chosen not in made:
+            made[chosen] = fresh(options)
+        return made[chosen]
+
+    def fresh(options: dict[str, object]) -> Template:
         context = {f"tallyroll:{name}": value for name, value in options.items()}
         outdir = tmp_path_factory.mktemp("cdk.out")
         path = app.synthesize(str(outdir), {**context, **SKIP_BUNDLING})

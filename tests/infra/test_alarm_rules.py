@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 
 import pytest
@@ -9,18 +8,17 @@ import pytest
 from release.bundle import ROOT
 from tallyroll.cdk.alarm_rules import AlarmRule, rules_for
 from tallyroll.settings import Settings
+from tests.harness.processes import ran
 
 RULES = rules_for(Settings(), 864_000)
 IMPORT = "import sys, tallyroll.cdk.alarm_rules; print('aws_cdk' in sys.modules)"
 
 
 def test_the_rules_are_plain_data_that_need_no_cdk() -> None:
-    told = subprocess.run(
+    told = ran(
         [sys.executable, "-c", IMPORT],
         cwd=ROOT,
         env={"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
-        capture_output=True,
-        text=True,
         check=True,
     )
     assert told.stdout.strip() == "False"

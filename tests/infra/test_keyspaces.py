@@ -22,6 +22,7 @@ from tallyroll.adapters.cassandra.session import cql_name
 from tallyroll.model.windows import KEYSPACES, table_name
 from tallyroll.settings.options import Options
 from tallyroll.settings.options.rules import OptionsError
+from tests.harness.processes import ran
 from tests.infra.conftest import KEY, TAGS, Built, Synthesize
 from tests.infra.statements import needed, verbs_of
 from tests.infra.templates import (
@@ -41,11 +42,7 @@ if TYPE_CHECKING:
     import aws_cdk as cdk
 
 WINDOW = "20261120T080000Z"
-EXTRA = {
-    "AWS::Cassandra::Keyspace": 1,
-    "AWS::Cassandra::Table": 3,
-    "AWS::Lambda::LayerVersion": 1,
-}
+EXTRA = {"AWS::Cassandra::Keyspace": 1, "AWS::Cassandra::Table": 3, "AWS::Lambda::LayerVersion": 1}
 READS = {(where, "cassandra:Select") for where in ("windows", "gates", "seals", "tables", "system")}
 
 
@@ -325,11 +322,9 @@ def test_the_layer_is_enough_to_load_the_driver(node: None, tmp_path: Path) -> N
         pytest.skip("the layer's machine code is for another machine")
     fetch(tmp_path, lock_file(), "x86_64", f"python3.{sys.version_info.minor}")
     loaded = "import cassandra.cluster as c, cassandra.io.libevreactor; print(c.__file__)"
-    done = subprocess.run(
+    done = ran(
         [sys.executable, "-S", "-c", loaded],
         env={"PYTHONPATH": str(tmp_path / "python")},
-        capture_output=True,
-        text=True,
         check=True,
     )
     assert done.stdout.startswith(str(tmp_path / "python" / "cassandra" / "cluster.cpython"))

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 from functions.aggregator import handler as aggregator
 from tallyroll.reads.http import OTHER_PATHS
+from tests.harness.processes import ran
 from tests.infra.conftest import Synthesize
 from tests.infra.templates import Template, function, of_type, only
 
@@ -111,11 +111,5 @@ def test_a_snapshot_holds_no_client_no_chance_and_no_setting() -> None:
         "assert random.getstate() == before"
     )
     found = f"import sys; sys.path[:] = {sys.path!r}\n"
-    done = subprocess.run(
-        [sys.executable, "-c", found + source],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-    )
+    done = ran([sys.executable, "-c", found + source], cwd=ROOT)
     assert done.returncode == 0, done.stderr

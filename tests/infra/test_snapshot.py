@@ -7,23 +7,26 @@ import re
 from collections import Counter
 
 from release.bundle import ROOT
-from tests.infra.templates import Template, text
+from tallyroll.cdk.alarm_rules import ALARMS
+from tallyroll.cdk.pages import PAGES
+from tallyroll.reads.http import ROUTES
+from tests.infra.templates import FUNCTIONS, Template, text
 
 TYPES = {
     "AWS::ApiGatewayV2::Api": 1,
     "AWS::ApiGatewayV2::Integration": 1,
-    "AWS::ApiGatewayV2::Route": 5,
+    "AWS::ApiGatewayV2::Route": len(ROUTES) + 1,
     "AWS::ApiGatewayV2::Stage": 1,
-    "AWS::CloudWatch::Alarm": 35,
-    "AWS::CloudWatch::CompositeAlarm": 4,
+    "AWS::CloudWatch::Alarm": len(ALARMS),
+    "AWS::CloudWatch::CompositeAlarm": len(PAGES),
     "AWS::CloudWatch::Dashboard": 1,
     "AWS::DynamoDB::Table": 2,
-    "AWS::IAM::Role": 6,
+    "AWS::IAM::Role": len(FUNCTIONS) + 1,
     "AWS::Lambda::EventInvokeConfig": 3,
     "AWS::Lambda::EventSourceMapping": 1,
-    "AWS::Lambda::Function": 5,
+    "AWS::Lambda::Function": len(FUNCTIONS),
     "AWS::Lambda::Permission": 5,
-    "AWS::Logs::LogGroup": 6,
+    "AWS::Logs::LogGroup": len(FUNCTIONS) + 1,
     "AWS::S3::Bucket": 1,
     "AWS::S3::BucketPolicy": 1,
     "AWS::SNS::Topic": 2,

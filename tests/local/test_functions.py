@@ -135,8 +135,10 @@ def test_a_sandbox_that_died_while_idle_is_replaced() -> None:
     with function("sleep") as sleep:
         pid = sleep.invoke(0)
         os.kill(pid, signal.SIGKILL)
-        while sleep.pids:
+        until = time.monotonic() + 120
+        while sleep.pids and time.monotonic() < until:
             time.sleep(0.01)
+        assert not sleep.pids
         assert sleep.invoke(0) != pid
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from local.aws.guard import spawn_guarded
+from tests.harness.processes import ran
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -160,9 +161,7 @@ def test_environment_and_directory_reach_the_child(tmp_path: Path) -> None:
 def test_a_fork_does_not_hold_the_lifeline() -> None:
     # In a process of its own, since forking one that has threads is unsafe.
     command = [sys.executable, "-c", FORKING_PARENT]
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=True
-    )
+    done = ran(command, cwd=ROOT, timeout=300, check=True)
     assert int(done.stdout) == 128 + signal.SIGTERM
 
 

@@ -15,6 +15,7 @@ from local import invoke
 from local.invoke import FUNCTIONS, engine, function_of, moment_of, read, shift_to_now
 from local.shifting import SAMPLES_NOW, shifted, wrapped
 from tests.harness.ports import free_ports
+from tests.harness.processes import ran
 from tests.local.test_main import engine as running
 
 ROOT = Path(__file__).parents[2]
@@ -74,12 +75,9 @@ def test_every_sample_gets_its_answer(env_file: Path) -> None:
 
 def called(*argv: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
     """`python -m local.invoke` as make runs it, from a folder."""
-    return subprocess.run(
+    return ran(
         [sys.executable, "-c", f"import sys; sys.path[:0] = [{str(ROOT)!r}]\n{_RUN}", *argv],
         cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
         timeout=600,
     )
 

@@ -21,6 +21,7 @@ from local.aws.embedded import scaled_settings
 from local.aws.guard import spawn_guarded
 from local.aws.kept_dir import KeptDir, KeptDirError, kept_dir
 from tallyroll.testing.emulated import create_bucket, create_queues
+from tests.harness.processes import ran
 from tests.local.test_main import ROOT, TAKES_S, engine, tallyroll
 
 SETTINGS = scaled_settings("kept", 3_600)
@@ -164,12 +165,7 @@ def test_a_directory_is_of_one_pipeline_and_one_process(tmp_path: Path) -> None:
 
 
 def test_emulators_of_a_killed_process_end_before_the_next_begins(tmp_path: Path) -> None:
-    gone = subprocess.run(
-        [sys.executable, "-c", "import os; print(os.getpid())"],
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout
+    gone = ran([sys.executable, "-c", "import os; print(os.getpid())"], check=True).stdout
     with kept_dir(tmp_path, SETTINGS) as kept:
         # In its last second of work.
         emulator = spawn_guarded(["sleep", "1"], held=[kept.lock])

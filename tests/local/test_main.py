@@ -22,6 +22,7 @@ import pytest
 from local.__main__ import _overridden
 from local.options import options_of
 from tests.harness.ports import free_ports
+from tests.harness.processes import ran
 
 ROOT = Path(__file__).parents[2]
 TAKES_S = 120
@@ -55,11 +56,9 @@ def engine(*arguments: str, end: signal.Signals = signal.SIGTERM) -> Iterator[di
 
 
 def tallyroll(environment: dict[str, str], *arguments: str) -> str:
-    done = subprocess.run(
+    done = ran(
         [sys.executable, "-m", "tallyroll.cli", *arguments],
         env=os.environ | environment,
-        capture_output=True,
-        text=True,
         check=True,
         timeout=TAKES_S,
     )
@@ -98,13 +97,10 @@ def test_a_taken_port_is_named() -> None:
         port = free_ports()
         taken.bind(("127.0.0.1", port + 1))
         taken.listen()
-        done = subprocess.run(
+        done = ran(
             [sys.executable, "-m", "local", "--engine", "moto", "--port", str(port)],
             cwd=ROOT,
-            capture_output=True,
-            text=True,
             timeout=TAKES_S,
-            check=False,
         )
     assert done.returncode == 1
     assert done.stderr == f"port {port + 1} is not free: Address already in use\n"
@@ -131,14 +127,7 @@ def test_a_taken_port_is_named() -> None:
     ],
 )
 def test_nonsense_is_refused(arguments: tuple[str, ...], told: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "local", *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=TAKES_S,
-        check=False,
-    )
+    done = ran([sys.executable, "-m", "local", *arguments], cwd=ROOT, timeout=TAKES_S)
     assert done.returncode in (1, 2)
     assert told in done.stderr
 
@@ -146,9 +135,7 @@ def test_nonsense_is_refused(arguments: tuple[str, ...], told: str) -> None:
 def test_the_mapping_of_the_document_reaches_the_options() -> None:
     text = (ROOT / "docs" / "local.md").read_text(encoding="utf-8")
     (line,) = re.findall(r"^make local ARGS=.*tallyroll:mapping=.*$", text, re.MULTILINE)
-    shown = subprocess.run(
-        ["sh", "-c", f"{line} -n"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    shown = ran(["sh", "-c", f"{line} -n"], cwd=ROOT, check=True)
     # Within another make, the last line tells of its directory.
     (command,) = [told for told in shown.stdout.splitlines() if " -m local " in told]
     words = shlex.split(command)

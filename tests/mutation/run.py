@@ -18,6 +18,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.harness.processes import ran
 from tests.mutation.mutants import (
     KILLED,
     SURVIVED,
@@ -138,14 +139,7 @@ def _copy(folder: Path, module: str, tests: Sequence[str]) -> None:
 
 
 def _said(folder: Path, *arguments: str) -> str:
-    return subprocess.run(
-        _mutmut(*arguments),
-        cwd=folder,
-        env=_environment(),
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    return ran(_mutmut(*arguments), cwd=folder, env=_environment(), check=True).stdout
 
 
 def _mutmut(*arguments: str) -> list[str]:

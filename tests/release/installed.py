@@ -21,6 +21,7 @@ from packaging.requirements import Requirement
 
 from release.bundle import ROOT
 from release.node import provide_node
+from tests.harness.processes import ran
 
 OLDEST = ROOT / "requirements" / "lowest.txt"
 _PIP = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input"]
@@ -123,14 +124,7 @@ class Installed:
         given |= environment
         provide_node(given)
         before = getrusage(RUSAGE_CHILDREN)
-        done = subprocess.run(
-            [str(self.python), *arguments],
-            cwd=folder,
-            env=given,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = ran([str(self.python), *arguments], cwd=folder, env=given)
         after = getrusage(RUSAGE_CHILDREN)
         took = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         return Ran(done.returncode, done.stdout, done.stderr, took)

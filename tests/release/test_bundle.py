@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from release import bundle as bundling
 from release.bundle import ROOT, BundleError, assemble, packages
+from tests.harness.processes import ran
 
 FUNCTIONS = ("writer", "aggregator", "roller", "cleanup", "dropper")
 # boto3 and what it needs: in Lambda's runtime, not in the bundle.
@@ -64,13 +64,10 @@ def test_functions_start_from_the_bundle_alone(bundle: Path, tmp_path: Path) -> 
     runtime = runtime_in(tmp_path)
     script = USE.format(paths=[str(bundle), str(runtime)], functions=FUNCTIONS)
 
-    done = subprocess.run(
+    done = ran(
         [sys.executable, "-I", "-S", "-c", script],
         cwd=tmp_path,
         env={name: value for name, value in os.environ.items() if name.startswith("AWS_")},
-        capture_output=True,
-        text=True,
-        check=False,
     )
 
     assert done.returncode == 0, done.stderr
@@ -157,9 +154,7 @@ def test_what_the_tracer_needs_comes_along_where_it_is_asked_for(
     # Nothing is built for this machine's processor: wrapt runs without its part in C.
     assert not [path for path in asset.rglob("*") if path.suffix in (".so", ".pyd")]
     script = USE_TRACER.format(paths=[str(asset), str(runtime_in(tmp_path))])
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True, check=False
-    )
+    done = ran([sys.executable, "-I", "-S", "-c", script])
     assert done.returncode == 0, done.stderr
     *origins, compiled = json.loads(done.stdout)
     assert all(Path(origin).is_relative_to(asset) for origin in origins)

@@ -24,6 +24,7 @@ from release.prerequisites import (
     hints,
     unprefixed,
 )
+from tests.harness.processes import ran
 
 PIN = re.compile(r"^([a-z0-9._-]+)==(\S+)(?: ;.*)? \\$", re.MULTILINE)
 CALLED = {"CDK_CLI_VERSION": "2.1148.1", "CDK_CLI_ASM_VERSION": "55.0.0"}
@@ -52,13 +53,10 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run_app(python: Path | str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     kept = {name: text for name, text in os.environ.items() if name.startswith("AWS_")}
-    return subprocess.run(
+    return ran(
         [str(python), str(ROOT / "app.py")],
         cwd=folder,
         env={**kept, "PATH": os.environ["PATH"], "HOME": str(folder), **variables},
-        capture_output=True,
-        text=True,
-        check=False,
     )
 
 
@@ -278,28 +276,3 @@ def test_profiles_are_those_of_the_configuration_files(
     assert aws_profiles() == {"votes": {"region": "eu-north-1"}}
     configured.write_text("no section\n")
     assert aws_profiles() == {}
-
-
-@pytest.mark.slow
-def test_a_synthesis_without_account_and_region_ends_with_both_hints(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "app.py")],
-        cwd=tmp_path,
-        env={
-            "PATH": os.environ["PATH"],
-            "HOME": str(tmp_path),
-            "CDK_DEFAULT_REGION": "us-east-1",
-            "CDK_CONTEXT_JSON": json.dumps({"aws:cdk:bundling-stacks": [], "name": "votes"}),
-            **CALLED,
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "cdk.out" / "tallyroll.template.json").exists()
-    name, credentials, region = done.stderr.splitlines()[-3:]
-    assert name.startswith("The context 'name' is no option, and has no effect.")
-    assert credentials.startswith("No valid AWS credentials were found.")
-    assert region.startswith("No Region is set")

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tarfile
 import tomllib
@@ -21,6 +20,7 @@ import pytest
 from release import prebuilt
 from release.bundle import ROOT, RUNTIME, packages
 from tallyroll.settings.options import Options
+from tests.harness.processes import ran
 from tests.infra.templates import Template, of_type
 from tests.infra.test_snapshot import TYPES
 from tests.release.installed import (
@@ -33,7 +33,8 @@ from tests.release.installed import (
 
 pytestmark = [pytest.mark.slow, pytest.mark.proof]
 
-CPU_SECONDS_MAX = 10  # 6 when this was written, and 9 with the oldest CDK
+EMPTY = "import aws_cdk as cdk; app = cdk.App(); cdk.Stack(app, 'Empty'); app.synth()"
+CPU_RATIO_MAX = 5  # of an empty stack's; 2.5 when this was written
 SOURCES = (
     *("src", "functions", "release", "pyproject.toml", "LICENSE", ".gitignore"),
     *("docs/package.md", "requirements/runtime.txt", "requirements/keyspaces.txt"),
@@ -52,13 +53,10 @@ def built(home: Path, **environment: str) -> tuple[Path, Path]:
         else:
             shutil.copyfile(ROOT / name, clone / name)
     paths = [str(clone / "src"), os.environ.get("PYTHONPATH", "")]
-    done = subprocess.run(
+    done = ran(
         [sys.executable, "-m", "release.dist", str(home / "dist")],
         cwd=clone,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), **environment},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count(", checked\n") == 2
@@ -170,8 +168,9 @@ def test_six_lines_in_an_empty_folder_are_a_pipeline(installed: Installed, tmp_p
 
     assert ran.status == 0, ran.err
     if installed.packages == newest_packages():
-        # Python and Node.js take turns: a free machine needs no longer by the clock.
-        assert ran.cpu_seconds < CPU_SECONDS_MAX
+        empty = installed.run("-c", EMPTY, folder=tmp_path)
+        assert empty.status == 0, empty.err
+        assert ran.cpu_seconds < CPU_RATIO_MAX * empty.cpu_seconds
     template = template_in(tmp_path / "out")
     assert Counter(one["Type"] for one in template["Resources"].values()) == TYPES
     functions = of_type(template, "AWS::Lambda::Function").values()
@@ -259,9 +258,7 @@ def test_what_the_package_cannot_do_is_told(
     assert said in ran.err.splitlines()[-1]
 
 
-def test_the_oldest_cdk_that_is_declared_is_the_one_that_is_tested(
-    dist: tuple[Path, Path],
-) -> None:
+def test_the_oldest_cdk_that_is_declared_is_the_one_that_is_tested(dist: tuple[Path, Path]) -> None:
     with zipfile.ZipFile(dist[1]) as wheel:
         [name] = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
         about = message_from_bytes(wheel.read(name))

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from tests.simulation.ailments import Ailment
+from tests.simulation.lasting_faults import LastingFault
 from tests.simulation.plans import START_MS, Plan
 
 KINDS = ("writers-die", "writers-die-often", "writers-held", "catalog-denied", "notes-denied")
@@ -28,7 +28,7 @@ CYCLE_MS, DYING_MS = 8_000, 6_000  # where they die often
 NOTES = ("note_straggler", "note_hot", "note_received", "clear_received", "beat")
 
 
-def deaths(chance: Random) -> tuple[Ailment, ...]:
+def deaths(chance: Random) -> tuple[LastingFault, ...]:
     """What befalls the writers under a seed; mostly nothing."""
     if chance.random() >= SHARE_OF_SEEDS:
         return ()
@@ -37,17 +37,17 @@ def deaths(chance: Random) -> tuple[Ailment, ...]:
     until = since + LASTS_MS_MIN + int(chance.random() * (LASTS_MS_MAX - LASTS_MS_MIN))
     match kind:
         case "writers-die":
-            return (Ailment(kind, "dies", ("writer",), since=since, until=until),)
+            return (LastingFault(kind, "dies", ("writer",), since=since, until=until),)
         case "writers-die-often":
             return tuple(
-                Ailment(kind, "dies", ("writer",), since=at, until=min(at + DYING_MS, until))
+                LastingFault(kind, "dies", ("writer",), since=at, until=min(at + DYING_MS, until))
                 for at in range(since, until, CYCLE_MS)
             )
         case "writers-held":
-            return (Ailment(kind, "held", ("writer",), since=since, until=until),)
+            return (LastingFault(kind, "held", ("writer",), since=since, until=until),)
         case _:
             verbs = NOTES if kind == "notes-denied" else ()
-            return (Ailment(kind, "denied", ("writer",), "catalog", verbs, since, until),)
+            return (LastingFault(kind, "denied", ("writer",), "catalog", verbs, since, until),)
 
 
 def overlapping(plan: Plan) -> Plan:

@@ -19,8 +19,8 @@ from tallyroll.cdk.alarm_rules import AlarmRule, rules_for
 from tallyroll.errors import Reason
 from tallyroll.model.states import Status, Window
 from tallyroll.model.windows import table_name
-from tests.simulation.ailments import Ailment
 from tests.simulation.alarms import MORE_PERIODS, raised
+from tests.simulation.lasting_faults import LastingFault
 from tests.simulation.plans import FAULTS_MS, SETTINGS, START_MS, WINDOW_MS
 from tests.simulation.truth import window_name
 
@@ -36,33 +36,33 @@ TOLD_BY = {"roller": "next-window-missing", "cleanup": "cleanup-errors"}
 RETENTION_SECONDS = 864_000  # the event queue's
 
 
-def forever(chance: Random) -> tuple[Ailment, ...]:
+def forever(chance: Random) -> tuple[LastingFault, ...]:
     """What fails for ever from some moment on under a seed: nothing in half of them."""
     roll = chance.random
     if roll() < 0.5:
         return ()
     chosen = [part for part in PARTS if roll() < 0.25] or [PARTS[int(roll() * len(PARTS))]]
     table = table_name(SETTINGS.name, window_name(START_MS + int(roll() * WINDOWS) * WINDOW_MS))
-    found: list[Ailment] = []
+    found: list[LastingFault] = []
     for part in chosen:
         since = START_MS + roll() * UNTIL_MS
         match part:
             case "writer":
-                found.append(Ailment(part, "dies", ("writer",), since=since, one_sandbox=True))
+                found.append(LastingFault(part, "dies", ("writer",), since=since, one_sandbox=True))
             case "deletion":
                 found.append(_of_table(part, "store", "drop_table", since, table))
             case "export":
                 found.append(_of_table(part, "store", "scan", since, table))
                 found.append(_of_table(part, "exports", "start", since, table))
             case "letters":
-                found.append(Ailment(part, "denied", (), "queue", ("reject",), since))
+                found.append(LastingFault(part, "denied", (), "queue", ("reject",), since))
             case _:
-                found.append(Ailment(part, "dies", (part,), since=since))
+                found.append(LastingFault(part, "dies", (part,), since=since))
     return tuple(found)
 
 
-def _of_table(part: str, port: str, verb: str, since: float, table: str) -> Ailment:
-    return Ailment(part, "denied", (), port, (verb,), since, table=table)
+def _of_table(part: str, port: str, verb: str, since: float, table: str) -> LastingFault:
+    return LastingFault(part, "denied", (), port, (verb,), since, table=table)
 
 
 class Liveness:
@@ -70,7 +70,7 @@ class Liveness:
 
     def __init__(self, system: System) -> None:
         self._system = system
-        self._parts = {one.name: one for one in system.ailments.all}
+        self._parts = {one.name: one for one in system.lasting_faults.all}
         self._held_open: set[str] = set()
 
     def fails(self, part: str) -> bool:

@@ -18,8 +18,8 @@ from tallyroll.operations.letter_events import LetterOutcome
 from tallyroll.operations.redrive import Redriver
 from tallyroll.ports.store import Answer, Verdict
 from tallyroll.reads.reader import Reader
-from tests.simulation.ailments import ILL
 from tests.simulation.deaths import KINDS
+from tests.simulation.lasting_faults import ILL
 from tests.simulation.liveness import PARTS
 from tests.simulation.marking_windows import watch_windows
 from tests.simulation.watching import watched

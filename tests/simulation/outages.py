@@ -13,9 +13,9 @@ from typing import ClassVar
 from tallyroll.cdk.alarm_rules import rules_for
 from tallyroll.errors import Reason
 from tallyroll.settings import NATIVE, SCAN, Settings
-from tests.simulation.ailments import Ailment
 from tests.simulation.alarms import Raised, raised
 from tests.simulation.gauges import gauge_queues
+from tests.simulation.lasting_faults import LastingFault
 from tests.simulation.paced import Leases
 from tests.simulation.pipeline import System, functions_of
 from tests.simulation.plans import START_MS, Plan
@@ -55,7 +55,7 @@ class Outage:
     """What fails for over an hour, and the alarms that must tell of it."""
 
     name: str
-    ailments: tuple[Ailment, ...]
+    lasting_faults: tuple[LastingFault, ...]
     alarms: frozenset[str]
     lasts_ms: int = OUTAGE_MS
     exporter: str = SCAN
@@ -110,9 +110,9 @@ class Quiet(System):
         self.oracle.deployed.append(self.settings)
         self.began = self.world.now + HEALTHY_MS
         self.ended = self.began + (outage.lasts_ms if outage else 0)
-        self.ailments.all.clear()
-        for ailment in outage.ailments if outage else ():
-            self.ailments.all.append(replace(ailment, since=self.began, until=self.ended))
+        self.lasting_faults.all.clear()
+        for fault in outage.lasting_faults if outage else ():
+            self.lasting_faults.all.append(replace(fault, since=self.began, until=self.ended))
 
     def queue_rules(self) -> Rules:
         """As many messages may be in flight as on AWS."""
@@ -186,25 +186,25 @@ def watch(seed: int, outage: Outage | None) -> Told:
     )
 
 
-def _denied(port: str, *verbs: str, to: str = "") -> Ailment:
+def _denied(port: str, *verbs: str, to: str = "") -> LastingFault:
     """Calls of a port that are denied, to all functions or to one."""
-    return Ailment(f"{port} denied", "denied", (to,) if to else (), port, verbs)
+    return LastingFault(f"{port} denied", "denied", (to,) if to else (), port, verbs)
 
 
-def _struck(how: str, *functions: str) -> Ailment:
+def _struck(how: str, *functions: str) -> LastingFault:
     """Functions, or the event source, that are struck as a whole."""
-    return Ailment(f"{functions[0]} {how}", how, functions)
+    return LastingFault(f"{functions[0]} {how}", how, functions)
 
 
 def _outage(
     name: str,
-    ailment: Ailment,
+    fault: LastingFault,
     *alarms: str,
     hours: float = OUTAGE_MS / HOUR_MS,
     exporter: str = SCAN,
     bad: float = 0.0,
 ) -> Outage:
-    return Outage(name, (ailment,), frozenset(alarms), int(hours * HOUR_MS), exporter, bad)
+    return Outage(name, (fault,), frozenset(alarms), int(hours * HOUR_MS), exporter, bad)
 
 
 NOTES = ("note_straggler", "note_received", "clear_received", "beat")
@@ -242,7 +242,7 @@ OUTAGES = (
     _outage("tallies, reads", _denied("store", "tallies", to="aggregator"), "reads-incomplete"),
     _outage(
         "commits throttled",
-        Ailment("commits throttled", "throttled", ("writer",), "store", ("commit",)),
+        LastingFault("commits throttled", "throttled", ("writer",), "store", ("commit",)),
         "store-throttles",
     ),
     Outage(

@@ -26,11 +26,11 @@ from tallyroll.operations import dead_letter_scan
 from tallyroll.ports.store import Store
 from tallyroll.settings import Settings
 from tests.harness import native_exports
-from tests.simulation.ailments import Ailment, Ailments
 from tests.simulation.deaths import deaths, overlapping
 from tests.simulation.gauges import Gauges, Publisher
 from tests.simulation.historians import Historian
 from tests.simulation.holdings import made_again
+from tests.simulation.lasting_faults import LastingFault, LastingFaults
 from tests.simulation.liveness import Liveness, forever
 from tests.simulation.marking import watch
 from tests.simulation.marking_windows import watch_store
@@ -104,8 +104,8 @@ class System:
         self.oversleep_ms = oversleep_ms(Random(f"{seed} sleep"))
         window_ms = self.base.window_seconds * 1000
         self.oracle = Oracle(self.world, window_ms, with_fuse=self.plan.with_fuse)
-        self.ailments, self.gauges, self.marks = Ailments(self.world), Gauges(), Marks()
-        self.ailments.all += self.ill(seed)
+        self.lasting_faults, self.gauges, self.marks = LastingFaults(self.world), Gauges(), Marks()
+        self.lasting_faults.all += self.ill(seed)
         self.leases = Leases(self.world, self.plan.write_rate)
         self.liveness = Liveness(self)
         self.catalog = SimCatalog(self)
@@ -126,7 +126,7 @@ class System:
         self.producing = self.open = True
         self.deployed(self.settings)
 
-    def ill(self, seed: int) -> Sequence[Ailment]:
+    def ill(self, seed: int) -> Sequence[LastingFault]:
         """What fails under a seed: writers, for a while, or something for ever."""
         return deaths(Random(f"{seed} death")) or forever(Random(f"{seed} forever"))
 
@@ -209,7 +209,7 @@ class System:
     def is_away(self, service: str) -> bool:
         """Whether a service does nothing now."""
         held_back = self.producing and self.world.now < self.away_until.get(service, 0)
-        return held_back or self.ailments.has("away", service)
+        return held_back or self.lasting_faults.has("away", service)
 
     def _drained(self, last: int) -> bool:
         """Whether the queue is empty, and every window that was over at `last` came to its end, as

@@ -12,8 +12,8 @@ from tallyroll.model import dead_letters
 from tallyroll.model.messages import Message
 from tallyroll.pipeline import Pipeline
 from tallyroll.settings import Settings
-from tests.simulation.ailments import Ailing
 from tests.simulation.gauges import gauge_invocation
+from tests.simulation.lasting_faults import Ailing
 from tests.simulation.wires import BucketWire, QueueWire, TotalsWire, Wire, judged
 from tests.simulation.world import Group, SimEffects, World
 
@@ -90,10 +90,10 @@ class Platform:
 
         What is then still under way is killed, or goes on unseen: a sandbox that thaws later.
         """
-        world, ailments = self._world, self._system.ailments
+        world, lasting_faults = self._world, self._system.lasting_faults
         boxes = self._idle[name]
         sandbox = self._chosen(name)
-        if ailments.has("held", name):
+        if lasting_faults.has("held", name):
             boxes.insert(0, sandbox)
             gauge_invocation(self._system, name, failed=False, held=True)
             return Invocation(Group(name), sandbox)
@@ -105,7 +105,7 @@ class Platform:
 
         def body() -> None:
             with judged(world):
-                if ailments.has("dies", name, sandbox.number):
+                if lasting_faults.has("dies", name, sandbox.number):
                     raise Refused("it dies at once", "Runtime.ImportModuleError")
                 invocation.answer = run(context)
 
@@ -128,7 +128,7 @@ class Platform:
         """
         boxes = self._idle[name]
         sandbox = boxes.pop(0) if boxes else self._built(name)
-        passed = self._system.ailments.is_alone(name, sandbox.number)
+        passed = self._system.lasting_faults.is_alone(name, sandbox.number)
         if not passed or self._world.random.random() < 0.5:
             return sandbox
         other = boxes.pop(0) if boxes else self._built(name)
@@ -140,7 +140,7 @@ class Platform:
         settings = system.settings
         clock_ms = round((2 * world.random.random() - 1) * system.weather.clock_ms)
         effects = SimEffects(world, clock_ms)
-        ill = partial(Ailing, system.ailments, name)
+        ill = partial(Ailing, system.lasting_faults, name)
         ports = {
             "store": system.wired_store(ill("store", system.store)),
             "catalog": Wire(world, ill("catalog", system.catalog)),

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import ast
 import os
-import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from random import Random
 
+from tests.harness.processes import ran
 from tests.simulation.pipeline import simulate
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +37,7 @@ KEPT_BY_ALL_VERSIONS = {"random", "getrandbits"}
 DRAWS = {name for name in dir(Random) if not name.startswith("_")} - {"seed"}
 UNORDERED = {"set", "frozenset"}
 ORDERING = {"list", "tuple", "enumerate", "iter", "zip", "map", "filter", "join"}
-SEEDS = (3, 4, 5)
+SEEDS = (34, 40, 38)  # short ones that come to many rare states
 HASHES = """
 from tests.simulation.pipeline import simulate
 print(*(simulate(seed).trace_hash for seed in {seeds}))
@@ -51,8 +52,9 @@ def test_the_whole_core_is_looked_at() -> None:
     assert len(CORE) >= 130
 
 
-def nodes(path: Path) -> Iterator[ast.AST]:
-    return ast.walk(ast.parse(path.read_text()))
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(path.read_text())))
 
 
 def called(node: ast.AST) -> str:
@@ -161,12 +163,10 @@ def test_a_seed_replays_exactly_also_in_another_process() -> None:
     assert simulate(SEEDS[0]).trace == here[0].trace
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
     environment["PYTHONHASHSEED"] = "12345" if os.environ.get("PYTHONHASHSEED") != "12345" else "1"
-    there = subprocess.run(
+    there = ran(
         [sys.executable, "-c", HASHES.format(seeds=SEEDS)],
         cwd=ROOT,
         env=environment,
-        capture_output=True,
-        text=True,
         check=True,
         timeout=1_200,
     ).stdout.split()
@@ -174,4 +174,4 @@ def test_a_seed_replays_exactly_also_in_another_process() -> None:
 
 
 def test_seeds_differ() -> None:
-    assert simulate(1).trace_hash != simulate(2).trace_hash
+    assert simulate(23).trace_hash != simulate(34).trace_hash

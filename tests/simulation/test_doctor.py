@@ -18,7 +18,8 @@ from tests.simulation.liveness import forever
 from tests.simulation.pipeline import System, simulate
 from tests.simulation.world import Group, SimEffects
 
-SEEDS = range(3, 11)  # each drops windows, if nothing fails for ever that is needed for that
+# Short ones. Each drops windows, if nothing fails for ever that is needed for that.
+SEEDS = (23, 34, 35, 38, 39, 54, 55, 60)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -46,7 +47,7 @@ def test_after_a_life_under_faults_the_doctor_finds_all_invariants_whole(seed: i
         result = simulate(seed)
     assert not result.violation
     assert found == {}
-    ill = {ailment.name for ailment in forever(Random(f"{seed} forever"))}
+    ill = {fault.name for fault in forever(Random(f"{seed} forever"))}
     assert result.dropped or ill & {"roller", "cleanup", "export", "deletion"}
 
 

@@ -7,9 +7,16 @@ import shlex
 import pytest
 
 from tests.simulation import run
-from tests.simulation.lanes import Hunt, Summary, bug_name, hunt_bugs, in_place, run_seeds
+from tests.simulation.lanes import (
+    Hunt,
+    Summary,
+    bug_name,
+    hunt_bugs,
+    in_place,
+    planted_named,
+    run_seeds,
+)
 from tests.simulation.pipeline import Result, simulate
-from tests.simulation.planted import PLANTED
 from tests.simulation.shrinking import concerning, promise_of, shrink
 from tests.simulation.weather import (
     CALM,
@@ -23,8 +30,8 @@ from tests.simulation.weather import (
 from tests.simulation.world import Bounds
 
 pytestmark = pytest.mark.no_cover  # it tests the simulation, and takes three times as long traced
-UNCONDITIONAL = PLANTED[0]
-SEED = 3
+UNCONDITIONAL = planted_named("put_without_condition")
+SEED = 34
 
 
 def failing() -> Result:
@@ -159,7 +166,7 @@ def test_a_planted_bug_is_hunted_down() -> None:
 
 
 def test_many_seeds_are_summed_up(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run.main(["--seeds", "2", "--jobs", "1"]) == 0
+    assert run.main(["--seeds", "2", "--from", str(SEED), "--jobs", "1"]) == 0
     shown = capsys.readouterr().out
     assert "2 seeds in" in shown
     assert "0 violations" in shown
@@ -167,8 +174,8 @@ def test_many_seeds_are_summed_up(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_many_seeds_fail_if_one_does(capsys: pytest.CaptureFixture[str]) -> None:
     with in_place(UNCONDITIONAL):
-        assert run.main(["--seeds", "1", "--from", "3", "--jobs", "1", "--shrink", "2"]) == 1
+        assert run.main(["--seeds", "1", "--from", str(SEED), "--jobs", "1", "--shrink", "2"]) == 1
     shown = capsys.readouterr().out
-    assert "failed seeds: 3" in shown
-    assert "replay: make simulate SEED=3" in shown
+    assert f"failed seeds: {SEED}" in shown
+    assert f"replay: make simulate SEED={SEED}" in shown
     assert "ONLY_FAULTS=" in shown

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.processes import ran
+
 PLUGIN = "tallyroll.testing.plugin"
 _HIDDEN = ("AWS_", "PYTEST", "COV_", "TALLYROLL")
 
@@ -32,13 +34,10 @@ def run_project(
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
         "AWS_EC2_METADATA_DISABLED": "true",
     }
-    return subprocess.run(
+    return ran(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *asked, *options],
         cwd=folder,
         env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
         timeout=600,
     )
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.harness.processes import ran
 from tests.testing.projects import passes, run_project
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -44,13 +44,10 @@ def test_its_tests_pass_with_the_fixture_alone(tmp_path: Path, project: str) -> 
 
 def template(project: str, code: Path) -> dict[str, Any]:
     code.mkdir()
-    done = subprocess.run(
+    done = ran(
         [sys.executable, "-c", SYNTH, str(code)],
         cwd=EXAMPLES / project,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)},
-        capture_output=True,
-        text=True,
-        check=False,
         timeout=600,
     )
     assert done.returncode == 0, done.stderr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -21,18 +21,6 @@ from tallyroll.testing import Tallyroll, TestingError, running
 from tests.testing.posting import post, post_bodies
 
 HOUR_MS = 3_600_000
-
-
-@pytest.fixture(params=["memory", "moto"])
-def tallyroll(request: pytest.FixtureRequest) -> Iterator[Tallyroll]:
-    with running(engine=request.param) as pipeline:
-        yield pipeline
-
-
-@pytest.fixture
-def memory() -> Iterator[Tallyroll]:
-    with running(engine="memory") as pipeline:
-        yield pipeline
 
 
 def test_what_a_service_posts_is_counted(tallyroll: Tallyroll) -> None:

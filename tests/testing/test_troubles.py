@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,16 +11,10 @@ import time_machine
 
 from tallyroll.errors import Refused, Throttled, Unknown
 from tallyroll.limits import QUEUE_MESSAGE_BYTES_MAX
-from tallyroll.testing import Tallyroll, TestingError, queues, running
+from tallyroll.testing import Tallyroll, TestingError, queues
 from tallyroll.testing import fixture as fixture_module
 from tallyroll.testing.clock import Clock, OneThread
 from tests.testing.posting import post, post_bodies
-
-
-@pytest.fixture
-def memory() -> Iterator[Tallyroll]:
-    with running(engine="memory") as pipeline:
-        yield pipeline
 
 
 def test_a_pipeline_with_problems_says_them_and_goes_on_when_they_are_over(

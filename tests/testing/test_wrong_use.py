@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import boto3
@@ -12,18 +11,6 @@ from moto import settings as moto_settings
 from tallyroll.errors import SettingsError, UsageError
 from tallyroll.testing import Tallyroll, TestingError, running
 from tests.testing.posting import post_bodies
-
-
-@pytest.fixture(params=["memory", "moto"])
-def tallyroll(request: pytest.FixtureRequest) -> Iterator[Tallyroll]:
-    with running(engine=request.param) as pipeline:
-        yield pipeline
-
-
-@pytest.fixture
-def memory() -> Iterator[Tallyroll]:
-    with running(engine="memory") as pipeline:
-        yield pipeline
 
 
 @pytest.mark.parametrize("wrong", [{}, {"hours": 0}, {"hours": -1}])

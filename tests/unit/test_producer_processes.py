@@ -18,6 +18,7 @@ from tallyroll import Producer
 from tallyroll.adapters.journal import FileJournal
 from tallyroll.client.receipts import Outgoing
 from tallyroll.client.spool import Spool
+from tests.harness.processes import ran
 
 URL = "https://sqs.eu-west-1.amazonaws.com/123456789012/votes"
 
@@ -108,11 +109,8 @@ def test_what_a_spool_holds_is_sent_without_being_asked_for(tmp_path: Path) -> N
 
 
 def _python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    return ran(
         [sys.executable, "-W", "ignore", "-c", STAND_IN + code, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
         timeout=300,
         start_new_session=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import subprocess
 import sys
 
 import pytest
 
 import tallyroll
+from tests.harness.processes import ran
 
 NAMES = ["Event", "Pipeline", "Producer", "Reader", "Settings", "errors"]
 
@@ -36,7 +36,7 @@ def test_the_package_imports_none_of_them_before_they_are_used() -> None:
         "from tallyroll import Event; assert 'boto3' not in sys.modules;"
         "assert Event.__module__ == 'tallyroll.model.events'"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = ran([sys.executable, "-c", code])
     assert (done.returncode, done.stderr) == (0, "")
 
 

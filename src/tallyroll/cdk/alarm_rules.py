@@ -1,8 +1,8 @@
 """The list of alarms, as plain data: what each says, and when it fires.
 
 `observability` makes alarms of it, and tests evaluate it. This module does not import the CDK.
-A new alarm is an entry of `ALARMS` and a rule below. Its bound stands in `lifecycle/health.py`;
-`PAGES` (pages.py) says which alarms call somebody. CONTRIBUTING.md, "A new alarm", has the rest.
+A new alarm is an entry of `ALARMS` and a rule below, with its bound in `lifecycle/health.py`;
+CONTRIBUTING.md, "A new alarm", has the rest.
 
 Metrics arrive late, and a period may have none. So:
 

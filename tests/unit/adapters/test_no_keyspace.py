@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +24,7 @@ from tallyroll.ports.store import Verdict
 from tallyroll.settings import Settings
 from tests.harness.both_stores import BothStores
 from tests.harness.pipeline import HOUR, SMALL, TIME_LEFT, StillEffects, record_with, spec_of
+from tests.harness.processes import ran
 from tests.unit.adapters.test_routed import THERE, VERBS, arguments
 
 REMEDY = "set TALLYROLL_KEYSPACE to that of its windows"
@@ -119,12 +119,9 @@ def test_its_windows_keep_their_states() -> None:
 
 def test_a_cold_start_without_a_keyspace_loads_neither_the_driver_nor_the_room_of_rows() -> None:
     paths = os.pathsep.join([str(ROOT / "src"), str(ROOT), *sys.path])
-    done = subprocess.run(
+    done = ran(
         [sys.executable, "-c", COLD],
         env={**os.environ, "PYTHONPATH": paths, "POWERTOOLS_METRICS_NAMESPACE": "t"},
-        capture_output=True,
-        text=True,
-        check=False,
         timeout=60,
     )
     assert done.returncode == 0, done.stderr

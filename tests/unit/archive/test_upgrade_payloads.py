@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import tarfile
 from pathlib import Path
@@ -23,6 +22,7 @@ from tallyroll.model.stored import StoredEvent, stored
 from tests.harness.archives import Archived, sealed_and_exported
 from tests.harness.payloads import noise
 from tests.harness.pipeline import NOW, spec_of
+from tests.harness.processes import ran
 from tests.harness.release import ARCHIVE, CODE
 
 SIZES = {"small": 900, "compressed": 9_000, "chunked": 120_000, "huge": 900_000}
@@ -84,15 +84,13 @@ def before(archived: Archived, tmp_path_factory: pytest.TempPathFactory) -> dict
         DirectoryBucket(copy).put(key, archived.bucket.get(key))
     spec = spec_of()
     facts = {name: getattr(spec, name) for name in spec.__slots__ if name != "hot"}
-    ran = subprocess.run(
+    done = ran(
         [sys.executable, "-c", PROGRAM],
         input=json.dumps([str(copy), archived.prefix, facts, BODIES, REFERRING]),
         env={**os.environ, "PYTHONPATH": str(Path(folder) / CODE)},
-        capture_output=True,
-        text=True,
         check=True,
     )
-    found: dict[str, Any] = json.loads(ran.stdout)
+    found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 

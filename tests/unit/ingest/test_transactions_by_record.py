@@ -19,6 +19,7 @@ from tallyroll.ingest.transactions import (
 from tallyroll.ports.backoff import COMMIT_CONFLICT, COMMIT_THROTTLED
 from tallyroll.ports.store import Answer, Element, Outcome, Verdict
 from tests.harness.pipeline import NOW, opened, record_with, spec_of
+from tests.unit.ingest.test_transactions import Latest
 
 SPEC = spec_of()
 FINE, CONTENDED = Element(Answer.FINE), Element(Answer.CONTENDED)
@@ -26,16 +27,6 @@ THROTTLED, UNKNOWN = Element(Answer.THROTTLED), Element(Answer.UNKNOWN)
 INVALID = Element(Answer.INVALID, detail="no such number")
 A, B, C = record_with("a", "k"), record_with("b", "k"), record_with("c", "l")
 COUNTED = Fate(Disposition.COUNTED, b"digest")
-
-
-class Latest:
-    """Chance that always draws the most."""
-
-    def random(self) -> float:
-        return 0.999_999
-
-    def getrandbits(self, k: int, /) -> int:
-        return (1 << k) - 1
 
 
 def answered(*records: Element) -> Outcome:

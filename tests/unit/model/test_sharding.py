@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -19,6 +18,7 @@ from tallyroll.model.sharding import (
     stable_hash,
     strategy,
 )
+from tests.harness.processes import ran
 
 IDS = 100_000
 SHARDS = 200
@@ -77,9 +77,7 @@ def test_another_process_finds_the_same_shards(seed: str) -> None:
         "print(hash('tallyroll'))"
     )
     environment = {"PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
-    )
+    done = ran([sys.executable, "-c", program], env=environment, check=True)
     assert int(done.stdout) != hash("tallyroll") or os.environ.get("PYTHONHASHSEED") == seed
 
 

@@ -1,7 +1,7 @@
 """What fails and stays so: a function, some calls of it, the deletion of one table.
 
-Weather strikes one call by chance; an ailment strikes every call that it names, from one moment
-until another, or for ever.
+Weather strikes one call by chance. A lasting fault strikes every call that it names, from one
+moment until another, or for ever.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ONLY = {"make_table": "roller", "tag_table": "cleanup", "drop_table": "dropper"}
 
 
 @dataclass(frozen=True, slots=True)
-class Ailment:
+class LastingFault:
     """What is ill from `since` until `until` (ms).
 
     `functions` names whose invocations are struck; none stands for all. `how` it strikes them:
@@ -54,11 +54,11 @@ class Ailment:
 
 
 @dataclass(slots=True)
-class Ailments:
-    """The ailments of one simulation, and what they struck."""
+class LastingFaults:
+    """The lasting faults of one simulation, and what they struck."""
 
     world: World
-    all: list[Ailment] = field(default_factory=list)
+    all: list[LastingFault] = field(default_factory=list)
     struck: dict[str, int] = field(default_factory=dict)
     _sandboxes: dict[str, int] = field(default_factory=dict)
 
@@ -66,12 +66,12 @@ class Ailments:
         """Whether invocations of a function (in a sandbox of this number) are struck in this way
         now.
         """
-        for ailment in self.all:
-            if ailment.how != how or not ailment.strikes(function, self.world.now):
+        for fault in self.all:
+            if fault.how != how or not fault.strikes(function, self.world.now):
                 continue
-            if ailment.one_sandbox and sandbox != self._chosen(ailment, sandbox):
+            if fault.one_sandbox and sandbox != self._chosen(fault, sandbox):
                 continue
-            self._note(ailment)
+            self._note(fault)
             return True
         return False
 
@@ -81,34 +81,34 @@ class Ailments:
         ill = [one for one in self.all if one.name in known]
         return any(one.strikes(function, self.world.now) for one in ill)
 
-    def _chosen(self, ailment: Ailment, sandbox: int | None) -> int | None:
-        """The sandbox that an ailment of one alone strikes: the first that comes along."""
+    def _chosen(self, fault: LastingFault, sandbox: int | None) -> int | None:
+        """The sandbox that a lasting fault of one alone strikes: the first that comes along."""
         if sandbox is None:
             return -1
-        return self._sandboxes.setdefault(ailment.name, sandbox)
+        return self._sandboxes.setdefault(fault.name, sandbox)
 
     def check(self, function: str, port: str, verb: str, named: Iterable[Any]) -> None:
         """Raise Refused or Throttled if a call of a port fails; `named` are its arguments."""
         if function != ONLY.get(verb, function):
             raise Refused(f"{verb}: the role of {function} does not allow it", DENIED)
-        for ailment in self.all:
-            if ailment.how not in ("denied", "throttled") or ailment.port != port:
+        for fault in self.all:
+            if fault.how not in ("denied", "throttled") or fault.port != port:
                 continue
-            if not ailment.strikes(function, self.world.now):
+            if not fault.strikes(function, self.world.now):
                 continue
-            if ailment.verbs and verb not in ailment.verbs:
+            if fault.verbs and verb not in fault.verbs:
                 continue
-            if ailment.table and ailment.table not in [_table_of(each) for each in named]:
+            if fault.table and fault.table not in [_table_of(each) for each in named]:
                 continue
-            self._note(ailment)
-            if ailment.how == "throttled":
-                raise Throttled(f"{verb}: {ailment.name}", "ThrottlingException")
-            raise Refused(f"{verb}: {ailment.name}", DENIED)
+            self._note(fault)
+            if fault.how == "throttled":
+                raise Throttled(f"{verb}: {fault.name}", "ThrottlingException")
+            raise Refused(f"{verb}: {fault.name}", DENIED)
 
-    def _note(self, ailment: Ailment) -> None:
-        if ailment.name not in self.struck:
-            self.world.note(f"{ILL}{ailment.name}")
-        self.struck[ailment.name] = self.struck.get(ailment.name, 0) + 1
+    def _note(self, fault: LastingFault) -> None:
+        if fault.name not in self.struck:
+            self.world.note(f"{ILL}{fault.name}")
+        self.struck[fault.name] = self.struck.get(fault.name, 0) + 1
 
 
 def _table_of(argument: Any) -> str:
@@ -117,10 +117,10 @@ def _table_of(argument: Any) -> str:
 
 
 class Ailing:
-    """A port as one function has it: its calls fail while an ailment strikes them."""
+    """A port as one function has it: its calls fail while a lasting fault strikes them."""
 
-    def __init__(self, ailments: Ailments, function: str, name: str, port: Any) -> None:
-        self._ailments = ailments
+    def __init__(self, lasting_faults: LastingFaults, function: str, name: str, port: Any) -> None:
+        self._lasting_faults = lasting_faults
         self._function = function
         self._name = name
         self._port = port
@@ -130,7 +130,7 @@ class Ailing:
         seen = getattr(self._port, "seen", None)
         if seen is None:
             return self
-        return Ailing(self._ailments, self._function, self._name, seen(verb))
+        return Ailing(self._lasting_faults, self._function, self._name, seen(verb))
 
     def __getattr__(self, verb: str) -> Any:
         found = getattr(self._port, verb)
@@ -142,7 +142,7 @@ class Ailing:
 
     def _checked(self, verb: str, perform: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **named: Any) -> Any:
-            self._ailments.check(self._function, self._name, verb, [*args, *named.values()])
+            self._lasting_faults.check(self._function, self._name, verb, [*args, *named.values()])
             return perform(*args, **named)
 
         return call
@@ -150,7 +150,7 @@ class Ailing:
     def _commit(self, spec: Any, records: Sequence[Any], increments: Sequence[Any]) -> Outcome:
         """A commit never raises: its outcome says what the DynamoDB adapter makes of the error."""
         try:
-            self._ailments.check(self._function, self._name, "commit", [spec])
+            self._lasting_faults.check(self._function, self._name, "commit", [spec])
         except Throttled as error:
             return Outcome(Verdict.THROTTLED, detail=str(error))
         except Refused as error:
