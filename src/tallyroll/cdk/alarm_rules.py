@@ -83,9 +83,8 @@ EVENTS, DEAD_LETTERS, API, TABLES = "events", "dead-letters", "api", "TableCount
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """One metric as an alarm reads it: a statistic per `period` (seconds).
-
-    `of` is its function, queue or API, or what is counted of the account.
+    """One metric as an alarm reads it: a statistic per `period` (seconds). `of` is its function,
+    queue or API, or what is counted of the account.
     """
 
     source: MetricNamespace
@@ -100,8 +99,8 @@ class AlarmRule:
     """An alarm fires when its number is over `above` in `times` periods in a row or, if `within` is
     set, in `times` of the last `within` periods.
 
-    The number is the only metric, or an `expression` that names the `metrics`. A period without
-    data counts as over if `silence_is_bad`, else as below.
+    The number is the only metric, or an `expression` of the `metrics`. A period without data is
+    over if `silence_is_bad`, else below.
     """
 
     metrics: Mapping[str, Watched]

@@ -37,7 +37,7 @@ SENDS_AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outgoing:
+class BulkMessage:
     """One message: its body, its number of events, their origin (for messages to people), whether
     it may be sent again if no reply came, and the events' key.
     """
@@ -68,14 +68,14 @@ class Sent:
     refused_messages: int = 0
     undated: int = 0
     savings: Savings = field(default_factory=Savings)
-    taken: list[tuple[Outgoing, int]] | None = None
-    waiting: dict[Outgoing, None] = field(default_factory=dict)
-    lost: list[tuple[Outgoing, str]] = field(default_factory=list)
+    taken: list[tuple[BulkMessage, int]] | None = None
+    waiting: dict[BulkMessage, None] = field(default_factory=dict)
+    lost: list[tuple[BulkMessage, str]] = field(default_factory=list)
     broken: bool = False
     stopped: bool = False
     interrupted: bool = False
 
-    def take(self, message: Outgoing, now: int) -> None:
+    def take(self, message: BulkMessage, now: int) -> None:
         """Record that the queue took a message, before `now` (ms)."""
         del self.waiting[message]
         self.messages += 1
@@ -83,13 +83,13 @@ class Sent:
         if self.taken is not None:
             self.taken.append((message, now))
 
-    def give_up(self, message: Outgoing, why: str) -> None:
+    def give_up(self, message: BulkMessage, why: str) -> None:
         """Record that the queue may not have taken a message."""
         del self.waiting[message]
         self.lost.append((message, why))
 
     @property
-    def unsent(self) -> list[Outgoing]:
+    def unsent(self) -> list[BulkMessage]:
         """The messages that the queue may not have taken."""
         return [*(message for message, _ in self.lost), *self.waiting]
 
@@ -137,7 +137,7 @@ class BulkSender:
         rate: float | None = None,
         name: str | None = None,
         anyway: bool = False,
-        refused: Callable[[Outgoing], object] = lambda _: None,
+        refused: Callable[[BulkMessage], object] = lambda _: None,
     ) -> None:
         self.sent = Sent()
         self.named = False  # whether an id was made from `name`
@@ -151,7 +151,7 @@ class BulkSender:
         self._refused = refused
         self._began = effects.now()
         self._turn = Lock()
-        self._ready: list[Outgoing] = []
+        self._ready: list[BulkMessage] = []
         self._loose = Packer(self._new_id, calendar.start_of, compress=compress)
         self._compress = compress
         self.limit_packets(PacketLimits())
@@ -223,18 +223,18 @@ class BulkSender:
         # An event without a time belongs to the window in which it is sent. Sent again later, it
         # might be counted in another window.
         dated = event.ts is not None or uuid7_time(event.id or "") is not None
-        message = Outgoing(queueable(message_body(event)), 1, origin, dated, event.key)
+        message = BulkMessage(queueable(message_body(event)), 1, origin, dated, event.key)
         self._offer(message, self._time_of(event) if dated else None)
 
     def add_packet(self, body: str, packet: Packet, origin: str) -> None:
         """Add a packet that was made elsewhere, for the next `flush`."""
-        message = Outgoing(queueable(body), len(packet.entries), origin, key=packet.key)
+        message = BulkMessage(queueable(body), len(packet.entries), origin, key=packet.key)
         self._offer(message, self._time_of(packet))
 
     def _add_packed(self, packets: Iterable[Packed]) -> None:
         for packet in packets:
             origin = f"{packet.events} packed events of key {packet.key!r}"
-            message = Outgoing(queueable(packet.body), packet.events, origin, key=packet.key)
+            message = BulkMessage(queueable(packet.body), packet.events, origin, key=packet.key)
             if self._offer(message, packet.ts):
                 window = self._calendar.window_start(packet.ts)
                 self.sent.savings.add_packet(window, packet.key, packet.body, packet.events)
@@ -242,7 +242,7 @@ class BulkSender:
     def _time_of(self, envelope: Envelope) -> int:
         return event_time(envelope, self._began)
 
-    def _offer(self, message: Outgoing, happened: int | None) -> bool:
+    def _offer(self, message: BulkMessage, happened: int | None) -> bool:
         """Have a message sent, unless no window takes what `happened` then (ms)."""
         taken = happened is None or self._calendar.check(happened, message.events)
         if taken or self._anyway:
@@ -297,9 +297,9 @@ class BulkSender:
     def _new_id(self) -> str:
         return uuid7(self._effects.now(), self._effects.chance)
 
-    def _rounds(self, messages: Sequence[Outgoing]) -> Iterator[list[Outgoing]]:
+    def _rounds(self, messages: Sequence[BulkMessage]) -> Iterator[list[BulkMessage]]:
         """Split messages into rounds of up to 80; with a rate, of the events of about 250 ms."""
-        round_: list[Outgoing] = []
+        round_: list[BulkMessage] = []
         events = 0
         for message in messages:
             round_.append(message)
@@ -311,8 +311,8 @@ class BulkSender:
         if round_:
             yield round_
 
-    def _send_round(self, round_: Sequence[Outgoing]) -> None:
-        again, failed = round_, dict[Outgoing, str]()
+    def _send_round(self, round_: Sequence[BulkMessage]) -> None:
+        again, failed = round_, dict[BulkMessage, str]()
         for _ in BULK_REQUEST.attempts(self._effects):
             jobs = [
                 partial(self._send_batch, again[at : at + QUEUE_BATCH_MAX])
@@ -328,7 +328,7 @@ class BulkSender:
         for message in again:
             self.sent.give_up(message, failed[message])
 
-    def _send_batch(self, batch: Sequence[Outgoing]) -> list[tuple[Outgoing, str]]:
+    def _send_batch(self, batch: Sequence[BulkMessage]) -> list[tuple[BulkMessage, str]]:
         """Send up to ten messages; count those taken at once, so that an interrupt loses none."""
         failures = self._sender.send([message.body for message in batch])
         details = {failure.index: failure.detail for failure in failures}

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 
-from tallyroll.client.bulk import Outgoing
+from tallyroll.client.bulk import BulkMessage
 from tallyroll.errors import Missing, Reason, StoreError, Throttled, Unknown
 from tallyroll.limits import BATCH_GET_KEYS_MAX, TS_MS_MAX
 from tallyroll.model.acceptance import is_undated
@@ -92,7 +92,7 @@ class Arrivals:
         self.rejected: Counter[str] = Counter()
         self.details: dict[str, str] = {}
 
-    def expect(self, taken: Iterable[tuple[Outgoing, int]]) -> None:
+    def expect(self, taken: Iterable[tuple[BulkMessage, int]]) -> None:
         """Expect messages that the queue took, with the times (ms) at which it had taken them.
 
         Of messages with equal bodies one is looked for, which stands for all.

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tallyroll.adapters.dynamodb.tools.restore import DynamoRestore
     from tallyroll.adapters.dynamodb.totals_table import DynamoTotals
     from tallyroll.adapters.routed import RoutedStore
-    from tallyroll.client.bulk import BulkSender, Outgoing
+    from tallyroll.client.bulk import BulkMessage, BulkSender
     from tallyroll.ingest.writer import Writer
     from tallyroll.lifecycle.cleanup import Cleanup
     from tallyroll.lifecycle.dropper import Dropper
@@ -177,7 +177,7 @@ class Pipeline:
         rate: float | None = None,
         name: str | None = None,
         anyway: bool = False,
-        refused: Callable[[Outgoing], object] = lambda _: None,
+        refused: Callable[[BulkMessage], object] = lambda _: None,
         dry: bool = False,
     ) -> BulkSender:
         """Packs events and sends them, or only counts them if it is `dry`; `tell` is called if the

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tallyroll.adapters.memory import MemoryDeadLetters
-from tallyroll.client.bulk import Outgoing
+from tallyroll.client.bulk import BulkMessage
 from tallyroll.model.events import Event, event_body
 from tallyroll.operations import arrivals as arrivals_module
 from tallyroll.operations.arrivals import Arrivals
@@ -22,7 +22,7 @@ def sent(pipeline: Pipeline) -> Arrivals:
     bodies = [event_body(Event("k", f"e{n}", NOW, 10**6, None)) for n in range(MESSAGES)]
     for body in bodies:
         pipeline.queue.send(body)
-    found.expect((Outgoing(body, 1, "a line"), NOW) for body in bodies)
+    found.expect((BulkMessage(body, 1, "a line"), NOW) for body in bodies)
     return found
 
 
