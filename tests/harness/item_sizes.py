@@ -9,7 +9,7 @@ from tallyroll.model.items import number_bytes, text_bytes
 
 
 def item_bytes(item: Mapping[str, Mapping[str, Any]]) -> int:
-    """The size of any item that DynamoDB meters, in bytes; `weighed` is the same for a record.
+    """The size of any item that DynamoDB meters, in bytes; `sized` is the same for a record.
 
     Source: DynamoDB Developer Guide, "DynamoDB item sizes and formats": strings take their UTF-8
     bytes, numbers about one byte per two significant digits and one more, binaries their raw bytes,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -259,7 +260,8 @@ def _ports(use_case: Class) -> list[ast.arg | ast.AnnAssign]:
     if "__init__" in use_case.methods:
         return list(use_case.methods["__init__"].args.args[1:])
     fields = [node for node in use_case.node.body if isinstance(node, ast.AnnAssign)]
-    return [field for field in fields if "init=False" not in ast.unparse(field)]
+    positional = takewhile(lambda field: ast.unparse(field.annotation) != "KW_ONLY", fields)
+    return [field for field in positional if "init=False" not in ast.unparse(field)]
 
 
 def _assigned(node: ast.Assign) -> Iterator[tuple[str, ast.expr]]:

@@ -14,7 +14,7 @@ TABLE_OF = {
     "adapters.dynamodb.periods": "catalog",
     "adapters.dynamodb.rate": "catalog",
     "adapters.dynamodb.writer_notes": "catalog",
-    "adapters.dynamodb.totals": "totals",
+    "adapters.dynamodb.totals_table": "totals",
 }
 # IAM's names where they are not the operation's own. A transaction needs what its parts need.
 # Sources: DynamoDB Developer Guide, "Using IAM with DynamoDB transactions"; Service Authorization
@@ -57,9 +57,9 @@ def needed(call: Call) -> Grants:
         return {("*", f"cloudwatch:{action}")}
     if call.module == "pipeline.queue_urls":
         return {("queue", f"sqs:{action}"), ("dead letters", f"sqs:{action}")}
-    if call.module in ("adapters.aws.sqs", "adapters.aws.dead_letters"):
+    if call.module in ("adapters.aws.sqs", "adapters.aws.sqs_dead_letters"):
         # The writer rejects, the operator sends again.
-        theirs = call.adapter == "adapters.aws.dead_letters.SqsDeadLetters"
+        theirs = call.adapter == "adapters.aws.sqs_dead_letters.SqsDeadLetters"
         there = "queue" if theirs == (action == "SendMessage") else "dead letters"
         return {(there, f"sqs:{action}")}
     shared = call.module in ("adapters.dynamodb.requests", "adapters.dynamodb.puts")

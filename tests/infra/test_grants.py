@@ -70,7 +70,7 @@ def test_an_operator_is_granted_what_a_redrive_calls_and_nothing_else(
 
 def test_the_trace_sees_all_of_a_redrive(traced: Trace) -> None:
     assert traced.unclear == set()
-    letters = "adapters.aws.dead_letters.SqsDeadLetters"
+    letters = "adapters.aws.sqs_dead_letters.SqsDeadLetters"
     for call in (
         Call("SendMessageBatch", "adapters.aws.sqs", letters),
         Call("GetObject", "adapters.aws.s3", "adapters.aws.s3.S3Bucket"),

@@ -193,16 +193,20 @@ def queue_rules(case: Checkup) -> Iterator[Sign]:
     rules = stack.queue_rules(url)
     name = rules.arn.rpartition(":")[2]
     hidden, kept = -(-settings.visibility_ms // 1000), settings.queue_retention_ms // 1000
-    for does, attribute, seconds, wanted in (
-        ("hides", "VisibilityTimeout", rules.visibility_seconds, hidden),
-        ("keeps", "MessageRetentionPeriod", rules.retention_seconds, kept),
-    ):
-        if seconds < wanted:
-            yield finding(
-                f"{name} {does} messages for {seconds:,} s, and the writers count on {wanted:,} s",
-                f"`aws sqs set-queue-attributes --queue-url {url} --attributes"
-                f" {attribute}={wanted}`",
-            )
+    if rules.visibility_seconds < hidden:
+        yield finding(
+            f"{name} hides messages for {rules.visibility_seconds:,} s, and the writers count on"
+            f" {hidden:,} s",
+            f"`aws sqs set-queue-attributes --queue-url {url} --attributes"
+            f" VisibilityTimeout={hidden}`",
+        )
+    if rules.retention_seconds < kept:
+        yield finding(
+            f"{name} keeps messages for {rules.retention_seconds:,} s, and the writers count on"
+            f" {kept:,} s",
+            f"`aws sqs set-queue-attributes --queue-url {url} --attributes"
+            f" MessageRetentionPeriod={kept}`",
+        )
     if rules.max_receives is None:
         yield warning(
             f"{name} has no dead-letter queue: a message that no writer survives is never moved"
