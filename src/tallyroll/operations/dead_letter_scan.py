@@ -1,9 +1,9 @@
-"""A look at the dead letters: several workers receive each letter once.
+"""A scan of the dead letters: several workers receive each letter once.
 
 SQS cannot list messages. So letters are received until none is new, stay hidden while they are
 processed, and are made visible at the end. If this process is killed, they reappear by themselves.
 
-A look's memory is bounded: the letters that its workers hold, the receipts of at most 50,000
+A scan's memory is bounded: the letters that its workers hold, the receipts of at most 50,000
 letters that stay in the queue, and 12 to 24 bytes for each other letter that stays.
 """
 
@@ -27,7 +27,7 @@ from tallyroll.ports.effects import Effects
 HIDDEN_SECONDS = 300
 # SQS delivers nothing while about 120,000 messages are in flight (Amazon SQS Developer Guide,
 # "Standard queue message quotas"). Less than half leaves room for letters being processed, for
-# another look, and for the letters that a killed look left hidden.
+# another scan, and for the letters that a killed one left hidden.
 HELD_MAX = 50_000
 BATCH_LETTERS = 100  # keys of one BatchGetItem
 BATCH_BYTES = 4 * 1024 * 1024  # roughly; bounds a worker's memory
@@ -35,7 +35,7 @@ JOBS = 8  # `make bench` shows the effect of more
 # A worker ends after so many empty receives in a row: the fewer if as many letters were seen as SQS
 # counts. One is needed also then, since the count lags.
 LOOKS_IN_VAIN, LOOKS_IN_VAIN_OF_ALL = 2, 1
-SWEEPS_IN_VAIN = 3  # a look ends after all known letters were received so often again
+SWEEPS_IN_VAIN = 3  # a scan ends after all known letters were received so often again
 _SLOTS_MIN = 1_024
 _HASH_BYTES = 8
 
