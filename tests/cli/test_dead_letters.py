@@ -52,7 +52,7 @@ def test_a_list_of_letters_fits_into_80_columns(mixed: CommandLine) -> None:
         count(Mock(), [wide] * 23_456)
         return Mock(missed=0)
 
-    with patch.object(dlq, "look_through", scan_through):
+    with patch.object(dlq, "scan_through", scan_through):
         lines = mixed.run("dlq", "list").out.splitlines()
     assert "23,456" in lines[2].split()
     assert max(map(len, lines)) <= 80

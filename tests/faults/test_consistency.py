@@ -89,9 +89,11 @@ def test_an_eventual_read_is_seen_at_the_caller(verb: str, eventual_reads: list[
     effects = SystemEffects()
     caller = Caller(_Silent(), effects)
     reads: dict[str, Callable[[Any], Any]] = {
-        "get": lambda module: module["Table"](caller, effects, "t").get({}),
-        "get_all": lambda module: module["Table"](caller, effects, "t").get_all([{}]),
-        "query": lambda module: [*module["Table"](caller, effects, "t").query("pk = :pk", {})],
+        "get": lambda module: module["DynamoTable"](caller, effects, "t").get({}),
+        "get_all": lambda module: module["DynamoTable"](caller, effects, "t").get_all([{}]),
+        "query": lambda module: [
+            *module["DynamoTable"](caller, effects, "t").query("pk = :pk", {})
+        ],
     }
     file = CORE / "adapters/dynamodb/requests.py"
     source = file.read_text(encoding="utf-8")

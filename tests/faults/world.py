@@ -9,7 +9,7 @@ import pkgutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from functools import cache
 from importlib import import_module
@@ -333,7 +333,7 @@ def _making_effects() -> tuple[ModuleType, ...]:
 def _provided(raw: Raw, **changes: Any) -> Settings:
     """Settings whose permanent tables, queues and bucket exist."""
     name = f"f{uuid4().hex[:12]}"
-    facts = {setting: getattr(SMALL, setting) for setting in SMALL.__dataclass_fields__}
+    facts = {each.name: getattr(SMALL, each.name) for each in fields(SMALL)}
     settings = Settings(**{**facts, "name": name, "bucket": f"{name}-archive", **changes})
     declared = declare(settings)
     for table in (declared.catalog, declared.totals):

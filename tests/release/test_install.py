@@ -19,7 +19,7 @@ LINES = (
 
 
 @pytest.mark.parametrize(
-    ("lines", "told"),
+    ("lines", "shown"),
     [
         (0, "fetching 0 of 2 packages, 7 s"),
         (2, "fetching 1 of 2 packages, 7 s"),

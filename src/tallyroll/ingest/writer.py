@@ -164,15 +164,17 @@ class Writer:
         return cases
 
     def _fates(self, placed: Sequence[Placed], report: BatchReport, deadline: int) -> list[Fate]:
-        """The fates of messages. If the catalog fails, those it must decide are handed back."""
-        fates = self._count(placed, report, deadline)
+        """The fates of messages. If a store fails, those that are undecided are handed back."""
+        fates: list[Fate] = []
         try:
+            fates = self._count(placed, report, deadline)
             fates = _redecided(Disposition.UNCOMPARED, placed, fates, self._compared)
             behind = partial(self._behind_shut_gates, deadline=deadline)
             return _redecided(Disposition.SHUT_OUT, placed, fates, behind)
         except StoreError as error:
             back = handed_back(str(error))
-            return [back if fate.kind in UNDECIDED else fate for fate in fates]
+            kept = [back if fate.kind in UNDECIDED else fate for fate in fates]
+            return kept or [back] * len(placed)
 
     def _count(self, placed: Sequence[Placed], report: BatchReport, deadline: int) -> list[Fate]:
         """Commit one message of each identity; return the fate of every message."""

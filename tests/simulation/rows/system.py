@@ -12,7 +12,7 @@ import pytest
 from tallyroll.adapters.rows import folding, statements
 from tallyroll.adapters.rows.row_store import RowStore
 from tallyroll.errors import UsageError
-from tallyroll.lifecycle import roller
+from tallyroll.lifecycle import draining
 from tallyroll.model.states import Status
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.store import Store
@@ -86,10 +86,9 @@ class RowSystem(System):
     def watch_store(self, patch: pytest.MonkeyPatch) -> None:
         watch_rows(self, patch)
         marked_gates(patch, self)
-        if (
-            self.hurried
-        ):  # whatever the queue holds: it must not be the queue that keeps uncounted rows out
-            patch.setattr(roller, "drained", lambda *_: True)
+        # Whatever the queue holds: it must not be the queue that keeps uncounted rows out.
+        if self.hurried:
+            patch.setattr(draining, "drained", lambda *_: True)
 
 
 def _planned(seed: int) -> Plan:
