@@ -220,7 +220,7 @@ def queue_requests(bodies: Sequence[str]) -> float:
 def of_events(settings: Settings) -> Rows:
     """What a million events of each load cost, until they are in the totals."""
     rows: Rows = [
-        ("load", "units each", "writes", "sealing", "roll-ups", "SQS", "Lambda", "in all"),
+        ("load", "units each", "writes", "sealing", "roll-ups", "SQS", "Lambda", "in all")
     ]
     for one in computed():
         load, keys = one.load, one.load.totalled

@@ -78,10 +78,7 @@ def drawn(without: Levelled, with_rate: Levelled) -> str:
         _panel(
             2,
             "Messages in the queue",
-            [
-                ("without", without.waiting[:SECONDS]),
-                ("with", with_rate.waiting[:SECONDS]),
-            ],
+            [("without", without.waiting[:SECONDS]), ("with", with_rate.waiting[:SECONDS])],
         ),
     ]
     height = TOP + 3 * (PANEL + GAP) + BOTTOM - GAP

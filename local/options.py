@@ -10,12 +10,7 @@ from local.pipeline import BATCH_SIZE, BATCH_WINDOW_S
 from tallyroll.model.windows import DYNAMODB
 from tallyroll.settings import Settings
 from tallyroll.settings.options import Options
-from tallyroll.settings.options.rules import (
-    PREFIX,
-    VISIBILITY_BATCHES,
-    OptionsError,
-    check_names,
-)
+from tallyroll.settings.options.rules import PREFIX, VISIBILITY_BATCHES, OptionsError, check_names
 
 # The settings that an option of another name decides.
 _DECIDES = {

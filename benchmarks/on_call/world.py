@@ -31,11 +31,7 @@ class World:
     """A pipeline, the clients of its AWS, its clock (ms), and what runs it."""
 
     def __init__(
-        self,
-        settings: Settings,
-        client: Callable[[str], Any],
-        pipeline: Pipeline,
-        running: Running,
+        self, settings: Settings, client: Callable[[str], Any], pipeline: Pipeline, running: Running
     ) -> None:
         self.settings, self.pipeline, self.running = settings, pipeline, running
         self.client = client

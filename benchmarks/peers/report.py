@@ -84,9 +84,7 @@ def read_cells(read: Read) -> tuple[str, ...]:
 
 
 def write_documents(
-    found: Mapping[str, Sequence[Measured]],
-    reads: Sequence[Read],
-    events: int,
+    found: Mapping[str, Sequence[Measured]], reads: Sequence[Read], events: int
 ) -> None:
     """Put the tables and the chart where the documents have their marks."""
     PICTURES.mkdir(exist_ok=True)
@@ -122,9 +120,7 @@ def picture(folder: str) -> Iterator[str]:
 
 
 def section(
-    found: Mapping[str, Sequence[Measured]],
-    reads: Sequence[Read],
-    events: int,
+    found: Mapping[str, Sequence[Measured]], reads: Sequence[Read], events: int
 ) -> Iterator[str]:
     """The lines of docs/benchmarks.md."""
     yield from picture("pictures")

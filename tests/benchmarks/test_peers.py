@@ -14,14 +14,7 @@ from benchmarks.peers import load as loads
 from benchmarks.peers import measure, report, ways
 from benchmarks.peers.measure import Measured, measured
 from benchmarks.peers.reads import Read, measured_reads
-from benchmarks.peers.ways import (
-    Adding,
-    Powertools,
-    PynamoDB,
-    RandomShards,
-    Summing,
-    Way,
-)
+from benchmarks.peers.ways import Adding, Powertools, PynamoDB, RandomShards, Summing, Way
 from benchmarks.peers.wire import Wire
 from local.aws.embedded import Embedded
 from tallyroll.settings import Settings

@@ -179,10 +179,7 @@ class NoMetrics:
 
 
 def run(
-    patch: pytest.MonkeyPatch,
-    streams: pytest.CaptureFixture[str],
-    *argv: str,
-    stdin: bytes = b"",
+    patch: pytest.MonkeyPatch, streams: pytest.CaptureFixture[str], *argv: str, stdin: bytes = b""
 ) -> Answer:
     """Run the command with these bytes on stdin."""
     streams.readouterr()

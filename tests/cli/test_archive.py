@@ -334,7 +334,7 @@ def test_archives_in_s3(
 def test_sizes_for_people() -> None:
     sizes = [0, 999, 1_000, 1_500_000, 10**12, 10**16]
     assert [size_text(size) for size in sizes] == [
-        *("0 B", "999 B", "1.0 KB", "1.5 MB", "1.0 TB", "10000.0 TB"),
+        *("0 B", "999 B", "1.0 KB", "1.5 MB", "1.0 TB", "10000.0 TB")
     ]
 
 

@@ -9,14 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.command_line import lines, run
-from tests.cli.test_validate import (
-    BRIDGED,
-    GOOD,
-    NOTIFIED,
-    PACKET,
-    Patch,
-    Streams,
-)
+from tests.cli.test_validate import BRIDGED, GOOD, NOTIFIED, PACKET, Patch, Streams
 
 FANNED = {
     "keys": ["candidate:{detail.candidate}", "state:{detail.home.state}", "hour:{%H}"],
@@ -38,11 +31,7 @@ def test_the_keys_of_each_message_are_told(
         answer = run(monkeypatch, capsys, "validate", "--mapping", given, "-", stdin=stdin)
         assert (answer.status, answer.err) == (0, "")
         told = answer.out.splitlines()
-        assert told[:3] == [
-            "line 1: candidate:ann, hour:17, state:ca",
-            "line 2: k",
-            "line 3: k",
-        ]
+        assert told[:3] == ["line 1: candidate:ann, hour:17, state:ca", "line 2: k", "line 3: k"]
         assert answer.row("events", "2")
         assert "note:" not in answer.out
 

@@ -16,8 +16,7 @@ from tests.harness.pipeline import HOUR, MINUTE, NOW, hour
 
 def test_counts_as_a_table(cli: CommandLine) -> None:
     cli.pipeline.write(
-        {"key": "k", "id": "a", "ts": NOW, "value": 2.5},
-        {"key": "k", "id": "b", "ts": NOW - HOUR},
+        {"key": "k", "id": "a", "ts": NOW, "value": 2.5}, {"key": "k", "id": "b", "ts": NOW - HOUR}
     )
     answer = cli.run("count", "k", "none", "k", "--windows")
     assert (answer.status, answer.err) == (0, "")

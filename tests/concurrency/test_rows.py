@@ -14,10 +14,7 @@ from tests.concurrency.row_writers import KEYS, Told, event, store_on, write
 from tests.concurrency.rows_night import DEATHS, STOPS, Night, agree, folded, opened
 from tests.contract.engines import commit
 from tests.harness.cassandra import connected
-from tests.simulation.rows.planted import (
-    gate_read_before_the_rows_alone,
-    stored_taken_for_listed,
-)
+from tests.simulation.rows.planted import gate_read_before_the_rows_alone, stored_taken_for_listed
 
 pytestmark = pytest.mark.cassandra
 BULK = 20_000

@@ -308,9 +308,7 @@ def test_a_pointer_that_no_writer_wrote_is_a_body(sqs: Place) -> None:
     reason = {"tallyroll-reason": {"DataType": "String", "StringValue": "bad-key"}}
     for body, attributes in ((pointer, in_bucket), ("no JSON", in_bucket | reason)):
         sqs.sqs.send_message(
-            QueueUrl=sqs.settings.dead_letters_url,
-            MessageBody=body,
-            MessageAttributes=attributes,
+            QueueUrl=sqs.settings.dead_letters_url, MessageBody=body, MessageAttributes=attributes
         )
     for letter in sqs.letters.peek(10, 60):
         assert letter.pointer is None

@@ -89,8 +89,7 @@ def test_the_range_that_can_be_restored() -> None:
 )
 def test_a_refused_export_is_named(code: str, error: type[Exception]) -> None:
     client = Scripted(
-        describe_table={"Table": {"TableArn": "arn"}},
-        export_table_to_point_in_time=refusal(code),
+        describe_table={"Table": {"TableArn": "arn"}}, export_table_to_point_in_time=refusal(code)
     )
     with pytest.raises(error, match=f"ExportTableToPointInTime: {code}"):
         exports(client).start(TABLE, "bucket", "prefix", 1_000, "token")
@@ -168,8 +167,7 @@ def test_an_export_on_moto(dynamodb: Any) -> None:
     port = exports(dynamodb)
     assert port.restorable(TABLE) is None
     dynamodb.update_continuous_backups(
-        TableName=TABLE,
-        PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True},
+        TableName=TABLE, PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True}
     )
     assert port.restorable(TABLE)
     arn = port.start(TABLE, "archives", "prefix", 1_795_163_400_000, "token")

@@ -82,9 +82,7 @@ def test_a_position_need_not_be_a_record(engine: Engine) -> None:
     assert after("\U0010ffff" * 128) == ""
 
 
-def test_what_is_written_behind_the_position_is_read_and_what_before_is_not(
-    engine: Engine,
-) -> None:
+def test_what_is_written_behind_the_position_is_read_and_what_before_is_not(engine: Engine) -> None:
     spec = single(engine)
     counted(engine.store, spec, *(record(spec, "k", record_id) for record_id in "bd"))
     page = engine.store.records(spec, "k", 1, "", 1)

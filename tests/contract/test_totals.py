@@ -28,10 +28,7 @@ def test_another_value_is_a_mismatch_and_changes_nothing(engine: Engine) -> None
     stands = Total("a", WINDOWS[0], 3, 4_500_000)
     engine.totals.put([stands])
 
-    others = [
-        Total("a", WINDOWS[0], 4, 4_500_000),
-        Total("b", WINDOWS[0], 1, 1),
-    ]
+    others = [Total("a", WINDOWS[0], 4, 4_500_000), Total("b", WINDOWS[0], 1, 1)]
     with pytest.raises(ProofMismatch) as caught:
         engine.totals.put(others)
 

@@ -79,10 +79,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "costs-warm": ("deploy.md", lambda: table_of(of_warm_throughput(Settings()))),
     "costs-reads": ("deploy.md", lambda: table_of(of_reads())),
     "sizing": ("deploy.md", lambda: table_of(of_writers(Settings()))),
-    "sizing-packed": (
-        "deploy.md",
-        lambda: table_of(of_writers(Settings(), PACKET_EVENTS_MAX)),
-    ),
+    "sizing-packed": ("deploy.md", lambda: table_of(of_writers(Settings(), PACKET_EVENTS_MAX))),
     "costs-month": ("deploy.md", lambda: table_of(of_a_month(Settings()))),
     "costs-assumed": ("deploy.md", lambda: table_of(assumed())),
     "conflicts": ("sharding.md", lambda: table_of(of_deployments())),

@@ -40,10 +40,7 @@ STEPS = (
     ),
     ("roller", ("All gates are shut. {settle_ms} later (settle_ms)", "the tallies become totals.")),
     ("cleanup", ("It was sealed {retention_ms} ago (retention_ms).",)),
-    (
-        "cleanup",
-        ("The archive is complete, and its recount equals", "the tallies and the totals."),
-    ),
+    ("cleanup", ("The archive is complete, and its recount equals", "the tallies and the totals.")),
     ("cleanup", ("The table has the tag of its proof.",)),
     (
         "dropper",

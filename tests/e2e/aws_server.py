@@ -92,10 +92,7 @@ def _queue_policy(_name: str, properties: Properties) -> list[Call]:
 
 
 def _topic_policy(_name: str, properties: Properties) -> list[Call]:
-    policy = {
-        "AttributeName": "Policy",
-        "AttributeValue": json.dumps(properties["PolicyDocument"]),
-    }
+    policy = {"AttributeName": "Policy", "AttributeValue": json.dumps(properties["PolicyDocument"])}
     return [("SetTopicAttributes", {"TopicArn": arn, **policy}) for arn in properties["Topics"]]
 
 

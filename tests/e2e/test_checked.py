@@ -26,9 +26,7 @@ def looked_at(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> Iterat
 
 
 def test_what_is_deployed_is_as_the_checks_expect_it(
-    looked_at: Deployment,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    looked_at: Deployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = ("--name", NAME, "--json")
     before = run(monkeypatch, capsys, *asked, "preflight", "--no-canary")
@@ -44,7 +42,7 @@ def test_what_is_deployed_is_as_the_checks_expect_it(
     assert found["permanent"]["level"] == "warning", found["permanent"]
     # Nobody subscribed: there is no tallyroll:alarm_email.
     assert [sign["text"].rpartition(":")[2] for sign in found["subscriptions"]["signs"]] == [
-        *[" its alarms reach nobody"] * 2,
+        *[" its alarms reach nobody"] * 2
     ]
     expected = ("functions", "trigger", "schedules", "policies", "roles", "bucket")
     for name in (*expected, "queue-rules", "throttles"):

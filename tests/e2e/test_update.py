@@ -260,9 +260,7 @@ def test_nothing_that_is_to_stay_was_replaced(course: Course) -> None:
         assert look.items == [ITEM]
 
 
-def test_the_update_brought_the_new_functions_and_the_way_back_the_old_ones(
-    course: Course,
-) -> None:
+def test_the_update_brought_the_new_functions_and_the_way_back_the_old_ones(course: Course) -> None:
     before, after, back = course.looks
 
     assert before.code.keys() <= after.code.keys()

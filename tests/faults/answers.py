@@ -147,17 +147,10 @@ ANSWERS: Mapping[str, Answers] = {
         _PATIENT,
         ((Kind.TRUNCATED,), "the next page is asked for, also after an empty one"),
     ),
-    "ListTables": (
-        _READ,
-        _PATIENT,
-        ((Kind.TRUNCATED,), "the next page is asked for"),
-    ),
+    "ListTables": (_READ, _PATIENT, ((Kind.TRUNCATED,), "the next page is asked for")),
     "ListTagsOfResource": (_READ, _PATIENT),
     "PutItem": (
-        (
-            _AGAIN,
-            "tried again; what is stored then says whether the first try was carried out",
-        ),
+        (_AGAIN, "tried again; what is stored then says whether the first try was carried out"),
         _PATIENT,
         (
             (Kind.CONFLICT,),

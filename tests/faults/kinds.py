@@ -118,7 +118,7 @@ def kinds_of(operation: str) -> tuple[Kind, ...]:
 IMPOSSIBLE: Mapping[tuple[str, str, Kind], str] = {
     ("adapters/dynamodb/exports.py", "DynamoExports.start", Kind.NOT_SEEN_YET): (
         "its table was made days before"
-    ),
+    )
 }
 """What the rules of an operation allow and one place can never meet: file, function, kind, why."""
 

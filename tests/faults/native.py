@@ -41,10 +41,7 @@ class NativeExports:
             "EarliestRestorableDateTime": 0,
             "LatestRestorableDateTime": self.now() // 1000,
         }
-        said = {
-            "ContinuousBackupsStatus": "ENABLED",
-            "PointInTimeRecoveryDescription": recovery,
-        }
+        said = {"ContinuousBackupsStatus": "ENABLED", "PointInTimeRecoveryDescription": recovery}
         return wire.json_reply(request, {"ContinuousBackupsDescription": said})
 
     def start(

@@ -20,11 +20,7 @@ JUDGED = "adapters/dynamodb/tools/trial.py"
 # These look at a deployment or an account for `doctor` and `preflight`, which report a call that
 # fails as not known. tests/contract/test_stack.py and test_account.py let each call fail.
 LOOKED_AT = frozenset(
-    {
-        "adapters/aws/stack.py",
-        "adapters/aws/account.py",
-        "adapters/dynamodb/tools/canary.py",
-    }
+    {"adapters/aws/stack.py", "adapters/aws/account.py", "adapters/dynamodb/tools/canary.py"}
 )
 VERBS = frozenset({"call", "read"})
 _CALLERS = frozenset({"caller", "metrics"})  # what Callers are named, with or without underscore

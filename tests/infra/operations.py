@@ -30,10 +30,7 @@ UNNAMED: dict[tuple[str, str], tuple[frozenset[str], str]] = {
     ("s3", "CreateMultipartUpload"): (frozenset({"s3:PutObject"}), _UPLOADS),
     ("s3", "UploadPart"): (frozenset({"s3:PutObject"}), _UPLOADS),
     ("s3", "ListObjectsV2"): (frozenset({"s3:ListBucket"}), "S3 API Reference, ListObjectsV2"),
-    ("sqs", "ChangeMessageVisibilityBatch"): (
-        frozenset({"sqs:ChangeMessageVisibility"}),
-        _BATCHES,
-    ),
+    ("sqs", "ChangeMessageVisibilityBatch"): (frozenset({"sqs:ChangeMessageVisibility"}), _BATCHES),
     ("sqs", "DeleteMessageBatch"): (frozenset({"sqs:DeleteMessage"}), _BATCHES),
     ("sqs", "SendMessageBatch"): (frozenset({"sqs:SendMessage"}), _BATCHES),
 }

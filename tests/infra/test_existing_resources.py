@@ -30,9 +30,7 @@ if TYPE_CHECKING:
     import aws_cdk as cdk
 
 READS = {"kms:Decrypt", "kms:DescribeKey"}
-WRITES = READS | {
-    *("kms:Encrypt", "kms:GenerateDataKey", "kms:ReEncryptFrom", "kms:ReEncryptTo"),
-}
+WRITES = READS | {*("kms:Encrypt", "kms:GenerateDataKey", "kms:ReEncryptFrom", "kms:ReEncryptTo")}
 
 
 def granted(template: Template, id_: str, *, to: str) -> set[str]:

@@ -38,12 +38,7 @@ def call(name: str, key: str = KEY, **detail: Any) -> dict[str, Any]:
 def lost(kind: str, key: str = KEY) -> dict[str, Any]:
     """What KMS itself hands to EventBridge."""
     id_ = key.rpartition("/")[2]
-    return {
-        "source": "aws.kms",
-        "detail-type": kind,
-        "resources": [key],
-        "detail": {"key-id": id_},
-    }
+    return {"source": "aws.kms", "detail-type": kind, "resources": [key], "detail": {"key-id": id_}}
 
 
 @pytest.mark.parametrize(

@@ -34,15 +34,7 @@ from tallyroll.telemetry import (
     metrics_of,
 )
 from tests.infra.conftest import Synthesize
-from tests.infra.templates import (
-    Template,
-    function,
-    named,
-    of_type,
-    only,
-    text,
-    watched_by,
-)
+from tests.infra.templates import Template, function, named, of_type, only, text, watched_by
 
 DAY = 86_400
 GUIDE = (ROOT / "docs" / "operations.md").read_text()

@@ -314,10 +314,7 @@ def test_a_retention_beyond_the_recovery_period_goes_with_native_exports() -> No
     """The export takes a later state of the sealed table, which is the same; see native_export."""
     sixty_days = 60 * 86_400
     options = Options.from_context(
-        {
-            "tallyroll:exporter": "native",
-            "tallyroll:retention_seconds": sixty_days,
-        }
+        {"tallyroll:exporter": "native", "tallyroll:retention_seconds": sixty_days}
     )
     settings = Settings.from_env(options.settings().to_env())
     assert (settings.exporter, settings.retention_ms) == ("native", sixty_days * 1000)

@@ -19,15 +19,7 @@ from tallyroll.settings import Settings
 from tests.infra.calls import Call, Trace
 from tests.infra.grants import Grants, label, needed
 from tests.infra.operations import needed_by
-from tests.infra.templates import (
-    FUNCTIONS,
-    Template,
-    actions,
-    of_type,
-    only,
-    resource,
-    statements,
-)
+from tests.infra.templates import FUNCTIONS, Template, actions, of_type, only, resource, statements
 
 WINDOW = "20261120T080000Z"
 # What Lambda does in the writer's name. Source: AWS Lambda Developer Guide, "Creating and

@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 
 
-def test_several_pipelines_stand_in_one_stack(
-    built: Built,
-) -> None:
+def test_several_pipelines_stand_in_one_stack(built: Built) -> None:
     from tallyroll.cdk.pipeline import Tallyroll
 
     def build(stack: cdk.Stack) -> None:
@@ -59,9 +57,7 @@ def test_several_pipelines_stand_in_one_stack(
         assert ("AWS::DynamoDB::Table", name) in names
 
 
-def test_producers_and_readers_are_granted_what_they_need(
-    built: Built,
-) -> None:
+def test_producers_and_readers_are_granted_what_they_need(built: Built) -> None:
     from aws_cdk import aws_iam as iam
 
     from tallyroll.cdk.pipeline import Tallyroll
@@ -87,9 +83,7 @@ def test_producers_and_readers_are_granted_what_they_need(
     assert {one for one in allowed if one.startswith("execute-api:")} == {"execute-api:Invoke"}
 
 
-def test_a_queue_that_is_there_already_is_used(
-    built: Built,
-) -> None:
+def test_a_queue_that_is_there_already_is_used(built: Built) -> None:
     import aws_cdk as cdk
     from aws_cdk import aws_sqs as sqs
 
@@ -129,9 +123,7 @@ def test_a_queue_that_is_there_already_is_used(
     assert alarm["Threshold"] == 86_400
 
 
-def test_a_queue_that_hides_messages_too_shortly_is_refused(
-    built: Built,
-) -> None:
+def test_a_queue_that_hides_messages_too_shortly_is_refused(built: Built) -> None:
     from aws_cdk import aws_sqs as sqs
 
     from tallyroll.cdk.pipeline import Tallyroll
@@ -150,9 +142,7 @@ def test_a_queue_that_hides_messages_too_shortly_is_refused(
         built(build)
 
 
-def test_a_fifo_queue_is_refused(
-    built: Built,
-) -> None:
+def test_a_fifo_queue_is_refused(built: Built) -> None:
     from aws_cdk import aws_sqs as sqs
 
     from tallyroll.cdk.pipeline import Tallyroll
@@ -165,9 +155,7 @@ def test_a_fifo_queue_is_refused(
         built(build)
 
 
-def test_an_imported_queue_is_taken_at_its_word(
-    built: Built,
-) -> None:
+def test_an_imported_queue_is_taken_at_its_word(built: Built) -> None:
     from aws_cdk import aws_sqs as sqs
 
     from tallyroll.cdk.pipeline import Tallyroll
@@ -182,9 +170,7 @@ def test_an_imported_queue_is_taken_at_its_word(
     assert source["EventSourceArn"] == arn
 
 
-def test_grants_are_for_callers_that_iam_knows(
-    built: Built,
-) -> None:
+def test_grants_are_for_callers_that_iam_knows(built: Built) -> None:
     from aws_cdk import aws_iam as iam
 
     from tallyroll.cdk.pipeline import Tallyroll

@@ -32,11 +32,7 @@ from tests.infra.policies import Context, Role, UnknownOperatorError, meets
 from tests.infra.templates import FUNCTIONS, Template, actions, statements
 
 MONTH = "2026-11"
-OF_TRANSACTION = {
-    "ConditionCheck": "ConditionCheckItem",
-    "Put": "PutItem",
-    "Update": "UpdateItem",
-}
+OF_TRANSACTION = {"ConditionCheck": "ConditionCheckItem", "Put": "PutItem", "Update": "UpdateItem"}
 IN_TRANSACTION = {"dynamodb:EnclosingOperation": ["TransactWriteItems"]}
 TAGGED = {"aws:ResourceTag/proven": "an attempt"}
 Asked = tuple[str, str, Context]
@@ -240,11 +236,7 @@ def item(pk: str, *attributes: str, **more: str) -> Context:
         ("UpdateItem", "catalog", item("~catalog", "lengths")),
         ("UpdateItem", "catalog", item(MONTH, "status", "version")),
         ("UpdateItem", "catalog", item(MONTH, "shards")),
-        (
-            "UpdateItem",
-            "catalog",
-            item(MONTH, "at", **{"dynamodb:ReturnValues": "ALL_NEW"}),
-        ),
+        ("UpdateItem", "catalog", item(MONTH, "at", **{"dynamodb:ReturnValues": "ALL_NEW"})),
         ("UpdateItem", "catalog", {}),
         ("PutItem", "catalog", item(MONTH)),
         ("PutItem", "catalog", {}),

@@ -52,7 +52,7 @@ UNLISTED = {
         *("logs:CreateLogDelivery", "logs:DeleteLogDelivery", "logs:DescribeResourcePolicies"),
         *("logs:GetLogDelivery", "logs:ListLogDeliveries", "logs:PutResourcePolicy"),
         "logs:UpdateLogDelivery",
-    },
+    }
 }
 """What the schemas do not list, and why it is needed."""
 

@@ -86,8 +86,7 @@ def test_problems_of_the_function_pass(api: HttpApi, function: Fake) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "method"),
-    [("/", "GET"), ("/v1/counters", "POST"), ("/v1/votes", "DELETE")],
+    ("path", "method"), [("/", "GET"), ("/v1/counters", "POST"), ("/v1/votes", "DELETE")]
 )
 def test_what_is_no_route_does_not_reach_the_function(
     api: HttpApi, function: Fake, path: str, method: str

@@ -48,10 +48,7 @@ def test_invocations_since_last_time_are_told() -> None:
     metrics.invoke({})
     poller.polled = replace(poller.polled, ended=6)
     metrics.invoke({})
-    assert client.taken == [
-        {"Invocations": 5, "Errors": 3},
-        {"Invocations": 1, "Errors": 0},
-    ]
+    assert client.taken == [{"Invocations": 5, "Errors": 3}, {"Invocations": 1, "Errors": 0}]
 
 
 def test_what_could_not_be_told_is_told_next_time() -> None:

@@ -47,11 +47,7 @@ def unknown_is_success(patch: Patch) -> None:
     original = Outbox.failed
 
     def failed(
-        outbox: Outbox,
-        batch: Sequence[Outgoing],
-        *arguments: Any,
-        unknown: bool,
-        final: bool,
+        outbox: Outbox, batch: Sequence[Outgoing], *arguments: Any, unknown: bool, final: bool
     ) -> list[Outgoing]:
         if unknown:
             return outbox.answered(batch, [None] * len(batch), arguments[-1])
@@ -64,10 +60,7 @@ def failed_entries_are_overlooked(patch: Patch) -> None:
     original = Outbox.answered
 
     def answered(
-        outbox: Outbox,
-        batch: Sequence[Outgoing],
-        errors: Sequence[PostError | None],
-        tick: float,
+        outbox: Outbox, batch: Sequence[Outgoing], errors: Sequence[PostError | None], tick: float
     ) -> list[Outgoing]:
         return original(outbox, batch, [None] * len(errors), tick)
 

@@ -10,13 +10,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tallyroll.lifecycle.roller import Roller
 from tallyroll.model.states import Status, Window

@@ -15,11 +15,7 @@ from tallyroll.adapters.dynamodb.puts import RecordPut
 from tallyroll.adapters.dynamodb.throughput import METERING
 from tallyroll.client.packing import pack
 from tallyroll.ingest.transactions import plan
-from tallyroll.limits import (
-    PACKET_BYTES_MAX,
-    TRANSACTION_ACTIONS_MAX,
-    TRANSACTION_BYTES_MAX,
-)
+from tallyroll.limits import PACKET_BYTES_MAX, TRANSACTION_ACTIONS_MAX, TRANSACTION_BYTES_MAX
 from tallyroll.model.amounts import JsonFloat, format_amount, parse_amount, read_amount
 from tallyroll.model.events import Event, Packet, decode, digest, event_body
 from tallyroll.model.formats.json_texts import canonical

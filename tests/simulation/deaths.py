@@ -55,11 +55,5 @@ def overlapping(plan: Plan) -> Plan:
     rejected for a window that closed over it.
     """
     return replace(
-        plan,
-        with_fuse=False,
-        poison=False,
-        outages=False,
-        blackout="",
-        deploys=False,
-        gentle=True,
+        plan, with_fuse=False, poison=False, outages=False, blackout="", deploys=False, gentle=True
     )

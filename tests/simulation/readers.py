@@ -57,10 +57,7 @@ class Reader:
         back = (current - world.start + PAST_WINDOWS * WINDOW_MS) // BOUND_MS
         since = current - int(self._chance() * back) * BOUND_MS
         until = since + (1 + int(self._chance() * 4)) * BOUND_MS
-        return (
-            since if self._chance() < 0.4 else None,
-            until if self._chance() < 0.3 else None,
-        )
+        return (since if self._chance() < 0.4 else None, until if self._chance() < 0.3 else None)
 
     def read(
         self, key: str, since: int | None, until: int | None, *, consistent: bool

@@ -18,15 +18,7 @@ from tests.simulation.lanes import (
 )
 from tests.simulation.pipeline import Result, simulate
 from tests.simulation.shrinking import concerning, promise_of, shrink
-from tests.simulation.weather import (
-    CALM,
-    LETTER,
-    RISKS,
-    Risk,
-    Weather,
-    parse_weather,
-    weather_text,
-)
+from tests.simulation.weather import CALM, LETTER, RISKS, Risk, Weather, parse_weather, weather_text
 from tests.simulation.world import Bounds
 
 pytestmark = pytest.mark.no_cover  # it tests the simulation, and takes three times as long traced

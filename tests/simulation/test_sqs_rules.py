@@ -21,11 +21,7 @@ class Queue(StrictQueue):
 
     def __init__(self, world: World, chosen: Rules = LOOSE) -> None:
         super().__init__(
-            world,
-            chosen,
-            RETENTION_MS,
-            visibility_ms=VISIBILITY_MS,
-            age_period_ms=PERIOD_MS,
+            world, chosen, RETENTION_MS, visibility_ms=VISIBILITY_MS, age_period_ms=PERIOD_MS
         )
         self.lost: list[str] = []
 

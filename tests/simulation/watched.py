@@ -32,13 +32,7 @@ from tests.harness.native_exports import MemoryExports
 from tests.simulation.holdings import WeighedItems
 from tests.simulation.plans import shown_in_part_ms
 from tests.simulation.sqs_rules import StrictQueue
-from tests.simulation.stale import (
-    TOTALS_READS,
-    TOTALS_STATE,
-    CatalogLens,
-    PastLens,
-    StoreLens,
-)
+from tests.simulation.stale import TOTALS_READS, TOTALS_STATE, CatalogLens, PastLens, StoreLens
 from tests.simulation.world import SimEffects
 
 if TYPE_CHECKING:

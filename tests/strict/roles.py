@@ -8,14 +8,7 @@ from typing import Any
 
 from tests.infra.policies import meets
 from tests.infra.templates import FUNCTIONS, Template, actions, of_type, statements
-from tests.strict.values import (
-    ACCOUNT,
-    REGION,
-    Question,
-    bucket_arn,
-    queue_arn,
-    table_arn,
-)
+from tests.strict.values import ACCOUNT, REGION, Question, bucket_arn, queue_arn, table_arn
 
 Statement = Mapping[str, Any]
 Rename = Callable[[str], str]

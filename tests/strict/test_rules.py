@@ -84,10 +84,7 @@ def test_what_no_rule_knows_is_no_answer() -> None:
 
 @pytest.mark.parametrize(
     ("counted", "attributes"),
-    [
-        (False, ("at", "pk", "plain", "sk")),
-        (True, ("at", "gone", "other", "pk", "plain", "sk")),
-    ],
+    [(False, ("at", "pk", "plain", "sk")), (True, ("at", "gone", "other", "pk", "plain", "sk"))],
 )
 def test_attributes_are_those_of_the_item_or_also_of_conditions(
     attributes: tuple[str, ...], *, counted: bool

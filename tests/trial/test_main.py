@@ -239,10 +239,7 @@ def test_another_answer_than_the_accounts_id_does_nothing(
 
 
 def test_the_accounts_id_typed_goes_on(
-    removed: list[str],
-    going: Callable[..., None],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    removed: list[str], going: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     going(exact)
     monkeypatch.setattr("sys.stdin", Terminal(f"{ACCOUNT}\n"))

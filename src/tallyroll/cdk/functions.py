@@ -176,10 +176,7 @@ def _attach(function: PipelineFunction, network: Network | None) -> None:
     )
     acknowledge(
         function.role,
-        {
-            "AwsSolutions-IAM5[Resource::*]": anywhere,
-            "Serverless-LambdaStarPermissions": anywhere,
-        },
+        {"AwsSolutions-IAM5[Resource::*]": anywhere, "Serverless-LambdaStarPermissions": anywhere},
     )
 
 

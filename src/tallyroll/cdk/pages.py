@@ -25,12 +25,7 @@ PAGES: Mapping[str, Page] = MappingProxyType(
         "page-wrong-counts": Page("a count may be wrong", ("proof-mismatch",)),
         "page-events-expire": Page(
             "events will be deleted that no count has",
-            (
-                "events-expire",
-                "dead-letters-expire",
-                "handed-back-expire",
-                "writer-silent-expire",
-            ),
+            ("events-expire", "dead-letters-expire", "handed-back-expire", "writer-silent-expire"),
         ),
         "page-not-counting": Page(
             "events are not counted, or will not be soon",

@@ -134,12 +134,7 @@ class Tallyroll(Construct):
         )
         self.reads = Reads(self, "Reads", options=options, defaults=defaults, storage=storage)
         self.schedules = Schedules(
-            self,
-            "Schedules",
-            settings=settings,
-            defaults=defaults,
-            storage=storage,
-            queues=queues,
+            self, "Schedules", settings=settings, defaults=defaults, storage=storage, queues=queues
         )
         self.observability = Observability(
             self,

@@ -105,7 +105,7 @@ class Schedules(Construct):
             target.function,
             {
                 "Serverless-LambdaAsyncFailureDestination": "a run that fails is counted as an"
-                " error, which has an alarm; the next one does what it left",
+                " error, which has an alarm; the next one does what it left"
             },
         )
 
@@ -129,10 +129,7 @@ def _roller(
     metrics = "CloudWatch's metrics have no ARN: reading them is allowed on all or on none"
     acknowledge(
         made.role,
-        {
-            "AwsSolutions-IAM5[Resource::*]": metrics,
-            "Serverless-LambdaStarPermissions": metrics,
-        },
+        {"AwsSolutions-IAM5[Resource::*]": metrics, "Serverless-LambdaStarPermissions": metrics},
     )
     return made
 
@@ -182,7 +179,7 @@ def _dropper(
         made.role,
         {
             wildcard(scope, permissions.archives(storage, pipeline)): "an archive's keys"
-            " name its window and attempt; all are read under the pipeline's own prefix",
+            " name its window and attempt; all are read under the pipeline's own prefix"
         },
     )
     return made

@@ -133,7 +133,7 @@ def _bucket(
         bucket,
         {
             "AwsSolutions-S1": "access logs need a second bucket that outlives this one; where an"
-            " audit asks for them, CloudTrail's data events on this bucket tell more",
+            " audit asks for them, CloudTrail's data events on this bucket tell more"
         },
     )
     return bucket

@@ -52,10 +52,7 @@ _COMMANDS = {
     "dlq": ("dlq:app", "see dead letters; redrive, save, delete them"),
     "archive": ("archive:app", "list, verify, read, restore archives"),
     "doctor": ("doctor:doctor", "check a pipeline"),
-    "preflight": (
-        "doctor.preflight:preflight",
-        "check an account before and after deploying",
-    ),
+    "preflight": ("doctor.preflight:preflight", "check an account before and after deploying"),
     "conform": ("doctor:conform", "check whether counts are exact on an endpoint"),
     "probe": ("probe:probe", "probe whether counts are exact"),
     "teardown": ("teardown:teardown", "take window tables down"),

@@ -15,12 +15,7 @@ from itertools import chain
 from threading import Lock
 
 from tallyroll.client.interleaving import interleaved
-from tallyroll.client.packing import (
-    Packed,
-    Packer,
-    PacketLimits,
-    queueable,
-)
+from tallyroll.client.packing import Packed, Packer, PacketLimits, queueable
 from tallyroll.client.savings import Savings
 from tallyroll.client.send_calendar import SendCalendar
 from tallyroll.errors import Reason

@@ -20,11 +20,7 @@ from tallyroll.errors import Reason, Rejected, TallyrollError, UsageError
 from tallyroll.limits import EVENT_MESSAGE_BYTES_MAX, PACKET_BYTES_MAX
 from tallyroll.model.events import Envelope, Event, decode, message_body
 from tallyroll.model.formats.gzip_members import unzipped
-from tallyroll.model.formats.zstandard_frames import (
-    ZSTANDARD_MAGIC,
-    DamagedZstandard,
-    expanded,
-)
+from tallyroll.model.formats.zstandard_frames import ZSTANDARD_MAGIC, DamagedZstandard, expanded
 
 LINE_BYTES_MAX = 4 * 1024 * 1024  # an event of 1 MiB takes less, if ASCII is not escaped
 LINE_TOO_LONG = f"the line is over {LINE_BYTES_MAX >> 20} MiB"

@@ -268,13 +268,7 @@ class Outbox:
         return self._settle(settled)
 
     def failed(
-        self,
-        batch: Sequence[Outgoing],
-        detail: str,
-        tick: float,
-        *,
-        unknown: bool,
-        final: bool,
+        self, batch: Sequence[Outgoing], detail: str, tick: float, *, unknown: bool, final: bool
     ) -> list[Outgoing]:
         """Take the failure of a whole request; return the messages that are settled by it.
 

@@ -22,15 +22,7 @@ from tallyroll.client.receipts import Delivery, Outgoing, Receipt, call_safely, 
 from tallyroll.client.rules import Limits, ProducerRules
 from tallyroll.client.spool import Spool
 from tallyroll.client.stats import Stats
-from tallyroll.errors import (
-    BufferFull,
-    Missing,
-    NotSent,
-    Refused,
-    StoreError,
-    Unknown,
-    UsageError,
-)
+from tallyroll.errors import BufferFull, Missing, NotSent, Refused, StoreError, Unknown, UsageError
 from tallyroll.model.events import Event
 from tallyroll.model.ids import uuid7
 from tallyroll.ports.effects import Effects

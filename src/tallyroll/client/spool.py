@@ -128,9 +128,7 @@ class Spool:
             self._rewrite_at = max(self._rewrite_bytes, 2 * self._bytes)
 
     def rewrite(
-        self,
-        waiting: Iterable[Outgoing],
-        given_up: Sequence[tuple[Outgoing, str]] = (),
+        self, waiting: Iterable[Outgoing], given_up: Sequence[tuple[Outgoing, str]] = ()
     ) -> None:
         """Have only these messages in the file. Raises OSError."""
         parts = []

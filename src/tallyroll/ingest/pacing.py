@@ -111,12 +111,7 @@ class Pacer:
     catalog: Catalog
 
     def run(
-        self,
-        store: Store,
-        commits: Sequence[Commit],
-        effects: Effects,
-        deadline: int,
-        at_once: int,
+        self, store: Store, commits: Sequence[Commit], effects: Effects, deadline: int, at_once: int
     ) -> CommitRun:
         """Like `transactions.run`, with as much as there is room for; the rest is handed back.
 

@@ -241,10 +241,7 @@ class Placer:
         return {window: specs.get(window) for window in asked}
 
     def _announced(
-        self,
-        found: _Found,
-        specs: Mapping[WindowId, Spec | None],
-        calendar: Calendar | None,
+        self, found: _Found, specs: Mapping[WindowId, Spec | None], calendar: Calendar | None
     ) -> set[WindowId]:
         """The windows before the pipeline's first that have no spec yet, but a state."""
         unmade = {window for window, spec in specs.items() if spec is None}

@@ -27,15 +27,7 @@ from tallyroll.model.sharding import Chance
 from tallyroll.model.specs import Spec
 from tallyroll.ports.backoff import COMMIT_CONFLICT, COMMIT_THROTTLED, Backoff
 from tallyroll.ports.effects import Effects
-from tallyroll.ports.store import (
-    LIMIT_UNKNOWN,
-    Answer,
-    Element,
-    Metering,
-    Outcome,
-    Store,
-    Verdict,
-)
+from tallyroll.ports.store import LIMIT_UNKNOWN, Answer, Element, Metering, Outcome, Store, Verdict
 
 Pay = Callable[[float], bool]
 """Pays an attempt of this cost; False if it must not be sent."""

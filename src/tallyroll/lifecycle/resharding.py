@@ -25,12 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 def hot_shards(
-    window: Window,
-    calendar: Calendar,
-    catalog: Catalog,
-    store: Store,
-    settings: Settings,
-    now: int,
+    window: Window, calendar: Calendar, catalog: Catalog, store: Store, settings: Settings, now: int
 ) -> dict[str, int]:
     """The keys that get their own N in a window, by the tallies of the current window and the one
     before it, since the current one may have just begun.

@@ -244,11 +244,7 @@ def _part(value: object, most: int) -> str:
 
 
 def _joined(
-    opening: str,
-    items: Iterable[Any],
-    text_of: Callable[[Any, int], str],
-    closing: str,
-    most: int,
+    opening: str, items: Iterable[Any], text_of: Callable[[Any, int], str], closing: str, most: int
 ) -> str:
     text = opening
     for item in items:

@@ -73,12 +73,7 @@ class Arrivals:
     """
 
     def __init__(
-        self,
-        store: Store,
-        catalog: Catalog,
-        queue: Queue,
-        letters: DeadLetters,
-        effects: Effects,
+        self, store: Store, catalog: Catalog, queue: Queue, letters: DeadLetters, effects: Effects
     ) -> None:
         self._catalog = catalog
         self._queue = queue

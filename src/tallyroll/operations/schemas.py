@@ -13,12 +13,7 @@ from typing import Any
 from tallyroll import limits
 from tallyroll.errors import Absent, Archived, Reason, StoreError, UsageError
 from tallyroll.model import dead_letters
-from tallyroll.model.events import (
-    ENTRY_FIELDS_MAX,
-    ENVELOPE_VERSION,
-    REFERENCE,
-    REFERRING_VERSION,
-)
+from tallyroll.model.events import ENTRY_FIELDS_MAX, ENVELOPE_VERSION, REFERENCE, REFERRING_VERSION
 from tallyroll.model.formats.compression import COMPRESSED_VERSION, FIELD
 from tallyroll.reads.http import answer_error
 
@@ -247,12 +242,7 @@ def schema_text(name: str) -> str:
 
 
 def _object(text: str, required: list[str], **properties: Schema | bool) -> Schema:
-    return {
-        "description": text,
-        "type": "object",
-        "required": required,
-        "properties": properties,
-    }
+    return {"description": text, "type": "object", "required": required, "properties": properties}
 
 
 def _version(version: int = ENVELOPE_VERSION) -> Schema:
@@ -293,8 +283,5 @@ def _attribute(text: str, **rules: Any) -> Schema:
         "description": text,
         "type": "object",
         "required": ["DataType", "StringValue"],
-        "properties": {
-            "DataType": {"const": "String"},
-            "StringValue": {"type": "string", **rules},
-        },
+        "properties": {"DataType": {"const": "String"}, "StringValue": {"type": "string", **rules}},
     }

@@ -149,12 +149,7 @@ def _traffic(case: Checkup, calendar: Calendar, unknown: _Unknown, now: int) -> 
 
 
 def _look(
-    case: Checkup,
-    ask: Callable[[], Top],
-    traffic: _Traffic,
-    window: Window,
-    spec: Spec,
-    now: int,
+    case: Checkup, ask: Callable[[], Top], traffic: _Traffic, window: Window, spec: Spec, now: int
 ) -> bool:
     """Add a window's traffic: its sums, and the peaks of its largest and of its noted keys. Other
     keys, and all of a dropped table, are taken as spread over the window. False: only in part.

@@ -192,9 +192,7 @@ def _throughput(facts: Measurements, plan: Plan) -> list[Advice]:
     if given := settings.provisioned:
         wanted = max(given["write"], units, facts.table_units or 0)
         why = f"{peak}, and {given['write']:,} provisioned"
-        return [
-            Advice("capacity", dict(given), {**given, "write": wanted}, why, "provisioned"),
-        ]
+        return [Advice("capacity", dict(given), {**given, "write": wanted}, why, "provisioned")]
     cold = f"a new table takes {WARM_WRITE_UNITS_MIN:,}"
     if settings.follows_peaks:
         most = max(settings.warm_units_max, plan.warm_units)

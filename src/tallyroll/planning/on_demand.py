@@ -70,10 +70,7 @@ def grown_write_units(*, start_units: float, peak_units: float, seconds: float) 
 
 
 def split_for_heat(
-    *,
-    write_units: Sequence[float],
-    monotonic_sort_keys: bool = False,
-    local_indexes: bool = False,
+    *, write_units: Sequence[float], monotonic_sort_keys: bool = False, local_indexes: bool = False
 ) -> int | None:
     """Where a hot partition is split, from the write units a second of its item collections in the
     order of their hashes: so many of them go to the first half. None: a split does not help.

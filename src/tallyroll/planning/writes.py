@@ -13,12 +13,7 @@ from math import ceil, expm1, log1p
 from tallyroll.limits import ACTION_UNITS, TRANSACTION_BYTES_PLANNED
 from tallyroll.planning.load import PeakLoad
 from tallyroll.planning.shards import KeyWrites
-from tallyroll.write_units import (
-    ELEMENT_BYTES_MAX,
-    ELEMENTS_MAX,
-    record_units,
-    shared_units,
-)
+from tallyroll.write_units import ELEMENT_BYTES_MAX, ELEMENTS_MAX, record_units, shared_units
 
 GATE_UNITS_A_WINDOW = 3  # put in a transaction at two units, shut at one
 CHECK_UNITS = 2  # of the window's state, once a transaction that puts gates

@@ -148,8 +148,7 @@ class Lookups:
         now = self._effects.now()
         deadline = deadline_of(now, time_left_ms)
         answer, state = self._read(
-            window,
-            lambda spec: self._part(spec, key, position, limit, deadline, packed=packed),
+            window, lambda spec: self._part(spec, key, position, limit, deadline, packed=packed)
         )
         if answer is None:
             return Events(key, window, state.status, (), None, complete=True, as_of=now)

@@ -83,9 +83,7 @@ class Settings(CommonSettings):
         VISIBILITY_MS, Whole(1_000, 43_200_000, "ms"), "the event queue's visibility timeout"
     )
     queue_retention_ms: int = setting(
-        864_000_000,
-        Whole(60_000, 1_209_600_000, "ms"),
-        "how long the event queue keeps a message",
+        864_000_000, Whole(60_000, 1_209_600_000, "ms"), "how long the event queue keeps a message"
     )
     drain_period_ms: int = setting(
         60_000,

@@ -201,10 +201,7 @@ LENGTH = Kind(
     f" {WINDOW_SECONDS_MAX // 86_400} days ({WINDOW_SECONDS_MAX})",
     _length,
 )
-HOT_SHARDS = table(
-    f'give an object {{"key": N}} with each N from 1 to {SHARDS_MAX}',
-    _hot_shards,
-)
+HOT_SHARDS = table(f'give an object {{"key": N}} with each N from 1 to {SHARDS_MAX}', _hot_shards)
 CAPACITY = table(
     'give an object {"write": W, "read": R, "cold_write": W, "cold_read": R} of whole numbers'
     " from 1, or {} for tables on demand",

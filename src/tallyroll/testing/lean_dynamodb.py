@@ -164,9 +164,7 @@ def _reason(backend: models.DynamoDBBackend, action: dict[str, Any]) -> Reason:
     kind = "Put" if "Item" in action else ""
     current = backend.get_item(action["TableName"], _key(backend, kind, action))
     holds = get_filter_expression(
-        condition,
-        action.get("ExpressionAttributeNames"),
-        action.get("ExpressionAttributeValues"),
+        condition, action.get("ExpressionAttributeNames"), action.get("ExpressionAttributeValues")
     )
     if holds.expr(current):
         return _FINE

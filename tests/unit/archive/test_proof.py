@@ -13,13 +13,7 @@ import pytest
 from tallyroll.adapters.dynamodb.items import jsonable, record_item
 from tallyroll.adapters.memory import MemoryBucket
 from tallyroll.archive import proof
-from tallyroll.archive.layout import (
-    data_dir,
-    progress_dir,
-    proof_key,
-    read_files,
-    read_summary,
-)
+from tallyroll.archive.layout import data_dir, progress_dir, proof_key, read_files, read_summary
 from tallyroll.archive.proof import check_place, check_proof
 from tallyroll.errors import ProofMismatch
 from tests.harness.archives import put_manifests

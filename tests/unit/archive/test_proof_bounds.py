@@ -153,8 +153,7 @@ def test_at_its_deadline_nothing_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("late", "stands"),
-    [("proof-", {"proof"}), ("compared-", {"proof", "compared"})],
+    ("late", "stands"), [("proof-", {"proof"}), ("compared-", {"proof", "compared"})]
 )
 def test_at_its_deadline_nothing_is_compared(
     late: str, stands: set[str], monkeypatch: pytest.MonkeyPatch

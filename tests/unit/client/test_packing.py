@@ -61,12 +61,7 @@ def test_a_packet_has_one_key_and_one_minute() -> None:
         event(NOW - 1), event(NOW), event(NOW, "l"), event(NOW + MINUTE - 1), event(NOW + MINUTE)
     )
     found = [(packet.key, packet.t0, len(packet.entries)) for packet in map(_packet, packets)]
-    assert found == [
-        ("k", NOW - MINUTE, 1),
-        ("k", NOW, 2),
-        ("l", NOW, 1),
-        ("k", NOW + MINUTE, 1),
-    ]
+    assert found == [("k", NOW - MINUTE, 1), ("k", NOW, 2), ("l", NOW, 1), ("k", NOW + MINUTE, 1)]
 
 
 def test_packets_for_shorter_windows() -> None:

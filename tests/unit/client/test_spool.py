@@ -23,10 +23,7 @@ def filled() -> tuple[Bytes, list[tuple[int, int]]]:
     journal = Bytes()
     spool = Spool(journal)
     after: list[tuple[int, int]] = [(0, 0)]
-    first, second = (
-        Outgoing(0, "p0", "k", 0.0, 60_000),
-        Outgoing(1, "p1", "\u00fc\n", 0.0, 0),
-    )
+    first, second = (Outgoing(0, "p0", "k", 0.0, 60_000), Outgoing(1, "p1", "\u00fc\n", 0.0, 0))
     spool.open(first, "[1]")
     after.append((len(journal.data), 1))
     spool.add(first, '[2,1,{"a":"\u00fc"}]')

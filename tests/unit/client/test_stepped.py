@@ -240,9 +240,7 @@ def test_a_packet_is_closed_when_it_is_full(world: Stepped) -> None:
     assert len({receipt.id.partition(":")[0] for receipt in receipts}) == 4
 
 
-def test_an_event_too_large_for_a_packet_goes_alone_under_an_id_of_its_own(
-    world: Stepped,
-) -> None:
+def test_an_event_too_large_for_a_packet_goes_alone_under_an_id_of_its_own(world: Stepped) -> None:
     producer = world.producer(packet_bytes=1_000)
     large = producer.send("k", payload="x" * 1_000)
     nearly = producer.send("k", payload="x" * 900)

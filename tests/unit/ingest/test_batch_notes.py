@@ -239,9 +239,7 @@ def test_between_two_groups_only_what_is_finished_is_acknowledged(
     assert acknowledged == [[done.receipt]]
 
 
-def test_each_group_is_acknowledged_before_the_next_begins(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_each_group_is_acknowledged_before_the_next_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     """The third group may kill the writer: what the second one finished must have left by then."""
     pipeline = opened()
     messages = [message(name, 3) for name in ("fine", "a", "b")]
@@ -373,9 +371,7 @@ def test_a_batch_holds_its_windows_until_what_comes_again_is_noted(
     assert notes(pipeline) == before != []
 
 
-def test_what_came_again_in_an_earlier_batch_is_noted_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_came_again_in_an_earlier_batch_is_noted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline = opened()
     book = batch_notes(pipeline)
     hands_back(book, message("a", 2))

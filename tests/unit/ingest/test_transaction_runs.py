@@ -11,11 +11,7 @@ import pytest
 from tallyroll.adapters.dynamodb.throughput import METERING, Limit
 from tallyroll.ingest.cost import commit_cost
 from tallyroll.ingest.fates import Disposition
-from tallyroll.ingest.transactions import (
-    CommitRun,
-    plan,
-    run,
-)
+from tallyroll.ingest.transactions import CommitRun, plan, run
 from tallyroll.model.records import Record, increments_of
 from tallyroll.ports.backoff import COMMIT_CONFLICT, COMMIT_THROTTLED
 from tallyroll.ports.effects import T

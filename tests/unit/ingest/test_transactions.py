@@ -9,12 +9,7 @@ from tallyroll.adapters.dynamodb.items import record_item
 from tallyroll.adapters.dynamodb.throughput import METERING
 from tallyroll.errors import Reason
 from tallyroll.ingest.fates import Disposition, Fate, beside_stored
-from tallyroll.ingest.transactions import (
-    Commit,
-    Continuation,
-    after,
-    plan,
-)
+from tallyroll.ingest.transactions import Commit, Continuation, after, plan
 from tallyroll.limits import TRANSACTION_ACTIONS_MAX, TRANSACTION_BYTES_MAX
 from tallyroll.model.items import sized
 from tallyroll.model.records import Record

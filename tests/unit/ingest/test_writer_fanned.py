@@ -50,14 +50,7 @@ COUNTERS = ("candidate:ann", "hour:08", "state:ca")
 
 
 def vote(ballot: str = "b1", **fields: Any) -> dict[str, Any]:
-    return {
-        "candidate": "ann",
-        "state": "ca",
-        "ballot": ballot,
-        "at": NOW,
-        "weight": 2,
-        **fields,
-    }
+    return {"candidate": "ann", "state": "ca", "ballot": ballot, "at": NOW, "weight": 2, **fields}
 
 
 def write(pipeline: Pipeline, *messages: Message) -> BatchReport:

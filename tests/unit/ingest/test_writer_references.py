@@ -44,12 +44,7 @@ def test_a_reference_counts_and_is_read_back() -> None:
     assert pipeline.tally("k") == (1, 2_500_000)
     one = found(pipeline)
     assert one.payload is None
-    assert stored_json(one) == {
-        "id": "e1",
-        "ts": NOW,
-        "value": "2.5",
-        "payload_ref": reference(),
-    }
+    assert stored_json(one) == {"id": "e1", "ts": NOW, "value": "2.5", "payload_ref": reference()}
     assert pipeline.catalog.marks == {KEY}
 
 

@@ -189,9 +189,7 @@ def test_empty_counts_are_each_windows_own() -> None:
     assert pipeline.state(hour(7)).status is Status.OPEN
 
 
-def test_a_window_of_many_keys_is_sealed_over_several_runs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_window_of_many_keys_is_sealed_over_several_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sealing, "STRIPES_PER_SLICE", 2)
     pipeline = opened()
     pipeline.write(*({"id": f"e{n}", "key": f"k{n}", "ts": NOW} for n in range(9)))

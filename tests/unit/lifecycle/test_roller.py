@@ -43,12 +43,7 @@ def test_the_first_run_founds_the_pipeline_with_the_current_window() -> None:
     rolled = run(pipeline)
     assert pipeline.catalog.calendar() == Calendar(Grid.of(3600), START)
     assert states(pipeline) == {"08": "open", "09": "creating", "10": "creating"}
-    assert rolled.steps == {
-        Step.MAKE_TABLE: 3,
-        Step.CHECK_TABLE: 3,
-        Step.RECOVER: 3,
-        Step.OPEN: 1,
-    }
+    assert rolled.steps == {Step.MAKE_TABLE: 3, Step.CHECK_TABLE: 3, Step.RECOVER: 3, Step.OPEN: 1}
     assert rolled.states == {"open": 1, "creating": 2}
     assert not rolled.next_missing
     assert pipeline.store.tables() == [f"tallyroll-{hour(number)}" for number in (8, 9, 10)]

@@ -38,7 +38,7 @@ def test_none_is_created_after_one_that_could_not_be() -> None:
         assert pipeline.catalog.windows(0, 10**14) == []
     pipeline.roller().run(TIME_LEFT)
     assert [window.id for window in pipeline.catalog.windows(0, 10**14)] == [
-        *(hour(8), hour(9), hour(10)),
+        *(hour(8), hour(9), hour(10))
     ]
 
 

@@ -220,13 +220,7 @@ ALLOWED = {
 
 def test_every_state_takes_its_own_steps_and_no_others_whatever_the_facts() -> None:
     taken: dict[Status, set[Step | None]] = {status: set() for status in Status}
-    times = (
-        START - HOUR,
-        START,
-        ACCEPT_UNTIL + 1,
-        ENTERED + LEASE,
-        ENTERED + RETENTION,
-    )
+    times = (START - HOUR, START, ACCEPT_UNTIL + 1, ENTERED + LEASE, ENTERED + RETENTION)
     begun: dict[str, int] = dict.fromkeys(Status, ENTERED)
     for status, table, now in product(Status, TABLES, times):
         for is_drained, exported, problem in product((False, True), (False, True), ("", "x")):

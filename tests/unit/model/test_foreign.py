@@ -209,8 +209,7 @@ def test_what_is_rejected(fields: object, reason: Reason, detail: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "body",
-    ['"a"', "[]", '{"key": "k", "v": 2}', '{"key": 7}', "{}", '{"v": 2}', "nonsense", ""],
+    "body", ['"a"', "[]", '{"key": "k", "v": 2}', '{"key": 7}', "{}", '{"v": 2}', "nonsense", ""]
 )
 def test_other_bodies_are_rejected_as_ever(body: str) -> None:
     with pytest.raises(Rejected) as rejected:

@@ -98,12 +98,7 @@ NOT_MAPPED: dict[str, tuple[object, dict[str, str], Reason, str]] = {
         Reason.MAPPING_FAILED,
         "the mapping of key, 'detail.videoId', finds nothing: there is no 'detail.videoId'",
     ),
-    "a path that begins nowhere": (
-        {"a": 1},
-        KEY,
-        Reason.MAPPING_FAILED,
-        "there is no 'detail'",
-    ),
+    "a path that begins nowhere": ({"a": 1}, KEY, Reason.MAPPING_FAILED, "there is no 'detail'"),
     "a path through a text": (
         event_bridge("text"),
         KEY,

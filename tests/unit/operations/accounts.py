@@ -180,10 +180,7 @@ def looked(
     options = {f"tallyroll:{name}": value for name, value in context.items()}
     planned = wish_of({**options, QUALIFIER: qualifier}, {})
     made = case_of(
-        Pipeline(),
-        stack=stack or FakeStack(),
-        rights=rights or FakeRights(),
-        deployed=deployed,
+        Pipeline(), stack=stack or FakeStack(), rights=rights or FakeRights(), deployed=deployed
     )
     gauges = FakeGauges(quotas=dict(quotas or QUOTAS))
     of = Preflight(

@@ -16,12 +16,7 @@ from tallyroll.model.tallies import Tally
 from tallyroll.operations.conform.gates import COMMITS_MAX, gates
 from tallyroll.operations.conform.optional_rules import item_size, same_item_twice, transaction_size
 from tallyroll.operations.conform.reads import batch_get, consistent_reads, distinct_keys, listings
-from tallyroll.operations.conform.stage import (
-    Broken,
-    Stage,
-    Undecided,
-    record,
-)
+from tallyroll.operations.conform.stage import Broken, Stage, Undecided, record
 from tallyroll.operations.conform.writes import conditions, numbers, reasons, transactions
 from tallyroll.ports.store import Answer, Element, Outcome, Verdict
 from tests.unit.operations.staged import THROTTLED, UNANSWERED, Commit, always, made
@@ -151,10 +146,7 @@ def test_a_writer_waits_for_another_ones_record(
     ("changed", "told"),
     [
         ({"verdict": Verdict.INVALID, "detail": "no"}, "a duplicate was answered as invalid: no"),
-        (
-            {"increments": (Element(Answer.DUPLICATE),)},
-            "the reason of a put stands at an update",
-        ),
+        ({"increments": (Element(Answer.DUPLICATE),)}, "the reason of a put stands at an update"),
     ],
 )
 def test_a_duplicate_that_is_answered_otherwise_is_found(

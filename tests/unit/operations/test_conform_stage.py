@@ -6,12 +6,7 @@ import pytest
 
 from tallyroll.errors import StoreError, Throttled, Unknown
 from tallyroll.operations.conform.reads import distinct_keys
-from tallyroll.operations.conform.stage import (
-    Broken,
-    Stage,
-    Undecided,
-    record,
-)
+from tallyroll.operations.conform.stage import Broken, Stage, Undecided, record
 from tallyroll.ports.backoff import CHECK
 from tallyroll.ports.store import Outcome, TableFacts, TableStatus, Verdict
 from tests.harness.pipeline import MINUTE

@@ -18,14 +18,7 @@ from tallyroll.settings import Settings
 from tallyroll.settings.options import Options
 from tests.docs.commands import check, of_sentences
 from tests.harness.doctoring import FakeStack
-from tests.unit.operations.accounts import (
-    DENIED,
-    QUOTAS,
-    FakeAccount,
-    FakeRights,
-    looked,
-    only,
-)
+from tests.unit.operations.accounts import DENIED, QUOTAS, FakeAccount, FakeRights, looked, only
 from tests.unit.operations.canaries import FakeCanary
 
 

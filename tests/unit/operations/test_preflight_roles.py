@@ -54,7 +54,7 @@ def test_the_role_that_deploys() -> None:
     found = looked(rights=denied)["execution-role"]
     role = "arn:aws:iam::1:role/cdk-hnb659fds-cfn-exec-role-1-eu-west-1"
     assert [sign.text.split(": arn")[0] for sign in found.bad] == [
-        *("AWS::Lambda::Function", "AWS::SQS::Queue", "AWS::Scheduler::Schedule"),
+        *("AWS::Lambda::Function", "AWS::SQS::Queue", "AWS::Scheduler::Schedule")
     ]
     assert {sign.level for sign in found.bad} == {Level.FINDING}
     queue = "arn:aws:sqs:eu-west-1:1:tallyroll-events"
@@ -166,17 +166,10 @@ def test_a_key() -> None:
     ("policy", "says"),
     [
         (key_policy("arn:aws:iam::1:role/Admin"), "does not let the account's IAM policies decide"),
-        (
-            key_policy("arn:aws:iam::2:root"),
-            "policies decide (arn:aws:iam::1:root) on kms:Decr",
-        ),
+        (key_policy("arn:aws:iam::2:root"), "policies decide (arn:aws:iam::1:root) on kms:Decr"),
         (key_policy(logs="logs.us-east-1.amazonaws.com"), "not let logs.eu-west-1.amazonaws.com"),
         (
-            key_policy(
-                "1",
-                "*",
-                {"Effect": "Deny", "Principal": "*", "Action": "kms:CreateGrant"},
-            ),
+            key_policy("1", "*", {"Effect": "Deny", "Principal": "*", "Action": "kms:CreateGrant"}),
             "denies kms:CreateGrant",
         ),
     ],
@@ -204,7 +197,7 @@ def test_a_keys_policy_that_names_the_roles() -> None:
     rollers = f"{missing}, kms:CreateGrant, kms:GenerateDataKeyWithoutPlaintext"
     nobody = f"neither to the account (arn:aws:iam::1:root) nor to {role}"
     assert [sign.text.partition(" allows ")[2] for sign in found.bad] == [
-        *(f"{missing} {nobody}", f"{rollers} {nobody}"),
+        *(f"{missing} {nobody}", f"{rollers} {nobody}")
     ]
 
 

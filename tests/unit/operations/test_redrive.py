@@ -109,13 +109,7 @@ def test_a_redriven_message_that_sqs_moves_is_decided_by_its_claim() -> None:
 
 def _moved(id_: str, attributes: dict[str, str], body: str = '{"key": "k"}') -> ReceivedLetter:
     return letter_of(
-        id_=id_,
-        receipt="r",
-        receives=1,
-        arrived=NOW,
-        body=body,
-        attributes=attributes,
-        moved=True,
+        id_=id_, receipt="r", receives=1, arrived=NOW, body=body, attributes=attributes, moved=True
     )
 
 

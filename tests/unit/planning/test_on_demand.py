@@ -35,7 +35,7 @@ def test_a_table_doubles_in_half_an_hour() -> None:
         return grown_write_units(start_units=4_000, peak_units=30_000, seconds=seconds)
 
     assert [after(s) for s in (0, 1_799, 1_800, 3_600, 5_400, 86_400)] == [
-        *(4_000, 4_000, 8_000, 16_000, 32_000, 32_000),
+        *(4_000, 4_000, 8_000, 16_000, 32_000, 32_000)
     ]
 
 

@@ -313,10 +313,7 @@ def test_a_line_chart_ends_at_its_maximum() -> None:
 
 @pytest.mark.parametrize(
     ("wrong", "said"),
-    [
-        ({"suffix": "odd"}, "suffix 'odd': one of "),
-        ({"shards": 0}, "shards 0: at least 1"),
-    ],
+    [({"suffix": "odd"}, "suffix 'odd': one of "), ({"shards": 0}, "shards 0: at least 1")],
 )
 def test_a_world_that_cannot_be_is_refused(wrong: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):

@@ -9,15 +9,7 @@ from random import Random
 import pytest
 
 from benchmarks.conflicts import units_each
-from benchmarks.costs import (
-    EVENTS,
-    HOUR_MS,
-    START_MS,
-    of_a_month,
-    packets,
-    scattered,
-    store_cost,
-)
+from benchmarks.costs import EVENTS, HOUR_MS, START_MS, of_a_month, packets, scattered, store_cost
 from tallyroll.errors import UsageError
 from tallyroll.lifecycle.state_machine import freeze
 from tallyroll.model.events import Event, event_body

@@ -101,9 +101,7 @@ def test_a_creation_that_the_listing_lacks_is_not_passed() -> None:
     assert moved == LivePointer(regular.start, pointer.version, (span(4),))
 
 
-def test_what_lies_between_past_and_present_is_not_listed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_lies_between_past_and_present_is_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline = opened()
     calendar = pipeline.catalog.calendar()
     assert calendar

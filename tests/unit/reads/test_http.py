@@ -69,9 +69,7 @@ def test_an_answer() -> None:
         "key": "k",
         "events": 1,
         "sum": "2.5",
-        "windows": [
-            {"window": WINDOW, "events": 1, "sum": "2.5", "state": "open"},
-        ],
+        "windows": [{"window": WINDOW, "events": 1, "sum": "2.5", "state": "open"}],
         "as_of": "2026-11-20T08:30:00.000Z",
         "complete": True,
     }

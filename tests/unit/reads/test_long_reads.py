@@ -100,9 +100,7 @@ def test_a_key_without_events_in_a_day() -> None:
 def test_the_answer_tells_days_from_windows() -> None:
     body = counter_json(count(lived(), None, MIDNIGHT))
     assert body["windows"] == []
-    assert body["rolled_up"] == [
-        {"period": "2026-11-20", "windows": 2, "events": 2, "sum": "4"},
-    ]
+    assert body["rolled_up"] == [{"period": "2026-11-20", "windows": 2, "events": 2, "sum": "4"}]
     month = replace(count(lived()), periods=(PeriodCount("month#202611", 4, 0, 0),))
     assert counter_json(month)["rolled_up"][0]["period"] == "2026-11"
 

@@ -15,11 +15,7 @@ from tests.unit.reads.test_lookups import ALL, best, find, ids, listed, look, wr
 
 def reads(pipeline: Pipeline) -> list[Any]:
     """The three reads, as calls."""
-    return [
-        lambda: find_e1(pipeline),
-        lambda: listed(pipeline),
-        lambda: best(pipeline),
-    ]
+    return [lambda: find_e1(pipeline), lambda: listed(pipeline), lambda: best(pipeline)]
 
 
 def find_e1(pipeline: Pipeline) -> Any:

@@ -15,13 +15,7 @@ from dataclasses import dataclass
 
 from tallyroll.adapters.aws.client import Caller
 from tallyroll.errors import Missing, Refused
-from tallyroll.ports.account import (
-    BucketFacts,
-    Concurrency,
-    Identity,
-    KeyFacts,
-    WriteLimits,
-)
+from tallyroll.ports.account import BucketFacts, Concurrency, Identity, KeyFacts, WriteLimits
 
 _NO_STACK = "ValidationError"  # CloudFormation's answer for a name that it does not know
 _ROLE = ":assumed-role/"

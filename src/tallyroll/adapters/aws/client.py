@@ -24,9 +24,7 @@ from botocore.exceptions import (
     HTTPClientError,
     IncompleteReadError,
 )
-from botocore.exceptions import (
-    ConnectionError as BotoConnectionError,
-)
+from botocore.exceptions import ConnectionError as BotoConnectionError
 from botocore.parsers import ResponseParserError
 
 from tallyroll.adapters.aws import lean_model
@@ -137,8 +135,7 @@ def region() -> str:
 def _session() -> Any:
     # The AWS CLI prefers AWS_REGION; boto3 reads only AWS_DEFAULT_REGION.
     return boto3.session.Session(
-        botocore_session=lean_model.lean_session(),
-        region_name=os.environ.get("AWS_REGION") or None,
+        botocore_session=lean_model.lean_session(), region_name=os.environ.get("AWS_REGION") or None
     )
 
 

@@ -81,12 +81,7 @@ class QueueMetrics:
     def handed_back(self, since: int) -> tuple[tuple[int, int], ...]:
         """The age of the oldest message that writers handed back, in the form of `ages`."""
         points = self.points(
-            OWN_NAMESPACE,
-            HANDED_BACK_AGE,
-            self._own,
-            "Maximum",
-            since,
-            self.period_for(since),
+            OWN_NAMESPACE, HANDED_BACK_AGE, self._own, "Maximum", since, self.period_for(since)
         )
         return tuple((at, round(age * 1000)) for at, age in points.items())
 

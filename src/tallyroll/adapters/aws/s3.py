@@ -44,10 +44,7 @@ class S3Bucket:
 
     def start_upload(self, key: str) -> str:
         reply = self.caller.read(
-            "CreateMultipartUpload",
-            Bucket=self.name,
-            Key=key,
-            ChecksumAlgorithm=CHECKSUM,
+            "CreateMultipartUpload", Bucket=self.name, Key=key, ChecksumAlgorithm=CHECKSUM
         )
         return str(reply["UploadId"])
 

@@ -19,12 +19,7 @@ from tallyroll.adapters.aws.sqs import (
 )
 from tallyroll.errors import StoreError, Unknown
 from tallyroll.limits import QUEUE_BATCH_MAX
-from tallyroll.model.dead_letters import (
-    REJECTED_PREFIX,
-    ReceivedLetter,
-    attributes_of,
-    letter_of,
-)
+from tallyroll.model.dead_letters import REJECTED_PREFIX, ReceivedLetter, attributes_of, letter_of
 from tallyroll.ports.bucket import Bucket
 from tallyroll.ports.dead_letters import Resend
 from tallyroll.ports.effects import Effects

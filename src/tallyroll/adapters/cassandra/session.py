@@ -204,12 +204,7 @@ class Connection:
             self._send(batch, None).result()
 
     def _page(
-        self,
-        text: str,
-        table: str,
-        values: Sequence[Any],
-        rows: int | None,
-        state: bytes | None,
+        self, text: str, table: str, values: Sequence[Any], rows: int | None, state: bytes | None
     ) -> Any:
         with self._translated(text, table):
             return self._send(self._bound(text, table, values, rows), state).result()

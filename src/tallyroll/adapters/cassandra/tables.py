@@ -31,12 +31,7 @@ class CassandraTables:
         self._connection = connection
         self._options = connection.endpoint.options
 
-    def make_table(
-        self,
-        table: str,
-        tags: Mapping[str, str],
-        peak: int = 0,
-    ) -> None:
+    def make_table(self, table: str, tags: Mapping[str, str], peak: int = 0) -> None:
         """Tags precede their table, so a table of this pipeline is never without. One that is there
         keeps its own.
         """

@@ -27,10 +27,7 @@ from tallyroll.adapters.dynamodb.catalog_items import (
 )
 from tallyroll.adapters.dynamodb.items import Item, Key, mark_key
 from tallyroll.adapters.dynamodb.ledger import DynamoLedger
-from tallyroll.adapters.dynamodb.periods import (
-    DynamoPeriods,
-    opened_again,
-)
+from tallyroll.adapters.dynamodb.periods import DynamoPeriods, opened_again
 from tallyroll.adapters.dynamodb.requests import (
     CONDITION_FAILED,
     CONFLICTS,

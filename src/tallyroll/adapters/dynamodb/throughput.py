@@ -23,12 +23,7 @@ from tallyroll.model.items import sized
 from tallyroll.model.records import Record
 from tallyroll.ports.store import Metering
 from tallyroll.settings import Settings
-from tallyroll.write_units import (
-    ELEMENT_BYTES_MAX,
-    ELEMENTS_MAX,
-    record_units,
-    shared_units,
-)
+from tallyroll.write_units import ELEMENT_BYTES_MAX, ELEMENTS_MAX, record_units, shared_units
 
 HEADROOM = 1.5  # of warm throughput over the peak of the last windows
 

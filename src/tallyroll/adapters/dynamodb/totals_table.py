@@ -18,11 +18,7 @@ from typing import TypeVar
 from tallyroll.adapters.aws.client import Caller
 from tallyroll.adapters.dynamodb.attributes import ABSENT
 from tallyroll.adapters.dynamodb.items import Item
-from tallyroll.adapters.dynamodb.requests import (
-    REASON_CONDITION,
-    Action,
-    DynamoTable,
-)
+from tallyroll.adapters.dynamodb.requests import REASON_CONDITION, Action, DynamoTable
 from tallyroll.errors import ProofMismatch, StateConflict
 from tallyroll.limits import LISTING_BUCKETS, TRANSACTION_ACTIONS_MAX
 from tallyroll.model.amounts import format_amount, read_amount

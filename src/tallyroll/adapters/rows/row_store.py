@@ -31,15 +31,7 @@ from tallyroll.model.states import Status
 from tallyroll.model.tallies import Stripe, Tally, gathered
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
-from tallyroll.ports.store import (
-    Answer,
-    Element,
-    ItemCodec,
-    Metering,
-    Outcome,
-    TableFacts,
-    Verdict,
-)
+from tallyroll.ports.store import Answer, Element, ItemCodec, Metering, Outcome, TableFacts, Verdict
 
 FINE = Element(Answer.FINE)
 GROUPED = "it counts under several keys, for which this window's store has no transactions"

@@ -98,7 +98,7 @@ class Ingest(Construct):
             self.writer.role,
             {
                 wildcard(self, permissions.rejected(storage)): "a rejected body's key ends in"
-                " its message's id; all are written under one prefix",
+                " its message's id; all are written under one prefix"
             },
         )
         # Not `SqsEventSource`, which grants more than the writer's statements do.
@@ -119,7 +119,7 @@ class Ingest(Construct):
                 "Serverless-LambdaEventSourceMappingDestination": "SQS sources have none: what can"
                 " never count is sent to the dead-letter queue by the writer, with its reason; the"
                 " queue's own rule is a fuse for crashes, at 1,000 receives, because a healthy"
-                " backlog must never end there",
+                " backlog must never end there"
             },
         )
 

@@ -62,6 +62,6 @@ class Rollout(Construct):
             {
                 "AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/"
                 "AWSCodeDeployRoleForLambdaLimited]": "AWS's own policy has what CodeDeploy needs"
-                " to move an alias and to read alarms; no document lists it otherwise",
+                " to move an alias and to read alarms; no document lists it otherwise"
             },
         )

@@ -85,11 +85,7 @@ def _arn(scope: Construct, path: str) -> str:
 
 
 def _table(
-    scope: Construct,
-    name: str,
-    columns: Columns,
-    keyspace: str,
-    key: kms.IKey | None,
+    scope: Construct, name: str, columns: Columns, keyspace: str, key: kms.IKey | None
 ) -> cassandra.CfnTable:
     encryption = cassandra.CfnTable.EncryptionSpecificationProperty(
         encryption_type="CUSTOMER_MANAGED_KMS_KEY" if key else "AWS_OWNED_KMS_KEY",

@@ -125,11 +125,7 @@ class _HttpApi:
     """The HTTP API, whose parts are those of the construct `scope`."""
 
     def __init__(
-        self,
-        scope: Construct,
-        options: Options,
-        log: logs.ILogGroup,
-        aggregator: PipelineFunction,
+        self, scope: Construct, options: Options, log: logs.ILogGroup, aggregator: PipelineFunction
     ) -> None:
         self._api = http.HttpApi(
             scope,

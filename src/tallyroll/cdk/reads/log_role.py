@@ -12,13 +12,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 
 from tallyroll.cdk.annotations import acknowledge
-from tallyroll.cdk.functions import (
-    NOT_LATEST,
-    architecture_of,
-    log_group,
-    may_write,
-    runtime_of,
-)
+from tallyroll.cdk.functions import NOT_LATEST, architecture_of, log_group, may_write, runtime_of
 from tallyroll.resources import LOG_ROLE_WRITER, function_name
 from tallyroll.settings.options import Options
 

@@ -203,13 +203,7 @@ def delete(
 
 
 def _save(
-    made: Pipeline,
-    choice: Choice,
-    file: str,
-    limit: int | None,
-    screen: Screen,
-    *,
-    deletes: bool,
+    made: Pipeline, choice: Choice, file: str, limit: int | None, screen: Screen, *, deletes: bool
 ) -> int:
     """Save the chosen letters, and delete those that are saved if it `deletes`; the exit status."""
     deleted, lock = 0, Lock()

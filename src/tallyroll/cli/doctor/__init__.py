@@ -26,12 +26,7 @@ ALL_WELL, FINDINGS, NOT_CHECKED = 0, 1, 3
 _LEVEL_WIDTH = 11
 
 
-def doctor(
-    *,
-    deep: bool = False,
-    bucket: Annotated[str | None, BUCKET] = None,
-    run: Run,
-) -> int:
+def doctor(*, deep: bool = False, bucket: Annotated[str | None, BUCKET] = None, run: Run) -> int:
     """Check a pipeline's invariants, one line a check, with what to do about what is
     found.
 

@@ -32,8 +32,7 @@ def load(
     pack: Annotated[bool, Parameter(negative="--no-pack")] = True,
     compress: bool = False,
     rate: Annotated[
-        float | None,
-        Parameter(("--rate", "--limit-rate"), metavar="N", converter=read_by(rate_of)),
+        float | None, Parameter(("--rate", "--limit-rate"), metavar="N", converter=read_by(rate_of))
     ] = None,
     dry_run: bool = False,
     open_windows: bool = False,

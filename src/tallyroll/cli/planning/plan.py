@@ -221,9 +221,7 @@ def _load_of(file: str, of: LoadOptions, screen: Screen) -> tuple[PeakLoad, int]
             " deduplicated singly and not packed; the plan takes them as packed all the same"
         )
     load = sample.load(
-        packed=of.packed,
-        reads_per_second=of.reads,
-        staleness_seconds=of.staleness / 1_000,
+        packed=of.packed, reads_per_second=of.reads, staleness_seconds=of.staleness / 1_000
     )
     return replace(load, keys_asked=of.asked), len(bad)
 

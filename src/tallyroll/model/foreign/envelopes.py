@@ -136,9 +136,7 @@ def _is_sns(fields: dict[str, Any]) -> bool:
     )
 
 
-def _unwrapper(
-    fields: dict[str, Any],
-) -> Callable[[dict[str, Any], ReadFloat], Unwrapped] | None:
+def _unwrapper(fields: dict[str, Any]) -> Callable[[dict[str, Any], ReadFloat], Unwrapped] | None:
     if "detail-type" in fields and "detail" in fields and "source" in fields:
         return _event_bridge
     if "specversion" in fields and "source" in fields and "type" in fields:

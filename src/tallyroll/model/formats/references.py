@@ -49,12 +49,7 @@ class Reference:
     @property
     def fields(self) -> dict[str, Any]:
         """The reference in a message and in the answers of reads."""
-        return {
-            "bucket": self.bucket,
-            "key": self.key,
-            "bytes": self.size,
-            "sha256": self.sha256,
-        }
+        return {"bucket": self.bucket, "key": self.key, "bytes": self.size, "sha256": self.sha256}
 
     def encode(self) -> bytes:
         """The reference as the data of a record."""

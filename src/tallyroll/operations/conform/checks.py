@@ -96,10 +96,7 @@ CHECKS = (
         "different keys share one count",
     ),
     ConformanceCheck(
-        "numbers",
-        writes.numbers,
-        "sums are exact to 38 digits",
-        "large sums are rounded",
+        "numbers", writes.numbers, "sums are exact to 38 digits", "large sums are rounded"
     ),
     ConformanceCheck(
         "request-tokens",

@@ -26,11 +26,7 @@ RIGHTS: Mapping[str, Mapping[str, Sequence[str]]] = {
         QUEUE: ("sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:ReceiveMessage"),
         DEAD_LETTERS: ("sqs:SendMessage",),
     },
-    "aggregator": {
-        WINDOWS: _READS,
-        CATALOG: _READS,
-        TOTALS: _READS,
-    },
+    "aggregator": {WINDOWS: _READS, CATALOG: _READS, TOTALS: _READS},
     "roller": {
         WINDOWS: ("dynamodb:CreateTable", "dynamodb:PutItem", "dynamodb:Query"),
         CATALOG: ("dynamodb:PutItem", "dynamodb:Query"),

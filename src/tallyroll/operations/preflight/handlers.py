@@ -35,9 +35,7 @@ CALLS: Mapping[str, Calls] = {
         "api account": _of("apigateway", "GET PATCH"),
         "role": ("iam:GetRole", *_PASS),
     },
-    "AWS::ApiGateway::Deployment": {
-        "rest deployments": _of("apigateway", "DELETE GET PATCH POST"),
-    },
+    "AWS::ApiGateway::Deployment": {"rest deployments": _of("apigateway", "DELETE GET PATCH POST")},
     "AWS::ApiGateway::Method": {"rest methods": _of("apigateway", "DELETE GET PUT")},
     "AWS::ApiGateway::Resource": {"rest resources": _of("apigateway", "DELETE GET PATCH POST")},
     "AWS::ApiGateway::RestApi": {
@@ -55,10 +53,10 @@ CALLS: Mapping[str, Calls] = {
         "api tags": _of("apigateway", "DELETE POST PUT"),
     },
     "AWS::ApiGatewayV2::Authorizer": {
-        "http authorizers": _of("apigateway", "DELETE GET PATCH POST"),
+        "http authorizers": _of("apigateway", "DELETE GET PATCH POST")
     },
     "AWS::ApiGatewayV2::Integration": {
-        "http integrations": _of("apigateway", "DELETE GET PATCH POST"),
+        "http integrations": _of("apigateway", "DELETE GET PATCH POST")
     },
     "AWS::ApiGatewayV2::Route": {"http routes": _of("apigateway", "DELETE GET PATCH POST")},
     "AWS::ApiGatewayV2::Stage": {
@@ -69,9 +67,7 @@ CALLS: Mapping[str, Calls] = {
             " ListLogDeliveries PutResourcePolicy UpdateLogDelivery",
         ),
     },
-    "AWS::Budgets::Budget": {
-        "budget": _of("budgets", f"ModifyBudget ViewBudget {_TAGS}"),
-    },
+    "AWS::Budgets::Budget": {"budget": _of("budgets", f"ModifyBudget ViewBudget {_TAGS}")},
     "AWS::CE::AnomalyMonitor": {
         ANY: ("ce:CreateAnomalyMonitor",),
         "monitor": _of(
@@ -93,21 +89,21 @@ CALLS: Mapping[str, Calls] = {
         "keyspace table": ("cassandra:Select",),
     },
     "AWS::Cassandra::Table": {
-        "keyspace table": _of("cassandra", "Alter Create Select TagResource UntagResource"),
+        "keyspace table": _of("cassandra", "Alter Create Select TagResource UntagResource")
     },
     "AWS::CloudWatch::Alarm": {
-        "alarm": _of("cloudwatch", f"DeleteAlarms DescribeAlarms PutMetricAlarm {_TAGS}"),
+        "alarm": _of("cloudwatch", f"DeleteAlarms DescribeAlarms PutMetricAlarm {_TAGS}")
     },
     "AWS::CloudWatch::CompositeAlarm": {
-        "alarm": _of("cloudwatch", f"DeleteAlarms DescribeAlarms PutCompositeAlarm {_TAGS}"),
+        "alarm": _of("cloudwatch", f"DeleteAlarms DescribeAlarms PutCompositeAlarm {_TAGS}")
     },
     "AWS::CloudWatch::Dashboard": {
-        "dashboard": _of("cloudwatch", f"DeleteDashboards GetDashboard PutDashboard {_TAGS}"),
+        "dashboard": _of("cloudwatch", f"DeleteDashboards GetDashboard PutDashboard {_TAGS}")
     },
     "AWS::CodeDeploy::Application": {
         "application": _of(
             "codedeploy", f"CreateApplication DeleteApplication GetApplication {_TAGS}"
-        ),
+        )
     },
     "AWS::CodeDeploy::DeploymentGroup": {
         "deployment config": ("codedeploy:GetDeploymentConfig",),
@@ -125,13 +121,13 @@ CALLS: Mapping[str, Calls] = {
             " DescribeKinesisStreamingDestination DescribeTable DescribeTimeToLive"
             " GetResourcePolicy ListTagsOfResource TagResource UntagResource"
             " UpdateContinuousBackups UpdateTable",
-        ),
+        )
     },
     "AWS::Events::Rule": {
         "rule": _of(
             "events",
             f"DeleteRule DescribeRule ListTargetsByRule PutRule PutTargets RemoveTargets {_TAGS}",
-        ),
+        )
     },
     "AWS::IAM::Role": {
         "role": _of(
@@ -139,7 +135,7 @@ CALLS: Mapping[str, Calls] = {
             "CreateRole DeleteRole DeleteRolePolicy GetRole GetRolePolicy ListAttachedRolePolicies"
             " ListRolePolicies ListRoleTags PutRolePolicy TagRole UntagRole"
             " UpdateAssumeRolePolicy",
-        ),
+        )
     },
     "AWS::Lambda::Alias": {
         "function": _of("lambda", "CreateAlias DeleteAlias GetAlias UpdateAlias"),
@@ -150,7 +146,7 @@ CALLS: Mapping[str, Calls] = {
             "lambda",
             "DeleteFunctionEventInvokeConfig GetFunctionEventInvokeConfig"
             " PutFunctionEventInvokeConfig UpdateFunctionEventInvokeConfig",
-        ),
+        )
     },
     "AWS::Lambda::EventSourceMapping": {
         ANY: ("lambda:CreateEventSourceMapping",),
@@ -176,7 +172,7 @@ CALLS: Mapping[str, Calls] = {
         "layer version": _of("lambda", "DeleteLayerVersion GetLayerVersion"),
     },
     "AWS::Lambda::Permission": {
-        "function": _of("lambda", "AddPermission GetPolicy RemovePermission"),
+        "function": _of("lambda", "AddPermission GetPolicy RemovePermission")
     },
     "AWS::Lambda::Version": {
         "function": _of(
@@ -204,20 +200,20 @@ CALLS: Mapping[str, Calls] = {
             " GetInventoryConfiguration GetLifecycleConfiguration GetMetricsConfiguration"
             " GetReplicationConfiguration ListBucket PutBucketPublicAccessBlock PutBucketTagging"
             f" PutBucketVersioning PutEncryptionConfiguration PutLifecycleConfiguration {_TAGS}",
-        ),
+        )
     },
     "AWS::S3::BucketPolicy": {
-        "bucket": _of("s3", "DeleteBucketPolicy GetBucketPolicy PutBucketPolicy"),
+        "bucket": _of("s3", "DeleteBucketPolicy GetBucketPolicy PutBucketPolicy")
     },
     "AWS::SNS::Subscription": {
-        "topic": _of("sns", "GetSubscriptionAttributes Subscribe Unsubscribe"),
+        "topic": _of("sns", "GetSubscriptionAttributes Subscribe Unsubscribe")
     },
     "AWS::SNS::Topic": {
         "topic": _of(
             "sns",
             "CreateTopic DeleteTopic GetDataProtectionPolicy GetTopicAttributes"
             f" ListSubscriptionsByTopic SetTopicAttributes {_TAGS}",
-        ),
+        )
     },
     "AWS::SNS::TopicPolicy": {"topic": ("sns:SetTopicAttributes",)},
     "AWS::SQS::Queue": {
@@ -225,7 +221,7 @@ CALLS: Mapping[str, Calls] = {
             "sqs",
             "CreateQueue DeleteQueue GetQueueAttributes GetQueueUrl ListQueueTags"
             " SetQueueAttributes TagQueue UntagQueue",
-        ),
+        )
     },
     "AWS::SQS::QueuePolicy": {"queue": ("sqs:SetQueueAttributes",)},
     "AWS::SSM::Parameter::Value<String>": {"bootstrap version": ("ssm:GetParameters",)},
@@ -241,36 +237,35 @@ CALLS: Mapping[str, Calls] = {
 KEYED: Mapping[str, Calls] = {
     "AWS::Cassandra::Table": {"key": _of("kms", "CreateGrant Decrypt DescribeKey Encrypt")},
     "AWS::DynamoDB::Table": {
-        "key": _of("kms", "CreateGrant Decrypt DescribeKey Encrypt RevokeGrant"),
+        "key": _of("kms", "CreateGrant Decrypt DescribeKey Encrypt RevokeGrant")
     },
     "AWS::Lambda::Function": {
-        "key": _of("kms", "CreateGrant Decrypt DescribeKey Encrypt GenerateDataKey"),
+        "key": _of("kms", "CreateGrant Decrypt DescribeKey Encrypt GenerateDataKey")
     },
     "AWS::Logs::LogGroup": {"log group": _of("logs", "AssociateKmsKey DisassociateKmsKey")},
 }
 IN_VPC: Mapping[str, Calls] = {
     "AWS::Lambda::Function": {
         ANY: _of(
-            "ec2",
-            "DescribeNetworkInterfaces DescribeSecurityGroups DescribeSubnets DescribeVpcs",
-        ),
-    },
+            "ec2", "DescribeNetworkInterfaces DescribeSecurityGroups DescribeSubnets DescribeVpcs"
+        )
+    }
 }
 RESERVED: Mapping[str, Calls] = {
     "AWS::Lambda::Function": {
-        "function": _of("lambda", "DeleteFunctionConcurrency PutFunctionConcurrency"),
-    },
+        "function": _of("lambda", "DeleteFunctionConcurrency PutFunctionConcurrency")
+    }
 }
 MANAGED: Mapping[str, Calls] = {
-    "AWS::IAM::Role": {"role": _of("iam", "AttachRolePolicy DetachRolePolicy")},
+    "AWS::IAM::Role": {"role": _of("iam", "AttachRolePolicy DetachRolePolicy")}
 }
 LAYERED: Mapping[str, Calls] = {
-    "AWS::Lambda::Function": {"layer version": ("lambda:GetLayerVersion",)},
+    "AWS::Lambda::Function": {"layer version": ("lambda:GetLayerVersion",)}
 }
 MOVED: Mapping[str, Calls] = {
     "AWS::Lambda::Alias": {
         ANY: ("codedeploy:StopDeployment",),
         "deployment config": ("codedeploy:GetDeploymentConfig",),
         "deployment group": _of("codedeploy", "CreateDeployment GetDeployment GetDeploymentGroup"),
-    },
+    }
 }

@@ -86,8 +86,7 @@ def _policy(of: Preflight, arn: str, policy: str) -> Iterator[Sign]:
     for package, role in roles.items():
         if missing := not_granted(policy, CALLS[package], (*account, role)):
             yield _wrong(
-                arn,
-                f"allows {', '.join(missing)} neither to the account ({root}) nor to {role}",
+                arn, f"allows {', '.join(missing)} neither to the account ({root}) nor to {role}"
             )
     if missing := not_granted(policy, _WRITES, (logs,)) or denials(policy, _WRITES, (logs,)):
         yield _wrong(arn, f"does not let {logs} call {', '.join(missing)}: no log group is made")

@@ -10,13 +10,7 @@ from tallyroll.planning.load import PACKET_EVENTS_MAX, PeakLoad
 from tallyroll.planning.partition_model.flow import flowed
 from tallyroll.planning.partition_model.loads import LoadShape
 from tallyroll.planning.partition_model.result import TimeSeries
-from tallyroll.planning.partition_model.world import (
-    CALCULATED,
-    PRODUCT,
-    RANDOM,
-    UNSHARDED,
-    World,
-)
+from tallyroll.planning.partition_model.world import CALCULATED, PRODUCT, RANDOM, UNSHARDED, World
 from tallyroll.planning.writers import message_ms
 from tallyroll.planning.writes import batch_writes
 

@@ -180,20 +180,12 @@ class Options(CommonSettings):
     auth: str = setting(
         "iam", one_of("iam", "jwt"), "how callers of the HTTP API are known: signed requests, JWT"
     )
-    jwt_issuer: str = setting(
-        "",
-        JWT_ISSUER,
-        "with `jwt`: who issues the tokens",
-    )
+    jwt_issuer: str = setting("", JWT_ISSUER, "with `jwt`: who issues the tokens")
     jwt_audience: str = setting(
-        "",
-        JWT_AUDIENCES,
-        "with `jwt`: whom the tokens are for, separated by commas",
+        "", JWT_AUDIENCES, "with `jwt`: whom the tokens are for, separated by commas"
     )
     reads_per_second: int = setting(
-        100,
-        Whole(1, 10_000),
-        "requests a second that the API lets through; twice that in a burst",
+        100, Whole(1, 10_000), "requests a second that the API lets through; twice that in a burst"
     )
     runbook_url: str = setting(
         "",

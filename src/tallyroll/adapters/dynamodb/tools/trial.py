@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
-from tallyroll.adapters.aws.client import (
-    Caller,
-    identity_found,
-    make_client,
-    region_found,
-    retried,
-)
+from tallyroll.adapters.aws.client import Caller, identity_found, make_client, region_found, retried
 from tallyroll.adapters.dynamodb.attributes import expressed
 from tallyroll.adapters.dynamodb.items import Key
 from tallyroll.adapters.dynamodb.requests import DynamoTable, passing
